@@ -7,37 +7,73 @@
 #include "cmd/validators.h"
 #include "cmd/worker_library.h"
 #include "core/hosts/setup.h"
+#include "core/serve/hosts/pool_agent.h"
 
 namespace estrain::cmd {
 namespace {
 
-int wait_for_work(hosts::AgentSetup& setup) {
+constexpr double kPatienceWithCoordinator = 90, kPatienceWithDaemon = 60;  // s
+
+struct AgentArguments {
+  hosts::AgentSetup run;
+  serve::PoolAgentOptions pool;
+  std::optional<double> patience;
+};
+
+int serve_run(AgentArguments& arguments) {
+  hosts::AgentSetup& setup = arguments.run;
+  setup.patience_seconds = arguments.patience.value_or(kPatienceWithCoordinator);
   if (setup.name.empty()) setup.name = own_host_name();
   reinterpret_cast<void (*)(hosts::AgentSetup*)>(hosts_library_function("estrain_run_agent"))(&setup);
   leave(setup.exit_code);
 }
 
+int serve_pool(AgentArguments& arguments) {
+  serve::PoolAgentOptions& options = arguments.pool;
+  options.name = arguments.run.name.empty() ? own_host_name() : arguments.run.name;
+  options.address = arguments.run.address;
+  options.interface = arguments.run.interface;
+  options.patience_seconds = arguments.patience.value_or(kPatienceWithDaemon);
+  return serve::run_pool_agent(options);
+}
+
 }  // namespace
 
 void add_agent(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("agent", "Make this host's devices available to a run that another host leads");
-  auto setup = std::make_shared<hosts::AgentSetup>();
-  verb->add_option("--run", setup->run, "Run directory, on a file system that both hosts see")
-      ->required()
-      ->check(not_empty());
+  CLI::App* verb =
+      app.add_subcommand("agent", "Make this host's devices available to a run, or a pool, that another host leads");
+  auto arguments = std::make_shared<AgentArguments>();
+  hosts::AgentSetup& setup = arguments->run;
+  CLI::App* target = verb->add_option_group("target");
+  CLI::Option* run =
+      target->add_option("--run", setup.run, "Run directory, on a file system that both hosts see")->check(not_empty());
+  CLI::Option* pool = target
+                          ->add_option("--pool", arguments->pool.pool,
+                                       "Folder of a pool, on a file system that both hosts see: its jobs get devices "
+                                       "of this host, until SIGTERM takes them back")
+                          ->check(not_empty());
+  target->require_option(1);
+  verb->add_option("--devices", arguments->pool.devices,
+                   "With --pool: devices of this host, as for train (default: a CPU device for each core)")
+      ->check(not_empty())
+      ->needs(pool);
   verb->add_option(
-      "--name", setup->name,
+      "--name", setup.name,
       "What device lists call this host: nodeB in nodeB/cpu (default: its name in Slurm, or else the host's own)");
   CLI::Option* address = verb->add_option(
-      "--address", setup->address,
+      "--address", setup.address,
       "Address to listen on and to be reached at, with a port or without (default: what the host's own "
       "name leads to)");
-  verb->add_option("--interface", setup->interface, "Network interface whose address to listen on")->excludes(address);
-  verb->add_option("--key-file", setup->key, "The run's network key (default: network.key in the run directory)");
-  verb->add_option("--patience", setup->patience_seconds,
-                   "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90)")
+  verb->add_option("--interface", setup.interface, "Network interface whose address to listen on")->excludes(address);
+  verb->add_option("--key-file", setup.key, "The run's network key (default: network.key in the run directory)")
+      ->needs(run);
+  verb->add_option("--patience", arguments->patience,
+                   "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90); with --pool: "
+                   "for the pool's daemon at first, before ending with 1 (default 60)")
       ->check(seconds_from(0));
-  verb->callback([setup, &chosen] { chosen = [setup] { return wait_for_work(*setup); }; });
+  verb->callback([arguments, &chosen] {
+    chosen = [arguments] { return arguments->pool.pool.empty() ? serve_run(*arguments) : serve_pool(*arguments); };
+  });
 }
 
 }  // namespace estrain::cmd

@@ -18,6 +18,7 @@ struct CheckJob {
 struct StartJob {
   JobId job;
   std::vector<std::string> devices;
+  std::string home;  // the host that it is started on; empty: the daemon's own
 };
 
 // Give it devices that are free. It may decline some where it weighs offers. Answered by changed().

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
+#include "core/dispatch/homes.h"
 #include "core/dispatch/slots.h"
 #include "core/dispatch/targets.h"
 
@@ -13,8 +14,8 @@ namespace {
 constexpr double kAsked = 0.8;   // of the time that is left, a job gets to let go by itself
 constexpr double kKilled = 0.9;  // of the time, it is killed
 
-int64_t wanted(const Job& job, const std::string& type) {
-  const auto at = job.target.find(type);
+int64_t wanted(const Job& job, const std::string& group) {
+  const auto at = job.target.find(group);
   return at == job.target.end() ? 0 : at->second;
 }
 
@@ -44,6 +45,7 @@ class Change {
                   is_late ? "its devices must be free now, and it has not let go of them" : "it does not answer");
     }
     const bool is_hurried = owed != nullptr;
+    if (job.is_leaderless) return;
     const bool is_to_end = job.is_unwanted || job.targeted() == 0;
     switch (job.phase) {
       case Phase::waiting:
@@ -54,9 +56,13 @@ class Change {
         return;
       case Phase::running:
         if (is_to_end) return stop(job, now);
+        if (!can_lead(job.home, job.target)) {
+          job.reason = "goes on where its devices are";
+          return stop(job, now);
+        }
         if (const bool too_many = std::ranges::any_of(
                 slots_of(pool_.state, job.id),
-                [&](const Slot* slot) { return held(pool_.state, job.id, slot->type()) > wanted(job, slot->type()); });
+                [&](const Slot* slot) { return held(pool_.state, job.id, slot->group()) > wanted(job, slot->group()); });
             too_many || must_let_go(job.id))
           return shrink(job, now);
         if (now >= job.no_growth_before) grow(job);
@@ -97,13 +103,13 @@ class Change {
   }
 
   void start(Job& job) {
-    for (const auto& [type, count] : job.target) {
-      if (free_slots(pool_.state, type) < count) return;
+    for (const auto& [group, count] : job.target) {
+      if (free_slots(pool_.state, group) < count) return;
     }
-    for (const auto& [type, count] : job.target) {
+    for (const auto& [group, count] : job.target) {
       int64_t left = count;
       for (Slot& slot : pool_.state.slots) {
-        if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.type() != type) continue;
+        if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
         slot.holder = job.id;
         --left;
       }
@@ -111,23 +117,24 @@ class Change {
     job.phase = Phase::starting;
     if (!job.started) job.started = pool_.state.seen;
     ++job.starts;
-    pool_.actions.emplace_back(StartJob{job.id, names_of(pool_.state, job.id)});
+    job.home = home_for(job.target);
+    pool_.actions.emplace_back(StartJob{job.id, names_of(pool_.state, job.id), job.home});
     note(job, "started", job.reason);
   }
 
   void grow(Job& job) {
     int64_t missing = 0;
-    for (const auto& [type, count] : job.target) {
-      const int64_t more = count - held(pool_.state, job.id, type);
-      if (more > free_slots(pool_.state, type)) return;
+    for (const auto& [group, count] : job.target) {
+      const int64_t more = count - held(pool_.state, job.id, group);
+      if (more > free_slots(pool_.state, group)) return;
       missing += std::max<int64_t>(more, 0);
     }
     if (missing == 0) return;
     GrowJob action{job.id, {}, {}};
-    for (const auto& [type, count] : job.target) {
-      int64_t more = count - held(pool_.state, job.id, type);
+    for (const auto& [group, count] : job.target) {
+      int64_t more = count - held(pool_.state, job.id, group);
       for (Slot& slot : pool_.state.slots) {
-        if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.type() != type) continue;
+        if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
         slot.holder = job.id;
         action.added.push_back(slot.name);
         --more;
@@ -152,10 +159,10 @@ class Change {
     std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
     std::map<std::string, int64_t> more;
     for (const Slot* slot : slots)
-      more[slot->type()] = held(pool_.state, job.id, slot->type()) - wanted(job, slot->type());
+      more[slot->group()] = held(pool_.state, job.id, slot->group()) - wanted(job, slot->group());
     for (const Slot* slot : slots) {
-      if (more[slot->type()] <= 0 && slot->state == Slot::State::present) continue;
-      --more[slot->type()];
+      if (more[slot->group()] <= 0 && slot->state == Slot::State::present) continue;
+      --more[slot->group()];
       action.given_back.push_back(slot->name);
     }
     if (action.given_back.empty()) return;
@@ -234,16 +241,16 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
     for (Slot& slot : state_.slots) {
       if (slot.name != name || slot.state != Slot::State::present) continue;
       const Job* holder = slot.holder == 0 ? nullptr : &state_.jobs[slot.holder];
-      const int64_t has = holder == nullptr ? 0 : held(state_, holder->id, slot.type());
-      const bool gives_back = holder != nullptr && has > wanted(*holder, slot.type());
+      const int64_t has = holder == nullptr ? 0 : held(state_, holder->id, slot.group());
+      const bool gives_back = holder != nullptr && has > wanted(*holder, slot.group());
       const bool settled = holder != nullptr && holder->phase == Phase::running;
       const int rank = holder == nullptr ? 3 : gives_back ? 2 : settled ? 1 : 0;
       if (best == nullptr || std::pair(rank, has) > worth) best = &slot, worth = {rank, has};
     }
     if (best->holder != 0) {
       Job& holder = state_.jobs[best->holder];
-      if (held(state_, holder.id, best->type()) <= wanted(holder, best->type())) {
-        --holder.target[best->type()];
+      if (held(state_, holder.id, best->group()) <= wanted(holder, best->group())) {
+        --holder.target[best->group()];
         ++holder.owed;
         holder.reason = "somebody of higher right takes a device";
       }
@@ -284,7 +291,7 @@ void Dispatcher::add_devices(const std::vector<std::string>& names, double now) 
   account(state_, now);
   for (const std::string& name : names) {
     const bool is_there = std::ranges::find(state_.slots, name, &Slot::name) != state_.slots.end();
-    if (name.starts_with("cuda:") && (is_there || std::ranges::count(names, name) > 1))
+    if (Slot{0, name}.type() == "cuda" && (is_there || std::ranges::count(names, name) > 1))
       throw Error::make(Fault::usage, "the pool can have {} once", name);
   }
   const std::vector<std::string> types = types_with(state_, names);

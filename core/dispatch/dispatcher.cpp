@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/slots.h"
+#include "core/dispatch/targets.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -154,6 +155,7 @@ void Dispatcher::trains(JobId id, double now) {
   Job& one = job_of(state_, id);
   if (one.phase == Phase::starting) {
     one.phase = Phase::running;
+    one.was_lost = false;
     note(id, "trains", "its first step has begun");
   }
   tick(now);
@@ -190,17 +192,71 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   one.seen_at = 0;
   one.lost += lost;
   if (lost > 0) state_.charge = state_.charge > 0 ? 0.7 * state_.charge + 0.3 * lost : lost;
-  if (one.phase != Phase::changing) return tick(now);
+  if (one.phase != Phase::changing) {
+    if (one.phase == Phase::running) limit_to_held(one, now);  // it has lost some
+    return tick(now);
+  }
   one.phase = Phase::running;
   asked_to_let_go_.erase(id);
   if (std::exchange(one.batch.wanted, 0) != 0) return wake(now);  // it was not asked to take devices
-  for (auto& [type, count] : one.target) {
-    const int64_t has = held(state_, id, type);
-    if (has >= count) continue;
-    count = has;  // it declined, or could not: the policy is told the truth
-    one.no_growth_before = now + settings_.growth_pause;
-  }
+  limit_to_held(one, now);
   note(id, "changed", fmt::format("it stood still for {:.3f} s", lost));
+  wake(now);
+}
+
+// It declined devices, or could not take them, or has lost them: the policy is told the truth.
+void Dispatcher::limit_to_held(Job& job, double now) {
+  for (auto& [group, count] : job.target) {
+    const int64_t has = held(state_, job.id, group);
+    if (has >= count) continue;
+    count = has;
+    job.no_growth_before = now + settings_.growth_pause;
+  }
+  std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
+}
+
+void Dispatcher::orphaned(JobId id, double now) {
+  Job& one = job_of(state_, id);
+  if (!is_up(one.phase) || one.is_leaderless) return;
+  one.is_leaderless = true;
+  one.was_lost = true;
+  one.seen_at = 0;
+  note(id, "orphaned", "its launcher is lost; another of its hosts may go on");
+  wake(now);
+}
+
+void Dispatcher::moved(JobId id, const std::string& home, const std::vector<std::string>& names, double now) {
+  account(state_, now);
+  Job& one = job_of(state_, id);
+  if (!is_up(one.phase)) return;
+  one.home = home;
+  one.is_leaderless = false;
+  one.seen_at = 0;
+  if (one.phase == Phase::stopping) asked_to_let_go_.erase(id);  // whoever was asked is gone
+  if (one.phase == Phase::stopping || one.phase == Phase::changing) one.phase = Phase::running;
+  hold(state_, id, names);
+  limit_to_held(one, now);
+  note(id, "moved", "it is led from " + home);
+  wake(now);
+}
+
+void Dispatcher::lose_host(const std::string& host, const std::string& why, double now) {
+  account(state_, now);
+  std::vector<JobId> alone, led;
+  for (const auto& [id, job] : state_.jobs) {
+    if (!is_up(job.phase) || job.home != host) continue;
+    const bool is_elsewhere =
+        std::ranges::any_of(slots_of(state_, id), [&](const Slot* slot) { return slot->host() != host; });
+    (is_elsewhere ? led : alone).push_back(id);
+  }
+  const size_t gone = std::erase_if(state_.slots, [&](const Slot& slot) { return slot.host() == host; });
+  actions_.emplace_back(Note{0, "lost", static_cast<int64_t>(gone), fmt::format("host {}: {}", host, why)});
+  make_fit(state_);
+  for (const JobId id : led) orphaned(id, now);
+  for (const JobId id : alone) {
+    state_.jobs[id].was_lost = true;
+    ended(id, {Ended::How::stopped, fmt::format("host {} was lost", host)}, now);
+  }
   wake(now);
 }
 
@@ -211,7 +267,7 @@ void Dispatcher::found(JobId id, const std::vector<std::string>& names, double n
   hold(state_, id, names);
   one.target.clear();
   for (const Slot* slot : slots_of(state_, id)) {
-    if (slot->state == Slot::State::present) ++one.target[slot->type()];
+    if (slot->state == Slot::State::present) ++one.target[slot->group()];
   }
   note(id, "found", "it went on while the pool's daemon was away");
   wake(now);
@@ -226,6 +282,8 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
     see(state_, one, one.request.total_steps, now);
   one.seen_at = 0;
   one.batch.wanted = 0;
+  one.home.clear();
+  one.is_leaderless = false;
   asked_to_let_go_.erase(id);
   free_slots_of(state_, id);
   if (is_over(one.phase)) return wake(now);
@@ -237,7 +295,9 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   } else if (ended.how == Ended::How::failed) {
     finish(one, Phase::failed, ended.reason, now);
   } else {
-    const bool is_fault = ended.how != Ended::How::stopped && !was_killed;
+    // The launcher of a host that was lost may still hold the run directory: for as long as that takes, it is tried.
+    const bool waits = ended.how == Ended::How::never_began && one.was_lost;
+    const bool is_fault = ended.how != Ended::How::stopped && !was_killed && !waits;
     one.failures = !is_fault ? one.failures : one.step > one.failed_at ? 1 : one.failures + 1;
     if (is_fault) one.failed_at = std::max(one.failed_at, one.step);
     if (one.failures > settings_.retries) {
@@ -248,7 +308,9 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
     one.target.clear();
     one.owed = 0;
     one.reason = is_fault ? "is tried again: " + ended.reason : "stopped with a checkpoint, and waits";
-    one.not_before = is_fault ? now + ended.back_off * std::exp2(static_cast<double>(one.failures - 1)) : now;
+    one.not_before = is_fault ? now + ended.back_off * std::exp2(static_cast<double>(one.failures - 1))
+                     : waits  ? now + ended.back_off
+                              : now;
     note(id, is_fault ? "faulted" : "stopped", ended.reason);
   }
   wake(now);

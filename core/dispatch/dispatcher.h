@@ -10,7 +10,10 @@
 //   3. a job that can run is not forgotten: it ends, or waits because the policy says so;
 //   4. what a policy sees are targets: a job that is on its way to new devices counts as having them, as in a
 //      simulation;
-//   5. the batch of a job is changed only if its owner allows it, and within the owner's range. What is in force, the
+//   5. a job's launcher is on a host of which the job has a device. The daemon's own devices are only for jobs that are
+//      led from there. Whoever cannot be led from where its launcher is any more, stops with a checkpoint and goes on
+//      elsewhere (homes.h);
+//   6. the batch of a job is changed only if its owner allows it, and within the owner's range. What is in force, the
 //      run says: a change that was asked for and whose answer is lost is neither forgotten nor made twice.
 //
 // The queue: jobs of higher priority first; of equals those whose users have had less of late (fair share, as Slurm
@@ -118,6 +121,14 @@ class Dispatcher {
   // After a restart of the daemon: its launcher is at work. Nothing is decided before the first tick(), or request:
   // until then it is told of all jobs whose launchers were up, by this or by ended().
   void found(JobId job, const std::vector<std::string>& held, double now);
+  // Its launcher is lost, but other hosts have the job's state: one of them may go on with it. Until moved(), or
+  // ended(), nothing is asked of the job.
+  void orphaned(JobId job, double now);
+  // A launcher on this host leads the job: after orphaned() or lose_host(), or where found() follows.
+  void moved(JobId job, const std::string& home, const std::vector<std::string>& held, double now);
+  // The host's devices are gone. A job that was there alone waits to go on from its checkpoint; one whose launcher was
+  // there is orphaned.
+  void lose_host(const std::string& host, const std::string& why, double now);
 
   // Time has passed. Decides where it is time, and sees to what is late.
   void tick(double now);
@@ -130,6 +141,7 @@ class Dispatcher {
  private:
   void note(JobId id, std::string what, std::string reason);
   void finish(Job& job, Phase phase, std::string reason, double now);
+  void limit_to_held(Job& job, double now);
   void wake(double now);    // something has changed: decides and brings about
   void decide(double now);  // schedule.cpp
   // batches.cpp

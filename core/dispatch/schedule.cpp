@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
+#include "core/dispatch/homes.h"
 #include "core/dispatch/slots.h"
 #include "core/dispatch/targets.h"
 
@@ -48,30 +49,42 @@ class RealOutlook : public pool::Outlook {
   const pool::Cluster& cluster_;
 };
 
-// A view of one moment, and the answer to it. One host for each type: devices of a type are alike.
+// A view of one moment, and the answer to it. The policy's hosts are groups: devices of one host and type.
 struct Round {
-  explicit Round(pool::Cluster devices) : cluster(std::move(devices)) {}
+  Round(std::vector<std::string> names, pool::Cluster devices)
+      : groups(std::move(names)), cluster(std::move(devices)) {}
 
+  std::vector<std::string> groups;
   pool::Cluster cluster;
   std::vector<Job*> jobs;
   std::vector<RealOutlook> outlooks;
   std::vector<pool::Job> facts;
 };
 
-pool::Placement placement_of(const Job& job, const pool::Cluster& cluster) {
+pool::Placement placement_of(const Job& job, const std::vector<std::string>& groups) {
   pool::Placement placement;
-  for (size_t type = 0; type < cluster.types().size(); ++type) {
-    const auto at = job.target.find(cluster.types()[type]);
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const auto at = job.target.find(groups[group]);
     if (at == job.target.end() || at->second == 0) continue;
-    placement.push_back({static_cast<int32_t>(type), static_cast<int32_t>(at->second)});
+    placement.push_back({static_cast<int32_t>(group), static_cast<int32_t>(at->second)});
   }
   return placement;
 }
 
-std::map<std::string, int64_t> target_of(const pool::Placement& placement, const pool::Cluster& cluster) {
-  std::map<std::string, int64_t> target;
-  for (const pool::Share& share : placement) target[cluster.types()[cluster.type_of(share.host)]] += share.devices;
+Target target_of(const pool::Placement& placement, const std::vector<std::string>& groups) {
+  Target target;
+  for (const pool::Share& share : placement) target[groups[static_cast<size_t>(share.host)]] += share.devices;
   return target;
+}
+
+// Devices of the job's type that it could have at the same time.
+int64_t within_reach(const State& state, const Request& request) {
+  if (!request.one_host) return capacity_of_type(state, request.type);
+  int64_t most = 0;
+  for (const std::string& group : groups_of(state)) {
+    if (type_in(group) == request.type) most = std::max(most, capacity(state, group));
+  }
+  return most;
 }
 
 }  // namespace
@@ -79,19 +92,16 @@ std::map<std::string, int64_t> target_of(const pool::Placement& placement, const
 void Dispatcher::decide(double now) {
   stale_ = false;
   decided_ = now;
-  std::map<JobId, std::map<std::string, int64_t>> before;
+  std::map<JobId, Target> before;
   for (const auto& [id, job] : state_.jobs) before[id] = job.target;
   make_fit(state_);
   give_back_owed(state_);
   std::vector<pool::Host> hosts;
-  for (const Slot& slot : state_.slots) {
-    const int64_t devices = capacity(state_, slot.type());
-    if (devices > 0 && std::ranges::find(hosts, slot.type(), &pool::Host::type) == hosts.end())
-      hosts.push_back({slot.type(), devices});
-  }
+  const std::vector<std::string> groups = groups_of(state_);
+  for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state_, group)});
   const std::vector<Job*> all = queue(state_, now);
   if (!hosts.empty()) {
-    Round round{pool::Cluster(std::move(hosts))};
+    Round round(groups, pool::Cluster(std::move(hosts)));
     const auto& types = round.cluster.types();
     for (Job* job : all) {
       if (std::ranges::find(types, job->request.type) != types.end()) round.jobs.push_back(job);
@@ -105,17 +115,19 @@ void Dispatcher::decide(double now) {
       facts.order = job->id;
       facts.submitted = job->submitted;
       facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
+      const int64_t reach = std::max<int64_t>(1, within_reach(state_, request));
       facts.most = std::min(request.most, request.ests);
+      if (request.one_host) facts.most = std::min(facts.most, reach);
       if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
-      facts.requested = std::clamp<int64_t>(
-          request.devices, 1, std::min(std::min(request.most, request.ests), capacity(state_, request.type)));
+      facts.requested =
+          std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
       facts.mixes_types = request.mixes_types;
       facts.changes_batch = request.batch.has_value();
       facts.owner = request.user;
       facts.quota = round.cluster.devices() / users;
       facts.weight = std::exp2(static_cast<double>(request.priority)) * fair_share(state_, request.user, now);
       facts.deadline = request.deadline;
-      facts.placement = placement_of(*job, round.cluster);
+      facts.placement = placement_of(*job, round.groups);
       facts.attained = job->attained;
       facts.held = job->held;
       facts.lost = job->lost;
@@ -133,12 +145,13 @@ void Dispatcher::decide(double now) {
     for (size_t i = 0; i < round.jobs.size(); ++i) {
       free.take(decision.placements[i]);  // throws where a policy gives out more than there is
       Job& job = *round.jobs[i];
-      const auto target = target_of(decision.placements[i], round.cluster);
+      const Target target = target_of(decision.placements[i], round.groups);
       if (target != job.target) job.owed = 0;
       job.target = target;
       job.reason = decision.reasons[i];
     }
   }
+  for (Job* job : all) settle_on_hosts(state_, *job);
   keep_least(state_, all);
   for (Job* job : all) choose_batch(*job, now);
   for (auto& [id, job] : state_.jobs) {

@@ -35,19 +35,34 @@ std::vector<std::string> names_of(State& state, JobId id) {
   return names;
 }
 
-int64_t capacity(const State& state, const std::string& type) {
+int64_t capacity(const State& state, const std::string& group) {
+  return std::ranges::count_if(
+      state.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.group() == group; });
+}
+
+int64_t capacity_of_type(const State& state, const std::string& type) {
   return std::ranges::count_if(
       state.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.type() == type; });
 }
 
-int64_t free_slots(const State& state, const std::string& type) {
+int64_t free_slots(const State& state, const std::string& group) {
   return std::ranges::count_if(state.slots, [&](const Slot& slot) {
-    return slot.state == Slot::State::present && slot.holder == 0 && slot.type() == type;
+    return slot.state == Slot::State::present && slot.holder == 0 && slot.group() == group;
   });
 }
 
-int64_t held(const State& state, JobId id, const std::string& type) {
-  return std::ranges::count_if(state.slots, [&](const Slot& slot) { return slot.holder == id && slot.type() == type; });
+int64_t held(const State& state, JobId id, const std::string& group) {
+  return std::ranges::count_if(state.slots,
+                               [&](const Slot& slot) { return slot.holder == id && slot.group() == group; });
+}
+
+std::vector<std::string> groups_of(const State& state) {
+  std::vector<std::string> groups;
+  for (const Slot& slot : state.slots) {
+    if (slot.state == Slot::State::present && std::ranges::find(groups, slot.group()) == groups.end())
+      groups.push_back(slot.group());
+  }
+  return groups;
 }
 
 void free_slots_of(State& state, JobId id) {

@@ -13,9 +13,12 @@ Slot* slot(State& state, SlotId id);  // null: it is not the pool's any more
 std::vector<Slot*> slots_of(State& state, JobId id);
 std::vector<std::string> names_of(State& state, JobId id);
 void free_slots_of(State& state, JobId id);
-int64_t capacity(const State& state, const std::string& type);    // of those that jobs may have
-int64_t free_slots(const State& state, const std::string& type);  // without a job
-int64_t held(const State& state, JobId id, const std::string& type);
+int64_t capacity(const State& state, const std::string& group);    // of those that jobs may have
+int64_t free_slots(const State& state, const std::string& group);  // without a job
+int64_t held(const State& state, JobId id, const std::string& group);
+int64_t capacity_of_type(const State& state, const std::string& type);  // on all hosts
+// Of those that jobs may have, in the order in which they came.
+std::vector<std::string> groups_of(const State& state);
 
 // The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
 // is not the pool's: it is asked back.

@@ -28,14 +28,24 @@ struct Slot {
     away,     // with somebody of higher right, until it is lent again
   };
   SlotId id = 0;
-  std::string name;  // "cpu:avx2", "cuda:1"
+  std::string name;  // "cpu:avx2", "cuda:1", "nodeB/cpu"; without a host: of the daemon's own
   State state = State::present;
   bool for_good = false;  // of `leaving`: it is removed, not taken for a while
   JobId holder = 0;       // 0: free
 
-  std::string type() const { return name.starts_with("cuda:") ? "cuda" : name; }  // devices of a type are alike
+  std::string host() const { return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/')); }
+  std::string group() const {  // devices of one host and type are alike: "cpu", "nodeB/cuda"
+    const size_t cuda = name.find("cuda:");
+    return cuda == name.npos ? name : name.substr(0, cuda + 4);
+  }
+  std::string type() const;  // of its group
   bool operator==(const Slot&) const = default;
 };
+
+// Of a group: "cuda" and "nodeB" of "nodeB/cuda".
+inline std::string type_in(const std::string& group) { return group.substr(group.find('/') + 1); }
+inline std::string host_in(const std::string& group) { return Slot{0, group}.host(); }
+inline std::string Slot::type() const { return type_in(group()); }
 
 enum class Phase {
   checking,  // `estrain check` looks for what would keep it from running
@@ -89,6 +99,7 @@ struct Request {
   bool weighs_offers = false;              // elastic.mode = "auto": it may decline devices
   int64_t total_steps = 0;                 // 0: not known yet
   std::optional<BatchRequest> batch = {};  // nothing: it is the owner's, whatever the policy
+  bool one_host = false;                   // it cannot be spread over hosts
   bool operator==(const Request&) const = default;
 };
 
@@ -99,7 +110,10 @@ struct Job {
   Phase phase = Phase::checking;
   std::string reason;                     // why it is where it is
   bool is_unwanted = false;               // cancelled by its owner, and still up
-  std::map<std::string, int64_t> target;  // devices by type that it is to have
+  std::map<std::string, int64_t> target;  // devices by group that it is to have
+  std::string home;                       // the host of its launcher, while it is up; empty: the daemon's own
+  bool is_leaderless = false;             // that host or the launcher is lost, and another host may go on with it
+  bool was_lost = false;                  // so was its last launcher, which may not have ended yet
   int64_t owed = 0;                       // devices taken from it for somebody of higher right
   int64_t step = 0;                       // committed
   double not_before = 0;                  // it is not started, before this moment

@@ -4,34 +4,26 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/dispatch/homes.h"
 #include "core/dispatch/slots.h"
 
 namespace estrain::dispatch {
 namespace {
 
-int64_t targeted_of(const std::map<JobId, Job>& jobs, const std::string& type) {
-  int64_t all = 0;
-  for (const auto& [id, job] : jobs) {
-    const auto at = job.target.find(type);
-    if (at != job.target.end()) all += at->second;
-  }
-  return all;
+void lessen(Job& job, const std::string& group) {
+  if (--job.target[group] == 0) job.target.erase(group);
 }
 
-void lessen(Job& job, const std::string& type) {
-  if (--job.target[type] == 0) job.target.erase(type);
-}
-
-// One device less for a job of this type. Those that have not got theirs yet give way first, the newest of them before
+// One device of this group less for a job. Those that have not got theirs yet give way first, the newest of them before
 // others; then whoever has most; what an owner wants to keep at least goes last.
-bool shrink_somebody(State& state, const std::string& type) {
+bool shrink_somebody(State& state, const std::string& group) {
   Job* victim = nullptr;
   std::tuple<int, int64_t, JobId> best;
   for (auto& [id, job] : state.jobs) {
-    const auto at = job.target.find(type);
+    const auto at = job.target.find(group);
     if (at == job.target.end() || at->second == 0) continue;
     const int64_t has = at->second;
-    const int rank = has > held(state, id, type)                     ? 3
+    const int rank = has > held(state, id, group)                    ? 3
                      : has > std::max<int64_t>(1, job.request.least) ? 2
                      : has > job.request.least                       ? 1
                                                                      : 0;
@@ -39,7 +31,7 @@ bool shrink_somebody(State& state, const std::string& type) {
     if (victim == nullptr || worth > best) victim = &job, best = worth;
   }
   if (victim == nullptr) return false;
-  lessen(*victim, type);
+  lessen(*victim, group);
   if (is_up(victim->phase)) ++victim->owed;
   return true;
 }
@@ -64,7 +56,7 @@ std::vector<Job*> queue(State& state, double now) {
     const bool may_run = is_up(job.phase) || (job.phase == Phase::waiting && job.not_before <= now);
     if (!may_run || job.is_unwanted) continue;
     if (job.request.type.empty() && !state.slots.empty()) {
-      const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::name);
+      const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::type);
       job.request.type = cpu != state.slots.end() ? "cpu" : state.slots.front().type();
     }
     shares.emplace(job.request.user, fair_share(state, job.request.user, now));
@@ -79,14 +71,14 @@ std::vector<Job*> queue(State& state, double now) {
 
 // No more devices are meant for jobs than there are.
 void make_fit(State& state) {
-  std::vector<std::string> types;
+  std::vector<std::string> groups;
   for (const auto& [id, job] : state.jobs) {
-    for (const auto& [type, count] : job.target) {
-      if (std::ranges::find(types, type) == types.end()) types.push_back(type);
+    for (const auto& [group, count] : job.target) {
+      if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
     }
   }
-  for (const std::string& type : types) {
-    while (targeted_of(state.jobs, type) > capacity(state, type) && shrink_somebody(state, type)) {
+  for (const std::string& group : groups) {
+    while (targeted_of(state, group) > capacity(state, group) && shrink_somebody(state, group)) {
     }
   }
 }
@@ -94,9 +86,10 @@ void make_fit(State& state) {
 // Devices that were taken from jobs for somebody of higher right go back to them, when there are some again.
 void give_back_owed(State& state) {
   for (auto& [id, job] : state.jobs) {
-    while (job.owed > 0 && is_up(job.phase) && !job.is_unwanted &&
-           capacity(state, job.request.type) > targeted_of(state.jobs, job.request.type)) {
-      ++job.target[job.request.type];
+    while (job.owed > 0 && is_up(job.phase) && !job.is_unwanted) {
+      const auto group = spare_group(state, job);
+      if (!group) break;
+      ++job.target[*group];
       --job.owed;
     }
   }
@@ -105,19 +98,23 @@ void give_back_owed(State& state) {
 // A job that runs keeps what its owner wants it to keep, at the cost of others.
 void keep_least(State& state, const std::vector<Job*>& jobs) {
   for (Job* job : jobs) {
-    const std::string& type = job->request.type;
     while (is_up(job->phase) && job->phase != Phase::stopping && job->targeted() < job->request.least) {
-      if (capacity(state, type) <= targeted_of(state.jobs, type)) {
+      std::optional<std::string> group = spare_group(state, *job);
+      if (!group) {
         const auto gives_way = [&](const Job* other) {
-          const auto at = other->target.find(type);
-          return other != job && at != other->target.end() &&
-                 (!is_up(other->phase) || other->targeted() > other->request.least);
+          if (other == job || (is_up(other->phase) && other->targeted() <= other->request.least)) return false;
+          for (const auto& [theirs, count] : other->target) {
+            if (!may_take(*job, theirs)) continue;
+            group = theirs;
+            return true;
+          }
+          return false;
         };
         const auto last = std::find_if(jobs.rbegin(), jobs.rend(), gives_way);
         if (last == jobs.rend()) break;
-        lessen(**last, type);
+        lessen(**last, *group);
       }
-      ++job->target[type];
+      ++job->target[*group];
       job->reason = "keeps what its owner asked for at least";
     }
   }

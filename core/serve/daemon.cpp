@@ -16,6 +16,8 @@
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"
+#include "core/serve/hosts/job_look.h"
+#include "core/serve/hosts/watched_signals.h"
 #include "core/serve/run_end.h"
 
 namespace estrain::serve {
@@ -25,24 +27,19 @@ constexpr int kTickMs = 100;
 constexpr int kPatienceAtFirstMs = 5000;  // with a launcher that an earlier daemon left
 constexpr double kSaveEvery = 1;          // s, where nothing but figures has changed
 
-UniqueFd watch_signals() {
-  sigset_t numbers;
-  ::sigemptyset(&numbers);
-  for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&numbers, number);
-  if (::sigprocmask(SIG_BLOCK, &numbers, nullptr) != 0) throw system_error("cannot block signals", errno);
-  UniqueFd fd(::signalfd(-1, &numbers, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd) throw system_error("cannot watch signals", errno);
-  return fd;
-}
-
 // Reports errors in the options before anything is created.
 std::string checked_directory(const ServeOptions& options) {
   std::string path = std::filesystem::absolute(options.directory).lexically_normal().string();
   if (options.devices.empty() && !PoolDirectory(path).has_pool()) {
     throw Error::make(Fault::usage, "{}: a new pool needs devices", options.directory)
-        .advise("estrain pool serve " + options.directory + " --devices cpu*4");
+        .advise("estrain pool serve " + options.directory + " --devices cpu*4; or none, where agents bring them all");
   }
-  if (!options.devices.empty())
+  for (const std::string& device : names_in(options.devices)) {
+    if (!dispatch::Slot{0, device}.host().empty())
+      throw Error::make(Fault::usage, "{}: devices of other hosts come with an agent there", device)
+          .advise("estrain agent --pool " + options.directory);
+  }
+  if (!options.devices.empty() && options.devices != kNoDevices)
     launch::check_devices(place::devices_of(launch::parse_devices(options.devices)),
                           {.mixed = true, .oversubscribed = false});
   if (!options.policy.empty()) pool::make_policy(options.policy, options.seed);
@@ -58,7 +55,7 @@ bool is_locked(const std::string& path) {
 void settle_devices(dispatch::Dispatcher& dispatcher, const std::string& list) {
   std::vector<std::string> added, removed;
   for (const dispatch::Slot& slot : dispatcher.state().slots) {
-    if (!slot.for_good) removed.push_back(slot.name);
+    if (!slot.for_good && slot.host().empty()) removed.push_back(slot.name);
   }
   for (const std::string& name : names_in(list)) {
     const auto there = std::ranges::find(removed, name);
@@ -80,22 +77,27 @@ double wall_seconds() {
 }
 
 std::vector<std::string> names_in(const std::string& devices) {
+  if (devices.empty() || devices == kNoDevices) return {};
   return place::texts_of(place::devices_of(launch::parse_devices(devices)));
 }
 
 Daemon::Daemon(const ServeOptions& options)
-    : directory_(checked_directory(options)), lock_(directory_.lock()), ledger_(Ledger::open(directory_.database())) {
+    : directory_(checked_directory(options)),
+      lock_(directory_.lock()),
+      name_(options.name),
+      agents_(directory_.path(), name_),
+      ledger_(Ledger::open(directory_.database())) {
   dispatch::State state = ledger_.load();
   if (state.policy.empty()) state.seed = options.seed;
   if (!options.policy.empty()) state.policy = options.policy;
   if (state.policy.empty()) state.policy = kDefaultPolicy;
   const double seen = state.seen;
   dispatcher_.emplace(std::move(state), options.settings);
-  signals_ = watch_signals();
+  signals_ = watch_signals({SIGTERM, SIGINT});
   server_.emplace(directory_.path());
   if (seen > 0) {
-    lines_.push_back({seen, 0, "away", 0, "the daemon was seen last"});
-    lines_.push_back({wall_seconds(), 0, "served", 0, "by another daemon"});
+    writing_.lines.push_back({seen, 0, "away", 0, "the daemon was seen last"});
+    writing_.lines.push_back({wall_seconds(), 0, "served", 0, "by another daemon"});
   }
   take_up_jobs();
   if (!options.devices.empty()) settle_devices(*dispatcher_, options.devices);
@@ -108,6 +110,12 @@ Daemon::Daemon(const ServeOptions& options)
 
 // Finds the launchers that an earlier daemon left at work, and jobs whose launchers have ended meanwhile.
 void Daemon::take_up_jobs() {
+  std::vector<std::string> lost;
+  for (const dispatch::Slot& slot : dispatcher_->state().slots) {
+    const std::string host = slot.host();
+    if (!host.empty() && !agents_.is_member(host) && std::ranges::find(lost, host) == lost.end()) lost.push_back(host);
+  }
+  for (const std::string& host : lost) on(host, HostLost{"its agent was gone when the daemon began"});
   std::vector<JobId> up;
   for (const auto& [id, job] : dispatcher_->state().jobs) {
     if (dispatch::is_up(job.phase)) up.push_back(id);
@@ -117,6 +125,8 @@ void Daemon::take_up_jobs() {
 
 // A number of a process proves nothing: after a restart of the host it may be another's. The lock of the run does.
 void Daemon::take_up(JobId id) {
+  if (!agents_.tasks_of(id).empty() || !dispatcher_->state().jobs.at(id).home.empty()) take_up_elsewhere(id);
+  if (launchers_.contains(id) || orphans_.contains(id)) return;
   const std::string run = directory_.run(id);
   const std::optional<launch::RunOwner> owner = launch::RunDirectory(run).owner();
   if (!is_locked(launch::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
@@ -124,13 +134,13 @@ void Daemon::take_up(JobId id) {
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
     return dispatcher_->ended(id, began ? run_end(run, std::nullopt, directory_.train_log(id)) : never, wall_seconds());
   }
-  launchers_[id] = {ChildProcess::adopt(owner->pid), false};
-  const std::optional<Json> status = status_of(run, kPatienceAtFirstMs);
+  launchers_[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
+  const std::optional<Json> status = look_at_run(run, kPatienceAtFirstMs);
   if (!status || !status->contains("held")) return;
   tell_batch(id, *status);
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
   if (dispatcher_->state().jobs.at(id).batch.wanted == 0 || text_in(*status, "state").value_or("") == "training")
-    dispatcher_->found(id, status->at("held").get<std::vector<std::string>>(), wall_seconds());
+    dispatcher_->found(id, pool_names(status->at("held"), ""), wall_seconds());
 }
 
 int Daemon::run() {
@@ -138,13 +148,15 @@ int Daemon::run() {
     poll_once();
     signalfd_siginfo info;
     if (::read(signals_.get(), &info, sizeof info) == sizeof info) break;
+    tend_hosts();
     do_actions();  // before jobs are looked at: who was not asked yet has no answer to lose
     look_at_jobs();
     dispatcher_->tick(wall_seconds());
     do_actions();
+    agents_.flush();
     save();
   }
-  saved_ = 0;
+  writing_.saved = 0;
   save();
   fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n", directory_.path(),
              directory_.path());
@@ -178,8 +190,12 @@ void Daemon::poll_once() {
   // All are looked up before any is acted on: numbers of descriptors are given again.
   const std::vector<JobId> answers = ready_jobs(asked_, of_asked), ends = ready_jobs(launchers_, of_helper),
                            checks = ready_jobs(checks_, of_helper);
-  for (const JobId id : answers) on_answer(id);
-  for (const JobId id : ends) on_launcher_ended(id);
+  for (const JobId id : answers) on_answer(id, asked_[id].command.wait());
+  for (const JobId id : ends) {
+    std::optional<ChildEnd> end;
+    if (launchers_[id].is_child) end = launchers_[id].process.wait();
+    on_launcher_ended(id, end);
+  }
   for (const JobId id : checks) on_check_ended(id);
   server_->serve_objects(
       std::span(waiting).last(clients.size()),
@@ -199,23 +215,24 @@ void Daemon::do_actions() {
 // A disk that is full keeps nobody from training: what is to be written waits.
 void Daemon::save() {
   const double now = wall_seconds();
-  if (lines_.empty() && now < saved_ + kSaveEvery && now >= saved_) return;
-  if (is_behind_ && now < saved_ + 1 && now >= saved_) return;
-  saved_ = now;
+  const double saved = writing_.saved;
+  if (writing_.lines.empty() && now < saved + kSaveEvery && now >= saved) return;
+  if (writing_.is_behind && now < saved + 1 && now >= saved) return;
+  writing_.saved = now;
   try {
-    ledger_.save(dispatcher_->state(), lines_);
-    lines_.clear();
-    if (is_behind_) fmt::print("pool: the queue is written again\n");
-    is_behind_ = false;
+    ledger_.save(dispatcher_->state(), writing_.lines);
+    writing_.lines.clear();
+    if (writing_.is_behind) fmt::print("pool: the queue is written again\n");
+    writing_.is_behind = false;
   } catch (const Error& error) {
-    if (!is_behind_)
+    if (!writing_.is_behind)
       fmt::print(stderr, "warning: the queue cannot be written: {}; it is tried again\n", error.message());
-    is_behind_ = true;
+    writing_.is_behind = true;
   }
 }
 
 void Daemon::carry_out(const dispatch::Note& note) {
-  lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason});
+  writing_.lines.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason});
   const auto job = dispatcher_->state().jobs.find(note.job);
   const std::string who =
       job == dispatcher_->state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);

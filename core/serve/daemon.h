@@ -2,7 +2,7 @@
 // The daemon of a pool: tells the dispatcher (core/dispatch) what happens, and does what it says. It starts, watches
 // and asks runs the way a user would, with this program's own commands: check, train, resize, offer, reclaim. So it
 // never waits for a run, and may be killed at any instruction: runs go on, and the next daemon finds them in their run
-// directories.
+// directories. What is to be done on other hosts, their agents do (hosts/).
 
 #include <deque>
 #include <map>
@@ -13,6 +13,7 @@
 #include "core/base/process/child_process.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/launch/control/control_socket.h"
+#include "core/serve/hosts/run_agents.h"
 #include "core/serve/ledger.h"
 #include "core/serve/pool_directory.h"
 
@@ -20,12 +21,14 @@ namespace estrain::serve {
 
 struct ServeOptions {
   std::string directory;
-  std::string devices;  // as for train; empty: those of the pool before
+  std::string devices;  // as for train; empty: those of the pool before; "none": only agents bring some
+  std::string name;     // what the pool calls this host where another one is to know it
   std::string policy;   // empty: that of the pool before, or kDefaultPolicy
   dispatch::Settings settings;
   uint64_t seed = 1;
 };
 inline constexpr const char* kDefaultPolicy = "estrain";
+inline constexpr std::string_view kNoDevices = "none";
 
 class Daemon {
  public:
@@ -41,13 +44,33 @@ class Daemon {
 
   // A process that works for a job. A launcher that an earlier daemon started is not a child of this one.
   struct Helper {
-    ChildProcess process;
+    ChildProcess process = {};  // on this host
     bool is_child = true;
+    std::string host = {}, task = {};  // on another one: a task of its agent
+    bool is_found = true;     // false: an earlier daemon ordered it, and it was not seen yet
+    bool was_killed = false;  // by this daemon: no other host is to go on
+    bool trains = false;      // it was seen to
+    double lost = 0;          // s; what the change that was asked for last has cost
   };
-  // A command that asks a launcher for something.
+  // A launcher that is to be started, or a command that asks one for something. It waits for the agents of the run.
   struct Asked {
-    ChildProcess command;
-    enum class What { devices, batch, stop } what = What::devices;
+    enum class What { launch, devices, batch, stop } what = What::devices;
+    std::vector<std::string> words;
+    double since = 0;
+    bool is_sent = false;
+    ChildProcess command = {};  // on this host
+    std::string task = {};      // on another one
+  };
+  // A job whose launcher is lost while other hosts have its state: how it has ended if none of them goes on.
+  struct Orphan {
+    double since;
+    dispatch::Ended ended;
+  };
+  // What is to be written down.
+  struct Writing {
+    std::vector<Line> lines;  // of the history, not written yet
+    double saved = 0;
+    bool is_behind = false;  // the ledger could not be written
   };
 
   // daemon.cpp
@@ -68,22 +91,42 @@ class Daemon {
   void carry_out(const dispatch::Released& action);
   void carry_out(const dispatch::Note& action);
   void ask(JobId id, std::vector<std::string> words, Asked::What what);
+  void send(JobId id);
+  void launch(JobId id, std::vector<std::string> words);
   void start_checks();
   void on_check_ended(JobId id);
-  void on_launcher_ended(JobId id);
-  void on_answer(JobId id);
+  void on_launcher_ended(JobId id, const std::optional<ChildEnd>& end);
+  void on_answer(JobId id, const ChildEnd& end);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
   void tell_batch(JobId id, const Json& answer);
   void look_at_jobs();
-  void look_at(JobId id);
+  void on_status(JobId id, const Json& status);
   void signal_launcher(JobId id, int number);
+
+  // daemon_hosts.cpp
+  void tend_hosts();
+  void on(const std::string& host, const HostJoined& event);
+  void on(const std::string& host, const HostRefused& event);
+  void on(const std::string& host, const HostLeaves& event);
+  void on(const std::string& host, const HostLost& event);
+  void on(const std::string& host, const TaskEnded& event);
+  void on(const std::string& host, const TaskSeen& event);
+  void take_up_elsewhere(JobId id);
+  void wind_up_orphans();
+  RunAgents::Wanted run_agents_for(JobId id) const;
+  // Names of devices as the pool knows them, from those that a launcher on this host has told.
+  std::vector<std::string> pool_names(const Json& held, const std::string& home) const;
 
   // daemon_requests.cpp
   void on_request(launch::ClientId client, const Json& request);
   void submit(launch::ClientId client, const Json& request);
+  void require_offered(const std::vector<std::string>& names) const;
 
   PoolDirectory directory_;
   UniqueFd lock_;
+  const std::string name_;  // of this host
+  Agents agents_;
+  RunAgents run_agents_{agents_};
   Ledger ledger_;
   std::optional<dispatch::Dispatcher> dispatcher_;
   std::optional<launch::ControlServer> server_;
@@ -91,15 +134,12 @@ class Daemon {
   std::deque<JobId> to_check_;
   std::map<JobId, Helper> checks_, launchers_;
   std::map<JobId, Asked> asked_;
+  std::map<JobId, Orphan> orphans_;
   std::map<JobId, double> looked_;  // when a job was last asked how far it is; later where it did not answer
-  std::vector<Line> lines_;         // of the history, not written yet
-  double saved_ = 0;
-  bool is_behind_ = false;  // the ledger could not be written
+  Writing writing_;
 };
 
 double wall_seconds();  // since 1970
-// A run's own answer to how far it is; nothing where its launcher does not give one in time.
-std::optional<Json> status_of(const std::string& run, int milliseconds);
 // The devices of a list as users write it: "cpu*2" names "cpu" twice.
 std::vector<std::string> names_in(const std::string& devices);
 

@@ -22,7 +22,8 @@ CREATE TABLE jobs (
   mixes_types INTEGER NOT NULL, weighs_offers INTEGER NOT NULL, submitted REAL NOT NULL, started REAL, finished REAL,
   target TEXT NOT NULL, owed INTEGER NOT NULL, unwanted INTEGER NOT NULL, not_before REAL NOT NULL,
   no_growth_before REAL NOT NULL, failures INTEGER NOT NULL, failed_at INTEGER NOT NULL, attained REAL NOT NULL,
-  held REAL NOT NULL, lost REAL NOT NULL, starts INTEGER NOT NULL, mini_batch REAL NOT NULL);
+  held REAL NOT NULL, lost REAL NOT NULL, starts INTEGER NOT NULL, mini_batch REAL NOT NULL,
+  one_host INTEGER NOT NULL DEFAULT 0, home TEXT NOT NULL DEFAULT '');
 CREATE TABLE speeds (
   job INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
   PRIMARY KEY (job, type, devices));
@@ -116,6 +117,9 @@ Ledger Ledger::open(const std::string& path) {
       }
       if (format < 3) database.execute(kBatchTable);
       database.execute(kGoodputTables);
+      database.execute(
+          "ALTER TABLE jobs ADD COLUMN one_host INTEGER NOT NULL DEFAULT 0; "
+          "ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT ''; UPDATE jobs SET one_host = weighs_offers");
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {
@@ -143,7 +147,7 @@ void Ledger::write_batch(const Job& job) {
 
 void Ledger::write_job(const Job& job) {
   sqlite::Statement row = database_.prepare(
-      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   const dispatch::Request& request = job.request;
   row.bind(job.id).bind(request.name).bind(request.user).bind(request.priority);
   row.bind(phase_name(job.phase)).bind(job.reason).bind(job.step).bind(request.total_steps);
@@ -156,7 +160,7 @@ void Ledger::write_job(const Job& job) {
   row.bind(target_text(job)).bind(job.owed).bind(int64_t{job.is_unwanted});
   row.bind(job.not_before).bind(job.no_growth_before).bind(job.failures).bind(job.failed_at);
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
-  row.bind(job.speeds.expected());
+  row.bind(job.speeds.expected()).bind(int64_t{request.one_host}).bind(job.home);
   row.run();
   write_batch(job);
   sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");
@@ -273,6 +277,8 @@ State Ledger::load() const {
     job.lost = row.number(++at);
     job.starts = row.whole(++at);
     job.speeds.expect(row.number(++at));
+    request.one_host = row.whole(++at) != 0;
+    job.home = row.text(++at);
   }
   sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times FROM speeds");
   while (speeds.step()) {

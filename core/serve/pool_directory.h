@@ -4,6 +4,7 @@
 //   pool.db           the queue and the history (SQLite; ledger.h)
 //   lock              held by the daemon
 //   control.sock      where it is asked
+//   hosts             where the daemon meets the agents of other hosts (hosts/meeting.h)
 //   jobs/7/job.toml   the spec of job 7, as it was when it was submitted, every default filled in
 //   jobs/7/run        its run directory, like any other
 //   jobs/7/*.log      what `estrain check`, `estrain train` and the requests to the run have said
@@ -26,6 +27,7 @@ class PoolDirectory {
   std::string run(dispatch::JobId id) const { return job(id) + "/run"; }
   std::string check_log(dispatch::JobId id) const { return job(id) + "/check.log"; }
   std::string train_log(dispatch::JobId id) const { return job(id) + "/train.log"; }
+  std::string agents_log(dispatch::JobId id) const { return job(id) + "/agents.log"; }
   std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
 
   bool has_pool() const;

@@ -31,7 +31,7 @@ LastEvents last_events(const std::string& run) {
 
 bool somebody_else_is_at_work(const std::string& run) {
   const std::optional<launch::RunOwner> owner = launch::RunDirectory(run).owner();
-  return owner && owner->is_here() && !owner->has_ended();
+  return (owner && owner->is_here() && !owner->has_ended()) || launch::RunDirectory(run).owner_elsewhere();
 }
 
 Ended by_table(const LastEvents& events, const std::optional<ChildEnd>& ended, const std::string& log) {

@@ -35,7 +35,8 @@ dispatch::State some_state() {
   running.id = 2;
   running.phase = Phase::changing;
   running.is_unwanted = true;
-  running.target = {{"cpu", 2}, {"cpu:avx2", 1}};
+  running.target = {{"nodeB/cpu", 2}, {"nodeB/cpu:avx2", 1}};
+  running.home = "nodeB";
   running.owed = 1;
   running.step = 77;
   running.no_growth_before = 3;
@@ -56,6 +57,12 @@ dispatch::State some_state() {
   running.batch_times.observe(32, 0.5);
   state.jobs[2] = running;
   return state;
+}
+
+// What pools of one host did not know.
+void forget_hosts(dispatch::State& state) {
+  state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
+  state.jobs[2].home.clear();
 }
 
 void check_equal(const dispatch::State& a, const dispatch::State& b) {
@@ -98,10 +105,12 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
+          "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; "
           "DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER "
           "TABLE speeds ADD COLUMN "
           "whole;"
           "PRAGMA user_version = 1");
+  forget_hosts(state);
   dispatch::Speeds& speeds = state.jobs[2].speeds;
   const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
   speeds = {};
@@ -121,7 +130,11 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
   dispatch::State state = some_state();
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute("DROP TABLE batches; DROP TABLE batch_times; PRAGMA user_version = 2");
+      .execute(
+          "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; DROP TABLE batches; DROP TABLE "
+          "batch_times; "
+          "PRAGMA user_version = 2");
+  forget_hosts(state);
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
@@ -131,14 +144,16 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
   check_equal(Ledger::open(folder / "pool.db").load(), some_state());
 }
 
-TEST_CASE("a pool of format 3 is brought to this one: a choice of batch that was under way is made again") {
+TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of batch under way is made again") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
-          "DROP TABLE batch_times; ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN "
-          "noise_scale; PRAGMA user_version = 3");
+          "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; DROP TABLE batch_times; "
+          "ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN noise_scale; "
+          "PRAGMA user_version = 3");
+  forget_hosts(state);
   dispatch::Job& job = state.jobs[2];
   job.batch.wanted = 0;
   job.batch.wanted_lr_factor = 1;

@@ -1,0 +1,182 @@
+// The daemon and the agents of other hosts: who comes and goes, and jobs that change their launcher.
+
+#include <algorithm>
+
+#include "core/place/device.h"
+#include "core/serve/daemon.h"
+
+namespace estrain::serve {
+namespace {
+
+constexpr double kPatienceWithHeirs = 150;  // s; an agent of a run gives up by itself after 90
+
+}  // namespace
+
+void Daemon::tend_hosts() {
+  for (const AgentEvent& event : agents_.look())
+    std::visit([&](const auto& one) { on(event.host, one); }, event.what);
+  wind_up_orphans();
+  for (const std::string& host : agents_.members()) {
+    if (agents_.leaves(host)) on(host, HostLeaves{});
+  }
+  std::vector<RunAgents::Wanted> wanted;
+  for (const auto& [id, job] : dispatcher_->state().jobs) {
+    if (dispatch::is_up(job.phase)) wanted.push_back(run_agents_for(id));
+  }
+  run_agents_.tend(wanted, wall_seconds());
+  std::vector<JobId> waiting;
+  for (const auto& [id, asked] : asked_) {
+    if (!asked.is_sent) waiting.push_back(id);
+  }
+  for (const JobId id : waiting) send(id);
+}
+
+void Daemon::on(const std::string& host, const HostJoined& event) {
+  try {
+    dispatcher_->add_devices(event.devices, wall_seconds());
+    carry_out(dispatch::Note{0, "joined", std::ssize(event.devices), "host " + host});
+  } catch (const Error& error) {
+    carry_out(dispatch::Note{0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});
+  }
+}
+
+void Daemon::on(const std::string& host, const HostRefused& event) {
+  carry_out(dispatch::Note{0, "refused", 0, fmt::format("the agent of host {}: {}", host, event.why)});
+}
+
+// Also devices that are lent again while it leaves.
+void Daemon::on(const std::string& host, const HostLeaves&) {
+  std::vector<std::string> names;
+  bool has_others = false;
+  for (const dispatch::Slot& slot : dispatcher_->state().slots) {
+    if (slot.host() != host) continue;
+    has_others |= slot.state == dispatch::Slot::State::leaving;
+    if (slot.state == dispatch::Slot::State::present) names.push_back(slot.name);
+  }
+  if (!names.empty()) {
+    dispatcher_->withdraw({names, dispatch::Dispatcher::kNoHurry, true, 0}, wall_seconds());
+  } else if (!has_others) {
+    agents_.dismiss(host);
+  }
+}
+
+void Daemon::on(const std::string& host, const HostLost& event) {
+  std::vector<JobId> led;
+  for (const auto& [id, launcher] : launchers_) {
+    if (launcher.host == host) led.push_back(id);
+  }
+  for (const JobId id : led) {
+    launchers_.erase(id);
+    asked_.erase(id);
+  }
+  for (const auto& [id, job] : dispatcher_->state().jobs) {
+    if (dispatch::is_up(job.phase) && job.home == host) asked_.erase(id);
+  }
+  const auto& slots = dispatcher_->state().slots;
+  const bool has_devices = std::ranges::any_of(slots, [&](const auto& slot) { return slot.host() == host; });
+  if (has_devices || !led.empty()) dispatcher_->lose_host(host, event.why, wall_seconds());
+  for (const auto& [id, job] : dispatcher_->state().jobs) {
+    if (!job.is_leaderless || orphans_.contains(id)) continue;
+    orphans_.insert_or_assign(
+        id, Orphan{wall_seconds(), {dispatch::Ended::How::stopped, fmt::format("host {} was lost", host)}});
+  }
+}
+
+void Daemon::on(const std::string& host, const TaskEnded& event) {
+  const JobId id = event.task.job;
+  const ChildEnd end{.signaled = event.signaled, .code = static_cast<int>(event.code)};
+  const auto launcher = launchers_.find(id);
+  const auto asked = asked_.find(id);
+  if (launcher != launchers_.end() && launcher->second.host == host && launcher->second.task == event.task.id) {
+    on_launcher_ended(id, end);
+  } else if (asked != asked_.end() && asked->second.task == event.task.id) {
+    on_answer(id, end);
+  } else if (event.task.kind == kRunAgent) {
+    run_agents_.on_ended(event.task, wall_seconds());
+  }
+}
+
+// An agent of the run that holds its lock leads it: whoever led before has ended.
+void Daemon::on(const std::string& host, const TaskSeen& event) {
+  const JobId id = event.task.job;
+  const auto job = dispatcher_->state().jobs.find(id);
+  if (job == dispatcher_->state().jobs.end() || !dispatch::is_up(job->second.phase)) return;
+  const auto launcher = launchers_.find(id);
+  const bool is_known =
+      launcher != launchers_.end() && launcher->second.host == host && launcher->second.task == event.task.id;
+  if (!is_known) {
+    if (!event.leads || !event.status.contains("held")) return;
+    launchers_[id] = {.is_child = false, .host = host, .task = event.task.id};
+    orphans_.erase(id);
+    asked_.erase(id);
+    dispatcher_->moved(id, host, pool_names(event.status.at("held"), host), wall_seconds());
+  }
+  on_status(id, event.status);
+}
+
+// Its launcher is on another host, or other hosts have its state.
+void Daemon::take_up_elsewhere(JobId id) {
+  const dispatch::Job& job = dispatcher_->state().jobs.at(id);
+  const bool is_stopped = job.phase == dispatch::Phase::stopping;
+  bool has_heirs = false;
+  for (const Agents::Placed& one : agents_.tasks_of(id)) {
+    has_heirs |= one.task.kind == kRunAgent;
+    if (one.task.kind == kLauncher && one.host == job.home)
+      launchers_[id] = {.is_child = false, .host = one.host, .task = one.task.id, .is_found = false};
+    if (one.task.kind != kRequest) continue;
+    const auto what = is_stopped                ? Asked::What::stop
+                      : job.batch.wanted != 0 ? Asked::What::batch
+                                              : Asked::What::devices;
+    asked_[id] = {.what = what, .words = {}, .is_sent = true, .task = one.task.id};
+  }
+  if (launchers_.contains(id) || job.home.empty() || !has_heirs) return;
+  orphans_.insert_or_assign(
+      id, Orphan{wall_seconds(), {dispatch::Ended::How::vanished, "its launcher is gone without a word"}});
+  dispatcher_->orphaned(id, wall_seconds());
+}
+
+void Daemon::wind_up_orphans() {
+  std::vector<JobId> over;
+  for (const auto& [id, orphan] : orphans_) {
+    bool has_heirs = false;
+    for (const Agents::Placed& one : agents_.tasks_of(id)) {
+      if (one.task.kind != kRunAgent) continue;
+      has_heirs = true;
+      if (wall_seconds() > orphan.since + kPatienceWithHeirs) agents_.drop(one.host, one.task.id);
+    }
+    if (!has_heirs) over.push_back(id);
+  }
+  for (const JobId id : over) {
+    const dispatch::Ended ended = orphans_.at(id).ended;
+    orphans_.erase(id);
+    dispatcher_->ended(id, ended, wall_seconds());
+  }
+}
+
+RunAgents::Wanted Daemon::run_agents_for(JobId id) const {
+  const dispatch::State& state = dispatcher_->state();
+  const dispatch::Job& job = state.jobs.at(id);
+  RunAgents::Wanted wanted{
+      .job = id, .run = directory_.run(id), .log = directory_.agents_log(id), .hosts = {}, .is_leaderless = false};
+  wanted.is_leaderless = job.is_leaderless;
+  for (const dispatch::Slot& slot : state.slots) {
+    const std::string host = slot.host();
+    if (slot.holder != id || host.empty() || host == job.home) continue;
+    if (std::ranges::find(wanted.hosts, host) == wanted.hosts.end()) wanted.hosts.push_back(host);
+  }
+  return wanted;
+}
+
+std::vector<std::string> Daemon::pool_names(const Json& held, const std::string& home) const {
+  std::vector<std::string> names;
+  for (const Json& text : held) {
+    std::optional<place::Device> device = place::parse_device(text.is_string() ? text.get<std::string>() : "");
+    if (!device) continue;
+    if (device->host.empty()) device->host = home;
+    if (device->host == name_) device->host.clear();
+    names.push_back(device->text());
+  }
+  return names;
+}
+
+}  // namespace estrain::serve

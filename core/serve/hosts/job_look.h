@@ -1,0 +1,18 @@
+#pragma once
+// What a pool wants to know of a run: selected fields of its launcher's status.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json/json.h"
+
+namespace estrain::serve {
+
+// A run's own answer to how far it is; nothing where no launcher on this host gives one in time.
+//   {"state", "step", "total_steps", "held": […], "batch", "lr_factor", "epoch", "step_seconds", "devices_at_work"}
+std::optional<Json> look_at_run(const std::string& run, int milliseconds);
+
+inline constexpr int kLookPatienceMs = 200;
+
+}  // namespace estrain::serve
