@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/json/json_text.h"
+#include "core/launch/preflight/devices.h"
 
 namespace estrain::serve {
 
@@ -73,7 +74,7 @@ std::string format_jobs(const State& state, double now) {
                                  "user", "phase", "devices", "step", "batch", "since", "why");
   for (const auto& [id, job] : state.jobs) {
     const std::vector<std::string> held = held_by(state, id);
-    const std::string devices = held.empty() ? "-" : fmt::format("{} x {}", held.size(), held.front());
+    const std::string devices = held.empty() ? "-" : launch::counted_devices(place::devices_from(held));
     const std::string steps = job.request.total_steps > 0 ? fmt::format("{}/{}", job.step, job.request.total_steps)
                                                           : std::to_string(job.step);
     const std::string batch = job.request.batch ? std::to_string(job.batch_in_force()) : "-";

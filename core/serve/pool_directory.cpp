@@ -8,6 +8,8 @@
 #include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
+#include "core/base/process/host_name.h"
+#include "core/serve/hosts/meeting.h"
 
 namespace estrain::serve {
 
@@ -17,9 +19,15 @@ bool PoolDirectory::has_pool() const {
 }
 
 void PoolDirectory::require_pool() const {
-  if (has_pool()) return;
-  throw Error::make(Fault::usage, "{}: there is no pool", path_)
-      .advise("make one: estrain pool serve " + path_ + " --devices LIST");
+  if (!has_pool()) {
+    throw Error::make(Fault::usage, "{}: there is no pool", path_)
+        .advise("make one: estrain pool serve " + path_ + " --devices LIST");
+  }
+  const auto sign = Meeting(path_).daemon();
+  if (!sign || sign->machine == host_name()) return;
+  throw Error::make(Fault::usage, "{}: the daemon of this pool is, or was last, on another host, {}", path_,
+                    sign->machine)
+      .advise("give the command there; or serve the pool here, if that host is gone: estrain pool serve " + path_);
 }
 
 UniqueFd PoolDirectory::lock() const {

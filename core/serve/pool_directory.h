@@ -34,7 +34,8 @@ class PoolDirectory {
   // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage where another daemon
   // serves it, naming its process.
   UniqueFd lock() const;
-  // Throws Fault::usage where no pool was ever served there.
+  // Throws Fault::usage where no pool was ever served there, or where the daemon that was seen last is on another host:
+  // only its host touches the database, since shared file systems may not lock it for others.
   void require_pool() const;
 
  private:

@@ -1,8 +1,6 @@
 """Pools whose devices are on several hosts: cases of tests/hosts/run."""
 import json
-import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -59,54 +57,54 @@ class Pool:
     def text(self):
         return self.ask("log")
 
-    def close(self):
-        """Ends what is left: the daemon ends alone, jobs on its host go on."""
-        for process in (self.daemon, *self.agents.values()):
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        for pid in self.site.network.processes(0):
-            self.site.kill(pid)
-
 
 def hosts_of(job):
     return {name.partition("/")[0] if "/" in name else "h0" for name in job["devices"]}
 
 
+def alone(site, spec):
+    run = site.folder / f"alone-{Path(spec).stem}"
+    if not run.exists():
+        finish(site.start(0, "train", spec, "--run", str(run), "--devices", "cpu"))
+    return run
+
+
 def pool_over_hosts(site):
-    """Three jobs on the devices of three hosts: one grows over hosts, one host is killed and comes back, the daemon is
-    killed. The bits are those of each job alone."""
+    """Three jobs on the devices of three hosts: one grows over all and shrinks, one host is killed and comes back, the
+    daemon is killed. The bits are those of each job alone."""
     pool = Pool(site, "pooled")
-    pool.serve("--devices", "cpu", "--policy", "estrain")
+    pool.serve("--devices", "cpu", "--policy", "fifo-backfill")
     for host in (1, 2):
         pool.agent(host, "cpu*2")
     wait_for(lambda: pool.devices() == ["cpu"] + ["h1/cpu"] * 2 + ["h2/cpu"] * 2, "not all devices", pool.daemon)
-    specs = {number: [site.spec(steps)] for number, steps in ((1, 1500), (2, 1000), (3, 600))}
-    check(pool.submit(*specs[1]) == 1, "the first job is not job 1")
-    pool.wait_for_job(1, lambda job: len(hosts_of(job)) == 3 and job["step"] > 0, "it did not grow over the hosts")
+    specs = {number: site.spec(steps) for number, steps in ((1, 12000), (2, 10000), (3, 10001))}
+    check(pool.submit(specs[1], "--set", 'resources.devices="3"') == 1, "the first job is not job 1")
+    pool.wait_for_job(1, lambda job: job["step"] > 0, "it did not begin")
+    check(hosts_of(pool.job(1)) == {"h0", "h1"}, f"its devices: {pool.job(1)}")
+    pool.ask("take", "h1/cpu*2", "--within", "5s")
+    pool.wait_for_job(1, lambda job: job["devices"] == ["cpu"], "it did not shrink")
+    pool.ask("lend", "h1/cpu*2")
+    pool.wait_for_job(1, lambda job: hosts_of(job) == {"h0", "h1"} and job["phase"] == "running", "it did not grow again")
+    check(len(events(pool.run(1), "start")) == 1 and events(pool.run(1), "resize"), f"it did not stay up: {pool.text()}")
     for number in (2, 3):
-        pool.submit(*specs[number])
-    pool.wait_for_job(3, lambda job: job["phase"] == "running" and job["step"] > 0, "the third job did not start")
+        pool.submit(specs[number], "--set", 'resources.devices="1"')
+    for number in (2, 3):
+        pool.wait_for_job(number, lambda job: job["devices"] == ["h2/cpu"] and job["step"] > 0, f"job {number} did not start on h2")
     pool.daemon.kill()
     pool.daemon.wait()
     before = {number: last_step(pool.run(number)) for number in specs}
-    time.sleep(1)
+    wait_for(lambda: all(last_step(pool.run(number)) > before[number] for number in specs), "jobs stood still without a daemon")
     pool.serve()
-    for number in specs:
-        pool.wait_for_job(number, lambda job: job["step"] > before[number] or job["phase"] == "done", f"job {number} did not go on")
+    wait_for(lambda: pool.text().count("it went on while the pool's daemon was away") == 3, "not all jobs were found", pool.daemon)
     site.network.signal(2, signal.SIGKILL)
     wait_for(lambda: "h2/cpu" not in pool.devices(), "the devices of a killed host stayed", pool.daemon)
     pool.agent(2, "cpu*2")
     wait_for(lambda: pool.devices().count("h2/cpu") == 2, "the host was not welcome again", pool.daemon)
     for number in specs:
         pool.wait_for_job(number, lambda job: job["phase"] == "done", f"job {number} did not end")
-    log = pool.text()
-    check("failed" not in log, log)
-    for number, (spec,) in specs.items():
-        alone = site.folder / f"alone-{Path(spec).stem}"
-        if not alone.exists():
-            finish(site.start(0, "train", spec, "--run", str(alone), "--devices", "cpu"))
-        site.same(pool.run(number), alone)
+    check("faulted" not in pool.text() and "killed" not in pool.text(), pool.text())
+    for number, spec in specs.items():
+        site.same(pool.run(number), alone(site, spec))
     for host in (1, 2):
         pool.agents[host].terminate()
         finish(pool.agents[host])
@@ -115,4 +113,81 @@ def pool_over_hosts(site):
     finish(pool.daemon)
 
 
-POOL_CASES = [pool_over_hosts]
+def pool_home_lost(site):
+    """The host that leads a job is killed: the other one goes on, from the same step, and the pool follows. Then that
+    one leaves in peace, and a host that is there alone is killed."""
+    pool = Pool(site, "home-lost")
+    pool.serve("--devices", "none", "--policy", "estrain")
+    for host in (1, 2):
+        pool.agent(host, "cpu")
+    wait_for(lambda: pool.devices() == ["h1/cpu", "h2/cpu"], "not all devices", pool.daemon)
+    spec = site.spec(20000)
+    pool.submit(spec)
+    pool.wait_for_job(1, lambda job: hosts_of(job) == {"h1", "h2"} and job["step"] > 100, "it is not on both hosts")
+    run = pool.run(1)
+    home = 1 if "h2" in {path.stem for path in (run / "hosts").glob("*.json")} else 2
+    before = last_step(run)
+    site.network.signal(home, signal.SIGKILL)
+    wait_for(lambda: events(run, "takeover"), "nobody went on", pool.daemon)
+    takeover = events(run, "takeover")[0]
+    check(takeover["saved"] and takeover["step"] >= before, f"steps were redone: {before}, {takeover}")
+    wait_for(lambda: f"led from h{3 - home}" in pool.text(), "the pool did not follow", pool.daemon)
+    pool.wait_for_job(1, lambda job: hosts_of(job) == {f"h{3 - home}"} and job["step"] > takeover["step"], "no step after it")
+    pool.agent(home, "cpu")
+    wait_for(lambda: len(pool.devices()) == 2, "the host was not welcome again", pool.daemon)
+    leaver = pool.agents[3 - home]
+    leaver.terminate()
+    finish(leaver)
+    stopped = events(run, "stopped")[-1]
+    pool.wait_for_job(1, lambda job: hosts_of(job) == {f"h{home}"} and job["step"] > stopped["step"], "it did not move")
+    check(events(run, "start")[-1]["step"] == stopped["step"], f"steps were redone: {stopped}, {events(run, 'start')[-1]}")
+    site.network.signal(home, signal.SIGKILL)
+    pool.agent(3 - home, "cpu*2")
+    pool.wait_for_job(1, lambda job: job["phase"] == "done", "it did not end")
+    check("faulted" not in pool.text() and "killed" not in pool.text().replace("SIGKILL", ""), pool.text())
+    site.same(run, alone(site, spec))
+    pool.daemon.terminate()
+    finish(pool.daemon)
+
+
+def pool_daemon_away(site):
+    """Without a daemon, jobs on other hosts go on; one of them loses the host that leads it; an agent leaves by itself,
+    and its job stops with a checkpoint."""
+    pool = Pool(site, "away")
+    pool.serve("--devices", "none", "--policy", "fifo")
+    for host in (1, 2):
+        pool.agent(host, "cpu*2")
+    wait_for(lambda: len(pool.devices()) == 4, "not all devices", pool.daemon)
+    specs = {1: site.spec(15000), 2: site.spec(12001)}
+    pool.submit(specs[1], "--set", 'resources.devices="3"')
+    pool.submit(specs[2], "--set", 'resources.devices="1"')
+    for number in specs:
+        pool.wait_for_job(number, lambda job: job["step"] > 100, f"job {number} did not start")
+    home = 1 if "h2" in {path.stem for path in (pool.run(1) / "hosts").glob("*.json")} else 2
+    pool.daemon.kill()
+    pool.daemon.wait()
+    before = {number: last_step(pool.run(number)) for number in specs}
+    wait_for(lambda: all(last_step(pool.run(number)) > before[number] + 10 for number in specs), "jobs stood still")
+    site.network.signal(home, signal.SIGKILL)
+    wait_for(lambda: events(pool.run(1), "takeover"), "nobody went on")
+    pool.serve()
+    other = pool.agents[3 - home]
+    wait_for(lambda: f"led from h{3 - home}" in pool.text(), "the pool did not follow", pool.daemon)
+    pool.wait_for_job(1, lambda job: job["step"] > before[1] + 10, "job 1 did not go on")
+    pool.daemon.kill()
+    pool.daemon.wait()
+    other.terminate()
+    finish(other)
+    for number in specs:
+        check((pool.run(number) / "verdict.json").exists(), f"job {number} has no end")
+    pool.serve()
+    pool.agent(home, "cpu*2")
+    for number in specs:
+        pool.wait_for_job(number, lambda job: job["phase"] == "done", f"job {number} did not end")
+    for number, spec in specs.items():
+        site.same(pool.run(number), alone(site, spec))
+    pool.daemon.terminate()
+    finish(pool.daemon)
+
+
+POOL_CASES = [pool_over_hosts, pool_home_lost, pool_daemon_away]

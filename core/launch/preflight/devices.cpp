@@ -159,9 +159,13 @@ Assignment on_own_host(const Assignment& assignment, const std::string& own) {
   return here;
 }
 
+bool can_be_led(const Devices& devices, const std::string& own) {
+  return devices.empty() || std::ranges::any_of(devices, [&](const Device& device) { return device.host == own; });
+}
+
 void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::string& own) {
   if (other_hosts(devices, own).empty()) return;
-  if (std::ranges::none_of(devices, [&](const Device& device) { return device.host == own; })) {
+  if (!can_be_led(devices, own)) {
     throw Error(Fault::infeasible, "no worker on the launcher's own host: it takes part in its job")
         .advise("add a device without a host to the list: cpu,nodeB/cpu");
   }

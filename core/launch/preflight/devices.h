@@ -48,6 +48,8 @@ std::map<std::string, int64_t> count_devices(const Devices& devices);  // by tex
 // Hosts other than the launcher's, in the order of the list.
 std::vector<std::string> other_hosts(const Devices& devices, const std::string& own);
 Assignment on_own_host(const Assignment& assignment, const std::string& own);
+// Whether a launcher on this host has a worker there, or all are there.
+bool can_be_led(const Devices& devices, const std::string& own);
 // Refuses what a job over several hosts cannot do: no worker on the launcher's own host, D0, elastic.mode "auto".
 void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::string& own);
 

@@ -201,13 +201,15 @@ OfferWeighed Adviser::weigh(const conduct::State& job, const Devices& offered, c
   return weighed;
 }
 
-conduct::PendingChange Adviser::shrunk_to(const conduct::State& job, const Devices& staying,
-                                          const Devices& held) const {
+conduct::PendingChange Adviser::shrunk_to(const conduct::State& job, const Devices& staying, const Devices& held,
+                                          const std::string& own) const {
   const std::string why = "devices were reclaimed";
   const SpeedMeter::Span span = meter_.recent();
   const Devices& use = staying.empty() ? held : staying;
-  if (span.steps > 0 && span.workers.size() == job.workers.size())
-    return change_to(speed_planner_->best(span, use), held, why);
+  if (span.steps > 0 && span.workers.size() == job.workers.size()) {
+    conduct::PendingChange best = change_to(speed_planner_->best(span, use), held, why);
+    if (can_be_led(devices_of(best.devices), own)) return best;
+  }
   conduct::PendingChange change;
   change.devices = place::evenly(use);
   if (std::ssize(use) > spec_->job.ests) change.devices.resize(static_cast<size_t>(spec_->job.ests));

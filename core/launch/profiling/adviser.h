@@ -86,8 +86,10 @@ class Adviser {
   std::optional<conduct::PendingChange> best_change(const conduct::State& job, std::string* reason) const;
   // Takes what of the offer makes the job enough faster. Throws as best_change.
   OfferWeighed weigh(const conduct::State& job, const Devices& offered, const WorkerRoom& room, const Course& course);
-  // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones.
-  conduct::PendingChange shrunk_to(const conduct::State& job, const Devices& staying, const Devices& held) const;
+  // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones. Over
+  // several hosts the best plan counts only if it has a worker on `own`, the launcher's host.
+  conduct::PendingChange shrunk_to(const conduct::State& job, const Devices& staying, const Devices& held,
+                                   const std::string& own) const;
 
  private:
   // How long steps took with shares that were in force not long ago.

@@ -108,6 +108,7 @@ void Requests::resize_as_planned(ClientId client) {
                                  {"message", "the devices and shares in force are the best: " + reason}});
     return;
   }
+  check_hosts(devices_of(change->devices), run_.spec, own());
   change->client = client;
   run_.decide(conduct::ChangeAsked{std::move(*change), {}});
 }
@@ -143,7 +144,9 @@ void Requests::reclaim(ClientId client, const conduct::ReclaimRequest& request, 
   asked.wanted = devices_of(parse_devices(request.devices, own()));
   const auto rest = without(run_.job.held, asked.wanted);
   if (run_.memory && rest && !rest->empty()) {
-    asked.shrunk = run_.adviser.shrunk_to(run_.job, common(devices_of(devices_in_force(run_.job)), *rest), *rest);
+    check_hosts(*rest, run_.spec, own());
+    const Devices staying = common(devices_of(devices_in_force(run_.job)), *rest);
+    asked.shrunk = run_.adviser.shrunk_to(run_.job, staying, *rest, own());
     run_.adviser.past().trial.reset();
   }
   run_.decide(std::move(asked));

@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/process/host_name.h"
 
 namespace estrain::serve {
 namespace {
@@ -23,7 +24,7 @@ int64_t first_beat() {
 Agents::Agents(std::string pool, std::string own) : meeting_(pool) {
   sign_.build = Build::own();
   sign_.host = std::move(own);
-  sign_.machine = machine_id();
+  sign_.machine = host_name();
   sign_.folder = std::move(pool);
   sign_.beat = first_beat();  // beyond those of a daemon before
   for (const std::string& host : meeting_.hosts())

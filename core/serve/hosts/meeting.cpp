@@ -93,12 +93,6 @@ void Meeting::write(const std::string& host, const Orders& orders) const {
   replace(folder(host) + "/orders.json", codec::fields_of(orders));
 }
 
-std::string machine_id() {
-  std::string text = text_if_readable("/proc/sys/kernel/random/boot_id");
-  std::erase(text, '\n');
-  return text;
-}
-
 std::string new_life() {
   std::string text = text_if_readable("/proc/sys/kernel/random/uuid");
   std::erase(text, '\n');

@@ -42,7 +42,7 @@ struct Build {
 struct DaemonSign {
   int64_t format = kMeetingFormat;
   Build build;
-  std::string host, machine, folder;  // its name in the pool; its kernel's boot id; where it sees the pool
+  std::string host, machine, folder;  // its name in the pool; the host's own; where it sees the pool
   int64_t beat = 0;                   // a number that grows
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -162,8 +162,6 @@ class Meeting {
   std::string pool_;
 };
 
-// Of the running kernel; empty where it cannot be told.
-std::string machine_id();
 // A name that was never given before.
 std::string new_life();
 

@@ -50,6 +50,12 @@ std::vector<std::string> checked_devices(const std::string& list) {
   return place::texts_of(devices);
 }
 
+void check_name(const std::string& name) {
+  if (place::parse_device(name + "/cpu")) return;
+  throw Error::make(Fault::usage, "--name {}: that is no host's name", name)
+      .advise("letters, digits, '.', '-' and '_'");
+}
+
 Error taken(const std::string& pool, const std::string& name) {
   return Error::make(Fault::usage, "{}: an agent of a host {} is in this pool already", pool, name)
       .advise("give this one another name: --name; or end that one first");
@@ -57,6 +63,7 @@ Error taken(const std::string& pool, const std::string& name) {
 
 // Held while the agent lives. Where hosts do not see each other's locks, another agent's beats tell.
 UniqueFd take_name(const Meeting& meeting, const std::string& pool, const std::string& name) {
+  check_name(name);
   const std::string folder = meeting.folder(name);
   make_folders(folder);
   const std::string path = folder + "/lock";

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/dispatch/dispatcher.h"
+#include "core/dispatch/homes.h"
 
 namespace estrain::dispatch {
 
@@ -28,13 +29,16 @@ struct FakeOptions {
 
 class FakeWorld {
  public:
-  explicit FakeWorld(const std::string& policy, int64_t devices, FakeOptions options = {}, Settings settings = {})
+  // `devices` of the daemon's own host, and of others.
+  explicit FakeWorld(const std::string& policy, int64_t devices, FakeOptions options = {}, Settings settings = {},
+                     const std::vector<std::pair<std::string, int64_t>>& others = {})
       : options_(options), settings_(settings), random_(options.seed) {
     State state;
     state.policy = policy;
     dispatcher_.emplace(std::move(state), settings_);
     dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
     settle();
+    for (const auto& [host, count] : others) add_host(host, count);
   }
 
   double now = 1000;
@@ -71,6 +75,56 @@ class FakeWorld {
   void lend(int64_t devices) {
     dispatcher_->lend(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
     settle();
+  }
+
+  void add_host(const std::string& host, int64_t devices) {
+    dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), host + "/cpu"), now);
+    settle();
+  }
+  // A host leaves in peace.
+  void remove_host(const std::string& host) {
+    std::vector<std::string> names;
+    for (const Slot& slot : state().slots) {
+      if (slot.host() == host && slot.state == Slot::State::present) names.push_back(slot.name);
+    }
+    dispatcher_->withdraw({names, Dispatcher::kNoHurry, true, 0}, now);
+    settle();
+  }
+  // All that is there is killed. Of a job that is spread, another host goes on, or nobody.
+  void lose_host(const std::string& host) {
+    std::vector<JobId> led;
+    for (auto& [id, launcher] : launchers_) {
+      std::erase_if(launcher.held, [&](const std::string& name) { return Slot{0, name}.host() == host; });
+      if (launcher.home == host) led.push_back(id);
+    }
+    std::map<JobId, Launcher> orphans;
+    for (const JobId id : led) {
+      orphans[id] = launchers_[id];
+      launchers_.erase(id);
+      requests_.erase(id);
+    }
+    dispatcher_->lose_host(host, "killed", now);
+    for (auto& [id, orphan] : orphans) {
+      if (!job(id).is_leaderless) continue;  // it was there alone
+      if (happens(0.5)) {
+        dispatcher_->ended(id, {Ended::How::stopped, "nobody goes on"}, now);
+        continue;
+      }
+      orphan.home = Slot{0, orphan.held.front()}.host();
+      orphan.ends_at = -1;
+      launchers_[id] = orphan;
+      dispatcher_->moved(id, orphan.home, orphan.held, now);
+    }
+    for (const auto& [id, launcher] : launchers_) {
+      if (!orphans.contains(id) && job(id).phase == Phase::running) dispatcher_->changed(id, launcher.held, 0, now);
+    }
+    settle();
+  }
+
+  void end(JobId id, const Ended& ended) {
+    launchers_.erase(id);
+    requests_.erase(id);
+    dispatcher_->ended(id, ended, now);
   }
 
   void run(double seconds) {
@@ -137,6 +191,7 @@ class FakeWorld {
     std::vector<std::string> held;
     double trains_at = 0, ends_at = -1;  // -1: it is not to end yet
     bool fails = false;
+    std::string home = {};
   };
   struct Pending {
     double at;
@@ -238,12 +293,6 @@ class FakeWorld {
         now);
   }
 
-  void end(JobId id, const Ended& ended) {
-    launchers_.erase(id);
-    requests_.erase(id);
-    dispatcher_->ended(id, ended, now);
-  }
-
   void settle() {
     for (auto actions = dispatcher_->take_actions(); !actions.empty(); actions = dispatcher_->take_actions()) {
       for (const Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
@@ -254,10 +303,13 @@ class FakeWorld {
   void carry_out(const CheckJob& action) { dispatcher_->checked(action.job, {true, "", 0, 0}, now); }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
-    launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing)};
+    launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing),
+                              action.home};
+    check_home(launchers_[action.job], action.devices);
   }
   void carry_out(const GrowJob& action) {
     REQUIRE(launchers_.contains(action.job));
+    check_home(launchers_[action.job], action.all);
     const bool takes = !happens(options_.refusing);
     requests_[action.job] = {now + drawn(options_.change_seconds), takes ? action.all : launchers_[action.job].held,
                              true};
@@ -266,7 +318,12 @@ class FakeWorld {
     REQUIRE(launchers_.contains(action.job));
     std::vector<std::string> held = launchers_[action.job].held;
     REQUIRE(action.given_back.size() < held.size());
-    held.resize(held.size() - action.given_back.size());
+    for (const std::string& name : action.given_back) {
+      const auto at = std::ranges::find(held, name);
+      REQUIRE(at != held.end());
+      held.erase(at);
+    }
+    check_home(launchers_[action.job], held);
     const double after = std::min(action.within, drawn(options_.change_seconds));
     requests_[action.job] = {now + after, held, !happens(options_.hanging)};
   }
@@ -296,6 +353,13 @@ class FakeWorld {
     released.emplace_back(action.client, action.seconds), check_promise(action);
   }
   void carry_out(const Note& action) { notes.push_back(action); }
+
+  // 5: it is led from a host where it has a device; only from the daemon's own where it has one there.
+  static void check_home(const Launcher& launcher, const std::vector<std::string>& held) {
+    Target target;
+    for (const std::string& name : held) ++target[Slot{0, name}.group()];
+    REQUIRE(can_lead(launcher.home, target));
+  }
 
   void check_promise(const Released& action) {
     if (!promised_.contains(action.client)) return;

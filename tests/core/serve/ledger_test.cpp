@@ -62,6 +62,7 @@ dispatch::State some_state() {
 // What pools of one host did not know.
 void forget_hosts(dispatch::State& state) {
   state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
+  state.jobs[2].request.one_host = state.jobs[2].request.batch.has_value();
   state.jobs[2].home.clear();
 }
 
@@ -110,7 +111,6 @@ TEST_CASE("a pool of format 1 is brought to this one") {
           "TABLE speeds ADD COLUMN "
           "whole;"
           "PRAGMA user_version = 1");
-  forget_hosts(state);
   dispatch::Speeds& speeds = state.jobs[2].speeds;
   const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
   speeds = {};
@@ -119,6 +119,7 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
+  forget_hosts(state);
   check_equal(Ledger::open(folder / "pool.db").load(), state);
   Ledger ledger = Ledger::open(folder / "pool.db");
   ledger.save(some_state(), {});
@@ -134,10 +135,10 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
           "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; DROP TABLE batches; DROP TABLE "
           "batch_times; "
           "PRAGMA user_version = 2");
-  forget_hosts(state);
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
+  forget_hosts(state);
   Ledger ledger = Ledger::open(folder / "pool.db");
   check_equal(ledger.load(), state);
   ledger.save(some_state(), {});
@@ -153,12 +154,12 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
           "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; DROP TABLE batch_times; "
           "ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN noise_scale; "
           "PRAGMA user_version = 3");
-  forget_hosts(state);
   dispatch::Job& job = state.jobs[2];
   job.batch.wanted = 0;
   job.batch.wanted_lr_factor = 1;
   job.batch.noise_scale = 0;
   job.batch_times = {};
+  forget_hosts(state);
   Ledger ledger = Ledger::open(folder / "pool.db");
   check_equal(ledger.load(), state);
   ledger.save(some_state(), {});
