@@ -304,6 +304,8 @@ class Agent {
                                         .sees_locks = sees_locks_,
                                         .patience_ns = nanoseconds(setup_.patience_seconds),
                                         .shared = {memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()},
+                                        .own_devices = own_devices(),
+                                        .alone = alone(),
                                         .end = [this](const std::string& reason) {
                                           end(75, reason + "; go on by estrain train --resume --run " + setup_.run);
                                         }});
@@ -312,21 +314,27 @@ class Agent {
   // A coordinator may come to grief before this host is in a stage of its term. While no stage of it is open anywhere,
   // the newest checkpoint is all that there is, and any host may go on from it.
   void look_for_coordinator() {
-    const bool waits = sessions_.empty() && !courier_->last_stage() && !courier_->connected().contains("");
+    const bool waits = sessions_.empty() && !courier_->has_opened_a_stage() && !courier_->connected().contains("");
     if (orphan_ || asked_.empty() || !sees_locks_ || !waits) return;
     Lease lease = take_lease(directory_, {term_, 0}, true);
     if (lease.answer == LeaseAnswer::over) asked_.clear();
     if (!lease.lock) return;
-    HostPlan alone;
-    alone.allow_mixed = allow_mixed_;
-    alone.grace_seconds = launch::StartRequest().grace_seconds;
-    const std::string devices = place::list_of(place::devices_from(asked_));
+    const std::string devices = own_devices();
     say("goes on from the newest checkpoint, on " + devices);
     directory_.log_event(
         "takeover",
         {{"step", newest_checkpoint(directory_)}, {"host", setup_.name}, {"devices", devices}, {"saved", true}});
     remove_host_file(setup_.run, setup_.name);
-    become_coordinator(directory_, alone, devices, setup_.name, std::move(*lease.lock));
+    become_coordinator(directory_, alone(), devices, setup_.name, std::move(*lease.lock));
+  }
+
+  std::string own_devices() const { return place::list_of(place::devices_from(asked_)); }
+
+  HostPlan alone() const {
+    HostPlan plan;
+    plan.allow_mixed = allow_mixed_;
+    plan.grace_seconds = launch::StartRequest().grace_seconds;
+    return plan;
   }
 
   void on_opened(uint64_t stage) {

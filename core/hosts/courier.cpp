@@ -240,6 +240,7 @@ void Courier::on_message(const std::string& from, const Json& said) {
 // The coordinator's word: no worker of this host is in its loop any more.
 void Courier::follow(HostPlan plan, const Json& said) {
   require_same_facts(said.value("facts", Json::object()), facts_of(memory()), plan.any_processor);
+  records_.note(said.value("recorded", INT64_C(-1)));
   exchange_.reset();
   aborted_ = false;
   comm::StageControl(memory()).repair();
@@ -301,8 +302,10 @@ void Courier::try_open() {
 void Courier::tell_plan() {
   HostPlan theirs = opening_->plan;
   for (theirs.own = 1; theirs.own < theirs.hosts.size(); ++theirs.own) {
-    send_message(*link_to(theirs.here().name)->connection,
-                 {{"do", "stage"}, {"plan", theirs.to_json()}, {"facts", facts_of(memory())}});
+    send_message(*link_to(theirs.here().name)->connection, {{"do", "stage"},
+                                                            {"plan", theirs.to_json()},
+                                                            {"facts", facts_of(memory())},
+                                                            {"recorded", step_of_files(memory(), theirs.step)}});
   }
 }
 
@@ -316,7 +319,7 @@ void Courier::open() {
   exchange_ = std::make_shared<StepExchange>(memory(), plan, static_cast<Outbox&>(*this));
   if (!leads()) send_message(*link_to("")->connection, {{"say", "opened"}, {"stage", plan.stage}});
   if (options_.opened) options_.opened(plan.stage);
-  if (leads()) send_beats();  // before any step: whoever has to lead must know what the run's files have
+  if (leads()) send_beats();  // its hosts know what the run's files had when they were told of the stage, not now
   for (auto& [name, link] : links_) link->connection->retry();
   serve_workers();
 }
@@ -344,6 +347,11 @@ int64_t Courier::put_in_order() {
   if (exchange_) exchange_->keep_whole_step();
   comm::StageControl(memory()).repair();
   return memory().commit().committed().value;
+}
+
+const HostPlan* Courier::last_plan() const {
+  if (last_stage_) return &*last_stage_;
+  return opening_ ? &opening_->plan : nullptr;
 }
 
 bool Courier::is_fit() {

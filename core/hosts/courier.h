@@ -57,8 +57,9 @@ class Courier : private Outbox {
 
   // After the coordinator is lost.
   //
-  // The last stage that was opened here; nothing: none.
-  const std::optional<HostPlan>& last_stage() const { return last_stage_; }
+  // The last stage that was opened here; where none was, the one that this host was about to open. Null: none.
+  const HostPlan* last_plan() const;
+  bool has_opened_a_stage() const { return last_stage_.has_value(); }
   // Whether the run can go on from this host's memory: its state is whole, and the run's files have all records before
   // those that it still holds.
   bool is_fit();

@@ -20,8 +20,8 @@ Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
                 .fit = courier.is_fit(),
                 .sees_locks = options.sees_locks,
                 .patience_ns = options.patience_ns};
-  if (const auto& last = courier.last_stage()) {
-    orphan.stage = last->stage;
+  if (const HostPlan* last = courier.last_plan()) {
+    if (courier.has_opened_a_stage()) orphan.stage = last->stage;
     for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
   }
   return orphan;
@@ -73,8 +73,10 @@ void OrphanHost::tell_claim() {
 
 void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
   const int64_t step = at_checkpoint ? newest_checkpoint(directory_) : courier_.put_in_order();
-  const HostPlan last = *courier_.last_stage();
-  const std::string devices = devices_left(last, options_.name, courier_.connected());
+  const HostPlan* known = courier_.last_plan();
+  const HostPlan last = known == nullptr ? options_.alone : *known;
+  const std::string devices =
+      known == nullptr ? options_.own_devices : devices_left(last, options_.name, courier_.connected());
   fmt::print("host {}: takes the coordinator's place at step {}, on {}\n", options_.name, step, devices);
   std::fflush(stdout);
   launch::SharedDescriptors shared = options_.shared;

@@ -24,6 +24,9 @@ class OrphanHost {
     bool sees_locks = false;
     int64_t patience_ns = 0;
     launch::SharedDescriptors shared{};  // without a lock
+    // Where it was told of no stage: its own devices that the coordinator asked for, and the options to go on with.
+    std::string own_devices = {};
+    HostPlan alone = {};
     std::function<void(const std::string& why)> end;
   };
   // The coordinator is lost. No worker of this host is in its loop any more.

@@ -29,7 +29,8 @@ struct Simulation {
                                             "a takeover",
                                             "a coordinator that gave up",
                                             "a takeover without locks that are seen",
-                                            "a finished run"};
+                                            "a finished run",
+                                            "a first coordinator struck about its first step"};
     bool all = true;
     for (size_t kind = 0; kind < coverage.hits.size(); ++kind) {
       fmt::print("{:>9} times {}\n", coverage.hits[kind], words[kind]);

@@ -51,6 +51,16 @@ constexpr std::array kMistakes = {
                 return hosts::is_fit(holdings);
               };
             }},
+    Mistake{"a host learns only after a first step what the run's files have", Law::who_can_leads,
+            [](Rules& rules) { rules.plan_tells_records = false; }},
+    Mistake{"a host that has opened no stage waits, though nobody has one", Law::who_can_leads,
+            [](Rules& rules) {
+              rules.next = [](Succession& succession, int64_t now) {
+                const Succession::Step next = succession.next(now);
+                const bool newcomer = succession.orphan().stage == 0;
+                return next == Succession::Step::take_lease && newcomer ? Succession::Step::wait : next;
+              };
+            }},
     Mistake{"a host forgets the step that it had said is whole", Law::nothing_lost,
             [](Rules& rules) { rules.keeps_whole_steps = false; }},
     Mistake{"an agent follows an earlier coordinator", Law::no_old_orders,

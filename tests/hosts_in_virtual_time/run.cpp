@@ -53,7 +53,9 @@ void World::reopen(Host& host) {
   for (const int other : host.next_members) {
     if (other == host.id) continue;
     send(host, other,
-         [this, other, id = host.id, stage = host.next_stage, step = host.next_step, members = host.next_members] {
+         [this, other, id = host.id, stage = host.next_stage, step = host.next_step, members = host.next_members,
+          recorded = files_.recorded] {
+           if (rules_.plan_tells_records) note_recorded(this->host(other), recorded);
            on_plan(this->host(other), id, stage, step, members);
          });
   }
@@ -110,7 +112,6 @@ void World::open(Host& host) {
   host.silent.clear();
   host.whole = host.ready = host.committed;
   if (host.role != Role::coordinator) {
-    if (!blind_) host.sees_locks = true;
     send(host, host.leader, [this, leader = host.leader, id = host.id, stage = host.stage] {
       Host& lead = this->host(leader);
       if (!lead.opening || lead.next_stage != stage) return;
@@ -185,7 +186,7 @@ void World::commit(Host& host) {
       if (!linked(id, other.id)) continue;
       send(one, other.id, [this, to = other.id, recorded = files_.recorded] {
         Host& hears = this->host(to);
-        hears.recorded = std::max(hears.recorded, recorded);
+        note_recorded(hears, recorded);
         hears.records_from = std::max(hears.records_from, hears.recorded);
       });
     }
@@ -193,6 +194,8 @@ void World::commit(Host& host) {
   if (host.committed >= total_steps_) return finish(host);
   compute(host);
 }
+
+void World::note_recorded(Host& host, int64_t step) { host.recorded = std::max(host.recorded, step); }
 
 void World::abort(Host& host) {
   host.in_stage = host.opening = false;
@@ -290,7 +293,7 @@ void World::kill(Host& host) {
 void World::orphan(Host& host) {
   send(host, host.leader, [this, leader = host.leader, id = host.id] { drop(this->host(leader), id, true); });
   close(host, host.leader);
-  host.in_stage = host.opening = false;
+  const std::vector<int>& members = host.stage == 0 && host.opening ? host.next_members : host.members;
   hosts::Orphan orphan{.name = name(host.id),
                        .hosts = {},
                        .stage = host.stage,
@@ -301,7 +304,8 @@ void World::orphan(Host& host) {
                        .sees_locks = host.sees_locks,
                        .patience_ns = patience_ns_};
   std::set<std::string> reached;
-  for (const int member : host.members) orphan.hosts.push_back(name(member));
+  for (const int member : members) orphan.hosts.push_back(name(member));
+  host.in_stage = host.opening = false;
   for (const Host& other : hosts_) {
     if (linked(host.id, other.id)) reached.insert(name(other.id));
   }
@@ -333,11 +337,18 @@ void World::look(Host& host) {
   }
   if (next == hosts::Succession::Step::take_lease) return take_lease(host);
   if (next != hosts::Succession::Step::end) return;
-  const bool could = !blind_ && host.succession->orphan().fit && files_.holder < 0 && files_.owned &&
-                     launch::Term{host.term, host.stage} >= files_.term && host.term == files_.term.term;
-  if (could) return break_law(Law::who_can_leads, name(host.id) + " ends: " + host.succession->why());
+  if (could_lead(host)) return break_law(Law::who_can_leads, name(host.id) + " ends: " + host.succession->why());
   say(fmt::format("{} ends: {}", name(host.id), host.succession->why()));
   end(host);
+}
+
+// By the truth, which the host may not know: that a host has all records that the files lack since the last takeover,
+// or that no stage was open since, so that nobody has more than the newest checkpoint.
+bool World::could_lead(const Host& host) const {
+  if (blind_ || files_.holder >= 0 || !files_.owned || host.term != files_.term.term) return false;
+  if (host.stage == 0) return files_.term.stage == 0;
+  const bool has_records = host.succession->orphan().fit || host.records_from <= led_from_ + 1;
+  return host.stage >= files_.term.stage && !host.receives && has_records;
 }
 
 void World::take_lease(Host& host) {
@@ -441,6 +452,22 @@ void World::disturb() {
   strikes_left_ = static_cast<int>(random_.between(1, 7));
   const int64_t planned = random_.between(1, 4);
   for (int64_t i = 0; i < planned; ++i) push(random_.between(300, 20'000) * kMs, [this] { strike(); });
+  if (strikes_about_first_step_) push(random_.between(300, 1'600) * kMs, [this] { strike_about_first_step(); });
+}
+
+// The other hosts join, receive the state, open their first stage, or commit its first steps.
+void World::strike_about_first_step() {
+  Host& first = hosts_[0];
+  if (first.role != Role::coordinator) return;
+  hit(Hit::about_first_step);
+  switch (random_.between(1, 3)) {
+    case 1:
+      return kill(first);
+    case 2:
+      return cut_off(first, random_.between(200, 30'000) * kMs);
+    default:
+      return pause(first, random_.between(800, 5'000) * kMs);
+  }
 }
 
 // In the middle of something.
@@ -459,6 +486,30 @@ void World::stand_still(Host& host, int64_t until) {
   if (host.paused_until == 0 || now_ - host.paused_until >= kAfterOwnPauseNs) host.paused_from = now_;
   const int64_t longest = host.paused_from + kLongestPauseMs * kMs;
   host.paused_until = std::max(host.paused_until, blind_ ? std::min(until, longest) : until);
+}
+
+void World::cut_off(Host& host, int64_t ns) {
+  hit(Hit::cut);
+  say(name(host.id) + " is cut off");
+  for (const Host& other : hosts_) {
+    if (other.id == host.id) continue;
+    set_path(host.id, other.id, false);
+    set_path(other.id, host.id, false);
+    push(now_ + ns, [this, a = host.id, b = other.id] {
+      set_path(a, b, true);
+      set_path(b, a, true);
+    });
+  }
+}
+
+void World::pause(Host& host, int64_t ns) {
+  hit(Hit::pause);
+  say(name(host.id) + " stands still");
+  stand_still(host, now_ + ns);
+  for (const Host& other : hosts_) judge_hearing(other.id, host.id);
+  push(host.paused_until, [this, id = host.id] {
+    for (const Host& other : hosts_) judge_hearing(other.id, id);
+  });
 }
 
 void World::strike() {
@@ -498,17 +549,7 @@ void World::strike() {
   }
   const int64_t back = random_.between(200, 30'000) * kMs;
   if (kind <= 67) {
-    hit(Hit::cut);
-    say(name(one->id) + " is cut off");
-    for (const Host& other : hosts_) {
-      if (other.id == one->id) continue;
-      set_path(one->id, other.id, false);
-      set_path(other.id, one->id, false);
-      push(now_ + back, [this, a = one->id, b = other.id] {
-        set_path(a, b, true);
-        set_path(b, a, true);
-      });
-    }
+    cut_off(*one, back);
   } else if (kind <= 77) {
     const Host* other = pick(true);
     if (other == nullptr || other == one) return;
@@ -517,13 +558,7 @@ void World::strike() {
     set_path(one->id, other->id, false);
     push(now_ + back, [this, a = one->id, b = other->id] { set_path(a, b, true); });
   } else if (kind <= 90) {
-    hit(Hit::pause);
-    say(name(one->id) + " stands still");
-    stand_still(*one, now_ + random_.between(800, kLongestPauseMs) * kMs);
-    for (const Host& other : hosts_) judge_hearing(other.id, one->id);
-    push(one->paused_until, [this, id = one->id] {
-      for (const Host& other : hosts_) judge_hearing(other.id, id);
-    });
+    pause(*one, random_.between(800, kLongestPauseMs) * kMs);
   } else if (lead != nullptr && one != lead) {
     hit(Hit::leave);
     lead->left_out.insert(one->id);

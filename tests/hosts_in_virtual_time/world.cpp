@@ -16,7 +16,8 @@ constexpr int64_t kCalmNs = 40'000 * kMs;
 
 }  // namespace
 
-World::World(uint64_t seed, const Rules& rules, std::FILE* trace) : random_(seed), rules_(rules), trace_(trace) {
+World::World(uint64_t seed, const Rules& rules, std::FILE* trace)
+    : random_(seed), strikes_about_first_step_(seed % 7 == 3), rules_(rules), trace_(trace) {
   const auto count = static_cast<size_t>(random_.between(2, kMostHosts - 1));
   hosts_.resize(count);
   for (size_t i = 0; i < count; ++i) hosts_[i].id = static_cast<int>(i);
@@ -127,6 +128,7 @@ void World::connect(Host& from, int to, bool leads) {
       return break_law(Law::no_old_orders, name(to) + " follows " + name(id) + " again");
     if (answer == hosts::PeerAnswer::begin_anew) begin_anew(other, term);
     if (leads) other.leader = id;
+    if (leads && !blind_) other.sees_locks = true;
     if (linked(to, id)) close(other, id);
     links_[index(id)][index(to)] = links_[index(to)][index(id)] = ++connections_;
     judge_hearing(id, to);

@@ -36,8 +36,9 @@ struct Rules {
   std::function<hosts::Succession::Step(hosts::Succession&, int64_t)> next =
       [](hosts::Succession& succession, int64_t now) { return succession.next(now); };
   std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
-  bool keeps_whole_steps = true;  // Courier::put_in_order()
-  bool respects_locks = true;     // RunDirectory::try_lock()
+  bool keeps_whole_steps = true;   // Courier::put_in_order()
+  bool respects_locks = true;      // RunDirectory::try_lock()
+  bool plan_tells_records = true;  // Courier: the plan of a stage comes with what the run's files have
 };
 
 struct Violation {
@@ -57,6 +58,7 @@ enum class Hit {
   gave_up,
   blind_takeovers,
   finished,
+  about_first_step,
   count
 };
 
@@ -160,6 +162,7 @@ class World {
   void compute(Host& host);
   void progress(Host& host);
   void commit(Host& host);
+  void note_recorded(Host& host, int64_t step);
   void abort(Host& host);
   void stand_still(Host& host, int64_t until);
   void lose(Host& host, int other, bool silent);
@@ -167,6 +170,7 @@ class World {
   void finish(Host& host);
   void orphan(Host& host);
   void look(Host& host);
+  bool could_lead(const Host& host) const;
   void take_lease(Host& host);
   void answer_lease(Host& host, hosts::LeaseAnswer answer);
   void take_over(Host& host);
@@ -182,12 +186,16 @@ class World {
   void check_end();
   void disturb();
   void strike();
+  void strike_about_first_step();
+  void cut_off(Host& host, int64_t ns);
+  void pause(Host& host, int64_t ns);
   void ambush();
   Host& host(int id) { return hosts_[static_cast<size_t>(id)]; }
   Host* pick(bool alive);
   void hit(Hit what) { ++outcome_.coverage.hits[static_cast<size_t>(what)]; }
 
   Random random_;
+  const bool strikes_about_first_step_;
   const Rules& rules_;
   std::FILE* trace_;
   Outcome outcome_;

@@ -24,9 +24,10 @@ PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool pee
 }
 
 LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now) {
-  if (!has_owner) return LeaseAnswer::over;
-  if (now.term == known.term && now.stage <= known.stage) return LeaseAnswer::taken;
-  return now.term > known.term && now.stage == 0 ? LeaseAnswer::taken_at_checkpoint : LeaseAnswer::over;
+  if (!has_owner || now.term < known.term) return LeaseAnswer::over;
+  const bool has_its_own = now.term == known.term && known.stage > 0;
+  if (has_its_own) return now.stage <= known.stage ? LeaseAnswer::taken : LeaseAnswer::over;
+  return now.stage == 0 ? LeaseAnswer::taken_at_checkpoint : LeaseAnswer::over;
 }
 
 Succession::Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns)
@@ -48,7 +49,7 @@ void Succession::hear(const std::string& from, const Claim& claim) {
 
 void Succession::answer(LeaseAnswer answer) {
   leads_ = answer == LeaseAnswer::taken || answer == LeaseAnswer::taken_at_checkpoint;
-  if (answer == LeaseAnswer::over) why_ = "somebody has led the run since, or it has ended";
+  if (answer == LeaseAnswer::over && !is_newcomer()) why_ = "somebody has led the run since, or it has ended";
 }
 
 // A host that opened a later stage than another holds newer steps.
@@ -90,9 +91,9 @@ Succession::Step Succession::next(int64_t now_ns) {
   if (!all_have_spoken() && waited_ns < kWaitForClaimsNs) return Step::wait;
   const std::optional<std::string> first = first_in_order();
   if (first && claim_.backs.empty()) claim_.backs = *first;
-  if (!may_lead(orphan_.name)) return Step::wait;
+  if (!may_lead(orphan_.name) && !is_newcomer()) return Step::wait;
   if (!orphan_.sees_locks) return claim_.backs == orphan_.name && has_majority() ? Step::take_lease : Step::wait;
-  if (first == orphan_.name) return Step::take_lease;
+  if (first == orphan_.name || (is_newcomer() && !first)) return Step::take_lease;
   const auto at = std::ranges::find(orphan_.hosts, orphan_.name);
   return waited_ns > kTurnNs * (at - orphan_.hosts.begin()) ? Step::take_lease : Step::wait;
 }

@@ -35,8 +35,9 @@ struct Claim {
 // The state of a host when it lost the coordinator.
 struct Orphan {
   std::string name;
-  std::vector<std::string> hosts;  // of the last stage that it opened, the coordinator first
-  uint64_t stage = 0;
+  // Of the last stage that it opened, or else of the one that it was about to open; the coordinator first.
+  std::vector<std::string> hosts;
+  uint64_t stage = 0;  // that it opened last; 0: none yet, a newcomer
   bool fit = false;
   bool sees_locks = false;  // it was seen to see the coordinator's lock
   int64_t patience_ns = 0;
@@ -61,14 +62,15 @@ PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool pee
 
 enum class LeaseAnswer {
   taken,
-  // Somebody has led since and came to grief before a stage was open: the newest checkpoint is all that there is.
+  // No stage of the last term was open anywhere, and this host has none of an earlier one to go on from, or somebody
+  // has led since: the newest checkpoint is all that there is.
   taken_at_checkpoint,
   held,  // by somebody else: the old coordinator or the next
   over,  // somebody has led since, or the run has ended
 };
 
 // Judges a lock that is free. `has_owner`: the last owner did not end as it should. `known`: the term in which this
-// host was led, and the last stage that it opened; `now`: those of the run directory.
+// host was led, and the last stage that it opened, 0 for none; `now`: those of the run directory.
 LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now);
 
 class Succession {
@@ -78,7 +80,6 @@ class Succession {
   // `reached`: the other hosts that it is connected to.
   Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns);
 
-  void reach(const std::string& host) { reached_.insert(host); }
   void lose(const std::string& host);
   void hear(const std::string& from, const Claim& claim);
   void answer(LeaseAnswer answer);
@@ -91,6 +92,7 @@ class Succession {
   const Orphan& orphan() const { return orphan_; }
 
  private:
+  bool is_newcomer() const { return orphan_.stage == 0; }
   bool may_lead(const std::string& host) const;
   bool all_have_spoken() const;
   std::optional<std::string> first_in_order() const;

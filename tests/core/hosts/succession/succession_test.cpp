@@ -72,6 +72,27 @@ TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") 
   CHECK(old.next(80'000 * kMs) == Next::wait);
 }
 
+TEST_CASE("a host that has opened no stage leads where nobody else can, from the newest checkpoint") {
+  Orphan newcomer = orphan("a", true);
+  newcomer.stage = 0;
+  newcomer.fit = false;
+  Succession alone(newcomer, {"b"}, 0);
+  CHECK(alone.next(0) == Next::wait);  // b has not spoken
+  alone.hear("b", {.stage = 0, .fit = false, .backs = ""});
+  CHECK(alone.next(1) == Next::take_lease);
+  Succession beside(newcomer, {"b"}, 0);
+  beside.hear("b", {.stage = 1, .fit = true, .backs = "b"});
+  CHECK(beside.next(1) == Next::wait);  // b holds more
+  CHECK(beside.next(11'000 * kMs) == Next::take_lease);
+  Succession untold(newcomer, {}, 0);
+  CHECK(untold.next(1) == Next::take_lease);
+  untold.answer(LeaseAnswer::over);  // others have trained without it
+  CHECK(untold.next(2) == Next::take_lease);
+  CHECK(untold.next(91'000 * kMs) == Next::end);
+  newcomer.sees_locks = false;
+  CHECK(Succession(newcomer, {}, 0).next(50'000 * kMs) == Next::wait);
+}
+
 TEST_CASE("what the run directory says of those that led decides from what a host goes on") {
   const launch::Term known{3, 7};
   CHECK(judge_lease(true, known, {3, 7}) == LeaseAnswer::taken);
@@ -79,6 +100,10 @@ TEST_CASE("what the run directory says of those that led decides from what a hos
   CHECK(judge_lease(true, known, {3, 8}) == LeaseAnswer::over);  // a stage without it
   CHECK(judge_lease(true, known, {4, 1}) == LeaseAnswer::over);  // somebody trained on
   CHECK(judge_lease(true, known, {4, 0}) == LeaseAnswer::taken_at_checkpoint);
+  CHECK(judge_lease(true, known, {2, 0}) == LeaseAnswer::over);
+  CHECK(judge_lease(true, {3, 7}, {3, 0}) == LeaseAnswer::taken);  // its coordinator had not opened it
+  CHECK(judge_lease(true, {3, 0}, {3, 0}) == LeaseAnswer::taken_at_checkpoint);
+  CHECK(judge_lease(true, {3, 0}, {3, 1}) == LeaseAnswer::over);
   CHECK(judge_lease(false, known, {3, 7}) == LeaseAnswer::over);  // it ended as it should
   CHECK(judge_lease(false, known, {4, 0}) == LeaseAnswer::over);
 }
