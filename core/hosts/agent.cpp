@@ -19,7 +19,7 @@
 #include "core/hosts/agents/look_answer.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/commands/command_desk.h"
-#include "core/hosts/courier.h"
+#include "core/hosts/courier/courier.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/orphan.h"
 #include "core/hosts/setup.h"
@@ -179,7 +179,7 @@ class Agent {
       begin_anew(peer.term);
     }
     if (peer.host.empty() && !sees_locks_) sees_locks_ = sees_locks(directory_);
-    if (connection->peer().purpose == "courier") return courier_->take(std::move(connection));
+    if (connection->peer().purpose == "courier") return courier_->links().take(std::move(connection));
     if (connection->peer().purpose != "worker") return connection->close();
     sessions_.emplace_back();
     const At at = std::prev(sessions_.end());
@@ -296,7 +296,7 @@ class Agent {
   void on_coordinator_lost(const std::string& why) {
     if (orphan_) return;
     say("the coordinator is lost: " + why);
-    courier_->leave_coordinator();
+    courier_->abort_stage();
     for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
     orphan_.emplace(loop_, *courier_, directory_,
                     OrphanHost::Options{.name = setup_.name,
@@ -314,7 +314,7 @@ class Agent {
   // A coordinator may come to grief before this host is in a stage of its term. While no stage of it is open anywhere,
   // the newest checkpoint is all that there is, and any host may go on from it.
   void look_for_coordinator() {
-    const bool waits = sessions_.empty() && !courier_->has_opened_a_stage() && !courier_->connected().contains("");
+    const bool waits = sessions_.empty() && !courier_->holding().last_stage() && courier_->links().to("") == nullptr;
     if (orphan_ || asked_.empty() || !sees_locks_ || !waits) return;
     Lease lease = take_lease(directory_, {term_, 0}, true);
     if (lease.answer == LeaseAnswer::over) asked_.clear();

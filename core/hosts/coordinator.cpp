@@ -7,7 +7,7 @@
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/commands/command_bridge.h"
-#include "core/hosts/courier.h"
+#include "core/hosts/courier/courier.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"
 
@@ -48,7 +48,7 @@ void run_courier(CourierSetup& setup) {
                          .aborted = nullptr});
   std::shared_ptr<net::Loop::Timer> end;
   const auto go_out_by = [&](const std::string& interface) {
-    courier.go_out_by(address_of_interface(interface));
+    courier.links().go_out_by(address_of_interface(interface));
     commands.go_out_by(address_of_interface(interface));
   };
   const auto socket = loop.watch(setup.launcher.descriptor(), [&] {

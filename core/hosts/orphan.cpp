@@ -21,7 +21,7 @@ Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
                 .sees_locks = options.sees_locks,
                 .patience_ns = options.patience_ns};
   if (const HostPlan* last = courier.last_plan()) {
-    if (courier.has_opened_a_stage()) orphan.stage = last->stage;
+    if (courier.holding().last_stage()) orphan.stage = last->stage;
     for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
   }
   return orphan;
@@ -34,7 +34,7 @@ OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const launch::RunDirec
       directory_(directory),
       options_(std::move(options)),
       lost_ns_(monotonic_ns()),
-      succession_(orphan_of(courier, options_), courier.connected(), lost_ns_),
+      succession_(orphan_of(courier, options_), courier.links().names(), lost_ns_),
       timer_(loop.every(kBetweenDecisionsMs, [this] { look(); })) {}
 
 void OrphanHost::hear(const std::string& host, const Json& claim) {
@@ -68,7 +68,7 @@ void OrphanHost::tell_claim() {
   if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
   told_ = claim;
   told_ns_ = now;
-  courier_.tell_others({{"say", "orphan"}, {"stage", claim.stage}, {"fit", claim.fit}, {"backs", claim.backs}});
+  courier_.links().tell_all({{"say", "orphan"}, {"stage", claim.stage}, {"fit", claim.fit}, {"backs", claim.backs}});
 }
 
 void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
@@ -76,12 +76,12 @@ void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
   const HostPlan* known = courier_.last_plan();
   const HostPlan last = known == nullptr ? options_.alone : *known;
   const std::string devices =
-      known == nullptr ? options_.own_devices : devices_left(last, options_.name, courier_.connected());
+      known == nullptr ? options_.own_devices : devices_left(last, options_.name, courier_.links().names());
   fmt::print("host {}: takes the coordinator's place at step {}, on {}\n", options_.name, step, devices);
   std::fflush(stdout);
   launch::SharedDescriptors shared = options_.shared;
   shared.lock = lock.get();
-  const bool saved = at_checkpoint || save_state(directory_, shared, courier_.records_from());
+  const bool saved = at_checkpoint || save_state(directory_, shared, courier_.holding().records_from());
   directory_.log_event("takeover", {{"step", step},
                                     {"host", options_.name},
                                     {"devices", devices},

@@ -8,7 +8,7 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
-#include "core/hosts/courier.h"
+#include "core/hosts/courier/courier.h"
 #include "core/hosts/succession/succession.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/directory/term.h"

@@ -1,4 +1,4 @@
-#include "core/hosts/beats.h"
+#include "core/hosts/courier/beats.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/hosts/kept_records.h"
+#include "core/hosts/courier/kept_records.h"
 
 #include <algorithm>
 

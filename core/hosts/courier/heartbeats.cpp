@@ -1,0 +1,69 @@
+#include "core/hosts/courier/heartbeats.h"
+
+#include <memory>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/comm/records/step_record.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr size_t kMostBytesBeforeBeats = 1 << 20;
+constexpr int kTicks = beat_milliseconds / 10;
+// Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
+constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
+
+}  // namespace
+
+// The step up to which the run's files have all records, as far as it is known here.
+int64_t Heartbeats::step_of_records() {
+  return leads_ && stage_.plan() != nullptr ? step_of_files(holding_.memory(), stage_.plan()->step) : -1;
+}
+
+void Heartbeats::send_in_time() {
+  if (++ticks_ % kTicks == 0 || step_of_records() >= holding_.records().written() + kRecordsBetweenBeats) send();
+}
+
+void Heartbeats::send() {
+  const int64_t written = step_of_records();
+  if (leads_) holding_.records().note(written);
+  const std::string bytes =
+      !leads_ && stage_.plan() != nullptr ? beats_of_own_workers(holding_.memory(), *stage_.plan()) : "";
+  links_.for_all([&](const std::string& name, net::Connection& connection) {
+    if (connection.bytes_waiting() > kMostBytesBeforeBeats) return;
+    const std::string own = name.empty() ? bytes : "";
+    const uint64_t offset = written < 0 ? 0 : static_cast<uint64_t>(written);
+    connection.send({beat, static_cast<uint32_t>(own.size()), stage_.number(), offset}, own);
+  });
+}
+
+Landing Heartbeats::landing(const std::string& host, const net::FrameHead& head) {
+  if (host.empty()) note_recorded(static_cast<int64_t>(head.offset));
+  const auto index = stage_.index_of(host);
+  if (!index || head.number != stage_.number() || head.bytes == 0) return {};
+  const auto beats = std::make_shared<std::vector<WorkerBeat>>(stage_.plan()->hosts[*index].workers.size());
+  if (head.bytes != beats->size() * sizeof(WorkerBeat)) throw Error(Fault::corrupt, "beats of other workers");
+  return {std::as_writable_bytes(std::span(*beats)), [this, beats, index = *index, stage = head.number] {
+            if (stage_.number() == stage) take(index, *beats);
+          }};
+}
+
+void Heartbeats::note_recorded(int64_t step) {
+  holding_.records().note(step);
+  if (stage_.plan() != nullptr) holding_.records().let_go(holding_.memory());
+}
+
+void Heartbeats::take(size_t host, std::span<const WorkerBeat> beats) {
+  if (!leads_ || stage_.is_aborted()) return;
+  comm::JobMemory& memory = holding_.memory();
+  hosts::take_beats(memory, *stage_.plan(), host, beats);
+  if (counted_begun_ || stage_.workers_begun() == 0) return;
+  const int64_t elsewhere = workers_elsewhere(*stage_.plan());
+  if (stage_.workers_begun() < elsewhere) return;
+  counted_begun_ = true;
+  const int64_t now = monotonic_ns();
+  for (int64_t worker = 0; worker < elsewhere; ++worker) memory.gate().note_started(now);
+}
+
+}  // namespace estrain::hosts

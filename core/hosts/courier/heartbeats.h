@@ -1,0 +1,43 @@
+#pragma once
+// Beats between hosts: each shows the others that it is there, the coordinator how far the run's files are, and the
+// others the coordinator their workers' signs of life.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/hosts/courier/beats.h"
+#include "core/hosts/courier/holding.h"
+#include "core/hosts/courier/host_links.h"
+#include "core/hosts/courier/running_stage.h"
+
+namespace estrain::hosts {
+
+inline constexpr int beat_milliseconds = 100;
+
+class Heartbeats {
+ public:
+  Heartbeats(HostLinks& links, Holding& holding, RunningStage& stage, bool leads)
+      : links_(links), holding_(holding), stage_(stage), leads_(leads) {}
+
+  void begin_stage() { counted_begun_ = false; }
+  // Called every 10 ms. Sooner than usual where many records have been written.
+  void send_in_time();
+  void send();
+  Landing landing(const std::string& host, const net::FrameHead& head);
+
+ private:
+  int64_t step_of_records();
+  void note_recorded(int64_t step);
+  void take(size_t host, std::span<const WorkerBeat> beats);
+
+  HostLinks& links_;
+  Holding& holding_;
+  RunningStage& stage_;
+  const bool leads_;
+  int ticks_ = 0;
+  bool counted_begun_ = false;
+};
+
+}  // namespace estrain::hosts

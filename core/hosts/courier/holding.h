@@ -1,0 +1,40 @@
+#pragma once
+// What a host holds of the run: its shared memory, the stage that it opened last, and the records that the run's files
+// may lack.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/comm/job_memory.h"
+#include "core/hosts/courier/kept_records.h"
+#include "core/hosts/exchange/host_plan.h"
+
+namespace estrain::hosts {
+
+class Holding {
+ public:
+  explicit Holding(int memory) : descriptor_(memory) {}
+
+  // Throws Fault::peer where it does not stand yet.
+  comm::JobMemory& memory();
+  bool was_used() const { return memory_ != nullptr; }
+  // A stage is open: from now on the memory holds a state of this run's, not of a builder's.
+  void note_opened(const HostPlan& plan) { last_stage_ = plan; }
+  const std::optional<HostPlan>& last_stage() const { return last_stage_; }
+  bool has_state_of(int64_t step);
+  // From which step on it has the records.
+  int64_t records_from() { return first_record(memory()); }
+  // Whether the run can go on from here: the state is whole, and the run's files have all records before those.
+  bool is_fit(bool receives_state);
+  KeptRecords& records() { return records_; }
+  void let_go() { memory_.reset(); }
+
+ private:
+  const int descriptor_;
+  std::unique_ptr<comm::JobMemory> memory_;
+  std::optional<HostPlan> last_stage_;
+  KeptRecords records_;
+};
+
+}  // namespace estrain::hosts

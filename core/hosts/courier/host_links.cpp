@@ -1,0 +1,124 @@
+#include "core/hosts/courier/host_links.h"
+
+#include <utility>
+
+#include "core/base/clock.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kFarewellMs = 200;  // until a last message has left
+
+}  // namespace
+
+HostLinks::~HostLinks() {
+  for (auto& [name, link] : links_) link->connection->close();
+}
+
+void HostLinks::reach(const std::string& name, const std::string& address, bool clear) {
+  if (to(name) != nullptr || std::exchange(reaching_[name], true)) return;
+  net::Greeting own = options_.own;
+  own.purpose = "courier";
+  own.clear = clear;
+  net::connect(loop_, options_.key, {net::parse_address(address), options_.from, own},
+               [this, name](net::ConnectionPtr connection, const Error* why) {
+                 reaching_[name] = false;
+                 if (why != nullptr) return drop(name, *why, false);
+                 add(std::move(connection), name);
+               });
+}
+
+void HostLinks::take(net::ConnectionPtr connection) {
+  const std::string name = connection->peer().host;
+  if (net::Connection* old = to(name)) {  // it came anew: what it said before is over
+    old->close();
+    links_.erase(name);
+  }
+  add(std::move(connection), name);
+}
+
+void HostLinks::add(net::ConnectionPtr connection, const std::string& name) {
+  if (retired_) return connection->close();
+  auto& link = links_[name] = std::make_unique<Link>(
+      connection,
+      Link::Hears{[this, name](const Json& said) { options_.message(name, said); },
+                  [this, name](double round_trip, double bytes) { options_.measured(name, round_trip, bytes); },
+                  [this, name](const net::FrameHead& head) { return options_.landing(name, head); }});
+  connection->start(*link, [this, name, weak = std::weak_ptr(connection)](const Error& why) {
+    const auto lost = weak.lock();
+    if (lost && to(name) == lost.get()) drop(name, why, !lost->ended_by_peer());
+  });
+  if (options_.own.host.empty()) link->measure();
+  options_.connected(name);
+}
+
+std::set<std::string> HostLinks::names() const {
+  std::set<std::string> names;
+  for (const auto& [name, link] : links_) names.insert(name);
+  return names;
+}
+
+net::Connection* HostLinks::to(const std::string& name) const {
+  const auto at = links_.find(name);
+  return at == links_.end() ? nullptr : at->second->connection.get();
+}
+
+bool HostLinks::tell(const std::string& name, const Json& said) {
+  net::Connection* connection = to(name);
+  if (connection != nullptr) send_message(*connection, said);
+  return connection != nullptr;
+}
+
+void HostLinks::tell_all(const Json& said) {
+  for (auto& [name, link] : links_) send_message(*link->connection, said);
+}
+
+void HostLinks::retry() {
+  for (auto& [name, link] : links_) link->connection->retry();
+}
+
+// Called from within the link's own callbacks, too: the link goes a moment later. So may the name.
+void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
+  if (retired_) return;
+  const std::string host = name;
+  if (own_pause_.is_recent()) silent = true;
+  if (const auto at = links_.find(host); at != links_.end()) {
+    std::unique_ptr<Link> link = std::move(at->second);
+    links_.erase(at);
+    part(std::move(link));
+  }
+  options_.lost(host, why, silent);
+}
+
+void HostLinks::part(std::unique_ptr<Link> link) {
+  const bool from_coordinator = !options_.own.host.empty() && link->connection->peer().host.empty();
+  if (!from_coordinator) {
+    link->connection->close();
+    return loop_.drop_later(std::move(link));
+  }
+  link->parted = true;
+  send_message(*link->connection, {{"say", "leaves"}});
+  parted_ = std::move(link);
+  parted_end_ = loop_.once(kFarewellMs, [this] { parted_->connection->close(); });
+}
+
+void HostLinks::look() {
+  const int64_t now = monotonic_ns();
+  if (own_pause_.tick()) {  // nobody's silence during the pause counts
+    for (auto& [name, link] : links_) link->heard_ns = now;
+  }
+  for (const auto& [name, link] : links_) {
+    if (link->waits || now - link->heard_ns <= silence_ns) continue;
+    return drop(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)), true);
+  }
+}
+
+void HostLinks::retire() {
+  retired_ = true;
+  parted_end_.reset();
+  if (parted_) parted_->connection->close();
+  for (auto& [name, link] : links_) link->connection->close();
+  links_.clear();
+}
+
+}  // namespace estrain::hosts

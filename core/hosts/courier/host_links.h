@@ -1,0 +1,76 @@
+#pragma once
+// The connections of a courier to those of other hosts: made, taken, lost, and given up when nothing is heard.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/hosts/agents/own_pause.h"
+#include "core/hosts/courier/link.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+inline constexpr int64_t silence_ns = 1'500'000'000;  // then a host counts as lost
+
+class HostLinks {
+ public:
+  struct Options {
+    net::Key key;
+    net::Greeting own;  // its host: "" on the coordinator's
+    std::string from = {};
+    // What the owner hears, each with the other host's name.
+    std::function<void(const std::string&)> connected;
+    // `silent`: nothing was heard of it, or this process has stood still. The connection is gone already.
+    std::function<void(const std::string&, const Error& why, bool silent)> lost;
+    std::function<void(const std::string&, const Json& said)> message;
+    std::function<void(const std::string&, double round_trip_seconds, double bytes_per_second)> measured;
+    std::function<std::optional<Landing>(const std::string&, const net::FrameHead&)> landing;
+  };
+  HostLinks(net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
+  ~HostLinks();
+  HostLinks(const HostLinks&) = delete;
+
+  // From now on.
+  void go_out_by(const std::string& address) { options_.from = address; }
+  // Connects, unless it is connected. `clear`: payloads may go without encryption.
+  void reach(const std::string& name, const std::string& address, bool clear);
+  // Another host has connected.
+  void take(net::ConnectionPtr connection);
+  std::set<std::string> names() const;
+  net::Connection* to(const std::string& name) const;  // null: there is none
+  // False: there is no connection.
+  bool tell(const std::string& name, const Json& said);
+  void tell_all(const Json& said);
+  // Once more for the frames that wait.
+  void retry();
+  // A coordinator that is dropped hears that this host leaves it, if it can.
+  void drop(const std::string& name, const Error& why, bool silent);
+  // Drops whoever has been silent for too long. Called every 10 ms.
+  void look();
+  // Nothing of it acts any more.
+  void retire();
+
+  template <typename Visit>
+  void for_all(Visit&& visit) {
+    for (auto& [name, link] : links_) visit(name, *link->connection);
+  }
+
+ private:
+  void add(net::ConnectionPtr connection, const std::string& name);
+  void part(std::unique_ptr<Link> link);
+
+  net::Loop& loop_;
+  Options options_;
+  std::map<std::string, std::unique_ptr<Link>> links_;  // by the name of the other host
+  std::map<std::string, bool> reaching_;                // being connected to
+  OwnPause own_pause_;
+  std::unique_ptr<Link> parted_;  // from the coordinator, until the last message has left
+  std::shared_ptr<net::Loop::Timer> parted_end_;
+  bool retired_ = false;
+};
+
+}  // namespace estrain::hosts

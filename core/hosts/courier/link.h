@@ -1,0 +1,91 @@
+#pragma once
+// A connection to another host's courier: where the payload of each frame goes.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/hosts/agents/link_meter.h"
+#include "core/hosts/exchange/landing.h"
+#include "core/hosts/exchange/message_link.h"
+
+namespace estrain::hosts {
+
+class Link : public net::FrameSink {
+ public:
+  struct Hears {
+    std::function<void(const Json& said)> message;
+    std::function<void(double round_trip_seconds, double bytes_per_second)> measured;
+    // Of a frame that is neither a message nor `bulk`. Nothing: it waits, until connection->retry().
+    std::function<std::optional<Landing>(const net::FrameHead&)> landing;
+  };
+  Link(net::ConnectionPtr to, Hears hears)
+      : connection(std::move(to)), heard_ns(monotonic_ns()), hears_(std::move(hears)) {}
+
+  std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {
+    heard_ns = monotonic_ns();
+    waits = false;
+    landing_ = Landing{};
+    if (parted) return scrap(head);
+    if (head.kind == message) {
+      text_.resize(head.bytes);
+      landing_ = Landing{std::as_writable_bytes(std::span(text_)), [this] { hear(); }};
+    } else if (head.kind == bulk) {
+      end_.count(head.bytes);
+    } else {
+      std::optional<Landing> landing = hears_.landing(head);
+      waits = !landing;
+      if (waits) return std::nullopt;
+      landing_ = std::move(*landing);
+    }
+    return landing_.arrived ? landing_.at : scrap(head);
+  }
+
+  void received(const net::FrameHead&) override {
+    heard_ns = monotonic_ns();
+    const auto arrived = std::exchange(landing_, Landing{}).arrived;
+    if (arrived && !parted) arrived();
+  }
+
+  // How far the host is.
+  void measure() {
+    meter_.emplace(*connection, kFrames);
+    meter_->begin();
+  }
+
+  const net::ConnectionPtr connection;
+  int64_t heard_ns;
+  bool waits = false;   // a frame of a stage that is not open here yet is at its head: what is behind it is not heard
+  bool parted = false;  // nothing is heard any more
+
+ private:
+  static constexpr uint64_t kFrames = 4;  // of a measurement
+
+  void hear() {
+    const Json said = parse_json(text_, "message of another host");
+    if (end_.answer(*connection, said)) return;
+    if (!meter_ || !meter_->hear(said)) return hears_.message(said);
+    if (!meter_->is_done()) return;
+    hears_.measured(meter_->round_trip_seconds(), meter_->bytes_per_second());
+    meter_.reset();
+  }
+
+  // What is not wanted any more is read to here.
+  std::span<std::byte> scrap(const net::FrameHead& head) {
+    scrap_.resize(std::max<size_t>(scrap_.size(), head.bytes));
+    return std::span(scrap_).first(head.bytes);
+  }
+
+  const Hears hears_;
+  std::string text_;
+  std::vector<std::byte> scrap_;
+  Landing landing_;
+  std::optional<LinkMeter> meter_;
+  MeterEnd end_;
+};
+
+}  // namespace estrain::hosts

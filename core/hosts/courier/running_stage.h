@@ -1,0 +1,61 @@
+#pragma once
+// The stage that is open on this host: hands what its workers ask for to the exchange (step_exchange.h), and to it what
+// other hosts send.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/hosts/courier/host_links.h"
+#include "core/hosts/exchange/outbox.h"
+#include "core/hosts/exchange/step_exchange.h"
+
+namespace estrain::hosts {
+
+class RunningStage : private Outbox {
+ public:
+  // `mismatch`: hosts have come to different bits.
+  RunningStage(net::Loop& loop, HostLinks& links, std::function<void(const Error&)> mismatch)
+      : loop_(loop), links_(links), mismatch_(std::move(mismatch)) {}
+
+  void begin(comm::JobMemory& memory, const HostPlan& plan);
+  // False: there is none, or it was aborted before.
+  bool abort();
+  // No worker of this host is in its loop.
+  void forget();
+  void keep_whole_step();  // StepExchange's
+
+  const HostPlan* plan() const { return exchange_ ? &exchange_->plan() : nullptr; }  // null: none since forget()
+  uint64_t number() const { return exchange_ ? exchange_->plan().stage : 0; }
+  bool is_aborted() const { return aborted_; }
+  std::optional<size_t> index_of(const std::string& host) const;  // of another host of it
+  int64_t workers_begun() const { return exchange_->workers_begun(); }
+  StepExchange::Pace take_pace() { return exchange_ ? exchange_->take_pace() : StepExchange::Pace{}; }
+
+  // Workers have rung, or frames have come.
+  void serve_workers();
+  // A frame of this stage is taken, one of a past stage is dropped, one of a later stage waits.
+  std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
+
+ private:
+  template <typename Act>
+  void attempt(Act&& act);
+  void take_request();
+  void work();
+  void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override;
+  void send_copy(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) override;
+
+  net::Loop& loop_;
+  HostLinks& links_;
+  const std::function<void(const Error&)> mismatch_;
+  comm::JobMemory* memory_ = nullptr;
+  std::shared_ptr<StepExchange> exchange_;
+  bool aborted_ = false;
+  uint32_t asked_ = 0;  // the last request that was handed to the exchange
+  bool works_ = false;  // goes on with work() in a moment
+};
+
+}  // namespace estrain::hosts

@@ -1,0 +1,105 @@
+// The connections of a courier: who is told when one is lost, and what a coordinator hears of a host that leaves it.
+#include "core/hosts/courier/host_links.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "tests/core/hosts/pretended_connection.h"
+
+namespace estrain::hosts {
+namespace {
+
+const Error kGone(Fault::peer, "gone");
+
+struct Links {
+  explicit Links(const std::string& host) {
+    net::Greeting own;
+    own.host = host;
+    links.emplace(
+        loop,
+        HostLinks::Options{.key = net::Key({}),
+                           .own = own,
+                           .connected = [this](const std::string& name) { said.push_back("connected " + name); },
+                           .lost = [this](const std::string& name, const Error&,
+                                          bool silent) { said.push_back((silent ? "silent " : "ended ") + name); },
+                           .message = [this](const std::string& name,
+                                             const Json& what) { said.push_back(name + " says " + what.dump()); },
+                           .measured = [](const std::string&, double, double) {},
+                           .landing = [this](const std::string&, const net::FrameHead& head) -> std::optional<Landing> {
+                             if (head.number > stage) return std::nullopt;
+                             return Landing{};
+                           }});
+  }
+  std::shared_ptr<Pretended> take(const std::string& host) {
+    auto connection = std::make_shared<Pretended>(0, host);
+    links->take(connection);
+    return connection;
+  }
+  void look_for(int milliseconds) {
+    for (int i = 0; i < milliseconds / 20; ++i) {
+      links->look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  net::Loop loop;
+  uint64_t stage = 1;
+  std::vector<std::string> said;
+  std::optional<HostLinks> links;
+};
+
+TEST_CASE("a coordinator that is dropped hears that the host leaves it; nothing of it is heard any more") {
+  Links host("b");
+  const auto coordinator = host.take(""), peer = host.take("c");
+  host.links->drop("", kGone, true);
+  REQUIRE(coordinator->heard.size() == 1);
+  CHECK(coordinator->heard[0] == Json{{"say", "leaves"}});
+  CHECK_FALSE(coordinator->is_closed);  // the word is on its way
+  coordinator->says({{"do", "end"}});
+  CHECK(host.said == std::vector<std::string>{"connected ", "connected c", "silent "});
+  host.links->drop("c", kGone, false);
+  CHECK(peer->heard.empty());
+  CHECK(peer->is_closed);
+  CHECK(host.said.back() == "ended c");
+  auto end = host.loop.once(400, [&] { host.loop.stop(); });
+  host.loop.run();
+  CHECK(coordinator->is_closed);
+}
+
+TEST_CASE("a host that comes anew takes the place of its connection before; who is dropped once is not told of twice") {
+  Links host("");
+  const auto before = host.take("b"), now = host.take("b");
+  CHECK(before->is_closed);
+  CHECK(host.links->to("b") == now.get());
+  CHECK(host.links->tell("b", {{"do", "end"}}));
+  CHECK(now->heard.back() == Json{{"do", "end"}});
+  before->is_lost();
+  CHECK(host.links->names() == std::set<std::string>{"b"});
+  now->is_lost();
+  CHECK(host.links->names().empty());
+  CHECK_FALSE(host.links->tell("b", {{"do", "end"}}));
+  CHECK(host.said == std::vector<std::string>{"connected b", "connected b", "silent b"});
+}
+
+TEST_CASE("a host that is silent is lost, unless a frame of a later stage holds up what it says") {
+  Links host("");
+  const auto talks = host.take("a"), silent = host.take("b"), waits = host.take("c");
+  CHECK_FALSE(waits->offers({sum, 8, 2, 0}));
+  for (int i = 0; i < 9; ++i) {
+    talks->says({{"say", "pace"}});
+    host.look_for(200);
+  }
+  CHECK(host.links->names() == std::set<std::string>{"a", "c"});
+  CHECK(silent->is_closed);
+  CHECK(std::ranges::count(host.said, "silent b") == 1);
+  host.stage = 2;
+  CHECK(waits->offers({sum, 8, 2, 0}));
+  host.look_for(1'700);
+  CHECK(host.links->names().empty());
+}
+
+}  // namespace
+}  // namespace estrain::hosts

@@ -1,0 +1,57 @@
+#pragma once
+// A connection whose other end is the test.
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/json/json.h"
+#include "core/hosts/exchange/wire.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+class Pretended : public net::Connection {
+ public:
+  explicit Pretended(int64_t term = 0, const std::string& host = "") {
+    greeting_.term = term;
+    greeting_.host = host;
+  }
+
+  // What its other end says, or that this is gone.
+  void says(const Json& said) {
+    const std::string text = said.dump();
+    const net::FrameHead head = {message, static_cast<uint32_t>(text.size()), 0, 0};
+    std::memcpy(sink_->room_for(head)->data(), text.data(), text.size());
+    sink_->received(head);
+  }
+  // Whether it has room for a frame.
+  bool offers(const net::FrameHead& head) { return sink_->room_for(head).has_value(); }
+  void is_lost() { closed_(Error(Fault::peer, "connection lost: unplugged")); }
+
+  const net::Greeting& peer() const override { return greeting_; }
+  const std::string& peer_address() const override { return address_; }
+  void start(net::FrameSink& sink, std::function<void(const Error&)> closed) override {
+    sink_ = &sink;
+    closed_ = std::move(closed);
+  }
+  void retry() override {}
+  void send(const net::FrameHead&, std::string payload) override { heard.push_back(parse_json(payload, "test")); }
+  void send_from(const net::FrameHead&, std::span<const std::byte>) override {}
+  size_t bytes_waiting() const override { return 0; }
+  bool ended_by_peer() const override { return false; }
+  void close() override { is_closed = true; }
+
+  std::vector<Json> heard;
+  bool is_closed = false;
+
+ private:
+  net::Greeting greeting_;
+  std::string address_;
+  net::FrameSink* sink_ = nullptr;
+  std::function<void(const Error&)> closed_;
+};
+
+}  // namespace estrain::hosts
