@@ -41,14 +41,14 @@ void CommandBridge::reach(const std::string& name) {
     agent.reaching = true;
     net::connect(loop_, key_, call, [this, name](net::ConnectionPtr connection, const Error* why) {
       agents_[name].reaching = false;
-      if (why == nullptr) on_connection(name, std::move(connection));
+      if (why == nullptr) take(name, std::move(connection));
     });
   } catch (const Error&) {  // gone since, or a file that names no address: the next look tells
     agent.reaching = false;
   }
 }
 
-void CommandBridge::on_connection(const std::string& name, net::ConnectionPtr connection) {
+void CommandBridge::take(const std::string& name, net::ConnectionPtr connection) {
   agents_[name].link = std::make_unique<MessageLink>(
       std::move(connection), [this, name](const Json& said) { hear(name, said); },
       [this, name](const Error&) { lose(name); });

@@ -21,6 +21,8 @@ class CommandBridge {
 
   // From now on.
   void go_out_by(const std::string& address) { from_ = address; }
+  // The agent of that host is connected.
+  void take(const std::string& name, net::ConnectionPtr connection);
 
  private:
   // A request that the launcher has not answered yet.
@@ -37,7 +39,6 @@ class CommandBridge {
 
   void look_for_agents();
   void reach(const std::string& name);
-  void on_connection(const std::string& name, net::ConnectionPtr connection);
   void hear(const std::string& name, const Json& said);
   void ask(const std::string& name, int64_t client, const Json& request);
   void on_answer(const std::string& name, int64_t client);

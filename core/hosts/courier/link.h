@@ -33,7 +33,8 @@ class Link : public net::FrameSink {
     if (parted) return scrap(head);
     if (head.kind == message) {
       text_.resize(head.bytes);
-      landing_ = Landing{std::as_writable_bytes(std::span(text_)), [this] { hear(); }};
+      landing_ = Landing{std::as_writable_bytes(std::span(text_)),
+                         [this] { hear_message(text_, [this](const Json& said) { hear(said); }); }};
     } else if (head.kind == bulk) {
       end_.count(head.bytes);
     } else {
@@ -65,8 +66,7 @@ class Link : public net::FrameSink {
  private:
   static constexpr uint64_t kFrames = 4;  // of a measurement
 
-  void hear() {
-    const Json said = parse_json(text_, "message of another host");
+  void hear(const Json& said) {
     if (end_.answer(*connection, said)) return;
     if (!meter_ || !meter_->hear(said)) return hears_.message(said);
     if (!meter_->is_done()) return;

@@ -13,6 +13,16 @@ void send_message(net::Connection& connection, const Json& said) {
   connection.send(head, std::move(text));
 }
 
+void hear_message(const std::string& text, const std::function<void(const Json&)>& heard) {
+  const Json said = parse_json(text, "message of another host");
+  if (!said.is_object()) throw Error(Fault::corrupt, "message of another host: not an object");
+  try {
+    heard(said);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error::make(Fault::corrupt, "message of another host: {}", error.what());
+  }
+}
+
 MessageLink::MessageLink(net::ConnectionPtr connection, std::function<void(const Json&)> heard,
                          std::function<void(const Error&)> closed)
     : connection_(std::move(connection)), heard_(std::move(heard)) {
@@ -25,10 +35,6 @@ std::optional<std::span<std::byte>> MessageLink::room_for(const net::FrameHead& 
   return std::as_writable_bytes(std::span(text_));
 }
 
-void MessageLink::received(const net::FrameHead&) {
-  const Json said = parse_json(text_, "message of another host");
-  if (!said.is_object()) throw Error(Fault::corrupt, "message of another host: not an object");
-  heard_(said);
-}
+void MessageLink::received(const net::FrameHead&) { hear_message(text_, heard_); }
 
 }  // namespace estrain::hosts

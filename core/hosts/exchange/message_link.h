@@ -11,6 +11,8 @@
 namespace estrain::hosts {
 
 void send_message(net::Connection& connection, const Json& said);
+// Hands on a message that has come. Throws Fault::corrupt where it is none, or is not what `heard` takes it for.
+void hear_message(const std::string& text, const std::function<void(const Json&)>& heard);
 
 class MessageLink : public net::FrameSink {
  public:

@@ -21,8 +21,8 @@ class Pretended : public net::Connection {
   }
 
   // What its other end says, or that this is gone.
-  void says(const Json& said) {
-    const std::string text = said.dump();
+  void says(const Json& said) { says_text(said.dump()); }
+  void says_text(const std::string& text) {
     const net::FrameHead head = {message, static_cast<uint32_t>(text.size()), 0, 0};
     std::memcpy(sink_->room_for(head)->data(), text.data(), text.size());
     sink_->received(head);
