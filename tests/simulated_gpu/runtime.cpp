@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kGpus = 8;
 constexpr size_t kMemory = size_t{64} << 30;
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = 4096, kLargePage = size_t{2} << 20;
 
 Machine& machine() { return Machine::of_process(); }
 
@@ -120,6 +120,19 @@ void note_memory() {
   if (folder == nullptr || device_memory().bytes() <= most) return;
   most = device_memory().bytes();
   std::ofstream(std::string(folder) + "/" + std::to_string(::getpid())) << most;
+}
+
+// Memory in large pages, where there are such: it is opened and closed often (memory.h). Null: there is none.
+void* new_block(size_t bytes) {
+  void* const memory =
+      ::mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  const size_t before = -reinterpret_cast<uintptr_t>(memory) % kLargePage;
+  auto* const block = static_cast<std::byte*>(memory) + before;
+  if (before > 0) ::munmap(memory, before);
+  if (before < kLargePage) ::munmap(block + bytes, kLargePage - before);
+  ::madvise(block, bytes, MADV_HUGEPAGE);
+  return block;
 }
 
 thread_local int current_device = 0;
@@ -267,8 +280,8 @@ cudaError_t cudaMalloc(void** place, size_t bytes) {
     machine().synchronize();  // as the driver does: it may find memory that pending work gives back
     return returned(cudaErrorMemoryAllocation);
   }
-  *place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (*place == MAP_FAILED) return returned(cudaErrorMemoryAllocation);
+  *place = new_block(bytes);
+  if (*place == nullptr) return returned(cudaErrorMemoryAllocation);
   std::memset(*place, kJunk, bytes);
   device_memory().add(*place, bytes);
   note_memory();

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -37,15 +38,18 @@ GridIndex threadIdx, blockIdx, blockDim, gridDim;
 namespace emulation {
 namespace {
 
-constexpr size_t kStack = 256 << 10, kMostThreads = 1024;
+// Stacks of a power of two would begin in the same lines of a cache, which holds few of them.
+constexpr size_t kStack = (256 << 10) + 9 * 64, kMostThreads = 1024;
 
 enum class State { fresh, ready, at_block_barrier, at_warp_barrier, done };
 
 struct Thread {
   GridIndex index;
   State state = State::fresh;
+  size_t stack = 0;
   void* stack_pointer = nullptr;
-  uint32_t given = 0;  // the argument of exchange()
+  uint32_t given[2] = {};  // the arguments of the last two exchange()
+  unsigned exchanges = 0;
 };
 
 char* stacks() {
@@ -55,9 +59,12 @@ char* stacks() {
   return memory;
 }
 
+// Its threads run in rounds: in each, one after another, every thread that waits for nothing.
 struct Block {
   std::vector<Thread> threads;
-  size_t current = 0;
+  std::vector<size_t> sequence;     // of the threads in a round
+  std::vector<size_t> free_stacks;  // the one to take next is last
+  size_t current = 0, turn = 0;     // the thread that runs; places in `sequence` that had their turn in this round
   void* scheduler = nullptr;
   void (*body)(void*) = nullptr;
   void* context = nullptr;
@@ -65,35 +72,67 @@ struct Block {
 Block block;
 int64_t launch_count = 0;
 
-void to_scheduler() { estrain_switch_stacks(&block.threads[block.current].stack_pointer, block.scheduler); }
+Thread& current() { return block.threads[block.current]; }
 
-[[noreturn]] void run_thread() {
-  block.body(block.context);
-  block.threads[block.current].state = State::done;
-  to_scheduler();
-  std::abort();
+// Makes the next thread of this round the current one. False: there is none.
+bool advance() {
+  while (block.turn < block.sequence.size()) {
+    block.current = block.sequence[block.turn++];
+    if (const State state = current().state; state == State::fresh || state == State::ready) return true;
+  }
+  return false;
 }
 
-// A stack from which estrain_switch_stacks returns into run_thread.
-void* fresh_stack(size_t i) {
-  auto* top = reinterpret_cast<void**>(stacks() + (i + 1) * kStack) - 2;
-  *top = reinterpret_cast<void*>(run_thread);
+[[noreturn]] void run_threads();
+
+// A stack from which estrain_switch_stacks returns into run_threads.
+void give_stack(Thread& thread) {
+  thread.stack = block.free_stacks.back();
+  block.free_stacks.pop_back();
+  auto* top = reinterpret_cast<void**>(stacks() + (thread.stack + 1) * kStack) - 2;
+  *top = reinterpret_cast<void*>(run_threads);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
-  return top;
+  thread.stack_pointer = top;
 }
 
-void resume(size_t i) {
-  Thread& thread = block.threads[i];
-  if (thread.state == State::fresh) thread.stack_pointer = fresh_stack(i);
+void switch_to_current(void** from) {
+  Thread& thread = current();
+  if (thread.state == State::fresh) give_stack(thread);
   thread.state = State::ready;
-  block.current = i;
   threadIdx = thread.index;
-  estrain_switch_stacks(&block.scheduler, thread.stack_pointer);
+  estrain_switch_stacks(from, thread.stack_pointer);
+}
+
+// Goes on with the next thread, or, after the last one of the round, with the scheduler.
+void leave(void** from) {
+  if (advance()) return switch_to_current(from);
+  estrain_switch_stacks(from, block.scheduler);
+}
+
+// Runs a fresh thread; and once it is done, on the same stack, the next one if that is fresh, too.
+void run_threads() {
+  for (;;) {
+    block.body(block.context);
+    const size_t stack = current().stack;
+    current().state = State::done;
+    const bool is_any = advance();
+    if (is_any && current().state == State::fresh) {
+      current().stack = stack;
+      current().state = State::ready;
+      threadIdx = current().index;
+      continue;
+    }
+    block.free_stacks.push_back(stack);
+    void* left = nullptr;
+    if (is_any) switch_to_current(&left);
+    estrain_switch_stacks(&left, block.scheduler);
+  }
 }
 
 void wait(State barrier) {
-  block.threads[block.current].state = barrier;
-  to_scheduler();
+  Thread& thread = current();
+  thread.state = barrier;
+  leave(&thread.stack_pointer);
 }
 
 // Threads [begin, end) continue if all unfinished ones wait at the same barrier.
@@ -125,24 +164,32 @@ size_t place(size_t i, size_t n, int64_t order) {
   return i * (n % 7 == 0 ? 1 : 7) % n;
 }
 
-void run_block(int64_t order) {
-  const size_t n = block.threads.size();
+// True: a thread ran.
+bool run_round() {
+  block.turn = 0;
+  if (!advance()) return false;
+  switch_to_current(&block.scheduler);
+  return true;
+}
+
+void run_block() {
   for (;;) {
-    bool ran = false, left = false;
-    for (size_t i = 0; i < n; ++i) {
-      const size_t at = place(i, n, order);
-      const State state = block.threads[at].state;
-      if (state == State::fresh || state == State::ready) {
-        resume(at);
-        ran = true;
-      }
-      left |= block.threads[at].state != State::done;
-    }
-    if (!left) return;
+    const bool ran = run_round();
+    if (std::ranges::all_of(block.threads, [](const Thread& thread) { return thread.state == State::done; })) return;
     if (!pass_barriers() && !ran) {
       std::fprintf(stderr, "emulated grid: the threads of block %u wait at different barriers\n", blockIdx.x);
       std::abort();
     }
+  }
+}
+
+void prepare_threads(size_t count, int64_t order) {
+  block.threads.resize(count);
+  block.sequence.resize(count);
+  block.free_stacks.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    block.sequence[i] = place(i, count, order);
+    block.free_stacks[i] = count - 1 - i;
   }
 }
 
@@ -151,6 +198,7 @@ void start_threads() {
   for (Thread& thread : block.threads) {
     thread.index = {i % blockDim.x, i / blockDim.x};
     thread.state = State::fresh;
+    thread.exchanges = 0;
     ++i;
   }
 }
@@ -160,14 +208,14 @@ void start_threads() {
 unsigned lane() { return static_cast<unsigned>(block.current % 32); }
 int64_t launches() { return launch_count; }
 
+// One barrier is enough: nobody gives a second time before all have read what they were given before.
 uint32_t exchange(uint32_t mine, unsigned from) {
-  block.threads[block.current].given = mine;
+  const unsigned turn = current().exchanges++ % 2;
+  current().given[turn] = mine;
   wait(State::at_warp_barrier);
   const size_t at = block.current / 32 * 32 + from;
   if (at >= block.threads.size()) std::abort();
-  const uint32_t theirs = block.threads[at].given;
-  wait(State::at_warp_barrier);
-  return theirs;
+  return block.threads[at].given[turn];
 }
 
 void (*launch_later)(void*, const char*, std::function<void()>) = nullptr;
@@ -183,13 +231,13 @@ void run(Size grid, void (*body)(void*), void* context) {
   }
   blockDim = {threads_x, threads_y};
   gridDim = {static_cast<unsigned>(blocks), 1};
-  block.threads.resize(size_t{threads_x} * threads_y);
+  prepare_threads(size_t{threads_x} * threads_y, order);
   block.body = body;
   block.context = context;
   for (int64_t b = 0; b < blocks; ++b) {
     blockIdx = {static_cast<unsigned>(place(static_cast<size_t>(b), static_cast<size_t>(blocks), order / 3)), 0};
     start_threads();
-    run_block(order);
+    run_block();
   }
 }
 
