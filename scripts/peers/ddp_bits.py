@@ -19,9 +19,6 @@ import subprocess
 import sys
 import tempfile
 
-import ddp_jobs
-import run_record
-
 HERE = pathlib.Path(__file__).resolve().parent
 # job, what ddp_replay.py does wrongly on it, and text that one of the differences must have
 MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), ("lenet-momentum", "shuffle", "loss"),
@@ -30,11 +27,11 @@ MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), 
             ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-unusual", "seed", "loss"), ("python-adaptive", "seed", "/python")]
 
 
-def train(estrain, name, job, folder):
+def train(estrain, name, text, folder, devices):
     """Runs the job on each of its device sets; returns the run directories."""
     spec = folder / f"{name}.toml"
-    spec.write_text((ddp_jobs.SEED + job.spec).replace("@", str(folder)))
-    runs = [folder / f"{name}.{i}" for i in range(len(job.devices))]
+    spec.write_text(text.replace("@", str(folder)))
+    runs = [folder / f"{name}.{i}" for i in range(len(devices))]
 
     def start(run, devices):
         result = subprocess.run([estrain, "train", spec, "--run", run, "--devices", devices], stdout=subprocess.PIPE,
@@ -43,7 +40,7 @@ def train(estrain, name, job, folder):
             raise SystemExit(f"{name} on {devices}: estrain train ended with {result.returncode}:\n{result.stdout}")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(start, runs, job.devices))
+        list(pool.map(start, runs, devices))
     return runs
 
 
@@ -51,10 +48,8 @@ def replay(entries, folder):
     """Repeats runs with DDP; entries and the report that comes back are ddp_replay.py's."""
     plan, report = folder / "plan.json", folder / "report.json"
     plan.write_text(json.dumps([{"runs": [str(run) for run in runs], "mistake": mistake} for runs, mistake in entries]))
-    ranks = max(run_record.Run(runs[0]).spec["job"]["ests"] for runs, _ in entries)
-    subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
-                    f"--nproc-per-node={ranks}", HERE / "ddp_replay.py", plan, report],
-                   env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True)
+    subprocess.run([sys.executable, HERE / "ddp_replay.py", plan, report], env=os.environ | {"OMP_NUM_THREADS": "1"},
+                   check=True)
     return json.loads(report.read_text())
 
 
@@ -78,12 +73,14 @@ def check_mistakes(mistakes, results):
 
 
 def compare_jobs(build, pattern):
+    import ddp_jobs  # imports torch, which takes longer than --run
     names = fnmatch.filter(ddp_jobs.JOBS, pattern)
     estrain = pathlib.Path(build).resolve() / "estrain"
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         ddp_jobs.write_data(folder)
-        runs = {name: train(estrain, name, ddp_jobs.JOBS[name], folder) for name in names}
+        runs = {name: train(estrain, name, ddp_jobs.SEED + job.spec, folder, job.devices)
+                for name, job in ddp_jobs.JOBS.items() if name in names}
         mistakes = [mistake for mistake in MISTAKES if mistake[0] in names]
         report = replay([(runs[name], None) for name in names] + [(runs[m[0]], m[1]) for m in mistakes], folder)
     for name, result in zip(names, report):

@@ -1,11 +1,11 @@
-"""Repeats runs of estrain with PyTorch's DistributedDataParallel and compares every bit. The program of one rank:
+"""Repeats runs of estrain with PyTorch's DistributedDataParallel and compares every bit.
 
-    torchrun --nproc-per-node RANKS ddp_replay.py PLAN.json REPORT.json
+    OMP_NUM_THREADS=1 python ddp_replay.py PLAN.json REPORT.json
 
 PLAN: a list of {"runs": [RUN_DIR, ...], "mistake": NAME or null}; the runs of an entry are one job on several device
 sets. It is trained once, as a PyTorch user would: a process per virtual rank, DistributedSampler, DataLoader,
-torch.optim, clip_grad_norm_, lr_scheduler; RANKS must be the largest number of ESTs of all jobs, ranks beyond a job's
-number wait. "mistake" is one of MISTAKES: something done wrongly on purpose, which the comparison has to find.
+torch.optim, clip_grad_norm_, lr_scheduler. There are as many processes as the job with the most ESTs has, copies of this
+one: importing torch takes longer than most jobs. Those beyond a job's number wait. "mistake" is one of MISTAKES: something done wrongly on purpose, which the comparison has to find.
 REPORT: for every entry {"ranks", "steps", "compared": number of tensors and numbers, "differences": [text, ...]}.
 """
 
@@ -13,10 +13,14 @@ import collections
 import functools
 import json
 import math
+import os
 import pathlib
 import random
+import signal
 import struct
 import sys
+import tempfile
+import traceback
 
 import numpy
 import torch
@@ -315,9 +319,7 @@ def gather_report(replay, group):
             "differences": [text for part in parts for text in part[1]]}
 
 
-def main():
-    plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    dist.init_process_group("gloo")
+def run_rank(plan, path):
     make_group = functools.cache(lambda ranks: dist.new_group(range(ranks)))
     report = []
     for entry in plan:
@@ -330,9 +332,44 @@ def main():
             report.append(gather_report(replay, group))
             del replay
     if dist.get_rank() == 0:
-        pathlib.Path(sys.argv[2]).write_text(json.dumps(report))
+        pathlib.Path(path).write_text(json.dumps(report))
     dist.barrier()
-    dist.destroy_process_group()
 
 
-main()
+def start_rank(rank, ranks, store, plan, path):
+    """A copy of this process, which has no thread beside this one."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+        run_rank(plan, path)
+        dist.destroy_process_group()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main():
+    plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    ranks = max(Run(entry["runs"][0]).spec["job"]["ests"] for entry in plan)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    assert len(os.listdir("/proc/self/task")) == 1, "a copy of a process with threads may wait for one of them for ever"
+    with tempfile.TemporaryDirectory() as folder:
+        left = {start_rank(rank, ranks, f"{folder}/store", plan, sys.argv[2]) for rank in range(ranks)}
+        while left:
+            pid, status = os.wait()
+            left.discard(pid)
+            if status:  # the others would wait for it
+                for other in left:
+                    os.kill(other, signal.SIGKILL)
+                sys.exit(f"a rank ended with {os.waitstatus_to_exitcode(status)}")
+
+
+if __name__ == "__main__":
+    main()
