@@ -1,5 +1,5 @@
 // A process that has loaded the worker library and decompressed the data, and starts copies of itself. Each becomes a
-// worker.
+// worker. For a module in Python this process is the user's Python.
 
 #include "core/base/process/fork_server.h"
 
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cmd/commands.h"
+#include "cmd/users_python.h"
 #include "cmd/worker_library.h"
 #include "core/data/job_data.h"
 #include "core/launch/directory/passed_spec.h"
@@ -32,9 +33,9 @@ struct Arguments {
 
 int serve(const Arguments& arguments) {
   try {
-    auto data = std::async(std::launch::async, [&] {
-      data::keep_decompressed(data::job_file_names(launch::read_passed_spec(arguments.spec)));
-    });
+    const spec::JobSpec spec = launch::read_passed_spec(arguments.spec);
+    if (spec.model.is_python()) become_users_python(spec, python_server(arguments.socket), arguments.library);
+    auto data = std::async(std::launch::async, [&] { data::keep_decompressed(data::job_file_names(spec)); });
     worker_library_function("estrain_run_worker", arguments.library);
     data.get();
   } catch (const Error&) {

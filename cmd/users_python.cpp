@@ -9,14 +9,17 @@
 #include <sstream>
 
 #include "cmd/worker_library.h"
+#include "core/algorithms/pinning.h"
 #include "core/base/error.h"
 #include "core/base/files/memory_file.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
+#include "core/base/process/fork_server.h"
 #include "core/base/process/replace_program.h"
 #include "core/comm/messages/failed.h"
 #include "core/launch/directory/worker_library.h"
+#include "core/profile/profile_store.h"
 #include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
@@ -80,7 +83,22 @@ uint64_t build_of_libtorch() {
   return build;
 }
 
+std::string algorithm_store() { return algorithms::store_beside(profile::default_store_path(own_environment())); }
+
 }  // namespace
+
+comm::PythonWorker python_worker(const comm::WorkerArguments& arguments, const comm::WorkerOptions& options) {
+  return {.run = arguments.run,
+          .socket = arguments.socket,
+          .memory = arguments.memory,
+          .doorbell = arguments.doorbell,
+          .courier = arguments.courier,
+          .options = options,
+          .checkpoint = arguments.checkpoint,
+          .algorithm_store = algorithm_store()};
+}
+
+comm::PythonServer python_server(int orders) { return {.orders = orders, .algorithm_store = algorithm_store()}; }
 
 void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library) {
   const std::string python = python_of(spec.model);
@@ -97,7 +115,9 @@ void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task
   const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
   const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));
   const std::string runs = job.at(std::string(comm::kPythonTask));  // for those who look at the list of processes
-  replace_program(python, {python, code, passed, runs});
+  std::vector<std::string> arguments = {python, code, passed, runs};
+  if (std::holds_alternative<comm::PythonServer>(task)) arguments.emplace_back(kRoomForTitle, ' ');
+  replace_program(python, arguments);
 }
 
 }  // namespace estrain::cmd

@@ -1,9 +1,10 @@
 #pragma once
-// How a worker's process becomes the user's Python, for a job whose model is a module in Python: by exec, so it stays
-// the process that the launcher started and watches. That Python runs core/python/host.py, which loads the worker's
-// library.
+// How a worker's process, or a fork server's, becomes the user's Python, for a job whose model is a module in Python:
+// by exec, so it stays the process that the launcher started and watches. That Python runs core/python/host.py, which
+// loads the worker's library.
 
 #include "core/comm/messages/python_tasks.h"
+#include "core/comm/messages/worker_arguments.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::cmd {
@@ -11,5 +12,9 @@ namespace estrain::cmd {
 // `library`: as for worker_library_function(). Returns only by an exception: Fault::spec where there is no such file,
 // or it is no Python; Fault::io.
 [[noreturn]] void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library);
+
+// The tasks of a worker and of a fork server.
+comm::PythonWorker python_worker(const comm::WorkerArguments& arguments, const comm::WorkerOptions& options);
+comm::PythonServer python_server(int orders);
 
 }  // namespace estrain::cmd

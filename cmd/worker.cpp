@@ -14,6 +14,7 @@
 #include "cmd/worker_library.h"
 #include "core/algorithms/pinning.h"
 #include "core/base/process/child_process.h"
+#include "core/comm/messages/worker_arguments.h"
 #include "core/data/job_data.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/run_directory.h"
@@ -22,11 +23,7 @@
 namespace estrain::cmd {
 namespace {
 
-struct WorkerArguments {
-  std::string run, options, checkpoint;
-  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;
-};
-
+using comm::WorkerArguments;
 using RunWorker = void (*)(train::WorkerSetup*);
 
 // Whatever failed after a refusal of memory may have failed because of it.
@@ -42,19 +39,6 @@ Error blaming_memory(const Error& error, uint64_t refusals) {
   leave(exit_code(error.fault()));
 }
 
-comm::PythonWorker python_worker(const WorkerArguments& arguments, const train::WorkerSetup& setup) {
-  const launch::RunDirectory run(arguments.run);
-  return {.socket = arguments.socket,
-          .memory = arguments.memory,
-          .doorbell = arguments.doorbell,
-          .courier = arguments.courier,
-          .options = setup.options,
-          .checkpoint = arguments.checkpoint,
-          .algorithms = run.algorithms(),
-          .algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment())),
-          .traces = run.traces()};
-}
-
 int work(const WorkerArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   train::WorkerSetup setup;
@@ -64,9 +48,9 @@ int work(const WorkerArguments& arguments) {
     setup.spec = launch::read_passed_spec(arguments.spec);
     codec::from_field(parse_json(arguments.options, "--options"), setup.options);
     setup.options.checkpoint = arguments.checkpoint;
-    if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     if (setup.spec.model.is_python())
-      become_users_python(setup.spec, python_worker(arguments, setup), arguments.library);
+      become_users_python(setup.spec, python_worker(arguments, setup.options), arguments.library);
+    if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;
@@ -89,15 +73,8 @@ int work(const WorkerArguments& arguments) {
 void add_worker(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("worker", "A worker process, started by train")->group("");
   auto arguments = std::make_shared<WorkerArguments>();
-  verb->add_option("--run", arguments->run)->required();
-  verb->add_option("--spec", arguments->spec)->required();
-  verb->add_option("--library", arguments->library);
-  verb->add_option("--memory", arguments->memory)->required();
-  verb->add_option("--socket", arguments->socket)->required();
-  verb->add_option("--doorbell", arguments->doorbell)->required();
-  verb->add_option("--courier", arguments->courier);
-  verb->add_option("--options", arguments->options)->required();
-  verb->add_option("--checkpoint", arguments->checkpoint);
+  WorkerArguments::fields(
+      *arguments, [verb](std::string_view name, auto& value) { verb->add_option(fmt::format("--{}", name), value); });
   verb->callback([arguments, &chosen] { chosen = [arguments] { return work(*arguments); }; });
 }
 

@@ -5,10 +5,14 @@
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/base/json/json_text.h"
 #include "core/base/process/build_id.h"
+#include "core/base/process/fork_server.h"
 #include "core/comm/messages/probe_messages.h"
 #include "core/comm/messages/python_tasks.h"
+#include "core/comm/messages/worker_arguments.h"
 #include "core/data/job_data.h"
+#include "core/launch/directory/run_directory.h"
 #include "core/model/torch_error.h"
 #include "core/spec/parsing/parse.h"
 #include "core/train/probe.h"
@@ -45,14 +49,16 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     setup.spec = spec::parse_text(setting.spec, "the job's spec");
     setup.options = task.options;
     setup.options.checkpoint = task.checkpoint;
+    if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = open_data(setup.spec);
     setup.memory = task.memory;
     setup.doorbell = task.doorbell;
     setup.courier = task.courier;
     setup.libraries = setting.libraries;
-    setup.algorithms = task.algorithms;
+    const launch::RunDirectory run(task.run);
+    setup.algorithms = run.algorithms();
     setup.algorithm_store = task.algorithm_store;
-    setup.traces = task.traces;
+    setup.traces = run.traces();
     setup.interpreter = &interpreter;
     estrain_run_worker(&setup);
   } catch (const Error& error) {
@@ -62,6 +68,9 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
   }
   return 0;
 }
+
+// Its copies alone run something, as workers.
+int run(HostInterpreter&, const comm::PythonSetting&, const comm::PythonServer&) { return exit_code(Fault::bug); }
 
 int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const comm::PythonProbe& task) {
   comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(task.socket))};
@@ -81,10 +90,43 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
   return 0;
 }
 
+comm::PythonWorker worker_of(const comm::PythonServer& server, const comm::WorkerArguments& arguments) {
+  comm::PythonWorker worker{.run = arguments.run,
+                            .socket = arguments.socket,
+                            .memory = arguments.memory,
+                            .doorbell = arguments.doorbell,
+                            .courier = arguments.courier,
+                            .options = {},
+                            .checkpoint = arguments.checkpoint,
+                            .algorithm_store = server.algorithm_store};
+  codec::from_field(parse_json(arguments.options, "--options"), worker.options);
+  return worker;
+}
+
+std::string serve(Json job) {
+  comm::PythonSetting setting;
+  codec::from_field(job, setting);
+  const auto server = std::get<comm::PythonServer>(codec::decode<comm::PythonTask>(job, comm::kPythonTask));
+  data::keep_decompressed(data::job_file_names(spec::parse_text(setting.spec, "the job's spec")));
+  const auto arguments = comm::WorkerArguments::parse(serve_forks(server.orders));
+  job.update(codec::encode(comm::PythonTask(worker_of(server, arguments)), comm::kPythonTask));
+  return json_text(job);
+}
+
 }  // namespace
 }  // namespace estrain::python
 
 void estrain_python_prepare() { estrain::python::define_operators(); }
+
+const char* estrain_python_serve(const char* job) {
+  static std::string worker;  // outlives the call
+  try {
+    worker = estrain::python::serve(estrain::parse_json(job, "the job"));
+    return worker.c_str();
+  } catch (const estrain::Error&) {  // the workers start by exec, and say what is wrong
+    return nullptr;
+  }
+}
 
 int estrain_python_run(estrain::python::Callback call, const char* job_text, size_t stream_bytes) {
   estrain::python::HostInterpreter interpreter(call, stream_bytes);

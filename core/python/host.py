@@ -1,5 +1,6 @@
 """Runs in the user's Python, in the place of a worker's program: `python HOST.py DESCRIPTOR`, where the descriptor is
-of a file with the job's JSON (cmd/users_python.cpp writes it, core/python/enter.h reads it).
+of a file with the job's JSON (cmd/users_python.cpp writes it, core/python/enter.h reads it). A fork server goes as far as
+loading the library; its copies go on as workers. The user's file is first seen by these.
 
 It loads the worker's library and hands control to it. The library calls back for what only Python can do: build the
 module, run forward and backward, switch the random streams. Tensors cross as arguments and results of the library's
@@ -10,6 +11,7 @@ import ctypes
 import json
 import os
 import random
+import signal
 import socket
 import struct
 import sys
@@ -25,8 +27,10 @@ ADVICE = f"install torch {JOB['torch'].split('+')[0]} from PyPI in that Python, 
 
 
 def give_up(message, advice):
-    """Before the library is there to say it."""
+    """Before the library is there to say it. Where a fork server does, the workers will say it."""
     print(message, advice, sep="\n", file=sys.stderr, flush=True)
+    if "socket" not in JOB:
+        os._exit(1)
     report = dict(JOB["refusal"], message=message, advice=advice)
     socket.socket(fileno=JOB["socket"]).send(json.dumps(report).encode())
     os._exit(1)
@@ -47,7 +51,7 @@ import inspect
 import traceback
 
 try:
-    import numpy
+    import numpy.random
 except ImportError:
     numpy = None
 
@@ -56,6 +60,25 @@ try:
 except OSError as error:
     give_up(f"{sys.executable}: the worker library cannot be loaded: {error}", "run scripts/setup and scripts/build")
 LIBRARY.estrain_python_prepare()
+
+
+def become_worker():
+    """Returns in each copy of this fork server, with the worker's job. The lock of the interpreter is held all the
+    time, and what Python has to do before and after a fork is done, as for os.fork()."""
+    serve = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.c_char_p)(("estrain_python_serve", LIBRARY))
+    ctypes.pythonapi.PyOS_BeforeFork()
+    job = serve(json.dumps(JOB).encode())
+    if job is None:
+        os._exit(1)
+    ctypes.pythonapi.PyOS_AfterFork_Child()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python begins
+    if numpy is not None:
+        numpy.random.seed()  # not that of the other copies
+    return json.loads(job)
+
+
+if "socket" not in JOB:
+    JOB = become_worker()
 OPS = torch.ops.estrain
 given, returned, failed, announce = (getattr(OPS, name).default for name in ("given", "returned", "failed", "announce"))
 

@@ -60,7 +60,10 @@ bool comes_true(const std::function<bool()>& holds, int seconds);
 struct ProcessInfo {
   pid_t pid = 0, parent = 0;
   std::vector<std::string> arguments;
-  bool is(std::string_view verb) const { return arguments.size() > 1 && arguments[1] == verb; }
+  // A user's Python has the verb behind two arguments of its own.
+  bool is(std::string_view verb) const {
+    return (arguments.size() > 1 && arguments[1] == verb) || (arguments.size() > 3 && arguments[3] == verb);
+  }
 };
 std::vector<ProcessInfo> processes();
 bool process_lives(pid_t pid);

@@ -5,9 +5,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <set>
 
+#include "in_time.h"
 #include "job.h"
 #include "run_files.h"
 
@@ -91,6 +96,56 @@ TEST_CASE("a module in Python trains as under DDP, without a trace of the placem
 TEST_CASE("it goes on over a resize, a killed worker, a stop and a resume" * doctest::skip(!is_here())) {
   PythonFiles files;
   check_disturbed_job(files.folder, files.spec(files.net), {"cpu=1,cpu=3"});
+}
+
+// A module whose file notes, when it is imported, in which process that is, with how many threads, and the next numbers
+// of random streams that nobody has seeded; and starts a thread.
+std::string noting_module(const PythonFiles& files, const std::string& notes) {
+  return files.folder.write("noting.py",
+                            "import os, random, numpy, threading\n"
+                            "threads = len(os.listdir('/proc/self/task'))\n"
+                            "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+                            "with open('" +
+                                notes +
+                                "', 'a') as file:\n"
+                                "    print(os.getpid(), threads, random.random(), numpy.random.random(), file=file)\n" +
+                                code("pass"));
+}
+
+bool are_copies(const Job& job) {
+  const std::vector<ProcessInfo> children = job.children();
+  return std::ranges::all_of(children, [](const ProcessInfo& child) {  // a copy shows the words of its program
+    return !child.is("worker") || child.arguments[0].find("python") == std::string::npos;
+  });
+}
+
+void check_copies(Timed& timed) {
+  PythonFiles files;
+  const std::string notes = files.folder / "notes";
+  Job job(files.spec(noting_module(files, notes) + ":build"), files.folder / "run",
+          {"--devices", "2", "--set", "train.steps=1000000", "--set", "train.eval_every=never"});
+  job.reach(3);
+  ::kill(job.workers().at(0), SIGKILL);
+  job.reach(job.step() + 20);
+  timed.check(are_copies(job) && job.fork_servers().size() == 1, "a fork server answers within a second");
+  REQUIRE(job.stop().code == 0);
+  CHECK(job.launcher().wait().code == 75);
+  std::ifstream lines(notes);
+  std::set<std::string> processes, drawn;
+  int64_t imports = 0;
+  for (std::string process, threads, one, other; lines >> process >> threads >> one >> other; ++imports) {
+    CHECK(threads == "1");
+    processes.insert(process);
+    drawn.insert({one, other});
+  }
+  CHECK(imports == 3);
+  CHECK(processes.size() == 3);
+  CHECK(drawn.size() == 6);  // as where each process begins by itself
+}
+
+TEST_CASE("workers are copies of a Python that has imported torch, and import the user's file themselves" *
+          doctest::skip(!is_here())) {
+  in_time("copies of a user's Python", check_copies);
 }
 
 TEST_CASE("a resume continues from the checkpoint" * doctest::skip(!is_here())) {

@@ -29,7 +29,6 @@ namespace {
 constexpr int kPatienceMs = 1000;  // until a server that is ready has answered
 constexpr size_t kLargestOrder = 64 * 1024;
 constexpr size_t kMostDescriptors = 32;
-constexpr size_t kRoomForTitle = 1024;  // bytes in the server's arguments for those of its copies
 
 // Asks for a copy. Descriptors travel beside it: the pipe that the copy waits at, the output if it has one, then those
 // that get `numbers`.

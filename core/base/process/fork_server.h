@@ -14,6 +14,9 @@
 
 namespace estrain {
 
+// Bytes among the server's arguments in which its copies show theirs: it has an argument of so many spaces.
+inline constexpr size_t kRoomForTitle = 1024;
+
 // The end of a process that asks for copies. Use it from the main thread only, as ChildProcess::start.
 class ForkServer {
  public:

@@ -11,25 +11,25 @@
 
 namespace estrain::comm {
 
-// Descriptors and paths: those of train::WorkerSetup.
+// Descriptors: those of train::WorkerSetup.
 struct PythonWorker {
   static constexpr std::string_view name = "worker";
+  std::string run;  // its directory
   int socket = -1, memory = -1, doorbell = -1, courier = -1;
   WorkerOptions options;
   std::string checkpoint;  // WorkerOptions::checkpoint
-  std::string algorithms, algorithm_store, traces;
+  std::string algorithm_store;
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
+    visit("run", self.run);
     visit("socket", self.socket);
     visit("memory", self.memory);
     visit("doorbell", self.doorbell);
     visit("courier", self.courier);
     visit("options", self.options);
     visit("checkpoint", self.checkpoint);
-    visit("algorithms", self.algorithms);
     visit("algorithm_store", self.algorithm_store);
-    visit("traces", self.traces);
   }
 };
 
@@ -48,7 +48,20 @@ struct PythonProbe {
   }
 };
 
-using PythonTask = std::variant<PythonWorker, PythonProbe>;
+// A fork server (core/base/process/fork_server.h): its copies are workers, and their arguments say the rest.
+struct PythonServer {
+  static constexpr std::string_view name = "fork-server";
+  int orders = -1;  // the socket that these come by
+  std::string algorithm_store;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("orders", self.orders);
+    visit("algorithm_store", self.algorithm_store);
+  }
+};
+
+using PythonTask = std::variant<PythonWorker, PythonProbe, PythonServer>;
 inline constexpr std::string_view kPythonTask = "runs";  // the key of its name
 
 // The surroundings of a task, beside it in the same object.

@@ -17,7 +17,8 @@ struct SharedDescriptors;
 class ForkServers {
  public:
   // Starts the server for workers on this kind of device, unless there was one. It loads the run's worker library and
-  // decompresses the data of its spec. Where it cannot be started, workers start by exec.
+  // decompresses the data of its spec; for a module in Python it becomes the user's Python, and imports torch. Where it
+  // cannot be started, workers start by exec.
   void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared);
 
   // Starts a worker: as a copy of the server for its environment, waiting for that to have loaded for at most

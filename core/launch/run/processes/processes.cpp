@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_text.h"
+#include "core/comm/messages/worker_arguments.h"
 #include "core/launch/directory/term.h"
 
 namespace estrain::launch {
@@ -64,33 +65,29 @@ WorkerProcess start_proxy(const RunDirectory& run, const SharedDescriptors& shar
 }  // namespace
 
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec) {
-  return !device.is_gpu() && !spec.model.is_python();
+  return !device.is_gpu() && !(spec.model.is_python() && spec.job.threads > 1);
 }
 
 WorkerProcess start_worker(const RunDirectory& run, const SharedDescriptors& shared, const WorkerStart& start,
                            const QuickStart& quick) {
   if (start.is_elsewhere) return start_proxy(run, shared, start);
   auto [ours, theirs] = comm::MessageSocket::pair();
+  const comm::WorkerArguments arguments{.run = run.path(),
+                                        .options = json_text(codec::fields_of(start.options)),
+                                        .checkpoint = start.options.checkpoint,
+                                        .spec = shared.spec,
+                                        .library = shared.library,
+                                        .memory = shared.memory,
+                                        .socket = theirs.descriptor(),
+                                        .doorbell = shared.doorbell,
+                                        .courier = shared.courier};
   ChildOptions options;
-  options.arguments = {own_executable(), "worker",
-                       "--run",          run.path(),
-                       "--spec",         number(shared.spec),
-                       "--memory",       number(shared.memory),
-                       "--doorbell",     number(shared.doorbell),
-                       "--socket",       number(theirs.descriptor()),
-                       "--options",      json_text(codec::fields_of(start.options))};
-  if (!start.options.checkpoint.empty())
-    options.arguments.insert(options.arguments.end(), {"--checkpoint", start.options.checkpoint});
+  options.arguments = arguments.words();
+  options.arguments.insert(options.arguments.begin(), own_executable());
   options.environment = device_environment(start.device, start.job, own_environment());
   options.inherited = {shared.spec, shared.memory, shared.doorbell, theirs.descriptor()};
-  if (shared.library >= 0) {
-    options.arguments.insert(options.arguments.end(), {"--library", number(shared.library)});
-    options.inherited.push_back(shared.library);
-  }
-  if (shared.courier >= 0) {
-    options.arguments.insert(options.arguments.end(), {"--courier", number(shared.courier)});
-    options.inherited.push_back(shared.courier);
-  }
+  if (shared.library >= 0) options.inherited.push_back(shared.library);
+  if (shared.courier >= 0) options.inherited.push_back(shared.courier);
   options.output = run.worker_log(start.id);
   return launch_worker(std::move(options), std::move(ours), quick);
 }

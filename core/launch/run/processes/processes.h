@@ -70,7 +70,7 @@ struct WorkerStart {
 };
 
 // Whether a worker here may be a copy of a fork server. A GPU's is not: no copy of a process has been tried with CUDA.
-// Neither is one that becomes the user's Python.
+// Neither is a user's Python with several threads: numpy's library starts some when it is loaded.
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec);
 
 // The fork servers that may start a worker, and how long it may wait for one to have loaded.

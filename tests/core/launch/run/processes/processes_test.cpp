@@ -41,6 +41,19 @@ TEST_CASE("a worker that computes is seen at work, one that waits or has ended i
   }
 }
 
+TEST_CASE("workers on CPUs are copies of a fork server, but not of a Python in which numpy starts threads") {
+  spec::JobSpec spec;
+  const Device cpu, gpu{"cuda", 0};
+  spec.job.threads = 2;
+  CHECK(starts_by_fork(cpu, spec));
+  CHECK_FALSE(starts_by_fork(gpu, spec));
+  spec.model.name = "python";
+  CHECK_FALSE(starts_by_fork(cpu, spec));
+  spec.job.threads = 1;
+  CHECK(starts_by_fork(cpu, spec));
+  CHECK_FALSE(starts_by_fork(gpu, spec));
+}
+
 TEST_CASE("a proxy is told of the loss of its host once, however many hosts notice it") {
   auto [here, there] = comm::MessageSocket::pair();
   WorkerProcess proxy;
