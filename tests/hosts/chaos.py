@@ -27,6 +27,7 @@ class Run:
         self.hosts = list(range(site.hosts))
         self.agents, self.leader, self.fired, self.resumed = {}, 0, Counter(), 0
         self.inside = set(self.hosts[1:])
+        self.struck_at_the_end = False  # its launcher was killed once it had finished the run, before it had ended
         self.astray = set()  # cut off or stopped, with an agent that has let go of the run
         for host in self.hosts[1:]:
             self.start_agent(host)
@@ -147,6 +148,7 @@ class Run:
         at_least = last_step(self.path)
         strike(old)
         fired = self.seen(known, "takeover")
+        self.struck_at_the_end |= not fired
         if fired:
             step = events(self.path, "takeover")[known]["step"]
             check(step >= at_least, f"{self.path.name}: went on at step {step}, {at_least} was recorded")
@@ -183,6 +185,7 @@ class Run:
         self.site.network.signal(self.leader, signal.SIGKILL)
         old = self.leader
         if not self.seen(known, "takeover"):
+            self.struck_at_the_end = True
             return False
         self.follow_takeovers(known)
         time.sleep(self.chance.uniform(0, 1.5))
@@ -254,7 +257,8 @@ def one_run(site, name, chance, wanted, before):
             run.go_on()
     wait_for(run.over, f"{name} does not end", None)
     wait_for(lambda: run.launcher.poll() is not None, f"the launcher of {name} does not end")
-    finish(run.launcher)
+    if not (run.struck_at_the_end and run.launcher.returncode == -signal.SIGKILL):
+        finish(run.launcher)
     site.same(run.path, reference(site, STEPS))
     return run
 

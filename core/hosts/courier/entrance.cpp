@@ -31,7 +31,9 @@ void Entrance::follow(HostPlan plan, const Json& said) {
   opening_.emplace();
   opening_->plan = std::move(plan);
   const HostPlan& now = opening_->plan;
-  opening_->has_state = holding_.has_state_of(now.step);
+  // A host that was lost in an evaluation may have sent its part to some only: all must know the same of it.
+  const bool knows_the_same = memory.commit().evaluated() == Step(said.value("evaluated", INT64_C(-1)));
+  opening_->has_state = holding_.has_state_of(now.step) && knows_the_same;
   if (!opening_->has_state) {
     opening_->asked_for_state = true;
     opening_->state = Inflow(SharedParts(memory, now).state(now.step));
@@ -117,7 +119,8 @@ void Entrance::tell_plan() {
     links_.tell(theirs.here().name, {{"do", "stage"},
                                      {"plan", theirs.to_json()},
                                      {"facts", facts_of(memory)},
-                                     {"recorded", step_of_files(memory, theirs.step)}});
+                                     {"recorded", step_of_files(memory, theirs.step)},
+                                     {"evaluated", memory.commit().evaluated().value}});
   }
 }
 

@@ -34,7 +34,8 @@ std::vector<Line> lines_of(std::string_view log) {
   std::vector<Line> lines;
   for (size_t end; (end = log.find('\n')) != log.npos; log.remove_prefix(end + 1)) {
     const Json json = parse_json_if_sound(log.substr(0, end));
-    Line& line = lines.emplace_back(std::string(log.substr(0, end)));
+    Line& line = lines.emplace_back();
+    line.text = log.substr(0, end);
     if (!json.is_object()) continue;
     line.step = whole_in(json, "step").value_or(0);
     line.batch = batch_change_of(json);
