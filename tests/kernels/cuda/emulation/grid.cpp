@@ -65,7 +65,7 @@ struct Block {
   std::vector<size_t> sequence;     // of the threads in a round
   std::vector<size_t> free_stacks;  // the one to take next is last
   size_t current = 0, turn = 0;     // the thread that runs; places in `sequence` that had their turn in this round
-  void* scheduler = nullptr;
+  void *scheduler = nullptr, *left = nullptr;  // stack pointers: the latter of a thread that is done
   void (*body)(void*) = nullptr;
   void* context = nullptr;
 };
@@ -123,9 +123,8 @@ void run_threads() {
       continue;
     }
     block.free_stacks.push_back(stack);
-    void* left = nullptr;
-    if (is_any) switch_to_current(&left);
-    estrain_switch_stacks(&left, block.scheduler);
+    if (is_any) switch_to_current(&block.left);
+    estrain_switch_stacks(&block.left, block.scheduler);
   }
 }
 
