@@ -44,15 +44,13 @@ void add_agent(CLI::App& app, Action& chosen) {
       app.add_subcommand("agent", "Make this host's devices available to a run, or a pool, that another host leads");
   auto arguments = std::make_shared<AgentArguments>();
   hosts::AgentSetup& setup = arguments->run;
-  CLI::App* target = verb->add_option_group("target");
   CLI::Option* run =
-      target->add_option("--run", setup.run, "Run directory, on a file system that both hosts see")->check(not_empty());
-  CLI::Option* pool = target
-                          ->add_option("--pool", arguments->pool.pool,
+      verb->add_option("--run", setup.run, "Run directory, on a file system that both hosts see")->check(not_empty());
+  CLI::Option* pool = verb->add_option("--pool", arguments->pool.pool,
                                        "Folder of a pool, on a file system that both hosts see: its jobs get devices "
                                        "of this host, until SIGTERM takes them back")
-                          ->check(not_empty());
-  target->require_option(1);
+                          ->check(not_empty())
+                          ->excludes(run);
   verb->add_option("--devices", arguments->pool.devices,
                    "With --pool: devices of this host, as for train (default: a CPU device for each core)")
       ->check(not_empty())
@@ -67,11 +65,13 @@ void add_agent(CLI::App& app, Action& chosen) {
   verb->add_option("--interface", setup.interface, "Network interface whose address to listen on")->excludes(address);
   verb->add_option("--key-file", setup.key, "The run's network key (default: network.key in the run directory)")
       ->needs(run);
-  verb->add_option("--patience", arguments->patience,
-                   "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90); with --pool: "
-                   "for the pool's daemon at first, before ending with 1 (default 60)")
+  verb->add_option(
+          "--patience", arguments->patience,
+          "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90); with --pool: "
+          "for the pool's daemon at first, before ending with 1 (default 60)")
       ->check(seconds_from(0));
   verb->callback([arguments, &chosen] {
+    if (arguments->run.run.empty() && arguments->pool.pool.empty()) throw CLI::RequiredError("--run or --pool");
     chosen = [arguments] { return arguments->pool.pool.empty() ? serve_run(*arguments) : serve_pool(*arguments); };
   });
 }

@@ -14,8 +14,10 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
   verb->add_option("DIR", options->directory, "Folder of the pool; made where there is none")
       ->required()
       ->check(not_empty());
-  verb->add_option("--devices", options->devices, "Devices of this host for the pool, as for train; none: only agents bring some (default: those it had "
-                   "before)")
+  verb->add_option(
+          "--devices", options->devices,
+          "Devices of this host for the pool, as for train; none: only agents bring some (default: those it had "
+          "before)")
       ->check(not_empty());
   verb->add_option("--name", options->name,
                    "What the pool calls this host before others (default: its name in Slurm, or else the host's own)")
@@ -32,7 +34,7 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
   verb->add_option("--retries", options->settings.retries, "Times that a job is tried again without a step in between")
       ->capture_default_str();
   verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
-  verb->callback([options, &chosen] { 
+  verb->callback([options, &chosen] {
     chosen = [options] {
       if (options->name.empty()) options->name = own_host_name();
       return serve::Daemon(*options).run();

@@ -60,9 +60,11 @@ class Change {
           job.reason = "goes on where its devices are";
           return stop(job, now);
         }
-        if (const bool too_many = std::ranges::any_of(
-                slots_of(pool_.state, job.id),
-                [&](const Slot* slot) { return held(pool_.state, job.id, slot->group()) > wanted(job, slot->group()); });
+        if (const bool too_many = std::ranges::any_of(slots_of(pool_.state, job.id),
+                                                      [&](const Slot* slot) {
+                                                        return held(pool_.state, job.id, slot->group()) >
+                                                               wanted(job, slot->group());
+                                                      });
             too_many || must_let_go(job.id))
           return shrink(job, now);
         if (now >= job.no_growth_before) grow(job);
@@ -250,7 +252,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
     if (best->holder != 0) {
       Job& holder = state_.jobs[best->holder];
       if (held(state_, holder.id, best->group()) <= wanted(holder, best->group())) {
-        --holder.target[best->group()];
+        if (--holder.target[best->group()] == 0) holder.target.erase(best->group());
         ++holder.owed;
         holder.reason = "somebody of higher right takes a device";
       }

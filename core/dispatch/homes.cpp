@@ -83,8 +83,7 @@ void settle_on_hosts(const State& state, Job& job) {
   if (!is_up(job.phase) || job.target.empty() || can_lead(job.home, job.target)) return;
   const auto groups = groups_of(state);
   for (const std::string& group : groups) {
-    if (host_in(group) == job.home && !by_host(job.target).contains(job.home))
-      exchange_for(state, job, group, "*");
+    if (host_in(group) == job.home && !by_host(job.target).contains(job.home)) exchange_for(state, job, group, "*");
   }
   for (const std::string& group : groups) {  // of the daemon's own host, elsewhere
     if (job.home.empty() || host_in(group).empty() || !may_take(job, group)) continue;

@@ -119,8 +119,7 @@ void Dispatcher::decide(double now) {
       facts.most = std::min(request.most, request.ests);
       if (request.one_host) facts.most = std::min(facts.most, reach);
       if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
-      facts.requested =
-          std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
+      facts.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
       facts.mixes_types = request.mixes_types;
       facts.changes_batch = request.batch.has_value();
       facts.owner = request.user;

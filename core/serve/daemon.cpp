@@ -126,7 +126,7 @@ void Daemon::take_up_jobs() {
 // A number of a process proves nothing: after a restart of the host it may be another's. The lock of the run does.
 void Daemon::take_up(JobId id) {
   if (!agents_.tasks_of(id).empty() || !dispatcher_->state().jobs.at(id).home.empty()) take_up_elsewhere(id);
-  if (launchers_.contains(id) || orphans_.contains(id)) return;
+  if (launchers_.contains(id) || orphans_.contain(id)) return;
   const std::string run = directory_.run(id);
   const std::optional<launch::RunOwner> owner = launch::RunDirectory(run).owner();
   if (!is_locked(launch::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
@@ -140,7 +140,7 @@ void Daemon::take_up(JobId id) {
   tell_batch(id, *status);
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
   if (dispatcher_->state().jobs.at(id).batch.wanted == 0 || text_in(*status, "state").value_or("") == "training")
-    dispatcher_->found(id, pool_names(status->at("held"), ""), wall_seconds());
+    dispatcher_->found(id, pool_names(status->at("held"), "", name_), wall_seconds());
 }
 
 int Daemon::run() {
@@ -153,8 +153,8 @@ int Daemon::run() {
     look_at_jobs();
     dispatcher_->tick(wall_seconds());
     do_actions();
-    agents_.flush();
     save();
+    agents_.flush();  // what is ordered is on the disk: no later daemon orders it again
   }
   writing_.saved = 0;
   save();

@@ -13,7 +13,7 @@
 #include "core/base/process/child_process.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/launch/control/control_socket.h"
-#include "core/serve/hosts/run_agents.h"
+#include "core/serve/job_hosts.h"
 #include "core/serve/ledger.h"
 #include "core/serve/pool_directory.h"
 
@@ -47,10 +47,11 @@ class Daemon {
     ChildProcess process = {};  // on this host
     bool is_child = true;
     std::string host = {}, task = {};  // on another one: a task of its agent
-    bool is_found = true;     // false: an earlier daemon ordered it, and it was not seen yet
-    bool was_killed = false;  // by this daemon: no other host is to go on
-    bool trains = false;      // it was seen to
-    double lost = 0;          // s; what the change that was asked for last has cost
+    bool is_found = true;              // false: an earlier daemon ordered it, and it was not seen yet
+    bool was_killed = false;           // by this daemon: no other host is to go on
+    bool trains = false;               // it was seen to
+    double looked = 0;                 // when it was last asked how far it is; later where it did not answer
+    double lost = 0;                   // s; what the change that was asked for last has cost
   };
   // A launcher that is to be started, or a command that asks one for something. It waits for the agents of the run.
   struct Asked {
@@ -60,11 +61,6 @@ class Daemon {
     bool is_sent = false;
     ChildProcess command = {};  // on this host
     std::string task = {};      // on another one
-  };
-  // A job whose launcher is lost while other hosts have its state: how it has ended if none of them goes on.
-  struct Orphan {
-    double since;
-    dispatch::Ended ended;
   };
   // What is to be written down.
   struct Writing {
@@ -112,15 +108,10 @@ class Daemon {
   void on(const std::string& host, const TaskEnded& event);
   void on(const std::string& host, const TaskSeen& event);
   void take_up_elsewhere(JobId id);
-  void wind_up_orphans();
-  RunAgents::Wanted run_agents_for(JobId id) const;
-  // Names of devices as the pool knows them, from those that a launcher on this host has told.
-  std::vector<std::string> pool_names(const Json& held, const std::string& home) const;
 
   // daemon_requests.cpp
   void on_request(launch::ClientId client, const Json& request);
   void submit(launch::ClientId client, const Json& request);
-  void require_offered(const std::vector<std::string>& names) const;
 
   PoolDirectory directory_;
   UniqueFd lock_;
@@ -134,8 +125,7 @@ class Daemon {
   std::deque<JobId> to_check_;
   std::map<JobId, Helper> checks_, launchers_;
   std::map<JobId, Asked> asked_;
-  std::map<JobId, Orphan> orphans_;
-  std::map<JobId, double> looked_;  // when a job was last asked how far it is; later where it did not answer
+  Orphans orphans_;
   Writing writing_;
 };
 

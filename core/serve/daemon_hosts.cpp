@@ -2,28 +2,30 @@
 
 #include <algorithm>
 
-#include "core/place/device.h"
 #include "core/serve/daemon.h"
 
 namespace estrain::serve {
-namespace {
-
-constexpr double kPatienceWithHeirs = 150;  // s; an agent of a run gives up by itself after 90
-
-}  // namespace
 
 void Daemon::tend_hosts() {
-  for (const AgentEvent& event : agents_.look())
-    std::visit([&](const auto& one) { on(event.host, one); }, event.what);
-  wind_up_orphans();
+  for (const AgentEvent& event : agents_.look()) std::visit([&](const auto& one) { on(event.host, one); }, event.what);
+  for (const auto& [id, ended] : orphans_.take_lost(agents_, wall_seconds()))
+    dispatcher_->ended(id, ended, wall_seconds());
   for (const std::string& host : agents_.members()) {
     if (agents_.leaves(host)) on(host, HostLeaves{});
   }
   std::vector<RunAgents::Wanted> wanted;
   for (const auto& [id, job] : dispatcher_->state().jobs) {
-    if (dispatch::is_up(job.phase)) wanted.push_back(run_agents_for(id));
+    if (!dispatch::is_up(job.phase)) continue;
+    wanted.push_back(run_agents_for(dispatcher_->state(), id, directory_));
+    if (const auto launcher = launchers_.find(id); launcher != launchers_.end())
+      wanted.back().leader = launcher->second.task;
   }
   run_agents_.tend(wanted, wall_seconds());
+  for (const Agents::Placed& one : agents_.tasks()) {  // a launcher that leads no job any more
+    if (one.task.kind != kLauncher) continue;
+    const auto launcher = launchers_.find(one.task.job);
+    if (launcher == launchers_.end() || launcher->second.task != one.task.id) agents_.drop(one.host, one.task.id);
+  }
   std::vector<JobId> waiting;
   for (const auto& [id, asked] : asked_) {
     if (!asked.is_sent) waiting.push_back(id);
@@ -76,9 +78,8 @@ void Daemon::on(const std::string& host, const HostLost& event) {
   const bool has_devices = std::ranges::any_of(slots, [&](const auto& slot) { return slot.host() == host; });
   if (has_devices || !led.empty()) dispatcher_->lose_host(host, event.why, wall_seconds());
   for (const auto& [id, job] : dispatcher_->state().jobs) {
-    if (!job.is_leaderless || orphans_.contains(id)) continue;
-    orphans_.insert_or_assign(
-        id, Orphan{wall_seconds(), {dispatch::Ended::How::stopped, fmt::format("host {} was lost", host)}});
+    if (job.is_leaderless)
+      orphans_.add(id, {dispatch::Ended::How::stopped, fmt::format("host {} was lost", host)}, wall_seconds());
   }
 }
 
@@ -107,9 +108,9 @@ void Daemon::on(const std::string& host, const TaskSeen& event) {
   if (!is_known) {
     if (!event.leads || !event.status.contains("held")) return;
     launchers_[id] = {.is_child = false, .host = host, .task = event.task.id};
-    orphans_.erase(id);
+    orphans_.remove(id);
     asked_.erase(id);
-    dispatcher_->moved(id, host, pool_names(event.status.at("held"), host), wall_seconds());
+    dispatcher_->moved(id, host, pool_names(event.status.at("held"), host, name_), wall_seconds());
   }
   on_status(id, event.status);
 }
@@ -124,59 +125,14 @@ void Daemon::take_up_elsewhere(JobId id) {
     if (one.task.kind == kLauncher && one.host == job.home)
       launchers_[id] = {.is_child = false, .host = one.host, .task = one.task.id, .is_found = false};
     if (one.task.kind != kRequest) continue;
-    const auto what = is_stopped                ? Asked::What::stop
+    const auto what = is_stopped              ? Asked::What::stop
                       : job.batch.wanted != 0 ? Asked::What::batch
                                               : Asked::What::devices;
     asked_[id] = {.what = what, .words = {}, .is_sent = true, .task = one.task.id};
   }
   if (launchers_.contains(id) || job.home.empty() || !has_heirs) return;
-  orphans_.insert_or_assign(
-      id, Orphan{wall_seconds(), {dispatch::Ended::How::vanished, "its launcher is gone without a word"}});
+  orphans_.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"}, wall_seconds());
   dispatcher_->orphaned(id, wall_seconds());
-}
-
-void Daemon::wind_up_orphans() {
-  std::vector<JobId> over;
-  for (const auto& [id, orphan] : orphans_) {
-    bool has_heirs = false;
-    for (const Agents::Placed& one : agents_.tasks_of(id)) {
-      if (one.task.kind != kRunAgent) continue;
-      has_heirs = true;
-      if (wall_seconds() > orphan.since + kPatienceWithHeirs) agents_.drop(one.host, one.task.id);
-    }
-    if (!has_heirs) over.push_back(id);
-  }
-  for (const JobId id : over) {
-    const dispatch::Ended ended = orphans_.at(id).ended;
-    orphans_.erase(id);
-    dispatcher_->ended(id, ended, wall_seconds());
-  }
-}
-
-RunAgents::Wanted Daemon::run_agents_for(JobId id) const {
-  const dispatch::State& state = dispatcher_->state();
-  const dispatch::Job& job = state.jobs.at(id);
-  RunAgents::Wanted wanted{
-      .job = id, .run = directory_.run(id), .log = directory_.agents_log(id), .hosts = {}, .is_leaderless = false};
-  wanted.is_leaderless = job.is_leaderless;
-  for (const dispatch::Slot& slot : state.slots) {
-    const std::string host = slot.host();
-    if (slot.holder != id || host.empty() || host == job.home) continue;
-    if (std::ranges::find(wanted.hosts, host) == wanted.hosts.end()) wanted.hosts.push_back(host);
-  }
-  return wanted;
-}
-
-std::vector<std::string> Daemon::pool_names(const Json& held, const std::string& home) const {
-  std::vector<std::string> names;
-  for (const Json& text : held) {
-    std::optional<place::Device> device = place::parse_device(text.is_string() ? text.get<std::string>() : "");
-    if (!device) continue;
-    if (device->host.empty()) device->host = home;
-    if (device->host == name_) device->host.clear();
-    names.push_back(device->text());
-  }
-  return names;
 }
 
 }  // namespace estrain::serve

@@ -18,9 +18,9 @@ namespace {
 
 constexpr size_t kChecksAtOnce = 2;
 constexpr double kPatienceWithAgents = 60;  // s, until those of a run listen
-constexpr double kLookEvery = 1;      // s
-constexpr double kLookAtStart = 0.2;  // s, while it is not known to train
-constexpr double kLookAgain = 5;      // s, behind a launcher that did not answer
+constexpr double kLookEvery = 1;            // s
+constexpr double kLookAtStart = 0.2;        // s, while it is not known to train
+constexpr double kLookAgain = 5;            // s, behind a launcher that did not answer
 
 std::string list_of(const std::vector<std::string>& devices) { return fmt::format("{}", fmt::join(devices, ",")); }
 
@@ -99,7 +99,7 @@ void Daemon::carry_out(const dispatch::StartJob& action) {
     words.push_back(directory_.spec(id));
   }
   words.insert(words.end(), {"--run", run, "--devices", list_of(action.devices)});
-  const bool is_spread = !run_agents_for(id).hosts.empty();
+  const bool is_spread = !run_agents_for(dispatcher_->state(), id, directory_).hosts.empty();
   if (is_spread || !action.home.empty())
     words.insert(words.end(), {"--name", action.home.empty() ? name_ : action.home});
   ask(id, std::move(words), Asked::What::launch);
@@ -140,7 +140,8 @@ void Daemon::ask(JobId id, std::vector<std::string> words, Asked::What what) {
 void Daemon::send(JobId id) {
   Asked& asked = asked_.at(id);
   if (asked.is_sent) return;
-  const bool waits = asked.what != Asked::What::stop && !run_agents_.listen(run_agents_for(id));
+  const bool waits =
+      asked.what != Asked::What::stop && !run_agents_.listen(run_agents_for(dispatcher_->state(), id, directory_));
   const bool in_vain = waits && wall_seconds() > asked.since + kPatienceWithAgents;
   if (waits && !in_vain) return;
   if (asked.what == Asked::What::launch) {
@@ -212,8 +213,7 @@ void Daemon::carry_out(const dispatch::StopJob& action) {
   const bool answers =
       launcher->second.host.empty() ? launch::launcher_answers(directory_.run(id)) : launcher->second.trains;
   if (!answers) return signal_launcher(id, SIGTERM);
-  ask(id,
-      {"reclaim", directory_.run(id), list_of(action.devices), "--within", fmt::format("{:.3f}", action.within)},
+  ask(id, {"reclaim", directory_.run(id), list_of(action.devices), "--within", fmt::format("{:.3f}", action.within)},
       Asked::What::stop);
 }
 
@@ -255,9 +255,9 @@ void Daemon::on_answer(JobId id, const ChildEnd& end) {
   if (!launchers_[id].host.empty()) return;
   const std::optional<Json> status = look_at_run(directory_.run(id), kLookPatienceMs);
   if (status && status->contains("held")) {
-    dispatcher_->changed(id, pool_names(status->at("held"), ""), lost, wall_seconds());
+    dispatcher_->changed(id, pool_names(status->at("held"), "", name_), lost, wall_seconds());
   } else {
-    looked_[id] = 0;  // the next look tells
+    launchers_[id].looked = 0;  // the next look tells
   }
 }
 
@@ -279,7 +279,6 @@ void Daemon::tell_batch(JobId id, const Json& answer) {
 void Daemon::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   const bool was_killed = launchers_[id].was_killed;
   launchers_.erase(id);
-  looked_.erase(id);
   if (const auto asked = asked_.find(id); asked != asked_.end() && !asked->second.is_sent) asked_.erase(asked);
   const dispatch::Ended ended = run_end(directory_.run(id), end, directory_.train_log(id));
   const bool was_asked_to = dispatcher_->state().jobs.at(id).phase == dispatch::Phase::stopping || was_killed;
@@ -287,26 +286,26 @@ void Daemon::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   const auto tasks = agents_.tasks_of(id);
   const bool has_heirs = std::ranges::any_of(tasks, [](const auto& one) { return one.task.kind == kRunAgent; });
   if (was_asked_to || is_over || !has_heirs) return dispatcher_->ended(id, ended, wall_seconds());
-  orphans_.insert_or_assign(id, Orphan{wall_seconds(), ended});
+  orphans_.add(id, ended, wall_seconds());
   dispatcher_->orphaned(id, wall_seconds());
 }
 
 void Daemon::look_at_jobs() {
   const double now = wall_seconds();
   std::vector<JobId> due;
-  for (const auto& [id, launcher] : launchers_) {
+  for (auto& [id, launcher] : launchers_) {
     if (!launcher.host.empty()) continue;  // its agent looks
     const auto& job = dispatcher_->state().jobs.at(id);
     const double every = job.phase == dispatch::Phase::starting ? kLookAtStart : kLookEvery;
-    const double looked = looked_[id];
-    if (now >= looked + every || now < looked - kLookAgain) due.push_back(id);
+    if (now < launcher.looked + every && now >= launcher.looked - kLookAgain) continue;
+    launcher.looked = now;
+    due.push_back(id);
   }
   for (const JobId id : due) {
-    looked_[id] = now;
     if (const std::optional<Json> status = look_at_run(directory_.run(id), kLookPatienceMs)) {
       on_status(id, *status);
     } else if (dispatcher_->state().jobs.at(id).phase != dispatch::Phase::starting) {
-      looked_[id] += kLookAgain;
+      launchers_[id].looked += kLookAgain;
     }
   }
 }
@@ -319,7 +318,7 @@ void Daemon::on_status(JobId id, const Json& status) {
   const bool trains = text_in(status, "state").value_or("") == "training";
   launcher.trains |= trains;
   tell_batch(id, status);
-  const std::vector<std::string> held = pool_names(status.at("held"), launcher.host);
+  const std::vector<std::string> held = pool_names(status.at("held"), launcher.host, name_);
   if (!launcher.is_found && !asked_.contains(id)) {
     launcher.is_found = true;
     return dispatcher_->found(id, held, now);
@@ -329,16 +328,17 @@ void Daemon::on_status(JobId id, const Json& status) {
   if (phase == dispatch::Phase::changing && !asked_.contains(id) && !waits_for_launch) {
     // The answer to a request got lost, with a daemon or on its way; or the request was for another batch.
     dispatcher_->changed(id, held, std::exchange(launcher.lost, 0), now);
-  } else if (phase == dispatch::Phase::running && trains && !asked_.contains(id) && !holds(dispatcher_->state(), id, held)) {
+  } else if (phase == dispatch::Phase::running && trains && !asked_.contains(id) &&
+             !holds(dispatcher_->state(), id, held)) {
     dispatcher_->changed(id, held, 0, now);  // it has lost some
   }
   if (!trains) return;
   if (phase == dispatch::Phase::starting) dispatcher_->trains(id, now);
-  dispatcher_->progressed(id,
-                          {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
-                           number_in(status, "step_seconds").value_or(0),
-                           whole_in(status, "devices_at_work").value_or(0)},
-                          now);
+  dispatcher_->progressed(
+      id,
+      {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
+       number_in(status, "step_seconds").value_or(0), whole_in(status, "devices_at_work").value_or(0)},
+      now);
 }
 
 }  // namespace estrain::serve

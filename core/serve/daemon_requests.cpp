@@ -82,23 +82,6 @@ void Daemon::submit(launch::ClientId client, const Json& asked) {
   server_->reply(client, {{"ok", true}, {"job", id}, {"run", directory_.run(id)}});
 }
 
-// Devices of other hosts are those that their agents offer, and the pool has not.
-void Daemon::require_offered(const std::vector<std::string>& names) const {
-  for (const std::string& name : names) {
-    const std::string host = dispatch::Slot{0, name}.host();
-    if (host.empty()) continue;
-    const auto& slots = dispatcher_->state().slots;
-    const std::vector<std::string> offered = agents_.offered(host);
-    const auto has = std::ranges::count(slots, name, &dispatch::Slot::name);
-    const auto more = std::ranges::count(names, name), most = std::ranges::count(offered, name);
-    if (has + more <= most) continue;
-    throw most == 0 ? Error::make(Fault::usage, "no agent in the pool offers {}", name)
-                          .advise("start one on that host: estrain agent --pool " + directory_.path())
-                    : Error::make(Fault::usage, "the agent of {} offers {} of {}, and the pool has {} of them", host,
-                                  most, name, has);
-  }
-}
-
 void Daemon::on_request(launch::ClientId client, const Json& request) {
   const std::string verb = text_in(request, "do").value_or("");
   const double now = wall_seconds();
@@ -118,7 +101,7 @@ void Daemon::on_request(launch::ClientId client, const Json& request) {
     } else if (verb == "add") {
       const auto devices = place::devices_of(launch::parse_devices(text_in(request, "devices").value_or("")));
       launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
-      require_offered(place::texts_of(devices));
+      require_offered(place::texts_of(devices), dispatcher_->state(), agents_);
       dispatcher_->add_devices(place::texts_of(devices), now);
     } else {
       throw Error::make(Fault::usage, "a pool cannot \"{}\"", verb);

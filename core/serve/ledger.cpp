@@ -119,7 +119,8 @@ Ledger Ledger::open(const std::string& path) {
       database.execute(kGoodputTables);
       database.execute(
           "ALTER TABLE jobs ADD COLUMN one_host INTEGER NOT NULL DEFAULT 0; "
-          "ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT ''; UPDATE jobs SET one_host = weighs_offers OR id IN (SELECT job FROM batches)");
+          "ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT ''; UPDATE jobs SET one_host = weighs_offers OR id "
+          "IN (SELECT job FROM batches)");
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {

@@ -168,9 +168,7 @@ TEST_CASE("a pool's agent is refused by name: no pool, no daemon, the daemon's o
 TEST_CASE("commands to a pool that is served on another host say where") {
   const ScratchFolder folder;
   const std::string where = folder / "pool";
-  {
-    HostPool pool(where);
-  }
+  { HostPool pool(where); }
   Json sign = Json::parse(read_file(where + "/hosts/daemon.json"));
   CHECK(estrain({"pool", "list", where}).code == 0);
   sign["machine"] = "another";
@@ -180,7 +178,8 @@ TEST_CASE("commands to a pool that is served on another host say where") {
     CHECK(elsewhere.code == 2);
     CHECK(elsewhere.says("the daemon of this pool is, or was last, on another host, another"));
   }
-  CHECK(estrain({"pool", "policy", where, "srtf"}).says("the daemon of this pool is, or was last, on another host, another"));
+  CHECK(estrain({"pool", "policy", where, "srtf"})
+            .says("the daemon of this pool is, or was last, on another host, another"));
 }
 
 }  // namespace

@@ -122,8 +122,10 @@ std::vector<Agents::Placed> Agents::tasks() const {
   std::vector<Placed> all;
   for (const auto& [host, attendance] : hosts_) {
     if (!attendance.is_member()) continue;
-    for (const Task& task : attendance.tasks())
-      all.push_back({host, task, attendance.runs(task.id), attendance.leads(task.id)});
+    for (const Task& task : attendance.tasks()) {
+      const TaskReport told = attendance.told_of(task.id).value_or(TaskReport());
+      all.push_back({host, task, told.leads, told.listens});
+    }
   }
   return all;
 }

@@ -39,8 +39,8 @@ class Agents {
   struct Placed {
     std::string host;
     Task task;
-    bool runs = false;   // its agent has said so
-    bool leads = false;  // it is the launcher of its job now
+    bool leads = false;    // it is the launcher of its job now
+    bool listens = false;  // it is an agent of a run, and ready
   };
   // Tasks of this job on all members that have not ended.
   std::vector<Placed> tasks_of(int64_t job) const;

@@ -13,7 +13,8 @@ Attendance::Attendance(Terms terms, const std::optional<Orders>& before, const s
   if (!report || report->gone) return;
   beat_ = report->beat;
   life_ = report->life;
-  const bool was_member = before && before->to == report->life && before->refusal.empty() && report->build == terms_.build;
+  const bool was_member =
+      before && before->to == report->life && before->refusal.empty() && report->build == terms_.build;
   if (!was_member) return;
   orders_ = *before;
   is_member_ = true;
@@ -92,12 +93,11 @@ void Attendance::hear_tasks(const AgentReport& report, std::vector<HostEvent>& e
   for (HostEvent& event : seen) events.push_back(std::move(event));
 }
 
-bool Attendance::runs(const std::string& task) const {
+std::optional<TaskReport> Attendance::told_of(const std::string& task) const {
   const auto at = reports_.find(task);
-  return at != reports_.end() && !at->second.ended;
+  if (at == reports_.end() || at->second.ended) return std::nullopt;
+  return at->second;
 }
-
-bool Attendance::leads(const std::string& task) const { return runs(task) && reports_.at(task).leads; }
 
 void Attendance::add(const Task& task) {
   if (!is_member_) return;

@@ -62,9 +62,8 @@ class Attendance {
   // Devices that the agent offers, with the host's name.
   const std::vector<std::string>& offered() const { return offered_; }
   const std::vector<Task>& tasks() const { return orders_.tasks; }
-  // Whether the agent has said that the task was started and is not over.
-  bool runs(const std::string& task) const;
-  bool leads(const std::string& task) const;
+  // What the agent has said of a task that is not over; nothing: nothing yet.
+  std::optional<TaskReport> told_of(const std::string& task) const;
 
   void add(const Task& task);
   void signal(const std::string& task, int number);

@@ -23,8 +23,8 @@ namespace estrain::serve {
 inline constexpr int64_t kMeetingFormat = 1;
 // Kinds of tasks: a job's launcher; an agent of its run, which may become its launcher; a command to its launcher.
 inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
-inline constexpr int64_t kBeatNs = 500'000'000;        // between signs of life
-inline constexpr int64_t kSilentNs = 10'000'000'000;   // without one, an agent or a daemon is taken to be gone
+inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
+inline constexpr int64_t kSilentNs = 10'000'000'000;  // without one, an agent or a daemon is taken to be gone
 
 // Both ends must be the same program: a job has one build on all its hosts.
 struct Build {
@@ -57,13 +57,13 @@ struct DaemonSign {
 
 // A process that the agent runs for the daemon: a command of this program.
 struct Task {
-  std::string id;     // never given twice
+  std::string id;  // never given twice
   int64_t job = 0;
-  std::string kind;   // kLauncher, kRunAgent, kRequest
-  std::string run;    // the job's run directory
+  std::string kind;                // kLauncher, kRunAgent, kRequest
+  std::string run;                 // the job's run directory
   std::vector<std::string> words;  // without the program's name
-  std::string log;    // takes what it says
-  int64_t signal = 0;  // the last one that it is to get
+  std::string log;                 // takes what it says
+  int64_t signal = 0;              // the last one that it is to get
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("id", self.id);
@@ -78,10 +78,10 @@ struct Task {
 
 struct Orders {
   int64_t format = kMeetingFormat;
-  std::string to;      // the agent's life that they are for
-  int64_t serial = 0;  // grows; an agent passes over older ones
-  std::string refusal;  // not empty: why the agent is not wanted
-  bool dismissed = false;  // the pool has let go of all its devices
+  std::string to;           // the agent's life that they are for
+  int64_t serial = 0;       // grows; an agent passes over older ones
+  std::string refusal;      // not empty: why the agent is not wanted
+  bool dismissed = false;   // the pool has let go of all its devices
   std::vector<Task> tasks;  // those that are to be there; one that is missing is forgotten once it has ended
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -99,10 +99,11 @@ struct TaskReport {
   int64_t job = 0;
   std::string kind;
   bool ended = false, signaled = false;
-  int64_t code = 0;     // exit status or signal, once it has ended
-  bool leads = false;   // it holds the job's lock: the launcher, or an agent that has taken over
-  int64_t looks = 0;    // how often its state was read
-  Json status;          // what it said to the last look: selected fields of `estrain status --json`; null: nothing yet
+  int64_t code = 0;      // exit status or signal, once it has ended
+  bool leads = false;    // it holds the job's lock: the launcher, or an agent that has taken over
+  bool listens = false;  // of an agent of a run: workers can be started by it
+  int64_t looks = 0;     // how often its state was read
+  Json status;           // what it said to the last look: selected fields of `estrain status --json`; null: nothing yet
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("id", self.id);
@@ -112,6 +113,7 @@ struct TaskReport {
     visit("signaled", self.signaled);
     visit("code", self.code);
     visit("leads", self.leads);
+    visit("listens", self.listens);
     visit("looks", self.looks);
     visit("status", self.status);
   }
@@ -122,7 +124,7 @@ struct AgentReport {
   Build build;
   std::string life;  // of this process; another one has another
   int64_t pid = 0;
-  int64_t beat = 0;  // grows
+  int64_t beat = 0;     // grows
   bool leaves = false;  // it was asked to end, and waits for the pool to let go of its devices
   bool gone = false;    // it has ended
   std::vector<std::string> devices;

@@ -175,7 +175,7 @@ class PoolAgent {
   // The file of an agent that was killed leads nowhere.
   void prepare(const Task& task, ChildOptions& options) const {
     std::error_code failure;
-    std::filesystem::remove(task.run + "/hosts/" + options_.name + ".json", failure);
+    std::filesystem::remove(host_file(task), failure);
     if (!options_.address.empty()) options.arguments.insert(options.arguments.end(), {"--address", options_.address});
     if (!options_.interface.empty())
       options.arguments.insert(options.arguments.end(), {"--interface", options_.interface});
@@ -206,15 +206,27 @@ class PoolAgent {
     return owner && owner->is_here() && owner->pid == children_.at(one.task.id).pid();
   }
 
+  bool listens(const Duties::Known& one) const {
+    std::error_code failure;
+    return one.task.kind == kRunAgent && std::filesystem::exists(host_file(one.task), failure);
+  }
+
+  // Written by the run's agent once it listens (core/hosts/agents/host_file.h).
+  std::string host_file(const Task& task) const { return task.run + "/hosts/" + options_.name + ".json"; }
+
   void look_at_runs(int64_t now) {
     for (auto& [id, one] : duties_.known()) {
       if (one.report.ended || one.task.kind == kRequest) continue;
       const bool trains = text_in(one.report.status, "state").value_or("") == "training";
-      const int64_t every = trains || one.task.kind == kRunAgent ? kLookNs : kLookAtStartNs;
+      const bool is_settled = one.task.kind == kRunAgent ? one.report.listens : trains;
+      const int64_t every = is_settled ? kLookNs : kLookAtStartNs;
       const auto looked = looked_ns_.find(id);
       if (looked != looked_ns_.end() && now < looked->second + every) continue;
       looked_ns_[id] = now;
-      one.report.leads = leads(one);
+      one.report.leads |= leads(one);  // until it ends, though it lets go of the lock a little earlier
+      const bool listens_now = listens(one);
+      is_news_ |= listens_now != one.report.listens;
+      one.report.listens = listens_now;
       if (!one.report.leads) continue;
       if (const auto status = look_at_run(one.task.run, kLookPatienceMs)) {
         one.report.status = *status;

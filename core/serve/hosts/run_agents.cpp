@@ -1,7 +1,6 @@
 #include "core/serve/hosts/run_agents.h"
 
 #include <algorithm>
-#include <filesystem>
 
 namespace estrain::serve {
 namespace {
@@ -25,7 +24,8 @@ void RunAgents::tend(const std::vector<Wanted>& wanted, double now) {
     if (one.task.kind != kRunAgent) continue;
     there.insert({one.task.job, one.host});
     const Wanted* job = find(wanted, one.task.job);
-    const bool stays = one.leads || (job != nullptr && (job->is_leaderless || names(*job, one.host)));
+    const bool stays =
+        one.leads || (job != nullptr && (job->is_leaderless || job->leader == one.task.id || names(*job, one.host)));
     if (!stays) agents_.drop(one.host, one.task.id);
   }
   for (const Wanted& job : wanted) {
@@ -47,11 +47,9 @@ void RunAgents::tend(const std::vector<Wanted>& wanted, double now) {
 bool RunAgents::listen(const Wanted& wanted) const {
   const auto tasks = agents_.tasks_of(wanted.job);
   return std::ranges::all_of(wanted.hosts, [&](const std::string& host) {
-    const bool runs = std::ranges::any_of(tasks, [&](const Agents::Placed& one) {
-      return one.host == host && one.task.kind == kRunAgent && one.runs;
+    return std::ranges::any_of(tasks, [&](const Agents::Placed& one) {
+      return one.host == host && one.task.kind == kRunAgent && one.listens;
     });
-    std::error_code failure;
-    return runs && std::filesystem::exists(wanted.run + "/hosts/" + host + ".json", failure);
   });
 }
 

@@ -20,6 +20,7 @@ class RunAgents {
     int64_t job;
     std::string run, log;
     std::vector<std::string> hosts;
+    std::string leader = {};     // the task that is the job's launcher now, and stays
     bool is_leaderless = false;  // whoever is there stays: it may become the launcher
   };
   // Those of jobs that are not in the list, and those on other hosts, end. `now`: seconds.

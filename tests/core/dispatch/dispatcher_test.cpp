@@ -424,6 +424,22 @@ TEST_CASE("a job grows over hosts, and is led from where it began") {
   CHECK(std::ranges::none_of(world.state().slots, [](const Slot& slot) { return slot.host() == "h1"; }));
 }
 
+TEST_CASE("devices of a host that are taken go back to the job that had them, when they are lent again") {
+  FakeWorld world("fifo", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
+  Request three;
+  three.devices = 3;
+  const JobId id = world.submit(5, 20000, 0.1, three);
+  world.run(5);
+  REQUIRE(world.job(id).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
+  world.pool().withdraw({{"h2/cpu", "h2/cpu"}, 5, false, 1}, world.now);
+  world.run(15);
+  CHECK(world.job(id).target == Target{{"h1/cpu", 2}});
+  world.pool().lend({"h2/cpu", "h2/cpu"}, world.now);
+  world.run(5);
+  CHECK(world.job(id).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
+  CHECK(world.job(id).phase == Phase::running);
+}
+
 TEST_CASE("a job whose home leaves stops with a checkpoint and goes on elsewhere, which is no fault") {
   FakeWorld world("fifo", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
   Request two;
@@ -489,8 +505,8 @@ TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are le
     CAPTURE(seed);
     for (const char* policy : {"estrain", "fifo-backfill", "srtf", "tiresias"}) {
       CAPTURE(policy);
-      FakeWorld world(policy, 2, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.02},
-                      {.retries = 1000}, {{"h1", 2}, {"h2", 3}});
+      FakeWorld world(policy, 2, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.02}, {.retries = 1000},
+                      {{"h1", 2}, {"h2", 3}});
       std::mt19937_64 random(seed);
       for (int i = 0; i < 6; ++i) {
         Request request;

@@ -86,11 +86,11 @@ TEST_CASE("who is silent for 10 s is lost, and welcome again when it runs nothin
   AgentReport running = report("a", 3);
   running.tasks = {told("t")};
   CHECK(one.hear(running, 2 * kSecond).empty());
-  CHECK(one.runs("t"));
+  CHECK(one.told_of("t"));
   CHECK(one.hear(running, 12 * kSecond).empty());
   REQUIRE(only<HostLost>(one.hear(running, 12 * kSecond + 1)) != nullptr);
   CHECK_FALSE(one.is_member());
-  CHECK_FALSE(one.runs("t"));
+  CHECK_FALSE(one.told_of("t"));
   CHECK(one.changed_orders()->tasks.empty());
   running.beat = 4;
   CHECK(one.hear(running, 20 * kSecond).empty());
@@ -127,7 +127,8 @@ TEST_CASE("the end of a task is told once, before what was seen after it") {
   CHECK(ended.task.id == "request");
   CHECK(ended.code == 2);
   CHECK(std::get<TaskSeen>(events[1]).status.at("step") == 5);
-  CHECK(one.leads("launcher"));
+  CHECK(one.told_of("launcher")->leads);
+  CHECK_FALSE(one.told_of("request"));
   CHECK(one.hear(told_all, 3 * kSecond).empty());
   REQUIRE(one.tasks().size() == 1);
   one.signal("launcher", SIGTERM);

@@ -1,0 +1,74 @@
+#include "core/serve/job_hosts.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/place/device.h"
+
+namespace estrain::serve {
+namespace {
+
+constexpr double kPatienceWithHeirs = 150;  // s; an agent of a run gives up by itself after 90
+
+}  // namespace
+
+RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId id, const PoolDirectory& directory) {
+  const dispatch::Job& job = state.jobs.at(id);
+  RunAgents::Wanted wanted{.job = id,
+                           .run = directory.run(id),
+                           .log = directory.agents_log(id),
+                           .hosts = {},
+                           .leader = {},
+                           .is_leaderless = job.is_leaderless};
+  for (const dispatch::Slot& slot : state.slots) {
+    const std::string host = slot.host();
+    if (slot.holder != id || host.empty() || host == job.home) continue;
+    if (std::ranges::find(wanted.hosts, host) == wanted.hosts.end()) wanted.hosts.push_back(host);
+  }
+  return wanted;
+}
+
+std::vector<std::string> pool_names(const Json& held, const std::string& home, const std::string& own) {
+  std::vector<std::string> names;
+  for (const Json& text : held) {
+    std::optional<place::Device> device = place::parse_device(text.is_string() ? text.get<std::string>() : "");
+    if (!device) continue;
+    if (device->host.empty()) device->host = home;
+    if (device->host == own) device->host.clear();
+    names.push_back(device->text());
+  }
+  return names;
+}
+
+void require_offered(const std::vector<std::string>& names, const dispatch::State& state, const Agents& agents) {
+  for (const std::string& name : names) {
+    const std::string host = dispatch::Slot{0, name}.host();
+    if (host.empty()) continue;
+    const std::vector<std::string> offered = agents.offered(host);
+    const auto has = std::ranges::count(state.slots, name, &dispatch::Slot::name);
+    const auto more = std::ranges::count(names, name), most = std::ranges::count(offered, name);
+    if (has + more <= most) continue;
+    if (most == 0)
+      throw Error::make(Fault::usage, "no agent in the pool offers {}", name)
+          .advise("start one on that host: estrain agent --pool DIR");
+    throw Error::make(Fault::usage, "the agent of {} offers {} of {}, and the pool has {} of them", host, most, name,
+                      has);
+  }
+}
+
+std::map<dispatch::JobId, dispatch::Ended> Orphans::take_lost(Agents& agents, double now) {
+  std::map<dispatch::JobId, dispatch::Ended> lost;
+  for (const auto& [id, one] : jobs_) {
+    bool has_heirs = false;
+    for (const Agents::Placed& placed : agents.tasks_of(id)) {
+      if (placed.task.kind != kRunAgent) continue;
+      has_heirs = true;
+      if (now > one.since + kPatienceWithHeirs) agents.drop(placed.host, placed.task.id);
+    }
+    if (!has_heirs) lost.emplace(id, one.ended);
+  }
+  for (const auto& [id, ended] : lost) jobs_.erase(id);
+  return lost;
+}
+
+}  // namespace estrain::serve
