@@ -74,10 +74,11 @@ def pool_over_hosts(site):
     daemon is killed. The bits are those of each job alone."""
     pool = Pool(site, "pooled")
     pool.serve("--devices", "cpu", "--policy", "fifo-backfill")
-    for host in (1, 2):
+    for host in (1, 2):  # the one that comes first is the first job's home
         pool.agent(host, "cpu*2")
-    wait_for(lambda: pool.devices() == ["cpu"] + ["h1/cpu"] * 2 + ["h2/cpu"] * 2, "not all devices", pool.daemon)
-    specs = {number: site.spec(steps) for number, steps in ((1, 12000), (2, 10000), (3, 10001))}
+        wait_for(lambda: f"h{host}/cpu" in pool.devices(), f"no devices of h{host}", pool.daemon)
+    check(pool.devices() == ["cpu"] + ["h1/cpu"] * 2 + ["h2/cpu"] * 2, f"devices: {pool.devices()}")
+    specs = {number: site.spec(steps) for number, steps in ((1, 8000), (2, 6000), (3, 6001))}
     check(pool.submit(specs[1], "--set", 'resources.devices="3"') == 1, "the first job is not job 1")
     pool.wait_for_job(1, lambda job: job["step"] > 0, "it did not begin")
     check(hosts_of(pool.job(1)) == {"h1", "h2"}, f"its devices: {pool.job(1)}")
@@ -122,7 +123,7 @@ def pool_home_lost(site):
     for host in (1, 2):
         pool.agent(host, "cpu")
     wait_for(lambda: pool.devices() == ["h1/cpu", "h2/cpu"], "not all devices", pool.daemon)
-    spec = site.spec(20000)
+    spec = site.spec(8000)
     pool.submit(spec)
     pool.wait_for_job(1, lambda job: hosts_of(job) == {"h1", "h2"} and job["step"] > 100, "it is not on both hosts")
     run = pool.run(1)
