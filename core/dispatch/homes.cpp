@@ -79,7 +79,7 @@ std::optional<std::string> spare_group(const State& state, const Job& job) {
 }
 
 void settle_on_hosts(const State& state, Job& job) {
-  if (job.request.one_host) keep_one_host(job);
+  if (job.request.one_host) return keep_one_host(job);
   if (!is_up(job.phase) || job.target.empty() || can_lead(job.home, job.target)) return;
   const auto groups = groups_of(state);
   for (const std::string& group : groups) {

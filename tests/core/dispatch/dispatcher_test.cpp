@@ -499,8 +499,9 @@ TEST_CASE("a job that cannot be spread stays on one host") {
   REQUIRE(world.job(id).phase == Phase::running);
   world.add_host("h1", 2);
   world.run(30);
-  CHECK(world.job(id).target.size() == 1);
+  CHECK(world.job(id).target == Target{{"h1/cpu", 2}});
   CHECK(world.job(id).phase == Phase::running);
+  CHECK(world.job(id).starts == 2);  // and stays there
 }
 
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
