@@ -42,7 +42,7 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
-// Of a group: "cuda" and "nodeB" of "nodeB/cuda".
+// Parts of a group's name: "cuda" and "nodeB" of "nodeB/cuda".
 inline std::string type_in(const std::string& group) { return group.substr(group.find('/') + 1); }
 inline std::string host_in(const std::string& group) { return Slot{0, group}.host(); }
 inline std::string Slot::type() const { return type_in(group()); }

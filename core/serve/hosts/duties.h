@@ -1,5 +1,5 @@
 #pragma once
-// What a pool's agent does with the daemon's orders: which tasks it starts, signals and forgets. Pure.
+// A pool's agent's dealing with the daemon's orders: which tasks it starts, signals and forgets. Pure.
 
 #include <map>
 #include <string>

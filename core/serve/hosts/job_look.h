@@ -1,5 +1,5 @@
 #pragma once
-// What a pool wants to know of a run: selected fields of its launcher's status.
+// A run as its pool wants to know it: selected fields of its launcher's status.
 
 #include <optional>
 #include <string>
