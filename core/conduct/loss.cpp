@@ -30,6 +30,14 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
           .noticed_ns = turn.now.ns};
 }
 
+// Over several hosts the launcher's own keeps a worker: no stage is opened without one.
+bool can_do_without(const State& state, const Device& device) {
+  Devices left = place::devices_of(state.pending->devices);
+  if (const auto at = std::ranges::find(left, device); at != left.end()) left.erase(at);
+  if (left.empty()) return false;
+  return device.host != state.host || std::ranges::find(left, state.host, &Device::host) != left.end();
+}
+
 // The device is suspect: the job goes on without it.
 void do_without(Turn& turn, const Loss& loss) {
   State& state = turn.state;
@@ -57,7 +65,7 @@ void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_adde
   state.pending->keeps_devices = false;
   remove(state.workers, loss.worker);
   const bool suspect = verdict.other_device || (was_added && state.faults_at_step > kMostReplacementsLost);
-  if (suspect && state.pending->devices.size() > 1) do_without(turn, loss);
+  if (suspect && can_do_without(state, loss.device)) do_without(turn, loss);
   if (!state.recovery) state.recovery = loss;
   stand_still(turn, "a worker is lost");
   if (misses_workers(state)) {

@@ -17,7 +17,7 @@ int64_t capacity(const State& state, const std::string& group);    // of those t
 int64_t free_slots(const State& state, const std::string& group);  // without a job
 int64_t held(const State& state, JobId id, const std::string& group);
 int64_t capacity_of_type(const State& state, const std::string& type);  // on all hosts
-// Of those that jobs may have, in the order in which they came.
+// Only those that jobs may have, in the order in which they came.
 std::vector<std::string> groups_of(const State& state);
 
 // The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,

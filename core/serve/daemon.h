@@ -62,7 +62,7 @@ class Daemon {
     ChildProcess command = {};  // on this host
     std::string task = {};      // on another one
   };
-  // What is to be written down.
+  // News for the ledger.
   struct Writing {
     std::vector<Line> lines;  // of the history, not written yet
     double saved = 0;

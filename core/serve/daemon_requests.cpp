@@ -52,7 +52,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
   request.most = std::min(whole_in(asked, "most").value_or(spec.job.ests), spec.job.ests);
   request.mixes_types = spec.job.determinism == spec::Determinism::d2;
   request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
-  // What a launcher refuses over several hosts: launch::check_hosts(), and a change of the batch.
+  // True for jobs that a launcher refuses over several hosts: launch::check_hosts(), and a change of the batch.
   request.one_host = request.weighs_offers || spec.job.determinism == spec::Determinism::d0 ||
                      spec.elastic.batch == spec::BatchMode::adaptive;
   request.total_steps = spec.train.steps.value_or(0);

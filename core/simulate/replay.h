@@ -5,7 +5,7 @@
 // nobody decides. Devices are taken and lent again at the moments at which they were; of a pool with several types,
 // the first that are there.
 //
-// A job that is killed goes on from where it last changed devices.
+// A job that is killed goes on from where it last changed devices. Jobs keep their batches, whatever the policy.
 
 #include "core/pool/policy.h"
 #include "core/simulate/pool_trace.h"
@@ -22,7 +22,7 @@ struct ReplayOptions {
 };
 
 // Result::charge is what the pool took a change to cost in the end; Result::decisions is what it decided. Throws
-// Fault::usage for a policy that real jobs may not have, Fault::infeasible where jobs wait for ever.
+// Fault::usage for an unknown policy, Fault::infeasible where jobs wait for ever.
 Result replay(const dispatch::PoolTrace& trace, const ReplayOptions& options);
 
 }  // namespace estrain::simulate

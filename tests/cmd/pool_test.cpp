@@ -188,9 +188,9 @@ TEST_CASE("a pool that goes by goodput measures a job's gradients and takes a la
   const std::string spec =
       folder.write("adaptive.toml", endless_epochs() + "[elastic]\nbatch = \"adaptive\"\nbatch_range = [8, 16]\n");
   Pool pool(folder / "pool", {"--devices", "cpu*2", "--policy", "pollux:generations=5", "--round", "0.5"});
-  // Nothing is learnt, so the noise stays as it is: about 300 samples.
+  // Next to nothing is learnt, so the noise stays as it is: about 300 samples.
   const int64_t job =
-      pool.submit(spec, {"--set", "optimizer.lr=1e-6", "--set", "data.batch=8", "--set", "data.samples=6000"});
+      pool.submit(spec, {"--set", "optimizer.lr=1e-9", "--set", "data.batch=8", "--set", "data.samples=6000"});
   wait_until("twice the batch", [&] { return pool.job(job).at("batch") == 16; });
   const double lr_factor = pool.job(job).at("lr_factor").get<double>();
   CHECK(lr_factor > 1.6);  // efficiency of at least 0.8

@@ -71,7 +71,7 @@ class Scene {
     }
   }
 
-  // As a connection does: what its end does not take ends it.
+  // Like a connection: an error of its end closes it.
   static void say(Connection& connection, std::string_view text) {
     if (!connection || connection->is_closed) return;
     if (!accepts([&] { connection->says_text(std::string(text)); })) lose(connection);

@@ -1,5 +1,5 @@
 #pragma once
-// What the program of a worker is called with: `estrain worker --run RUN --spec 5 …`. A copy of a fork server
+// The arguments of a worker's program: `estrain worker --run RUN --spec 5 …`. A copy of a fork server
 // (base/process/fork_server.h) gets the same words.
 
 #include <string>

@@ -55,6 +55,7 @@ State after_handover(const State& state) {
   State next;
   next.ests = state.ests;
   next.retries = state.retries;
+  next.host = state.host;
   next.phase = Phase::training;
   next.stage = state.stage;
   next.workers = state.workers;

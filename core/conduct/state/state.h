@@ -43,6 +43,7 @@ struct State {
   // The job.
   int64_t ests = 1;
   int64_t retries = 0;  // faults in a row at one step that are survived
+  std::string host;     // the launcher's own, as devices name it
 
   Phase phase = Phase::starting;
   Ending ending = Ending::none;
@@ -85,6 +86,7 @@ struct State {
   static void fields(Self& self, Visit&& visit) {
     visit("ests", self.ests);
     visit("retries", self.retries);
+    visit("host", self.host);
     visit("stage", self.stage);
     visit("workers", self.workers);
     visit("leaving", self.leaving);

@@ -1,5 +1,5 @@
 #pragma once
-// What a host holds of the run: its shared memory, the stage that it opened last, and the records that the run's files
+// A host's part of the run: its shared memory, the stage that it opened last, and the records that the run's files
 // may lack.
 
 #include <cstdint>

@@ -22,7 +22,7 @@ class HostLinks {
     net::Key key;
     net::Greeting own;  // its host: "" on the coordinator's
     std::string from = {};
-    // What the owner hears, each with the other host's name.
+    // Told to the owner, each with the other host's name.
     std::function<void(const std::string&)> connected;
     // `silent`: nothing was heard of it, or this process has stood still. The connection is gone already.
     std::function<void(const std::string&, const Error& why, bool silent)> lost;

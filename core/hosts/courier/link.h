@@ -20,7 +20,7 @@ class Link : public net::FrameSink {
   struct Hears {
     std::function<void(const Json& said)> message;
     std::function<void(double round_trip_seconds, double bytes_per_second)> measured;
-    // Of a frame that is neither a message nor `bulk`. Nothing: it waits, until connection->retry().
+    // Where a frame that is neither a message nor `bulk` lands. Nothing: it waits, until connection->retry().
     std::function<std::optional<Landing>(const net::FrameHead&)> landing;
   };
   Link(net::ConnectionPtr to, Hears hears)
@@ -74,7 +74,7 @@ class Link : public net::FrameSink {
     meter_.reset();
   }
 
-  // What is not wanted any more is read to here.
+  // Read to here if it is not wanted any more.
   std::span<std::byte> scrap(const net::FrameHead& head) {
     scrap_.resize(std::max<size_t>(scrap_.size(), head.bytes));
     return std::span(scrap_).first(head.bytes);

@@ -35,7 +35,7 @@ struct Claim {
 // The state of a host when it lost the coordinator.
 struct Orphan {
   std::string name;
-  // Of the last stage that it opened, or else of the one that it was about to open; the coordinator first.
+  // The hosts of the last stage that it opened, or else of the one that it was about to open; the coordinator first.
   std::vector<std::string> hosts;
   uint64_t stage = 0;  // that it opened last; 0: none yet, a newcomer
   bool fit = false;

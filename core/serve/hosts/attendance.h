@@ -62,7 +62,7 @@ class Attendance {
   // Devices that the agent offers, with the host's name.
   const std::vector<std::string>& offered() const { return offered_; }
   const std::vector<Task>& tasks() const { return orders_.tasks; }
-  // What the agent has said of a task that is not over; nothing: nothing yet.
+  // The agent's word on a task that is not over; nothing: none yet.
   std::optional<TaskReport> told_of(const std::string& task) const;
 
   void add(const Task& task);
@@ -70,7 +70,7 @@ class Attendance {
   void drop(const std::string& task);  // it is ended, gently
   void dismiss();
 
-  // What is to be written; nothing if the agent has it already.
+  // Orders to be written; nothing if the agent has them already.
   std::optional<Orders> changed_orders();
   void not_written() { is_changed_ = true; }
 

@@ -11,7 +11,7 @@ std::optional<Json> look_at_run(const std::string& run, int milliseconds) {
   try {
     const Json status = launch::ask_launcher(run, conduct::StatusRequest{}, milliseconds);
     Json seen = Json::object();
-    for (const char* key : {"state", "step", "total_steps", "held", "batch", "lr_factor", "epoch"}) {
+    for (const char* key : {"state", "step", "total_steps", "held", "batch", "lr_factor", "epoch", "gradient_noise"}) {
       if (status.contains(key)) seen[key] = status.at(key);
     }
     seen["step_seconds"] = number_in(object_in(status, "plan"), "measured_step_seconds").value_or(0);

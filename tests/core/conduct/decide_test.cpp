@@ -85,6 +85,20 @@ TEST_CASE("a suspect device is given up") {
   CHECK(job.state.workers[0].ests.size() == 4);
 }
 
+TEST_CASE("over several hosts, the launcher's own does not give up its last device; another host does") {
+  for (const bool own : {true, false}) {
+    JobAtWork job;
+    job.state.host = "a";
+    job.state.held = devices({"a/cpu", "b/cpu"});
+    job.state.workers[0].device = job.state.held[0];
+    job.state.workers[1].device = job.state.held[1];
+    Verdict broken = may_be_retried();
+    broken.other_device = true;
+    job.lose(own ? 0 : 1, broken);
+    CHECK(job.state.held == (own ? devices({"a/cpu", "b/cpu"}) : devices({"a/cpu"})));
+  }
+}
+
 TEST_CASE("a worker that the kernel holds is kept until it is gone") {
   JobAtWork job;
   job.lose(1, may_be_retried(), true);

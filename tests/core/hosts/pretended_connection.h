@@ -20,7 +20,7 @@ class Pretended : public net::Connection {
     greeting_.host = host;
   }
 
-  // What its other end says, or that this is gone.
+  // Messages of its other end, or that this is gone.
   void says(const Json& said) { says_text(said.dump()); }
   void says_text(const std::string& text) {
     const net::FrameHead head = {message, static_cast<uint32_t>(text.size()), 0, 0};

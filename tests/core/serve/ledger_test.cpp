@@ -59,7 +59,7 @@ dispatch::State some_state() {
   return state;
 }
 
-// What pools of one host did not know.
+// Removes what pools of one host did not know.
 void forget_hosts(dispatch::State& state) {
   state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
   state.jobs[2].request.one_host = state.jobs[2].request.batch.has_value();

@@ -115,14 +115,14 @@ TEST_CASE("what was not measured is reckoned from the nearest that was") {
   CHECK(job.step_seconds("cpu", 2, 2, 2) == 0.5);  // two of four devices left each half a core
 }
 
-TEST_CASE("a trace that cannot be is refused with words, and so is a policy that changes batches") {
+TEST_CASE("a trace that cannot be is refused with words, and so is an unknown policy") {
   const auto fault = [](const std::vector<Json>& lines) { return error_of([&] { trace_with(lines); }).message(); };
   CHECK(fault({}).find("no jobs") != std::string::npos);
   CHECK(fault({job_line(1, -1)}).find("\"submit_s\" wants a number from 0") != std::string::npos);
   CHECK(fault({job_line(1, 0, {{"ests", 0}})}).find("\"ests\" wants a whole number from 1") != std::string::npos);
   CHECK(fault({job_line(1, 0, {{"seen", Json::array()}})}).find("no steps were seen") != std::string::npos);
   CHECK(fault({job_line(1, 0, {{"seen", {{"cpu", 1, 1, 0}}}})}).find("\"seen\" wants") != std::string::npos);
-  CHECK(error_of([&] { replayed({job_line(1, 0)}, "pollux"); }).fault() == Fault::usage);
+  CHECK(error_of([&] { replayed({job_line(1, 0)}, "polux"); }).fault() == Fault::usage);
   CHECK(error_of([&] { replayed({job_line(1, 0, {{"type", "cuda"}})}, "fifo"); }).fault() == Fault::infeasible);
   CHECK_FALSE(is_pool_trace("none"));
 }

@@ -41,6 +41,7 @@ Run::Run(LaunchPlan& plan)
   state.options = plan.options;
   job.ests = spec.job.ests;
   job.retries = spec.recovery.retries;
+  job.host = plan.options.own_host;
   job.grace_seconds = plan.grace_seconds;
   const host::Allocation allocation = host::current_allocation();
   state.ends_ns = allocation.ends_ns;
