@@ -21,7 +21,7 @@ struct GoodputTerms {
   int64_t in_force = 1;    // the batch at present
 };
 
-inline constexpr int64_t kKnown = 10;
+inline constexpr int64_t kKnown = 5;
 
 double efficiency(const GoodputTerms& terms, int64_t batch);
 
