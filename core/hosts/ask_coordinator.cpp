@@ -40,7 +40,7 @@ class Asking {
   // This host's own agent comes first: it is the nearest.
   void begin_round() {
     names_ = names_of_host_files(setup_.run);
-    std::ranges::stable_partition(names_, [](const std::string& name) { return name != host_name(); });
+    std::stable_partition(names_.begin(), names_.end(), [](const std::string& name) { return name != host_name(); });
     why_.clear();
     try_next();
   }

@@ -2,7 +2,7 @@
 // An agent's part in commands from its host and others: it passes their requests to the coordinator, over a connection
 // that the coordinator has made (command_bridge.h), and the answers back. It knows nothing of what they say.
 //
-//   command -> agent       {"request": {…}}     (core/launch/control/control_request.h), once in a connection
+//   command -> agent       {"request": {…}}     (core/launch/control/control_request.h); one at a time
 //   agent -> command       {"answer": {…}} | {"no_coordinator": why}: nobody has heard the request
 //   agent -> coordinator   {"client": 7, "request": {…}} | {"client": 7, "gone": true}
 //   coordinator -> agent   {"client": 7, "answer": {…}} | {"is": "here"}, once a second

@@ -11,7 +11,7 @@ namespace estrain::hosts {
 void Entrance::begin(HostPlan plan) {
   holding_.memory();
   stage_.forget();
-  opening_.emplace();
+  opening_ = Opening();
   opening_->plan = std::move(plan);
   opening_->has_state = true;
   for (const HostShare& host : opening_->plan.hosts) reach(host);
@@ -28,7 +28,7 @@ void Entrance::follow(HostPlan plan, const Json& said) {
   holding_.records().note(said.value("recorded", INT64_C(-1)));
   stage_.forget();
   comm::StageControl(memory).repair();
-  opening_.emplace();
+  opening_ = Opening();
   opening_->plan = std::move(plan);
   const HostPlan& now = opening_->plan;
   // A host that was lost in an evaluation may have sent its part to some only: all must know the same of it.

@@ -54,7 +54,7 @@ bool save_state(const launch::RunDirectory& directory, const launch::SharedDescr
 std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others) {
   place::Devices left = place::devices_from(last.devices);
   std::erase_if(left, [&](const place::Device& device) { return device.host != own && !others.contains(device.host); });
-  std::ranges::stable_partition(left, [&](const place::Device& device) { return device.host == own; });
+  std::stable_partition(left.begin(), left.end(), [&](const place::Device& device) { return device.host == own; });
   return place::list_of(left);
 }
 
