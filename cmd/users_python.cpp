@@ -87,15 +87,8 @@ std::string algorithm_store() { return algorithms::store_beside(profile::default
 
 }  // namespace
 
-comm::PythonWorker python_worker(const comm::WorkerArguments& arguments, const comm::WorkerOptions& options) {
-  return {.run = arguments.run,
-          .socket = arguments.socket,
-          .memory = arguments.memory,
-          .doorbell = arguments.doorbell,
-          .courier = arguments.courier,
-          .options = options,
-          .checkpoint = arguments.checkpoint,
-          .algorithm_store = algorithm_store()};
+comm::PythonWorker python_worker(const comm::WorkerArguments& arguments) {
+  return comm::python_worker(arguments, algorithm_store());
 }
 
 comm::PythonServer python_server(int orders) { return {.orders = orders, .algorithm_store = algorithm_store()}; }

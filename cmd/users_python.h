@@ -14,7 +14,7 @@ namespace estrain::cmd {
 [[noreturn]] void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library);
 
 // The tasks of a worker and of a fork server.
-comm::PythonWorker python_worker(const comm::WorkerArguments& arguments, const comm::WorkerOptions& options);
+comm::PythonWorker python_worker(const comm::WorkerArguments& arguments);
 comm::PythonServer python_server(int orders);
 
 }  // namespace estrain::cmd

@@ -46,10 +46,8 @@ int work(const WorkerArguments& arguments) {
   setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   try {
     setup.spec = launch::read_passed_spec(arguments.spec);
-    codec::from_field(parse_json(arguments.options, "--options"), setup.options);
-    setup.options.checkpoint = arguments.checkpoint;
-    if (setup.spec.model.is_python())
-      become_users_python(setup.spec, python_worker(arguments, setup.options), arguments.library);
+    setup.options = arguments.worker_options();
+    if (setup.spec.model.is_python()) become_users_python(setup.spec, python_worker(arguments), arguments.library);
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;

@@ -18,10 +18,6 @@ bool may_change(const Job& job, double now) {
          state.epoch > state.since_epoch && now >= state.not_before;
 }
 
-pool::GoodputTerms goodput_terms(const Job& job) {
-  return {job.request.batch->terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
-}
-
 }  // namespace
 
 // Takes back a choice that has not been asked for yet.
@@ -31,28 +27,25 @@ void Dispatcher::choose_batch(Job& job, double now) {
   if (!job.request.batch || !may_change(job, now)) return;
   const int64_t devices = job.targeted();
   if (devices == 0 || devices != static_cast<int64_t>(slots_of(state_, job.id).size())) return;
-  const int64_t batch = best_batch(job, devices);
-  if (batch == job.batch_in_force()) return;
-  job.batch.wanted = batch;
-  job.batch.wanted_lr_factor = lr_factor(job, batch);
+  const std::optional<BatchChoice> best = best_batch(job, devices);
+  if (!best || best->batch == job.batch_in_force()) return;
+  job.batch.wanted = best->batch;
+  job.batch.wanted_lr_factor = best->lr_factor;
 }
 
-int64_t Dispatcher::best_batch(const Job& job, int64_t devices) const {
-  switch (policy_.batches) {
-    case pool::BatchRule::owners:
-      break;
-    case pool::BatchRule::linear:
-      return pool::linear_batch(job.request.batch->terms, devices, job.request.devices, job.batch.epoch);
-    case pool::BatchRule::by_goodput:
-      if (job.batch.noise_scale > 0) return pool::goodput_batch(goodput_terms(job), job.batch_times);
+// By the policy's rule; nothing where it has none for this job.
+std::optional<Dispatcher::BatchChoice> Dispatcher::best_batch(const Job& job, int64_t devices) const {
+  const pool::BatchTerms& terms = job.request.batch->terms;
+  if (policy_.batches == pool::BatchRule::linear) {
+    const int64_t batch = pool::linear_batch(terms, devices, job.request.devices, job.batch.epoch);
+    return BatchChoice{batch, pool::linear_lr_factor(terms, batch)};
   }
-  return job.batch_in_force();
-}
-
-double Dispatcher::lr_factor(const Job& job, int64_t batch) const {
-  if (policy_.batches == pool::BatchRule::by_goodput && job.batch.noise_scale > 0)
-    return pool::goodput_lr_factor(goodput_terms(job), batch);
-  return pool::linear_lr_factor(job.request.batch->terms, batch);
+  if (policy_.batches == pool::BatchRule::by_goodput && job.batch.noise_scale > 0) {
+    const pool::GoodputTerms by_goodput = {terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
+    const int64_t batch = pool::goodput_batch(by_goodput, job.batch_times);
+    return BatchChoice{batch, pool::goodput_lr_factor(by_goodput, batch)};
+  }
+  return std::nullopt;
 }
 
 // Whoever changed it: the pool, or its owner.

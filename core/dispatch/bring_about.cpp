@@ -252,7 +252,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
     if (best->holder != 0) {
       Job& holder = state_.jobs[best->holder];
       if (held(state_, holder.id, best->group()) <= wanted(holder, best->group())) {
-        if (--holder.target[best->group()] == 0) holder.target.erase(best->group());
+        lessen(holder, best->group());
         ++holder.owed;
         holder.reason = "somebody of higher right takes a device";
       }

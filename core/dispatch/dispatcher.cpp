@@ -176,7 +176,7 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   }
   one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
   if (one.request.batch) {
-    const int64_t turns = (one.request.ests + progress.devices_at_work - 1) / progress.devices_at_work;
+    const int64_t turns = most_ests(one.request.ests, progress.devices_at_work);
     one.batch_times.observe(one.batch_in_force(), progress.step_seconds / static_cast<double>(turns));
   }
   account(state_, now);

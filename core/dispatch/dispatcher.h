@@ -146,8 +146,11 @@ class Dispatcher {
   void decide(double now);  // schedule.cpp
   // batches.cpp
   void choose_batch(Job& job, double now);
-  int64_t best_batch(const Job& job, int64_t devices) const;
-  double lr_factor(const Job& job, int64_t batch) const;
+  struct BatchChoice {
+    int64_t batch;
+    double lr_factor;
+  };
+  std::optional<BatchChoice> best_batch(const Job& job, int64_t devices) const;
   void bring_about(double now);  // bring_about.cpp
   void complete_withdrawals(double now);
 

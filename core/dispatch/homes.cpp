@@ -24,11 +24,12 @@ void keep_one_host(Job& job) {
   std::erase_if(job.target, [&](const auto& entry) { return host_in(entry.first) != host; });
 }
 
-// Exchanges devices of other groups of the same type for spare ones of this group.
-void exchange_for(const State& state, Job& job, const std::string& group, const std::string& only_from) {
+// Exchanges devices of other groups of the same type, on hosts that give, for spare ones of this group.
+template <typename Gives>
+void exchange_for(const State& state, Job& job, const std::string& group, Gives&& host_gives) {
   int64_t spare = capacity(state, group) - targeted_of(state, group);
   for (auto& [other, count] : job.target) {
-    const bool gives = other != group && type_in(other) == type_in(group) && (only_from == "*" || other == only_from);
+    const bool gives = other != group && type_in(other) == type_in(group) && host_gives(host_in(other));
     const int64_t moved = gives ? std::min(count, std::max<int64_t>(spare, 0)) : 0;
     if (moved == 0) continue;
     count -= moved;
@@ -83,13 +84,12 @@ void settle_on_hosts(const State& state, Job& job) {
   if (!is_up(job.phase) || job.target.empty() || can_lead(job.home, job.target)) return;
   const auto groups = groups_of(state);
   for (const std::string& group : groups) {
-    if (host_in(group) == job.home && !by_host(job.target).contains(job.home)) exchange_for(state, job, group, "*");
+    if (host_in(group) == job.home && !by_host(job.target).contains(job.home))
+      exchange_for(state, job, group, [](const std::string&) { return true; });
   }
   for (const std::string& group : groups) {  // of the daemon's own host, elsewhere
     if (job.home.empty() || host_in(group).empty() || !may_take(job, group)) continue;
-    for (const auto& own : groups) {
-      if (host_in(own).empty()) exchange_for(state, job, group, own);
-    }
+    exchange_for(state, job, group, [](const std::string& host) { return host.empty(); });
   }
 }
 

@@ -94,7 +94,7 @@ double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t i
     return std::tuple(one.type != type, apart(one.devices, devices), apart(one.in_use, in_use));
   };
   const Seen& nearest = *std::ranges::min_element(seen, {}, differs);
-  const auto turns = [&](int64_t on) { return static_cast<double>((request.ests + on - 1) / on); };
+  const auto turns = [&](int64_t on) { return static_cast<double>(most_ests(request.ests, on)); };
   const auto share = [&](int64_t of) { return std::max(1.0, static_cast<double>(of) / static_cast<double>(cores)); };
   return nearest.step_seconds * turns(devices) / turns(nearest.devices) * share(in_use) / share(nearest.in_use);
 }

@@ -29,9 +29,11 @@ std::vector<Slot*> slots_of(State& state, JobId id) {
   return slots;
 }
 
-std::vector<std::string> names_of(State& state, JobId id) {
+std::vector<std::string> names_of(const State& state, JobId id) {
   std::vector<std::string> names;
-  for (const Slot* slot : slots_of(state, id)) names.push_back(slot->name);
+  for (const Slot& slot : state.slots) {
+    if (slot.holder == id) names.push_back(slot.name);
+  }
   return names;
 }
 

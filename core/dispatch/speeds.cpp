@@ -4,11 +4,8 @@
 #include <cmath>
 
 namespace estrain::dispatch {
-namespace {
 
 int64_t most_ests(int64_t ests, int64_t devices) { return (ests + devices - 1) / devices; }
-
-}  // namespace
 
 void Speeds::observe(const std::string& type, int64_t devices, double step_seconds) {
   if (!(step_seconds > 0) || !std::isfinite(step_seconds) || devices < 1) return;

@@ -10,6 +10,9 @@
 
 namespace estrain::dispatch {
 
+// The ESTs of the worker with most of them: how many times a step takes a mini-batch.
+int64_t most_ests(int64_t ests, int64_t devices);
+
 class Speeds {
  public:
   static constexpr double kUnknownMiniBatch = 1;  // s, where nothing is known

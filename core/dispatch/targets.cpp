@@ -10,10 +10,6 @@
 namespace estrain::dispatch {
 namespace {
 
-void lessen(Job& job, const std::string& group) {
-  if (--job.target[group] == 0) job.target.erase(group);
-}
-
 // One device of this group less for a job. Those that have not got theirs yet give way first, the newest of them before
 // others; then whoever has most; what an owner wants to keep at least goes last.
 bool shrink_somebody(State& state, const std::string& group) {
@@ -37,6 +33,10 @@ bool shrink_somebody(State& state, const std::string& group) {
 }
 
 }  // namespace
+
+void lessen(Job& job, const std::string& group) {
+  if (--job.target[group] == 0) job.target.erase(group);
+}
 
 double fair_share(const State& state, const std::string& user, double now) {
   double all = 0, own = 0;

@@ -15,6 +15,8 @@ double fair_share(const State& state, const std::string& user, double now);
 // leave it to the pool a type of device.
 std::vector<Job*> queue(State& state, double now);
 
+// One device of this group less is meant for the job.
+void lessen(Job& job, const std::string& group);
 // No more devices are meant for jobs than there are.
 void make_fit(State& state);
 // Devices that were taken from jobs for somebody of higher right go back to them, when there are some again.

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/process/host_name.h"
+#include "core/base/process/watched_signals.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/look_answer.h"
@@ -114,13 +116,8 @@ class Agent {
   }
 
   void block_signals() {
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::sigaddset(&signals, number);
     ::signal(SIGPIPE, SIG_IGN);
-    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-    signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_) throw system_error("cannot watch signals", errno);
+    signals_ = watch_signals(std::array{SIGTERM, SIGINT, SIGUSR1, SIGHUP});
     signal_watch_ = loop_.watch(signals_.get(), [this] { end(0, "asked to by a signal"); });
   }
 

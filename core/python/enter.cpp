@@ -90,26 +90,13 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
   return 0;
 }
 
-comm::PythonWorker worker_of(const comm::PythonServer& server, const comm::WorkerArguments& arguments) {
-  comm::PythonWorker worker{.run = arguments.run,
-                            .socket = arguments.socket,
-                            .memory = arguments.memory,
-                            .doorbell = arguments.doorbell,
-                            .courier = arguments.courier,
-                            .options = {},
-                            .checkpoint = arguments.checkpoint,
-                            .algorithm_store = server.algorithm_store};
-  codec::from_field(parse_json(arguments.options, "--options"), worker.options);
-  return worker;
-}
-
 std::string serve(Json job) {
   comm::PythonSetting setting;
   codec::from_field(job, setting);
   const auto server = std::get<comm::PythonServer>(codec::decode<comm::PythonTask>(job, comm::kPythonTask));
   data::keep_decompressed(data::job_file_names(spec::parse_text(setting.spec, "the job's spec")));
   const auto arguments = comm::WorkerArguments::parse(serve_forks(server.orders));
-  job.update(codec::encode(comm::PythonTask(worker_of(server, arguments)), comm::kPythonTask));
+  job.update(codec::encode(comm::PythonTask(python_worker(arguments, server.algorithm_store)), comm::kPythonTask));
   return json_text(job);
 }
 

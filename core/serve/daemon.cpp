@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -13,11 +14,11 @@
 #include "core/base/files/file_lock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/watched_signals.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"
 #include "core/serve/hosts/job_look.h"
-#include "core/serve/hosts/watched_signals.h"
 #include "core/serve/run_end.h"
 
 namespace estrain::serve {
@@ -93,7 +94,7 @@ Daemon::Daemon(const ServeOptions& options)
   if (state.policy.empty()) state.policy = kDefaultPolicy;
   const double seen = state.seen;
   dispatcher_.emplace(std::move(state), options.settings);
-  signals_ = watch_signals({SIGTERM, SIGINT});
+  signals_ = watch_signals(std::array{SIGTERM, SIGINT});
   server_.emplace(directory_.path());
   if (seen > 0) {
     writing_.lines.push_back({seen, 0, "away", 0, "the daemon was seen last"});

@@ -8,9 +8,11 @@
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_lines.h"
+#include "core/dispatch/slots.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/serve/daemon.h"
 #include "core/serve/hosts/job_look.h"
+#include "core/serve/hosts/own_command.h"
 #include "core/serve/run_end.h"
 
 namespace estrain::serve {
@@ -33,10 +35,7 @@ Json answer_in(const std::string& log) {
 
 // Whether these are the devices that the pool has given to the job.
 bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::string> held) {
-  std::vector<std::string> given;
-  for (const dispatch::Slot& slot : state.slots) {
-    if (slot.holder == id) given.push_back(slot.name);
-  }
+  std::vector<std::string> given = dispatch::names_of(state, id);
   std::ranges::sort(given);
   std::ranges::sort(held);
   return given == held;
@@ -56,12 +55,10 @@ void Daemon::start_checks() {
   to_check_.pop_front();
   if (dispatcher_->state().jobs.at(id).phase != dispatch::Phase::checking) return start_checks();
   std::filesystem::remove(directory_.check_log(id));
-  ChildOptions options;
-  options.same_program = true;
-  options.arguments = {"estrain", "check", directory_.spec(id), "--run", directory_.run(id), "--json"};
-  options.output = directory_.check_log(id);
   try {
-    checks_[id] = {.process = ChildProcess::start(options)};
+    checks_[id] = {
+        .process = ChildProcess::start(own_command(
+            {"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)))};
   } catch (const Error& error) {
     dispatcher_->checked(id, {false, error.message()}, wall_seconds());
     start_checks();
@@ -117,11 +114,7 @@ void Daemon::launch(JobId id, std::vector<std::string> words) {
     launchers_[id] = {.is_child = false, .host = home, .task = agents_.start(home, std::move(task))};
     return;
   }
-  ChildOptions options;
-  options.same_program = true;
-  options.arguments = {"estrain"};
-  options.arguments.insert(options.arguments.end(), words.begin(), words.end());
-  options.output = directory_.train_log(id);
+  ChildOptions options = own_command(words, directory_.train_log(id));
   options.dies_with_parent = false;
   try {
     launchers_[id] = {.process = ChildProcess::start(options)};
@@ -164,13 +157,8 @@ void Daemon::send(JobId id) {
                                       .log = directory_.request_log(id)});
     return;
   }
-  ChildOptions options;
-  options.same_program = true;
-  options.arguments = {"estrain"};
-  options.arguments.insert(options.arguments.end(), asked.words.begin(), asked.words.end());
-  options.output = directory_.request_log(id);
   try {
-    asked.command = ChildProcess::start(options);
+    asked.command = ChildProcess::start(own_command(asked.words, directory_.request_log(id)));
   } catch (const Error& error) {
     fmt::print(stderr, "warning: job {} could not be asked: {}\n", id, error.message());
     const bool stops = asked.what == Asked::What::stop;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/json/json_text.h"
+#include "core/dispatch/slots.h"
 #include "core/launch/preflight/devices.h"
 
 namespace estrain::serve {
@@ -13,14 +14,6 @@ using dispatch::Slot;
 using dispatch::State;
 
 namespace {
-
-std::vector<std::string> held_by(const State& state, dispatch::JobId id) {
-  std::vector<std::string> names;
-  for (const Slot& slot : state.slots) {
-    if (slot.holder == id) names.push_back(slot.name);
-  }
-  return names;
-}
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
@@ -51,7 +44,7 @@ Json jobs_json(const PoolDirectory& directory, const State& state) {
                     {"priority", job.request.priority},
                     {"phase", phase_name(job.phase)},
                     {"reason", job.reason},
-                    {"devices", held_by(state, id)},
+                    {"devices", dispatch::names_of(state, id)},
                     {"step", job.step},
                     {"total_steps", job.request.total_steps},
                     {"batch", job.request.batch ? Json(job.batch_in_force()) : Json()},
@@ -73,7 +66,7 @@ std::string format_jobs(const State& state, double now) {
   std::string text = fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>6}  {:>10}  {}\n", "job", "name",
                                  "user", "phase", "devices", "step", "batch", "since", "why");
   for (const auto& [id, job] : state.jobs) {
-    const std::vector<std::string> held = held_by(state, id);
+    const std::vector<std::string> held = dispatch::names_of(state, id);
     const std::string devices = held.empty() ? "-" : launch::counted_devices(place::devices_from(held));
     const std::string steps = job.request.total_steps > 0 ? fmt::format("{}/{}", job.step, job.request.total_steps)
                                                           : std::to_string(job.step);

@@ -5,7 +5,8 @@
 PLAN: a list of {"runs": [RUN_DIR, ...], "mistake": NAME or null}; the runs of an entry are one job on several device
 sets. It is trained once, as a PyTorch user would: a process per virtual rank, DistributedSampler, DataLoader,
 torch.optim, clip_grad_norm_, lr_scheduler. There are as many processes as the job with the most ESTs has, copies of this
-one: importing torch takes longer than most jobs. Those beyond a job's number wait. "mistake" is one of MISTAKES: something done wrongly on purpose, which the comparison has to find.
+one: importing torch takes longer than most jobs. Those beyond a job's number wait. "mistake" is one of MISTAKES:
+something done wrongly on purpose, which the comparison has to find.
 REPORT: for every entry {"ranks", "steps", "compared": number of tensors and numbers, "differences": [text, ...]}.
 """
 

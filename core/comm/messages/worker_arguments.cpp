@@ -1,6 +1,7 @@
 #include "core/comm/messages/worker_arguments.h"
 
 #include <charconv>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -33,6 +34,24 @@ std::vector<std::string> WorkerArguments::words() const {
     if (is_given(value)) words.insert(words.end(), {fmt::format("--{}", name), text_of(value)});
   });
   return words;
+}
+
+WorkerOptions WorkerArguments::worker_options() const {
+  WorkerOptions read;
+  codec::from_field(parse_json(options, "--options"), read);
+  read.checkpoint = checkpoint;
+  return read;
+}
+
+PythonWorker python_worker(const WorkerArguments& arguments, std::string algorithm_store) {
+  return {.run = arguments.run,
+          .socket = arguments.socket,
+          .memory = arguments.memory,
+          .doorbell = arguments.doorbell,
+          .courier = arguments.courier,
+          .options = arguments.worker_options(),
+          .checkpoint = arguments.checkpoint,
+          .algorithm_store = std::move(algorithm_store)};
 }
 
 WorkerArguments WorkerArguments::parse(const std::vector<std::string>& words) {

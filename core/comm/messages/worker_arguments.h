@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/comm/messages/python_tasks.h"
+
 namespace estrain::comm {
 
 struct WorkerArguments {
@@ -25,10 +27,15 @@ struct WorkerArguments {
     visit("checkpoint", self.checkpoint);
   }
 
+  // `options` read, with the checkpoint. Throws Fault::corrupt.
+  WorkerOptions worker_options() const;
   // Behind the program's name: "worker", then "--run", its value and so on, for each that is given.
   std::vector<std::string> words() const;
   // From the program's name on. Throws Fault::bug for words that `words` would not give.
   static WorkerArguments parse(const std::vector<std::string>& words);
 };
+
+// The same as a task of a user's Python. Throws as worker_options().
+PythonWorker python_worker(const WorkerArguments& arguments, std::string algorithm_store);
 
 }  // namespace estrain::comm

@@ -58,8 +58,7 @@ struct WorkerStatus {
   EstRange ests;
   std::string log;  // path
   std::optional<double> seconds_per_mini_batch;
-  std::optional<double>
-      seconds_waiting_for_data;  // the part of seconds_per_mini_batch in which the next was not read yet
+  std::optional<double> seconds_waiting_for_data;  // the part of these in which the next was not read yet
   std::optional<SlowWorker> slow;
 
   // The share of a mini-batch's time that waits for data; nothing where it has not been measured.

@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
+#include "core/base/process/watched_signals.h"
 
 namespace estrain::launch {
 
@@ -59,15 +60,10 @@ int Launcher::run() {
 // Blocks the signals that end the job: they are read from a descriptor. A signal that was ignored when the program
 // began (nohup, a shell's background job) stays ignored. Ignores SIGPIPE: the reader of stdout may exit.
 void Launcher::block_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
-    if (!is_ignored(number)) ::sigaddset(&signals, number);
-  }
+  std::vector<int> numbers = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+  std::erase_if(numbers, is_ignored);
   ::signal(SIGPIPE, SIG_IGN);
-  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) throw system_error("cannot watch signals", errno);
+  signals_ = watch_signals(numbers);
 }
 
 // One round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round polls

@@ -18,7 +18,7 @@ Attendance::Attendance(Terms terms, const std::optional<Orders>& before, const s
   if (!was_member) return;
   orders_ = *before;
   is_member_ = true;
-  for (const std::string& device : report->devices) offered_.push_back(terms_.host + "/" + device);
+  note_offered(*report);
 }
 
 std::vector<HostEvent> Attendance::hear(const std::optional<AgentReport>& report, int64_t now_ns) {
@@ -62,9 +62,13 @@ std::vector<HostEvent> Attendance::join(const AgentReport& report) {
   is_changed_ = is_member_ = true;
   leaves_ = false;
   reports_.clear();
+  note_offered(report);
+  return {HostJoined{offered_}};
+}
+
+void Attendance::note_offered(const AgentReport& report) {
   offered_.clear();
   for (const std::string& device : report.devices) offered_.push_back(terms_.host + "/" + device);
-  return {HostJoined{offered_}};
 }
 
 void Attendance::lose(const std::string& why, std::vector<HostEvent>& events) {

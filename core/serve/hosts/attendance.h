@@ -76,6 +76,7 @@ class Attendance {
 
  private:
   std::vector<HostEvent> join(const AgentReport& report);
+  void note_offered(const AgentReport& report);
   void lose(const std::string& why, std::vector<HostEvent>& events);
   void hear_tasks(const AgentReport& report, std::vector<HostEvent>& events);
 

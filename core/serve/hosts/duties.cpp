@@ -42,12 +42,10 @@ std::vector<Duty> Duties::take(const Orders& orders, int64_t now_ns) {
 
 std::vector<Duty> Duties::wind_up(int64_t now_ns) {
   std::vector<Duty> duties;
-  const bool leads = std::ranges::any_of(known_, [](const auto& entry) {
-    return !entry.second.report.ended && (entry.second.report.leads || entry.second.task.kind == kLauncher);
-  });
+  const bool leads = std::ranges::any_of(
+      known_, [](const auto& entry) { return !entry.second.report.ended && entry.second.is_launcher(); });
   for (auto& [id, one] : known_) {
-    const bool is_launcher = one.report.leads || one.task.kind == kLauncher;
-    if (is_launcher || !leads) end(one, now_ns, duties);
+    if (one.is_launcher() || !leads) end(one, now_ns, duties);
   }
   return duties;
 }

@@ -40,6 +40,7 @@ class Duties {
     bool is_ordered = true;
     int64_t told_ns = 0;  // when it was told to end; 0: it was not
     int64_t told = 0;     // the signal that it has got
+    bool is_launcher() const { return report.leads || task.kind == kLauncher; }
   };
   std::map<std::string, Known>& known() { return known_; }
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -15,13 +16,13 @@
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
 #include "core/base/json/json_fields.h"
-#include "core/base/process/child_process.h"
+#include "core/base/process/watched_signals.h"
 #include "core/host/allocation.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/preflight/devices.h"
 #include "core/serve/hosts/duties.h"
 #include "core/serve/hosts/job_look.h"
-#include "core/serve/hosts/watched_signals.h"
+#include "core/serve/hosts/own_command.h"
 
 namespace estrain::serve {
 namespace {
@@ -84,7 +85,7 @@ class PoolAgent {
         meeting_(checked_pool(options.pool)),
         duties_(report_.life),
         lock_(take_name(meeting_, options.pool, options.name)),
-        signals_(watch_signals({SIGTERM, SIGINT, SIGHUP})) {
+        signals_(watch_signals(std::array{SIGTERM, SIGINT, SIGHUP})) {
     report_.devices = checked_devices(options.devices);
     say(fmt::format("offers {} to the pool {}", fmt::join(report_.devices, ","), options.pool));
   }
@@ -157,11 +158,7 @@ class PoolAgent {
   }
 
   void carry_out(const StartTask& duty) {
-    ChildOptions options;
-    options.same_program = true;
-    options.arguments = {"estrain"};
-    options.arguments.insert(options.arguments.end(), duty.task.words.begin(), duty.task.words.end());
-    options.output = duty.task.log;
+    ChildOptions options = own_command(duty.task.words, duty.task.log);
     try {
       if (duty.task.kind == kRunAgent) prepare(duty.task, options);
       children_[duty.task.id] = ChildProcess::start(options);

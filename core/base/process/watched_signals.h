@@ -1,15 +1,19 @@
-#include "core/serve/hosts/watched_signals.h"
+#pragma once
+// Signals that are read from a descriptor, in a loop that polls.
 
 #include <sys/signalfd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <span>
 
 #include "core/base/error.h"
+#include "core/base/files/unique_fd.h"
 
-namespace estrain::serve {
+namespace estrain {
 
-UniqueFd watch_signals(std::initializer_list<int> numbers) {
+// These are blocked from now on; the descriptor gives a signalfd_siginfo (signalfd(2)) for each. Throws Fault::io.
+inline UniqueFd watch_signals(std::span<const int> numbers) {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : numbers) ::sigaddset(&set, number);
@@ -19,4 +23,4 @@ UniqueFd watch_signals(std::initializer_list<int> numbers) {
   return fd;
 }
 
-}  // namespace estrain::serve
+}  // namespace estrain
