@@ -30,14 +30,6 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
           .noticed_ns = turn.now.ns};
 }
 
-// Over several hosts the launcher's own keeps a worker: no stage is opened without one.
-bool can_do_without(const State& state, const Device& device) {
-  Devices left = place::devices_of(state.pending->devices);
-  if (const auto at = std::ranges::find(left, device); at != left.end()) left.erase(at);
-  if (left.empty()) return false;
-  return device.host != state.host || std::ranges::find(left, state.host, &Device::host) != left.end();
-}
-
 // The device is suspect: the job goes on without it.
 void do_without(Turn& turn, const Loss& loss) {
   State& state = turn.state;
@@ -46,12 +38,7 @@ void do_without(Turn& turn, const Loss& loss) {
   if (device != pending.devices.end()) pending.devices.erase(device);
   for (Share& rest : pending.devices) rest.ests.reset();
   pending.workers.clear();
-  for (Devices* held : {&state.held, &pending.held}) {
-    if (const auto at = std::ranges::find(*held, loss.device); at != held->end()) held->erase(at);
-  }
-  turn.log("device_lost", {{"step", loss.step.value}, {"device", loss.device.text()}, {"cause", loss.cause}});
-  turn.say(fmt::format("{} is not used any more; the job goes on with {}", loss.device.text(),
-                       format_devices(pending.devices)));
+  give_up_device(turn, loss, pending.devices);
 }
 
 // The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
@@ -65,7 +52,7 @@ void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_adde
   state.pending->keeps_devices = false;
   remove(state.workers, loss.worker);
   const bool suspect = verdict.other_device || (was_added && state.faults_at_step > kMostReplacementsLost);
-  if (suspect && can_do_without(state, loss.device)) do_without(turn, loss);
+  if (suspect && can_do_without(state, place::devices_of(state.pending->devices), loss.device)) do_without(turn, loss);
   if (!state.recovery) state.recovery = loss;
   stand_still(turn, "a worker is lost");
   if (misses_workers(state)) {
@@ -90,6 +77,22 @@ void end_by(Turn& turn, const WorkerLost& event, const Loss& loss) {
 }
 
 }  // namespace
+
+bool can_do_without(const State& state, Devices devices, const Device& device) {
+  if (const auto at = std::ranges::find(devices, device); at != devices.end()) devices.erase(at);
+  if (devices.empty()) return false;
+  return device.host != state.host || std::ranges::find(devices, state.host, &Device::host) != devices.end();
+}
+
+void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest) {
+  State& state = turn.state;
+  for (Devices* held : {&state.held, state.pending ? &state.pending->held : nullptr}) {
+    if (held == nullptr) continue;
+    if (const auto at = std::ranges::find(*held, loss.device); at != held->end()) held->erase(at);
+  }
+  turn.log("device_lost", {{"step", loss.step.value}, {"device", loss.device.text()}, {"cause", loss.cause}});
+  turn.say(fmt::format("{} is not used any more; the job goes on with {}", loss.device.text(), format_devices(rest)));
+}
 
 void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id) {
   const auto at = std::ranges::find(list, id, &Member::id);
@@ -132,7 +135,7 @@ void on_lost(Turn& turn, const WorkerLost& event) {
   turn.say(fmt::format("step {}: lost worker {} ({}), {}: {}", loss.step, loss.worker, its_part, loss.what,
                        event.verdict.description));
   if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is what is saved
-  if (state.phase == Phase::starting) return replace_starting_worker(turn, loss, event.verdict);
+  if (state.phase == Phase::starting) return recover_start(turn, loss, event.verdict);
   recover(turn, loss, event.verdict, !of_stage);
 }
 

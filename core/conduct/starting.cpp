@@ -12,6 +12,22 @@ Member* member_of(State& state, WorkerId id) {
   return const_cast<Member*>(find_member(state, id));  // the state is ours to change
 }
 
+void begin_if_ready(Turn& turn) {
+  State& state = turn.state;
+  if (!std::ranges::all_of(state.workers, &Member::ready)) return;
+  state.phase = Phase::training;
+  turn.act(BeginTraining{}, "all first workers are ready");
+  turn.act(OpenStage{}, "the first stage");
+  for (size_t rank = 0; rank < state.workers.size(); ++rank) state.workers[rank].rank = static_cast<int64_t>(rank);
+}
+
+Assignment share_evenly(State& state) {
+  Assignment assignment = place::evenly(place::devices_of(devices_in_force(state)));
+  const std::vector<EstRange> ranges = place_ests(assignment, state.ests);
+  for (size_t i = 0; i < ranges.size(); ++i) state.workers[i].ests = ranges[i];
+  return assignment;
+}
+
 }  // namespace
 
 void on_ready(Turn& turn, const WorkerReady& event) {
@@ -19,11 +35,8 @@ void on_ready(Turn& turn, const WorkerReady& event) {
   Member* member = member_of(state, event.worker);
   if (member == nullptr || state.phase == Phase::over) return;
   member->ready = true;
-  if (state.phase == Phase::starting && std::ranges::all_of(state.workers, &Member::ready)) {
-    state.phase = Phase::training;
-    turn.act(BeginTraining{}, "all first workers are ready");
-    turn.act(OpenStage{}, "the first stage");
-    for (size_t rank = 0; rank < state.workers.size(); ++rank) state.workers[rank].rank = static_cast<int64_t>(rank);
+  if (state.phase == Phase::starting) {
+    begin_if_ready(turn);
   } else if (state.phase == Phase::warming) {
     added_workers_ready(turn);
   } else if (state.phase == Phase::recovering) {
@@ -31,11 +44,18 @@ void on_ready(Turn& turn, const WorkerReady& event) {
   }
 }
 
-// Its place waits for the same worker once more.
-void replace_starting_worker(Turn& turn, const Loss& loss, const Verdict& verdict) {
+// A suspect device is given up, unless its worker is the first, which may have to build the state. Any other loss leaves
+// a place that waits for the same worker once more.
+void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict) {
   State& state = turn.state;
   state.less_memory |= verdict.less_memory;
   const auto lost = std::ranges::find(state.workers, loss.worker, &Member::id);
+  const Devices devices = place::devices_of(devices_in_force(state));
+  if (verdict.other_device && lost != state.workers.begin() && can_do_without(state, devices, loss.device)) {
+    state.workers.erase(lost);
+    give_up_device(turn, loss, share_evenly(state));
+    return begin_if_ready(turn);
+  }
   *lost = Member{.device = loss.device, .ests = loss.ests};
   state.start_missing_at_ns = turn.now.ns + back_off_ns(verdict.backoff_seconds, state.faults_at_step);
 }

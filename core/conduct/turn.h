@@ -24,7 +24,7 @@ struct Turn {
 
 // starting.cpp
 void on_ready(Turn& turn, const WorkerReady& event);
-void replace_starting_worker(Turn& turn, const Loss& loss, const Verdict& verdict);
+void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict);  // a worker is lost before the first stage
 void start_first_workers(Turn& turn);
 
 // loss.cpp
@@ -32,6 +32,9 @@ void on_lost(Turn& turn, const WorkerLost& event);
 void on_ended(Turn& turn, const WorkerEnded& event);
 void on_cannot_start(Turn& turn, const CannotStart& event);
 bool count_fault(Turn& turn, const Verdict& verdict);
+// Over several hosts the launcher's own keeps a worker: no stage is opened without one.
+bool can_do_without(const State& state, Devices devices, const Device& device);
+void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: what the job goes on with
 // When what cannot be started is tried again. 0: it is not, the run ends by that.
 int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
 void report_recovery(Turn& turn);

@@ -10,7 +10,6 @@
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
-#include "core/hosts/agents/own_pause.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/setup.h"
 #include "core/launch/directory/term.h"
@@ -18,14 +17,14 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kCourierFirstMs = 500, kTickMs = 100;
+constexpr int kCourierFirstMs = 500;
 
 class Proxy {
  public:
   explicit Proxy(ProxySetup& setup) : setup_(setup) {}
 
   void run() {
-    const std::string address = read_host_file(setup_.run, setup_.host);
+    const std::string address = find_agent();
     const net::Key key = net::Key::read(key_file(setup_.run));
     net::connect(loop_, key,
                  {.to = net::parse_address(address),
@@ -44,9 +43,17 @@ class Proxy {
     throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message());
   }
 
-  // Where this host has stood still, the courier's word comes first: it may have to give the run up.
+  // An agent that has gone has taken its file along.
+  std::string find_agent() {
+    try {
+      return read_host_file(setup_.run, setup_.host);
+    } catch (const Error& error) {
+      lose_host(error);
+    }
+  }
+
+  // The courier's word comes first: if this host is cut off, it has to give the run up.
   void on_lost(const Error& why) {
-    if (!pause_.is_recent()) lose_host(why);
     patience_ = loop_.once(kCourierFirstMs, [this, why] { lose_host(why); });
   }
 
@@ -54,8 +61,6 @@ class Proxy {
     link_ = std::make_unique<MessageLink>(
         std::move(connection), [this](const Json& said) { on_agent(said); },
         [this](const Error& why) { on_lost(why); });
-    pause_ = OwnPause();
-    ticks_ = loop_.every(kTickMs, [this] { pause_.tick(); });
     link_->send({{"do", "start"},
                  {"id", setup_.id},
                  {"spec", setup_.spec},
@@ -99,8 +104,6 @@ class Proxy {
   net::Loop loop_;
   std::unique_ptr<MessageLink> link_;
   std::shared_ptr<net::Loop::Watch> socket_;
-  OwnPause pause_;
-  std::shared_ptr<net::Loop::Timer> ticks_;
   std::shared_ptr<net::Loop::Timer> patience_;
 };
 

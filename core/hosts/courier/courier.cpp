@@ -61,8 +61,8 @@ std::optional<Landing> Courier::landing(const std::string& host, const net::Fram
 void Courier::on_lost(const std::string& name, const Error& why, bool silent) {
   const Json lost = {{"say", "host_lost"}, {"host", name}, {"why", why.message()}};
   if (!leads_ && links_.tell("", lost)) return;
+  if (leads_ && silent) count_silent(name);  // the launcher hears first that it gives up: it must open no other stage
   options_.tell(lost);
-  if (leads_ && silent) count_silent(name);
 }
 
 // A host that is silent may live, and be with others that live. If they may be a majority, they may lead on, once this

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "core/hosts/agents/own_pause.h"
 #include "core/hosts/courier/link.h"
+#include "core/hosts/courier/own_pause.h"
 #include "core/net/connection.h"
 
 namespace estrain::hosts {

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,12 @@ class Pretended : public net::Connection {
     std::memcpy(sink_->room_for(head)->data(), text.data(), text.size());
     sink_->received(head);
   }
+  // A frame of any kind. What is copied may lie where it is copied to.
+  void sends(uint32_t kind, uint64_t number, std::span<const std::byte> bytes) {
+    const net::FrameHead head = {kind, static_cast<uint32_t>(bytes.size()), number, 0};
+    std::memmove(sink_->room_for(head)->data(), bytes.data(), bytes.size());
+    sink_->received(head);
+  }
   // Whether it has room for a frame.
   bool offers(const net::FrameHead& head) { return sink_->room_for(head).has_value(); }
   void is_lost() { closed_(Error(Fault::peer, "connection lost: unplugged")); }
@@ -38,7 +45,9 @@ class Pretended : public net::Connection {
     closed_ = std::move(closed);
   }
   void retry() override {}
-  void send(const net::FrameHead&, std::string payload) override { heard.push_back(parse_json(payload, "test")); }
+  void send(const net::FrameHead& head, std::string payload) override {
+    if (head.kind == message) heard.push_back(parse_json(payload, "test"));
+  }
   void send_from(const net::FrameHead&, std::span<const std::byte>) override {}
   size_t bytes_waiting() const override { return 0; }
   bool ended_by_peer() const override { return false; }
