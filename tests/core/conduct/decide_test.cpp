@@ -369,7 +369,8 @@ TEST_CASE("before the first stage a lost worker's place waits, and the first one
   CHECK(job.find<OpenStage>() != nullptr);
 }
 
-TEST_CASE("before the first stage a suspect device is given up, but not the first one, nor the launcher's host's last") {
+TEST_CASE(
+    "before the first stage a suspect device is given up, but not the first one, nor the launcher's host's last") {
   const auto start = [] {
     JobAtWork job;
     job.state.phase = Phase::starting;

@@ -1,4 +1,5 @@
-// A courier whose other hosts are the test: what its launcher hears when hosts are lost, and when a host asks for the state.
+// A courier whose other hosts are the test: what its launcher hears when hosts are lost, and when a host asks for the
+// state.
 #include "core/hosts/courier/courier.h"
 
 #include <doctest/doctest.h>
@@ -34,13 +35,14 @@ class CourierOf {
     memory.set_ready();
     net::Greeting greeting;
     greeting.host = own;
-    courier = std::make_unique<Courier>(loop_, Courier::Options{.key = net::Key({}),
-                                                                .own = greeting,
-                                                                .memory = fd_.get(),
-                                                                .doorbell = doorbell_.get(),
-                                                                .tell = [this](const Json& words) { told.push_back(words); },
-                                                                .opened = [this](uint64_t stage) { opened = stage; },
-                                                                .aborted = [](uint64_t) {}});
+    courier =
+        std::make_unique<Courier>(loop_, Courier::Options{.key = net::Key({}),
+                                                          .own = greeting,
+                                                          .memory = fd_.get(),
+                                                          .doorbell = doorbell_.get(),
+                                                          .tell = [this](const Json& words) { told.push_back(words); },
+                                                          .opened = [this](uint64_t stage) { opened = stage; },
+                                                          .aborted = [](uint64_t) {}});
     for (const std::string& host : others) {
       connections.push_back(std::make_shared<Pretended>(0, host));
       courier->links().take(connections.back());
