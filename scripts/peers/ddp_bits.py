@@ -5,8 +5,9 @@ learning rates, evaluations, and of every checkpoint the parameters, buffers, op
     python scripts/peers/ddp_bits.py BUILD_FOLDER [--only PATTERN]      the jobs of ddp_jobs.py, on several device sets
     python scripts/peers/ddp_bits.py --run RUN_DIR...                   runs that are there already
 
-After the jobs some are repeated in PyTorch with a mistake made on purpose, which must come out as different. Exit code
-1 where a bit differs or a mistake stays unseen.
+After the jobs some are repeated in PyTorch with a mistake made on purpose, which must come out as different. Some
+programs are trained at D2, too, on each kind of processor: they must have the same bits at every step. Exit code 1 where
+a bit differs or a mistake stays unseen.
 """
 
 import argparse
@@ -25,10 +26,12 @@ MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), 
             ("mlp-clip-8", "scale", "model/"), ("mlp-dampening-5", "lr", "lr: "), ("gpt", "seed", "loss"),
             ("gpt-untied-threads", "threads", "model/"), ("resnet18-bf16", "precision", "loss"),
             ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-unusual", "seed", "loss"), ("python-adaptive", "seed", "/python")]
+# Jobs of programs that are trained at D2 on several kinds of processor.
+AT_D2 = ("program-encoder-4", "program-recurrent-4", "program-resnet")
 
 
 def train(estrain, name, text, folder, devices):
-    """Runs the job on each of its device sets; returns the run directories."""
+    """Runs the job on each of the device sets; returns the run directories."""
     spec = folder / f"{name}.toml"
     spec.write_text(text.replace("@", str(folder)))
     runs = [folder / f"{name}.{i}" for i in range(len(devices))]
@@ -42,6 +45,24 @@ def train(estrain, name, text, folder, devices):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(start, runs, devices))
     return runs
+
+
+def kinds_of_processor():
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    return ["cpu:sse"] + ["cpu:avx2"] * ("avx2" in flags) + ["cpu:avx512"] * ("avx512vl" in flags)
+
+
+def differs_at_d2(estrain, name, text, folder):
+    """What `estrain verify` says of runs of the job on each kind of processor, and on two together; empty: equal."""
+    kinds = kinds_of_processor()
+    devices = kinds + [f"{kinds[0]},{kinds[-1]}"]
+    first, *others = train(estrain, f"{name}-d2", "job.determinism = \"D2\"\n" + text, folder, devices)
+    verdicts = [subprocess.run([estrain, "verify", first, other], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True) for other in others]
+    found = [verdict.stdout for verdict in verdicts if verdict.returncode]
+    print(f"{name:20} {len(devices)} runs at D2 on {', '.join(devices)}: {'DIFFERENT' if found else 'equal'}", *found,
+          sep="\n    ")
+    return found
 
 
 def replay(entries, folder):
@@ -81,6 +102,9 @@ def compare_jobs(build, pattern):
         ddp_jobs.write_data(folder)
         runs = {name: train(estrain, name, ddp_jobs.SEED + job.spec, folder, job.devices)
                 for name, job in ddp_jobs.JOBS.items() if name in names}
+        at_d2 = [name for name in names if name in AT_D2]
+        differ = [name for name in at_d2
+                  if differs_at_d2(estrain, name, ddp_jobs.SEED + ddp_jobs.JOBS[name].spec, folder)]
         mistakes = [mistake for mistake in MISTAKES if mistake[0] in names]
         report = replay([(runs[name], None) for name in names] + [(runs[m[0]], m[1]) for m in mistakes], folder)
     for name, result in zip(names, report):
@@ -88,8 +112,9 @@ def compare_jobs(build, pattern):
     different = sum(bool(result["differences"]) for result in report[:len(names)])
     unseen = check_mistakes(mistakes, report[len(names):])
     print(f"{len(names) - different} of {len(names)} jobs ({sum(map(len, runs.values()))} runs) equal to DDP; "
-          f"{len(mistakes) - unseen} of {len(mistakes)} mistakes seen")
-    return bool(names) and not different and not unseen
+          f"{len(mistakes) - unseen} of {len(mistakes)} mistakes seen; "
+          f"{len(at_d2) - len(differ)} of {len(at_d2)} programs equal at D2 on all kinds of processor")
+    return bool(names) and not different and not unseen and not differ
 
 
 def compare_runs(runs):
