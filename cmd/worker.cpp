@@ -15,6 +15,7 @@
 #include "core/algorithms/pinning.h"
 #include "core/base/process/child_process.h"
 #include "core/comm/messages/worker_arguments.h"
+#include "core/data/files/mapped_files.h"
 #include "core/data/job_data.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/run_directory.h"
@@ -49,6 +50,7 @@ int work(const WorkerArguments& arguments) {
     setup.options = arguments.worker_options();
     if (setup.spec.model.is_python()) become_users_python(setup.spec, python_worker(arguments), arguments.library);
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
+    data::name_shortened_files();
     setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });
     setup.memory = arguments.memory;
     setup.doorbell = arguments.doorbell;

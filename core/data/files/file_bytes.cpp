@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files/input_file.h"
+#include "core/data/files/mapped_files.h"
 
 namespace estrain::data {
 namespace {
@@ -130,7 +131,12 @@ FileBytes FileBytes::map(const std::string& path) {
   if (size == 0) return {{}, {}, FileStamp::of(status)};
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (address == MAP_FAILED) throw system_error(path + ": mapping failed", errno);
-  return {adopt_mapping(address, size), {static_cast<std::byte*>(address), size}, FileStamp::of(status)};
+  note_mapping(address, size, path);
+  Memory memory(static_cast<std::byte*>(address), [size](std::byte* start) {
+    forget_mapping(start);
+    ::munmap(start, size);
+  });
+  return {memory, {memory.get(), size}, FileStamp::of(status)};
 }
 
 FileBytes FileBytes::open(const std::string& path) {

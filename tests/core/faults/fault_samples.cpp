@@ -100,6 +100,8 @@ std::vector<FaultSample> fault_samples() {
       {"cpu_out_of_memory", killed_for_memory(), engine, true, 1,
        "SIGKILL (signal 9), largest resident set 1.9 GB; memory.events: oom_kill 1 (was 0), memory.max 2.1 GB, "
        "memory.peak 2.1 GB"},
+      {"data_file_shortened", ended_by(SIGBUS, "data file /data/2.tar became shorter while it was in use\n"), user,
+       false, 1, "SIGBUS (signal 7); its log says \"data file /data/2.tar became shorter while it was in use\""},
       {"shared_memory_full", ended_by(SIGBUS), infrastructure, true, 1, "SIGBUS (signal 7)"},
       {"disk_full", reported(Fault::io, "write checkpoint run/checkpoints/step-000000100.h5: No space left on device"),
        infrastructure, true, 1,
@@ -244,6 +246,7 @@ std::vector<SampleLine> sample_log_lines() {
       {"cpu_out_of_memory", "Memory cgroup out of memory: Killed process 4711 (estrain)"},
       {"cpu_out_of_memory", "slurmstepd: error: Detected 1 oom_kill event in StepId=42.0."},
       {"cpu_out_of_memory", "slurmstepd: error: Exceeded job memory limit"},
+      {"data_file_shortened", "data file /data/train/2.tar became shorter while it was in use"},
       {"shared_memory_full", "write: No space left on device: /dev/shm/torch_77"},
       {"shared_memory_full", "/dev/shm/torch_77: No space left on device"},
       {"shared_memory_full", "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Xk1 (size 9637888)"},
