@@ -2,6 +2,7 @@
 
 import accuracy
 import checkpoint_io
+import exported
 import first_batch
 import jpeg
 import kernel_speed
@@ -18,6 +19,7 @@ import throughput
 MODULES = (
     throughput,
     portable,
+    exported,
     kernel_speed,
     switching,
     memory,

@@ -20,6 +20,7 @@ class Case:
     heads: int = 0
     context: int = 0
     hidden: tuple[int, ...] = ()  # of an mlp
+    program: str = ""  # the file of the network as it was exported from PyTorch, to be trained in its place
 
     def spec(self, folder, ests, steps, sections="", job=""):
         """A spec for estrain, written to `folder`. `sections`: further TOML behind it; `job`: more keys of [job]."""
@@ -36,6 +37,9 @@ class Case:
                 f"heads = {self.heads}\ncontext = {self.context}\n"
             )
             data = f'format = "text"\npath = "{text}"\n'
+        if self.program:
+            model = f'name = "program"\nfile = "{self.program}"\n'
+            model += f"context = {self.context}\n" if self.context else ""
         path = folder / "job.toml"
         path.write_text(
             f'[job]\nname = "bench"\nests = {ests}\n{job}\n[model]\n{model}\n[data]\n{data}batch = {self.batch}\n'

@@ -33,25 +33,34 @@ def name_of(case, kind, threads):
     return f"d2/{threads}t/{case.name}" + ("" if kind == "cpu" else "/" + kind.split(":")[1])
 
 
-def measure(bench, case, kind, threads):
+def seconds_of_steps(bench, start):
+    """{name: seconds of a step, by round} of jobs that take turns; `start`: {name: function that starts the job}."""
     with contextlib.ExitStack() as stack:
-        jobs = {
-            level: stack.enter_context(
-                EstrainJob(bench, case, 1, kind, sections="[checkpoint]\nkeep = 1\n", job=f"{key}\nthreads = {threads}\n")
-            )
-            for level, key in LEVELS.items()
-        }
+        jobs = {name: stack.enter_context(begin()) for name, begin in start.items()}
         longest = 0
         for job in jobs.values():
             job.wait_for_step(FIRST_STEPS)
             job.pause()
             longest = max(longest, *job.step_seconds())
         turn = max(bench.duration(*TURN), TURN_STEPS * longest)
-        seconds = run_rounds(
-            {level: (lambda job=job: job.timed_turn(turn)) for level, job in jobs.items()}, bench.rounds(*ROUNDS)
+        return run_rounds(
+            {name: (lambda job=job: job.timed_turn(turn)) for name, job in jobs.items()}, bench.rounds(*ROUNDS)
         )
-    note = ", ".join(f"{level} {statistics.median(values) * 1e3:.2f}" for level, values in seconds.items())
-    return {name_of(case, kind, threads): Measured.of(ratios(seconds["D2"], seconds["D1"]), note=f"ms a step: {note}")}
+
+
+def measured(seconds, one, other):
+    note = ", ".join(f"{name} {statistics.median(values) * 1e3:.2f}" for name, values in seconds.items())
+    return Measured.of(ratios(seconds[one], seconds[other]), note=f"ms a step: {note}")
+
+
+def job_of(bench, case, kind="1", key="", threads=1):
+    job = f"{key}\nthreads = {threads}\n"
+    return lambda: EstrainJob(bench, case, 1, kind, sections="[checkpoint]\nkeep = 1\n", job=job)
+
+
+def measure(bench, case, kind, threads):
+    start = {level: job_of(bench, case, kind, key, threads) for level, key in LEVELS.items()}
+    return {name_of(case, kind, threads): measured(seconds_of_steps(bench, start), "D2", "D1")}
 
 
 def about(bench, step):
