@@ -102,7 +102,8 @@ TEST_CASE("resume of a finished job does nothing; with more steps it goes on") {
 TEST_CASE("a stop while the job starts, and a second signal, end it with exit code 75") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
-  Job starting(spec, folder / "starting");
+  const Words large = {"--set", "model.hidden=[5000,5000]"};  // the random numbers of its state take a while
+  Job starting(spec, folder / "starting", large);
   wait_until("the control socket", [&] { return !starting.status().empty(); });
   starting.launcher().signal(SIGTERM);
   const Ended early = starting.launcher().wait();
