@@ -4,7 +4,7 @@
 //   digest = sum over 32-bit words i of  word[i] * weight(i)   (mod 2^64)
 //   weight(i) = table(i mod 1024) * key(i div 1024), both odd, from SplitMix64 (below)
 //
-// As a sum it depends neither on the order nor on how a tensor is cut into shards or spread over workers: the digests
+// Being a sum, it depends neither on the order nor on how a tensor is cut into shards or spread over workers: the digests
 // of shards add up. Every weight is odd, so changing one word always changes the digest. Not cryptographic: it detects
 // faults, not forgery. If a tensor's size is not a multiple of 4 bytes, zero bytes pad the last word.
 //

@@ -64,7 +64,7 @@ constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
 // Whether a launcher of it is at work.
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
-// What the owner of a job allows where the pool may change its batch.
+// The limits that a job's owner sets where the pool may change its batch.
 struct BatchRequest {
   pool::BatchTerms terms;
   int64_t epochs = 0;  // 0: the job's length is a number of steps, which another batch does not shorten: it stays

@@ -7,7 +7,7 @@
 // Order of summation: row v is one chain from +0 over the occurrences i with indices[i] = v, in order of i:
 //   row = row + dy[i]                     or, scaled by frequency,
 //   row = fma(dy[i], 1 / count, row)      count = the number of occurrences of v, as a float; fma rounds once
-// So a row without occurrences is +0, and so is the row padding_index. Indices outside [0, vocabulary) are skipped.
+// A row without occurrences is +0, and so is the row padding_index. Indices outside [0, vocabulary) are skipped.
 
 #include <stdint.h>
 

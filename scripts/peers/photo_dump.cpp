@@ -76,7 +76,7 @@ void dump(Reader& reader, const std::string& path) {
   }
 }
 
-// That this thread has had of a core: others on the machine do not count.
+// Processor time of this thread: others on the machine do not count.
 double own_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -179,7 +179,7 @@ struct RunStatus {
 
   std::optional<int64_t> step, total_steps, epoch;
   std::optional<OrNull<double>> loss, lr;  // null: not finite
-  // What is in force where the batch may be changed: samples per EST, and the factor on the learning rates.
+  // Where the batch may be changed, those in force: samples per EST, and the factor on the learning rates.
   std::optional<int64_t> batch;
   std::optional<double> lr_factor;
   std::optional<NoiseStatus> gradient_noise;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBytes = 3 * 65536;
 
-// What a process wrote to stderr that read the byte and was killed by SIGBUS for it.
+// Reads the byte in a process of its own, which SIGBUS must kill. Returns its words on stderr.
 std::string words_before_death(const std::string& file, const volatile std::byte* byte) {
   const pid_t child = ::fork();
   if (child == 0) {
