@@ -141,7 +141,16 @@ def compare(module, path, batch, state, trains):
         different = [name for name in ours | theirs if not same(ours.get(name), theirs.get(name))]
         if different:
             raise NotExportable(f"the exported program computes otherwise than the module with {count} samples: "
-                                f"{', '.join(different[:5])}{' and more' if len(different) > 5 else ''} differ")
+                                f"{', '.join(different[:5])}{' and more' if len(different) > 5 else ''} differ" +
+                                way_out(module))
+
+
+def way_out(module):
+    """transformers takes another path through its attention "sdpa" while a model is exported than while it trains."""
+    configs = [getattr(part, "config", None) for part in module.modules()]
+    if not any(getattr(config, "_attn_implementation", None) == "sdpa" for config in configs):
+        return ""
+    return '; build the model with attn_implementation="eager": "sdpa" is exported otherwise than it trains'
 
 
 def same(a, b):

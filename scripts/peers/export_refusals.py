@@ -5,6 +5,7 @@ import pathlib
 import random
 import sys
 import tempfile
+import types
 
 import torch
 import torch.nn.functional as F
@@ -46,6 +47,17 @@ class PythonsRandom(Base):
         return x * (1 + random.random())
 
 
+class OtherwiseExported(Base):
+    """As models of transformers are with their attention "sdpa"."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = types.SimpleNamespace(_attn_implementation="sdpa")
+
+    def middle(self, x):
+        return x * 2 if torch.compiler.is_exporting() else x
+
+
 def gradient_hook():
     module = Base()
     module.a.weight.register_hook(lambda gradient: gradient * 2)
@@ -68,6 +80,7 @@ REFUSED = {"gradient hook": (gradient_hook, "parameter a.weight has gradient hoo
            "hook after accumulation": (later_hook, "parameter b.bias has gradient hooks"),
            "backward hook of a module": (module_hook, "module b has backward hooks"),
            "a backward of its own": (Rounded, "StraightThrough has a backward of its own"),
+           "another path while it is exported": (OtherwiseExported, 'build the model with attn_implementation="eager"'),
            "Python's random": (PythonsRandom, "Python's or numpy's random numbers")}
 
 
