@@ -5,7 +5,8 @@
 namespace estrain::net {
 namespace {
 
-constexpr uint32_t kInClear = uint32_t{1} << 31;
+constexpr int kWayBit = 30;
+constexpr uint32_t kKind = (uint32_t{1} << kWayBit) - 1;
 
 template <typename Number>
 void put(EncodedHead& to, size_t at, Number value) {
@@ -23,7 +24,7 @@ Number get(const EncodedHead& from, size_t at) {
 
 EncodedHead encode(const FrameHead& head) {
   EncodedHead bytes;
-  put(bytes, 0, head.in_clear ? head.kind | kInClear : head.kind);
+  put(bytes, 0, head.kind | static_cast<uint32_t>(head.way) << kWayBit);
   put(bytes, 4, head.bytes);
   put(bytes, 8, head.number);
   put(bytes, 16, head.offset);
@@ -32,8 +33,10 @@ EncodedHead encode(const FrameHead& head) {
 
 FrameHead decode(const EncodedHead& bytes) {
   const auto kind = get<uint32_t>(bytes, 0);
-  const FrameHead head = {kind & ~kInClear, get<uint32_t>(bytes, 4), get<uint64_t>(bytes, 8), get<uint64_t>(bytes, 16),
-                          (kind & kInClear) != 0};
+  const uint32_t way = kind >> kWayBit;
+  if (way > static_cast<uint32_t>(Way::clear)) throw Error(Fault::corrupt, "a frame whose payload goes two ways");
+  const FrameHead head = {kind & kKind, get<uint32_t>(bytes, 4), get<uint64_t>(bytes, 8), get<uint64_t>(bytes, 16),
+                          static_cast<Way>(way)};
   if (head.kind == 0 || head.kind > most_kinds)
     throw Error::make(Fault::corrupt, "a frame of kind {}, which there is not", head.kind);
   if (head.bytes > most_frame_bytes)

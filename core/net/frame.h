@@ -1,8 +1,8 @@
 #pragma once
 // Frames: what two hosts send each other, over a connection that keeps order and loses nothing (connection.h).
 //
-//   bytes 0-3  kind; bit 31: the payload is not encrypted | 4-7  bytes of payload | 8-15  number | 16-23  offset, then
-//   the payload; all little-endian
+//   bytes 0-3  kind; bits 30, 31: the payload goes beside TLS | 4-7  bytes of payload | 8-15  number | 16-23  offset,
+//   then the payload; all little-endian
 //
 // A frame is at most 1 MiB: what is larger goes in pieces, each with its offset. What `number` counts is the kind's
 // affair. Nothing from the wire is a size of memory that is taken: whoever receives says where a payload may go, and
@@ -20,12 +20,19 @@ inline constexpr size_t frame_head_bytes = 24;
 inline constexpr uint32_t most_frame_bytes = 1 << 20;
 inline constexpr uint32_t most_kinds = 64;
 
+// How bytes go over the wire. Heads go by TLS; a large payload may stand beside it, behind its head.
+enum class Way : uint8_t {
+  tls,
+  sealed,  // in records that are encrypted by keys of the same handshake (secrecy/seal.h); bit 30
+  clear,   // as it is; bit 31
+};
+
 struct FrameHead {
   uint32_t kind = 0;   // 1 to most_kinds; 0 is no kind
   uint32_t bytes = 0;  // of the payload
   uint64_t number = 0;
   uint64_t offset = 0;
-  bool in_clear = false;  // the payload stands on the wire as it is, beside TLS
+  Way way = Way::tls;  // of the payload
 
   bool operator==(const FrameHead&) const = default;
 };
@@ -56,8 +63,8 @@ class FrameDecoder {
   void advance(size_t bytes);
   // Asks the sink again.
   void retry();
-  // True: the bytes for room() are on the wire beside TLS.
-  bool in_clear() const { return at_ == At::payload && head_.in_clear; }
+  // How the bytes for room() come.
+  Way way() const { return at_ == At::payload ? head_.way : Way::tls; }
 
  private:
   void ask();

@@ -7,6 +7,7 @@ namespace estrain::net {
 namespace {
 
 constexpr size_t kMostBytesAtATime = 256 << 10;
+constexpr size_t kLeastSealed = 4 << 10;  // what is smaller goes by TLS, many frames in one call of the system
 
 std::string text_of(const FrameHead& head) {
   const EncodedHead encoded = encode(head);
@@ -16,17 +17,19 @@ std::string text_of(const FrameHead& head) {
 }  // namespace
 
 std::span<const std::byte> Outflow::Item::rest(size_t at) const {
-  if (at < kept.size()) return std::as_bytes(std::span(kept)).subspan(at);
-  return lies.subspan(at - kept.size());
+  const std::span<const std::byte> own = std::as_bytes(std::span(kept));
+  if (at < frame_head_bytes && way != Way::tls) return own.subspan(at, frame_head_bytes - at);
+  return at < own.size() ? own.subspan(at) : lies.subspan(at - own.size());
 }
 
-void Outflow::add(const FrameHead& head, std::string payload) { push({.kept = text_of(head) + payload, .lies = {}}); }
+void Outflow::add(FrameHead head, std::string payload) {
+  if (payload.size() >= kLeastSealed) head.way = Way::sealed;
+  push({.kept = text_of(head) + payload, .lies = {}, .way = head.way});
+}
 
 void Outflow::add_from(FrameHead head, std::span<const std::byte> payload) {
-  head.in_clear = may_be_clear_;
-  push({.kept = text_of(head),
-        .lies = payload,
-        .way = may_be_clear_ ? TlsStream::Way::clear : TlsStream::Way::encrypted});
+  head.way = may_be_clear_ ? Way::clear : payload.size() < kLeastSealed ? Way::tls : Way::sealed;
+  push({.kept = text_of(head), .lies = payload, .way = head.way});
 }
 
 void Outflow::push(Item item) {

@@ -13,7 +13,7 @@ namespace estrain::net {
 class Outflow {
  public:
   // A frame whose payload is kept here, and one whose payload is read where it lies.
-  void add(const FrameHead& head, std::string payload);
+  void add(FrameHead head, std::string payload);
   void add_from(FrameHead head, std::span<const std::byte> payload);
   // Payloads of add_from() may go as they are.
   void allow_clear() { may_be_clear_ = true; }
@@ -27,13 +27,13 @@ class Outflow {
 
  private:
   struct Item {
-    std::string kept;
+    std::string kept;  // the head, and the payload if it does not lie somewhere
     std::span<const std::byte> lies;
-    TlsStream::Way way = TlsStream::Way::encrypted;  // of what lies
+    Way way = Way::tls;  // of the payload
     size_t bytes() const { return kept.size() + lies.size(); }
-    // From its byte `at` on: the rest of one of the two.
+    // From its byte `at` on: what goes the same way from one place.
     std::span<const std::byte> rest(size_t at) const;
-    TlsStream::Way way_at(size_t at) const { return at < kept.size() ? TlsStream::Way::encrypted : way; }
+    Way way_at(size_t at) const { return at < frame_head_bytes ? Way::tls : way; }
   };
   void push(Item item);
 

@@ -2,7 +2,7 @@
 // TLS 1.3 by a pre-shared key: OpenSSL's settings, for this folder alone.
 
 #include "core/net/engine.h"
-#include "core/net/key.h"
+#include "core/net/secrecy/key.h"
 
 namespace estrain::net {
 

@@ -88,11 +88,7 @@ void TlsConnection::take_greeting() {
   peer_ = Greeting::from_json(hello_.text);
   require_same_program(own_, peer_);
   deadline_.cancel();
-  if (side_ == asio::ssl::stream_base::client ? own_.clear : peer_.clear) {
-    outflow_.allow_clear();
-  } else {
-    stream_.read_ahead();
-  }
+  if (side_ == asio::ssl::stream_base::client ? own_.clear : peer_.clear) outflow_.allow_clear();
   if (const Done done = std::exchange(done_, nullptr)) done(nullptr);
 }
 
@@ -147,9 +143,9 @@ size_t TlsConnection::read_some() {
     return 0;
   }
   size_t bytes = 0;
-  if (decoder_->in_clear() && !outflow_.may_be_clear())
+  const Way way = decoder_->way();
+  if (way == Way::clear && !outflow_.may_be_clear())
     throw Error(Fault::corrupt, "a payload in clear, which was not agreed on");
-  const auto way = decoder_->in_clear() ? TlsStream::Way::clear : TlsStream::Way::encrypted;
   const asio::error_code error = stream_.read(room.first(std::min(room.size(), kBytesOfTurn)), way, bytes);
   if (error == asio::error::would_block) {
     stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->read(); });

@@ -1,22 +1,25 @@
 #pragma once
-// TLS on one TCP socket: OpenSSL reads from the socket to where the bytes are wanted and writes from where they lie;
-// asio waits. Bytes may also go past TLS, as they are, between two records. For this folder alone.
+// TLS on one TCP socket: OpenSSL reads and writes, asio waits. Bytes may also go past TLS, between two records of its:
+// sealed (secrecy/seal.h) or as they are. They are received where they are wanted, without a copy. For this folder
+// alone.
 //
 // Nothing here blocks. A function that cannot go on returns asio::error::would_block: wait() as it says, then call it
 // again with the same arguments.
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "core/net/engine.h"
+#include "core/net/frame.h"
+#include "core/net/secrecy/seal.h"
 
 namespace estrain::net {
 
 class TlsStream {
  public:
-  enum class Way { encrypted, clear };
-
   TlsStream(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> context);
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
@@ -27,12 +30,11 @@ class TlsStream {
   asio::error_code shake_hands(asio::ssl::stream_base::handshake_type side);
   // After the handshake: whether both proved that they have the key.
   bool has_proof() const;
-  // No byte of this connection will be in clear: more is read from the socket at a time than one record.
-  void read_ahead();
 
-  // At least one byte.
+  // At least one byte. What is sealed comes a record at a time: `into` is the rest of a payload, and may hold anything
+  // until the record is there and known to be genuine.
   asio::error_code read(std::span<std::byte> into, Way way, size_t& bytes);
-  // At least one byte; it may wait here until flush(). Both ways: what is encrypted is flushed before what is not.
+  // At least one byte; it may wait here until flush(). What goes another way than the bytes before is sent after them.
   asio::error_code write(std::span<const std::byte> from, Way way, size_t& bytes);
   asio::error_code flush();
 
@@ -49,12 +51,23 @@ class TlsStream {
   };
   asio::error_code judge(int result, Wait& waits);
   void renew_key(size_t bytes);
+  Seal::Secrets secrets_to(Gcm::Work work);
+  asio::error_code receive(std::span<std::byte> into, size_t& bytes);
+  asio::error_code open_record(std::span<std::byte> into, size_t& bytes);
+  void seal_record(std::span<const std::byte> from);
+  asio::error_code flush_tls();
+  asio::error_code flush_records();
 
   asio::ip::tcp::socket socket_;
   const std::shared_ptr<asio::ssl::context> context_;
   std::unique_ptr<SSL, Free> session_;
   Wait read_waits_ = Wait::wait_read, write_waits_ = Wait::wait_write;
   size_t bytes_by_key_ = 0;
+  std::optional<Seal> seals_, opens_;
+  std::vector<std::byte> sealed_;   // a record and its tag that wait for the socket
+  size_t sealed_sent_ = 0;          // of it
+  Gcm::Tag tag_{};                  // of the record that is being received
+  std::optional<size_t> received_;  // of that record and its tag; nothing: none has begun
 };
 
 }  // namespace estrain::net

@@ -132,10 +132,11 @@ void say(Server& server, const std::string& bytes) {
   CHECK(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-// Stands between a client and the server and keeps what the client said.
+// Stands between a client and the server, keeps what the client said, and changes its byte number `changes`.
 class Eavesdropper {
  public:
-  explicit Eavesdropper(uint16_t server) : ears_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Eavesdropper(uint16_t server, size_t changes = SIZE_MAX)
+      : changes_(changes), ears_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -167,6 +168,7 @@ class Eavesdropper {
     });
     std::array<char, 4096> buffer;
     for (ssize_t n; (n = ::recv(client.get(), buffer.data(), buffer.size(), 0)) > 0;) {
+      if (changes_ - heard_.size() < static_cast<size_t>(n)) buffer[changes_ - heard_.size()] ^= 1;
       heard_.append(buffer.data(), static_cast<size_t>(n));
       (void)::send(onwards.get(), buffer.data(), static_cast<size_t>(n), MSG_NOSIGNAL);
     }
@@ -174,6 +176,7 @@ class Eavesdropper {
     back.join();
   }
 
+  const size_t changes_;
   UniqueFd ears_;
   uint16_t port_ = 0;
   std::thread thread_;
@@ -199,7 +202,7 @@ TEST_CASE("frames arrive whole and in order, both ways") {
   REQUIRE(server.run_until([&] { return server.inbox.heads.size() == 5; }));
   const std::string once(reinterpret_cast<const char*>(large.data()), large.size());
   CHECK(server.inbox.bytes == "abc" + once + once + once);
-  CHECK(server.inbox.heads[3] == FrameHead{6, most_frame_bytes, 2, 2});
+  CHECK(server.inbox.heads[3] == FrameHead{6, most_frame_bytes, 2, 2, Way::sealed});
   CHECK(server.inbox.heads[4].kind == 7);
 
   Inbox inbox;
@@ -325,13 +328,37 @@ TEST_CASE("payloads that lie somewhere go in clear if the side that connects say
   server.accepted[0]->send_from({6, most_frame_bytes, 0, 0}, large);
   REQUIRE(server.run_until([&] { return !inbox.heads.empty(); }));
   CHECK(inbox.bytes == bytes);
-  CHECK(inbox.heads[0].in_clear == own.clear);
+  CHECK((inbox.heads[0].way == Way::clear) == own.clear);
   made->close();
   REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
   const std::string& heard = between.heard();
   CHECK((heard.find(bytes) != std::string::npos) == own.clear);
+  for (size_t at = 0; at < bytes.size(); at += 64 << 10)
+    CHECK((heard.find(bytes.substr(at, 32)) != std::string::npos) == own.clear);
   CHECK(heard.find("words that stay here") == std::string::npos);
   CHECK(heard.find("client") == std::string::npos);
+}
+
+TEST_CASE("a byte of a large payload that is changed on its way ends the connection before anybody hears of it") {
+  Loop loop;
+  Server server(loop);
+  Eavesdropper between(server.listener->address().port, 500'000);
+  ConnectionPtr made;
+  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .own = greeting("client")},
+          [&](ConnectionPtr connection, const Error*) {
+            made = std::move(connection);
+            server.changed();
+          });
+  REQUIRE(server.run_until([&] { return made && server.accepted.size() == 1; }));
+  const std::vector<std::byte> large(most_frame_bytes);
+  SUBCASE("that lies somewhere") { made->send_from({6, most_frame_bytes, 0, 0}, large); }
+  SUBCASE("that is kept") { made->send({6, most_frame_bytes, 0, 0}, std::string(most_frame_bytes, 'a')); }
+  server.inbox.on_frame = [&] { server.changed(); };
+  REQUIRE(server.run_until([&] { return !server.lost.empty() || !server.inbox.heads.empty(); }));
+  CHECK(server.inbox.heads.empty());
+  CHECK(server.lost == std::vector<std::string>{"a payload that was changed on its way"});
+  made->close();
+  server.accepted[0]->close();
 }
 
 TEST_CASE("a payload in clear that was not agreed on ends the connection before it is read") {
@@ -339,7 +366,7 @@ TEST_CASE("a payload in clear that was not agreed on ends the connection before 
   Server server(loop);
   Client client(server, key_of('k'), greeting("client"));
   REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
-  client.connection->send({.kind = 5, .bytes = 3, .in_clear = true}, "abc");
+  client.connection->send({.kind = 5, .bytes = 3, .way = Way::clear}, "abc");
   REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
   CHECK(server.inbox.heads.empty());
   CHECK(server.lost[0].starts_with("a payload in clear"));

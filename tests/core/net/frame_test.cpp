@@ -51,23 +51,26 @@ size_t feed(FrameDecoder& decoder, const std::string& stream, size_t at_once) {
   return taken;
 }
 
-TEST_CASE("a head says whether its payload is in clear, and its kind is the same either way") {
-  for (const bool clear : {false, true}) {
-    const FrameHead head = {.kind = most_kinds, .bytes = 7, .number = 8, .offset = 9, .in_clear = clear};
+TEST_CASE("a head says how its payload goes, and its kind is the same each way") {
+  for (const Way way : {Way::tls, Way::sealed, Way::clear}) {
+    const FrameHead head = {.kind = most_kinds, .bytes = 7, .number = 8, .offset = 9, .way = way};
     CHECK(decode(encode(head)) == head);
-    CHECK_THROWS_AS(decode(encode({.kind = most_kinds + 1, .in_clear = clear})), Error);
-    CHECK_THROWS_AS(decode(encode({.kind = 0, .in_clear = clear})), Error);
+    CHECK_THROWS_AS(decode(encode({.kind = most_kinds + 1, .way = way})), Error);
+    CHECK_THROWS_AS(decode(encode({.kind = 0, .way = way})), Error);
+    Shelf shelf;
+    FrameDecoder decoder(shelf);
+    const std::string bytes = frame({.kind = 5, .bytes = 3, .way = way}, "abc");
+    for (size_t at = 0; at < bytes.size(); ++at) {
+      CHECK(decoder.way() == (at < frame_head_bytes ? Way::tls : way));
+      decoder.room()[0] = static_cast<std::byte>(bytes[at]);
+      decoder.advance(1);
+    }
+    CHECK(decoder.way() == Way::tls);
+    CHECK(shelf.texts == std::vector<std::string>{"abc"});
   }
-  Shelf shelf;
-  FrameDecoder decoder(shelf);
-  const std::string bytes = frame({.kind = 5, .bytes = 3, .in_clear = true}, "abc");
-  for (size_t at = 0; at < bytes.size(); ++at) {
-    CHECK(decoder.in_clear() == (at >= frame_head_bytes));
-    decoder.room()[0] = static_cast<std::byte>(bytes[at]);
-    decoder.advance(1);
-  }
-  CHECK(!decoder.in_clear());
-  CHECK(shelf.texts == std::vector<std::string>{"abc"});
+  EncodedHead both = encode({.kind = 5, .way = Way::sealed});
+  both[3] |= std::byte{0x80};
+  CHECK_THROWS_WITH_AS(decode(both), "a frame whose payload goes two ways", Error);
 }
 
 TEST_CASE("a head survives the wire") {

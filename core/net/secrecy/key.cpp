@@ -1,4 +1,4 @@
-#include "core/net/key.h"
+#include "core/net/secrecy/key.h"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
