@@ -1,8 +1,8 @@
 #pragma once
 // Connections between the hosts of a job: TCP, with TLS 1.3 by the run's key (OpenSSL, pre-shared key with an ephemeral
 // exchange, AES-128-GCM; no certificates). Payloads of 4 KiB and more go beside TLS, by keys from its handshake
-// (secrecy/seal.h). Without the key no byte of a peer's is looked at. A recorded handshake is of
-// no use: it proves nothing to a server that draws its own half anew, and early data is off.
+// (secrecy/seal.h). Without the key no byte of a peer's is looked at. A recorded handshake is of no use: it proves
+// nothing to a server that draws its own half anew, and early data is off.
 // Large payloads may be sent in clear, if the side that connects says so in its greeting: the other side must prove
 // that it has the key all the same, and what frames there are is encrypted.
 //
