@@ -24,11 +24,14 @@ std::string from_environment(const char* name) {
   return at == environment.end() ? "" : at->second;
 }
 
-std::vector<std::string> nodes_of_allocation() {
+std::vector<std::string> nodes_of_allocation(const std::string& option) {
   const std::string list = from_environment("SLURM_JOB_NODELIST");
   if (list.empty())
-    throw Error(Fault::usage, "--hosts slurm: this process is in no Slurm allocation (SLURM_JOB_NODELIST is not set)")
-        .advise("submit it with sbatch (examples/slurm/train-nodes.sh), or name the hosts: --hosts nodeB,nodeC");
+    throw Error::make(Fault::usage, "{} slurm: this process is in no Slurm allocation (SLURM_JOB_NODELIST is not set)",
+                      option)
+        .advise(option == "--hosts"
+                    ? "submit it with sbatch (examples/slurm/train-nodes.sh), or name the hosts: --hosts nodeB,nodeC"
+                    : "submit it with sbatch (examples/slurm/pool.sh), or start agents by hand: estrain agent --pool");
   const UniqueFd answer = memory_file("estrain-scontrol", "");
   ChildOptions options;
   options.arguments = {"/usr/bin/env", "scontrol", "show", "hostnames", list};
@@ -39,8 +42,8 @@ std::vector<std::string> nodes_of_allocation() {
   if (!ended) process.signal(SIGKILL);
   std::istringstream text(read_memory_file(answer.get()));
   if (!ended || end.signaled || end.code != 0)
-    throw Error::make(Fault::io, "--hosts slurm: scontrol does not tell the names in \"{}\": {}", list, text.str())
-        .advise("name the hosts: --hosts nodeB,nodeC");
+    throw Error::make(Fault::io, "{} slurm: scontrol does not tell the names in \"{}\": {}", option, list, text.str())
+        .advise("is Slurm at work? `scontrol show hostnames` must print the nodes of the allocation");
   std::vector<std::string> names;
   for (std::string name; text >> name;) names.push_back(name);
   return names;
@@ -70,14 +73,14 @@ std::string own_host_name() {
   return in_slurm.empty() ? host_name() : in_slurm;
 }
 
-std::vector<std::string> named_hosts(const std::string& list) {
-  std::vector<std::string> names = list == "slurm" ? nodes_of_allocation() : words_of(list);
+std::vector<std::string> named_hosts(const std::string& list, const std::string& option) {
+  std::vector<std::string> names = list == "slurm" ? nodes_of_allocation(option) : words_of(list);
   for (const std::string& name : names) {
     if (!place::parse_device(name + "/cpu"))
-      throw Error::make(Fault::usage, "--hosts {}: \"{}\" is no host's name", list, name)
+      throw Error::make(Fault::usage, "{} {}: \"{}\" is no host's name", option, list, name)
           .advise("give a list such as nodeB,nodeC, or slurm");
     if (std::ranges::count(names, name) > 1)
-      throw Error::make(Fault::usage, "--hosts {}: {} stands there twice", list, name);
+      throw Error::make(Fault::usage, "{} {}: {} stands there twice", option, list, name);
   }
   return names;
 }

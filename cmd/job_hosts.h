@@ -13,8 +13,8 @@ namespace estrain::cmd {
 std::string own_host_name();
 
 // "nodeA,nodeB", or "slurm": the nodes of the allocation, by `scontrol show hostnames`. Throws Fault::usage where a
-// name is none or stands twice, or where there is no allocation.
-std::vector<std::string> named_hosts(const std::string& list);
+// name is none or stands twice, or where there is no allocation; its words name the option.
+std::vector<std::string> named_hosts(const std::string& list, const std::string& option = "--hosts");
 
 // Found by look_at_agents (core/hosts/look.h): a row for each name and, where there is a spec, the data files here.
 struct HostsSeen {

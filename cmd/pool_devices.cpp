@@ -4,11 +4,16 @@
 #include <optional>
 #include <string>
 
+#include "cmd/job_hosts.h"
 #include "cmd/pool.h"
 #include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/launch/preflight/devices.h"
+#include "core/serve/daemon.h"
+#include "core/serve/hosts/meeting.h"
+#include "core/serve/ledger.h"
+#include "core/serve/overview.h"
 #include "core/serve/pool_client.h"
 
 namespace estrain::cmd {
@@ -19,6 +24,16 @@ struct DeviceArguments {
   std::optional<double> within;
   bool json = false;
 };
+
+int list_devices(const DeviceArguments& arguments) {
+  const serve::PoolDirectory pool(arguments.directory);
+  pool.require_pool();
+  const auto sign = serve::Meeting(arguments.directory).daemon();
+  const Json devices =
+      serve::devices_json(serve::Ledger::open(pool.database()).load(), sign ? sign->host : own_host_name());
+  fmt::print("{}", arguments.json ? json_text(devices) + "\n" : serve::format_devices(devices, serve::wall_seconds()));
+  return 0;
+}
 
 int ask_for(const DeviceArguments& arguments, const std::string& what) {
   launch::parse_devices(arguments.devices);  // its errors before the daemon is bothered
@@ -54,8 +69,17 @@ void add_verb(CLI::App& parent, const char* name, const char* about, const std::
 }  // namespace
 
 void add_pool_devices(CLI::App& pool, Action& chosen) {
-  CLI::App* devices = pool.add_subcommand("devices", "Give devices to the pool, or take them out of it");
-  devices->require_subcommand(1);
+  CLI::App* devices = pool.add_subcommand(
+      "devices", "The pool's devices: who uses them, and since when; add and remove change which there are");
+  devices->require_subcommand(0, 1);
+  auto arguments = std::make_shared<DeviceArguments>();
+  devices->add_option("DIR", arguments->directory, "Folder of the pool, whose devices are listed");
+  devices->add_flag("--json", arguments->json, "Print as JSON");
+  devices->callback([arguments, devices, &chosen] {
+    if (!devices->get_subcommands().empty()) return;
+    if (arguments->directory.empty()) throw CLI::RequiredError("DIR, add or remove");
+    chosen = [arguments] { return list_devices(*arguments); };
+  });
   add_verb(*devices, "add", "Devices that the pool has from now on", "add", chosen);
   add_verb(*devices, "remove", "Devices that leave the pool, as soon as jobs have let go of them", "remove", chosen);
   add_verb(pool, "take", "Take devices for a while, by a higher right: jobs shrink in time, and lose nothing", "take",

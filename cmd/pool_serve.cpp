@@ -3,10 +3,13 @@
 #include "cmd/job_hosts.h"
 #include "cmd/pool.h"
 #include "cmd/validators.h"
+#include "core/host/allocation.h"
 #include "core/pool/policy.h"
 #include "core/serve/daemon.h"
 
 namespace estrain::cmd {
+
+constexpr std::string_view kDevicesOfSlurm = "slurm";
 
 void add_pool_serve(CLI::App& pool, Action& chosen) {
   CLI::App* verb = pool.add_subcommand("serve", "Own devices and run the jobs of the queue on them");
@@ -16,8 +19,8 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
       ->check(not_empty());
   verb->add_option(
           "--devices", options->devices,
-          "Devices of this host for the pool, as for train; none: only agents bring some (default: those it had "
-          "before)")
+          "Devices of this host for the pool, as for train; none: only agents bring some; slurm: all cores of the "
+          "nodes of this allocation, where the pool starts agents (default: those it had before)")
       ->check(not_empty());
   verb->add_option("--name", options->name,
                    "What the pool calls this host before others (default: its name in Slurm, or else the host's own)")
@@ -37,6 +40,10 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
   verb->callback([options, &chosen] {
     chosen = [options] {
       if (options->name.empty()) options->name = own_host_name();
+      if (options->devices == kDevicesOfSlurm) {
+        options->nodes = named_hosts("slurm", "--devices");
+        options->devices = std::to_string(host::current_resources().cores);
+      }
       return serve::Daemon(*options).run();
     };
   });

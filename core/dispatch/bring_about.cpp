@@ -112,7 +112,7 @@ class Change {
       int64_t left = count;
       for (Slot& slot : pool_.state.slots) {
         if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
-        slot.holder = job.id;
+        give(pool_.state, slot, job.id);
         --left;
       }
     }
@@ -137,7 +137,7 @@ class Change {
       int64_t more = count - held(pool_.state, job.id, group);
       for (Slot& slot : pool_.state.slots) {
         if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
-        slot.holder = job.id;
+        give(pool_.state, slot, job.id);
         action.added.push_back(slot.name);
         --more;
       }
@@ -207,7 +207,7 @@ void Dispatcher::complete_withdrawals(double now) {
   std::vector<SlotId> gone;
   for (Slot& slot : state_.slots) {
     if (slot.state != Slot::State::leaving || slot.holder != 0) continue;
-    slot.state = Slot::State::away;
+    put(state_, slot, Slot::State::away);
     if (slot.for_good) gone.push_back(slot.id);
   }
   std::erase_if(state_.slots, [&](const Slot& slot) { return std::ranges::find(gone, slot.id) != gone.end(); });
@@ -257,7 +257,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
         holder.reason = "somebody of higher right takes a device";
       }
     }
-    best->state = Slot::State::leaving;
+    put(state_, *best, Slot::State::leaving);
     best->for_good = withdrawal.for_good;
     owed.slots.push_back(best->id);
   }
@@ -284,7 +284,7 @@ void Dispatcher::lend(const std::vector<std::string>& names, double now) {
     }
     chosen.push_back(&*at);
   }
-  for (Slot* slot : chosen) slot->state = Slot::State::present;
+  for (Slot* slot : chosen) put(state_, *slot, Slot::State::present);
   actions_.emplace_back(Note{0, "lend", static_cast<int64_t>(names.size()), "devices are back"});
   wake(now);
 }
@@ -302,7 +302,8 @@ void Dispatcher::add_devices(const std::vector<std::string>& names, double now) 
     throw Error::make(Fault::infeasible, "{} types of devices are too many: a pool has {} at most", types.size(),
                       pool::Cluster::kMostTypes);
   }
-  for (const std::string& name : names) state_.slots.push_back({++state_.last_slot, name});
+  for (const std::string& name : names)
+    state_.slots.push_back({++state_.last_slot, name, Slot::State::present, false, 0, now});
   actions_.emplace_back(Note{0, "add", static_cast<int64_t>(names.size()), "devices were added"});
   wake(now);
 }

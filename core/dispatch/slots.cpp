@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/error.h"
 
@@ -67,15 +68,29 @@ std::vector<std::string> groups_of(const State& state) {
   return groups;
 }
 
+void give(const State& state, Slot& slot, JobId holder) {
+  if (slot.holder != holder) slot.since = state.seen;
+  slot.holder = holder;
+}
+
+void put(const State& state, Slot& slot, Slot::State where) {
+  if (slot.state != where) slot.since = state.seen;
+  slot.state = where;
+}
+
 void free_slots_of(State& state, JobId id) {
-  for (Slot* slot : slots_of(state, id)) slot->holder = 0;
+  for (Slot* slot : slots_of(state, id)) give(state, *slot, 0);
 }
 
 // The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
 // is not the pool's: it is asked back.
 void hold(State& state, JobId id, const std::vector<std::string>& names) {
   std::vector<SlotId> before;
-  for (const Slot* slot : slots_of(state, id)) before.push_back(slot->id);
+  std::map<SlotId, double> since;
+  for (const Slot* slot : slots_of(state, id)) {
+    before.push_back(slot->id);
+    since[slot->id] = slot->since;
+  }
   // Those that somebody waits for are let go of first.
   std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
   free_slots_of(state, id);
@@ -92,7 +107,10 @@ void hold(State& state, JobId id, const std::vector<std::string>& names) {
       chosen = &state.slots.emplace_back();
       *chosen = {++state.last_slot, name, Slot::State::leaving, true, 0};
     }
-    chosen->holder = id;
+    give(state, *chosen, id);
+  }
+  for (Slot* slot : slots_of(state, id)) {
+    if (const auto kept = since.find(slot->id); kept != since.end()) slot->since = kept->second;
   }
 }
 

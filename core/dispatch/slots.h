@@ -12,6 +12,9 @@ namespace estrain::dispatch {
 Slot* slot(State& state, SlotId id);  // null: it is not the pool's any more
 std::vector<Slot*> slots_of(State& state, JobId id);
 std::vector<std::string> names_of(const State& state, JobId id);
+// Both keep the moment of the last event (State::seen) where something changes.
+void give(const State& state, Slot& slot, JobId holder);
+void put(const State& state, Slot& slot, Slot::State where);
 void free_slots_of(State& state, JobId id);
 int64_t capacity(const State& state, const std::string& group);    // of those that jobs may have
 int64_t free_slots(const State& state, const std::string& group);  // without a job

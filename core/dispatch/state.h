@@ -32,6 +32,7 @@ struct Slot {
   State state = State::present;
   bool for_good = false;  // of `leaving`: it is removed, not taken for a while
   JobId holder = 0;       // 0: free
+  double since = 0;       // the moment at which its holder or its state was last another one; 0: not known
 
   std::string host() const { return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/')); }
   std::string group() const {  // devices of one host and type are alike: "cpu", "nodeB/cuda"

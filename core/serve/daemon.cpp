@@ -47,6 +47,11 @@ std::string checked_directory(const ServeOptions& options) {
   return path;
 }
 
+std::vector<std::string> others(std::vector<std::string> nodes, const std::string& own) {
+  std::erase(nodes, own);
+  return nodes;
+}
+
 bool is_locked(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   return file && !take_lock(file.get(), path);
@@ -87,6 +92,7 @@ Daemon::Daemon(const ServeOptions& options)
       lock_(directory_.lock()),
       name_(options.name),
       agents_(directory_.path(), name_),
+      slurm_agents_(directory_.path(), others(options.nodes, name_)),
       ledger_(Ledger::open(directory_.database())) {
   dispatch::State state = ledger_.load();
   if (state.policy.empty()) state.seed = options.seed;

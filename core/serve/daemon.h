@@ -13,6 +13,7 @@
 #include "core/base/process/child_process.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/launch/control/control_socket.h"
+#include "core/serve/hosts/slurm_agents.h"
 #include "core/serve/job_hosts.h"
 #include "core/serve/ledger.h"
 #include "core/serve/pool_directory.h"
@@ -21,9 +22,10 @@ namespace estrain::serve {
 
 struct ServeOptions {
   std::string directory;
-  std::string devices;  // as for train; empty: those of the pool before; "none": only agents bring some
-  std::string name;     // what the pool calls this host where another one is to know it
-  std::string policy;   // empty: that of the pool before, or kDefaultPolicy
+  std::string devices;             // as for train; empty: those of the pool before; "none": only agents bring some
+  std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each but its own
+  std::string name;                // what the pool calls this host where another one is to know it
+  std::string policy;              // empty: that of the pool before, or kDefaultPolicy
   dispatch::Settings settings;
   uint64_t seed = 1;
 };
@@ -118,6 +120,7 @@ class Daemon {
   const std::string name_;  // of this host
   Agents agents_;
   RunAgents run_agents_{agents_};
+  SlurmAgents slurm_agents_;
   Ledger ledger_;
   std::optional<dispatch::Dispatcher> dispatcher_;
   std::optional<launch::ControlServer> server_;

@@ -8,6 +8,8 @@ namespace estrain::serve {
 
 void Daemon::tend_hosts() {
   for (const AgentEvent& event : agents_.look()) std::visit([&](const auto& one) { on(event.host, one); }, event.what);
+  for (const SlurmAgents::Ended& end : slurm_agents_.tend(agents_.members(), wall_seconds()))
+    carry_out(dispatch::Note{0, "no agent", 0, fmt::format("node {}: {}; it is started again", end.node, end.how)});
   for (const auto& [id, ended] : orphans_.take_lost(agents_, wall_seconds()))
     dispatcher_->ended(id, ended, wall_seconds());
   for (const std::string& host : agents_.members()) {

@@ -28,7 +28,8 @@ CREATE TABLE speeds (
   job INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
   PRIMARY KEY (job, type, devices));
 CREATE TABLE slots (
-  id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL);
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL,
+  since REAL NOT NULL DEFAULT 0);
 CREATE TABLE usage (user TEXT PRIMARY KEY, device_seconds REAL NOT NULL, at REAL NOT NULL);
 CREATE TABLE history (
   id INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER NOT NULL, what TEXT NOT NULL, devices INTEGER NOT NULL,
@@ -56,6 +57,12 @@ UPDATE batches SET wanted = 0;
 CREATE TABLE batch_times (
   job INTEGER NOT NULL, batch INTEGER NOT NULL, seconds REAL NOT NULL, times INTEGER NOT NULL,
   PRIMARY KEY (job, batch));
+)sql";
+
+constexpr const char* kHostColumns = R"sql(
+ALTER TABLE jobs ADD COLUMN one_host INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT '';
+UPDATE jobs SET one_host = weighs_offers OR id IN (SELECT job FROM batches);
 )sql";
 
 int64_t pragma(const sqlite::Database& database, const char* name) {
@@ -116,11 +123,9 @@ Ledger Ledger::open(const std::string& path) {
         database.execute("ALTER TABLE speeds DROP COLUMN steps; ALTER TABLE speeds DROP COLUMN whole");
       }
       if (format < 3) database.execute(kBatchTable);
-      database.execute(kGoodputTables);
-      database.execute(
-          "ALTER TABLE jobs ADD COLUMN one_host INTEGER NOT NULL DEFAULT 0; "
-          "ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT ''; UPDATE jobs SET one_host = weighs_offers OR id "
-          "IN (SELECT job FROM batches)");
+      if (format < 4) database.execute(kGoodputTables);
+      if (format < 4) database.execute(kHostColumns);
+      database.execute("ALTER TABLE slots ADD COLUMN since REAL NOT NULL DEFAULT 0");
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {
@@ -188,10 +193,10 @@ void Ledger::write_settings(const State& state) {
 
 void Ledger::write_slots(const State& state) {
   database_.execute("DELETE FROM slots");
-  sqlite::Statement row = database_.prepare("INSERT INTO slots VALUES (?,?,?,?,?)");
+  sqlite::Statement row = database_.prepare("INSERT INTO slots VALUES (?,?,?,?,?,?)");
   for (const Slot& slot : state.slots) {
     row.bind(slot.id).bind(slot.name).bind(std::string_view(kSlotStates[static_cast<size_t>(slot.state)]));
-    row.bind(int64_t{slot.for_good}).bind(slot.holder).run();
+    row.bind(int64_t{slot.for_good}).bind(slot.holder).bind(slot.since).run();
   }
 }
 
@@ -230,9 +235,10 @@ State Ledger::load() const {
     if (name == "last_slot") state.last_slot = setting.whole(1);
     if (name == "seen") state.seen = setting.number(1);
   }
-  sqlite::Statement slots = database_.prepare("SELECT id, name, state, for_good, holder FROM slots ORDER BY id");
+  sqlite::Statement slots = database_.prepare("SELECT id, name, state, for_good, holder, since FROM slots ORDER BY id");
   while (slots.step()) {
-    Slot slot{slots.whole(0), slots.text(1), Slot::State::present, slots.whole(3) != 0, slots.whole(4)};
+    Slot slot{slots.whole(0),      slots.text(1),  Slot::State::present,
+              slots.whole(3) != 0, slots.whole(4), slots.number(5)};
     if (slots.text(2) == "leaving") slot.state = Slot::State::leaving;
     if (slots.text(2) == "away") slot.state = Slot::State::away;
     state.slots.push_back(slot);

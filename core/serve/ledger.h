@@ -6,7 +6,7 @@
 //   seen       steps as seen from outside, and the seconds that they took; also by the pool's devices in use
 //   batches    a row for each job that lets the pool change its batch: what its owner allows, and how it is
 //   batch_times  seconds of its mini-batches, by their samples
-//   slots      the devices
+//   slots      the devices: who holds them, and since when
 //   usage      device-seconds of each user, of which half are forgotten in a day
 //   history    what happened to which job when, with the number of devices it was to have from then on, and why
 //   settings   policy, seed, charge, last_job, last_slot, seen
@@ -32,9 +32,9 @@ struct Line {
 
 class Ledger {
  public:
-  static constexpr int64_t kFormat = 4;
+  static constexpr int64_t kFormat = 5;
 
-  // Makes the tables where there are none, and brings those of formats 1 to 3 to this one. Throws Fault::usage for the
+  // Makes the tables where there are none, and brings those of formats 1 to 4 to this one. Throws Fault::usage for the
   // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 

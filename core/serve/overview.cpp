@@ -131,6 +131,42 @@ std::string format_status(const Json& status) {
   return text;
 }
 
+Json devices_json(const State& state, const std::string& own) {
+  Json devices = Json::array();
+  for (const Slot& slot : state.slots) {
+    const auto job = state.jobs.find(slot.holder);
+    const bool is_held = job != state.jobs.end();
+    devices.push_back({{"device", slot.name},
+                       {"host", slot.host().empty() ? own : slot.host()},
+                       {"type", slot.type()},
+                       {"state", state_name(slot)},
+                       {"for_good", slot.for_good},
+                       {"job", is_held ? Json(slot.holder) : Json()},
+                       {"name", is_held ? Json(job->second.request.name) : Json()},
+                       {"user", is_held ? Json(job->second.request.user) : Json()},
+                       {"since", slot.since > 0 ? Json(slot.since) : Json()}});
+  }
+  return devices;
+}
+
+std::string format_devices(const Json& devices, double now) {
+  if (devices.empty()) return "no devices; estrain pool devices add, or estrain agent --pool\n";
+  const auto text_of = [](const Json& value) { return value.is_null() ? "-" : value.get<std::string>(); };
+  std::string text = fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}\n", "host", "device", "state", "job",
+                                 "name", "user", "since");
+  for (const Json& device : devices) {
+    std::string state = text_of(device.at("state"));
+    if (state == "leaving") state += device.at("for_good").get<bool>() ? ", removed" : ", taken";
+    if (state == "away") state += ", taken";
+    const Json &job = device.at("job"), &since = device.at("since");
+    text += fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}\n", text_of(device.at("host")),
+                        text_of(device.at("device")), state, job.is_null() ? "-" : std::to_string(job.get<int64_t>()),
+                        text_of(device.at("name")), text_of(device.at("user")),
+                        since.is_null() ? "-" : duration(now - since.get<double>()));
+  }
+  return text;
+}
+
 Json history_json(const std::vector<Line>& lines) {
   Json history = Json::array();
   for (const Line& line : lines) {

@@ -22,6 +22,12 @@ std::string format_jobs(const dispatch::State& state, double now);
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 
+// A list of {device, host, type, state, for_good, job, name, user, since}. `own`: what the daemon's host is called.
+// state: "free", "in use", "leaving" (asked back, for good or by somebody of higher right, and not let go of yet),
+// "away" (with whoever took it). job, name and user are null without a job, since where it is not known.
+Json devices_json(const dispatch::State& state, const std::string& own);
+std::string format_devices(const Json& devices, double now);
+
 std::string format_history(const std::vector<Line>& lines);
 Json history_json(const std::vector<Line>& lines);
 

@@ -65,8 +65,15 @@ TEST_CASE("a job runs on the devices of a pool's agent; the agent leaves when th
   const Ended again = estrain(pool.agent_words("h1"));
   CHECK(again.code == 2);
   CHECK(again.says("an agent of a host h1 is in this pool already"));
-  const Ended more = pool.ask("devices", {});
-  CHECK(more.code == 2);
+  const Json listed = Json::parse(pool.ask("devices", {"--json"}).text);
+  REQUIRE(listed.size() == 2);
+  CHECK(listed[0].at("host") == "h1");
+  CHECK(listed[0].at("job") == 1);
+  CHECK(listed[1].at("state") == "in use");
+  CHECK(pool.ask("devices").says("h1/cpu"));
+  const Ended none = estrain({"pool", "devices"});
+  CHECK(none.code == 2);
+  CHECK(none.says("DIR, add or remove is required"));
   const Ended too_many = estrain({"pool", "devices", "add", where, "h1/cpu"});
   CHECK(too_many.code == 2);
   CHECK(too_many.says("the agent of h1 offers 2 of h1/cpu, and the pool has 2 of them"));

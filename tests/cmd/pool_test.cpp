@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <optional>
 
 #include "command.h"
@@ -261,6 +262,10 @@ TEST_CASE("what cannot run is found by check, a fault of the user's is not tried
 TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), where = folder / "pool";
+  const Ended outside = estrain({"pool", "serve", folder / "slurm", "--devices", "slurm"});
+  CHECK(outside.code == 2);
+  CHECK(outside.says("--devices slurm: this process is in no Slurm allocation"));
+  CHECK_FALSE(std::filesystem::exists(folder / "slurm"));
   CHECK(estrain({"pool", "serve", where}).says("a new pool needs devices"));
   CHECK(estrain({"pool", "list", where}).says("there is no pool"));
   {

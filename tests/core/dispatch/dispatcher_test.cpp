@@ -75,6 +75,32 @@ TEST_CASE("devices taken by a higher right are free in time, and jobs get them b
   CHECK(world.killed.empty());
 }
 
+TEST_CASE("each device says since when it is where it is; one that a job keeps says so through changes of others") {
+  FakeWorld world("fifo", 2);
+  const double first = world.state().slots[0].since;
+  CHECK(first == world.now);
+  world.run(5);
+  Request two;
+  two.devices = 2;
+  const double given = world.now;
+  world.submit(4, 3000, 0.1, two);
+  world.run(10);
+  for (const Slot& slot : world.state().slots) CHECK(slot.since >= given);
+  const double since = world.state().slots[0].since;
+  CHECK(since < world.now - 5);
+  const double taken = world.now;
+  world.take(1, 5, 7);
+  world.run(10);
+  int64_t kept = 0, away = 0;
+  for (const Slot& slot : world.state().slots) {
+    kept += slot.state == Slot::State::present && slot.since == since;
+    away += slot.state == Slot::State::away && slot.since > taken;
+  }
+  CHECK(kept == 1);
+  CHECK(away == 1);
+  world.run_out();
+}
+
 TEST_CASE("whoever does not let go in time is killed, which is no failure of it") {
   FakeWorld world("fifo", 2, {.hanging = 1});
   Request two;

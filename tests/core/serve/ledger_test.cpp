@@ -16,7 +16,8 @@ dispatch::State some_state() {
   state.policy = "tiresias:limit=100";
   state.seed = 7;
   state.charge = 1.5;
-  state.slots = {{1, "cpu", Slot::State::present, false, 2}, {3, "cuda:1", Slot::State::away, false, 0}};
+  state.slots = {{1, "cpu", Slot::State::present, false, 2, 1700000000.5},
+                 {3, "cuda:1", Slot::State::away, false, 0, 1700000000.25}};
   state.usage["anna"] = {12.5, 1000};
   state.last_job = 2;
   state.last_slot = 3;
@@ -64,6 +65,7 @@ void forget_hosts(dispatch::State& state) {
   state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
   state.jobs[2].request.one_host = state.jobs[2].request.batch.has_value();
   state.jobs[2].home.clear();
+  for (Slot& slot : state.slots) slot.since = 0;
 }
 
 void check_equal(const dispatch::State& a, const dispatch::State& b) {
@@ -106,7 +108,8 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
-          "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; "
+          "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+          "home; "
           "DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER "
           "TABLE speeds ADD COLUMN "
           "whole;"
@@ -132,7 +135,8 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
-          "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; DROP TABLE batches; DROP TABLE "
+          "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+          "home; DROP TABLE batches; DROP TABLE "
           "batch_times; "
           "PRAGMA user_version = 2");
   state.jobs[2].request.batch.reset();
@@ -151,7 +155,8 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
-          "ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN home; DROP TABLE batch_times; "
+          "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+          "home; DROP TABLE batch_times; "
           "ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN noise_scale; "
           "PRAGMA user_version = 3");
   dispatch::Job& job = state.jobs[2];
@@ -166,13 +171,26 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
   check_equal(Ledger::open(folder / "pool.db").load(), some_state());
 }
 
+TEST_CASE("a pool of format 4 is brought to this one: since when its devices are where they are is not known") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute("ALTER TABLE slots DROP COLUMN since; PRAGMA user_version = 4");
+  for (Slot& slot : state.slots) slot.since = 0;
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  check_equal(ledger.load(), state);
+  ledger.save(some_state(), {});
+  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+}
+
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 5");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 6");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 5, and this estrain knows format 4") != std::string::npos);
+  CHECK(newer.message().find("has format 6, and this estrain knows format 5") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

@@ -1,0 +1,60 @@
+#include "core/serve/overview.h"
+
+#include <doctest/doctest.h>
+
+namespace estrain::serve {
+namespace {
+
+using dispatch::Slot;
+
+// Two devices of the daemon's host and three of another one; a job has two of them.
+dispatch::State devices_of_two_hosts() {
+  dispatch::State state;
+  state.slots = {{1, "cpu", Slot::State::present, false, 7, 1000},
+                 {2, "cpu:avx2", Slot::State::away, false, 0, 1060},
+                 {3, "nodeB/cuda:1", Slot::State::present, false, 0, 0},
+                 {4, "nodeB/cpu", Slot::State::leaving, true, 7, 1000},
+                 {5, "nodeB/cpu", Slot::State::leaving, false, 7, 1000}};
+  state.jobs[7].request.name = "lenet";
+  state.jobs[7].request.user = "anna";
+  return state;
+}
+
+TEST_CASE("devices are listed with their host, what uses them and since when") {
+  const Json devices = devices_json(devices_of_two_hosts(), "nodeA");
+  REQUIRE(devices.size() == 5);
+  CHECK(devices[0] == Json{{"device", "cpu"},
+                           {"host", "nodeA"},
+                           {"type", "cpu"},
+                           {"state", "in use"},
+                           {"for_good", false},
+                           {"job", 7},
+                           {"name", "lenet"},
+                           {"user", "anna"},
+                           {"since", 1000.0}});
+  CHECK(devices[2] == Json{{"device", "nodeB/cuda:1"},
+                           {"host", "nodeB"},
+                           {"type", "cuda"},
+                           {"state", "free"},
+                           {"for_good", false},
+                           {"job", nullptr},
+                           {"name", nullptr},
+                           {"user", nullptr},
+                           {"since", nullptr}});
+}
+
+TEST_CASE("the table of devices tells those that are taken from those that are removed for good") {
+  const std::string text = format_devices(devices_json(devices_of_two_hosts(), "nodeA"), 1090);
+  INFO(text);
+  CHECK(text ==
+        "host         device             state             job  name             user            since\n"
+        "nodeA        cpu                in use              7  lenet            anna         1:30 min\n"
+        "nodeA        cpu:avx2           away, taken         -  -                -                30 s\n"
+        "nodeB        nodeB/cuda:1       free                -  -                -                   -\n"
+        "nodeB        nodeB/cpu          leaving, removed    7  lenet            anna         1:30 min\n"
+        "nodeB        nodeB/cpu          leaving, taken      7  lenet            anna         1:30 min\n");
+  CHECK(format_devices(Json::array(), 0) == "no devices; estrain pool devices add, or estrain agent --pool\n");
+}
+
+}  // namespace
+}  // namespace estrain::serve
