@@ -10,7 +10,7 @@
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/launch/preflight/devices.h"
-#include "core/serve/daemon.h"
+#include "core/serve/daemon/daemon.h"
 #include "core/serve/hosts/meeting.h"
 #include "core/serve/ledger.h"
 #include "core/serve/overview.h"

@@ -4,7 +4,7 @@
 #include "cmd/pool.h"
 #include "core/base/json/json_text.h"
 #include "core/host/allocation.h"
-#include "core/serve/daemon.h"
+#include "core/serve/daemon/daemon.h"
 #include "core/serve/overview.h"
 #include "core/serve/pool_client.h"
 #include "core/serve/pool_trace.h"

@@ -5,7 +5,7 @@
 #include "cmd/validators.h"
 #include "core/host/allocation.h"
 #include "core/pool/policy.h"
-#include "core/serve/daemon.h"
+#include "core/serve/daemon/daemon.h"
 
 namespace estrain::cmd {
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json/json_lines.h"
 #include "core/base/process/child_process.h"
 
 namespace estrain::serve {
@@ -17,6 +18,13 @@ inline ChildOptions own_command(const std::vector<std::string>& words, std::stri
   options.arguments.insert(options.arguments.end(), words.begin(), words.end());
   options.output = std::move(output);
   return options;
+}
+
+// The last JSON object that a command with --json has printed; an empty one where there is none.
+inline Json answer_in(const std::string& output) {
+  Json answer = Json::object();
+  for_each_object(output, [&](const Json& object) { answer = object; });
+  return answer;
 }
 
 }  // namespace estrain::serve

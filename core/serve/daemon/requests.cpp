@@ -1,16 +1,10 @@
-// Requests to the pool over its control socket.
-//
-//   {"do": "submit", "spec": TOML, "user": …, "least": 0, "most": 8, "deadline": seconds from now, "priority": 0}
-//   {"do": "cancel", "job": 7}      {"do": "policy", "policy": "srtf"}
-//   {"do": "add", "devices": LIST}  {"do": "lend", "devices": LIST}
-//   {"do": "remove", "devices": LIST, "within": seconds}  {"do": "take", "devices": LIST, "within": seconds}
-//   -> {"ok": true, …} | {"ok": false, "fault": …, "error": …, "advice": …}
+#include "core/serve/daemon/requests.h"
 
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"
-#include "core/serve/daemon.h"
+#include "core/serve/job_hosts.h"
 #include "core/spec/keys/key_parts.h"
 #include "core/spec/parsing/parse.h"
 
@@ -65,24 +59,24 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
 }  // namespace
 
 // The answer is given when the job is on the disk: from then on it is not forgotten.
-void Daemon::submit(launch::ClientId client, const Json& asked) {
+void Requests::submit(launch::ClientId client, const Json& asked) {
   const std::string text = text_in(asked, "spec").value_or("");
   const spec::JobSpec spec = spec::parse_text(text, "the spec");
-  const JobId next = dispatcher_->state().last_job + 1;
-  make_folders(directory_.job(next));
-  write_file_atomically(directory_.spec(next), text);
+  const dispatch::JobId next = pool_.state().last_job + 1;
+  make_folders(pool_.directory.job(next));
+  write_file_atomically(pool_.directory.spec(next), text);
   const double now = wall_seconds();
-  const JobId id = dispatcher_->submit(request_for(spec, asked, now), now);
+  const dispatch::JobId id = pool_.dispatcher->submit(request_for(spec, asked, now), now);
   try {
-    ledger_.save(dispatcher_->state(), {});
+    chronicle_.save_or_throw();
   } catch (const Error& error) {
-    dispatcher_->forget(id);
+    pool_.dispatcher->forget(id);
     throw error.within("the job was not taken: it cannot be written down");
   }
-  server_->reply(client, {{"ok", true}, {"job", id}, {"run", directory_.run(id)}});
+  server_.reply(client, {{"ok", true}, {"job", id}, {"run", pool_.directory.run(id)}});
 }
 
-void Daemon::on_request(launch::ClientId client, const Json& request) {
+void Requests::on_request(launch::ClientId client, const Json& request) {
   const std::string verb = text_in(request, "do").value_or("");
   const double now = wall_seconds();
   try {
@@ -90,26 +84,31 @@ void Daemon::on_request(launch::ClientId client, const Json& request) {
     if (verb == "take" || verb == "remove") {
       // Answered when the devices are free.
       const double within = number_in(request, "within").value_or(dispatch::Dispatcher::kNoHurry);
-      return dispatcher_->withdraw({devices_in(request), within, verb == "remove", client}, now);
+      return pool_.dispatcher->withdraw({devices_in(request), within, verb == "remove", client}, now);
     }
     if (verb == "cancel") {
-      dispatcher_->cancel(whole_in(request, "job").value_or(0), now);
+      pool_.dispatcher->cancel(whole_in(request, "job").value_or(0), now);
     } else if (verb == "policy") {
-      dispatcher_->choose_policy(text_in(request, "policy").value_or(""), now);
+      pool_.dispatcher->choose_policy(text_in(request, "policy").value_or(""), now);
     } else if (verb == "lend") {
-      dispatcher_->lend(devices_in(request), now);
+      pool_.dispatcher->lend(devices_in(request), now);
     } else if (verb == "add") {
       const auto devices = place::devices_of(launch::parse_devices(text_in(request, "devices").value_or("")));
       launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
-      require_offered(place::texts_of(devices), dispatcher_->state(), agents_);
-      dispatcher_->add_devices(place::texts_of(devices), now);
+      require_offered(place::texts_of(devices), pool_.state(), pool_.agents);
+      pool_.dispatcher->add_devices(place::texts_of(devices), now);
     } else {
       throw Error::make(Fault::usage, "a pool cannot \"{}\"", verb);
     }
-    server_->reply(client, {{"ok", true}});
+    server_.reply(client, {{"ok", true}});
   } catch (const Error& error) {
-    server_->reply(client, launch::error_answer(error));
+    server_.reply(client, launch::error_answer(error));
   }
+}
+
+void Requests::carry_out(const dispatch::Released& action) {
+  if (action.client == 0) return;
+  server_.reply(action.client, {{"ok", true}, {"devices", action.devices}, {"seconds", action.seconds}});
 }
 
 }  // namespace estrain::serve

@@ -1,0 +1,57 @@
+#include "core/serve/daemon/checks.h"
+
+#include <filesystem>
+
+#include "core/base/json/json_fields.h"
+#include "core/serve/hosts/own_command.h"
+
+namespace estrain::serve {
+namespace {
+
+constexpr size_t kChecksAtOnce = 2;
+
+}  // namespace
+
+void Checks::carry_out(const dispatch::CheckJob& action) {
+  waiting_.push_back(action.job);
+  start();
+}
+
+void Checks::start() {
+  if (waiting_.empty() || processes_.size() >= kChecksAtOnce) return;
+  const dispatch::JobId id = waiting_.front();
+  waiting_.pop_front();
+  if (pool_.dispatcher->state().jobs.at(id).phase != dispatch::Phase::checking) return start();
+  std::filesystem::remove(pool_.directory.check_log(id));
+  try {
+    processes_[id] =
+        ChildProcess::start(own_command({"check", pool_.directory.spec(id), "--run", pool_.directory.run(id), "--json"},
+                                        pool_.directory.check_log(id)));
+  } catch (const Error& error) {
+    pool_.dispatcher->checked(id, {false, error.message()}, wall_seconds());
+    start();
+  }
+}
+
+void Checks::on_ended(dispatch::JobId id) {
+  const ChildEnd end = processes_[id].wait();
+  processes_.erase(id);
+  const Json answer = answer_in(pool_.directory.check_log(id));
+  dispatch::Dispatcher::Checked result{end.code == 0 && !end.signaled, ""};
+  if (!result.fine) {
+    for (const Json& check : list_in(answer, "checks")) {
+      if (text_in(check, "severity").value_or("") != "error") continue;
+      result.reason += (result.reason.empty() ? "" : "; ") + text_in(check, "check").value_or("") + ": " +
+                       text_in(check, "message").value_or("");
+    }
+    if (result.reason.empty()) result.reason = end.text() + ", see " + pool_.directory.check_log(id);
+  }
+  const Json& seconds = object_in(answer, "seconds");
+  const bool portable = pool_.dispatcher->state().jobs.at(id).request.mixes_types;
+  result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
+  result.total_steps = whole_in(answer, "total_steps").value_or(0);
+  pool_.dispatcher->checked(id, result, wall_seconds());
+  start();
+}
+
+}  // namespace estrain::serve

@@ -1,0 +1,43 @@
+#include "core/serve/daemon/chronicle.h"
+
+#include "core/base/clock.h"
+
+namespace estrain::serve {
+namespace {
+
+constexpr double kSaveEvery = 1;  // s, where nothing but figures has changed
+
+}  // namespace
+
+void Chronicle::save_all() {
+  saved_ = 0;
+  save();
+}
+
+void Chronicle::save() {
+  const double now = wall_seconds();
+  if (lines_.empty() && now < saved_ + kSaveEvery && now >= saved_) return;
+  if (is_behind_ && now < saved_ + 1 && now >= saved_) return;
+  saved_ = now;
+  try {
+    ledger_.save(pool_.state(), lines_);
+    lines_.clear();
+    if (is_behind_) fmt::print("pool: the queue is written again\n");
+    is_behind_ = false;
+  } catch (const Error& error) {
+    if (!is_behind_)
+      fmt::print(stderr, "warning: the queue cannot be written: {}; it is tried again\n", error.message());
+    is_behind_ = true;
+  }
+}
+
+void Chronicle::carry_out(const dispatch::Note& note) {
+  lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason});
+  const auto job = pool_.state().jobs.find(note.job);
+  const std::string who =
+      job == pool_.state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
+  fmt::print("{} {}: {}, {} devices: {}\n", utc_timestamp(), who, note.what, note.devices, note.reason);
+  std::fflush(stdout);
+}
+
+}  // namespace estrain::serve

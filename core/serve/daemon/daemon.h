@@ -1,0 +1,59 @@
+#pragma once
+// The daemon of a pool: tells the dispatcher (core/dispatch) what happens, and does what it says. It starts, watches
+// and asks runs the way a user would, with this program's own commands: check, train, resize, offer, reclaim. So it
+// never waits for a run, and may be killed at any instruction: runs go on, and the next daemon finds them in their run
+// directories. What is to be done on other hosts, their agents do (hosts/).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/launch/control/control_socket.h"
+#include "core/serve/daemon/checks.h"
+#include "core/serve/daemon/host_news.h"
+#include "core/serve/daemon/job_news.h"
+#include "core/serve/daemon/requests.h"
+
+namespace estrain::serve {
+
+struct ServeOptions {
+  std::string directory;
+  std::string devices;             // as for train; empty: those of the pool before; "none": only agents bring some
+  std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each but its own
+  std::string name;                // what the pool calls this host where another one is to know it
+  std::string policy;              // empty: that of the pool before, or kDefaultPolicy
+  dispatch::Settings settings;
+  uint64_t seed = 1;
+};
+inline constexpr const char* kDefaultPolicy = "estrain";
+
+class Daemon {
+ public:
+  // Throws Fault::usage where another daemon serves the pool, for a pool of a newer format, a policy or a device list
+  // that is wrong; Fault::io.
+  explicit Daemon(const ServeOptions& options);
+
+  // Until SIGTERM or SIGINT. Jobs go on.
+  int run();
+
+ private:
+  using JobId = dispatch::JobId;
+
+  void take_up_jobs();
+  void poll_once();
+  void do_actions();
+  template <typename Action>
+  void carry_out(const Action& action);
+
+  ServedPool pool_;
+  Chronicle chronicle_{pool_};
+  Checks checks_{pool_};
+  JobCommands commands_{pool_};
+  JobNews news_{pool_, commands_};
+  HostNews host_news_;
+  std::optional<launch::ControlServer> server_;
+  std::optional<Requests> requests_;
+  UniqueFd signals_;
+};
+
+}  // namespace estrain::serve

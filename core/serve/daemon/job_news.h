@@ -1,0 +1,32 @@
+#pragma once
+// What becomes of jobs, told to the dispatcher: launchers that end, answers to commands, looks at runs, and, when the
+// daemon begins, what an earlier one left.
+
+#include "core/serve/daemon/job_commands.h"
+#include "core/serve/daemon/served_pool.h"
+
+namespace estrain::serve {
+
+class JobNews {
+ public:
+  JobNews(ServedPool& pool, JobCommands& commands) : pool_(pool), commands_(commands) {}
+
+  void take_up(dispatch::JobId id);
+  // `end`: nothing where the launcher is no child of this process.
+  void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
+  void on_answer(dispatch::JobId id, const ChildEnd& end);
+  void look_at_jobs();
+  void on_status(dispatch::JobId id, const Json& status);
+
+ private:
+  using JobId = dispatch::JobId;
+
+  void take_up_elsewhere(JobId id);
+  void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
+  void tell_batch(JobId id, const Json& answer);
+
+  ServedPool& pool_;
+  JobCommands& commands_;
+};
+
+}  // namespace estrain::serve
