@@ -94,9 +94,14 @@ double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t i
     return std::tuple(one.type != type, apart(one.devices, devices), apart(one.in_use, in_use));
   };
   const Seen& nearest = *std::ranges::min_element(seen, {}, differs);
-  const auto turns = [&](int64_t on) { return static_cast<double>(most_ests(request.ests, on)); };
-  const auto share = [&](int64_t of) { return std::max(1.0, static_cast<double>(of) / static_cast<double>(cores)); };
-  return nearest.step_seconds * turns(devices) / turns(nearest.devices) * share(in_use) / share(nearest.in_use);
+  // Mini-batches one after another: those of the worker with most ESTs; where the pool's workers share cores, all of
+  // the job's on its part of the cores, since a worker that waits for others of its job leaves its core to them.
+  const auto turns = [&](int64_t on, int64_t of) {
+    const double part = std::min(1.0, static_cast<double>(cores) / static_cast<double>(std::max(of, on)));
+    const double alone = static_cast<double>(most_ests(request.ests, on));
+    return std::max(alone, static_cast<double>(request.ests) / (static_cast<double>(on) * part));
+  };
+  return nearest.step_seconds * turns(devices, in_use) / turns(nearest.devices, nearest.in_use);
 }
 
 std::string PoolTrace::text() const {

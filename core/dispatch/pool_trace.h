@@ -36,7 +36,7 @@ struct PastJob {
   std::vector<Seen> seen;
 
   // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
-  // reckoned from the nearest that was: by the most ESTs of a worker, and by the devices in use for each core.
+  // reckoned from the nearest that was: by the most ESTs of a worker, or by all ESTs on the job's part of the cores.
   double step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const;
 
   bool operator==(const PastJob&) const = default;

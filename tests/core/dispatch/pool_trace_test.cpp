@@ -103,5 +103,17 @@ TEST_CASE("a combination that was not measured is reckoned from the nearest that
   CHECK(job.step_seconds("cuda", 2, 2, 4) == 0.25);
 }
 
+// Four workers on two cores take as long as three: the cores have the same mini-batches to do.
+TEST_CASE("where workers share cores, all of a job's mini-batches count, not those of the worker with most of them") {
+  PastJob job;
+  job.request.ests = 4;
+  job.seen = {{"cpu", 4, 4, 1}};
+  CHECK(job.step_seconds("cpu", 3, 3, 2) == 1);
+  CHECK(job.step_seconds("cpu", 2, 2, 2) == 1);
+  CHECK(job.step_seconds("cpu", 1, 1, 2) == 2);
+  CHECK(job.step_seconds("cpu", 2, 4, 2) == 2);  // one core
+  CHECK(job.step_seconds("cpu", 3, 3, 4) == 2);  // a core each: two mini-batches one after another, instead of one
+}
+
 }  // namespace
 }  // namespace estrain::dispatch
