@@ -87,7 +87,7 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   const size_t free = given.word("batch", {"given", "free"});
   const size_t learnt = given.word("goodput", {"known", "learnt"});
   if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt needs batch=free");
-  if (learnt == 1) options.patience = 3;  // a job that is held back gives no measurements
+  if (learnt == 1) options.patience = 6;  // less, since a job that is held back gives no measurements
   if (free == 1) options.aging = 1;       // the last and largest jobs end earlier, and so do all in the mean
   given.number("patience", options.patience, 0, 1000);
   given.number("aging", options.aging, 0, 4);
@@ -164,7 +164,7 @@ const std::vector<Maker>& makers() {
          choice.policy = make_ones(options, seed);
        }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",
-       "batch=given|free, goodput=known|learnt, deadlines=ignored|first, exponent=0.78, patience=11 (3 if learnt), "
+       "batch=given|free, goodput=known|learnt, deadlines=ignored|first, exponent=0.78, patience=11 (6 if learnt), "
        "aging=0 (1 with batch=free), tail=0",
        choose_estrain},
   };
