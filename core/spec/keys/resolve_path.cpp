@@ -9,8 +9,10 @@ namespace {
 
 fs::path real_folder(const fs::path& folder) {
   std::error_code failed;
-  const fs::path real = fs::weakly_canonical(folder.empty() ? "." : folder, failed);
-  return failed ? fs::absolute(folder, failed) : real;
+  const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, failed);
+  const fs::path real =
+      fs::weakly_canonical(absolute, failed);  // stays relative where nothing of a relative path exists
+  return failed ? absolute : real;
 }
 
 }  // namespace

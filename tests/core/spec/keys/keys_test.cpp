@@ -1,3 +1,5 @@
+#include "core/spec/keys/keys.h"
+
 #include <doctest/doctest.h>
 
 #include <random>
@@ -5,7 +7,6 @@
 
 #include "core/spec/defaults.h"
 #include "core/spec/enum_names.h"
-#include "core/spec/keys/keys.h"
 #include "tests/core/spec/spec_text.h"
 
 namespace estrain::spec {

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "core/spec/keys/closest.h"
+
+#include <doctest/doctest.h>
 
 namespace estrain::spec {
 namespace {
