@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/model/layers/batch_norm2d.h"
 #include "tests/core/model/same_bits.h"
 #include "tests/core/model/sample_jobs.h"
 
@@ -147,18 +146,6 @@ TEST_CASE("one image whose last layers are 1x1 cannot train through batch normal
   CHECK(fault_of_loss("resnet18", batch) == Fault::spec);
   const Evaluation evaluation = build_sample(section_of("resnet18"), seeded(1))->evaluate(batch);
   CHECK(evaluation.losses.isfinite().all().item<bool>());
-}
-
-TEST_CASE("batch normalisation keeps PyTorch's statistics") {
-  Initializer init = seeded(1);
-  BatchNorm2d norm(init, 1);
-  norm.forward(torch::tensor({1.0f, 3.0f}).view({2, 1, 1, 1}));
-  CHECK(norm.running_mean.item<float>() == 0.1f * 2);
-  CHECK(norm.running_var.item<float>() == doctest::Approx(0.9 + 0.1 * 2));  // the unbiased variance
-  CHECK(norm.num_batches_tracked.item<int64_t>() == 1);
-  norm.eval();
-  norm.forward(torch::zeros({1, 1, 1, 1}));
-  CHECK(norm.num_batches_tracked.item<int64_t>() == 1);
 }
 
 }  // namespace
