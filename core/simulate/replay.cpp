@@ -39,9 +39,85 @@ struct Running {
   bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
 };
 
+// The jobs that run.
+class Work {
+ public:
+  explicit Work(const PoolTrace& trace) : trace_(trace) {}
+
+  Running& operator[](JobId id) { return running_[id]; }
+  bool contains(JobId id) const { return running_.contains(id); }
+  void erase(JobId id) { running_.erase(id); }
+  std::vector<JobId> ids() const {
+    std::vector<JobId> ids;
+    for (const auto& [id, running] : running_) ids.push_back(id);
+    return ids;
+  }
+
+  int64_t devices_of(JobId id) const {
+    const auto running = running_.find(id);
+    return running == running_.end() ? 0 : running->second.devices();
+  }
+  double step_seconds(const Running& running) const {
+    return running.job->step_seconds(type_of(running.held.front()), running.devices(), in_use(), trace_.cores);
+  }
+
+  // Calls `consider` with moments at which something comes to pass by itself, past ones among them.
+  template <typename Consider>
+  void for_each_moment(double now, Consider&& consider) const {
+    for (const auto& [id, running] : running_) {
+      for (const double at : {running.trains_at, running.stops_at, running.changes_at}) consider(at);
+      const double left = static_cast<double>(running.job->request.total_steps) - running.step;
+      consider(std::max(now, running.trains_at) + left * step_seconds(running));
+    }
+  }
+
+  // All train from `now` to `to`.
+  void advance(double now, double to) {
+    for (auto& [id, running] : running_) {
+      const double trained = to - std::max(now, running.trains_at);
+      const double total = static_cast<double>(running.job->request.total_steps);
+      if (trained > 0 && running.stops_at == kNever)
+        running.step = std::min(total, running.step + trained / step_seconds(running));
+    }
+  }
+
+ private:
+  static std::string type_of(const std::string& device) { return dispatch::Slot{0, device}.type(); }
+  int64_t in_use() const {
+    int64_t all = 0;
+    for (const auto& [id, running] : running_) all += running.devices();
+    return all;
+  }
+
+  const PoolTrace& trace_;
+  std::map<JobId, Running> running_;
+};
+
+// The times in which jobs held a number of devices.
+class Stretches {
+ public:
+  // The job has held so many from `from` to `to`.
+  void follow(JobId id, int64_t devices, double from, double to) {
+    const auto open = open_.find(id);
+    if (open != open_.end() && all_[open->second].devices == devices) {
+      all_[open->second].to = to;
+      return;
+    }
+    if (open != open_.end()) open_.erase(open);
+    if (devices == 0) return;
+    open_[id] = all_.size();
+    all_.push_back({static_cast<size_t>(id - 1), from, to, devices});
+  }
+  std::vector<Stretch> take() { return std::move(all_); }
+
+ private:
+  std::vector<Stretch> all_;
+  std::map<JobId, size_t> open_;
+};
+
 class Replay {
  public:
-  Replay(const PoolTrace& trace, const ReplayOptions& options) : trace_(trace), options_(options) {
+  Replay(const PoolTrace& trace, const ReplayOptions& options) : trace_(trace), options_(options), running_(trace) {
     settings_.round = options.round;
     dispatch::State state;
     state.policy = options.policy;
@@ -79,17 +155,6 @@ class Replay {
     return std::ranges::any_of(trace_.away, [&](const Away& away) { return away.from <= now_ && now_ < away.to; });
   }
 
-  int64_t in_use() const {
-    int64_t all = 0;
-    for (const auto& [id, running] : running_) all += running.devices();
-    return all;
-  }
-
-  double step_seconds(const Running& running) const {
-    return running.job->step_seconds(type_of(running.held.front()), running.devices(), in_use(), trace_.cores);
-  }
-  static std::string type_of(const std::string& device) { return dispatch::Slot{0, device}.type(); }
-
   // The next moment at which something comes to pass by itself.
   double next_event() const {
     double next = kNever;
@@ -100,22 +165,14 @@ class Replay {
     for (const auto& [id, at] : checked_at_) consider(at);
     for (const Taken& taken : trace_.taken) consider(taken.from), consider(taken.to);
     for (const Away& away : trace_.away) consider(away.from), consider(away.to);
-    for (const auto& [id, running] : running_) {
-      for (const double at : {running.trains_at, running.stops_at, running.changes_at}) consider(at);
-      const double left = static_cast<double>(running.job->request.total_steps) - running.step;
-      consider(std::max(now_, running.trains_at) + left * step_seconds(running));
-    }
+    running_.for_each_moment(now_, consider);
     return next;
   }
 
   void advance(double to) {
-    for (auto& [id, running] : running_) {
-      const double trained = to - std::max(now_, running.trains_at);
-      const double total = static_cast<double>(running.job->request.total_steps);
-      if (trained > 0 && running.stops_at == kNever)
-        running.step = std::min(total, running.step + trained / step_seconds(running));
-    }
-    if (options_.keep_stretches) follow_stretches(to);
+    running_.advance(now_, to);
+    if (options_.keep_stretches)
+      for (const auto& [id, job] : pool_->state().jobs) stretches_.follow(id, running_.devices_of(id), now_, to);
     now_ = to;
   }
 
@@ -130,9 +187,7 @@ class Replay {
     settle();
     while (next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from <= now_) take();
     lend();
-    std::vector<JobId> ids;
-    for (const auto& [id, running] : running_) ids.push_back(id);
-    for (const JobId id : ids) look_at(id);
+    for (const JobId id : running_.ids()) look_at(id);
     pool_->tick(now_);
     settle();
   }
@@ -191,8 +246,8 @@ class Replay {
     if (now_ < running.looked + kLook) return;
     running.looked = now_;
     pool_->progressed(id,
-                      {static_cast<int64_t>(running.step), running.job->request.total_steps, step_seconds(running),
-                       running.devices()},
+                      {static_cast<int64_t>(running.step), running.job->request.total_steps,
+                       running_.step_seconds(running), running.devices()},
                       now_);
     settle();
   }
@@ -282,22 +337,6 @@ class Replay {
 
   std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }
 
-  void follow_stretches(double to) {
-    for (const auto& [id, job] : pool_->state().jobs) {
-      const auto running = running_.find(id);
-      const int64_t devices = running == running_.end() ? 0 : running->second.devices();
-      const auto open = open_.find(id);
-      if (open != open_.end() && stretches_[open->second].devices == devices) {
-        stretches_[open->second].to = to;
-      } else {
-        if (open != open_.end()) open_.erase(open);
-        if (devices == 0) continue;
-        open_[id] = stretches_.size();
-        stretches_.push_back({static_cast<size_t>(id - 1), now_, to, devices});
-      }
-    }
-  }
-
   Result result() {
     Result result;
     result.policy = options_.policy;
@@ -314,7 +353,7 @@ class Replay {
       result.jobs.push_back({name_of(id), job.submitted, job.started.value_or(*job.finished), *job.finished, job.starts,
                              job.request.deadline});
     }
-    result.stretches = std::move(stretches_);
+    result.stretches = stretches_.take();
     result.decisions = std::move(decisions_);
     return result;
   }
@@ -328,12 +367,11 @@ class Replay {
   bool is_away_ = false;
   std::map<JobId, const PastJob*> past_;
   std::map<JobId, double> checked_at_;
-  std::map<JobId, Running> running_;
+  Work running_;
   std::map<JobId, double> steps_;  // of jobs that do not run
   std::vector<std::pair<double, std::string>> to_lend_;
   std::vector<DecisionMade> decisions_;
-  std::vector<Stretch> stretches_;
-  std::map<JobId, size_t> open_;
+  Stretches stretches_;
 };
 
 }  // namespace
