@@ -1,6 +1,7 @@
+#include "core/toml/depth.h"
+
 #include <doctest/doctest.h>
 
-#include "core/toml/depth.h"
 #include "core/toml/parse.h"
 #include "tests/error_of.h"
 
