@@ -36,9 +36,13 @@ TEST_CASE("every model trains under bf16: float32 losses, gradients, buffers and
     CAPTURE(name);
     const Batch batch = batch_for(name);
     for (const double smoothing : {0.0, 0.1}) {
+      if (smoothing > 0 && name != std::string("mlp") && name != std::string("gpt")) continue;  // all have one loss
       const auto plain = build_sample(section_of(name), seeded(1), smoothing);
       const auto model = build_sample(section_of(name), seeded(1), smoothing);
       model->set_precision(Precision::bf16);
+      const Evaluation in_fp32 = plain->evaluate(batch), in_bf16 = model->evaluate(batch);
+      CHECK(in_bf16.losses.dtype() == torch::kFloat);
+      CHECK_FALSE(same_bits(in_bf16.losses, in_fp32.losses));
       const auto expected = train_pass(*plain, batch), found = train_pass(*model, batch);
       for (const torch::Tensor& tensor : found) {
         CHECK(tensor.dtype() == torch::kFloat);
@@ -48,12 +52,6 @@ TEST_CASE("every model trains under bf16: float32 losses, gradients, buffers and
       CHECK(found[0].item<float>() == doctest::Approx(expected[0].item<float>()).epsilon(0.5));
       for (const auto& [buffer, values] : named_tensors(*model).buffers) CHECK(values.dtype() != torch::kBFloat16);
     }
-    const auto model = build_sample(section_of(name), seeded(1));
-    const Evaluation in_fp32 = model->evaluate(batch);
-    model->set_precision(Precision::bf16);
-    const Evaluation in_bf16 = model->evaluate(batch);
-    CHECK(in_bf16.losses.dtype() == torch::kFloat);
-    CHECK_FALSE(same_bits(in_bf16.losses, in_fp32.losses));
   }
 }
 
