@@ -4,9 +4,9 @@
 // and beta, the epochs to come, is a linear function of what the job shows, both at least 1. The function's parameters
 // make the likelihood of finished jobs' logs greatest.
 //
-// The paper ends here. By it, a job of forty epochs is foretold as if forty independent things were known of it, and one
-// that is unlike the jobs before it makes the likelihood of all vanish. Here both are multiplied by a confidence of at
-// most 1, the one with which each finished job would have been foretold best by the others.
+// The paper ends here. By it, a job of forty epochs is foretold as if forty independent things were known of it, and
+// one that is unlike the jobs before it makes the likelihood of all vanish. Here both are multiplied by a confidence of
+// at most 1, the one with which each finished job would have been foretold best by the others.
 //
 // Pure: the same logs give the same model.
 
