@@ -47,8 +47,8 @@ class CapturingCpu : public device::CpuDevice {
 
 spec::JobSpec job_of(const std::string& model, const std::string& precision) {
   const std::string dropout = model == "mlp" ? "\ndropout = 0.2" : "";
-  return spec::parse_text("[job]\nests = 2\nprecision = \"" + precision + "\"\n[model]\nname = \"" + model +
-                              "\"\n[data]\nshape = [3, 32, 32]\nsamples = 16\nbatch = 3\n[train]\nsteps = 7\n",
+  return spec::parse_text("[job]\nests = 2\nprecision = \"" + precision + "\"\n[model]\nname = \"" + model + "\"" +
+                              dropout + "\n[data]\nshape = [3, 32, 32]\nsamples = 16\nbatch = 3\n[train]\nsteps = 7\n",
                           "test");
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("a worker that was killed: on record with its device and ESTs, gone, a
   CHECK(sample.run->state.workers.empty());
 }
 
-TEST_CASE("the reported error is the last word, and a process that does not end by itself is killed") {
+TEST_CASE("the reported error is the last word of a process that ends") {
   LosingRun sample;
   sample.be(0, "exit 1");
   faults::Evidence evidence;
