@@ -48,10 +48,24 @@ std::string train_in_another_order(const ScratchFolder& folder, const std::strin
   return train_on(folder, spec, devices, more);
 }
 
+// A run on this device that several tests compare others with: it is trained once.
+const std::string& reference(const std::string& text, const std::string& device, const Words& more) {
+  static const ScratchFolder folder;
+  static std::map<std::string, std::string> runs;
+  std::string key = device;
+  for (const std::string& word : more) key += ' ' + word;
+  std::string& run = runs[key + text];
+  if (run.empty()) {
+    const std::string spec = folder.write(fmt::format("job-{}.toml", runs.size()), text);
+    run = train_in_another_order(folder, spec, device, more);
+  }
+  return run;
+}
+
 void check_as_on_the_cpu(const std::string& text, const Words& more, const Words& lists_of_devices) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string one = train_in_another_order(folder, spec, "cpu", with(kMixedD2, more));
+  const std::string& one = reference(text, "cpu", with(kMixedD2, more));
   CHECK(fingerprint_steps(one) == metric_steps(one));
   for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
@@ -59,15 +73,12 @@ void check_as_on_the_cpu(const std::string& text, const Words& more, const Words
   }
 }
 
-// With its text.
-class GptJob {
- public:
-  const std::string& spec() const { return spec_; }
-
- private:
-  const ScratchFolder folder_;
-  const std::string spec_ = gpt_job(folder_.write("book.txt", some_text(1600)));
-};
+// With its text, which is there until the end.
+const std::string& gpt_with_text() {
+  static const ScratchFolder folder;
+  static const std::string spec = gpt_job(folder.write("book.txt", some_text(1600)));
+  return spec;
+}
 
 TEST_CASE("without CUDA there are no simulated GPUs" * doctest::skip(is_here())) {
   fmt::print("skipped: this build has no simulated GPUs\n");
@@ -87,14 +98,14 @@ TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(resnet18_job(), kSmall, at_length({"cuda:0,cuda:1"}, {"cuda:0", "cuda:0,cuda:1,cpu", "cuda:0"}));
 }
 TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
-  check_as_on_the_cpu(GptJob().spec(), {"--set", "train.steps=3"},
+  check_as_on_the_cpu(gpt_with_text(), {"--set", "train.steps=3"},
                       at_length({"cuda:0", "cuda:0,cuda:1"}, {"cuda:0,cuda:1,cpu", "cuda:0"}));
 }
 
 void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
-  const std::string one = train_in_another_order(folder, spec, "cuda:0", with(kD1, more));
+  const std::string& one = reference(text, "cuda:0", with(kD1, more));
   for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
     CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD1, more))).text == "");
@@ -103,7 +114,7 @@ void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_
 
 TEST_CASE("D1 on GPUs: no trace of the number of workers") {
   check_on_any_number_of_gpus(lenet_job(), at_length({"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}, {"cuda:0,cuda:1"}));
-  check_on_any_number_of_gpus(GptJob().spec(),
+  check_on_any_number_of_gpus(gpt_with_text(),
                               at_length({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}));
   check_on_any_number_of_gpus(resnet18_job(), at_length({"cuda:0,cuda:1"}, {"cuda:0,cuda:1,cuda:2", "cuda:0*2,cuda:1"}),
                               with(kSmall, kEvaluated));
@@ -129,7 +140,7 @@ void check_replayed(const std::string& text, const Words& lists_of_devices, cons
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);
   if (lists_of_devices.empty()) return;
-  const std::string plain = train_in_another_order(folder, spec, "cuda:0", with(kD1, more));
+  const std::string& plain = reference(text, "cuda:0", with(kD1, more));
   for (const std::string& devices : lists_of_devices) {
     CAPTURE(devices);
     const std::string run =
@@ -143,7 +154,7 @@ TEST_CASE("D1: passes that a GPU replays give the bits of those that it does not
   const Words alone = at_length({"cuda:0"}, {"cuda:0*2", "cuda:0"});
   check_replayed(lenet_job(), alone);
   check_replayed(mlp_job(), at_length({"cuda:0", "cuda:0*2"}, {"cuda:0"}));  // with random numbers
-  check_replayed(GptJob().spec(), alone);                                    // its backward passes repeat the draws
+  check_replayed(gpt_with_text(), alone);                                    // its backward passes repeat the draws
   check_replayed(resnet18_job(), alone, with(kSmall, with(kEvaluated, kInBf16)));
   check_replayed(resnet18_job(), at_length({}, {"cuda:0", "cuda:0*2", "cuda:0"}), with(kSmall, kEvaluated));
 }
@@ -248,7 +259,7 @@ class SimulatedFault {
 TEST_CASE("what a GPU or NCCL fails at costs a worker, and no bit") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
-  const std::string on_cpu = train_in_another_order(folder, spec, "cpu", kMixedD2);
+  const std::string& on_cpu = reference(mlp_job(), "cpu", kMixedD2);
   const std::pair<std::string, std::string> causes[] = {{"kernel 1500", "invalid_memory_access"},
                                                         {"transfer 20", "mpi_runtime_failure"}};
   for (const auto& [what, cause] : causes) {
