@@ -41,6 +41,8 @@ def cpu_seconds(pid):
     fields = stat_of(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+TICK = 0.01  # seconds of processor time: a process that used less is seen as one that used none
+
 
 def recorded_steps(job):
     return (job.run / "metrics.jsonl").read_bytes().count(b"\n")
@@ -65,7 +67,7 @@ def measure(bench, case):
             before = {pid: cpu_seconds(pid) for pid in [job.process.pid, *job.worker_pids()]}
             job.wait_for_step(3 * STEPS_BEFORE)
             spent = {pid: cpu_seconds(pid) - used for pid, used in before.items()}
-            cpu.append(100 * spent[job.process.pid] / sum(spent.values()))
+            cpu.append(100 * spent[job.process.pid] / max(sum(spent.values()), TICK))
             for number in range(WORKERS):
                 event, _, recorded = lose_worker(job, number, signal.SIGKILL)
                 lost_in = event["step"] + 1
