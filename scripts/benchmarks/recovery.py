@@ -41,6 +41,7 @@ def cpu_seconds(pid):
     fields = stat_of(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+
 TICK = 0.01  # seconds of processor time: a process that used less is seen as one that used none
 
 
