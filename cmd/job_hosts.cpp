@@ -18,14 +18,8 @@ namespace {
 
 constexpr int kPatienceWithSlurmMs = 10'000;
 
-std::string from_environment(const char* name) {
-  const auto environment = own_environment();
-  const auto at = environment.find(name);
-  return at == environment.end() ? "" : at->second;
-}
-
 std::vector<std::string> nodes_of_allocation(const std::string& option) {
-  const std::string list = from_environment("SLURM_JOB_NODELIST");
+  const std::string list = environment_variable("SLURM_JOB_NODELIST").value_or("");
   if (list.empty())
     throw Error::make(Fault::usage, "{} slurm: this process is in no Slurm allocation (SLURM_JOB_NODELIST is not set)",
                       option)
@@ -69,7 +63,7 @@ Error no_agents(const std::string& run, const Json& missing, double seconds) {
 }  // namespace
 
 std::string own_host_name() {
-  const std::string in_slurm = from_environment("SLURMD_NODENAME");
+  const std::string in_slurm = environment_variable("SLURMD_NODENAME").value_or("");
   return in_slurm.empty() ? host_name() : in_slurm;
 }
 

@@ -38,9 +38,7 @@ bool can_run(const std::string& path) {
 
 // python3 of the environment, as a shell finds it.
 std::string python_of_path() {
-  const auto environment = own_environment();
-  const auto path = environment.find("PATH");
-  std::istringstream folders(path == environment.end() ? "/usr/bin:/bin" : path->second);
+  std::istringstream folders(environment_variable("PATH").value_or("/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string python = (folder.empty() ? "." : folder) + "/python3";
     if (can_run(python)) return python;

@@ -93,11 +93,8 @@ std::vector<std::string> gpu_models(const std::string& folder, const std::option
 }
 
 std::vector<std::string> gpu_models() {
-  const auto environment = own_environment();
-  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
   if (is_sliced("/proc/driver/nvidia/capabilities")) return {};
-  return gpu_models("/proc/driver/nvidia/gpus",
-                    visible == environment.end() ? std::nullopt : std::optional(visible->second));
+  return gpu_models("/proc/driver/nvidia/gpus", environment_variable("CUDA_VISIBLE_DEVICES"));
 }
 
 void require_gpu_support(const GpuSupport& support, const std::string& device) {

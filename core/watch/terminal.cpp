@@ -19,15 +19,9 @@ constexpr int kIn = STDIN_FILENO, kOut = STDOUT_FILENO;
 // Switches to the alternate screen without cursor and line wrap; and back.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J", kLeave = "\033[?7h\033[?25h\033[?1049l";
 
-std::string setting(const char* name) {
-  const auto environment = own_environment();
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const std::string locale = setting(name);
+    const std::string locale = environment_variable(name).value_or("");
     if (locale.empty()) continue;
     return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
   }
@@ -54,7 +48,7 @@ void require_terminal() {
   if (::isatty(kOut) != 1)
     throw Error(Fault::usage, "--watch needs a terminal, but stdout is none")
         .advise("omit --watch, or call `estrain status RUN --json` repeatedly");
-  const std::string kind = setting("TERM");
+  const std::string kind = environment_variable("TERM").value_or("");
   if (kind.empty() || kind == "dumb")
     throw Error::make(Fault::usage, "--watch needs a terminal that can be redrawn, but TERM is \"{}\"", kind)
         .advise("omit --watch");
@@ -107,7 +101,7 @@ Look Terminal::look() const {
     look.columns = size.ws_col;
     look.rows = size.ws_row;
   }
-  look.colour = setting("NO_COLOR").empty();
+  look.colour = environment_variable("NO_COLOR").value_or("").empty();
   look.blocks = locale_is_utf8();
   return look;
 }

@@ -48,18 +48,24 @@ def train(estrain, name, text, folder, devices):
 
 
 def kinds_of_processor():
+    """Those that this machine has, the widest first."""
     flags = pathlib.Path("/proc/cpuinfo").read_text()
-    return ["cpu:sse"] + ["cpu:avx2"] * ("avx2" in flags) + ["cpu:avx512"] * ("avx512vl" in flags)
+    return ["cpu:avx512"] * ("avx512vl" in flags) + ["cpu:avx2"] * ("avx2" in flags) + ["cpu:sse"]
+
+
+def unequal(estrain, first, others):
+    """What `estrain verify` says of each run that does not have the bits of the first one."""
+    verdicts = [subprocess.run([estrain, "verify", first, other], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True) for other in others]
+    return [verdict.stdout for verdict in verdicts if verdict.returncode]
 
 
 def differs_at_d2(estrain, name, text, folder):
-    """What `estrain verify` says of runs of the job on each kind of processor, and on two together; empty: equal."""
+    """Trains the job on each kind of processor, and on two together; returns what `unequal` does."""
     kinds = kinds_of_processor()
-    devices = kinds + [f"{kinds[0]},{kinds[-1]}"]
+    devices = kinds + [f"{kinds[-1]},{kinds[0]}"]
     first, *others = train(estrain, f"{name}-d2", "job.determinism = \"D2\"\n" + text, folder, devices)
-    verdicts = [subprocess.run([estrain, "verify", first, other], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True) for other in others]
-    found = [verdict.stdout for verdict in verdicts if verdict.returncode]
+    found = unequal(estrain, first, others)
     print(f"{name:20} {len(devices)} runs at D2 on {', '.join(devices)}: {'DIFFERENT' if found else 'equal'}", *found,
           sep="\n    ")
     return found

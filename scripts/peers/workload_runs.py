@@ -10,11 +10,11 @@ import subprocess
 import sys
 
 import programs
+from ddp_bits import kinds_of_processor, unequal
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "benchmarks"))
 from process_tree import end_tree, wait_until, with_descendants  # noqa: E402
 
-KINDS = ("cpu:avx512", "cpu:avx2", "cpu:sse")
 STEPS = 8  # of a run that stays where it is
 FEW = 4  # of one at D2
 STAGE = 3  # steps at least between two things that happen to an elastic run
@@ -59,7 +59,7 @@ class Workload:
     def kinds(self):
         """At D2 on each kind of processor: "equal", or what is not."""
         runs = []
-        for kind in KINDS:
+        for kind in kinds_of_processor():
             run, done = self.train(kind.replace(":", "-"), kind, "job.determinism=D2", "job.ests=2",
                                    f"train.steps={FEW}", "train.eval_every=never")
             if done.returncode == 2:
@@ -68,12 +68,8 @@ class Workload:
             if done.returncode:
                 raise SystemExit(f"{self.name} at D2 on {kind}: estrain ended with {done.returncode}:\n{done.stdout}")
             runs.append(run)
-        for other in runs[1:]:
-            verdict = subprocess.run([self.estrain, "verify", runs[0], other], stdout=subprocess.PIPE,
-                                     stderr=subprocess.STDOUT, text=True)
-            if verdict.returncode:
-                return f"DIFFERENT: {verdict.stdout}"
-        return "equal"
+        found = unequal(self.estrain, runs[0], runs[1:])
+        return f"DIFFERENT: {found[0]}" if found else "equal"
 
     def elastic(self):
         """Four ESTs: on 2 workers, resized to 1, to 3 of which one is killed, stopped, and resumed on 2. It ends by a

@@ -150,4 +150,9 @@ std::map<std::string, std::string, std::less<>> own_environment() {
   return all;
 }
 
+std::optional<std::string> environment_variable(const char* name) {
+  const char* value = ::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 }  // namespace estrain

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,5 +76,6 @@ std::string own_executable();         // absolute path of the running program
 // For exec only: the file of the running program, even if the file at its path was replaced.
 inline constexpr const char* running_program = "/proc/self/exe";
 std::map<std::string, std::string, std::less<>> own_environment();
+std::optional<std::string> environment_variable(const char* name);  // none: not set
 
 }  // namespace estrain

@@ -39,9 +39,7 @@ Screen Screen::of(std::FILE* out) {
   const int fd = ::fileno(out);
   Screen screen;
   screen.terminal = ::isatty(fd) == 1;
-  const auto environment = own_environment();
-  const auto kind = environment.find("TERM");
-  screen.erases = kind != environment.end() && kind->second != "dumb";
+  screen.erases = environment_variable("TERM").value_or("dumb") != "dumb";
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) screen.columns = size.ws_col;
   return screen;

@@ -33,9 +33,7 @@ std::optional<timespec> time_of(const std::string& path) {
 }  // namespace
 
 RunOwner RunOwner::this_process() {
-  const auto environment = own_environment();
-  const auto job = environment.find("SLURM_JOB_ID");
-  return {::getpid(), host_name(), job == environment.end() ? "" : job->second};
+  return {::getpid(), host_name(), environment_variable("SLURM_JOB_ID").value_or("")};
 }
 
 std::optional<RunOwner> RunOwner::from_text(const std::string& text) {

@@ -21,7 +21,7 @@ void Checks::start() {
   if (waiting_.empty() || processes_.size() >= kChecksAtOnce) return;
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
-  if (pool_.dispatcher->state().jobs.at(id).phase != dispatch::Phase::checking) return start();
+  if (pool_.job(id).phase != dispatch::Phase::checking) return start();
   std::filesystem::remove(pool_.directory.check_log(id));
   try {
     processes_[id] =
@@ -47,7 +47,7 @@ void Checks::on_ended(dispatch::JobId id) {
     if (result.reason.empty()) result.reason = end.text() + ", see " + pool_.directory.check_log(id);
   }
   const Json& seconds = object_in(answer, "seconds");
-  const bool portable = pool_.dispatcher->state().jobs.at(id).request.mixes_types;
+  const bool portable = pool_.job(id).request.mixes_types;
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   pool_.dispatcher->checked(id, result, wall_seconds());

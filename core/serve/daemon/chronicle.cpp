@@ -5,7 +5,7 @@
 namespace estrain::serve {
 namespace {
 
-constexpr double kSaveEvery = 1;  // s, where nothing but figures has changed
+constexpr double kSaveEvery = 1;  // s, where nothing but figures has changed, or the disk refused the last time
 
 }  // namespace
 
@@ -16,8 +16,8 @@ void Chronicle::save_all() {
 
 void Chronicle::save() {
   const double now = wall_seconds();
-  if (lines_.empty() && now < saved_ + kSaveEvery && now >= saved_) return;
-  if (is_behind_ && now < saved_ + 1 && now >= saved_) return;
+  const bool was_just_now = saved_ <= now && now < saved_ + kSaveEvery;  // the clock may have been set back
+  if (was_just_now && (lines_.empty() || is_behind_)) return;
   saved_ = now;
   try {
     ledger_.save(pool_.state(), lines_);

@@ -1,6 +1,6 @@
 #pragma once
-// What the dispatcher wants done with jobs, by this program's own commands: train, resize, offer, reclaim, change. None
-// is waited for. On another host, an agent gives the command.
+// Carries out the dispatcher's actions on jobs, by this program's own commands: train, resize, offer, reclaim, change.
+// Nothing waits for a command to end. On another host, an agent gives the command.
 
 #include "core/serve/daemon/served_pool.h"
 
@@ -16,7 +16,7 @@ class JobCommands {
   void carry_out(const dispatch::ChangeBatch& action);
   void carry_out(const dispatch::StopJob& action);
   void carry_out(const dispatch::KillJob& action);
-  // Those that wait for the agents of their runs are given once these listen, or given up.
+  // Gives the commands that waited for agents that listen now; gives up those whose agents do not come.
   void send_waiting();
   void signal_launcher(dispatch::JobId id, int number);
 

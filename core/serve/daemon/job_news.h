@@ -1,6 +1,6 @@
 #pragma once
-// What becomes of jobs, told to the dispatcher: launchers that end, answers to commands, looks at runs, and, when the
-// daemon begins, what an earlier one left.
+// Tells the dispatcher the news of jobs: launchers that end, answers to commands, looks at runs. When the daemon
+// begins, it takes up the jobs that an earlier one left.
 
 #include "core/serve/daemon/job_commands.h"
 #include "core/serve/daemon/served_pool.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What the parts of a pool's daemon share.
+// State that the parts of a pool's daemon share.
 
 #include <map>
 #include <optional>

@@ -10,12 +10,6 @@ namespace {
 
 constexpr double kPauseBehindEnd = 20;  // s
 
-std::string from_environment(const char* name) {
-  const auto environment = own_environment();
-  const auto at = environment.find(name);
-  return at == environment.end() ? "" : at->second;
-}
-
 }  // namespace
 
 SlurmAgents::SlurmAgents(std::string pool, const std::vector<std::string>& nodes) : pool_(std::move(pool)) {
@@ -28,7 +22,7 @@ std::vector<std::string> SlurmAgents::step_words(const std::string& pool, const 
   if (!cores.empty()) words.push_back("--cpus-per-task=" + cores);
   words.insert(words.end(), {"--overlap", "--no-kill", "--kill-on-bad-exit=0", own_executable(), "agent", "--pool",
                              pool, "--name", node});
-  const std::string interface = from_environment("ESTRAIN_INTERFACE");
+  const std::string interface = environment_variable("ESTRAIN_INTERFACE").value_or("");
   if (!interface.empty()) words.insert(words.end(), {"--interface", interface});
   return words;
 }

@@ -10,8 +10,8 @@ namespace {
 fs::path real_folder(const fs::path& folder) {
   std::error_code failed;
   const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, failed);
-  const fs::path real =
-      fs::weakly_canonical(absolute, failed);  // stays relative where nothing of a relative path exists
+  // A relative path stays relative if nothing of it exists: make it absolute first.
+  const fs::path real = fs::weakly_canonical(absolute, failed);
   return failed ? absolute : real;
 }
 

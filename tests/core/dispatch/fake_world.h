@@ -27,6 +27,10 @@ struct FakeOptions {
   double fixed_part = 0;      // of a mini-batch's time with the owner's batch, that another batch does not change
 };
 
+inline bool policy_changes_batches(const std::string& policy) {
+  return policy == "ones" || policy == "pollux" || policy == "estrain:batch=free";
+}
+
 class FakeWorld {
  public:
   // `devices` of the daemon's own host, and of others.
