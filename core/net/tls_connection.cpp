@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/net/congestion.h"
+
 namespace estrain::net {
 namespace {
 
@@ -20,6 +22,7 @@ void set_options(tcp::socket& socket) {
   socket.set_option(tcp::no_delay(true), ignored);
   const unsigned silence = kSilenceMilliseconds;
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
+  avoid_bbr(socket.native_handle());
 }
 
 bool is_end(const asio::error_code& error) {

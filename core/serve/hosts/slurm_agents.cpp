@@ -40,7 +40,7 @@ std::vector<SlurmAgents::Ended> SlurmAgents::tend(const std::vector<std::string>
     try {
       make_folders(pool_ + "/hosts/" + node);
       ChildOptions options;
-      options.arguments = step_words(pool_, node, from_environment("SLURM_CPUS_ON_NODE"));
+      options.arguments = step_words(pool_, node, environment_variable("SLURM_CPUS_ON_NODE").value_or(""));
       options.output = log_of(node);
       options.dies_with_parent = false;
       step.process = ChildProcess::start(options);

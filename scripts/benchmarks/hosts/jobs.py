@@ -21,8 +21,8 @@ START_SECONDS = 120
 BITS_PER_SECOND, DELAY = 1e9, 0.0005
 
 
-def slow_network(hosts):
-    return SlowNetwork(hosts, BITS_PER_SECOND, DELAY)
+def slow_network(bench, hosts):
+    return SlowNetwork(bench.build / "scripts/benchmarks/wire", hosts, BITS_PER_SECOND, DELAY)
 
 
 class HostsJob:
