@@ -5,6 +5,7 @@
 // nothing to a server that draws its own half anew, and early data is off.
 // Large payloads may be sent in clear, if the side that connects says so in its greeting: the other side must prove
 // that it has the key all the same, and what frames there are is encrypted.
+// Large payloads of floats are packed without loss (packing/packed_floats.h) where the network is slower than that.
 //
 // All of this runs in the thread of the loop.
 

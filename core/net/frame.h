@@ -1,7 +1,8 @@
 #pragma once
 // Frames: what two hosts send each other, over a connection that keeps order and loses nothing (connection.h).
 //
-//   bytes 0-3  kind; bits 30, 31: the payload goes beside TLS | 4-7  bytes of payload | 8-15  number | 16-23  offset,
+//   bytes 0-3  kind; bits 30, 31: the payload goes beside TLS | 4-7  bytes of payload | 8-15  number | 16-23  offset |
+//   24-27  bytes of the payload as it goes, if it is packed (packing/packed_floats.h); 0: it is not;
 //   then the payload; all little-endian
 //
 // A frame is at most 1 MiB: what is larger goes in pieces, each with its offset. What `number` counts is the kind's
@@ -11,12 +12,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace estrain::net {
 
-inline constexpr size_t frame_head_bytes = 24;
+class FloatUnpacker;
+
+inline constexpr size_t frame_head_bytes = 28;
 inline constexpr uint32_t most_frame_bytes = 1 << 20;
 inline constexpr uint32_t most_kinds = 64;
 
@@ -32,14 +37,15 @@ struct FrameHead {
   uint32_t bytes = 0;  // of the payload
   uint64_t number = 0;
   uint64_t offset = 0;
-  Way way = Way::tls;  // of the payload
+  Way way = Way::tls;   // of the payload
+  uint32_t packed = 0;  // bytes of the payload on its way, if it is packed
 
   bool operator==(const FrameHead&) const = default;
 };
 
 using EncodedHead = std::array<std::byte, frame_head_bytes>;
 EncodedHead encode(const FrameHead& head);
-// Throws Fault::corrupt where the kind is none or the payload too long.
+// Throws Fault::corrupt where the kind is none, the payload too long, or packing does not make it shorter.
 FrameHead decode(const EncodedHead& bytes);
 
 // Receives frames. Both functions may throw Error: the connection is closed then, and the error is why.
@@ -52,10 +58,12 @@ class FrameSink {
   virtual void received(const FrameHead& head) = 0;
 };
 
-// From a stream of bytes, cut anywhere, to frames. Payloads are read to where the sink wants them, without a copy.
+// From a stream of bytes, cut anywhere, to frames. Payloads are read to where the sink wants them, without a copy,
+// unless they are packed.
 class FrameDecoder {
  public:
-  explicit FrameDecoder(FrameSink& sink) : sink_(sink) {}
+  explicit FrameDecoder(FrameSink& sink);
+  ~FrameDecoder();
 
   // Where the next bytes of the stream go; empty: the sink has no room yet.
   std::span<std::byte> room();
@@ -68,12 +76,15 @@ class FrameDecoder {
 
  private:
   void ask();
+  void unpack();
 
   FrameSink& sink_;
   EncodedHead encoded_{};
   FrameHead head_;
-  std::span<std::byte> payload_;
-  size_t have_ = 0;  // of the head, or of the payload
+  std::span<std::byte> place_, payload_;  // where the payload goes, and where it is read to
+  std::vector<std::byte> packed_;
+  std::unique_ptr<FloatUnpacker> unpacker_;  // nothing: no payload was packed yet
+  size_t have_ = 0;                          // of the head, or of the payload
   enum class At { head, waiting, payload } at_ = At::head;
 };
 

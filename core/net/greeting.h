@@ -7,7 +7,7 @@
 
 namespace estrain::net {
 
-inline constexpr int64_t protocol_version = 5;  // of frames and their kinds
+inline constexpr int64_t protocol_version = 6;  // of frames and their kinds
 inline constexpr uint32_t most_greeting_bytes = 4096;
 
 struct Greeting {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/net/congestion.h"
+#include "core/net/tcp_socket.h"
 
 namespace estrain::net {
 namespace {

@@ -25,6 +25,7 @@ class TlsStream {
   TlsStream& operator=(const TlsStream&) = delete;
 
   asio::ip::tcp::socket& socket() { return socket_; }
+  int descriptor() { return socket_.native_handle(); }
 
   // The socket is connected.
   asio::error_code shake_hands(asio::ssl::stream_base::handshake_type side);

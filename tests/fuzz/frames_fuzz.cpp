@@ -24,7 +24,7 @@ class Sink : public net::FrameSink {
   }
   void received(const net::FrameHead& head) override {
     require(head == asked, "a frame is received where room was given");
-    taken += net::frame_head_bytes + head.bytes;
+    taken += net::frame_head_bytes + (head.packed != 0 ? head.packed : head.bytes);
     if (head.kind != 3) return;
     const std::string text(reinterpret_cast<const char*>(place.data() + head.offset), head.bytes);
     net::Greeting greeting;

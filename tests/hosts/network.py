@@ -68,6 +68,20 @@ class Network:
     def mend(self, host):
         ip("-n", self.switch, "link", "set", f"p{host}", "up")
 
+    def slow_down(self, host, bits_per_second):
+        """What the host sends. Raises NoNetwork where the kernel has no token buckets."""
+        done = self.run(host, ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", f"{bits_per_second}bit",
+                               "burst", "64kb", "latency", "100ms"])
+        if done.returncode != 0:
+            raise NoNetwork(done.stderr.strip())
+
+    def speed_up(self, host):
+        self.run(host, ["tc", "qdisc", "delete", "dev", "eth0", "root"])
+
+    def bytes_sent(self, host):
+        """By the host's own counter of its interface."""
+        return int(self.run(host, ["cat", "/sys/class/net/eth0/statistics/tx_bytes"]).stdout)
+
     def processes(self, host):
         done = subprocess.run(["ip", "netns", "pids", self.name(host)], capture_output=True, text=True)
         return [int(word) for word in done.stdout.split()]

@@ -129,12 +129,6 @@ class HostsDdp:
         return max(connection.recv() for connection in self.connections)
 
 
-def bytes_sent(network, host):
-    """By the host's own counter of its interface."""
-    done = network.run(host, ["cat", "/sys/class/net/eth0/statistics/tx_bytes"])
-    return int(done.stdout)
-
-
 def clean(network, hosts):
     """Nothing is left at work there."""
     for host in range(hosts):

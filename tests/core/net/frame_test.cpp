@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/net/packing/packed_floats.h"
 
 namespace estrain::net {
 namespace {
@@ -97,6 +98,31 @@ TEST_CASE("frames come out whole wherever the stream is cut") {
     CHECK(shelf.texts == std::vector<std::string>{"hello", "", "abc"});
     CHECK(shelf.heads[1] == FrameHead{2, 0, 11, 7});
   }
+}
+
+TEST_CASE("a packed payload comes out as it was, wherever the stream is cut; one that was changed is refused") {
+  std::vector<float> floats(2000);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = 1e-3F * static_cast<float>(i);
+  const std::string text(reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float));
+  FloatPacker packer;
+  const auto packed = packer.pack(std::as_bytes(std::span(floats)));
+  REQUIRE(!packed.empty());
+  const FrameHead head = {.kind = 1, .bytes = 8000, .packed = static_cast<uint32_t>(packed.size())};
+  CHECK(decode(encode(head)) == head);
+  CHECK_THROWS_AS(decode(encode({.kind = 1, .bytes = 8000, .packed = 8000})), Error);
+  const std::string bytes(reinterpret_cast<const char*>(packed.data()), packed.size());
+  const std::string stream = frame(head, bytes) + frame({1, 5, 10, 0}, "hello");
+  for (const size_t at_once : {1, 7, 1000, 100'000}) {
+    Shelf shelf;
+    FrameDecoder decoder(shelf);
+    REQUIRE(feed(decoder, stream, at_once) == stream.size());
+    CHECK(shelf.texts == std::vector<std::string>{text, "hello"});
+  }
+  Shelf shelf;
+  FrameDecoder decoder(shelf);
+  CHECK_THROWS_WITH_AS(feed(decoder, frame(head, std::string(bytes.size(), 'x')), 1000),
+                       "packed floats that cannot be unpacked", Error);
+  CHECK(shelf.heads.empty());
 }
 
 TEST_CASE("a frame waits until there is room, and nothing overtakes it") {

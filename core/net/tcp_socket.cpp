@@ -1,14 +1,17 @@
-#include "core/net/congestion.h"
+#include "core/net/tcp_socket.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
 namespace estrain::net {
 namespace {
+
+constexpr double kManyBytes = 128 << 10;
 
 bool choose(int socket, std::string_view control) {
   return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control.data(), static_cast<socklen_t>(control.size())) == 0;
@@ -21,6 +24,15 @@ void avoid_bbr(int socket) {
   socklen_t size = name.size() - 1;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return;
   if (std::string_view(name.data()).starts_with("bbr")) choose(socket, "cubic") || choose(socket, "reno");
+}
+
+std::optional<double> network_rate(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  const double bytes = static_cast<double>(info.tcpi_unacked) * info.tcpi_snd_mss;
+  if (std::max<double>(bytes, info.tcpi_notsent_bytes) < kManyBytes || info.tcpi_rtt == 0) return std::nullopt;
+  return bytes / (info.tcpi_rtt * 1e-6);
 }
 
 }  // namespace estrain::net

@@ -1,4 +1,4 @@
-#include "core/net/congestion.h"
+#include "core/net/tcp_socket.h"
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -39,6 +39,23 @@ TEST_CASE("a socket gets another congestion control in place of BBR, and keeps a
   avoid_bbr(bbr.get());
   const std::string chosen = control_of(bbr);
   CHECK((chosen == "cubic" || chosen == "reno"));
+}
+
+TEST_CASE("a socket that has little under way does not tell how fast its network is") {
+  const UniqueFd listener = new_socket();
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  const UniqueFd sender = new_socket();
+  CHECK(!network_rate(sender.get()));
+  REQUIRE(::connect(sender.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+  const std::string few(1000, 'x');
+  REQUIRE(::send(sender.get(), few.data(), few.size(), 0) == 1000);
+  CHECK(!network_rate(sender.get()));
 }
 
 }  // namespace
