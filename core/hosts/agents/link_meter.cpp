@@ -1,6 +1,7 @@
 #include "core/hosts/agents/link_meter.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -38,8 +39,11 @@ bool LinkMeter::hear(const Json& said) {
   return true;
 }
 
+// Random bytes: a connection cannot pack them, so what is measured is the link.
 void LinkMeter::send_bulk() {
+  std::mt19937 random;
   block_.resize(net::most_frame_bytes);
+  std::ranges::generate(block_, [&] { return static_cast<std::byte>(random()); });
   const int64_t begin = monotonic_ns();
   for (uint64_t i = 0; i < bulk_frames_; ++i)
     connection_.send_from({bulk, static_cast<uint32_t>(block_.size()), i, 0}, block_);

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <utility>
@@ -22,6 +24,7 @@ class Wire : public net::Connection {
   void send_from(const net::FrameHead& head, std::span<const std::byte> payload) override {
     bulk_kinds += head.kind == bulk ? 1 : 0;
     bulk_bytes += payload.size();
+    for (const std::byte byte : payload) ++counts[static_cast<size_t>(byte)];
   }
   size_t bytes_waiting() const override { return 0; }
   bool ended_by_peer() const override { return false; }
@@ -29,6 +32,7 @@ class Wire : public net::Connection {
 
   std::deque<std::string> messages;
   size_t bulk_bytes = 0, bulk_kinds = 0;
+  std::array<size_t, 256> counts{};
 
  private:
   net::Greeting greeting_;
@@ -63,6 +67,7 @@ TEST_CASE("a link is measured by some round trips and what arrives in a second")
   CHECK(meter.is_done());
   CHECK(near.bulk_kinds == 3);
   CHECK(near.bulk_bytes == 3 * size_t{net::most_frame_bytes});
+  CHECK(*std::ranges::max_element(near.counts) < near.bulk_bytes / 200);  // no connection can pack them
   CHECK(meter.round_trip_seconds() > 0);
   CHECK(meter.bytes_per_second() > 0);
 }
