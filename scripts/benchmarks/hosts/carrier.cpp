@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -84,7 +86,9 @@ int receive(int port_pipe, int streams) {
 
 void send(uint16_t port, double seconds, int streams, bool clear) {
   net::Loop loop;
-  const std::vector<std::byte> block(net::most_frame_bytes);
+  std::vector<std::byte> block(net::most_frame_bytes);
+  std::mt19937 random;  // random bytes are not packed, however slow the machine is
+  std::ranges::generate(block, [&] { return static_cast<std::byte>(random()); });
   std::vector<net::ConnectionPtr> connections;
   const net::FrameHead head{2, net::most_frame_bytes, 0, 0};
   const auto fill = loop.every(1, [&] {
