@@ -11,7 +11,7 @@
 
 #include "core/hosts/courier/host_links.h"
 #include "core/hosts/exchange/outbox.h"
-#include "core/hosts/exchange/step_exchange.h"
+#include "core/hosts/step/step_exchange.h"
 
 namespace estrain::hosts {
 

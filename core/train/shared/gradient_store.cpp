@@ -8,7 +8,7 @@ namespace estrain::train {
 namespace {
 
 // The courier leaves the sum over all hosts where the first worker's first partial sum was
-// (core/hosts/exchange/step_exchange.h).
+// (core/hosts/step/step_exchange.h).
 comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .program = {0}, .depth = 1}; }
 
 }  // namespace

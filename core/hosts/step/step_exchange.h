@@ -8,21 +8,21 @@
 // (H-1)/H values leave and reach each of H hosts, where each passes on one partial sum.
 //
 // Nothing that arrives goes to shared memory unless the stage is open and the step is this host's next: a stage may end
-// at any moment, with frames of it under way. The random streams and losses of
-// ESTs go there when all of them are there.
+// at any moment, with frames of it under way. The random streams and losses of ESTs go there when all of them have
+// come.
 //
-// No sockets here: frames come and go through the two interfaces below.
+// No sockets here: frames come by room_for() and received(), and leave by Outbox.
 
-#include <optional>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "core/comm/job_memory.h"
-#include "core/hosts/exchange/gradient_sums.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/wire.h"
+#include "core/hosts/step/gradient_sums.h"
 
 namespace estrain::hosts {
 
@@ -47,53 +47,53 @@ class StepExchange {
   std::span<std::byte> room_for(size_t host, const net::FrameHead& head);
   void received(size_t host, const net::FrameHead& head);
 
-  // The stage is over, and this host will not hear from all others whether its step is whole everywhere: where it has
-  // said so of its own, some may have committed it, and so it must (StageControl::repair() does).
+  // The stage is over, and this host will not hear from all others whether its step is whole everywhere. Where it has
+  // told them that the step is whole here, some may have committed it, and so must this host (StageControl::repair()
+  // does).
   void keep_whole_step();
 
-  // From the workers' question for a sum to the answer.
+  // The time from the workers' question for a sum to the answer.
   struct Pace {
     int64_t exchanges = 0, ns = 0;
   };
   Pace take_pace() { return std::exchange(pace_, {}); }  // since it was taken last
 
-  // How many other hosts have begun the stage: sent something of it.
+  // How many workers the other hosts have that have begun the stage: that have sent something of it.
   int64_t workers_begun() const;
 
  private:
+  // What comes from one other host beside its gradients.
   struct Peer {
     int64_t step = 0;  // of its frames
     std::vector<std::byte> context_bytes, evaluation_bytes;
-    Inflow context, evaluation, done;
     StepDone said;
+    Inflow context, evaluation, done;
     bool begun = false;
-  };
 
-  bool is_own(size_t host) const { return host == plan_.own; }
-  void lay_out_peer(size_t host);
-  template <typename Visit>
-  void for_others(Visit&& visit);
-  bool all_others(bool (*holds)(const Peer&)) const;
+    Peer(const SharedParts& parts, size_t host, int64_t step);
+    Peer(const Peer&) = delete;
+  };
 
   Inflow& inflow_of(size_t host, uint32_t kind);
   void send_to_all(uint32_t kind, std::span<const std::byte> bytes);
 
   void send_context();
   void send_done();
+  bool all_have_sent(Inflow Peer::*what) const;
   void advance();
   void take_sums();
+  void check_bits(size_t host, const StepDone& said) const;  // throws
   void take_commit();
   void take_evaluation();
   void answer();
-  uint64_t record_digest() const;
 
   comm::JobMemory& memory_;
   const HostPlan plan_;
   Outbox& outbox_;
   SharedParts parts_;
   GradientSums sums_;
-  std::vector<Peer> peers_;  // [hosts]; the own one is not used
-  int64_t step_;             // of the next exchange
+  std::map<size_t, Peer> peers_;  // [other host]
+  int64_t step_;                  // of the next exchange
   comm::HostRequest request_;
   StepDone said_;
   int64_t asked_ns_ = 0;

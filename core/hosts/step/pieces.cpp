@@ -1,4 +1,4 @@
-#include "core/hosts/exchange/pieces.h"
+#include "core/hosts/step/pieces.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/hosts/exchange/step_exchange.h"
+#include "core/hosts/step/step_exchange.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,24 @@ namespace {
 
 using comm::HostAsk;
 
+// A number in which the digests of the pending record all have a part.
+uint64_t record_digest(const comm::JobMemory& memory) {
+  const comm::RecordView record = memory.ring().pending();
+  uint64_t digest = 0;
+  for (int64_t i = 0; i < memory.digests(); ++i)
+    digest += record.digests[i].load() * (2 * static_cast<uint64_t>(i) + 1);
+  return digest;
+}
+
 }  // namespace
+
+StepExchange::Peer::Peer(const SharedParts& parts, size_t host, int64_t step_of_frames)
+    : step(step_of_frames),
+      context_bytes(sizeof(uint32_t) + bytes_of(parts.context(host, step_of_frames))),
+      evaluation_bytes(bytes_of(parts.evaluation(host))),
+      context({std::span(context_bytes)}),
+      evaluation({std::span(evaluation_bytes)}),
+      done({std::as_writable_bytes(std::span(&said, 1))}) {}
 
 StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox, size_t piece)
     : memory_(memory),
@@ -21,43 +38,18 @@ StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbo
       outbox_(outbox),
       parts_(memory, plan_),
       sums_(memory, plan_, parts_, outbox, piece),
-      peers_(plan_.hosts.size()),
       step_(plan_.step) {
   if (plan_.ests() != memory.ests()) throw Error(Fault::corrupt, "plan of a stage: not of this job's ESTs");
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (!is_own(host)) lay_out_peer(host);
+  for (size_t host = 0; host < plan_.hosts.size(); ++host) {
+    if (host != plan_.own) peers_.try_emplace(host, parts_, host, step_);
   }
   sums_.begin(step_);
 }
 
-void StepExchange::lay_out_peer(size_t host) {
-  Peer& peer = peers_[host];
-  peer.step = step_;
-  peer.context_bytes.resize(sizeof(uint32_t) + bytes_of(parts_.context(host, step_)));
-  peer.evaluation_bytes.resize(bytes_of(parts_.evaluation(host)));
-  peer.context = Inflow({std::span(peer.context_bytes)});
-  peer.evaluation = Inflow({std::span(peer.evaluation_bytes)});
-  peer.done = Inflow({std::as_writable_bytes(std::span(&peer.said, 1))});
-}
-
-template <typename Visit>
-void StepExchange::for_others(Visit&& visit) {
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (!is_own(host)) visit(host, peers_[host]);
-  }
-}
-
-bool StepExchange::all_others(bool (*holds)(const Peer&)) const {
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (!is_own(host) && !holds(peers_[host])) return false;
-  }
-  return true;
-}
-
 int64_t StepExchange::workers_begun() const {
   int64_t begun = 0;
-  for (size_t host = 0; host < peers_.size(); ++host) {
-    if (peers_[host].begun) begun += static_cast<int64_t>(plan_.hosts[host].workers.size());
+  for (const auto& [host, peer] : peers_) {
+    if (peer.begun) begun += static_cast<int64_t>(plan_.hosts[host].workers.size());
   }
   return begun;
 }
@@ -85,12 +77,12 @@ bool StepExchange::work() {
 }
 
 void StepExchange::send_to_all(uint32_t kind, std::span<const std::byte> bytes) {
-  const auto send_copy = [&](size_t host) {
-    cut_into_frames(
-        kind, round_number(plan_.stage, step_), {bytes},
-        [&](const net::FrameHead& head, std::span<const std::byte> piece) { outbox_.send_copy(host, head, piece); });
-  };
-  for_others([&](size_t host, Peer&) { send_copy(host); });
+  for (const auto& [host, peer] : peers_) {
+    const auto send = [&, to = host](const net::FrameHead& head, std::span<const std::byte> part) {
+      outbox_.send_copy(to, head, part);
+    };
+    cut_into_frames(kind, round_number(plan_.stage, step_), {bytes}, send);
+  }
 }
 
 void StepExchange::send_context() {
@@ -102,16 +94,8 @@ void StepExchange::send_context() {
   send_to_all(context, left);
 }
 
-uint64_t StepExchange::record_digest() const {
-  const comm::RecordView record = memory_.ring().pending();
-  uint64_t digest = 0;
-  for (int64_t i = 0; i < memory_.digests(); ++i)
-    digest += record.digests[i].load() * (2 * static_cast<uint64_t>(i) + 1);
-  return digest;
-}
-
 void StepExchange::send_done() {
-  said_ = {record_digest(), memory_.gate().pause_asked() ? 1u : 0u, 0};
+  said_ = {record_digest(memory_), memory_.gate().pause_asked() ? 1u : 0u, 0};
   send_to_all(done, std::as_bytes(std::span(&said_, 1)));
 }
 
@@ -149,6 +133,10 @@ void StepExchange::received(size_t host, const net::FrameHead& head) {
   advance();
 }
 
+bool StepExchange::all_have_sent(Inflow Peer::*what) const {
+  return std::ranges::all_of(peers_, [what](const auto& peer) { return (peer.second.*what).complete(); });
+}
+
 void StepExchange::advance() {
   sums_.finish_pieces();
   if (request_.what == HostAsk::sums) {
@@ -161,33 +149,35 @@ void StepExchange::advance() {
 }
 
 void StepExchange::take_sums() {
-  if (!sums_.complete() || !all_others([](const Peer& peer) { return peer.context.complete(); })) return;
+  if (!sums_.complete() || !all_have_sent(&Peer::context)) return;
   sums_.end();
-  for_others([&](size_t host, Peer& peer) {
+  for (auto& [host, peer] : peers_) {
     uint32_t suspect = 0;
     std::memcpy(&suspect, peer.context_bytes.data(), sizeof suspect);
     if (suspect != 0) comm::mark_suspect(*memory_.ring().pending().head, static_cast<comm::Nonfinite::Where>(suspect));
     scatter(std::span(peer.context_bytes).subspan(sizeof suspect), parts_.context(host, step_));
     peer.context.begin_anew();
-  });
+  }
   answer();
 }
 
+void StepExchange::check_bits(size_t host, const StepDone& said) const {
+  if (said.digest == said_.digest) return;
+  throw Error::make(Fault::mismatch, "step {}: {} and {} have come to different bits", step_ + 1,
+                    plan_.hosts[host].name, plan_.here().name)
+      .advise(
+          "below D2 all hosts of a job need processors of one kind; compare the parameters' digests of two runs, one "
+          "on each host, by `estrain verify`");
+}
+
 void StepExchange::take_commit() {
-  if (!all_others([](const Peer& peer) { return peer.done.complete(); })) return;
-  for_others([&](size_t host, Peer& peer) {
-    if (peer.said.digest != said_.digest) {
-      throw Error::make(Fault::mismatch, "step {}: {} and {} have come to different bits", step_ + 1,
-                        plan_.hosts[host].name, plan_.here().name)
-          .advise(
-              "below D2 all hosts of a job need processors of one kind; compare the parameters' digests of two runs, "
-              "one "
-              "on each host, by `estrain verify`");
-    }
+  if (!all_have_sent(&Peer::done)) return;
+  for (auto& [host, peer] : peers_) {
+    check_bits(host, peer.said);
     peer.done.begin_anew();
-  });
+  }
   const bool leads = plan_.own == 0;
-  memory_.hosts().agree(Step(step_ + 1), (leads ? said_.pause : peers_[0].said.pause) != 0);
+  memory_.hosts().agree(Step(step_ + 1), (leads ? said_.pause : peers_.at(0).said.pause) != 0);
   memory_.sums().begin_step(plan_.here().workers.size());
   sums_.begin(++step_);
   answer();
@@ -198,11 +188,11 @@ void StepExchange::keep_whole_step() {
 }
 
 void StepExchange::take_evaluation() {
-  if (!all_others([](const Peer& peer) { return peer.evaluation.complete(); })) return;
-  for_others([&](size_t host, Peer& peer) {
+  if (!all_have_sent(&Peer::evaluation)) return;
+  for (auto& [host, peer] : peers_) {
     scatter(peer.evaluation_bytes, parts_.evaluation(host));
     peer.evaluation.begin_anew();
-  });
+  }
   answer();
 }
 

@@ -6,18 +6,22 @@
 // (core/comm/meetings/sum_progress.h). When its sum is there, workers may apply it. So the network, the backward pass
 // and the update go on side by side. The order within every sum is reduction_tree.h's, which pieces do not change.
 //
-// Values that arrive wait in memory of this process. A sum goes to where the host's first partial sum was: that has
-// been sent by then, and nobody needs it any more, since a step that is not committed is folded anew.
+// Its own partial sums are in shared memory (own_partials.h). Values that arrive wait in memory of this process
+// (peer_sums.h). A sum goes to where the host's first partial sum was: that has been sent by then, and nobody needs it
+// any more, since a step that is not committed is folded anew.
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "core/comm/job_memory.h"
 #include "core/comm/sums/reduction_tree.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
-#include "core/hosts/exchange/pieces.h"
 #include "core/hosts/exchange/shared_parts.h"
+#include "core/hosts/step/own_partials.h"
+#include "core/hosts/step/peer_sums.h"
+#include "core/hosts/step/pieces.h"
 
 namespace estrain::hosts {
 
@@ -37,55 +41,25 @@ class GradientSums {
 
   // On their way from another host: its partial sums of this host's pieces, and the sums of its own pieces. A sum of
   // what this host has not sent is refused with Fault::corrupt.
-  Inflow& partial(size_t host) { return peers_.at(host).partial; }
+  Inflow& partial(size_t host) { return peers_.at(host).partials(); }
   Inflow& sum(size_t host);
   // A frame of such a sum is there.
   void received_sum(size_t host);
 
   // All of the host's workers have folded everything.
-  bool is_all_folded() const;
+  bool is_all_folded() const { return own_.is_all_folded(); }
   // All sums are where the workers look for them.
   bool complete() const { return is_open_ && summed_ == pieces_.size(); }
   // Until the next begin(), nothing is folded. Frames of other hosts are of the next step.
   void end();
 
  private:
-  struct Peer {
-    std::vector<std::byte> presence;    // of its partial sums: for each own piece a row for each
-    std::vector<float> partial_floats;  // a row for each: this host's pieces
-    std::vector<std::byte> sum_presence;
-    std::vector<float> sum_floats;  // both of one piece at a time
-    size_t rows = 0;
-    Inflow partial, sum;
-    std::vector<const Piece*> pieces;  // that it owns
-    size_t summed = 0;                 // of them
-  };
-  // A partial sum of any host, from the first float and the first parameter of a piece on.
-  struct Source {
-    float* floats = nullptr;
-    const uint8_t* presence = nullptr;
-  };
-  // A sum that the host passes on, and the sources of fold_ that it sums.
-  struct PassedOn {
-    int64_t slot = 0;
-    std::vector<size_t> sources;
-    std::vector<uint8_t> present;  // [parameter]
-  };
-
-  bool is_own(size_t host) const { return host == plan_.own; }
-  template <typename Visit>
-  void for_others(Visit&& visit);
-  void lay_out_peer(size_t host);
-  void plan_fold();
-  bool is_ready(const Piece& piece) const;
+  std::vector<const Piece*> pieces_of(size_t host) const;
   bool is_folded(const Piece& piece) const { return static_cast<size_t>(&piece - pieces_.data()) < folded_; }
-  void note_presence();
-  void fold(const Piece& piece);
-  void send_partial(const Piece& piece);
-  bool has_partial(const Peer& peer, const Piece& piece) const;
-  std::vector<Source> sources_of(const Piece& piece);
+  bool is_summed(const Piece& piece) const;
+  bool is_everywhere(const Piece& piece) const;  // all hosts have folded it, and what they send is there
+  void send_partials(const Piece& piece);
   void finish(const Piece& piece);
-  void note_flags(const Piece& piece, const std::vector<Source>& sources);
   void send_sum(const Piece& piece);
   void note_sums();
 
@@ -93,17 +67,14 @@ class GradientSums {
   const HostPlan& plan_;
   const SharedParts& parts_;
   Outbox& outbox_;
-  const std::vector<Piece> pieces_;  // in the order in which they are folded
-  size_t own_floats_ = 0;
-  comm::FinishPlan fold_, finish_;   // over the host's workers; over all hosts
-  std::vector<int64_t> fold_slots_;  // of each source of fold_
-  std::vector<PassedOn> passed_on_;
-  std::vector<std::vector<uint8_t>> present_;  // [source of fold_][parameter]
-  std::vector<Peer> peers_;                    // [hosts]; of the own one, only its pieces
+  const std::vector<Piece> pieces_;             // in the order in which they are folded
+  const std::vector<const Piece*> own_pieces_;  // that this host finishes
+  const comm::FinishPlan finish_;               // over all hosts
+  OwnPartials own_;
+  std::map<size_t, PeerSums> peers_;  // [other host]
   int64_t step_ = 0;
   bool is_open_ = false;
-  size_t ready_ = 0;                // parameters that all workers have folded, from the last one back
-  size_t folded_ = 0, summed_ = 0;  // pieces
+  size_t folded_ = 0, finished_ = 0, summed_ = 0;  // pieces; own pieces; pieces
 };
 
 }  // namespace estrain::hosts

@@ -1,0 +1,155 @@
+#include "core/hosts/step/gradient_sums.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/hosts/exchange/wire.h"
+
+namespace estrain::hosts {
+namespace {
+
+template <typename T>
+std::span<const std::byte> bytes_at(const T* first, size_t count) {
+  return {reinterpret_cast<const std::byte*>(first), count * sizeof(T)};
+}
+
+comm::FinishPlan finish_plan(const HostPlan& plan) {
+  std::vector<EstRange> ranges;
+  for (const HostShare& host : plan.hosts) ranges.push_back(host.ests());
+  return comm::plan_finish(comm::SumOrder::tree, plan.ests(), ranges);
+}
+
+// Partial sums that a host passes on.
+size_t rows_of(const HostPlan& plan, size_t host) {
+  return static_cast<size_t>(comm::plan_fold(comm::SumOrder::tree, plan.ests(), plan.hosts[host].ests()).passed_on);
+}
+
+}  // namespace
+
+GradientSums::GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, Outbox& outbox,
+                           size_t most)
+    : memory_(memory),
+      plan_(plan),
+      parts_(parts),
+      outbox_(outbox),
+      pieces_(cut_pieces(parts.parameters(), plan.hosts.size(), most)),
+      own_pieces_(pieces_of(plan.own)),
+      finish_(finish_plan(plan)),
+      own_(memory, plan, parts) {
+  for (size_t host = 0; host < plan.hosts.size(); ++host) {
+    if (host != plan.own) peers_.try_emplace(host, rows_of(plan, host), own_pieces_, pieces_of(host));
+  }
+}
+
+std::vector<const Piece*> GradientSums::pieces_of(size_t host) const {
+  std::vector<const Piece*> owned;
+  for (const Piece& piece : pieces_) {
+    if (piece.owner == host) owned.push_back(&piece);
+  }
+  return owned;
+}
+
+void GradientSums::begin(int64_t step) {
+  step_ = step;
+  folded_ = finished_ = summed_ = 0;
+  own_.begin();
+  is_open_ = true;
+}
+
+bool GradientSums::fold_piece() {
+  if (!is_open_ || folded_ == pieces_.size()) return false;
+  own_.look();
+  const Piece& piece = pieces_[folded_];
+  if (!own_.is_ready(piece)) return false;
+  own_.fold(piece);
+  ++folded_;
+  if (piece.owner != plan_.own) send_partials(piece);
+  return folded_ < pieces_.size() && own_.is_ready(pieces_[folded_]);
+}
+
+void GradientSums::send_partials(const Piece& piece) {
+  uint64_t offset = own_.rows() * bytes_before(piece);
+  const auto head_of = [&](std::span<const std::byte> bytes) {
+    const net::FrameHead head = {Kind::partial, static_cast<uint32_t>(bytes.size()), round_number(plan_.stage, step_),
+                                 offset};
+    offset += bytes.size();
+    return head;
+  };
+  std::vector<std::byte> flags;
+  for (size_t row = 0; row < own_.rows(); ++row) {
+    const auto present = bytes_at(own_.row(row, piece).presence, piece.parameters());
+    flags.insert(flags.end(), present.begin(), present.end());
+  }
+  outbox_.send_copy(piece.owner, head_of(flags), flags);
+  for (size_t row = 0; row < own_.rows(); ++row) {
+    const auto bytes = bytes_at(own_.row(row, piece).values, piece.floats.size());
+    outbox_.send(piece.owner, head_of(bytes), bytes);
+  }
+}
+
+bool GradientSums::is_everywhere(const Piece& piece) const {
+  return is_folded(piece) &&
+         std::ranges::all_of(peers_, [&](const auto& peer) { return peer.second.has_partials(piece); });
+}
+
+void GradientSums::finish_pieces() {
+  if (!is_open_) return;
+  for (; finished_ < own_pieces_.size() && is_everywhere(*own_pieces_[finished_]); ++finished_) {
+    finish(*own_pieces_[finished_]);
+    send_sum(*own_pieces_[finished_]);
+  }
+  note_sums();
+}
+
+// Its sum goes to where this host's part of the first slot lies.
+void GradientSums::finish(const Piece& piece) {
+  std::vector<PieceSource> sources;
+  for (const comm::FinishPlan::Source& source : finish_.sources) {
+    const auto host = static_cast<size_t>(source.worker.value), row = static_cast<size_t>(source.slot);
+    sources.push_back(host == plan_.own ? own_.row(row, piece) : peers_.at(host).row(row, piece));
+  }
+  const comm::GradientSlot slot = memory_.gradient_slot(0);
+  sum_into(slot.values + piece.floats.begin, finish_, sources, piece, parts_.parameters());
+  for (size_t i = 0; i < piece.parameters(); ++i) slot.presence[piece.first_parameter + i] = present_in_any(sources, i);
+}
+
+void GradientSums::send_sum(const Piece& piece) {
+  const comm::GradientSlot slot = memory_.gradient_slot(0);
+  const auto flags = bytes_at(slot.presence + piece.first_parameter, piece.parameters());
+  const auto bytes = bytes_at(slot.values + piece.floats.begin, piece.floats.size());
+  const uint64_t number = round_number(plan_.stage, step_), offset = bytes_before(piece);
+  for (const auto& [host, peer] : peers_) {
+    outbox_.send_copy(host, {Kind::sum, static_cast<uint32_t>(flags.size()), number, offset}, flags);
+    outbox_.send(host, {Kind::sum, static_cast<uint32_t>(bytes.size()), number, offset + flags.size()}, bytes);
+  }
+}
+
+// Nobody can have summed what this host has not sent.
+Inflow& GradientSums::sum(size_t host) {
+  PeerSums& peer = peers_.at(host);
+  const Piece* due = peer.due();
+  if (due && !is_folded(*due)) throw Error(Fault::corrupt, "a sum out of turn");
+  return peer.sums();
+}
+
+void GradientSums::received_sum(size_t host) {
+  if (peers_.at(host).take_sum(memory_.gradient_slot(0))) note_sums();
+}
+
+bool GradientSums::is_summed(const Piece& piece) const {
+  return (piece.owner == plan_.own ? finished_ : peers_.at(piece.owner).taken()) > piece.number;
+}
+
+void GradientSums::note_sums() {
+  const size_t before = summed_;
+  while (summed_ < pieces_.size() && is_summed(pieces_[summed_])) ++summed_;
+  if (summed_ > before) memory_.sums().note_summed(pieces_[summed_ - 1].floats.begin);
+}
+
+void GradientSums::end() {
+  is_open_ = false;
+  folded_ = 0;
+  for (auto& [host, peer] : peers_) peer.begin_anew();
+}
+
+}  // namespace estrain::hosts

@@ -1,0 +1,58 @@
+#pragma once
+// What one other host sends of a step's sums, in memory of this process: its partial sums of this host's pieces, and
+// the sums of its own pieces, one at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/comm/job_memory.h"
+#include "core/hosts/exchange/inflow.h"
+#include "core/hosts/step/piece_sum.h"
+#include "core/hosts/step/pieces.h"
+
+namespace estrain::hosts {
+
+// Bytes of one partial sum of the owner's pieces before this one, and of this one too.
+uint64_t bytes_before(const Piece& piece);
+uint64_t bytes_through(const Piece& piece);
+
+class PeerSums {
+ public:
+  // `rows`: partial sums that the other host passes on. `here`: this host's pieces; `there`: the other host's. The
+  // pieces outlive it.
+  PeerSums(size_t rows, const std::vector<const Piece*>& here, std::vector<const Piece*> there);
+  PeerSums(const PeerSums&) = delete;
+
+  // Where frames go.
+  Inflow& partials() { return partials_; }
+  Inflow& sums() { return sums_; }
+
+  // All of its partial sums of this host's piece are there.
+  bool has_partials(const Piece& piece) const { return partials_.bytes() >= rows_ * bytes_through(piece); }
+  PieceSource row(size_t row, const Piece& piece);
+
+  size_t taken() const { return taken_; }  // sums of this step
+  const Piece* due() const;                // the piece whose sum comes next; null: none is left in this step
+  // Copies the sum that is due to `slot`. False: it is not there yet.
+  bool take_sum(const comm::GradientSlot& slot);
+
+  // Frames are of the next step.
+  void begin_anew();
+
+ private:
+  void lay_out_partials(const std::vector<const Piece*>& here);
+  void lay_out_sums();
+
+  const size_t rows_;
+  const std::vector<const Piece*> there_;
+  size_t floats_ = 0;              // of this host's pieces
+  std::vector<uint8_t> presence_;  // of this host's pieces, one behind the other: for each a row for each partial sum
+  std::vector<float> partial_floats_;  // [rows][floats_]
+  std::vector<uint8_t> sum_presence_;  // of the sum that comes in
+  std::vector<float> sum_floats_;
+  Inflow partials_, sums_;
+  size_t taken_ = 0;
+};
+
+}  // namespace estrain::hosts

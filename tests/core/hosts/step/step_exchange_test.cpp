@@ -1,0 +1,119 @@
+#include "core/hosts/step/step_exchange.h"
+
+#include <doctest/doctest.h>
+
+#include "core/base/error.h"
+#include "core/comm/stage_control.h"
+#include "tests/core/hosts/step/hosts_in_memory.h"
+
+namespace estrain::hosts {
+namespace {
+
+using namespace in_memory;
+
+TEST_CASE("the sum over hosts has the bits of the tree, whatever the split, and contexts reach every host") {
+  for (size_t i = 0; i < std::size(kSplits); ++i) {
+    CAPTURE(i);
+    Hosts hosts(kSplits[i], 100 + i);
+    for (int64_t step = 0; step < 3; ++step) {
+      train_step(hosts, step);
+      for (const auto& host : hosts.all) host->ask(comm::HostAsk::commit, step);
+      hosts.deliver();
+      for (const auto& host : hosts.all) REQUIRE(host->answered());
+    }
+  }
+}
+
+TEST_CASE("workers that ask before they have folded everything are a mistake of this program") {
+  Hosts hosts({{1}, {1}}, 1);
+  CHECK_THROWS_WITH_AS(hosts[0].ask(comm::HostAsk::sums, 0), doctest::Contains("have not folded"), Error);
+}
+
+TEST_CASE("a step is agreed on when it is whole on all hosts, and pauses when the coordinator was asked to") {
+  Hosts hosts({{1}, {1}, {2}}, 1);
+  train_step(hosts, 0);
+  hosts[1].memory.gate().ask_pause();  // nobody asks but the coordinator's launcher
+  hosts[0].ask(comm::HostAsk::commit, 0);
+  hosts[1].ask(comm::HostAsk::commit, 0);
+  hosts.deliver();
+  CHECK(!hosts[0].answered());
+  CHECK(!hosts[1].answered());
+  hosts[2].ask(comm::HostAsk::commit, 0);
+  hosts.deliver();
+  for (const auto& host : hosts.all) {
+    CHECK(host->answered());
+    CHECK(!host->memory.hosts().pause_agreed());
+  }
+  train_step(hosts, 1);
+  hosts[0].memory.gate().ask_pause();
+  for (const auto& host : hosts.all) host->ask(comm::HostAsk::commit, 1);
+  hosts.deliver();
+  for (const auto& host : hosts.all) CHECK(host->memory.hosts().pause_agreed());
+}
+
+TEST_CASE("a host that is left alone commits the step that it had told the others is whole, and no other") {
+  for (const bool told : {true, false}) {
+    Hosts hosts({{1}, {1}}, 1);
+    train_step(hosts, 0);
+    comm::JobMemory& memory = hosts[0].memory;
+    memory.ring().pending().head->kind = comm::RecordKind::step;
+    memory.ring().pending().head->step = Step(1);
+    memory.commit().note_whole(Step(1), 0.1);
+    if (told) hosts[0].ask(comm::HostAsk::commit, 0);
+    hosts.deliver();
+    hosts[0].exchange->keep_whole_step();
+    comm::StageControl(memory).repair();
+    CHECK(memory.commit().committed() == Step(told ? 1 : 0));
+  }
+}
+
+TEST_CASE("hosts that have come to different bits do not commit them") {
+  Hosts hosts({{1}, {1}}, 1);
+  train_step(hosts, 0);
+  hosts[1].memory.ring().pending().digests[2].fetch_add(1);
+  hosts[0].ask(comm::HostAsk::commit, 0);
+  hosts[1].ask(comm::HostAsk::commit, 0);
+  CHECK_THROWS_WITH_AS(hosts.deliver(), doctest::Contains("have come to different bits"), Error);
+  CHECK((!hosts[0].answered() || !hosts[1].answered()));
+}
+
+TEST_CASE("a loss that is not finite on one host is a suspicion on all") {
+  Hosts hosts({{1}, {1}}, 1);
+  comm::mark_suspect(*hosts[1].memory.ring().pending().head, comm::Nonfinite::Where::update);
+  train_step(hosts, 0);
+  CHECK(hosts[0].memory.ring().pending().head->suspect == comm::Nonfinite::Where::update);
+}
+
+TEST_CASE("results of an evaluation reach every host, each from whose workers had the batch") {
+  const int64_t samples = 22;  // batches of 4: the last one is short
+  Hosts hosts({{1, 1}, {1}}, 1, 5, samples);
+  for (const auto& host : hosts.all) {
+    const comm::EvaluationResults results = host->memory.evaluation();
+    for (int64_t i = 0; i < samples; ++i) {
+      const bool own = (i / 4 % 3 == 2) == (host->plan.own == 1);
+      results.losses[i] = own ? static_cast<float>(i) : -1;
+      results.correct[i] = own ? static_cast<int32_t>(i) : -1;
+    }
+    host->ask(comm::HostAsk::evaluation, 5);
+  }
+  hosts.deliver();
+  for (const auto& host : hosts.all) {
+    REQUIRE(host->answered());
+    const comm::EvaluationResults results = host->memory.evaluation();
+    for (int64_t i = 0; i < samples; ++i) {
+      CHECK(results.losses[i] == static_cast<float>(i));
+      CHECK(results.correct[i] == static_cast<int32_t>(i));
+    }
+  }
+}
+
+TEST_CASE("frames that are not of the step that is due, or of no kind of a step, are refused") {
+  Hosts hosts({{1}, {1}}, 1);
+  StepExchange& exchange = *hosts[0].exchange;
+  CHECK_THROWS_AS(exchange.room_for(1, {partial, 1, round_number(3, 1), 0}), Error);
+  CHECK_THROWS_AS(exchange.room_for(1, {state, 1, round_number(3, 0), 0}), Error);
+  CHECK_NOTHROW(exchange.room_for(1, {partial, 1, round_number(3, 0), 0}));
+}
+
+}  // namespace
+}  // namespace estrain::hosts
