@@ -107,25 +107,11 @@ std::byte* JobMemory::state_of(Step step) const {
   return memory_.at<std::byte>(words().state + static_cast<uint64_t>(step.value & 1) * words().state_bytes);
 }
 
-GradientSlot JobMemory::gradient_slot(int64_t slot) const {
-  const auto number = static_cast<uint64_t>(slot);
-  return {memory_.at<float>(words().gradients + number * words().gradient_bytes),
-          memory_.at<uint8_t>(words().presence + number * static_cast<uint64_t>(words().parameters))};
-}
-
 WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return memory_.at<WorkerPulse>(words().pulses)[worker.value]; }
-
-float* JobMemory::norms() const { return memory_.at<float>(words().norms); }
 
 EvaluationResults JobMemory::evaluation() const {
   auto* losses = memory_.at<float>(words().evaluation);
   return {words().evaluation_samples, losses, reinterpret_cast<int32_t*>(losses + words().evaluation_samples)};
-}
-
-void JobMemory::release_gradient_slots(int64_t first) {
-  const uint64_t offset = words().gradients + static_cast<uint64_t>(first) * words().gradient_bytes;
-  const uint64_t end = words().gradients + static_cast<uint64_t>(ests()) * words().gradient_bytes;
-  memory_.release(offset, end);
 }
 
 }  // namespace estrain::comm

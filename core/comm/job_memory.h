@@ -8,8 +8,7 @@
 // (commit_word.h). So a worker may be killed at any instruction and the last committed step stands whole, and weights
 // being read by a backward pass are never the ones being written.
 //
-// Gradient slots hold the partial sums of the workers (reduction_tree.h): slot numbers are handed out per stage. There
-// are N of them, the most that any placement needs; memory is only taken by those that were ever written.
+// Gradient slots hold the partial sums of the workers (gradient_slots.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/base/ids.h"
+#include "core/comm/gradient_slots.h"
 #include "core/comm/meetings/host_meeting.h"
 #include "core/comm/meetings/meeting_places.h"
 #include "core/comm/meetings/sum_progress.h"
@@ -45,12 +45,6 @@ struct MemoryPlan {
   int64_t evaluation_samples = 0;
   int64_t ring_records = 0;
   int64_t audit_words = 0;  // of one row of the audit board
-};
-
-// A partial sum of the gradients of all parameters.
-struct GradientSlot {
-  float* values;
-  uint8_t* presence;  // [parameters]: 1 where some EST below reached the parameter in this step
 };
 
 // The results of the newest evaluation for each sample of the test set.
@@ -93,13 +87,9 @@ class JobMemory {
   // The contents.
   std::string_view manifest() const;
   int64_t ests() const { return words().ests; }
-  int64_t digests() const { return words().digests; }  // per step record
   std::byte* state_of(Step step) const;
-  GradientSlot gradient_slot(int64_t slot) const;
-  float* norms() const;  // [parameters]: of the summed gradients
+  GradientSlots gradients() { return {memory_, words()}; }
   EvaluationResults evaluation() const;
-  // Gives back the memory of gradient slots from `first` on.
-  void release_gradient_slots(int64_t first);
 
  private:
   friend struct MemoryWords;  // of tests

@@ -25,6 +25,7 @@ class RecordRing {
   uint32_t drained() const { return words_.drained.load(); }
   uint32_t waiting() const { return published() - drained(); }
   uint64_t capacity() const { return words_.ring_records; }
+  int64_t digests() const { return words_.digests; }  // of one record
 
   RecordView at(uint32_t sequence);
   // The record that workers are adding to.

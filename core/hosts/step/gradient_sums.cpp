@@ -108,13 +108,13 @@ void GradientSums::finish(const Piece& piece) {
     const auto host = static_cast<size_t>(source.worker.value), row = static_cast<size_t>(source.slot);
     sources.push_back(host == plan_.own ? own_.row(row, piece) : peers_.at(host).row(row, piece));
   }
-  const comm::GradientSlot slot = memory_.gradient_slot(0);
+  const comm::GradientSlot slot = memory_.gradients()[0];
   sum_into(slot.values + piece.floats.begin, finish_, sources, piece, parts_.parameters());
   for (size_t i = 0; i < piece.parameters(); ++i) slot.presence[piece.first_parameter + i] = present_in_any(sources, i);
 }
 
 void GradientSums::send_sum(const Piece& piece) {
-  const comm::GradientSlot slot = memory_.gradient_slot(0);
+  const comm::GradientSlot slot = memory_.gradients()[0];
   const auto flags = bytes_at(slot.presence + piece.first_parameter, piece.parameters());
   const auto bytes = bytes_at(slot.values + piece.floats.begin, piece.floats.size());
   const uint64_t number = round_number(plan_.stage, step_), offset = bytes_before(piece);
@@ -133,7 +133,7 @@ Inflow& GradientSums::sum(size_t host) {
 }
 
 void GradientSums::received_sum(size_t host) {
-  if (peers_.at(host).take_sum(memory_.gradient_slot(0))) note_sums();
+  if (peers_.at(host).take_sum(memory_.gradients()[0])) note_sums();
 }
 
 bool GradientSums::is_summed(const Piece& piece) const {

@@ -58,7 +58,7 @@ void OwnPartials::look() {
   ready_ = std::min<size_t>(memory_.sums().folded_by_all(plan_.here().workers.size()), parameters);
   const size_t begin = parameters - ready_;
   for (size_t source = 0; source < fold_slots_.size(); ++source) {
-    const uint8_t* flags = memory_.gradient_slot(fold_slots_[source]).presence;
+    const uint8_t* flags = memory_.gradients()[fold_slots_[source]].presence;
     for (size_t i = begin; i < end; ++i) present_[source][i] = flags[i] != 0 ? 1 : 0;
   }
   for (PassedOn& sum : passed_on_) {
@@ -72,14 +72,14 @@ void OwnPartials::fold(const Piece& piece) {
   if (fold_slots_.size() == 1) return;
   std::vector<PieceSource> sources;
   for (size_t source = 0; source < fold_slots_.size(); ++source)
-    sources.push_back({memory_.gradient_slot(fold_slots_[source]).values + piece.floats.begin,
+    sources.push_back({memory_.gradients()[fold_slots_[source]].values + piece.floats.begin,
                        present_[source].data() + piece.first_parameter});
   sum_in_place(fold_, sources, piece, parts_.parameters());
 }
 
 PieceSource OwnPartials::row(size_t row, const Piece& piece) const {
   const PassedOn& sum = passed_on_[row];
-  return {memory_.gradient_slot(sum.slot).values + piece.floats.begin, sum.present.data() + piece.first_parameter};
+  return {memory_.gradients()[sum.slot].values + piece.floats.begin, sum.present.data() + piece.first_parameter};
 }
 
 }  // namespace estrain::hosts

@@ -17,7 +17,7 @@ using comm::HostAsk;
 uint64_t record_digest(const comm::JobMemory& memory) {
   const comm::RecordView record = memory.ring().pending();
   uint64_t digest = 0;
-  for (int64_t i = 0; i < memory.digests(); ++i)
+  for (int64_t i = 0; i < memory.ring().digests(); ++i)
     digest += record.digests[i].load() * (2 * static_cast<uint64_t>(i) + 1);
   return digest;
 }

@@ -30,7 +30,7 @@ void PassedSums::show_presence(size_t parameter) {
   for (const Source& source : sources_) {
     if (source.worker != shares_.worker()) continue;
     const bool present = sums_.present(own_slot, parameter);
-    memory_.gradient_slot(source.slot).presence[parameter] = present ? 1 : 0;
+    memory_.gradients()[source.slot].presence[parameter] = present ? 1 : 0;
     if (!present) sums_.clear(own_slot, parameter);
     ++own_slot;
   }
@@ -38,7 +38,7 @@ void PassedSums::show_presence(size_t parameter) {
 
 bool PassedSums::reached(size_t parameter) const {
   return std::ranges::any_of(
-      sources_, [&](const Source& source) { return memory_.gradient_slot(source.slot).presence[parameter] != 0; });
+      sources_, [&](const Source& source) { return memory_.gradients()[source.slot].presence[parameter] != 0; });
 }
 
 float* PassedSums::own_part(const Source& source, size_t bucket) const {

@@ -33,8 +33,8 @@ GradientStore::GradientStore(const ModelPlaces& places, const GradientSum& sum, 
 }
 
 est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin) const {
-  return {memory_.gradient_slot(slot).values + places_.gradient_offset(parameter) + begin,
-          memory_.gradient_slot(slot).presence[parameter] != 0};
+  return {memory_.gradients()[slot].values + places_.gradient_offset(parameter) + begin,
+          memory_.gradients()[slot].presence[parameter] != 0};
 }
 
 void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient) {
@@ -42,10 +42,10 @@ void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient
   const int64_t target = own_first_slot_ + depth - merges;
   std::array<est::Partial, comm::kDeepestStack> left;
   for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
-  float* out = memory_.gradient_slot(target).values + places_.gradient_offset(parameter);
+  float* out = memory_.gradients()[target].values + places_.gradient_offset(parameter);
   const bool present =
       est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, places_.elements(parameter));
-  memory_.gradient_slot(target).presence[parameter] = present ? 1 : 0;
+  memory_.gradients()[target].presence[parameter] = present ? 1 : 0;
 }
 
 const float* GradientStore::sum_with_last(size_t parameter, const float* last, size_t begin, size_t n,
@@ -78,7 +78,7 @@ const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float*
 }
 
 float* GradientStore::sum_target(size_t parameter) const {
-  return memory_.gradient_slot(source_slots_[0]).values + places_.gradient_offset(parameter);
+  return memory_.gradients()[source_slots_[0]].values + places_.gradient_offset(parameter);
 }
 
 }  // namespace estrain::train

@@ -142,16 +142,16 @@ void Updater::sum_whole(size_t parameter) {
     reached = sum != nullptr;
     if (reached && sum != target + begin) std::memcpy(target + begin, sum, n * sizeof(float));
   }
-  memory_.norms()[parameter] = -1;
+  memory_.gradients().norms()[parameter] = -1;
   if (!reached) return;
-  memory_.norms()[parameter] = l2_norm(target, job_.network().parameters()[parameter].sizes());
+  memory_.gradients().norms()[parameter] = l2_norm(target, job_.network().parameters()[parameter].sizes());
 }
 
 // torch.nn.utils.clip_grad_norm_, operation by operation.
 float Updater::total_norm() const {
   std::vector<float> norms;
-  std::copy_if(memory_.norms(), memory_.norms() + places_.model.num_parameters(), std::back_inserter(norms),
-               [](float norm) { return norm >= 0 || norm != norm; });
+  std::copy_if(memory_.gradients().norms(), memory_.gradients().norms() + places_.model.num_parameters(),
+               std::back_inserter(norms), [](float norm) { return norm >= 0 || norm != norm; });
   return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())});
 }
 
@@ -187,7 +187,7 @@ bool Updater::update_all(const Waits& waits) {
     if (!waits.for_sums(places_.model.gradient_offset(piece.parameter) + piece.begin)) return false;
     update(piece, [&](size_t begin, size_t n) -> const float* {
       if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
-      const float norm = memory_.norms()[piece.parameter];
+      const float norm = memory_.gradients().norms()[piece.parameter];
       return norm == -1 ? nullptr : gradients_.sum_target(piece.parameter) + begin;
     });
   }

@@ -35,15 +35,12 @@ TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap")
   CHECK(static_cast<uint64_t>(info.st_size) == h.total_bytes);
 }
 
-TEST_CASE("state copies, slots and records start at whole cache lines, within their regions") {
+TEST_CASE("state copies and records start at whole cache lines, within their regions") {
   CompleteMemory built;
   JobMemory& memory = built.memory;
   const auto address = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
   for (const int copy : {0, 1}) CHECK(address(memory.state_of(Step(copy))) % 64 == 0);
   CHECK(memory.state_of(Step(1)) - memory.state_of(Step(0)) >= 5000);
-  for (int64_t slot = 0; slot < 3; ++slot) CHECK(address(memory.gradient_slot(slot).values) % 64 == 0);
-  CHECK(address(memory.gradient_slot(1).values) - address(memory.gradient_slot(0).values) >= 4100);
-  CHECK(address(memory.gradient_slot(2).presence) - address(memory.gradient_slot(0).presence) == 14);
   for (uint32_t sequence = 0; sequence < 4; ++sequence) CHECK(address(memory.ring().at(sequence).head) % 64 == 0);
   CHECK(memory.ring().at(4).head == memory.ring().at(0).head);
   CHECK(address(memory.evaluation().correct) - address(memory.evaluation().losses) == 44);
@@ -63,8 +60,8 @@ TEST_CASE("every mapping sees the same memory") {
   CompleteMemory built;
   JobMemory other(built.fd.get());
   CHECK(other.manifest() == "the manifest");
-  built.memory.gradient_slot(2).values[1024] = 2.5f;
-  CHECK(other.gradient_slot(2).values[1024] == 2.5f);
+  built.memory.gradients()[2].values[1024] = 2.5f;
+  CHECK(other.gradients()[2].values[1024] == 2.5f);
   other.evaluation().correct[10] = 7;
   CHECK(built.memory.evaluation().correct[10] == 7);
 }
@@ -84,24 +81,6 @@ TEST_CASE("who maps the memory early waits until it is ready") {
   CHECK(early.manifest() == "the manifest");
   early.state_of(Step(1))[4999] = std::byte{9};
   CHECK(builder.state_of(Step(1))[4999] == std::byte{9});
-}
-
-TEST_CASE("released gradient slots give their memory back and read as zero; those below stay") {
-  CompleteMemory built;
-  const auto allocated = [&] {
-    struct stat info {};
-    ::fstat(built.fd.get(), &info);
-    return info.st_blocks;
-  };
-  for (int64_t slot = 0; slot < 3; ++slot) std::fill_n(built.memory.gradient_slot(slot).values, 1025, 1.0f);
-  const auto before = allocated();
-  built.memory.release_gradient_slots(1);
-  CHECK(allocated() <= before - 2 * 2 * 4096 / 512);  // two slots of two pages each
-  CHECK(built.memory.gradient_slot(0).values[1024] == 1.0f);
-  CHECK(built.memory.gradient_slot(1).values[0] == 0.0f);
-  CHECK(built.memory.gradient_slot(2).values[1024] == 0.0f);
-  built.memory.release_gradient_slots(3);  // nothing stands there
-  CHECK(built.memory.gradient_slot(0).values[0] == 1.0f);
 }
 
 }  // namespace

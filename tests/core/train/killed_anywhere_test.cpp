@@ -128,7 +128,7 @@ std::vector<Record> records_of(comm::JobMemory& memory) {
   for (uint32_t i = 0; i < memory.ring().published(); ++i) {
     const comm::RecordView view = memory.ring().at(i);
     std::vector<uint64_t> digests;
-    for (int64_t k = 0; k < memory.digests(); ++k) digests.push_back(view.digests[k].load());
+    for (int64_t k = 0; k < memory.ring().digests(); ++k) digests.push_back(view.digests[k].load());
     records.emplace_back(view.head->kind, view.head->step, view.head->loss,
                          std::vector<float>(view.est_losses, view.est_losses + memory.ests()), digests);
   }

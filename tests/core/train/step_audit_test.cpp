@@ -134,7 +134,8 @@ Outcome train(const spec::JobSpec& spec, int64_t workers, const Plant& plant) {
   for (uint32_t i = 0; i < ring.published(); ++i) {
     const comm::RecordView record = ring.at(i);
     outcome.digests.emplace_back();
-    for (int64_t k = 0; k < builder.memory().digests(); ++k) outcome.digests.back().push_back(record.digests[k].load());
+    for (int64_t k = 0; k < builder.memory().ring().digests(); ++k)
+      outcome.digests.back().push_back(record.digests[k].load());
   }
   return outcome;
 }

@@ -115,7 +115,7 @@ void Stages::release_unused_slots() {
   for (const Member& worker : run_.job.workers) {
     used += comm::plan_fold(comm::SumOrder::tree, run_.spec.job.ests, worker.ests).buffers;
   }
-  run_.memory->release_gradient_slots(used);
+  run_.memory->gradients().release_from(used);
 }
 
 void Stages::report_resize(const conduct::ResizeUnderWay& done) {

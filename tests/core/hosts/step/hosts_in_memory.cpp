@@ -136,7 +136,7 @@ Presence all_present(int64_t ests) { return Presence(static_cast<size_t>(ests), 
 
 void check_sum(Host& host, const Sum& expected, size_t i) {
   CAPTURE(i);
-  const comm::GradientSlot sum = host.memory.gradient_slot(0);
+  const comm::GradientSlot sum = host.memory.gradients()[0];
   CHECK((sum.presence[i] != 0) == expected.present[i]);
   if (!expected.present[i]) return;
   const size_t at = offset_of(i);

@@ -167,10 +167,10 @@ class Folding {
                            gradients[rank].begin() + static_cast<ptrdiff_t>(at + n));
     bool present = presence[rank][i];
     for (int level = 1; level <= merges; ++level) {
-      const comm::GradientSlot left = host_->memory.gradient_slot(first_slot_ + depth - level);
+      const comm::GradientSlot left = host_->memory.gradients()[first_slot_ + depth - level];
       present = comm::add_partials({left.values + at, left.presence[i] != 0}, {sum.data(), present}, sum.data(), n);
     }
-    const comm::GradientSlot slot = host_->memory.gradient_slot(first_slot_ + depth - merges);
+    const comm::GradientSlot slot = host_->memory.gradients()[first_slot_ + depth - merges];
     std::ranges::copy(sum, slot.values + at);
     slot.presence[i] = present ? 1 : 0;
   }

@@ -81,7 +81,7 @@ TEST_CASE("a piece is ready when the slowest worker has folded its parameters, a
   CHECK(!is_ready());
   workers[1].fold_next(gradients, all_present(3));
   CHECK(is_ready());
-  for (int64_t slot = 0; slot < 2; ++slot) host.memory.gradient_slot(slot).presence[kParameters - 1] = 0;
+  for (int64_t slot = 0; slot < 2; ++slot) host.memory.gradients()[slot].presence[kParameters - 1] = 0;
   CHECK(is_ready());
   CHECK(partials.row(0, last).presence[1] == 1);
   partials.begin();
