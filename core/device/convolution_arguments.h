@@ -12,30 +12,42 @@ struct ConvolutionArguments {
   int64_t groups = 1;
   bool transposed = false;
 
-  // Fills a struct with fields of these names. A one-dimensional image has height 1. `weight`: [channels_out,
-  // channels_in / groups, …], with as many dimensions as `input`.
-  template <typename Shape>
-  void describe(const at::Tensor& input, const at::Tensor& weight, Shape& shape) const {
-    const int64_t last = input.dim() - 1;
-    const bool is_high = input.dim() == 4;
-    const auto along_height = [is_high](at::IntArrayRef values, int64_t missing) {
-      if (!is_high) return missing;
+  // Along one axis of the image.
+  struct Axis {
+    int64_t size, filter, stride, padding, dilation;
+  };
+  // A one-dimensional image has height 1. `weight`: [channels_out, channels_in / groups, …], with as many dimensions as
+  // `input`.
+  Axis height(const at::Tensor& input, const at::Tensor& weight) const {
+    if (input.dim() != 4) return {.size = 1, .filter = 1, .stride = 1, .padding = 0, .dilation = 1};
+    const auto value = [](at::IntArrayRef values) {
       return values.size() == 1 ? values[0] : values[values.size() - 2];
     };
+    return {input.size(2), weight.size(2), value(stride), value(padding), value(dilation)};
+  }
+  Axis width(const at::Tensor& input, const at::Tensor& weight) const {
+    const int64_t last = input.dim() - 1;
+    return {input.size(last), weight.size(last), stride.back(), padding.back(), dilation.back()};
+  }
+
+  // Fills a struct with fields of these names.
+  template <typename Shape>
+  void describe(const at::Tensor& input, const at::Tensor& weight, Shape& shape) const {
+    const Axis down = height(input, weight), across = width(input, weight);
     shape.batch = input.size(0);
     shape.channels_in = input.size(1);
-    shape.height = is_high ? input.size(2) : 1;
-    shape.width = input.size(last);
+    shape.height = down.size;
+    shape.width = across.size;
     shape.channels_out = weight.size(0);
-    shape.filter_height = is_high ? weight.size(2) : 1;
-    shape.filter_width = weight.size(last);
+    shape.filter_height = down.filter;
+    shape.filter_width = across.filter;
     shape.groups = groups;
-    shape.stride_height = along_height(stride, 1);
-    shape.stride_width = stride.back();
-    shape.padding_height = along_height(padding, 0);
-    shape.padding_width = padding.back();
-    shape.dilation_height = along_height(dilation, 1);
-    shape.dilation_width = dilation.back();
+    shape.stride_height = down.stride;
+    shape.stride_width = across.stride;
+    shape.padding_height = down.padding;
+    shape.padding_width = across.padding;
+    shape.dilation_height = down.dilation;
+    shape.dilation_width = across.dilation;
   }
 };
 

@@ -33,15 +33,15 @@ CudnnDescriptor tensor(int64_t id, Element element, const std::vector<int64_t>& 
 }
 
 CudnnDescriptor geometry(const Convolution& c) {
-  const std::vector<int64_t> padding = {c.padding_height, c.padding_width};
+  const std::vector<int64_t> padding = {c.height.padding, c.width.padding};
   CudnnDescriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2})
       .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
       .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION)
       .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, padding)
       .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, padding)
-      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, std::vector{c.dilation_height, c.dilation_width})
-      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, std::vector{c.stride_height, c.stride_width});
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, std::vector{c.height.dilation, c.width.dilation})
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, std::vector{c.height.stride, c.width.stride});
   return std::move(descriptor).finalized("a convolution");
 }
 
@@ -118,10 +118,10 @@ struct Composed {
 // A graph of the one operation. The number of groups follows from the channels of image and filter.
 Composed graph_of(const Device& device, const Convolution& c) {
   const PassNames names = names_of(c.pass);
-  CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height, c.width});
+  CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height.size, c.width.size});
   CudnnDescriptor w =
-      tensor(kW, c.element, {c.channels_out, c.channels_in / c.groups, c.filter_height, c.filter_width});
-  CudnnDescriptor y = tensor(kY, c.element, {c.batch, c.channels_out, c.output_height(), c.output_width()});
+      tensor(kW, c.element, {c.channels_out, c.channels_in / c.groups, c.height.filter, c.width.filter});
+  CudnnDescriptor y = tensor(kY, c.element, {c.batch, c.channels_out, c.height.output(), c.width.output()});
   CudnnDescriptor shape = geometry(c);
   CudnnDescriptor operation(names.type);
   operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f)

@@ -30,32 +30,32 @@ enum class Pass {
   filter,   // the gradient of w from x and the gradient of y
 };
 
+// A convolution along one axis of an image.
+struct ConvolutionAxis {
+  int64_t size = 1, filter = 1;
+  int64_t stride = 1, padding = 0, dilation = 1;
+
+  int64_t output() const { return (size + 2 * padding - dilation * (filter - 1) - 1) / stride + 1; }
+  // Whether the filter fits into the padded image, so that there is an output.
+  bool filter_fits() const { return size + 2 * padding > dilation * (filter - 1); }
+  auto operator<=>(const ConvolutionAxis&) const = default;
+};
+
 // y[channels_out] = x[channels_in] * w[channels_out, channels_in / groups], cross-correlated. No size is 0.
 struct Convolution {
   Pass pass = Pass::forward;
   Element element = Element::f32;
   Math math = Math::exact;
-  int64_t batch = 1, channels_in = 1, height = 1, width = 1;
-  int64_t channels_out = 1, filter_height = 1, filter_width = 1, groups = 1;
-  int64_t stride_height = 1, stride_width = 1, padding_height = 0, padding_width = 0;
-  int64_t dilation_height = 1, dilation_width = 1;
+  int64_t batch = 1, channels_in = 1, channels_out = 1, groups = 1;
+  ConvolutionAxis height, width;
 
-  int64_t output_height() const {
-    return (height + 2 * padding_height - dilation_height * (filter_height - 1) - 1) / stride_height + 1;
-  }
-  int64_t output_width() const {
-    return (width + 2 * padding_width - dilation_width * (filter_width - 1) - 1) / stride_width + 1;
-  }
-  // Whether the filter fits into the padded image, so that there is an output.
-  bool filter_fits() const {
-    return height + 2 * padding_height > dilation_height * (filter_height - 1) &&
-           width + 2 * padding_width > dilation_width * (filter_width - 1);
-  }
+  bool filter_fits() const { return height.filter_fits() && width.filter_fits(); }
   // Bytes. Tensor-core engines rearrange images to channels-last in the workspace, which takes about the bytes of the
   // operands. The limit is twice that, or kMostWorkspace if larger.
   size_t most_workspace() const {
-    const int64_t x = batch * channels_in * height * width, y = batch * channels_out * output_height() * output_width();
-    const int64_t w = channels_out * (channels_in / groups) * filter_height * filter_width;
+    const int64_t x = batch * channels_in * height.size * width.size;
+    const int64_t y = batch * channels_out * height.output() * width.output();
+    const int64_t w = channels_out * (channels_in / groups) * height.filter * width.filter;
     return std::max(kMostWorkspace, 2 * bytes_of(element) * static_cast<size_t>(x + w + y));
   }
   auto operator<=>(const Convolution&) const = default;

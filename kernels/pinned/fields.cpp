@@ -45,12 +45,12 @@ Fields fields_of(const Product& p) {
 Fields fields_of(const Convolution& c) {
   return {{"element", name_of(c.element)},
           {"math", name_of(c.math)},
-          {"input", text_of({c.batch, c.channels_in, c.height, c.width})},
-          {"filter", text_of({c.channels_out, c.channels_in / c.groups, c.filter_height, c.filter_width})},
+          {"input", text_of({c.batch, c.channels_in, c.height.size, c.width.size})},
+          {"filter", text_of({c.channels_out, c.channels_in / c.groups, c.height.filter, c.width.filter})},
           {"groups", text_of({c.groups})},
-          {"stride", text_of({c.stride_height, c.stride_width})},
-          {"padding", text_of({c.padding_height, c.padding_width})},
-          {"dilation", text_of({c.dilation_height, c.dilation_width})}};
+          {"stride", text_of({c.height.stride, c.width.stride})},
+          {"padding", text_of({c.height.padding, c.width.padding})},
+          {"dilation", text_of({c.height.dilation, c.width.dilation})}};
 }
 
 }  // namespace estrain::kernels::pinned

@@ -12,6 +12,10 @@ using at::Tensor;
 using device::ConvolutionArguments;
 using pinned::Convolution;
 
+pinned::ConvolutionAxis pinned_axis(const ConvolutionArguments::Axis& axis) {
+  return {axis.size, axis.filter, axis.stride, axis.padding, axis.dilation};
+}
+
 Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weight,
                      const ConvolutionArguments& arguments) {
   Convolution shape;
@@ -19,13 +23,18 @@ Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weigh
   shape.element = input.scalar_type() == at::kFloat ? pinned::Element::f32 : pinned::Element::bf16;
   const bool tf32 = shape.element == pinned::Element::f32 && at::globalContext().allowTF32CuDNN();
   shape.math = tf32 ? pinned::Math::tf32 : pinned::Math::exact;
-  arguments.describe(input, weight, shape);
+  shape.batch = input.size(0);
+  shape.channels_in = input.size(1);
+  shape.channels_out = weight.size(0);
+  shape.groups = arguments.groups;
+  shape.height = pinned_axis(arguments.height(input, weight));
+  shape.width = pinned_axis(arguments.width(input, weight));
   return shape;
 }
 
 std::vector<int64_t> output_sizes(const Convolution& shape, int64_t dim) {
-  if (dim == 3) return {shape.batch, shape.channels_out, shape.output_width()};
-  return {shape.batch, shape.channels_out, shape.output_height(), shape.output_width()};
+  if (dim == 3) return {shape.batch, shape.channels_out, shape.width.output()};
+  return {shape.batch, shape.channels_out, shape.height.output(), shape.width.output()};
 }
 
 // An operand in the form that the library needs.
@@ -46,9 +55,9 @@ bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, co
   const int64_t groups = arguments.groups;
   if (groups < 1 || input.size(1) != weight.size(1) * groups || weight.size(0) % groups != 0) return false;
   const Convolution shape = shape_of(pinned::Pass::forward, input, weight, arguments);
-  for (const int64_t least_one : {shape.stride_height, shape.stride_width, shape.dilation_height, shape.dilation_width})
-    if (least_one < 1) return false;
-  if (shape.padding_height < 0 || shape.padding_width < 0) return false;
+  for (const pinned::ConvolutionAxis& axis : {shape.height, shape.width}) {
+    if (axis.stride < 1 || axis.dilation < 1 || axis.padding < 0) return false;
+  }
   if (!shape.filter_fits()) return false;
   if (!gradient.defined()) return true;
   return is_plain(gradient, input) && gradient.sizes() == IntArrayRef(output_sizes(shape, dim));

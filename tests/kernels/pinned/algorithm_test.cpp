@@ -121,10 +121,11 @@ TEST_CASE("products that differ in anything have other words") {
 }
 
 TEST_CASE("convolutions that differ in anything have other words") {
-  Convolution first = {.batch = 8, .channels_in = 6, .height = 32, .width = 30};
-  first.channels_out = 12;
-  first.filter_height = 3;
-  first.filter_width = 5;
+  Convolution first = {.batch = 8, .channels_in = 6, .channels_out = 12};
+  first.height.size = 32;
+  first.width.size = 30;
+  first.height.filter = 3;
+  first.width.filter = 5;
   first.groups = 2;
   CHECK(operation_of(first) == "convolution_forward");
   CHECK(fields_of(first) == Fields{{"dilation", "1x1"},
@@ -141,18 +142,18 @@ TEST_CASE("convolutions that differ in anything have other words") {
                                                                   [](Convolution& c) { c.math = Math::tf32; },
                                                                   [](Convolution& c) { c.batch = 9; },
                                                                   [](Convolution& c) { c.channels_in = 8; },
-                                                                  [](Convolution& c) { c.height = 33; },
-                                                                  [](Convolution& c) { c.width = 31; },
+                                                                  [](Convolution& c) { c.height.size = 33; },
+                                                                  [](Convolution& c) { c.width.size = 31; },
                                                                   [](Convolution& c) { c.channels_out = 14; },
-                                                                  [](Convolution& c) { c.filter_height = 4; },
-                                                                  [](Convolution& c) { c.filter_width = 4; },
+                                                                  [](Convolution& c) { c.height.filter = 4; },
+                                                                  [](Convolution& c) { c.width.filter = 4; },
                                                                   [](Convolution& c) { c.groups = 1; },
-                                                                  [](Convolution& c) { c.stride_height = 2; },
-                                                                  [](Convolution& c) { c.stride_width = 2; },
-                                                                  [](Convolution& c) { c.padding_height = 1; },
-                                                                  [](Convolution& c) { c.padding_width = 1; },
-                                                                  [](Convolution& c) { c.dilation_height = 2; },
-                                                                  [](Convolution& c) { c.dilation_width = 2; }};
+                                                                  [](Convolution& c) { c.height.stride = 2; },
+                                                                  [](Convolution& c) { c.width.stride = 2; },
+                                                                  [](Convolution& c) { c.height.padding = 1; },
+                                                                  [](Convolution& c) { c.width.padding = 1; },
+                                                                  [](Convolution& c) { c.height.dilation = 2; },
+                                                                  [](Convolution& c) { c.width.dilation = 2; }};
   CHECK(different_words(first, changes) == changes.size() + 1);
 }
 

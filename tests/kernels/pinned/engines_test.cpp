@@ -29,22 +29,22 @@ Convolution convolution(int64_t channels_in, int64_t size, int64_t channels_out,
   Convolution c;
   c.batch = 8;
   c.channels_in = channels_in;
-  c.height = c.width = size;
+  c.height.size = c.width.size = size;
   c.channels_out = channels_out;
-  c.filter_height = c.filter_width = filter;
-  c.padding_height = c.padding_width = filter / 2;
+  c.height.filter = c.width.filter = filter;
+  c.height.padding = c.width.padding = filter / 2;
   return c;
 }
 
 std::vector<Convolution> shapes() {
   std::vector<Convolution> some = {convolution(3, 224, 64, 7), convolution(64, 56, 64, 3), convolution(64, 56, 256, 1),
                                    convolution(1, 28, 6, 5),   convolution(32, 14, 32, 3), convolution(5, 9, 7, 2)};
-  some[0].stride_height = some[0].stride_width = 2;
+  some[0].height.stride = some[0].width.stride = 2;
   some[4].groups = 32;
-  some[5].dilation_height = 2;
+  some[5].height.dilation = 2;
   Convolution line = convolution(16, 100, 32, 5);
-  line.height = line.filter_height = 1;
-  line.padding_height = 0;
+  line.height.size = line.height.filter = 1;
+  line.height.padding = 0;
   some.push_back(line);
   return some;
 }
@@ -79,8 +79,8 @@ TEST_CASE("every convolution has algorithms in each arithmetic, in ascending ord
 
 TEST_CASE("a filter that reaches beyond the padded image has no algorithms") {
   Convolution shape = convolution(3, 8, 4, 11);
-  shape.padding_height = shape.padding_width = 1;
-  shape.stride_height = shape.stride_width = 2;
+  shape.height.padding = shape.width.padding = 1;
+  shape.height.stride = shape.width.stride = 2;
   CHECK(!shape.filter_fits());
   CHECK(convolution(3, 8, 4, 11).filter_fits());
   for (const Pass pass : kPasses) {

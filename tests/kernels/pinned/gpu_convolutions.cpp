@@ -25,17 +25,17 @@ Convolution drawn_convolution(Draw& draw) {
     c.channels_in = c.groups * draw.one_of<int64_t>({1, 2, 3, 4});
     c.channels_out = c.groups * draw.one_of<int64_t>({1, 2, 4, 5});
     if (c.groups == 1 && draw.chance(50)) c.channels_in = 16, c.channels_out = 32;
-    c.height = draw.chance(20) ? 1 : draw.integer(3, 20);
-    c.width = draw.integer(3, 20);
-    c.filter_height = c.height == 1 ? 1 : draw.one_of<int64_t>({1, 3, draw.integer(1, 5)});
-    c.filter_width = draw.one_of<int64_t>({1, 3, draw.integer(1, 5)});
-    c.stride_height = c.height == 1 ? 1 : draw.integer(1, 2);
-    c.stride_width = draw.integer(1, 2);
-    c.padding_height = c.height == 1 ? 0 : draw.integer(0, 2);
-    c.padding_width = draw.integer(0, 2);
-    c.dilation_height = c.height == 1 || draw.chance(80) ? 1 : 2;
-    c.dilation_width = draw.chance(80) ? 1 : 2;
-  } while (c.output_height() < 1 || c.output_width() < 1);
+    c.height.size = draw.chance(20) ? 1 : draw.integer(3, 20);
+    c.width.size = draw.integer(3, 20);
+    c.height.filter = c.height.size == 1 ? 1 : draw.one_of<int64_t>({1, 3, draw.integer(1, 5)});
+    c.width.filter = draw.one_of<int64_t>({1, 3, draw.integer(1, 5)});
+    c.height.stride = c.height.size == 1 ? 1 : draw.integer(1, 2);
+    c.width.stride = draw.integer(1, 2);
+    c.height.padding = c.height.size == 1 ? 0 : draw.integer(0, 2);
+    c.width.padding = draw.integer(0, 2);
+    c.height.dilation = c.height.size == 1 || draw.chance(80) ? 1 : 2;
+    c.width.dilation = draw.chance(80) ? 1 : 2;
+  } while (c.height.output() < 1 || c.width.output() < 1);
   return c;
 }
 
@@ -45,18 +45,18 @@ void for_each_product(const Convolution& c, Visit visit) {
   const int64_t in_group = c.channels_in / c.groups, out_group = c.channels_out / c.groups;
   for (int64_t n = 0; n < c.batch; ++n)
     for (int64_t k = 0; k < c.channels_out; ++k)
-      for (int64_t p = 0; p < c.output_height(); ++p)
-        for (int64_t q = 0; q < c.output_width(); ++q)
+      for (int64_t p = 0; p < c.height.output(); ++p)
+        for (int64_t q = 0; q < c.width.output(); ++q)
           for (int64_t i = 0; i < in_group; ++i)
-            for (int64_t r = 0; r < c.filter_height; ++r)
-              for (int64_t s = 0; s < c.filter_width; ++s) {
-                const int64_t y = p * c.stride_height - c.padding_height + r * c.dilation_height;
-                const int64_t x = q * c.stride_width - c.padding_width + s * c.dilation_width;
-                if (y < 0 || y >= c.height || x < 0 || x >= c.width) continue;
+            for (int64_t r = 0; r < c.height.filter; ++r)
+              for (int64_t s = 0; s < c.width.filter; ++s) {
+                const int64_t y = p * c.height.stride - c.height.padding + r * c.height.dilation;
+                const int64_t x = q * c.width.stride - c.width.padding + s * c.width.dilation;
+                if (y < 0 || y >= c.height.size || x < 0 || x >= c.width.size) continue;
                 const int64_t channel = k / out_group * in_group + i;
-                visit(((n * c.channels_in + channel) * c.height + y) * c.width + x,
-                      ((k * in_group + i) * c.filter_height + r) * c.filter_width + s,
-                      ((n * c.channels_out + k) * c.output_height() + p) * c.output_width() + q);
+                visit(((n * c.channels_in + channel) * c.height.size + y) * c.width.size + x,
+                      ((k * in_group + i) * c.height.filter + r) * c.width.filter + s,
+                      ((n * c.channels_out + k) * c.height.output() + p) * c.width.output() + q);
               }
 }
 
@@ -66,9 +66,9 @@ void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
   static const pinned::Convolutions library;
   Draw draw(seed);
   const Convolution c = drawn_convolution(draw);
-  const int64_t image = c.batch * c.channels_in * c.height * c.width;
-  const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.filter_height * c.filter_width;
-  const int64_t output = c.batch * c.channels_out * c.output_height() * c.output_width();
+  const int64_t image = c.batch * c.channels_in * c.height.size * c.width.size;
+  const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.height.filter * c.width.filter;
+  const int64_t output = c.batch * c.channels_out * c.height.output() * c.width.output();
   // Magnitudes that TF32 can represent and half precision cannot.
   const bool tf32 = c.math == Math::tf32;
   const auto values = [&](int64_t count, int exponent) {
