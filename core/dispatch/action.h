@@ -2,6 +2,7 @@
 // The daemon's orders. Everything that it starts reports back as an event of Dispatcher.
 
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -69,6 +70,9 @@ struct Note {
   int64_t devices = 0;  // that it is to have from now on
   std::string reason;
 };
+inline Note note_of(const Job& job, std::string what, std::string reason) {
+  return {job.id, std::move(what), job.targeted(), std::move(reason)};
+}
 
 using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, Note>;
 

@@ -1,4 +1,4 @@
-// The batches of jobs whose owners let the pool change them.
+#include "core/dispatch/batches.h"
 
 #include <algorithm>
 
@@ -18,34 +18,38 @@ bool may_change(const Job& job, double now) {
          state.epoch > state.since_epoch && now >= state.not_before;
 }
 
+struct Choice {
+  int64_t batch;
+  double lr_factor;
+};
+
+// By the policy's rule; nothing where it has none for this job.
+std::optional<Choice> best_batch(pool::BatchRule rule, const Job& job, int64_t devices) {
+  const pool::BatchTerms& terms = job.request.batch->terms;
+  if (rule == pool::BatchRule::linear) {
+    const int64_t batch = pool::linear_batch(terms, devices, job.request.devices, job.batch.epoch);
+    return Choice{batch, pool::linear_lr_factor(terms, batch)};
+  }
+  if (rule == pool::BatchRule::by_goodput && job.batch.noise_scale > 0) {
+    const pool::GoodputTerms by_goodput = {terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
+    const int64_t batch = pool::goodput_batch(by_goodput, job.batch_times);
+    return Choice{batch, pool::goodput_lr_factor(by_goodput, batch)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-// Takes back a choice that has not been asked for yet.
-void Dispatcher::choose_batch(Job& job, double now) {
+void choose_batch(State& state, const pool::PolicyChoice& policy, Job& job, double now) {
   if (job.phase == Phase::changing) return;
   job.batch.wanted = 0;
   if (!job.request.batch || !may_change(job, now)) return;
   const int64_t devices = job.targeted();
-  if (devices == 0 || devices != static_cast<int64_t>(slots_of(state_, job.id).size())) return;
-  const std::optional<BatchChoice> best = best_batch(job, devices);
+  if (devices == 0 || devices != static_cast<int64_t>(slots_of(state, job.id).size())) return;
+  const std::optional<Choice> best = best_batch(policy.batches, job, devices);
   if (!best || best->batch == job.batch_in_force()) return;
   job.batch.wanted = best->batch;
   job.batch.wanted_lr_factor = best->lr_factor;
-}
-
-// By the policy's rule; nothing where it has none for this job.
-std::optional<Dispatcher::BatchChoice> Dispatcher::best_batch(const Job& job, int64_t devices) const {
-  const pool::BatchTerms& terms = job.request.batch->terms;
-  if (policy_.batches == pool::BatchRule::linear) {
-    const int64_t batch = pool::linear_batch(terms, devices, job.request.devices, job.batch.epoch);
-    return BatchChoice{batch, pool::linear_lr_factor(terms, batch)};
-  }
-  if (policy_.batches == pool::BatchRule::by_goodput && job.batch.noise_scale > 0) {
-    const pool::GoodputTerms by_goodput = {terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
-    const int64_t batch = pool::goodput_batch(by_goodput, job.batch_times);
-    return BatchChoice{batch, pool::goodput_lr_factor(by_goodput, batch)};
-  }
-  return std::nullopt;
 }
 
 // Whoever changed it: the pool, or its owner.
@@ -63,9 +67,9 @@ void Dispatcher::batch_is(JobId id, const Batch& now) {
   job.speeds.rescale(static_cast<double>(now.batch) / static_cast<double>(before));
   job.seen_at = 0;
   stale_ = true;
-  note(job.id, "batch",
-       fmt::format("mini-batches of {} samples, learning rates times {:.6g}, in epoch {}", now.batch, now.lr_factor,
-                   job.batch.epoch + 1));
+  actions_.emplace_back(note_of(job, "batch",
+                                fmt::format("mini-batches of {} samples, learning rates times {:.6g}, in epoch {}",
+                                            now.batch, now.lr_factor, job.batch.epoch + 1)));
 }
 
 void Dispatcher::batch_refused(JobId id, bool for_good, const std::string& reason, double now) {
@@ -79,7 +83,7 @@ void Dispatcher::batch_refused(JobId id, bool for_good, const std::string& reaso
   if (for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
   if (for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
   if (job.phase == Phase::changing) job.phase = Phase::running;
-  note(id, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, reason));
+  actions_.emplace_back(note_of(job, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, reason)));
   wake(now);
 }
 

@@ -36,6 +36,27 @@ void see(State& state, Job& job, int64_t step, double now) {
   job.seen_in_use = state.in_use;
 }
 
+// The job declined devices, or could not take them, or has lost them: the policy is told the truth, and offers the job
+// none before that moment.
+void limit_to_held(const State& state, Job& job, double no_growth_before) {
+  for (auto& [group, count] : job.target) {
+    const int64_t has = held(state, job.id, group);
+    if (has >= count) continue;
+    count = has;
+    job.no_growth_before = no_growth_before;
+  }
+  std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
+}
+
+Note finish(Job& job, Phase phase, std::string reason, double now) {
+  job.phase = phase;
+  job.reason = std::move(reason);
+  job.finished = now;
+  job.target.clear();
+  job.owed = 0;
+  return note_of(job, std::string(phase_name(phase)), job.reason);
+}
+
 }  // namespace
 
 std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
@@ -55,21 +76,6 @@ Dispatcher::Dispatcher(State state, const Settings& settings)
 
 std::vector<Action> Dispatcher::take_actions() { return std::exchange(actions_, {}); }
 
-void Dispatcher::note(JobId id, std::string what, std::string reason) {
-  const auto at = state_.jobs.find(id);
-  actions_.emplace_back(
-      Note{id, std::move(what), at == state_.jobs.end() ? 0 : at->second.targeted(), std::move(reason)});
-}
-
-void Dispatcher::finish(Job& job, Phase phase, std::string reason, double now) {
-  job.phase = phase;
-  job.reason = std::move(reason);
-  job.finished = now;
-  job.target.clear();
-  job.owed = 0;
-  note(job.id, std::string(phase_name(phase)), job.reason);
-}
-
 void Dispatcher::wake(double now) {
   stale_ = true;
   if (!taking_up_) tick(now);
@@ -79,8 +85,8 @@ void Dispatcher::tick(double now) {
   taking_up_ = false;
   account(state_, now);
   if (stale_ || now >= decided_ + settings_.round || now < decided_) decide(now);
-  bring_about(now);
-  complete_withdrawals(now);
+  bring_about(state_, settings_, underway_, actions_, now);
+  complete_withdrawals(state_, underway_, actions_, now);
 }
 
 JobId Dispatcher::submit(const Request& request, double now) {
@@ -100,7 +106,7 @@ JobId Dispatcher::submit(const Request& request, double now) {
   job.submitted = now;
   job.reason = "is being checked";
   actions_.emplace_back(CheckJob{job.id});
-  note(job.id, "submitted", "by " + request.user);
+  actions_.emplace_back(note_of(job, "submitted", "by " + request.user));
   tick(now);
   return job.id;
 }
@@ -121,7 +127,7 @@ void Dispatcher::cancel(JobId id, double now) {
     one.is_unwanted = true;
     one.target.clear();
   } else {
-    finish(one, Phase::cancelled, "cancelled", now);
+    actions_.emplace_back(finish(one, Phase::cancelled, "cancelled", now));
   }
   wake(now);
 }
@@ -139,7 +145,7 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
   Job& one = job_of(state_, id);
   if (one.phase != Phase::checking) return wake(now);  // cancelled meanwhile
   if (!result.fine) {
-    finish(one, Phase::failed, "check: " + result.reason, now);
+    actions_.emplace_back(finish(one, Phase::failed, "check: " + result.reason, now));
     return wake(now);
   }
   one.phase = Phase::waiting;
@@ -147,7 +153,7 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
   if (result.total_steps > 0) one.request.total_steps = result.total_steps;
   if (one.request.batch) one.batch.own_steps = result.total_steps;
   if (result.mini_batch_seconds > 0) one.speeds.expect(result.mini_batch_seconds);
-  note(id, "admitted", "check found nothing");
+  actions_.emplace_back(note_of(one, "admitted", "check found nothing"));
   wake(now);
 }
 
@@ -156,7 +162,7 @@ void Dispatcher::trains(JobId id, double now) {
   if (one.phase == Phase::starting) {
     one.phase = Phase::running;
     one.was_lost = false;
-    note(id, "trains", "its first step has begun");
+    actions_.emplace_back(note_of(one, "trains", "its first step has begun"));
   }
   tick(now);
 }
@@ -193,26 +199,15 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   one.lost += lost;
   if (lost > 0) state_.charge = state_.charge > 0 ? 0.7 * state_.charge + 0.3 * lost : lost;
   if (one.phase != Phase::changing) {
-    if (one.phase == Phase::running) limit_to_held(one, now);  // it has lost some
+    if (one.phase == Phase::running) limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
     return tick(now);
   }
   one.phase = Phase::running;
-  asked_to_let_go_.erase(id);
+  underway_.asked_to_let_go.erase(id);
   if (std::exchange(one.batch.wanted, 0) != 0) return wake(now);  // it was not asked to take devices
-  limit_to_held(one, now);
-  note(id, "changed", fmt::format("it stood still for {:.3f} s", lost));
+  limit_to_held(state_, one, now + settings_.growth_pause);
+  actions_.emplace_back(note_of(one, "changed", fmt::format("it stood still for {:.3f} s", lost)));
   wake(now);
-}
-
-// It declined devices, or could not take them, or has lost them: the policy is told the truth.
-void Dispatcher::limit_to_held(Job& job, double now) {
-  for (auto& [group, count] : job.target) {
-    const int64_t has = held(state_, job.id, group);
-    if (has >= count) continue;
-    count = has;
-    job.no_growth_before = now + settings_.growth_pause;
-  }
-  std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
 }
 
 void Dispatcher::orphaned(JobId id, double now) {
@@ -221,7 +216,7 @@ void Dispatcher::orphaned(JobId id, double now) {
   one.is_leaderless = true;
   one.was_lost = true;
   one.seen_at = 0;
-  note(id, "orphaned", "its launcher is lost; another of its hosts may go on");
+  actions_.emplace_back(note_of(one, "orphaned", "its launcher is lost; another of its hosts may go on"));
   wake(now);
 }
 
@@ -232,11 +227,11 @@ void Dispatcher::moved(JobId id, const std::string& home, const std::vector<std:
   one.home = home;
   one.is_leaderless = false;
   one.seen_at = 0;
-  if (one.phase == Phase::stopping) asked_to_let_go_.erase(id);  // whoever was asked is gone
+  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // whoever was asked is gone
   if (one.phase == Phase::stopping || one.phase == Phase::changing) one.phase = Phase::running;
   hold(state_, id, names);
-  limit_to_held(one, now);
-  note(id, "moved", "it is led from " + home);
+  limit_to_held(state_, one, now + settings_.growth_pause);
+  actions_.emplace_back(note_of(one, "moved", "it is led from " + home));
   wake(now);
 }
 
@@ -269,14 +264,14 @@ void Dispatcher::found(JobId id, const std::vector<std::string>& names, double n
   for (const Slot* slot : slots_of(state_, id)) {
     if (slot->state == Slot::State::present) ++one.target[slot->group()];
   }
-  note(id, "found", "it went on while the pool's daemon was away");
+  actions_.emplace_back(note_of(one, "found", "it went on while the pool's daemon was away"));
   wake(now);
 }
 
 void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
-  const bool was_killed = killed_.erase(id) > 0;
+  const bool was_killed = underway_.killed.erase(id) > 0;
   const std::vector<Slot*> slots = slots_of(state_, id);
   if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty())
     see(state_, one, one.request.total_steps, now);
@@ -284,16 +279,16 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   one.batch.wanted = 0;
   one.home.clear();
   one.is_leaderless = false;
-  asked_to_let_go_.erase(id);
+  underway_.asked_to_let_go.erase(id);
   free_slots_of(state_, id);
   if (is_over(one.phase)) return wake(now);
   if (ended.how == Ended::How::done) {
     one.step = std::max(one.step, one.request.total_steps);
-    finish(one, Phase::done, ended.reason, now);
+    actions_.emplace_back(finish(one, Phase::done, ended.reason, now));
   } else if (one.is_unwanted) {
-    finish(one, Phase::cancelled, "cancelled", now);
+    actions_.emplace_back(finish(one, Phase::cancelled, "cancelled", now));
   } else if (ended.how == Ended::How::failed) {
-    finish(one, Phase::failed, ended.reason, now);
+    actions_.emplace_back(finish(one, Phase::failed, ended.reason, now));
   } else {
     // The launcher of a host that was lost may still hold the run directory: for as long as that takes, it is tried.
     const bool waits = ended.how == Ended::How::never_began && one.was_lost;
@@ -301,7 +296,8 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
     one.failures = !is_fault ? one.failures : one.step > one.failed_at ? 1 : one.failures + 1;
     if (is_fault) one.failed_at = std::max(one.failed_at, one.step);
     if (one.failures > settings_.retries) {
-      finish(one, Phase::failed, fmt::format("given up after {} tries: {}", one.failures, ended.reason), now);
+      actions_.emplace_back(
+          finish(one, Phase::failed, fmt::format("given up after {} tries: {}", one.failures, ended.reason), now));
       return wake(now);
     }
     one.phase = Phase::waiting;
@@ -311,7 +307,7 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
     one.not_before = is_fault ? now + ended.back_off * std::exp2(static_cast<double>(one.failures - 1))
                      : waits  ? now + ended.back_off
                               : now;
-    note(id, is_fault ? "faulted" : "stopped", ended.reason);
+    actions_.emplace_back(note_of(one, is_fault ? "faulted" : "stopped", ended.reason));
   }
   wake(now);
 }

@@ -20,34 +20,15 @@
 // weighs it: 2^(-part of the usage x users)); of equals in order of submission. Policies that weigh jobs see the same
 // as Job::weight.
 
-#include <limits>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/dispatch/action.h"
+#include "core/dispatch/bring_about.h"
 #include "core/pool/policy.h"
 
 namespace estrain::dispatch {
-
-struct Settings {
-  double round = 10;        // s between decisions at the most
-  double within = 30;       // s that a job gets to let go of devices where nobody waits for them
-  int64_t retries = 3;      // failures in a row without a step in between
-  double first_charge = 3;  // s that a change of devices costs, until one was seen
-  double patience = 120;    // s that a launcher gets to answer when it is asked to let go of devices; it is killed then
-  double growth_pause = 60;  // s during which a job that declined devices is not offered any
-};
-
-// Devices that somebody waits for.
-struct Owed {
-  std::vector<SlotId> slots;
-  std::vector<std::string> names;
-  double asked, within;
-  ClientId client;
-
-  double deadline() const { return asked + within; }
-};
 
 // How a launcher ended.
 struct Ended {
@@ -76,12 +57,10 @@ class Dispatcher {
   void cancel(JobId job, double now);
   void choose_policy(const std::string& policy, double now);
   void add_devices(const std::vector<std::string>& names, double now);
-  static constexpr double kNoHurry = std::numeric_limits<double>::infinity();
-  // The pool lets go of these within so many seconds: for good, or until they are lent again. `client` is answered by
-  // Released.
+  // The pool lets go of these: for good, or until they are lent again. `client` is answered by Released.
   struct Withdrawal {
     std::vector<std::string> names;
-    double within;
+    double within;  // s; kNoHurry: nobody waits
     bool for_good;
     ClientId client;
   };
@@ -139,27 +118,13 @@ class Dispatcher {
   int64_t decisions() const { return decisions_; }
 
  private:
-  void note(JobId id, std::string what, std::string reason);
-  void finish(Job& job, Phase phase, std::string reason, double now);
-  void limit_to_held(Job& job, double now);
   void wake(double now);    // something has changed: decides and brings about
   void decide(double now);  // schedule.cpp
-  // batches.cpp
-  void choose_batch(Job& job, double now);
-  struct BatchChoice {
-    int64_t batch;
-    double lr_factor;
-  };
-  std::optional<BatchChoice> best_batch(const Job& job, int64_t devices) const;
-  void bring_about(double now);  // bring_about.cpp
-  void complete_withdrawals(double now);
 
   State state_;
   Settings settings_;
   pool::PolicyChoice policy_;
-  std::vector<Owed> owed_;
-  std::set<JobId> killed_;                   // for not letting go of devices
-  std::map<JobId, double> asked_to_let_go_;  // and have not answered
+  Underway underway_;
   std::vector<Action> actions_;
   double decided_ = 0;
   bool taking_up_ = true;  // until the first tick: what became of all jobs is told first

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/dispatch/batches.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/dispatch/homes.h"
 #include "core/dispatch/slots.h"
@@ -152,10 +153,10 @@ void Dispatcher::decide(double now) {
   }
   for (Job* job : all) settle_on_hosts(state_, *job);
   keep_least(state_, all);
-  for (Job* job : all) choose_batch(*job, now);
+  for (Job* job : all) choose_batch(state_, policy_, *job, now);
   for (auto& [id, job] : state_.jobs) {
     if (is_over(job.phase) || job.target == before[id]) continue;
-    note(id, "devices", job.reason);
+    actions_.emplace_back(note_of(job, "devices", job.reason));
   }
 }
 

@@ -34,6 +34,11 @@ bool shrink_somebody(State& state, const std::string& group) {
 
 }  // namespace
 
+int64_t wanted(const Job& job, const std::string& group) {
+  const auto at = job.target.find(group);
+  return at == job.target.end() ? 0 : at->second;
+}
+
 void lessen(Job& job, const std::string& group) {
   if (--job.target[group] == 0) job.target.erase(group);
 }

@@ -9,6 +9,8 @@
 
 namespace estrain::dispatch {
 
+int64_t wanted(const Job& job, const std::string& group);  // devices of the group that it is to have
+
 // 2^(-the user's part of all usage x users)
 double fair_share(const State& state, const std::string& user, double now);
 // Jobs that may run: those of higher priority first, then those whose users have had less of late. Gives jobs that

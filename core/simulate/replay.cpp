@@ -205,7 +205,7 @@ class Replay {
   // All that were taken at this moment.
   void take() {
     const double at = trace_.taken[next_taken_].from;
-    const double within = trace_.taken[next_taken_].within.value_or(dispatch::Dispatcher::kNoHurry);
+    const double within = trace_.taken[next_taken_].within.value_or(dispatch::kNoHurry);
     std::vector<std::string> names;
     for (const dispatch::Slot& slot : pool_->state().slots) {
       const bool is_more = next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from == at;

@@ -54,7 +54,7 @@ void settle_devices(dispatch::Dispatcher& dispatcher, const std::string& list) {
   }
   const double now = wall_seconds();
   if (!added.empty()) dispatcher.add_devices(added, now);
-  if (!removed.empty()) dispatcher.withdraw({removed, dispatch::Dispatcher::kNoHurry, true, 0}, now);
+  if (!removed.empty()) dispatcher.withdraw({removed, dispatch::kNoHurry, true, 0}, now);
 }
 
 }  // namespace

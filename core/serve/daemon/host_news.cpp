@@ -85,7 +85,7 @@ void HostNews::on(const std::string& host, const HostLeaves&) {
     if (slot.state == dispatch::Slot::State::present) names.push_back(slot.name);
   }
   if (!names.empty()) {
-    pool_.dispatcher->withdraw({names, dispatch::Dispatcher::kNoHurry, true, 0}, wall_seconds());
+    pool_.dispatcher->withdraw({names, dispatch::kNoHurry, true, 0}, wall_seconds());
   } else if (!has_others) {
     pool_.agents.dismiss(host);
   }

@@ -83,7 +83,7 @@ void Requests::on_request(launch::ClientId client, const Json& request) {
     if (verb == "submit") return submit(client, request);
     if (verb == "take" || verb == "remove") {
       // Answered when the devices are free.
-      const double within = number_in(request, "within").value_or(dispatch::Dispatcher::kNoHurry);
+      const double within = number_in(request, "within").value_or(dispatch::kNoHurry);
       return pool_.dispatcher->withdraw({devices_in(request), within, verb == "remove", client}, now);
     }
     if (verb == "cancel") {

@@ -91,7 +91,7 @@ class FakeWorld {
     for (const Slot& slot : state().slots) {
       if (slot.host() == host && slot.state == Slot::State::present) names.push_back(slot.name);
     }
-    dispatcher_->withdraw({names, Dispatcher::kNoHurry, true, 0}, now);
+    dispatcher_->withdraw({names, kNoHurry, true, 0}, now);
     settle();
   }
   // All that is there is killed. Of a job that is spread, another host goes on, or nobody.
