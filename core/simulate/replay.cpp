@@ -115,9 +115,59 @@ class Stretches {
   std::map<JobId, size_t> open_;
 };
 
+// Devices that are taken from the pool and lent to it again, at the moments at which they were.
+class TakenDevices {
+ public:
+  explicit TakenDevices(const std::vector<Taken>& taken) : taken_(taken) {}
+
+  bool is_due(double now) const { return next_ < taken_.size() && taken_[next_].from <= now; }
+  double within() const { return taken_[next_].within.value_or(dispatch::kNoHurry); }  // of the next that are taken
+
+  // Names of all that are taken at the next moment; of a pool that has fewer, those that are there. None: it has none.
+  std::vector<std::string> take(const std::vector<dispatch::Slot>& slots) {
+    const double at = taken_[next_].from;
+    std::vector<std::string> names;
+    for (const dispatch::Slot& slot : slots) {
+      const bool is_more = next_ < taken_.size() && taken_[next_].from == at;
+      if (!is_more || slot.state != dispatch::Slot::State::present) continue;
+      to_lend_.emplace_back(taken_[next_++].to, slot.name);
+      names.push_back(slot.name);
+    }
+    if (names.empty()) ++next_;
+    return names;
+  }
+
+  // Names of those that come back by now.
+  std::vector<std::string> lend(const std::vector<dispatch::Slot>& slots, double now) {
+    std::vector<std::string> names;
+    for (const dispatch::Slot& slot : slots) {
+      const auto due =
+          std::ranges::find_if(to_lend_, [&](const auto& one) { return one.first <= now && one.second == slot.name; });
+      if (slot.state != dispatch::Slot::State::away || due == to_lend_.end()) continue;
+      to_lend_.erase(due);
+      names.push_back(slot.name);
+    }
+    return names;
+  }
+
+ private:
+  const std::vector<Taken>& taken_;
+  size_t next_ = 0;
+  std::vector<std::pair<double, std::string>> to_lend_;  // when, which
+};
+
+bool all_over(const dispatch::State& state) {
+  return std::ranges::all_of(state.jobs, [](const auto& entry) { return is_over(entry.second.phase); });
+}
+
+bool nobody_serves(const PoolTrace& trace, double now) {
+  return std::ranges::any_of(trace.away, [&](const Away& away) { return away.from <= now && now < away.to; });
+}
+
 class Replay {
  public:
-  Replay(const PoolTrace& trace, const ReplayOptions& options) : trace_(trace), options_(options), running_(trace) {
+  Replay(const PoolTrace& trace, const ReplayOptions& options)
+      : trace_(trace), options_(options), running_(trace), taken_(trace.taken) {
     settings_.round = options.round;
     dispatch::State state;
     state.policy = options.policy;
@@ -130,13 +180,13 @@ class Replay {
   Result run() {
     happen();
     double last_event = 0;
-    while (next_job_ < trace_.jobs.size() || !all_over()) {
+    while (next_job_ < trace_.jobs.size() || !all_over(pool_->state())) {
       const double next = next_event();
       if (next < kNever) last_event = now_;
       if (now_ > last_event + kPatience)
         throw Error::make(Fault::infeasible, "policy {}: jobs wait, and nothing happens", options_.policy);
       advance(std::min(next, now_ + kTick));
-      if (nobody_serves()) {
+      if (nobody_serves(trace_, now_)) {
         is_away_ = true;
         continue;
       }
@@ -147,14 +197,6 @@ class Replay {
   }
 
  private:
-  bool all_over() const {
-    return std::ranges::all_of(pool_->state().jobs, [](const auto& entry) { return is_over(entry.second.phase); });
-  }
-
-  bool nobody_serves() const {
-    return std::ranges::any_of(trace_.away, [&](const Away& away) { return away.from <= now_ && now_ < away.to; });
-  }
-
   // The next moment at which something comes to pass by itself.
   double next_event() const {
     double next = kNever;
@@ -185,7 +227,7 @@ class Replay {
       pool_->checked(id, {true, "", past_[id]->mini_batch, past_[id]->request.total_steps}, now_);
     }
     settle();
-    while (next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from <= now_) take();
+    while (taken_.is_due(now_)) take();
     lend();
     for (const JobId id : running_.ids()) look_at(id);
     pool_->tick(now_);
@@ -202,31 +244,16 @@ class Replay {
     settle();
   }
 
-  // All that were taken at this moment.
   void take() {
-    const double at = trace_.taken[next_taken_].from;
-    const double within = trace_.taken[next_taken_].within.value_or(dispatch::kNoHurry);
-    std::vector<std::string> names;
-    for (const dispatch::Slot& slot : pool_->state().slots) {
-      const bool is_more = next_taken_ < trace_.taken.size() && trace_.taken[next_taken_].from == at;
-      if (!is_more || slot.state != dispatch::Slot::State::present) continue;
-      to_lend_.emplace_back(trace_.taken[next_taken_++].to, slot.name);
-      names.push_back(slot.name);
-    }
-    if (names.empty()) return static_cast<void>(++next_taken_);  // there is none to take
+    const double within = taken_.within();
+    const std::vector<std::string> names = taken_.take(pool_->state().slots);
+    if (names.empty()) return;
     pool_->withdraw({names, within, false, 0}, now_);
     settle();
   }
 
   void lend() {
-    std::vector<std::string> names;
-    for (const dispatch::Slot& slot : pool_->state().slots) {
-      const auto due =
-          std::ranges::find_if(to_lend_, [&](const auto& one) { return one.first <= now_ && one.second == slot.name; });
-      if (slot.state != dispatch::Slot::State::away || due == to_lend_.end()) continue;
-      to_lend_.erase(due);
-      names.push_back(slot.name);
-    }
+    const std::vector<std::string> names = taken_.lend(pool_->state().slots, now_);
     if (names.empty()) return;
     pool_->lend(names, now_);
     settle();
@@ -363,13 +390,13 @@ class Replay {
   dispatch::Settings settings_;
   std::optional<dispatch::Dispatcher> pool_;
   double now_ = 0;
-  size_t next_job_ = 0, next_taken_ = 0;
+  size_t next_job_ = 0;
   bool is_away_ = false;
   std::map<JobId, const PastJob*> past_;
   std::map<JobId, double> checked_at_;
   Work running_;
   std::map<JobId, double> steps_;  // of jobs that do not run
-  std::vector<std::pair<double, std::string>> to_lend_;
+  TakenDevices taken_;
   std::vector<DecisionMade> decisions_;
   Stretches stretches_;
 };
