@@ -2,19 +2,10 @@
 // The 3x3 depthwise convolution with one pixel of padding and stride 1 or 2: reads the rows of an image directly, with
 // the filter in registers and padding never in memory. Lanes run over columns (filter's gradient: channels).
 
-#include "kernels/portable/loops/depthwise.h"
+#include "kernels/portable/loops/depthwise_parts.h"
 #include "kernels/portable/loops/planes.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
-
-// Whether an axis has such a window, and each of its taps reads the image for some output.
-static inline bool is_3_wide(const WindowAxis& axis) {
-  return axis.kernel == 3 && axis.padding == 1 && axis.dilation == 1 && (axis.stride == 1 || axis.stride == 2) &&
-         axis.in >= 3 && axis.out == (axis.in - 1) / axis.stride + 1;
-}
-static inline bool is_3x3(const DepthwiseArguments& a) {
-  return is_3_wide(a.h) && is_3_wide(a.w) && a.h.stride == a.w.stride;
-}
 
 #ifdef ESTRAIN_MASKS_LANES
 

@@ -2,7 +2,7 @@
 // The filter's gradient of depthwise_3x3.h. Lanes run over channels: a band of rows is transposed to channels-last,
 // without padding, so small that it stays in the first-level cache.
 
-#include "kernels/portable/loops/depthwise_3x3.h"
+#include "kernels/portable/loops/depthwise_parts.h"
 #include "kernels/workspace.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {

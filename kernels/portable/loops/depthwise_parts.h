@@ -1,0 +1,37 @@
+#pragma once
+// What the parts of a depthwise convolution share.
+
+#include "kernels/portable/loops/depthwise.h"
+#include "kernels/portable/loops/planes.h"
+#include "kernels/portable/loops/tasks.h"
+#include "kernels/workspace.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+// Workspace slots of a task's thread.
+enum Slot { kPlaneSlot = 1, kResultSlot, kTapSlot, kInputSlot, kGradientSlot };
+
+constexpr int64_t kTermBlock = 256;      // kernels/portable/block.h
+constexpr int64_t kWorthATask = 100000;  // multiplications
+
+static inline float* scratch(Slot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
+
+static inline int64_t num_tasks(const DepthwiseArguments& a, int64_t pieces, const Execution& execution) {
+  const int64_t work = a.n * a.channels * a.multiplier * a.h.out * a.w.out * a.h.kernel * a.w.kernel;
+  return larger(1, smaller(smaller(execution.threads, pieces), work / kWorthATask));
+}
+
+// Whether an axis has a window of 3 with one pixel of padding and stride 1 or 2, and each of its taps reads the image
+// for some output: depthwise_3x3.h computes those.
+static inline bool is_3_wide(const WindowAxis& axis) {
+  return axis.kernel == 3 && axis.padding == 1 && axis.dilation == 1 && (axis.stride == 1 || axis.stride == 2) &&
+         axis.in >= 3 && axis.out == (axis.in - 1) / axis.stride + 1;
+}
+static inline bool is_3x3(const DepthwiseArguments& a) {
+  return is_3_wide(a.h) && is_3_wide(a.w) && a.h.stride == a.w.stride;
+}
+
+// depthwise_filter.cpp: the gradients of the filters.
+void depthwise_backward_filter(const DepthwiseArguments& a, const Execution& execution);
+
+}  // namespace estrain::kernels::ESTRAIN_ISA
