@@ -24,6 +24,7 @@ namespace estrain::hosts_in_virtual_time {
 
 inline constexpr int64_t kMs = 1'000'000;
 inline constexpr int kMostHosts = 6;
+inline constexpr int64_t kAfterOwnPauseNs = 5'000 * kMs;  // pauses with less between them count together
 
 inline size_t index(int id) { return static_cast<size_t>(id); }
 
@@ -154,7 +155,7 @@ class World {
   bool linked(int a, int b) const { return links_[static_cast<size_t>(a)][static_cast<size_t>(b)] != 0; }
   std::string name(int id) const { return "h" + std::to_string(id); }
 
-  // run.cpp: what hosts do
+  // stage.cpp: what hosts do in a stage
   void reopen(Host& host);
   void on_plan(Host& host, int from, uint64_t stage, int64_t step, const std::vector<int>& members);
   void try_open(Host& host);
@@ -164,10 +165,17 @@ class World {
   void commit(Host& host);
   void note_recorded(Host& host, int64_t step);
   void abort(Host& host);
-  void stand_still(Host& host, int64_t until);
   void lose(Host& host, int other, bool silent);
   void give_up(Host& host);
   void finish(Host& host);
+  void end(Host& host);
+  void kill(Host& host);
+  bool leads(const Host& host) const;
+  Host* coordinator();
+  void check_leaders();
+  void check_end();
+
+  // succession.cpp
   void orphan(Host& host);
   void look(Host& host);
   bool could_lead(const Host& host) const;
@@ -178,12 +186,9 @@ class World {
   void touch(Host& host);
   bool sees_touch(const Host& host, int64_t since_ns) const;
   void begin_anew(Host& host, int64_t term);
-  void end(Host& host);
-  void kill(Host& host);
-  bool leads(const Host& host) const;
-  Host* coordinator();
-  void check_leaders();
-  void check_end();
+
+  // disturbances.cpp
+  void stand_still(Host& host, int64_t until);
   void disturb();
   void strike();
   void strike_about_first_step();

@@ -1,0 +1,176 @@
+// The actions of hosts that have lost their coordinator, until one of them leads.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/hosts_in_virtual_time/world.h"
+
+namespace estrain::hosts_in_virtual_time {
+namespace {
+
+constexpr int64_t kWatchNs = 35'000 * kMs;
+constexpr int64_t kTouchNs = 10'000 * kMs;
+constexpr int64_t kLookNs = 100 * kMs;
+constexpr int64_t kClaimNs = 400 * kMs;
+
+}  // namespace
+
+void World::orphan(Host& host) {
+  send(host, host.leader, [this, leader = host.leader, id = host.id] { drop(this->host(leader), id, true); });
+  close(host, host.leader);
+  const std::vector<int>& members = host.stage == 0 && host.opening ? host.next_members : host.members;
+  hosts::Orphan orphan{.name = name(host.id),
+                       .hosts = {},
+                       .stage = host.stage,
+                       .fit = rules_.is_fit({.opened_a_stage = host.stage > 0,
+                                             .receives_state = host.receives,
+                                             .records_from = host.records_from,
+                                             .recorded = host.recorded}),
+                       .sees_locks = host.sees_locks,
+                       .patience_ns = patience_ns_};
+  std::set<std::string> reached;
+  for (const int member : members) orphan.hosts.push_back(name(member));
+  host.in_stage = host.opening = false;
+  for (const Host& other : hosts_) {
+    if (linked(host.id, other.id)) reached.insert(name(other.id));
+  }
+  say(fmt::format("{} is an orphan of stage {}, at step {}{}", name(host.id), host.stage, host.committed,
+                  orphan.fit ? "" : ", not fit"));
+  host.succession.emplace(rules_.orphan(std::move(orphan)), std::move(reached), now_);
+  host.told.reset();
+  look(host);
+}
+
+void World::look(Host& host) {
+  if (!host.succession || host.role != Role::agent) return;
+  const int64_t began = now_;
+  at(host, kLookNs, [this, id = host.id, began] {
+    if (this->host(id).told_ns <= began + kLookNs) look(this->host(id));
+  });
+  if (host.watches) return;
+  const hosts::Succession::Step next = rules_.next(*host.succession, now_);
+  const hosts::Claim& claim = host.succession->claim();
+  if (host.told != claim || now_ - host.told_ns >= kClaimNs) {
+    host.told = claim;
+    host.told_ns = now_;
+    for (const Host& other : hosts_) {
+      if (!linked(host.id, other.id)) continue;
+      send(host, other.id, [this, to = other.id, from = host.id, claim] {
+        if (this->host(to).succession) this->host(to).succession->hear(name(from), claim);
+      });
+    }
+  }
+  if (next == hosts::Succession::Step::take_lease) return take_lease(host);
+  if (next != hosts::Succession::Step::end) return;
+  if (could_lead(host)) return break_law(Law::who_can_leads, name(host.id) + " ends: " + host.succession->why());
+  say(fmt::format("{} ends: {}", name(host.id), host.succession->why()));
+  end(host);
+}
+
+// By the truth, which the host may not know: that a host has all records that the files lack since the last takeover,
+// or that no stage was open since, so that nobody has more than the newest checkpoint.
+bool World::could_lead(const Host& host) const {
+  if (blind_ || files_.holder >= 0 || !files_.owned || host.term != files_.term.term) return false;
+  if (host.stage == 0) return files_.term.stage == 0;
+  const bool has_records = host.succession->orphan().fit || host.records_from <= led_from_ + 1;
+  return host.stage >= files_.term.stage && !host.receives && has_records;
+}
+
+void World::take_lease(Host& host) {
+  if (!blind_ && rules_.respects_locks && files_.holder >= 0) return answer_lease(host, hosts::LeaseAnswer::held);
+  const hosts::LeaseAnswer answer = rules_.judge_lease(files_.owned, {host.term, host.stage}, files_.term);
+  if (answer == hosts::LeaseAnswer::over || !blind_) return answer_lease(host, answer);
+  host.watches = true;
+  at(host, kWatchNs, [this, id = host.id, since = now_] {
+    Host& one = this->host(id);
+    one.watches = false;
+    if (!one.succession) return;
+    answer_lease(one, sees_touch(one, since) ? hosts::LeaseAnswer::held
+                                             : rules_.judge_lease(files_.owned, {one.term, one.stage}, files_.term));
+  });
+}
+
+void World::answer_lease(Host& host, hosts::LeaseAnswer answer) {
+  host.succession->answer(answer);
+  if (answer == hosts::LeaseAnswer::taken) take_over(host);
+  if (answer != hosts::LeaseAnswer::taken_at_checkpoint) return;
+  host.receives = false;
+  host.committed = host.whole = led_from_;
+  host.records_from = led_from_ + 1;
+  take_over(host);
+}
+
+void World::take_over(Host& host) {
+  if (files_.ended) return break_law(Law::ended_stays_ended, name(host.id) + " takes over");
+  hit(blind_ ? Hit::blind_takeovers : Hit::takeovers);
+  if (!blind_) files_.holder = host.id;
+  host.role = Role::taking;
+  touch(host);
+  check_leaders();
+  if (rules_.keeps_whole_steps) host.committed = std::max(host.committed, host.whole);
+  say(fmt::format("{} takes over at step {}; committed were {}, recorded {}", name(host.id), host.committed, committed_,
+                  files_.recorded));
+  if (host.receives || host.committed < committed_)
+    return break_law(Law::nothing_lost,
+                     fmt::format("{} goes on at {}, {} was committed", name(host.id), host.committed, committed_));
+  if (host.records_from > files_.recorded + 1)
+    return break_law(Law::no_record_lost, fmt::format("{} has records from {} on, the files up to {}", name(host.id),
+                                                      host.records_from, files_.recorded));
+  std::vector<int> others;
+  for (const Host& other : hosts_) {
+    if (linked(host.id, other.id)) others.push_back(other.id);
+  }
+  ambush();
+  at(host, random_.between(100, 1'500) * kMs, [this, id = host.id, others] {
+    files_.recorded = this->host(id).committed;
+    for (const Host& other : hosts_) close(this->host(id), other.id);
+    at(this->host(id), random_.between(200, 1'500) * kMs,
+       [this, id, others] { start_leading(this->host(id), others); });
+  });
+}
+
+void World::start_leading(Host& host, const std::vector<int>& others) {
+  host.succession.reset();
+  host.role = Role::coordinator;
+  files_.term = {files_.term.term + 1, 0};
+  newest_term_ = files_.term.term;
+  led_from_ = host.committed;
+  host.term = newest_term_;
+  host.leader = -1;
+  host.stage = host.next_stage = 0;
+  host.members = {host.id};
+  host.silent.clear();
+  host.left_out.clear();
+  for (const int other : others) connect(host, other, true);
+  host.reopens = true;
+  at(host, 400 * kMs, [this, id = host.id] { reopen(this->host(id)); });
+}
+
+void World::touch(Host& host) {
+  if (!leads(host)) return;
+  files_.touches.emplace_back(now_, host.id);
+  at(host, kTouchNs, [this, id = host.id] { touch(this->host(id)); });
+}
+
+bool World::sees_touch(const Host& host, int64_t since_ns) const {
+  return std::ranges::any_of(files_.touches, [&](const auto& touch) {
+    const int64_t seen_ns = touch.first + file_lag_ns_;
+    return touch.second != host.id && seen_ns > since_ns && seen_ns <= now_;
+  });
+}
+
+void World::begin_anew(Host& host, int64_t term) {
+  for (const Host& other : hosts_) close(host, other.id);
+  host.succession.reset();
+  host.term = term;
+  host.stage = host.next_stage = 0;
+  host.members.clear();
+  host.in_stage = host.opening = host.receives = host.has_state = host.watches = false;
+  host.committed = host.whole = 0;
+  host.records_from = 1;
+  host.recorded = -1;
+}
+
+}  // namespace estrain::hosts_in_virtual_time
