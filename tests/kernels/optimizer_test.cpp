@@ -7,52 +7,12 @@
 #include <vector>
 
 #include "kernels/digest.h"
-#include "tests/kernels/bits.h"
+#include "tests/kernels/optimizer_settings.h"
 
 using namespace estrain::kernels;
-using test::Floats;
+using namespace test;
 
 namespace {
-
-struct State {
-  Floats parameter, slots[most_slots];
-};
-
-State random_state(size_t n, size_t shift = 0) {
-  State state = {test::normal_floats(n, 1, 1, shift),
-                 {test::normal_floats(n, 0.1f, 2, shift), test::normal_floats(n, 0.01f, 3, shift),
-                  test::normal_floats(n, 0.01f, 10, shift)}};
-  for (size_t i = 0; i < n; ++i) state.slots[1][i] *= state.slots[1][i];  // a second moment is not negative
-  return state;
-}
-
-// The same for the first slot.
-State random_state(const Adam&, size_t n, size_t shift = 0) { return random_state(n, shift); }
-State random_state(const Sgd&, size_t n, size_t shift = 0) { return random_state(n, shift); }
-template <typename Optimizer>
-State random_state(const Optimizer&, size_t n, size_t shift = 0) {
-  State state = random_state(n, shift);
-  for (size_t i = 0; i < n; ++i) state.slots[0][i] = state.slots[0][i] * state.slots[0][i] + 0.01f;
-  return state;
-}
-
-State wild_state(size_t n) {
-  return {test::wild_floats(n, 5), {test::wild_floats(n, 6), test::wild_floats(n, 7), test::wild_floats(n, 11)}};
-}
-
-OptimizerPiece piece_of(const State& from, State& to, const Floats& gradient, size_t begin, size_t end) {
-  OptimizerPiece piece;
-  piece.n = end - begin;
-  piece.first_word = begin;
-  piece.gradient = gradient.data() + begin;
-  piece.parameter = from.parameter.data() + begin;
-  piece.new_parameter = to.parameter.data() + begin;
-  for (size_t s = 0; s < most_slots; ++s) {
-    piece.slots[s] = from.slots[s].data() + begin;
-    piece.new_slots[s] = to.slots[s].data() + begin;
-  }
-  return piece;
-}
 
 // One element: the parameter, and its slots.
 struct Element {
@@ -74,11 +34,6 @@ void reference(const Sgd& o, Isa isa, float factor, float g, Element e) {
     d = o.nesterov ? fma(momentum, buffer, d) : buffer;
   }
   p = fma(static_cast<float>(-o.lr), d, p);
-}
-
-// Represents a library with its own square roots.
-void rough_square_roots(float* roots, const float* values, size_t n) {
-  for (size_t i = 0; i < n; ++i) roots[i] = std::nextafter(std::sqrt(values[i]), 1e30f);
 }
 
 float root_of(const Rounding& rounding, float x) {
@@ -157,76 +112,23 @@ void check_against_reference(const Optimizer& optimizer, const State& from, cons
   OptimizerPiece piece = piece_of(from, actual, gradient, 0, n);
   piece.gradient_factor = factor;
   update(optimizer, piece, isa);
-  REQUIRE(test::first_difference(actual.parameter, expected.parameter) == n);
-  for (size_t s = 0; s < most_slots; ++s) REQUIRE(test::first_difference(actual.slots[s], expected.slots[s]) == n);
-}
-
-std::vector<Sgd> sgd_settings() {
-  return {{.lr = 0.1},
-          {.lr = 0.03, .weight_decay = 5e-4},
-          {.lr = 0.1, .momentum = 0.9, .first = true},
-          {.lr = 0.1, .momentum = 0.9},
-          {.lr = 0.07, .momentum = 0.85, .dampening = 0.3, .weight_decay = 1e-3},
-          {.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true},
-          {.lr = 0.1, .momentum = 0.9, .nesterov = true, .first = true},
-          {.lr = 0, .momentum = 0.9}};
-}
-
-std::vector<Adam> adam_settings() {
-  return {{.lr = 1e-3},
-          {.lr = 3e-4, .weight_decay = 0.1, .step = 7},
-          {.lr = 3e-4, .weight_decay = 0.1, .decoupled = true, .step = 7},
-          {.lr = 1e-3, .beta1 = 0.3, .beta2 = 0.95, .eps = 1e-6, .step = 3},
-          {.lr = 1e-3, .beta1 = 0.5, .step = 2},
-          {.lr = 1e-3, .beta1 = 0, .beta2 = 0, .weight_decay = 0.01, .decoupled = true, .step = 2},
-          {.lr = 1e-3, .step = 1'000'000},
-          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .rounding = {.square_roots = rough_square_roots}},
-          {.lr = 3e-4, .weight_decay = 0.1, .decoupled = true, .step = 7, .rounding = {.as_on_cuda = true}},
-          {.lr = 1e-3, .weight_decay = 0.1, .step = 2, .rounding = {.as_on_cuda = true}}};
-}
-
-std::vector<Rmsprop> rmsprop_settings() {
-  return {{.lr = 1e-2},
-          {.lr = 1e-2, .weight_decay = 0.1, .centered = true},
-          {.lr = 1e-2, .alpha = 0.3, .eps = 1e-6, .momentum = 0.9},
-          {.lr = 1e-2, .alpha = 0.9, .weight_decay = 1e-3, .momentum = 0.5, .centered = true},
-          {.lr = 1e-2, .momentum = 0.9, .rounding = {.square_roots = rough_square_roots}},
-          {.lr = 1e-2, .weight_decay = 0.1, .rounding = {.as_on_cuda = true}},
-          {.lr = 1e-2, .momentum = 0.9, .centered = true, .rounding = {.as_on_cuda = true}}};
-}
-
-std::vector<Adagrad> adagrad_settings() {
-  return {{.lr = 1e-2},
-          {.lr = 1e-2, .initial_accumulator_value = 0.5},
-          {.lr = 1e-2, .weight_decay = 0.1, .step = 7},
-          {.lr = 1e-2, .lr_decay = 0.1, .eps = 1e-6, .initial_accumulator_value = 0.5, .step = 100},
-          {.lr = 1e-2, .step = 2, .rounding = {.square_roots = rough_square_roots}},
-          {.lr = 1e-2, .weight_decay = 0.1, .step = 2, .rounding = {.as_on_cuda = true}}};
-}
-
-// check(settings, how many slots they keep) for all settings above.
-template <typename Check>
-void for_all_settings(Check check) {
-  for (const Sgd& sgd : sgd_settings()) check(sgd, sgd.momentum != 0 ? 1 : 0);
-  for (const Adam& adam : adam_settings()) check(adam, 2);
-  for (const Rmsprop& rmsprop : rmsprop_settings())
-    check(rmsprop, 1 + (rmsprop.momentum > 0 ? 1 : 0) + (rmsprop.centered ? 1 : 0));
-  for (const Adagrad& adagrad : adagrad_settings()) check(adagrad, 1);
+  REQUIRE(first_difference(actual.parameter, expected.parameter) == n);
+  for (size_t s = 0; s < most_slots; ++s) REQUIRE(first_difference(actual.slots[s], expected.slots[s]) == n);
 }
 
 template <typename Optimizer>
 void check_everywhere(const Optimizer& optimizer) {
-  for (Isa isa : test::isas()) {
+  for (Isa isa : isas()) {
     CAPTURE(isa_name(isa));
     for (size_t n : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 1000, 1024, 1025, 5003}) {
       for (size_t shift : {0, 5, 16}) {
-        const Floats gradient = test::normal_floats(n, 0.5f, 4, shift);
+        const Floats gradient = normal_floats(n, 0.5f, 4, shift);
         check_against_reference(optimizer, random_state(optimizer, n, shift), gradient, 1, isa);
         check_against_reference(optimizer, random_state(optimizer, n, shift), gradient, 0.7f, isa);
       }
     }
     const size_t n = 4001;
-    check_against_reference(optimizer, wild_state(n), test::wild_floats(n, 8), 1, isa);
+    check_against_reference(optimizer, wild_state(n), wild_floats(n, 8), 1, isa);
   }
 }
 
@@ -235,8 +137,8 @@ template <typename Optimizer>
 void check_pieces(const Optimizer& optimizer, int num_slots) {
   const size_t n = 7003;
   const State from = random_state(optimizer, n);
-  const Floats gradient = test::normal_floats(n, 0.5f, 4);
-  for (Isa isa : test::isas()) {
+  const Floats gradient = normal_floats(n, 0.5f, 4);
+  for (Isa isa : isas()) {
     CAPTURE(isa_name(isa));
     State whole = from, cut = from, in_place = from;
     const OptimizerDigest all = update(optimizer, piece_of(from, whole, gradient, 0, n), isa);
@@ -251,11 +153,11 @@ void check_pieces(const Optimizer& optimizer, int num_slots) {
       begin = end;
     }
     CHECK(combined == all.combined());
-    CHECK(test::first_difference(cut.parameter, whole.parameter) == n);
+    CHECK(first_difference(cut.parameter, whole.parameter) == n);
 
     CHECK(update(optimizer, piece_of(in_place, in_place, gradient, 0, n), isa).combined() == all.combined());
-    CHECK(test::first_difference(in_place.parameter, whole.parameter) == n);
-    for (size_t s = 0; s < most_slots; ++s) CHECK(test::first_difference(in_place.slots[s], whole.slots[s]) == n);
+    CHECK(first_difference(in_place.parameter, whole.parameter) == n);
+    for (size_t s = 0; s < most_slots; ++s) CHECK(first_difference(in_place.slots[s], whole.slots[s]) == n);
   }
 }
 
@@ -283,38 +185,38 @@ TEST_CASE("the digest taken on the way is that of the result, and pieces add up"
 
 TEST_CASE("the lanes behind a piece's end are neither written nor digested") {
   const Adam adam = {.lr = 1, .eps = 0};  // 0 / 0 in every unused lane
-  for (Isa isa : test::isas()) {
+  for (Isa isa : isas()) {
     for (size_t n = 1; n < 16; ++n) {
       const State from = random_state(20);
       State to = from;
-      const OptimizerDigest out = update(adam, piece_of(from, to, test::normal_floats(20, 1, 9), 0, n), isa);
+      const OptimizerDigest out = update(adam, piece_of(from, to, normal_floats(20, 1, 9), 0, n), isa);
       CHECK(out.parameter == digest(to.parameter.data(), 4 * n));
-      for (size_t i = n; i < 20; ++i) CHECK(test::bits(to.parameter[i]) == test::bits(from.parameter[i]));
+      for (size_t i = n; i < 20; ++i) CHECK(bits(to.parameter[i]) == bits(from.parameter[i]));
     }
   }
 }
 
 TEST_CASE("Adagrad's sum starts with the first update, whatever lies in its place") {
   State from = random_state(37), expected = from;
-  const Floats gradient = test::normal_floats(37, 1, 9);
+  const Floats gradient = normal_floats(37, 1, 9);
   for (size_t i = 0; i < 37; ++i) from.slots[0][i] = std::numeric_limits<float>::quiet_NaN();
   const Adagrad adagrad = {.initial_accumulator_value = 2, .step = 1};
-  for (Isa isa : test::isas()) {
+  for (Isa isa : isas()) {
     State to = from;
     for (size_t i = 0; i < 37; ++i) expected.slots[0][i] = fused_or_not(isa, gradient[i], gradient[i], 2.0f);
     CHECK(update(adagrad, piece_of(from, to, gradient, 0, 37), isa).finite);
-    CHECK(test::first_difference(to.slots[0], expected.slots[0]) == 37);
+    CHECK(first_difference(to.slots[0], expected.slots[0]) == 37);
   }
 }
 
 TEST_CASE("a first momentum buffer is written without being read") {
   State from = random_state(37);
   for (size_t i = 0; i < 37; ++i) from.slots[0][i] = std::numeric_limits<float>::quiet_NaN();
-  const Floats gradient = test::normal_floats(37, 1, 9);
-  for (Isa isa : test::isas()) {
+  const Floats gradient = normal_floats(37, 1, 9);
+  for (Isa isa : isas()) {
     State to = from;
     update(Sgd{.lr = 0.1, .momentum = 0.9, .first = true}, piece_of(from, to, gradient, 0, 37), isa);
-    CHECK(test::first_difference(to.slots[0], gradient) == 37);
+    CHECK(first_difference(to.slots[0], gradient) == 37);
   }
 }
 
@@ -323,12 +225,12 @@ TEST_CASE("a portable update has the same bits on every instruction set") {
   for_all_settings([&](const auto& optimizer, int) {
     for (bool wild : {false, true}) {
       const State from = wild ? wild_state(n) : random_state(optimizer, n);
-      const Floats gradient = wild ? test::wild_floats(n, 8) : test::normal_floats(n, 0.5f, 4);
+      const Floats gradient = wild ? wild_floats(n, 8) : normal_floats(n, 0.5f, 4);
       State expected = from;
       for (size_t i = 0; i < n; ++i) {
         reference(optimizer, Isa::avx512, 0.7f, gradient[i], element_of(expected, i));
       }
-      for (Isa isa : test::isas()) {
+      for (Isa isa : isas()) {
         CAPTURE(isa_name(isa));
         State actual = from;
         OptimizerPiece piece = piece_of(from, actual, gradient, 0, n);
@@ -336,8 +238,8 @@ TEST_CASE("a portable update has the same bits on every instruction set") {
         piece.portable = true;
         const OptimizerDigest out = update(optimizer, piece, isa);
         if (!wild) CHECK(out.parameter == digest(actual.parameter.data(), 4 * n));
-        CHECK(test::first_difference(actual.parameter, expected.parameter) == n);
-        for (size_t s = 0; s < most_slots; ++s) CHECK(test::first_difference(actual.slots[s], expected.slots[s]) == n);
+        CHECK(first_difference(actual.parameter, expected.parameter) == n);
+        for (size_t s = 0; s < most_slots; ++s) CHECK(first_difference(actual.slots[s], expected.slots[s]) == n);
       }
     }
   });
@@ -348,7 +250,7 @@ TEST_CASE("writing past the caches gives the same bits, aligned or not, whatever
     for (size_t n : {size_t{1}, size_t{16}, size_t{1000}, size_t{2048}, size_t{4099}}) {
       for (size_t shift : {size_t{0}, size_t{3}}) {
         const State from = random_state(n, shift);
-        const Floats gradient = test::normal_floats(n, 1, 4, shift);
+        const Floats gradient = normal_floats(n, 1, 4, shift);
         State cached = random_state(n, shift), streamed = random_state(n, shift);
         OptimizerPiece piece = piece_of(from, cached, gradient, 0, n);
         const OptimizerDigest expected = update(sgd, piece, best_isa());
@@ -357,112 +259,10 @@ TEST_CASE("writing past the caches gives the same bits, aligned or not, whatever
         const OptimizerDigest digest = update(sgd, piece, best_isa());
         CHECK(digest.combined() == expected.combined());
         for (size_t i = 0; i < n; ++i) {
-          REQUIRE(test::bits(streamed.parameter[i]) == test::bits(cached.parameter[i]));
-          if (sgd.momentum != 0) REQUIRE(test::bits(streamed.slots[0][i]) == test::bits(cached.slots[0][i]));
+          REQUIRE(bits(streamed.parameter[i]) == bits(cached.parameter[i]));
+          if (sgd.momentum != 0) REQUIRE(bits(streamed.slots[0][i]) == bits(cached.slots[0][i]));
         }
       }
-    }
-  }
-}
-
-namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity(),
-                not_a_number = std::numeric_limits<float>::quiet_NaN();
-
-template <typename Optimizer>
-bool leaves_all_finite(const Optimizer& optimizer, const State& from, const Floats& gradient, Isa isa, bool portable,
-                       float factor = 1, bool stream = false) {
-  State to = from;
-  OptimizerPiece piece = piece_of(from, to, gradient, 0, gradient.size());
-  piece.portable = portable;
-  piece.gradient_factor = factor;
-  piece.stream = stream;
-  const bool finite = update(optimizer, piece, isa).finite;
-  bool expected = true;
-  for (size_t i = 0; i < gradient.size(); ++i) {
-    expected &= std::isfinite(to.parameter[i]);
-    for (const Floats& slot : to.slots) expected &= std::isfinite(slot[i]);
-  }
-  CHECK(finite == expected);  // for any gradient, as promised
-  return finite;
-}
-
-// One non-finite number at every position of pieces with and without tails: it must be reported exactly there.
-template <typename Optimizer>
-void check_every_lane(const Optimizer& optimizer, float strange, bool finite) {
-  for (Isa isa : test::isas()) {
-    for (bool portable : {false, true}) {
-      CAPTURE(isa_name(isa));
-      CAPTURE(portable);
-      for (size_t n : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 1040}) {
-        const State from = random_state(optimizer, n);
-        Floats gradient = test::normal_floats(n, 1, 4);
-        REQUIRE(leaves_all_finite(optimizer, from, gradient, isa, portable));
-        for (size_t i = 0; i < n; i += n < 1000 ? 1 : 13) {
-          CAPTURE(i);
-          const float usual = gradient[i];
-          gradient[i] = strange;
-          REQUIRE(leaves_all_finite(optimizer, from, gradient, isa, portable) == finite);
-          REQUIRE(leaves_all_finite(optimizer, from, gradient, isa, portable, 0.5f, true) == finite);
-          gradient[i] = usual;
-        }
-      }
-    }
-  }
-}
-
-}  // namespace
-
-TEST_CASE("a gradient that is not finite is seen in every lane") {
-  for (float strange : {not_a_number, infinity, -infinity}) {
-    for_all_settings([&](const auto& settings, int) { check_every_lane(settings, strange, false); });
-  }
-}
-
-TEST_CASE("the smallest and the largest gradients are finite numbers like any other, where what is made of them is") {
-  constexpr float largest = std::numeric_limits<float>::max(), denormal = std::numeric_limits<float>::denorm_min();
-  for (float strange : {denormal, -denormal, 1e-40f, -0.0f}) {
-    for_all_settings([&](const auto& settings, int) { check_every_lane(settings, strange, true); });
-  }
-  for (float strange : {largest, -largest}) {
-    check_every_lane(Sgd{.lr = 0.1}, strange, true);
-    check_every_lane(Sgd{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4}, strange, true);
-    check_every_lane(Adam{.lr = 1e-3}, strange, false);  // its square is finite
-  }
-}
-
-TEST_CASE("what becomes infinite in the update, or was before, is seen too") {
-  const size_t n = 37;
-  const Floats gradient = test::normal_floats(n, 1, 4);
-  for (Isa isa : test::isas()) {
-    CAPTURE(isa_name(isa));
-    CHECK_FALSE(leaves_all_finite(Sgd{.lr = 1e38, .momentum = 0.9}, random_state(n), test::normal_floats(n, 1e3f, 4),
-                                  isa, false));
-    CHECK_FALSE(leaves_all_finite(Adam{.lr = 3e38, .beta1 = 0.99, .step = 1}, random_state(n), gradient, isa, false));
-    for (size_t i = 0; i < n; ++i) {
-      State parameter = random_state(n), first = random_state(n), second = random_state(n);
-      parameter.parameter[i] = not_a_number;
-      first.slots[0][i] = -infinity;
-      second.slots[1][i] = infinity;
-      CHECK_FALSE(leaves_all_finite(Sgd{.lr = 0.1}, parameter, gradient, isa, false));
-      CHECK_FALSE(leaves_all_finite(Sgd{.lr = 0.1, .momentum = 0.9}, first, gradient, isa, false));
-      CHECK_FALSE(leaves_all_finite(Adam{.lr = 0.1}, parameter, gradient, isa, false));
-      CHECK_FALSE(leaves_all_finite(Adam{.lr = 0.1}, first, gradient, isa, false));
-      CHECK_FALSE(leaves_all_finite(Adam{.lr = 0.1}, second, gradient, isa, false));
-    }
-  }
-}
-
-TEST_CASE("the lanes behind a piece's end are not asked whether they are finite") {
-  for (Isa isa : test::isas()) {
-    for (size_t n = 1; n < 40; ++n) {
-      State from = random_state(n + 20), to = from;
-      Floats gradient = test::normal_floats(n + 20, 1, 9);
-      for (size_t i = n; i < n + 20; ++i)
-        gradient[i] = from.parameter[i] = from.slots[0][i] = from.slots[1][i] = not_a_number;
-      CHECK(update(Adam{.lr = 1, .eps = 0}, piece_of(from, to, gradient, 0, n), isa).finite);
-      CHECK(update(Sgd{.lr = 1, .momentum = 0.9}, piece_of(from, to, gradient, 0, n), isa).finite);
     }
   }
 }
