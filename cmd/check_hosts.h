@@ -10,7 +10,7 @@
 namespace estrain::cmd {
 
 // The network key, and of each host but this one: whether it answers, with the same program and key; round trip,
-// bandwidth, clock; the data files of `spec`, by digest. Whoever has not answered after `seconds` is an error.
+// bandwidth, clock; the data files of `spec`, by digest. A host that has not answered after `seconds` is an error.
 std::vector<Finding> check_agents(const std::string& run, const std::string& list, double seconds,
                                   const spec::JobSpec& spec);
 

@@ -27,7 +27,7 @@ namespace {
 using comm::WorkerArguments;
 using RunWorker = void (*)(train::WorkerSetup*);
 
-// Whatever failed after a refusal of memory may have failed because of it.
+// A failure after a refusal of memory may be its consequence.
 Error blaming_memory(const Error& error, uint64_t refusals) {
   if (refusals == 0) return error;
   return Error(Fault::io, error.message()).advise(error.advice()).within("Cannot allocate memory");

@@ -67,8 +67,8 @@ struct DeviceUpdateLoops;
 template <typename... Settings>
 struct DeviceUpdateLoops<OptimizerList<Settings...>> : DeviceUpdateLoop<Settings>... {};
 
-// Pieces lie in host memory, their arrays in the device's. As many pieces as fit share one launch: most parameters of a
-// network are small, and a launch costs as much as many elements.
+// Pieces lie in host memory, their arrays in the device's. Pieces share a launch as far as they fit: most parameters of
+// a network are small, and a launch costs as much as many elements.
 struct DeviceUpdates {
   DeviceUpdateLoops<Optimizers> optimizers;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which mini-batch of a step is audited, and which workers take part: pure functions with the same result on all
+// The mini-batch of a step that is audited, and the workers that take part: pure functions with the same result on all
 // workers of a host.
 //
 // Audits go round over the workers, and over the ESTs of each. The auditor is another worker whose arithmetic gives the

@@ -21,8 +21,8 @@ std::vector<const Member*> pool_of(const State& state) {
   return pool;
 }
 
-// Which member of the pool serves each device of the pending change: its index, or -1 for a device that needs a new
-// one. The one that was asked for if it is there, else those that are there longest.
+// The member of the pool that serves each device of the pending change: its index, or -1 for a device that needs a new
+// one. It is the one that was asked for if it is there, else the one that has been there longest.
 std::vector<int> match_devices(const State& state) {
   const std::vector<const Member*> pool = pool_of(state);
   const Assignment& wanted = state.pending->devices;

@@ -2,8 +2,8 @@
 // A GPU behind the interface of a device.
 //
 // Work goes to the default stream, as in PyTorch. Copies to the host use a separate stream: each waits for the work
-// queued before the request, and later work does not wait for it. So do copies of mini-batches to the GPU. Everything
-// that the host waits for goes through one queue of arrivals.
+// queued before the request, and later work does not wait for it. Copies of mini-batches to the GPU have one, too.
+// Everything that the host waits for goes through one queue of arrivals.
 
 #include <c10/cuda/CUDAStream.h>
 

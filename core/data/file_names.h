@@ -1,5 +1,5 @@
 #pragma once
-// Which files a [data] section names.
+// The files that a [data] section names.
 
 #include <vector>
 

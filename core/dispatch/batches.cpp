@@ -52,7 +52,7 @@ void choose_batch(State& state, const pool::PolicyChoice& policy, Job& job, doub
   job.batch.wanted_lr_factor = best->lr_factor;
 }
 
-// Whoever changed it: the pool, or its owner.
+// The pool or the job's owner has changed it.
 void Dispatcher::batch_is(JobId id, const Batch& now) {
   Job& job = state_.jobs.at(id);
   if (!job.request.batch || is_over(job.phase)) return;

@@ -33,7 +33,7 @@ struct Owed {
   double deadline() const { return asked + within; }
 };
 
-// What jobs were asked for and have not done yet.
+// Requests to jobs that they have not carried out yet.
 struct Underway {
   std::vector<Owed> owed;
   std::set<JobId> killed;                   // for not letting go of devices

@@ -9,7 +9,7 @@
 
 namespace estrain::dispatch {
 
-// Which device of a name leaves: one that is free; else one whose holder gives devices back anyway; else one of whoever
+// Takes free devices of a name first, then those whose holder gives devices back anyway, then those of the holder that
 // has most.
 void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
   if (!(withdrawal.within > 0)) throw Error(Fault::usage, "a time within which the devices are to be free is wanted");

@@ -11,10 +11,10 @@
 //   4. what a policy sees are targets: a job that is on its way to new devices counts as having them, as in a
 //      simulation;
 //   5. a job's launcher is on a host of which the job has a device. The daemon's own devices are only for jobs that are
-//      led from there. Whoever cannot be led from where its launcher is any more, stops with a checkpoint and goes on
+//      led from there. A job that can no longer be led from its launcher's host stops with a checkpoint and goes on
 //      elsewhere (homes.h);
-//   6. the batch of a job is changed only if its owner allows it, and within the owner's range. What is in force, the
-//      run says: a change that was asked for and whose answer is lost is neither forgotten nor made twice.
+//   6. the batch of a job is changed only if its owner allows it, and within the owner's range. The run tells
+//      which batch is in force: a change whose answer is lost is neither forgotten nor made twice.
 //
 // The queue: jobs of higher priority first; of equals those whose users have had less of late (fair share, as Slurm
 // weighs it: 2^(-part of the usage x users)); of equals in order of submission. Policies that weigh jobs see the same

@@ -1,5 +1,5 @@
 #pragma once
-// Which host leads a job: that of its launcher, its home. The daemon's own host has the empty name.
+// The host that leads a job: that of its launcher, its home. The daemon's own host has the empty name.
 //
 // A launcher has a worker on its own host (core/hosts/PROTOCOL.md). Devices of the daemon's own host are only given to
 // jobs whose home it is, since no agent of the pool is there. A home does not change while the job runs, unless it is

@@ -13,8 +13,8 @@ namespace estrain::hosts {
 // A row for each name, in order:
 //   {"host", "address", "cores", "round_trip_seconds", "clock_ahead_seconds"}, with `measure` "bytes_per_second", with
 //   a spec "data" or "data_error"
-//   {"host", "error", "advice", "fault"}: what the last attempt met. Whoever does not answer is tried until the time is
-//   over; one of another version or with another key, once.
+//   {"host", "error", "advice", "fault"}: what the last attempt met. An agent that does not answer is tried until the
+//   time is over; one of another version or with another key, once.
 Json look_at_agents(const LookSetup& setup);
 
 }  // namespace estrain::hosts

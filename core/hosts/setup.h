@@ -52,7 +52,8 @@ struct LookSetup {
   Json own_data;         // with a spec: of this host
 };
 
-// A request to a coordinator on another host, by way of the run's agents (commands/). What it answers, refusals too.
+// A request to a coordinator on another host, by way of the run's agents (commands/), and its answer, which may be a
+// refusal.
 struct AskSetup {
   std::string run;
   Json request;

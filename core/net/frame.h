@@ -5,9 +5,9 @@
 //   24-27  bytes of the payload as it goes, if it is packed (packing/packed_floats.h); 0: it is not;
 //   then the payload; all little-endian
 //
-// A frame is at most 1 MiB: what is larger goes in pieces, each with its offset. What `number` counts is the kind's
-// affair. Nothing from the wire is a size of memory that is taken: whoever receives says where a payload may go, and
-// has made that place before.
+// A frame has at most 1 MiB: larger payloads go in pieces, each with its offset. The kind decides what `number` counts.
+// No number from the wire decides how much memory is taken: the receiver says where a payload goes, and has made that
+// place before.
 
 #include <array>
 #include <cstddef>

@@ -17,7 +17,7 @@
 namespace estrain::net {
 namespace {
 
-// Bytes for one call of the system: frames that go by TLS are small. What is read ahead of a payload is copied.
+// Bytes for one call of the system: frames that go by TLS are small. Bytes of a payload that are read ahead are copied.
 constexpr long kBuffered = 16 << 10;
 constexpr std::string_view kLabel = "EXPERIMENTAL estrain payloads";
 // AES-GCM may encrypt 2^24.5 records by one key (RFC 8446, section 5.5): 380 GB in full ones.

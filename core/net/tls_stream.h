@@ -32,10 +32,11 @@ class TlsStream {
   // After the handshake: whether both proved that they have the key.
   bool has_proof() const;
 
-  // At least one byte. What is sealed comes a record at a time: `into` is the rest of a payload, and may hold anything
-  // until the record is there and known to be genuine.
+  // Reads at least one byte. Sealed bytes come a record at a time: `into` is the rest of a payload, and may hold
+  // anything until the record is there and known to be genuine.
   asio::error_code read(std::span<std::byte> into, Way way, size_t& bytes);
-  // At least one byte; it may wait here until flush(). What goes another way than the bytes before is sent after them.
+  // Writes at least one byte, which may wait here until flush(). Bytes that go another way than those before are sent
+  // after them.
   asio::error_code write(std::span<const std::byte> from, Way way, size_t& bytes);
   asio::error_code flush();
 

@@ -4,8 +4,8 @@
 //
 // The key of a call is the next 64 bits of a generator: of the one that the operator is given, else of LibTorch's
 // default generator for the CPU, in which the EST at hand has its state. Those bits are integers, equal on every kind
-// of device. Whoever restores that generator's state, as gradient checkpointing does before it computes a part of the
-// forward pass again, draws the same numbers again. Work of no EST (evaluation, mini-batches for practice)
+// of device. Code that restores that generator's state draws the same numbers again: gradient checkpointing does so
+// before it computes a part of the forward pass again. Work of no EST (evaluation, mini-batches for practice)
 // leaves the default generator alone and counts its calls.
 //
 // One for the process, since autograd may compute on threads of its own.

@@ -1,5 +1,5 @@
 #pragma once
-// Which device hosts which ESTs. Every device hosts all blocks of the network.
+// The device that hosts each EST. Every device hosts all blocks of the network.
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 //
 // The n-th measurement has the weight 1/n, but at least 1/kMemory, so old values fade away. A measurement
 // that is off by more than kMargin is not noise but a change (another load on the machine, a wrong
-// profile), and replaces the average at once. So does the first measurement after kStale without one.
+// profile), and replaces the average at once. The first measurement after kStale without one replaces it, too.
 // EasyScale's companion module (section 3.4) likewise updates its database "once it has monitored
 // significant biases".
 

@@ -91,7 +91,7 @@ MOST_SHOWN = 20000  # characters of a traceback: it must fit a message
 
 
 class Refused(Exception):
-    """What the user's code does cannot be trained, though Python has no objection."""
+    """The user's code does something that cannot be trained, though Python has no objection."""
 
 
 class Module:
@@ -168,7 +168,7 @@ class Module:
                                    "persistent=False that forward leaves alone in the first mini-batch must be constant")
 
     def keep_buffers(self):
-        """What forward put in a buffer's place goes into the buffer, where the state is."""
+        """Copies a tensor that forward put in a buffer's place into the buffer, where the state is."""
         for owner, place, name, _, tensor in self.buffers:
             now = getattr(owner, place)[name]
             if now is not tensor:

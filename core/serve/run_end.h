@@ -10,8 +10,8 @@
 
 namespace estrain::serve {
 
-// `run`: its directory. `ended`: of the launcher, where it is known. `log`: what it said. What is to be tried again,
-// the fault table says (core/faults).
+// `run`: its directory. `ended`: of the launcher, where it is known. `log`: what it said. The fault table decides
+// what is tried again (core/faults).
 dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log);
 
 // The last sentence that a command of estrain said to its user, of what is in this file; empty where it said none.

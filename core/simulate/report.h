@@ -22,8 +22,9 @@ Figures figures_of(const Result& result);
 
 // {policy, workload, seed, charge_s, jobs, mean_jct_s, median_jct_s, p99_jct_s, makespan_s, resizes_per_job,
 //  mean_devices_in_use, mean_wait_s, deadlines, deadlines_met, jct_s: {job: seconds},
-//  wait_s: {job: seconds until its first devices}}; of jobs with one name the first counts. Of a pool that is replayed
-// also decisions: [{at_s, job, devices, reason}].
+//  wait_s: {job: seconds until its first devices}}; if several jobs have one name, the first counts. A pool that is
+//  replayed
+// also has decisions: [{at_s, job, devices, reason}].
 Json to_json(const Result& result);
 
 // A line for each result; if a policy has several workloads, also a line with its means.

@@ -45,7 +45,7 @@ void variance(float* out, float* mean, const float* x, const Reduced& shape, con
 
 // The norm of n floats: a gradient, or the norms of gradients. On the CPU.
 float l2_norm(const float* x, int64_t n, const Execution& execution);
-// The factor that limits the norm of gradients to max_norm: min(max_norm * (1 / (norm + 1e-6f)), 1); NaN stays NaN. As
+// The factor that limits the norm of gradients to max_norm: min(max_norm * (1 / (norm + 1e-6f)), 1); NaN stays NaN, as
 // in torch.nn.utils.clip_grad_norm_.
 float clip_factor(float norm, float max_norm);
 

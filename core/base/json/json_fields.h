@@ -1,6 +1,6 @@
 #pragma once
 // Fields of records that are read back from files and sockets. A file may hold anything, so a field of the wrong type
-// counts as absent. So does every field of a value that is not an object.
+// counts as absent, and every field of a value that is not an object.
 
 #include <cstdint>
 #include <optional>

@@ -18,7 +18,7 @@ namespace estrain::checkpoint {
 
 enum class ModelFormat { safetensors, hdf5 };
 
-// Which values parameters have.
+// The values that parameters have.
 enum class Weights {
   trained,
   average,  // of [ema]; buffers are those of the step

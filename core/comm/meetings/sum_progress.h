@@ -7,10 +7,10 @@
 //   summed   where the sums begin that stand in gradient slot 0, in units of floats_of_unit from the start of the slot;
 //            they reach to its end
 //
-// 1. During a step, only the worker writes its word, after what the word tells of (release), and the courier reads it
-//    before that (acquire). So it is with `summed`, which the courier writes and all workers read.
-// 2. The courier takes everything back between two steps, while all workers wait for its answer; opening a stage does
-//    so, too. So a word never tells of a step that is over.
+// 1. During a step, only the worker writes its word. It writes the partial sums first, then the word (release); the
+//    courier reads the word first (acquire). `summed` works the same way: the courier writes it, all workers read it.
+// 2. The courier sets all words back between two steps, while all workers wait for its answer. Opening a stage sets
+//    them back, too. So a word never speaks of a step that is over.
 // 3. A worker that dies leaves words that nobody reads before a stage opens.
 
 #include <cstddef>

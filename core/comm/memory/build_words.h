@@ -1,6 +1,6 @@
 #pragma once
-// Which build of the program a run's workers are of. The first worker says, all others must be of the same one: where
-// the program or LibTorch was replaced while the job ran, a new worker may compute otherwise.
+// The build of the program that a run's workers are of. The first worker states it, and all others must be of the same
+// one: if the program or LibTorch was replaced while the job ran, a new worker may compute other bits.
 
 #include "core/comm/memory/memory_header.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which step the job is at. The state exists twice: step t lies in copy t mod 2.
+// The step that the job is at. The state exists twice: step t lies in copy t mod 2.
 //
 //   committed   the step that a run goes on from: its copy in shared memory is whole, and its record is out
 //   trained     the newest step whose record is out: the committed one, or a later one whose state lies in GPUs' memory

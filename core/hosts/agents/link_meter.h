@@ -1,6 +1,6 @@
 #pragma once
-// How far a host is: the shortest round trip of a few, and the bytes that arrive in a second behind each other. Whoever
-// has connected measures, the other end answers:
+// The distance to a host: the shortest round trip of a few, and the bytes that arrive in a second behind each other.
+// The end that has connected measures, the other end answers:
 //
 //   {"ask": "ping"}                  -> {"pong": true}
 //   `bulk` frames, {"ask": "bulk"}   -> {"bytes": what has come}

@@ -54,7 +54,7 @@ class Courier {
   Holding& holding() { return holding_; }
   // Whether the run can go on from this host's memory.
   bool is_fit() { return holding_.is_fit(entrance_.receives_state()); }
-  // Aborts the stage. What it left is put in order once no worker of this host is in its loop.
+  // Aborts the stage. put_in_order() follows once no worker of this host is in its loop.
   void abort_stage();
   int64_t put_in_order();  // returns the step that it goes on from
   // Nothing of it acts any more.

@@ -77,7 +77,7 @@ void HostLinks::retry() {
   for (auto& [name, link] : links_) link->connection->retry();
 }
 
-// Called from within the link's own callbacks, too: the link goes a moment later. So may the name.
+// The link's own callbacks call this, too: the link goes a moment later, and `name` may go with it.
 void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
   if (retired_) return;
   const std::string host = name;

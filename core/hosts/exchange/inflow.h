@@ -1,6 +1,6 @@
 #pragma once
-// Something large on its way to this host, in frames: places in memory that are filled one behind the other. What would
-// not fit there, or comes out of turn, is refused.
+// Something large on its way to this host, in frames: places in memory that are filled one behind the other. A frame
+// that does not fit there, or comes out of turn, is refused.
 
 #include <cstddef>
 #include <span>

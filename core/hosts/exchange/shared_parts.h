@@ -1,5 +1,5 @@
 #pragma once
-// Which bytes of a job's shared memory hosts tell each other about: known from the manifest, the same on all of them.
+// The bytes of a job's shared memory that hosts send each other: known from the manifest, the same on all of them.
 
 #include <cstdint>
 #include <span>

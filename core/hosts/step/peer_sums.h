@@ -1,5 +1,5 @@
 #pragma once
-// What one other host sends of a step's sums, in memory of this process: its partial sums of this host's pieces, and
+// A step's sums from one other host, in memory of this process: its partial sums of this host's pieces, and
 // the sums of its own pieces, one at a time.
 
 #include <cstddef>

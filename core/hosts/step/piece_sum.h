@@ -20,7 +20,7 @@ struct PieceSource {
 // `parameters`: of the job.
 void sum_in_place(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
                   const std::vector<FloatRange>& parameters);
-// As sum_in_place(), and copies the sum at the bottom of the plan's stack to `sum`, which may be the values of a
+// Does the same, and copies the sum at the bottom of the plan's stack to `sum`, which may be the values of a
 // source.
 void sum_into(float* sum, const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
               const std::vector<FloatRange>& parameters);

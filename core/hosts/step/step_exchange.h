@@ -3,9 +3,9 @@
 //
 // Each host owns a share of the parameters. As the workers of a host fold their gradients, the host folds their partial
 // sums as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with those
-// of the others, and sends the sum to all (gradient_sums.h). What comes back stands where the host's first partial sum
-// stood; its workers go on as if they had summed it themselves. The order of every sum is reduction_tree.h's. 2 P
-// (H-1)/H values leave and reach each of H hosts, where each passes on one partial sum.
+// of the others, and sends the sum to all (gradient_sums.h). The sums of the others go to the place of the host's first
+// partial sum; its workers go on as if they had summed everything themselves. The order of every sum is
+// reduction_tree.h's. Where each host passes on one partial sum, 2 P (H-1)/H values leave and reach each of H hosts.
 //
 // Nothing that arrives goes to shared memory unless the stage is open and the step is this host's next: a stage may end
 // at any moment, with frames of it under way. The random streams and losses of ESTs go there when all of them have
@@ -62,7 +62,7 @@ class StepExchange {
   int64_t workers_begun() const;
 
  private:
-  // What comes from one other host beside its gradients.
+  // One other host's part of a step beside its gradients.
   struct Peer {
     int64_t step = 0;  // of its frames
     std::vector<std::byte> context_bytes, evaluation_bytes;

@@ -1,7 +1,7 @@
 #pragma once
-// Which coordinator leads a run over several hosts, and how far it has come: `network.term` in the run directory.
-// Whoever wants to lead on reads it while it holds the run directory's lock, and so learns whether somebody led after
-// the one that it knows. A run that was always on one host has no such file.
+// The coordinator that leads a run over several hosts, and how far it has come: `network.term` in the run directory.
+// A host that wants to lead on reads it while it holds the run directory's lock, and so learns whether somebody has led
+// after the coordinator that it knows. A run that was always on one host has no such file.
 
 #include <cstdint>
 #include <optional>

@@ -13,7 +13,7 @@
 
 namespace estrain::launch {
 
-// Which worker hosts how many ESTs, in worker order.
+// The number of ESTs that each worker hosts, in worker order.
 struct Placement {
   Assignment devices;            // each with its number of ESTs
   std::vector<int64_t> workers;  // ids of workers that are there; -1: one to be started

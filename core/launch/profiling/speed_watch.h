@@ -1,5 +1,5 @@
 #pragma once
-// Which worker holds the others up: a pure function of how long the workers' mini-batches took.
+// The worker that holds the others up: a pure function of how long the workers' mini-batches took.
 //
 // Time spent waiting for others is no part of it, so the worker that is named is the slow one and not one that waits
 // for it. It is measured against the other workers on devices of the same kind, or, where there are none, against its

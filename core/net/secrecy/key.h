@@ -1,6 +1,6 @@
 #pragma once
 // The key of a run's network: 32 random bytes in a file that its owner alone may read, `network.key` in the run
-// directory. Whoever has it may take part in the run. It stands on no command line and in no log.
+// directory. A process that has it may take part in the run. It stands on no command line and in no log.
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The gradient of padding that repeats or mirrors an image's edge: every position gets the gradients of the places that
-// it was copied to, added in their order (kernels/portable/embedding.h). Which these are, LibTorch's own padding of the
-// positions' numbers tells.
+// it was copied to, added in their order (kernels/portable/embedding.h). LibTorch's own padding of the positions'
+// numbers tells these places.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/reflection_pad1d.h>

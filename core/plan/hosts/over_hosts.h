@@ -4,9 +4,9 @@
 //   step = max over hosts h of alone_h(n_h) + between(H)
 //
 // alone_h(n): the step that best_plan() finds for n ESTs on the devices of host h. between(H): the exchange of H hosts
-// (core/hosts/step/step_exchange.h). Of gradients of B bytes, a host whose range passes on r partial sums sends
-// r B (H-1)/H as partial sums and B (H-1)/H as the sum of its share, and receives as much of others; its link takes the
-// larger of the two one byte after another, and three messages follow each other: partial sums, sums, "the step is
+// (core/hosts/step/step_exchange.h). For gradients of B bytes, a host whose range passes on r partial sums sends
+// r B (H-1)/H as partial sums and B (H-1)/H as the sum of its share, and receives as much from others. Its link takes
+// the larger of the two one byte after another, and three messages follow each other: partial sums, sums, "the step is
 // whole". The part that goes during the backward pass is not subtracted: a step may be shorter. So where traffic
 // decides, cores of another host stay idle; a slower host gets fewer ESTs. Pure.
 

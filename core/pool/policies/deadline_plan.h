@@ -1,8 +1,8 @@
 #pragma once
-// Which jobs can meet their deadlines together, and with how few devices: progressive filling (ElasticFlow, ASPLOS'23,
-// section 4.1). Time is cut into slots. Jobs are taken one after another; each gets the smallest number of devices, a
-// power of two, with which the slots up to its deadline suffice for what is left of it, given what jobs before it have
-// taken: its "minimum satisfactory share".
+// The jobs that can meet their deadlines together, with as few devices as possible: progressive filling (ElasticFlow,
+// ASPLOS'23, section 4.1). Time is cut into slots. Jobs are taken one after another; each gets the smallest number of
+// devices, a power of two, with which the slots up to its deadline suffice for what is left of it, given what jobs
+// before it have taken: its "minimum satisfactory share".
 
 #include <cstdint>
 #include <optional>

@@ -18,7 +18,7 @@
 namespace estrain::pool {
 namespace {
 
-// Which jobs are to meet their deadlines.
+// The jobs that are to meet their deadlines.
 using Chosen = std::vector<size_t>;
 
 std::vector<size_t> by_deadline(const View& view) {

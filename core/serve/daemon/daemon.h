@@ -2,7 +2,7 @@
 // The daemon of a pool: tells the dispatcher (core/dispatch) what happens, and does what it says. It starts, watches
 // and asks runs the way a user would, with this program's own commands: check, train, resize, offer, reclaim. So it
 // never waits for a run, and may be killed at any instruction: runs go on, and the next daemon finds them in their run
-// directories. What is to be done on other hosts, their agents do (hosts/).
+// directories. Agents do what is to be done on other hosts (hosts/).
 
 #include <optional>
 #include <string>

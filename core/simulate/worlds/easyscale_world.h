@@ -7,8 +7,9 @@
 // otherwise equal completion times and makespans are then 60 s longer.
 //
 // The folder holds step_times.csv. A trace has the columns name, submit_s, model, max_parallelism, batch_per_est,
-// epochs, heterogeneous, preferred_gpu. Of jobs with the same name the last one counts, at the position of the first,
-// as in the published simulator. The type of device with the largest ESTs x seconds determines the time of a step.
+// epochs, heterogeneous, preferred_gpu. If several jobs have the same name, the last one counts, at the position of
+// the first, as in the published simulator. The type of device with the largest ESTs x seconds determines the time of a
+// step.
 
 #include <memory>
 

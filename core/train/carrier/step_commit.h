@@ -27,7 +27,8 @@ class StepCommit {
   const std::optional<StageOrder::Beyond> beyond_;
 };
 
-// Which of its NaNs an operation gives depends on the instruction set; records and checkpoints hold one.
+// Returns the value, or one NaN for all: the instruction set decides which NaN an operation gives, and records and
+// checkpoints hold one.
 float one_nan(float value);
 
 // Wakes the scribe.

@@ -1,5 +1,5 @@
 #pragma once
-// What the parts of a depthwise convolution share.
+// Shared by the parts of a depthwise convolution.
 
 #include "kernels/portable/loops/depthwise.h"
 #include "kernels/portable/loops/planes.h"
