@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains a job on several nodes under Slurm until it is done. A node may fail: the others go on from the last step, whichever
-# node it was. What comes out are the bits of an undisturbed run.
+# node it was. The result has the bits of an undisturbed run.
 #
 #   sbatch --nodes=3 [sbatch options] examples/slurm/train-nodes.sh SPEC.toml RUN_DIR [more options of `estrain train`]
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains a job under Slurm until it is done, in as many pieces as time limits, preemption and node failures make of it.
-# The same script serves the first start and every one after a requeue. What comes out are the bits of an undisturbed run.
+# The same script serves the first start and every one after a requeue. The result has the bits of an undisturbed run.
 #
 #   sbatch [sbatch options] examples/slurm/train.sh SPEC.toml RUN_DIR [more options of `estrain train`]
 #

@@ -1,4 +1,4 @@
-"""What LeNet learns of Fashion-MNIST by configs/lenet-fashion.toml, in estrain and in plain PyTorch."""
+"""The accuracy of LeNet on Fashion-MNIST by configs/lenet-fashion.toml, in estrain and in plain PyTorch."""
 
 import json
 import statistics

@@ -19,7 +19,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 
 class Bench:
-    """What a measurement is given."""
+    """The surroundings of a measurement."""
 
     environment = None  # of estrain; None: this process's
     resize_options = ()  # of estrain resize

@@ -28,7 +28,7 @@ class StepTurns:
 
 
 def contest_seconds(rounds, turn_seconds, opponents=OPPONENTS):
-    """What a contest takes, about."""
+    """The time that a contest takes, about."""
     return STARTING + (rounds + 1) * (len(opponents) + 1) * turn_seconds
 
 

@@ -1,4 +1,4 @@
-"""What torchrun runs: a model of examples/ or torchvision under DistributedDataParallel, on batches made in advance,
+"""The script that torchrun runs: a model of examples/ or torchvision under DistributedDataParallel, on batches made in advance,
 which lie on its device (the CPU, if `--device` names no other). A case that has a job's "spec" is that job: its model,
 optimizer and clipping, on the first mini-batches of its data. Rank by rank it takes orders from the socket `--control`;
 without one it makes a step, says so and ends."""

@@ -57,7 +57,7 @@ class EstrainJob:
         return [json.loads(line)["samples_per_s"] for line in text.splitlines()]
 
     def step_seconds(self):
-        """Of each step recorded since the last call; the first step of a run has no time, and is left out."""
+        """The seconds of each step recorded since the last call; the first step of a run has no time, and is left out."""
         return [self.samples_per_step / rate for rate in self.new_rates() if rate > 0]
 
     def step_seconds_by_number(self):
@@ -103,7 +103,7 @@ class EstrainJob:
         return [pid for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def malloc_settings(self):
-        """What the environment of a worker tells malloc, for those that it is compared with."""
+        """The settings of malloc in a worker's environment, for the programs that it is compared with."""
         told = Path(f"/proc/{self.worker_pids()[0]}/environ").read_text().split("\0")
         settings = dict(line.split("=", 1) for line in told if line.startswith(("GLIBC_TUNABLES=", "MALLOC_")))
         if not settings:

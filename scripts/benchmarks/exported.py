@@ -1,4 +1,4 @@
-"""What it costs to train a network as an exported program: a step against one of the built-in network."""
+"""The cost of training a network as an exported program: a step against one of the built-in network."""
 
 import dataclasses
 import subprocess

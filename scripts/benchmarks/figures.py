@@ -1,4 +1,4 @@
-"""What a figure is, and what a measurement gives for it."""
+"""Figures, and the values that measurements give for them."""
 
 from dataclasses import dataclass
 from typing import Callable

@@ -84,7 +84,8 @@ class Planner:
 
 
 def wait_for_checkpoint(job, step):
-    """What the scribe writes after a resize takes time from the workers, and no steady training would have it."""
+    """Waits until the scribe has written the checkpoint of a resize: that takes time from the workers, and is no part of
+    steady training."""
     saved = lambda: any(event["step"] == step for event in job.events("checkpoint"))
     wait_until(saved, f"checkpoint of step {step}", process=job.process)
 
@@ -147,7 +148,7 @@ def name_of(case, what):
 
 
 def off(estimated, measured):
-    """Of throughput: the quotient of the times of a step, the other way round."""
+    """Percent by which an estimate of throughput is off. Throughput is the reciprocal of the time of a step."""
     return 100 * abs(measured / estimated - 1)
 
 

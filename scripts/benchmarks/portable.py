@@ -1,4 +1,4 @@
-"""What D2 costs: a step with the portable kernels against one with LibTorch's."""
+"""The cost of D2: a step with the portable kernels against one with LibTorch's."""
 
 import contextlib
 import statistics

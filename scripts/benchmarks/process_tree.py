@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def stat_of(pid):
-    """What /proc/PID/stat says behind the name: state, parent, …; nothing where it is gone."""
+    """The fields of /proc/PID/stat behind the name: state, parent, …; none where the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

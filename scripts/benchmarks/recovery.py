@@ -1,4 +1,4 @@
-"""What the loss of a worker costs, and being ready for it, against torchrun that restarts from a checkpoint."""
+"""The cost of losing a worker, and of being ready for that, against torchrun that restarts from a checkpoint."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a change of the number of workers costs, against torchrun that restarts from a checkpoint."""
+"""The cost of changing the number of workers, against torchrun that restarts from a checkpoint."""
 
 import statistics
 

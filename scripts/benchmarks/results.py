@@ -1,4 +1,4 @@
-"""What a run of the bench found: kept as JSON, printed as a page."""
+"""The findings of a run of the bench: kept as JSON, printed as a page."""
 
 import datetime
 import json
@@ -17,7 +17,7 @@ def run(*command, folder=None):
 
 
 def commit_of(tree):
-    """As git says it, and whether files differ from it."""
+    """The commit that git names, and whether files differ from it."""
     try:
         commit = run("git", "rev-parse", "HEAD", folder=tree)
         changed = run("git", "status", "--porcelain", "--untracked-files=no", folder=tree).splitlines()
@@ -47,8 +47,8 @@ def head_of(bench, tree, patterns):
 
 
 class Results:
-    """Of all rows that were asked for. Kept after each group of them: a bench that is cut short keeps what it
-    measured."""
+    """Results of all rows that were asked for. They are written after each group: a bench that is cut short keeps what
+    it measured."""
 
     def __init__(self, head, figures):
         self.head, self.seconds = head, 0.0

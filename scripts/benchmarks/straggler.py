@@ -1,4 +1,4 @@
-"""What becomes of a job one of whose two workers is slowed down by others on its core: ESTs move away from it, and back."""
+"""A job with two workers, one of which other programs on its core slow down: ESTs move away from it, and back."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What a mini-batch costs more on a worker that hosts k ESTs than in a loop that accumulates k mini-batches."""
+"""The extra cost of a mini-batch on a worker that hosts k ESTs, against a loop that accumulates k mini-batches."""
 
 import statistics
 

@@ -20,7 +20,7 @@ def target_text(target, better):
 
 
 def cell(text):
-    """Of a table in Markdown."""
+    """The text as a cell of a table in Markdown."""
     return " ".join(text.replace("|", "\\|").split())
 
 

@@ -10,7 +10,7 @@ from paired_rounds import ratios
 PLACEMENTS = ((1, 1), (4, 1), (2, 2))  # ESTs, workers
 ROUNDS, TURN = (7, 3), (0.7, 0.3)  # of a full run, of a quick one
 
-# By number of workers. Of two bare loops side by side, which exchange nothing, a tenth is left for the exchange.
+# By number of workers. Two bare loops side by side exchange nothing, so their target leaves a tenth for the exchange.
 TARGETS = {"ddp": {1: 1.1, 2: 1.1}, "tuned ddp": {1: 1.0, 2: 1.1}, "bare": {1: 0.97, 2: 0.9}}
 RESNET18_OVER_DDP = {1: 1.3, 2: 2.0}  # the case that DDP as it comes is slowest at
 

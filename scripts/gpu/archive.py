@@ -1,4 +1,4 @@
-"""What is kept of the logs of all checks: a few archives of limited size, the most telling first."""
+"""Keeps the logs of all checks: a few archives of limited size, the most telling first."""
 
 import gzip
 import io
@@ -6,7 +6,7 @@ import os
 import shutil
 import tarfile
 
-# Kinds of files of a run that are kept. Of a larger one only the end is kept; of a larger compressed one, nothing.
+# Kinds of files of a run that are kept. A larger one is kept from its end only; a larger compressed one, not at all.
 KEPT = {".log", ".toml", ".jsonl", ".json", ".txt", ".gz"}
 MOST_BYTES_OF_FILE = 2 << 20
 MOST_BYTES_OF_CHECK = 6 << 20  # compressed

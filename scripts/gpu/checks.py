@@ -71,6 +71,6 @@ def all_checks():
 
 
 def wanted(group, words):
-    """Of a group (None: of all); whose name has one of the words, if there are any."""
+    """The checks of a group (None: of all) whose name has one of the words, if there are any."""
     checks = [check for check in all_checks() if group in (None, check.group)]
     return [check for check in checks if not words or any(word in check.name for word in words)]

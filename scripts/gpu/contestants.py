@@ -1,4 +1,4 @@
-"""Who is measured beside whom: jobs of estrain that are stopped between their turns, and plain PyTorch loops."""
+"""The contestants of a measurement: jobs of estrain that are stopped between their turns, and plain PyTorch loops."""
 
 import contextlib
 import json

@@ -36,7 +36,7 @@ def loaded(path):
 
 
 def load(libraries):
-    """The last of these. What it needs of the others is loaded before it: they lie where the loader does not look."""
+    """Loads the last of these. Those that it needs are loaded before it: they lie where the loader does not look."""
     waiting = list(libraries[:-1])
     while waiting and len(left := [path for path in waiting if not loaded(path)]) < len(waiting):
         waiting = left

@@ -99,7 +99,7 @@ class Run:
             self.process.wait()
 
     def words(self):
-        """What it printed, and its workers' logs: their beginnings and ends."""
+        """Its output and its workers' logs: their beginnings and ends."""
         logs = [self.log, *sorted(self.run.glob("worker-*.log"))]
         return "\n".join(f"== {log.name}\n{both_ends(log.read_text(errors='replace'))}" for log in logs if log.exists())
 
@@ -110,7 +110,7 @@ class Run:
         return f": {told[0]}" if told else ""
 
     def worker_lines(self):
-        """What its workers said, those before a resume left out."""
+        """The lines of its workers, without those before a resume."""
         for log in sorted(self.run.glob("worker-*.log")):
             yield from log.read_bytes()[self.old_logs.get(log, 0) :].decode(errors="replace").splitlines()
 
@@ -202,7 +202,7 @@ class Run:
 
 
 def differ(machine, a, b):
-    """What two runs differ in, in words; "" where they are equal. And steps in common."""
+    """The difference of two runs in words ("": they are equal), and the number of steps in common."""
     code, text = machine.call("verify", a.run, b.run, "--json")
     if code not in (0, 3):
         raise Failed(f"verify: exit code {code}\n{text}")

@@ -56,7 +56,7 @@ def take_gemm(report, products):
 
 
 def fault_of(one):
-    """What is wrong with a part, in words; "" where nothing is."""
+    """The fault of a part in words; "": it has none."""
     part = one["part"]
     if "ended" in one:
         return "" if one["ended"].startswith(LEFT_OUT) else f"{part}: gpu_check {one['ended']}"
@@ -68,7 +68,7 @@ def fault_of(one):
 
 
 def judge(found):
-    """What parts tell, in words. Throws Failed where one of them is wrong."""
+    """The findings of all parts in words. Throws Failed where one of them is wrong."""
     faults = [fault for one in found if (fault := fault_of(one))]
     families = [one for one in found if not one["part"].startswith(PINNED) and "ended" not in one]
     words = [f"{len(families)} families, {sum(one['cases'] for one in families)} cases: equal to the CPU's"]

@@ -37,7 +37,7 @@ class Machine:
         self.scratch = None  # folder of the one check that this process is for
 
     def library_folders(self):
-        """What was packed, then LibTorch and CUDA as Python's torch has them."""
+        """The folders of the packed libraries, then those of LibTorch and CUDA that Python's torch has."""
         folders = [self.build / "lib"]
         torch = importlib.util.find_spec("torch")
         if torch and torch.origin:
@@ -57,7 +57,7 @@ class Machine:
 
     @functools.cached_property
     def keys(self):
-        """What `estrain train --keys` says."""
+        """The output of `estrain train --keys`."""
         return self.call("train", "--keys")[1]
 
     def rounds(self, full, quick):

@@ -1,4 +1,4 @@
-"""What a build needs on another machine, but for LibTorch: the program, its libraries, and what they link, stripped."""
+"""Packs what a build needs on another machine, except LibTorch: the program, its libraries, and what they link, stripped."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ def linked_libraries(file):
 
 
 def commit_of(tree):
-    """What is built, as far as git knows; where files are changed it says so."""
+    """The commit of the tree, and whether files are changed."""
     command = ["git", "-C", tree, "describe", "--always", "--dirty", "--abbrev=40"]
     ended = subprocess.run(command, capture_output=True, text=True)
     return ended.stdout.strip() or "not known"

@@ -1,4 +1,4 @@
-"""What a check finds, written line by line as it finds it, so that what ends it takes nothing back."""
+"""Writes the findings of a check line by line as it finds them: if the check is killed, they stay."""
 
 import json
 import traceback

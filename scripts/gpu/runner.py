@@ -72,7 +72,7 @@ class Running:
         return self.process.poll() is not None or time.monotonic() > self.until
 
     def end(self):
-        """Whatever is left of it goes. A process that the kernel does not let go is not waited for."""
+        """Kills all processes that are left of it. Does not wait for one that the kernel does not let go."""
         if self.process.poll() is None:
             tree = with_descendants(self.process.pid)
             self.process.terminate()
@@ -102,7 +102,7 @@ class Running:
 
 
 class Results:
-    """What is known so far: printed, and written anew after every check, in at most six files."""
+    """The results so far: printed, and written anew after every check, in at most six files."""
 
     def __init__(self, machine):
         self.machine, self.told, self.results, self.archives = machine, machine.describe(), [], Archives()
@@ -165,7 +165,7 @@ def run(machine, wanted, seconds):
 
 
 def exit_code(results):
-    """What was skipped shows nothing: where that is all, it is not success."""
+    """A skipped check shows nothing: where all were skipped, that is no success."""
     if results.count("failed"):
         return 1
     return 0 if results.count("passed") else SKIPPED

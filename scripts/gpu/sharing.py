@@ -1,4 +1,4 @@
-"""What many ESTs on one worker cost: time against one EST, memory against one EST and against packed processes."""
+"""The cost of many ESTs on one worker: time against one EST, memory against one EST and against packed processes."""
 
 import contextlib
 import statistics

@@ -53,7 +53,7 @@ def read_trace(path, without_gpu=False):
 
 
 def look(machine, case, level, job):
-    """What a job's trace tells, in words."""
+    """The findings of a job's trace in words."""
     options = ("--set", f"logging.trace=[{FIRST}, {LAST}]", "--set", "data.readers=4")
     with EstrainJob(machine, case, 1, machine.devices(1), LAST + MORE_STEPS, job=job, options=options) as running:
         if running.process.wait(machine.patience(PATIENCE)) != 0:

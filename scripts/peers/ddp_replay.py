@@ -94,7 +94,7 @@ def different_elements(a, b):
 
 
 class Metrics:
-    """Of an evaluation, beside loss and accuracy, by the names that a record has."""
+    """The metrics of an evaluation beside loss and accuracy, by the names that a record has."""
 
     def __init__(self, section):
         self.top_k, self.names = section.get("top_k", []), section.get("metrics", [])
@@ -241,7 +241,7 @@ class Replay:
             self.compare(run, path, step, arrays[path], value)
 
     def state(self):
-        """As a checkpoint has it. A parameter's number of updates is also kept where torch.optim needs none."""
+        """The state as a checkpoint has it. A parameter's number of updates is also kept where torch.optim needs none."""
         module = self.model.module
         shared = {f"model/{name}": value.detach().numpy()
                   for name, value in module.named_parameters(remove_duplicate=False)}

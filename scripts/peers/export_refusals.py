@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an export would lose in silence, examples/export refuses by name, and writes nothing."""
+"""examples/export refuses by name what an export would lose in silence, and writes nothing."""
 
 import pathlib
 import random
@@ -48,7 +48,7 @@ class PythonsRandom(Base):
 
 
 class OtherwiseExported(Base):
-    """As models of transformers are with their attention "sdpa"."""
+    """Exported like models of transformers with their attention "sdpa"."""
 
     def __init__(self):
         super().__init__()

@@ -103,7 +103,7 @@ def evaluation(model, batch, target, precision):
 
 
 def expected(case):
-    """What Python gives for the case, under the names and in the order of model_dump."""
+    """The results of Python for the case, under the names and in the order of model_dump."""
     torch.manual_seed(case["seed"])
     model = twin(case)
     result = {f"parameter/{name}": value.detach().clone() for name, value in model.named_parameters()}

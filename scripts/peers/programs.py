@@ -211,7 +211,7 @@ def workload(name):
 
 
 def function(file, name):
-    """Of a file of Python code."""
+    """A function in a file of Python code."""
     specification = importlib.util.spec_from_file_location(f"loaded_{abs(hash(str(file)))}", file)
     loaded = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = loaded

@@ -1,5 +1,5 @@
-"""Functions that return users' modules, for model.name = "python": those of programs.py, as they are in Python. What a
-file stores in a narrower type comes in that type.
+"""Functions that return users' modules, for model.name = "python": those of programs.py, as they are in Python. Data
+that a file stores in a narrower type come in that type.
 """
 
 import programs

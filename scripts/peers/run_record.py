@@ -1,4 +1,4 @@
-"""What a run directory of `estrain train` holds, for a program that repeats the run elsewhere."""
+"""Reads a run directory of `estrain train`, for a program that repeats the run elsewhere."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What other programs' own readers find in the files of a run: TensorBoard's in tensorboard/, Prometheus' client in
+"""Compares what other programs' own readers find in the files of a run: TensorBoard's in tensorboard/, Prometheus' client in
 metrics.prom.
 
   standard_outputs.py BUILD_DIR
@@ -73,7 +73,7 @@ class Run:
             time.sleep(0.01)
 
     def processes(self, verb):
-        """Of this run: those whose command line names it, or that the launcher started."""
+        """The processes of this run: those whose command line names it, or that the launcher started."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():

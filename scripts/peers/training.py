@@ -1,4 +1,4 @@
-"""What a resolved spec says of model, optimizer, schedule and the order of samples, in PyTorch."""
+"""The model, optimizer, schedule and order of samples of a resolved spec, in PyTorch."""
 
 import fnmatch
 import inspect
@@ -30,7 +30,7 @@ def make_model(spec, data):
 
 
 class Loss:
-    """Of a mini-batch of the data: Loss(spec)(model, batch). An exported program takes named arrays by name, other data's
+    """The loss of a mini-batch of the data: Loss(spec)(model, batch). An exported program takes named arrays by name, other data's
     samples and labels in that order."""
 
     def __init__(self, spec):
@@ -47,13 +47,13 @@ class Loss:
         return self.of_logits(model(batch[0]), batch[1])
 
     def arguments(self, batch):
-        """What the file has is widened to what the module was exported for. A module in Python gets what it takes."""
+        """Data of the file, widened to the types that the module was exported for. A module in Python gets what it takes."""
         if self.spec["model"]["name"] == "python":
             return {name: value for name, value in batch.items() if name in self.names}
         return {name: batch[name].to(dtype) for name, dtype in self.dtypes.items()}
 
     def dtypes_of_program(self):
-        """Of forward's arguments, by name."""
+        """The types of forward's arguments, by name."""
         if self.spec["model"]["name"] != "program":
             return {}
         module, example = programs.build(pathlib.Path(self.spec["model"]["file"]).stem)

@@ -79,7 +79,7 @@ class Pace:
         return in_words(seconds["estrain"], seconds["ddp"])
 
     def memory(self):
-        """Of all processes of a job of 8 ESTs on 1 worker."""
+        """The memory of all processes of a job of 8 ESTs on 1 worker."""
         with self.job(ESTS, "1") as job:
             job.wait_for_step(FIRST_STEPS)
             return f"{memory.peak(lambda: with_descendants(job.process.pid)) / 1e6:.0f}"

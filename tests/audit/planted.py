@@ -240,7 +240,7 @@ def redone(program, folder, library):
 
 
 def interval(found, of):
-    """Of a share, 95 % (Wilson)."""
+    """The 95 % interval of a share (Wilson)."""
     if of == 0:
         return 0.0, 1.0
     z, p = 1.96, found / of
@@ -311,7 +311,7 @@ def flipped(program, folder, number):
 
 
 def seconds_of(program, folder, name, every, ests):
-    """Of a step: by the clock, and of processors."""
+    """The seconds of a step: by the clock, and of processors."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     job = Job(program, folder, name, 300, "--devices", 2, "--set", f"audit.every={every}", "--set", f"job.ests={ests}",
               network=LENET, every=100_000)

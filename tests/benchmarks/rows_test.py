@@ -92,7 +92,7 @@ def missing_attributes(name, bench):
 
 
 class Tiny(program.Bench):
-    """As few rounds as a quick run, and far shorter."""
+    """A bench with as few rounds as a quick run, and far shorter."""
 
     def __init__(self, folder):
         build, work = folder / "build", folder / "work"

@@ -1,5 +1,5 @@
-// CIFAR-10 and CIFAR-100. The first byte selects one, and how the rest is divided into files. As a record has 3 KB, the
-// rest is repeated up to a length given by the second and third byte.
+// CIFAR-10 and CIFAR-100. The first byte selects one, and how the rest is divided into files. A record has 3 KB, so
+// the rest is repeated up to a length given by the second and third byte.
 #include "tests/fuzz/read_samples.h"
 
 namespace estrain::fuzz {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whatever a check of scripts/gpu-check does, it ends in time, its findings count, and the other checks run; all
+"""A check of scripts/gpu-check ends in time whatever it does, its findings count, and the other checks run; all
 together leave few files. Faults of kernels are not missed."""
 
 import argparse

@@ -106,7 +106,7 @@ class Site:
             pass
 
     def calm(self):
-        """What a failed case left is ended, and every link is up."""
+        """Ends what a failed case has left, and brings every link up."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What failures cost a job on 10,240 devices of 1,280 hosts, in virtual time: the share of the time in which it trains as
+"""The cost of failures to a job on 10,240 devices of 1,280 hosts, in virtual time: the share of the time in which it trains as
 fast as with all of them.
 
   effective_time.py --lost S --silent S --takeover S --joined S --warm S [--days D] [--seed N]

@@ -22,7 +22,7 @@ EAGER = {"attn_implementation": "eager"}
 
 
 def build():
-    """As wide and deep as TinyLlama, 1.1 billion parameters."""
+    """The width and depth of TinyLlama, 1.1 billion parameters."""
     config = LlamaConfig(hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
                          num_key_value_heads=4, **EAGER)
     return LanguageModel(config), example(32000, 1024)

@@ -9,5 +9,5 @@ def build():
 
 
 def small():
-    """Of full width and depth, on the small pictures."""
+    """ResNet-50 in full width and depth, on the small pictures."""
     return torchvision.models.resnet50(num_classes=10), (torch.randn(2, 3, 64, 64),)

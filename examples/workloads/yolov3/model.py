@@ -124,13 +124,13 @@ class YoloV3(nn.Module):
 
 
 def overlap_of_sizes(a, b):
-    """Of two rectangles with one centre: what they share over what they cover."""
+    """The area that two rectangles with one centre share, over the area that they cover."""
     shared = torch.minimum(a, b).prod(-1)
     return shared / (a.prod(-1) + b.prod(-1) - shared)
 
 
 def boxes_of(given, corners, counts, sizes):
-    """What predictions say, as left, top, right and bottom."""
+    """The boxes of predictions: left, top, right and bottom."""
     centre = (torch.sigmoid(given[..., :2]) + corners) / counts
     half = sizes * torch.exp(given[..., 2:4].clamp(max=8)) / 2
     return torch.cat([centre - half, centre + half], -1)

@@ -1,4 +1,4 @@
-// Which worker audits which one, and which one is wrong.
+// The worker that audits another, and the one that is wrong.
 
 #include "core/audit/roles.h"
 

@@ -94,7 +94,7 @@ class FakeWorld {
     dispatcher_->withdraw({names, kNoHurry, true, 0}, now);
     settle();
   }
-  // All that is there is killed. Of a job that is spread, another host goes on, or nobody.
+  // Kills everything there. Another host of a job that is spread goes on, or none does.
   void lose_host(const std::string& host) {
     std::vector<JobId> led;
     for (auto& [id, launcher] : launchers_) {

@@ -28,7 +28,7 @@ class Pretended : public net::Connection {
     std::memcpy(sink_->room_for(head)->data(), text.data(), text.size());
     sink_->received(head);
   }
-  // A frame of any kind. What is copied may lie where it is copied to.
+  // A frame of any kind. Its bytes may lie where they are copied to.
   void sends(uint32_t kind, uint64_t number, std::span<const std::byte> bytes) {
     const net::FrameHead head = {kind, static_cast<uint32_t>(bytes.size()), number, 0};
     std::memmove(sink_->room_for(head)->data(), bytes.data(), bytes.size());

@@ -34,7 +34,7 @@ void announce(const char* kind, const Names& names, const Tensors& tensors = {})
   call("announce", {std::string(kind), names, tensors});
 }
 
-// What Python does in a test, and the calls that have come.
+// The test's part of Python, and the calls that have come.
 std::function<void(int duty, int64_t argument)> python;
 std::vector<std::pair<int, int64_t>> calls;
 

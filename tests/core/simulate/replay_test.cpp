@@ -11,7 +11,7 @@ namespace {
 using dispatch::PastJob;
 using dispatch::PoolTrace;
 
-// Two ESTs; a step takes 1 s on one device and 0.5 s on two. What else a job's line has may be replaced.
+// Two ESTs; a step takes 1 s on one device and 0.5 s on two. Other fields of a job's line may be replaced.
 Json job_line(int64_t id, double submitted, const Json& other = Json::object()) {
   Json line = Json::parse(R"({"devices": 2, "ests": 2, "least": 0, "most": 2, "steps": 100, "type": "cpu",
     "mini_batch_s": 0.5, "check_s": 1, "start_s": 3, "grow_s": 0, "shrink_s": 0, "stop_s": 0, "lost_s": 0,

@@ -36,7 +36,7 @@ spec::JobSpec audited_job(int64_t every, const std::string& more = kNeverEvaluat
                           "test");
 }
 
-// Which of a worker's mini-batches, counted in the order in which it computes them, have a wrong gradient.
+// The mini-batches of a worker that have a wrong gradient, counted in the order in which it computes them.
 struct Plant {
   int64_t worker = -1;  // none
   int64_t from = 0, to = std::numeric_limits<int64_t>::max();

@@ -14,7 +14,7 @@ namespace estrain::cuda {
 
 class RunOfChoices {
  public:
-  // As a worker of the run sees it.
+  // The choices as a worker of the run sees them.
   algorithms::PinnedAlgorithms worker() {
     return algorithms::PinnedAlgorithms(
         {.run = path_, .chosen = [this](const algorithms::Choice&, size_t) { ++measured; }}, "a simulated GPU",
