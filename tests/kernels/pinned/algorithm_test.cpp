@@ -121,7 +121,10 @@ TEST_CASE("products that differ in anything have other words") {
 }
 
 TEST_CASE("convolutions that differ in anything have other words") {
-  Convolution first = {.batch = 8, .channels_in = 6, .channels_out = 12};
+  Convolution first;
+  first.batch = 8;
+  first.channels_in = 6;
+  first.channels_out = 12;
   first.height.size = 32;
   first.width.size = 30;
   first.height.filter = 3;
