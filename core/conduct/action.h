@@ -40,16 +40,17 @@ struct WorkerOrder {
   Device device;
   bool first = false;  // it builds the state if that has not been built
 };
-struct StartWorkers {  // up to the first that cannot be started: CannotStart tells of that one and those behind it
+// Starts them one after another. The first that cannot be started ends this: CannotStart names it and the rest.
+struct StartWorkers {
   std::vector<WorkerOrder> workers;
 };
-struct EndHungWorker {  // and tell WorkerLost
+struct EndHungWorker {  // kill it; its end is told by WorkerLost
   WorkerId worker;
   std::string how;
 };
 struct KillWorker {  // tells WorkerEnded when its end has come
   WorkerId worker;
-  bool waits = true;  // for its end, so that it touches the shared memory no more
+  bool waits = true;  // until it has ended and no longer touches the shared memory
 };
 struct TellLeave {
   WorkerId worker;
@@ -66,9 +67,9 @@ struct CloseStage {       // nobody is in its loop: answered by StageClosed
   bool hold = false;      // the scribe is to read the state
 };
 struct OpenStage {
-  bool changed = false;  // the shares are others than before
+  bool changed = false;  // the shares are not those of the stage before
 };
-struct SaveState {  // which is held
+struct SaveState {  // the state is held
   Step step;
 };
 struct ReleaseSlots {};
@@ -98,7 +99,7 @@ struct ReportRecovery {
 
 // The scribe.
 struct StartScribe {};
-struct SaveLastState {  // SaveBegun, once the state can be held
+struct SaveLastState {  // answered by SaveBegun once the state can be held
   Step step;
 };
 struct FinishFiles {};

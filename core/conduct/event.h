@@ -22,16 +22,16 @@ struct Tick {};
 struct WorkerReady {
   WorkerId worker;
 };
-struct WorkerLeft {  // the loop of the stage
+struct WorkerLeft {  // it has left the loop of the stage
   WorkerId worker;
-  bool finished = false;  // for all steps are done
+  bool finished = false;  // all steps are done
 };
 struct WorkerLost {  // it ended, or was killed because it hung or reported an error
   WorkerId worker;
   Verdict verdict;
   std::string what;          // in words
-  Error error;               // that the run ends by, if it does
-  std::string log;           // where its words are
+  Error error;               // the run ends with it, if it ends
+  std::string log;           // the file of its output
   int64_t last_beat_ns = 0;  // 0: none yet
   bool lingers = false;      // the kernel still holds the process
 };
@@ -85,7 +85,7 @@ struct CannotStartScribe {
 // Requests. Each is answered once.
 struct ChangeAsked {
   PendingChange change;
-  std::optional<int64_t> requested_ns;  // if not now
+  std::optional<int64_t> requested_ns;  // absent: now
 };
 struct OfferAsked {
   ClientId client = 0;

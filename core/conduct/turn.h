@@ -1,6 +1,6 @@
 #pragma once
-// One call of decide(): what the rules read, change and come to. The rules of one file that another one needs are
-// named here.
+// One call of decide(): the state that the rules read and change, and the actions that they add. Rules that several
+// files use are named here.
 
 #include <string>
 #include <utility>
@@ -35,7 +35,7 @@ bool count_fault(Turn& turn, const Verdict& verdict);
 // Over several hosts the launcher's own keeps a worker: no stage is opened without one.
 bool can_do_without(const State& state, Devices devices, const Device& device);
 void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: what the job goes on with
-// When what cannot be started is tried again. 0: it is not, the run ends by that.
+// The time of the next attempt to start what could not be started. 0: there is none, and the run ends.
 int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
 void report_recovery(Turn& turn);
 void fail(Turn& turn, Error error);  // the first failure counts

@@ -29,7 +29,7 @@ class Orphans {
   void add(dispatch::JobId id, const dispatch::Ended& ended, double now) { jobs_.try_emplace(id, One{now, ended}); }
   void remove(dispatch::JobId id) { jobs_.erase(id); }
   bool contain(dispatch::JobId id) const { return jobs_.contains(id); }
-  // Those that nobody goes on with any more; they are orphans no longer. Agents that take too long are ended.
+  // Returns the jobs that no agent can go on with any more; they are no longer orphans. Ends agents that take too long.
   std::map<dispatch::JobId, dispatch::Ended> take_lost(Agents& agents, double now);
 
  private:

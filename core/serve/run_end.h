@@ -14,7 +14,7 @@ namespace estrain::serve {
 // what is tried again (core/faults).
 dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log);
 
-// The last sentence that a command of estrain said to its user, of what is in this file; empty where it said none.
+// The last sentence in this file that a command of estrain said to its user; empty: it said none.
 std::string last_words(const std::string& log);
 
 }  // namespace estrain::serve

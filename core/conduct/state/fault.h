@@ -11,7 +11,7 @@
 
 namespace estrain::conduct {
 
-// The part of a diagnosis that something is decided by, and the words for it.
+// The parts of a diagnosis that decisions rest on, and its words.
 struct Verdict {
   std::string cause;           // "cpu_out_of_memory"
   std::string fault_class;     // "user", "infrastructure", "engine"
@@ -29,8 +29,8 @@ struct Loss {
   EstRange ests;
   std::string cause;
   std::string what;          // in words: "killed by SIGKILL"
-  Step step;                 // trained when it was noticed
-  int64_t steps_redone = 0;  // of those: their state was lost with a GPU's memory
+  Step step;                 // the newest trained step when the loss was noticed
+  int64_t steps_redone = 0;  // of the trained steps: their state was lost with a GPU's memory
   int64_t last_beat_ns = 0;  // its last sign of life; 0: none yet
   int64_t noticed_ns = 0;
 

@@ -32,17 +32,17 @@ struct Scribe {
   bool told_to_finish = false;
   bool asked_to_save = false;    // for the last state
   bool brought_back = false;     // for the last state, which is tried once
-  bool returning = false;        // it is being brought back
-  int64_t start_at_ns = 0;       // when it is started again. 0: it need not be, or the run ends by that
+  bool returning = false;        // it is being replaced
+  int64_t start_at_ns = 0;       // when it is started again; 0: it is not
   int64_t last_saved_step = -1;  // -1: no checkpoint of this run's yet
-  int64_t unsaved_step = -1;     // whose state could not be saved, the last such
+  int64_t unsaved_step = -1;     // the last step whose state could not be saved
   std::string last_save_error;
 };
 
 struct State {
   // The job.
   int64_t ests = 1;
-  int64_t retries = 0;  // faults in a row at one step that are survived
+  int64_t retries = 0;  // the run survives so many faults in a row at one step
   std::string host;     // the launcher's own, as devices name it
 
   Phase phase = Phase::starting;
@@ -51,7 +51,7 @@ struct State {
   int64_t stage = 0;
 
   // Its processes.
-  std::vector<Member> workers;  // of the stage, in rank order; before the first one, the places for it
+  std::vector<Member> workers;  // of the stage, in rank order; before the first stage, places for them
   std::vector<Member> leaving;  // told to leave or killed, and not ended yet
   int64_t workers_started = 0;
   Scribe scribe;
@@ -61,24 +61,24 @@ struct State {
   std::optional<PendingChange> pending;
   std::optional<ResizeUnderWay> resize;
   std::vector<WaitingRequest> waiting;
-  int64_t stood_still_ns = 0;       // since when the workers have been leaving an aborted stage
-  int64_t start_missing_at_ns = 0;  // when lost workers are replaced: back-off. 0: no one to replace
+  int64_t stood_still_ns = 0;       // the workers have been leaving an aborted stage since then
+  int64_t start_missing_at_ns = 0;  // the end of the back-off, when lost workers are replaced; 0: none is missing
 
   // Faults.
-  std::optional<Loss> recovery;  // from which the first step has not been seen yet
-  Step fault_step{-1};           // of the last fault
-  int64_t faults_at_step = 0;    // there, in a row
+  std::optional<Loss> recovery;  // the loss after which no step has been seen yet
+  Step fault_step{-1};           // the step of the last fault
+  int64_t faults_at_step = 0;    // faults in a row at that step
   int64_t stalled_at = -1;       // the last step after which all waited for each other
   bool less_memory = false;      // workers from here on read ahead less
   std::vector<SurvivedFault> faults;
-  std::optional<Error> failure;  // the run ends by it
-  WorkerId failed = kNobody;     // whose failure it is, if a worker's
+  std::optional<Error> failure;  // the run ends with it
+  WorkerId failed = kNobody;     // the worker that failed, if one did
 
   // The stop.
   std::string stop_reason;
   bool stop_at_once = false;
   std::vector<ClientId> stop_clients;
-  int64_t stop_deadline_ns = 0;  // when a stop no longer waits for the step under way. 0: none
+  int64_t stop_deadline_ns = 0;  // from then on, a stop no longer waits for the step under way; 0: no stop
   double grace_seconds = 0;      // from a signal to the checkpoint; the step under way is given up after that
 
   // Fields that a handover keeps (after_handover).

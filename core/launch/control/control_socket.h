@@ -5,9 +5,10 @@
 //   {"do": "status"} | {"do": "resize", "devices": "cpu,cpu"} | …    (core/conduct/state/request.h)
 //   -> {"ok": true, …} | {"ok": false, "fault": "usage", "error": "…", "advice": "…"}
 //
-// Only the user that the launcher runs as, and root, get in: the socket has mode 0600, and whoever connects is checked
-// by SO_PEERCRED too. So clients are trusted not to attack, but not to be quick: the server never blocks, takes at most
-// 64 KiB of a request, and hangs up on whoever takes longer than 10 s to ask, or to take the answer.
+// Only the user that the launcher runs as, and root, get in: the socket has mode 0600, and the server
+// checks by SO_PEERCRED who connects. So clients are trusted not to attack, but not to be quick: the server never
+// blocks, takes at most 64 KiB of a request, and hangs up on a client that takes longer than 10 s to ask, or to take
+// the answer.
 //
 // The socket is reached through /proc/self/fd, so the length of the run directory's path does not matter.
 
@@ -43,7 +44,7 @@ class ControlServer {
 
   // To poll, at the monotonic time `now_ns`.
   std::vector<pollfd> polled(int64_t now_ns) const;
-  // Takes what poll(2) made of them; calls `on_request` for each whole request, which may reply.
+  // Takes the results of poll(2); calls `on_request` for each whole request, which may reply.
   void serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns);
   // The same for a server with requests of its own: each is any JSON object.
   void serve_objects(std::span<const pollfd> polled, const OnObject& on_object, int64_t now_ns);
@@ -83,7 +84,7 @@ class ControlServer {
 Json ask_launcher(const std::string& run, const conduct::Request& request, int milliseconds);
 // The same for a server with requests of its own.
 Json ask_server(const std::string& directory, const Json& request, int milliseconds);
-// Whether a launcher listens there, be it that it is too busy to answer, or another user's.
+// Whether a launcher listens there. It may be too busy to answer, or another user's.
 bool launcher_answers(const std::string& run);
 // How ask_launcher() reaches a launcher on another host that shares the directory: returns its answer, or throws
 // Fault::peer where it is not reached. Set once, before anything is asked; without it nothing there is reached.

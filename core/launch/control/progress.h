@@ -38,7 +38,7 @@ struct Screen {
 };
 
 // Prints to `out`. On a terminal a line of progress stays open until something else is printed, also when the launcher
-// re-execs itself: a new printer takes it that there is one.
+// re-execs itself: a new printer assumes that there is one.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(double every_seconds) : ProgressPrinter(every_seconds, stdout, Screen::of) {}

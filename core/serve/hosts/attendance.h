@@ -3,11 +3,11 @@
 // the agent's file says and the moment, it changes the orders for it and returns what has happened.
 //
 // Invariants:
-//   1. a host's devices are the pool's while its agent shows life, and from when it has first been seen to;
+//   1. a host's devices are the pool's while its agent shows signs of life, from the first that the daemon has seen;
 //   2. an agent of another build, or with a name that is taken, gets no task;
-//   3. whoever was silent for kSilentNs is lost, with all that it runs. It is welcome again when it runs nothing more
-//      of what it was given before, or as another process;
-//   4. the end of a task is told once; a task that is told of as ended leaves the orders. Ends come before looks, so
+//   3. an agent that was silent for kSilentNs is lost, with all that it runs. It may come back once it runs none of its
+//      former tasks, or as another process;
+//   4. the end of a task is told once; a task whose end was told leaves the orders. Ends come before looks, so
 //      what is seen after a request is told after its end.
 
 #include <map>

@@ -23,7 +23,7 @@ class RunAgents {
     std::string leader = {};     // the task that is the job's launcher now, and stays
     bool is_leaderless = false;  // whoever is there stays: it may become the launcher
   };
-  // Those of jobs that are not in the list, and those on other hosts, end. `now`: seconds.
+  // Ends the agents of jobs that are not in the list, and those on hosts that are not. `now`: seconds.
   void tend(const std::vector<Wanted>& wanted, double now);
   // Whether one listens on each of the hosts.
   bool listen(const Wanted& wanted) const;
