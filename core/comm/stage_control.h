@@ -1,6 +1,6 @@
 #pragma once
-// How a process that leads workers (the launcher, a courier, the scribe without a launcher) begins and ends a stage in
-// the shared memory: what concerns several of its protocols at once.
+// Begins and ends a stage in the shared memory, for a process that leads workers (the launcher, a courier, the scribe
+// without a launcher). These steps concern several protocols at once.
 
 #include <cstdint>
 

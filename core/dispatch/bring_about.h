@@ -43,7 +43,7 @@ struct Underway {
 // Has every job take its next step towards its target, and adds what is to be done to `actions`.
 void bring_about(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions, double now);
 
-// Devices that were asked back, and that nobody holds any more, leave the pool; whoever waits for them is told.
+// Devices that were asked back, and that nobody holds any more, leave the pool; the client that waits for them is told.
 void complete_withdrawals(State& state, Underway& underway, std::vector<Action>& actions, double now);
 
 }  // namespace estrain::dispatch

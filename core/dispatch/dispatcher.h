@@ -5,8 +5,8 @@
 //
 // Invariants, whatever happens and when:
 //   1. a device is with one job at most: it is given on when the job that held it has said that it let go, or is gone;
-//   2. who asks devices back gets them in time: jobs shrink, to nothing if need be, and who does not let go is killed,
-//      which costs a job time and nothing else;
+//   2. devices that are asked back are free in time: jobs shrink, to nothing if need be, and a job that does not let go
+//      is killed, which costs it time and nothing else;
 //   3. a job that can run is not forgotten: it ends, or waits because the policy says so;
 //   4. what a policy sees are targets: a job that is on its way to new devices counts as having them, as in a
 //      simulation;
@@ -51,7 +51,7 @@ class Dispatcher {
 
   const State& state() const { return state_; }
 
-  // Requests. Each throws Fault::usage for what cannot be, and then changes nothing.
+  // Requests. Each throws Fault::usage for an impossible one, and then changes nothing.
   JobId submit(const Request& request, double now);
   void forget(JobId job);  // one that was just submitted and could not be recorded
   void cancel(JobId job, double now);

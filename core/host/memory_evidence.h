@@ -1,5 +1,5 @@
 #pragma once
-// Evidence that the kernel's out-of-memory killer struck. Its victim sees only a SIGKILL, as anybody may send.
+// Evidence that the kernel's out-of-memory killer struck. Its victim sees only a SIGKILL, which any process may send.
 //
 //   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Users often
 //      cannot read it, and in a container the process ids differ.

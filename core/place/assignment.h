@@ -24,7 +24,7 @@ using Assignment = std::vector<Share>;
 
 Devices devices_of(const Assignment& assignment);
 std::string format_devices(const Assignment& assignment);  // "cpu,cuda:1"
-// The same devices, each with as many ESTs as come out.
+// The same devices, each with its number of ESTs.
 Assignment evenly(const Devices& devices);
 
 // Ranges whose sizes differ by at most one; the first `ests mod workers` workers host one more. Throws

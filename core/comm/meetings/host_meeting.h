@@ -1,6 +1,6 @@
 #pragma once
-// Requests of the workers of one host to its courier, where a job has several hosts: the courier exchanges with the
-// other hosts what each of them needs (core/hosts). The last worker to arrive at a meeting of the host asks for all,
+// Requests of the workers of one host to its courier, where a job has several hosts. The courier then exchanges with
+// the other hosts (core/hosts). The last worker to arrive at a meeting of the host asks for all,
 // and the others wait for it as they always do.
 //
 //   asked, answered   how often; one request is open while they differ

@@ -1,7 +1,7 @@
 #pragma once
 // Where the workers of a stage meet (barrier.h), find each other, and share out a step's work.
 //
-// 1. Opening a stage clears who has arrived at a meeting; a meeting's generation goes on for the life of the job.
+// 1. Opening a stage clears the counts of arrivals; a meeting's generation goes on for the life of the job.
 // 2. Pieces of work are claimed one by one, each by one worker. The worker that commits the step clears the counters,
 //    while all others wait at its meeting.
 // All accesses are sequentially consistent.

@@ -1,10 +1,10 @@
 #pragma once
-// How far the gradients of a step are, where a job has several hosts: what a host's workers have folded goes to the
-// other hosts while they fold the rest, and workers apply the sums over all hosts as those come back.
+// The progress of a step's gradients, where a job has several hosts: gradients that a host's workers have folded go to
+// the other hosts while the workers fold the rest, and workers apply the sums over all hosts as those come back.
 //
 //   folded   of each worker: parameters whose gradients of its last EST are in its partial sums; counted from the last
 //            parameter back, as a backward pass completes them
-//   summed   where the sums begin that stand in gradient slot 0, in units of floats_of_unit from the start of the slot;
+//   summed   the place from which on gradient slot 0 holds sums, in units of floats_of_unit from the start of the slot;
 //            they reach to its end
 //
 // 1. During a step, only the worker writes its word. It writes the partial sums first, then the word (release); the

@@ -6,8 +6,8 @@
 //   whole       the step whose copy a stage in shared memory has written to its end; 0: none since repair()
 //
 // Order of the stores of a step, all by the last worker to arrive at the meeting: the copy, its learning rate, `whole`,
-// the record (record_ring.h), `committed`, `trained`. All are sequentially consistent, so whoever sees one sees those
-// before it. A worker may die between any two of them: repair() then commits the step if `whole` names it and its
+// the record (record_ring.h), `committed`, `trained`. All are sequentially consistent, so a process that sees one sees
+// those before it. A worker may die between any two of them: repair() then commits the step if `whole` names it and its
 // record is out, and else forgets it.
 //
 // 1. The committed copy is never written: write copy (t + 1) mod 2 only while t is committed.

@@ -1,5 +1,5 @@
 #pragma once
-// The first page of a job's shared memory: where everything lies, and the words that processes steer each other by.
+// The first page of a job's shared memory: the places of everything, and the words by which processes steer each other.
 //
 // Fields marked "layout" are written once, before `ready` is set. All others are atomics, and no folder but this one
 // touches them: each group has an object that says what its words mean, in which order they are written, and why a
@@ -37,8 +37,7 @@ struct MemoryHeader {
   uint64_t audit, audit_words;
   int64_t ests, parameters, digests, evaluation_samples;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
-  // Build ids (core/base/process/build_id.h) of what the first worker runs, which all others must run; 0: nobody does
-  // yet.
+  // Build ids (core/base/process/build_id.h) of the first worker, which all others must have; 0: there is none yet.
   std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch
   std::atomic<uint64_t> cuda_build;    // the parts of both for CUDA; workers on the CPU do not have them
 

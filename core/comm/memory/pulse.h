@@ -1,7 +1,7 @@
 #pragma once
 // The signs of life of a worker, for the launcher to supervise.
 //
-// One worker writes, the launcher reads. Nothing else is read by what they say, so all accesses are relaxed.
+// One worker writes, the launcher reads. They order no other accesses, so all accesses are relaxed.
 
 #include <atomic>
 #include <cstdint>

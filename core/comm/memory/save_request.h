@@ -4,7 +4,7 @@
 //
 // 1. One save at a time: the next one is asked for when all parts of this one are there.
 // 2. The last part to arrive commits the step (commit_word.h).
-// The step is stored last, so whoever sees it sees the rest. All accesses are sequentially consistent.
+// The step is stored last, so a process that sees it sees the rest. All accesses are sequentially consistent.
 
 #include "core/base/ids.h"
 #include "core/comm/memory/memory_header.h"

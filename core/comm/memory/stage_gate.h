@@ -1,6 +1,6 @@
 #pragma once
-// Steers a stage, the time from one change of workers to the next. The launcher asks for its end; whoever commits a
-// step answers, so that all workers leave their loop after the same step.
+// Steers a stage, the time from one change of workers to the next. The launcher asks for its end; the worker that
+// commits a step answers, so that all workers leave their loop after the same step.
 //
 //   open -> (workers note that they have begun) -> ask_pause -> end_after(t) -> all have left
 //                                              \-> abort: all leave at once, the step under way is done again

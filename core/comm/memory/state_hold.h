@@ -5,8 +5,8 @@
 // 1. At most one step is held. It is the committed one when the hold begins.
 // 2. The copy of a held step is not written. The other copy is: that of the next step.
 // 3. Only the scribe releases. A hold outlives the scribe that has not released it; the next scribe does.
-// A release counts `releases` up after it has cleared `held_step`, and who waits reads them the other way round: so no
-// release is slept through. All accesses are sequentially consistent.
+// A release counts `releases` up after it has cleared `held_step`; a process that waits reads them in the other order,
+// so that it sleeps through no release. All accesses are sequentially consistent.
 
 #include <optional>
 

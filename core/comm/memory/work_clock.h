@@ -1,7 +1,7 @@
 #pragma once
-// When the job last got on, and how long its work takes at most on the devices in use: what silence is judged by. All
-// times are monotonic nanoseconds. Workers write, the launcher judges; nothing of the state depends on it.
-// All accesses are sequentially consistent.
+// The time of the job's last progress, and the longest times that its work takes on the devices in use. Silence is
+// judged by them. All times are monotonic nanoseconds. Workers write, the launcher judges; nothing of the state depends
+// on it. All accesses are sequentially consistent.
 
 #include "core/comm/memory/memory_header.h"
 
@@ -16,7 +16,7 @@ class WorkClock {
   void note_progress(int64_t now_ns) { words_.progress_ns.store(now_ns); }
   // A step is computed: it counts from the last progress on.
   void note_step(int64_t now_ns);
-  // A batch of an evaluation. Where everybody stood still meanwhile, that does not count.
+  // A batch of an evaluation. A time in which all stood still does not count.
   void note_evaluation_batch(int64_t begun_ns, int64_t now_ns);
 
   // Since the devices changed; 0: none yet.

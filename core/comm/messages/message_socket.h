@@ -3,9 +3,9 @@
 // (SOCK_SEQPACKET). One message is at most 128 KiB.
 //
 // Sending never blocks, whatever the other side does: it may be stopped (SIGSTOP, a debugger) for as long as it likes.
-// The kernel holds the first 200 KB or so (some 250 short messages); what goes beyond is kept here, in order, and sent
-// on by later calls of send, receive or flush. At most 256 KiB are kept; a message beyond that is dropped. A process
-// that ends takes with it what it has kept, and so does one that hands the descriptor on.
+// The kernel holds the first 200 KB or so (some 250 short messages); messages beyond that are kept here, in order, and
+// sent by later calls of send, receive or flush. At most 256 KiB are kept; a message beyond that is dropped. Kept
+// messages are lost when the process ends or hands the descriptor on.
 //
 // Any number of threads may send at once; one receives.
 
@@ -30,7 +30,7 @@ class MessageSocket {
   explicit operator bool() const { return static_cast<bool>(fd_); }
   void close() { fd_.reset(); }
 
-  // Sent or kept to be sent. False: it will not arrive, for the other side is gone or has not taken anything for so
+  // Sent or kept to be sent. False: it will not arrive, since the other side is gone or has not taken anything for so
   // long that there is no room. Never raises SIGPIPE.
   bool send(const Json& message);
   // Sends what was kept, as far as the other side takes it. False: something is still kept.

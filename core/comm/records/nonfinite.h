@@ -1,8 +1,8 @@
 #pragma once
 // The first NaN or infinity of a step: where it was seen, and the same in words.
 //
-// "First" means nothing of the placement: ESTs are asked in the order of their virtual ranks, and of an EST the tensor
-// counts whose gradient its backward pass completed first, the one nearest to the loss.
+// "First" does not depend on the placement: ESTs are asked in the order of their virtual ranks. In an EST, the tensor
+// counts whose gradient the backward pass completed first, the one nearest to the loss.
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-// One record of the ring in shared memory: what is known of a step, or of an evaluation, once it is committed. Workers
+// One record of the ring in shared memory: the results of a step or of an evaluation, once it is committed. Workers
 // add their parts to the record under construction; the last one publishes it (record_ring.h); the scribe drains it to
 // the run's files.
 //
@@ -26,7 +26,8 @@ struct RecordHead {
   double accuracy;      // evaluation only, 0 to 1
   int64_t predictions;  // evaluation only
   Nonfinite left_out;   // of a step whose update was left out: why
-  // While the step is under way: set by whoever sees a number that is not finite, and read by whoever commits.
+  // While the step is under way: set by a worker that sees a number that is not finite, and read by the one that
+  // commits.
   alignas(4) Nonfinite::Where suspect;
 };
 

@@ -51,8 +51,9 @@ struct FinishPlan {
   int depth = 0;  // largest height of the program's stack
 };
 
-// `ranges`, one behind the other: of all workers, and the sum is left; or of some of them, such as those of one host,
-// and the program leaves what they pass on together: as many as plan_fold() of the whole range says.
+// `ranges`, one behind the other: those of all workers, and the program leaves the sum; or those of some of them, such
+// as the workers of one host, and it leaves the partial sums that they pass on together: as many as plan_fold() of the
+// whole range says.
 FinishPlan plan_finish(SumOrder order, int64_t ests, const std::vector<EstRange>& ranges);
 
 }  // namespace estrain::comm

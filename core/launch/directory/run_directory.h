@@ -37,9 +37,10 @@ class RunDirectory {
   // is one that a run does not write to (own_file.h). An owner on another host that was at work a moment ago is watched
   // for half a minute: the lock may not show it.
   UniqueFd lock(int milliseconds) const;
-  // For who goes on with a run whose launcher was on another host: the lock, if it is free at this moment; where hosts
-  // do not see each other's locks, a look for half a minute whether the owner before is at work, which throws
-  // Fault::usage if it is; and what makes the directory this process's.
+  // These three are for a process that goes on with a run whose launcher was on another host. try_lock() takes the lock
+  // if it is free at this moment. watch_owner() is for hosts that do not see each other's locks: it watches for half a
+  // minute whether the former owner is at work, and throws Fault::usage if it is. own() makes the directory this
+  // process's.
   std::optional<UniqueFd> try_lock() const;
   void watch_owner() const;
   void own(const UniqueFd& lock) const;
@@ -53,7 +54,7 @@ class RunDirectory {
   spec::JobSpec read_spec() const;
 
   // Appends {"time": …, "event": name, …} to events.jsonl. Where that fails (a full disk) a warning is printed: a job
-  // does not end for want of a line in its history.
+  // does not end because a line of its history is missing.
   void log_event(std::string_view name, const Json& details) const;
 
  private:

@@ -18,7 +18,7 @@ struct Term {
 
 // Nothing where there is no file. Throws Fault::corrupt.
 std::optional<Term> read_term(const std::string& run);
-// The lock's holder's. Throws Fault::io.
+// For the lock's holder. Throws Fault::io.
 void write_term(const std::string& run, const Term& term);
 // Writes the first term, unless there is one. Throws as both above do.
 void begin_terms(const std::string& run);

@@ -5,7 +5,7 @@
 //   {"exit_code": 75, "outcome": "stopped", "cause": "SIGTERM", "advice": "go on with …", "step": 120,
 //    "saved_step": 120, "host": "nodeA", "pid": 4711, "time": "2031-05-04T12:30:01.123Z"}
 //
-// Written and removed by whoever holds the run directory's lock.
+// The holder of the run directory's lock writes and removes it.
 
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ struct RunVerdict {
 };
 
 std::string verdict_file(const std::string& run);
-// Where it cannot be written, a warning is printed: the run's end is what it is.
+// If it cannot be written, a warning is printed: the end of the run stays the same.
 void write_verdict(const std::string& run, const RunVerdict& verdict);
 void remove_verdict(const std::string& run);
 

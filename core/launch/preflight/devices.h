@@ -53,8 +53,8 @@ bool can_be_led(const Devices& devices, const std::string& own);
 // Refuses what a job over several hosts cannot do: no worker on the launcher's own host, D0, elastic.mode "auto".
 void check_hosts(const Devices& devices, const spec::JobSpec& spec, const std::string& own);
 
-// Whether they give the same bits with any kernels: GPUs count as one kind whatever their numbers; that they are of one
-// model, workers find out.
+// Whether they give the same bits with any kernels: GPUs count as one kind whatever their numbers; workers find
+// out whether they are of one model.
 bool are_of_one_kind(const Devices& devices);
 
 // Uses of devices that are refused unless a user asks for them.
@@ -64,7 +64,7 @@ struct Permissions {
   std::string own = {};         // the name of this host
 };
 
-// Refuses kinds that this machine or build cannot run, and what is not permitted, by name.
+// Refuses kinds that this machine or build cannot run, and uses that are not permitted, by name.
 void check_devices(const Devices& devices, const Permissions& permissions);
 
 // A worker's environment before LibTorch loads, so that it behaves as this kind of device, with the threads and the

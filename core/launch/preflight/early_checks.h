@@ -1,13 +1,13 @@
 #pragma once
-// Whether a job can run on this machine, found out before it starts instead of hours into it: all of it by `estrain
-// check`, and at the start of `train` what takes no time. The data files: core/data/scan.h; operators and determinism:
+// Finds out whether a job can run on this machine before it starts, not hours into it. `estrain check` makes all
+// checks, the start of `train` those that take no time. The data files: core/data/scan.h; operators and determinism:
 // operator_probe.h.
 //
-// All checks are pure functions of the job, the machine's facts and, where a mini-batch was tried, what it took. Each
-// gives one finding, also where all is well, so that the reader sees what was looked at.
+// All checks are pure functions of the job, the machine's facts and the measurements of a mini-batch, if one was tried.
+// Each gives one finding, also where all is well, so that the reader sees what was checked.
 //
 // Estimates of memory are the probe's own peak for every worker, plus what is laid out in shared memory. They leave out
-// evaluation (its larger mini-batches need no memory for a backward pass), and a change of devices, for whose time both
+// evaluation (its larger mini-batches need no memory for a backward pass), and changes of devices, during which both
 // sets of workers live.
 
 #include <optional>
@@ -81,14 +81,14 @@ Finding check_cores(const CheckedJob& job, const Machine& machine);    // what c
 Finding check_readers(const CheckedJob& job, const Machine& machine);  // and what reads
 Finding check_clock(const Machine& machine);
 
-// All of the above that need no more than the job has; `devices` could be placed.
+// All of the above checks that need only the job; `devices` could be placed.
 std::vector<Finding> check_machine(const CheckedJob& job, const Machine& machine);
 
 // At the start of `train`: what check_machine finds without a mini-batch. Prints warnings to stderr; throws one Error
 // with all errors, Fault::infeasible if one of them is the user's, else Fault::io.
 void check_before_start(const CheckedJob& job, const Machine& machine);
 
-// A line each: what was looked at, ok, warning or error, what was seen, and what to do.
+// A line for each: the subject, ok, warning or error, what was seen, and what to do.
 std::string format_findings(const std::vector<Finding>& findings);
 // [{"check", "outcome", "seen", "advice"}…]
 Json to_json(const std::vector<Finding>& findings);

@@ -46,9 +46,9 @@ struct Machine {
   int64_t newest_file = 0;  // the same: when the latest of the files looked at was changed
   std::string newest_path;
 
-  // Looks. `files`: further files whose dates are compared with the clock; the program and those of the run directory
-  // are. Takes milliseconds, unless a file system hangs. Leaves nothing behind and throws nothing: what cannot be
-  // found out counts as unlimited.
+  // Looks at the machine. Compares the dates of the program, of the run directory's files and of `files` with the
+  // clock. Takes milliseconds, unless a file system hangs. Leaves nothing behind and throws nothing: a limit that
+  // cannot be found out counts as none.
   static Machine here(const std::string& run_directory, const std::vector<std::string>& files = {});
 };
 
@@ -58,7 +58,7 @@ struct AvailableMemory {
   bool swaps = false;  // beyond it the machine swaps before it fails
 };
 
-// The least that machine, cgroup, kernel and whoever granted the machine leave.
+// The least that machine, cgroup, kernel and the grant of the machine leave.
 AvailableMemory available_memory(const Machine& machine);
 
 }  // namespace estrain::launch

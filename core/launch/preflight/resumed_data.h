@@ -1,6 +1,6 @@
 #pragma once
 // Whether a run that is resumed finds the data that it was trained on, asked before anything is written. The workers
-// ask again, of what they open themselves (core/data/files/identity.h).
+// check the files that they open themselves again (core/data/files/identity.h).
 
 #include <string>
 #include <vector>

@@ -34,13 +34,13 @@ std::string run_directory_of(const StartRequest& request);
 
 // Looks at the run directory while holding its lock, which the plan keeps. A resumed run's spec is that
 // of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
-// Throws Fault::spec, usage, infeasible for what the user got wrong; Fault::mismatch (exit code 2) naming the keys
+// Throws Fault::spec, usage, infeasible for mistakes of the user; Fault::mismatch (exit code 2) naming the keys
 // where a resumed run's spec has changed in what defines bits; Fault::mismatch naming the files in whose contents its
 // data have changed; Fault::io and corrupt from the run directory. Then the run is as it was.
 LaunchPlan plan_launch(const StartRequest& request);
 
-// A start that fails is an end of the run too: its verdict, unless somebody else is at work there, or the run that is
-// there is another one than the request's.
+// Writes the verdict of a start that failed, which ends the run, too. Writes nothing where another process is at work
+// there, or where the directory holds another run than the request's.
 void note_failed_start(const StartRequest& request, const Error& error);
 
 }  // namespace estrain::launch

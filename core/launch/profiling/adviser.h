@@ -1,7 +1,7 @@
 #pragma once
 // How fast a job is on its devices, and what would make it faster: the speeds measured, the plans that follow, growth
-// that is on trial, shares that were tried in vain. It asks for changes; whether one can begin now is decided in
-// core/conduct. Pure: told what the launcher sees, and the time.
+// that is on trial, shares that were tried in vain. It asks for changes; core/conduct decides whether one can begin
+// now. Pure: told what the launcher sees, and the time.
 
 #include <map>
 #include <memory>
@@ -26,7 +26,7 @@ struct WorkerRoom {
   std::string reason;  // in words
 };
 
-// A change that is worth what it costs, and why.
+// A change that is worth its cost, and the reason.
 struct Advice {
   std::string what, reason;
   conduct::PendingChange change;
@@ -75,7 +75,7 @@ class Adviser {
   std::vector<SpeedWatch::Speed> watch(Step step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& done) {
     return watch_.observe(step.value, now_ns, done);
   }
-  // Nobody is slow: what is measured goes for devices of their kind.
+  // No worker is slow: the measurements hold for devices of their kind.
   bool workers_are_ordinary(const conduct::State& job) const;
 
   // After each window of steps: speeds are taken in, growth is judged, ESTs move where that helps.
@@ -84,7 +84,7 @@ class Adviser {
   // The best shares on the devices held; nothing where they are in force. `reason`: of the plan. Throws Fault::usage
   // where the stage has not gone on for long enough to be judged.
   std::optional<conduct::PendingChange> best_change(const conduct::State& job, std::string* reason) const;
-  // Takes what of the offer makes the job enough faster. Throws as best_change.
+  // Takes the part of the offer that makes the job faster by enough. Throws as best_change.
   OfferWeighed weigh(const conduct::State& job, const Devices& offered, const WorkerRoom& room, const Course& course);
   // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones. Over
   // several hosts the best plan counts only if it has a worker on `own`, the launcher's host.

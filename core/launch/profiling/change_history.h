@@ -41,7 +41,7 @@ class ChangeHistory {
   void note(Decision decision);
   const std::deque<Decision>& decisions() const { return decisions_; }
 
-  // Takes in one change: the seconds that it kept the job from training in all.
+  // Takes in one change: all seconds for which it kept the job from training.
   void count_change(double seconds, bool keeps_devices);
   // The mean of those that were measured; before the first one `unmeasured`.
   double change_seconds(bool keeps_devices, double unmeasured) const;

@@ -6,8 +6,8 @@
 //   m = mean of |g_i|^2             |true gradient|^2 = (K |mean of g_i|^2 - m) / (K - 1)
 //   variance of a sample's gradient, all elements together = b K (m - |mean of g_i|^2) / (K - 1)
 //
-// Both are averaged over steps (half a life of about 700) before the ratio is taken. Pure: told what workers have
-// summed up. It outlives stages and changes of the batch.
+// Both are averaged over steps (with a half-life of about 700) before the ratio is taken. Pure: it is told the sums of
+// the workers. It outlives stages and changes of the batch.
 
 #include <cstdint>
 #include <optional>

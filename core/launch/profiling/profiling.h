@@ -1,5 +1,5 @@
 #pragma once
-// Measuring what the planner needs of a kind of device: short real runs of the job, and what they take.
+// Measures a kind of device for the planner, by short real runs of the job.
 //
 // A run trains the job as it is, on one device or on several of a kind, but with a few ESTs only, without evaluation,
 // in a folder that goes away. One kind is run
@@ -37,7 +37,7 @@ struct KindProfile {
   std::vector<profile::StageSpeed> together;          // several workers
   std::optional<profile::Memory> memory;
 
-  // Takes all of it into `profiles`, in the place of what was known of the kind. No effect where nothing was measured.
+  // Puts all of it into `profiles`, in place of earlier values for the kind. No effect where nothing was measured.
   void learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host, int64_t now) const;
 };
 

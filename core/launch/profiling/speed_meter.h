@@ -43,7 +43,7 @@ class SpeedMeter {
   // worker order, counts since the stage began. True: a window is complete.
   bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<Worker>& workers);
 
-  // Leaves out what goes on now.
+  // The step under way is not measured.
   void interrupt() { mark_.reset(); }
 
   const Span& stage() const { return stage_; }

@@ -1,6 +1,6 @@
 #pragma once
-// The companion of a running job (EasyScale, section 3.4): what it knows of how fast its devices are at this job, from
-// the profile it starts with and from the stages it sees, and the plans that follow. Pure: told the time.
+// The companion of a running job (EasyScale, section 3.4): it knows how fast the devices are at this job, from the
+// profile that it starts with and from the stages that it sees, and makes plans from that. Pure: told the time.
 
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ class SpeedPlanner {
   profile::Profiles profiles;
   const profile::Host& host() const { return host_; }
 
-  // Takes in what was measured lately, of workers none of which is out of the ordinary. `now`: seconds since 1970.
+  // Takes in the latest measurements, when no worker is unusually slow or fast. `now`: seconds since 1970.
   void learn(const SpeedMeter::Span& span, int64_t now);
 
   // The times that the present shares should have by the speeds of `span`, which must have steps.
@@ -40,8 +40,8 @@ class SpeedPlanner {
   // The shares of the workers of `span`, none left out, that let all finish as early as can be.
   Placement balanced(const SpeedMeter::Span& span) const;
   // The best shares over the devices of `held` (kinds; those of the workers of `span` among them). A worker that is
-  // slower or faster than others of its kind counts as what it is; a kind that was never measured as fast as the mean
-  // of those that are. Throws Fault::infeasible where no device is held.
+  // slower or faster than others of its kind counts with its own speed. A kind that was never measured counts with the
+  // mean of the others. Throws Fault::infeasible where no device is held.
   Placement best(const SpeedMeter::Span& span, const Devices& held) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Running a part of a run again, in a folder of its own, to see whether the same bits come out.
+// Runs a part of a run again, in a folder of its own, to see whether the bits are the same.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The launcher's part in a job over several hosts. Workers elsewhere are processes and sockets here like all others,
-// since proxies stand in for them; what workers exchange goes through the courier (core/hosts/setup.h).
+// since proxies stand in for them; the courier carries what workers exchange (core/hosts/setup.h).
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ class Hosts {
  public:
   explicit Hosts(Run& run) : run_(run) {}
 
-  // Than this one, of the stage.
+  // The hosts of the stage other than this one.
   std::vector<std::string> others() const;
   // Before the workers are told to begin.
   void begin_stage();

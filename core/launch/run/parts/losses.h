@@ -1,5 +1,5 @@
 #pragma once
-// A worker or the scribe is lost: what caused it. Whether to go on, and how, is decided in core/conduct.
+// Finds the cause when a worker or the scribe is lost. core/conduct decides whether and how to go on.
 
 #include <map>
 #include <string>
@@ -21,9 +21,9 @@ class Losses {
  public:
   Losses(Run& run, Audits& audits);
 
-  // The worker has ended, or has been killed: what is known of it goes to decide().
+  // The worker has ended, or has been killed: tells decide() what is known of it.
   void lose(conduct::WorkerId id, faults::Evidence evidence);
-  // Its records wait in the ring, the state in shared memory: another one takes up the pen.
+  // The scribe is lost. Its records wait in the ring, the state in shared memory: another scribe writes on.
   void lose_scribe(const ChildEnd& ended, bool hung);
   // Diagnoses an error that no lost worker caused: a process cannot be started, or the scribe reports one. `worker` is
   // null, or "scribe".

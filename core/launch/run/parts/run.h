@@ -1,6 +1,6 @@
 #pragma once
-// The common ground of a launcher's parts: the run's descriptors, its shared memory, what is told to whom, and the job
-// as decisions see it. The parts: crew.h (workers), scribe_desk.h, losses.h, stages.h, speeds.h, requests.h,
+// The common ground of a launcher's parts: the run's descriptors, its shared memory, its channels, and the job as
+// decisions see it. The parts: crew.h (workers), scribe_desk.h, losses.h, stages.h, speeds.h, requests.h,
 // supervision.h, status_report.h, ending.h. Each has the Run, and the parts that it needs.
 
 #include <functional>

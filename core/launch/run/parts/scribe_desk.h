@@ -13,8 +13,8 @@ class ScribeDesk {
  public:
   ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
-  // Starts a scribe that writes on behind the records that have been drained; the first one of a launch, behind the
-  // step to go on from.
+  // Starts a scribe, which goes on after the records that have been drained. The first one of a launch goes on after
+  // the step that the run goes on from.
   void start();
   void start_first();
   // Waits for a report at most so long; -1: no limit.
@@ -24,7 +24,7 @@ class ScribeDesk {
   void save_last(Step step);  // SaveBegun, once the state can be held
   void finish();
 
-  // Why it has written nothing since it could not, though there is something to write; empty: it writes.
+  // The reason why it does not write although there is something to write; empty: it writes.
   std::string no_room() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// How fast the job is: watched, told where a worker is slow, learnt from earlier runs and kept for later ones; and what
-// the adviser (profiling/adviser.h) makes of it.
+// The speed of the job: watches it, reports slow workers, loads it from earlier runs and keeps it for later ones, and
+// follows the adviser (profiling/adviser.h).
 
 #include <string>
 #include <vector>

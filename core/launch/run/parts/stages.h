@@ -1,5 +1,5 @@
 #pragma once
-// The launcher's part in stages: how one is opened and closed, what it achieved, what is told of a change of workers.
+// The launcher's part in stages: how one is opened and closed, its results, and reports about changes of workers.
 
 #include "core/conduct/action.h"
 #include "core/launch/run/parts/hosts.h"

@@ -1,5 +1,6 @@
 #pragma once
-// Looking after a run, ten times a second: who hangs or is stopped (sentry.h), who is slow, when the allocation ends.
+// Supervises a run, ten times a second: finds workers that hang, are stopped (sentry.h) or slow, and sees when the
+// allocation ends.
 
 #include "core/launch/run/parts/losses.h"
 #include "core/launch/run/parts/speeds.h"

@@ -19,17 +19,17 @@ struct Handover {
   std::string fault_rules;  // text of the user's own
   RunOptions options;
   std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
-  int64_t cores = 1;               // that the run may use
+  int64_t cores = 1;               // the run may use so many
   SharedDescriptors shared{};
   int64_t started_ns = 0;
   std::optional<double> accuracy;  // of the last evaluation
-  conduct::State job;              // what after_handover() keeps of it
+  conduct::State job;              // the part that after_handover() keeps
   Workers workers;                 // of all members of the job
   ForkServers fork_servers;
   ScribeProcess scribe;
   std::optional<CourierProcess> courier;
   uint64_t hosts_stage = 0;     // counts the stages for the couriers
-  Json links = Json::object();  // what the courier has said of each host, by name: "link" and "pace"
+  Json links = Json::object();  // the courier's words on each host, by name: "link" and "pace"
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   Json changes = Json::object();    // profiling/change_history.h

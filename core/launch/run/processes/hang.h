@@ -1,14 +1,14 @@
 #pragma once
-// Whether a worker hangs: pure functions of what it was last seen doing, of how long it has been silent since, and of
-// how long such work took before. The verdict comes with its reason.
+// Decides whether a worker hangs, by what it was last seen doing, how long it has been silent since, and how long such
+// work took before: pure functions. The verdict comes with its reason.
 //
 // Silence alone is no hang: a batch of a new shape takes longer than those before it, and a neighbour may hold the
 // processor. A worker that takes processor time is at work, up to a much longer limit, as it may loop for ever. One
 // that takes none (a lock that is never released, storage that is gone) hangs once it has been silent for
 //   three times the longest of its work and 2 s, where such work has been measured on the devices in use;
 //   two minutes, where it has not: the first step, the first batch of an evaluation, the setting up of a stage.
-// A worker on a GPU sleeps while that computes, which is why processor time alone decides nothing.
-// A limit that the user gave (recovery.hang_seconds) stands in the place of all that.
+// A worker on a GPU sleeps while the GPU computes, so processor time alone decides nothing.
+// A limit that the user gave (recovery.hang_seconds) replaces all of these.
 
 #include <cstdint>
 #include <optional>
@@ -51,7 +51,7 @@ Patience patience_with(comm::Activity activity, const Pace& pace);
 // never does.
 std::optional<std::string> why_hung(const Silence& silence, const Pace& pace);
 
-// The same of a worker that is to leave a stage which was given up `since_abort_ns` ago.
+// The same for a worker that is to leave a stage which was given up `since_abort_ns` ago.
 std::optional<std::string> why_lingering(const Silence& silence, int64_t since_abort_ns, const Pace& pace);
 
 // Whether all workers of a stage wait for each other: somebody was stopped while it waited. Processor time is no sign

@@ -24,7 +24,7 @@ struct SharedDescriptors {
   int doorbell;      // eventfd that wakes the scribe
   int lock;          // of the run directory; inherited by the scribe, which may outlive the launcher
   int spec;          // passed_spec.h
-  int library;       // the worker library as it was when the job began; -1: there was none
+  int library;       // the worker library that was there when the job began; -1: there was none
   int courier = -1;  // eventfd that wakes the host's courier; -1: the process that would be it has not been asked for
 
   template <typename Self, typename Visit>
@@ -46,7 +46,7 @@ struct WorkerProcess {
   uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
-  // The sign of life of one that starts, which reads, builds and loads what may be large, and of one that is silent.
+  // The sign of life of a worker that starts or is silent: what it reads, builds and loads may be large.
   WorkSign work;
   bool host_lost = false;  // of one on another host: its proxy was told so
 };

@@ -1,7 +1,7 @@
 #pragma once
-// Finds processes of a run that hang, are stopped, or wait for ever. It tells them by a few words in shared memory that
-// workers write as they go on, and from /proc for those that have been silent (hang.h, work_sign.h). The finding is an
-// event; what follows from it is decided in core/conduct.
+// Finds processes of a run that hang, are stopped, or wait for ever. It reads a few words in shared memory that workers
+// write as they go on, and /proc for those that have been silent (hang.h, work_sign.h). The finding is an event;
+// core/conduct decides what follows from it.
 
 #include <map>
 #include <optional>
@@ -27,11 +27,11 @@ class Sentry {
   // Each turn of the launcher's loop begins with it. `memory` is null before it stands, here and below; times are
   // monotonic.
   void begin_round(comm::JobMemory* memory, int64_t now);
-  // The stage runs on these kinds of devices: how long work takes on some says nothing of others. `anew`: what was
-  // measured is forgotten if they are others than before.
+  // The stage runs on these kinds of devices: times on some kinds tell nothing about others. `anew`: measurements are
+  // forgotten if the kinds are not those of before.
   void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
 
-  // One at a time: what is decided changes the lists of workers.
+  // One at a time: decisions change the lists of workers.
   std::optional<conduct::Event> find_stopped(const conduct::State& job, Workers& workers, comm::JobMemory* memory,
                                              int64_t now) const;
   std::optional<conduct::Event> find_hung(const conduct::State& job, const Workers& workers, comm::JobMemory& memory,
@@ -45,7 +45,7 @@ class Sentry {
 
   int64_t limit_ns_;
   int64_t last_round_ns_ = 0;
-  int64_t from_ns_ = 0;  // silence before this is not held against anybody
+  int64_t from_ns_ = 0;  // silence before this does not count
   Pace pace_;            // as of the last round
   Devices measured_on_;  // the devices of that pace
 };

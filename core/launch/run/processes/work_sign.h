@@ -1,5 +1,5 @@
 #pragma once
-// When a process that is silent was last seen at work: a pure function of what /proc says of it from time to time.
+// The time at which a silent process was last seen at work: a pure function of looks at its files in /proc.
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@ class WorkSign {
   // Less processor time than this part of the time that passes is none: threads in the background look around.
   static constexpr double kNone = 0.01;
 
-  // Call again and again while the process is silent since `silent_since_ns` (both monotonic). At work is who has taken
-  // processor time since it was last found at work, or since the silence was first looked into; and who runs, or would
-  // run if others did not hold the processor.
+  // Call again and again while the process is silent since `silent_since_ns` (both monotonic). The process is at work
+  // if it has taken processor time since it was last found at work, or since the silence was first looked into; or if
+  // it runs, or would run if others did not hold the processor.
   void observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat);
   void mark(int64_t now_ns) { at_ns_ = now_ns; }  // it counts as at work
 
