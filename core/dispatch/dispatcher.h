@@ -109,7 +109,7 @@ class Dispatcher {
   // there is orphaned.
   void lose_host(const std::string& host, const std::string& why, double now);
 
-  // Time has passed. Decides where it is time, and sees to what is late.
+  // Time has passed. Decides when a round is over, and kills jobs that are late with letting go.
   void tick(double now);
 
   // Takes the actions to be done, in this order.

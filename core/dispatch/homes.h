@@ -26,8 +26,8 @@ bool may_take(const Job& job, const std::string& group);
 // A group with a device that is meant for nobody and that the job may take; one where it has others comes first.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 
-// Takes from a job that cannot be spread what a policy gave it on further hosts. Lets another one that is up stay at
-// home by exchanging what it was given for devices there that are meant for nobody.
+// Takes back devices on further hosts from a job that cannot be spread. Another job that is up can stay at home: it
+// gets devices there that are meant for nobody, in exchange for those that the policy gave it elsewhere.
 void settle_on_hosts(const State& state, Job& job);
 
 }  // namespace estrain::dispatch

@@ -103,8 +103,8 @@ struct PoolTrace {
   std::vector<Away> away;
 
   std::string text() const;
-  // Takes one line. Passes over kinds that it does not know. Throws Fault::spec for one that lacks something or that
-  // cannot be.
+  // Takes one line. Passes over kinds that it does not know. Throws Fault::spec for one that lacks something or makes
+  // no sense.
   void add(const Json& line);
 
   bool operator==(const PoolTrace&) const = default;

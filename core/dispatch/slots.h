@@ -23,8 +23,8 @@ int64_t capacity_of_type(const State& state, const std::string& type);  // on al
 // Only those that jobs may have, in the order in which they came.
 std::vector<std::string> groups_of(const State& state);
 
-// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
-// is not the pool's: it is asked back.
+// The job holds devices of these names and no others. A device that the pool does not have, or has given to another
+// job, is asked back.
 void hold(State& state, JobId id, const std::vector<std::string>& names);
 
 // Counts the device-seconds since the last event.

@@ -1,5 +1,5 @@
 #pragma once
-// How long a job's steps take on so many devices of a type: as measured while it ran, else reckoned from the nearest
+// The time of a job's steps by number of devices and type: as measured while it ran, else estimated from the nearest
 // number that was measured, else from the mini-batch that was tried when it was submitted.
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Speeds {
     bool operator==(const Measured&) const = default;
   };
   using Key = std::pair<std::string, int64_t>;  // type, devices
-  // Steps as seen from outside, from look to look, with all that came between.
+  // Steps as seen from outside, from one look to the next, with everything that came between.
   struct Seen {
     double steps = 0;  // with the owner's batch; of others, as many as have the same samples
     double seconds = 0;
@@ -31,7 +31,7 @@ class Speeds {
   };
   using SeenKey = std::tuple<std::string, int64_t, int64_t>;  // type, devices of the job, devices in use of the pool
 
-  // Forward and backward pass of one EST; what it does not say is learnt.
+  // Forward and backward pass of one EST; the rest of a step is learnt.
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
   double expected() const { return mini_batch_; }
   void observe(const std::string& type, int64_t devices, double step_seconds);

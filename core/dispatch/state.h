@@ -135,7 +135,7 @@ struct Job {
   double seen_in_use = 0;  // State::in_use then
 
   bool operator==(const Job&) const = default;
-  // How many steps with the owner's batch have the samples of one with the batch in force.
+  // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
   }

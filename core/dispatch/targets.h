@@ -1,6 +1,6 @@
 #pragma once
-// The number of devices that each job is to have, as far as a policy does not know of it: what must fit, what is given
-// back, what an owner keeps at least; and the order of the queue.
+// Corrections of the number of devices that each job is to have, for rules that policies do not know: devices that are
+// there, those that are given back, an owner's minimum; and the order of the queue.
 
 #include <string>
 #include <vector>

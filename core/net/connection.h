@@ -1,11 +1,11 @@
 #pragma once
 // Connections between the hosts of a job: TCP, with TLS 1.3 by the run's key (OpenSSL, pre-shared key with an ephemeral
 // exchange, AES-128-GCM; no certificates). Payloads of 4 KiB and more go beside TLS, by keys from its handshake
-// (secrecy/seal.h). Without the key no byte of a peer's is looked at. A recorded handshake is of no use: it proves
+// (secrecy/seal.h). No byte of a peer without the key is looked at. A recorded handshake is of no use: it proves
 // nothing to a server that draws its own half anew, and early data is off.
-// Large payloads may be sent in clear, if the side that connects says so in its greeting: the other side must prove
-// that it has the key all the same, and what frames there are is encrypted.
-// Large payloads of floats are packed without loss (packing/packed_floats.h) where the network is slower than that.
+// Large payloads may be sent in clear, if the side that connects says so in its greeting: the other side must
+// still prove that it has the key, and the heads of frames are encrypted.
+// Large payloads of floats are packed without loss (packing/packed_floats.h) if the network is slower than that.
 //
 // All of this runs in the thread of the loop.
 
@@ -46,7 +46,7 @@ class Connection {
   virtual const std::string& peer_address() const = 0;
 
   // Frames go to the sink from now on. `closed` is called once, with the reason, unless close() was called first: the
-  // peer went away, fell silent for 1.5 s with data on the way to it, or sent what it may not.
+  // peer went away, fell silent for 1.5 s with data on the way to it, or broke the protocol.
   virtual void start(FrameSink& sink, std::function<void(const Error& why)> closed) = 0;
   // The sink has room for the frame that waits.
   virtual void retry() = 0;
@@ -90,8 +90,8 @@ struct Call {
   std::string from = {};  // the address of this host that it goes out by; empty: what the system chooses
   Greeting own = {};
 };
-// Calls back once: with a connection, or with why there is none. Throws Fault::usage where an address is none,
-// Fault::io where `from` is no address of this host.
+// Calls back once: with a connection, or with the reason why there is none. Throws Fault::usage where an address is
+// none, Fault::io where `from` is no address of this host.
 void connect(Loop& loop, const Key& key, const Call& call, std::function<void(ConnectionPtr, const Error* why)> done);
 
 }  // namespace estrain::net

@@ -1,5 +1,5 @@
 #pragma once
-// Frames: what two hosts send each other, over a connection that keeps order and loses nothing (connection.h).
+// Frames: two hosts send each other these, over a connection that keeps order and loses nothing (connection.h).
 //
 //   bytes 0-3  kind; bits 30, 31: the payload goes beside TLS | 4-7  bytes of payload | 8-15  number | 16-23  offset |
 //   24-27  bytes of the payload as it goes, if it is packed (packing/packed_floats.h); 0: it is not;
@@ -48,7 +48,7 @@ EncodedHead encode(const FrameHead& head);
 // Throws Fault::corrupt where the kind is none, the payload too long, or packing does not make it shorter.
 FrameHead decode(const EncodedHead& bytes);
 
-// Receives frames. Both functions may throw Error: the connection is closed then, and the error is why.
+// Receives frames. Both functions may throw Error, which closes the connection and is given as the reason.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;

@@ -1,5 +1,5 @@
 #pragma once
-// The first message each way once TLS stands: each end says who it is and what it runs, and compares it with its own.
+// The first message each way once TLS stands: each end tells its name and its program, and compares those of the other.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // The loop of a process that talks to other hosts: sockets, descriptors and timers of one thread (asio's io_context).
-// All callbacks run in run(). One that throws ends run() by that.
+// All callbacks run in run(), which passes on what they throw.
 
 #include <functional>
 #include <memory>

@@ -34,7 +34,7 @@ class Outflow {
     FrameHead head;
     bool may_be_packed = false;
     size_t bytes() const { return kept.size() + lies.size(); }
-    // From its byte `at` on: what goes the same way from one place.
+    // The bytes from byte `at` on that go the same way and lie in one place.
     std::span<const std::byte> rest(size_t at) const;
     Way way_at(size_t at) const { return at < frame_head_bytes ? Way::tls : head.way; }
   };

@@ -1,6 +1,6 @@
 #pragma once
-// A connection as it stands behind connection.h: a stream with TLS, what waits to be sent, what is being read. For this
-// folder alone.
+// The implementation of connection.h: a stream with TLS, the frames that wait to be sent, the frame that is being read.
+// For this folder alone.
 
 #include <memory>
 #include <optional>

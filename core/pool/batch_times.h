@@ -1,6 +1,6 @@
 #pragma once
-// Seconds of a mini-batch by its number of samples: a line through what was measured, with a part that every mini-batch
-// takes (>= 0) and one for each sample (>= 0).
+// Seconds of a mini-batch by its number of samples: a line through the measurements, with one part for every mini-batch
+// (>= 0) and one for each sample (>= 0).
 
 #include <cstdint>
 #include <map>

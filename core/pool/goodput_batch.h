@@ -1,6 +1,6 @@
 #pragma once
-// The batch of a real job that makes the most of its devices (Pollux, OSDI'21, section 3): goodput is samples a second
-// times what a sample is worth. Larger batches take less time for a sample, and a sample of them is worth less:
+// The batch with which a real job makes the most of its devices (Pollux, OSDI'21, section 3): goodput is samples a
+// second times the worth of a sample. In larger batches a sample takes less time, and is worth less:
 //
 //   efficiency(B) = (noise + B0) / (noise + B)        equation 6; B0: the owner's batch, over all ESTs; noise in
 //   samples factor on the learning rates = efficiency(B) B / B0        AdaScale's gain, section 3.1: from 1 to B / B0

@@ -1,12 +1,12 @@
 #pragma once
-// How far a job is that ends when it has converged (ONES, SC'21, section 3.2.1): its progress, the part of all samples
-// that it has processed, is taken to be distributed as Beta(alpha, beta), where alpha is the number of epochs processed
-// and beta, the epochs to come, is a linear function of what the job shows, both at least 1. The function's parameters
-// make the likelihood of finished jobs' logs greatest.
+// Predicts the progress of a job that ends when it has converged (ONES, SC'21, section 3.2.1). Its progress, the part
+// of all samples that it has processed, is assumed to be distributed as Beta(alpha, beta), where alpha is the number of
+// epochs processed and beta, the epochs to come, is a linear function of the job's figures, both at least 1. The
+// function's parameters make the likelihood of finished jobs' logs greatest.
 //
-// The paper ends here. By it, a job of forty epochs is foretold as if forty independent things were known of it, and
-// one that is unlike the jobs before it makes the likelihood of all vanish. Here both are multiplied by a confidence of
-// at most 1, the one with which each finished job would have been foretold best by the others.
+// The paper ends here. Its model predicts a job of forty epochs as if forty independent facts were known about it, and
+// one job that is unlike those before it makes the likelihood of all vanish. Here alpha and beta are multiplied by a
+// confidence of at most 1: the one with which the others would have predicted each finished job best.
 //
 // Pure: the same logs give the same model.
 

@@ -1,5 +1,5 @@
 #pragma once
-// Signs of life of workers, carried to the coordinator's memory: its launcher finds there what it finds of its own.
+// Carries signs of life of workers to the coordinator's memory, where its launcher finds those of its own workers, too.
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 // The courier of a host: the one process there that talks to the couriers of the job's other hosts. It exchanges what
-// their workers need (step_exchange.h), opens stages, passes on that one is aborted, brings a host that joins the
-// state, and notices who is lost. PROTOCOL.md states the rules and why they suffice.
+// their workers need (step_exchange.h), opens stages, tells others that a stage is aborted, sends the state to a host
+// that joins, and notices lost hosts. PROTOCOL.md states the rules and why they suffice.
 //
 // The coordinator's courier belongs to its launcher and connects to all others; the others' belong to their agents.
 // All of it runs in the thread of the loop.

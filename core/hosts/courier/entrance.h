@@ -1,6 +1,6 @@
 #pragma once
-// How hosts come into a stage. The coordinator tells all its plan; a host that lacks the state is sent it; each opens
-// the stage when it has the state and reaches all others, the coordinator last (PROTOCOL.md, "A stage").
+// Brings hosts into a stage. The coordinator sends its plan to all, and the state to hosts that lack it. Each host
+// opens the stage when it has the state and reaches all others, the coordinator last (PROTOCOL.md, "A stage").
 
 #include <cstdint>
 #include <functional>

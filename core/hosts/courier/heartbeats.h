@@ -1,6 +1,6 @@
 #pragma once
-// Beats between hosts: each shows the others that it is there, the coordinator how far the run's files are, and the
-// others the coordinator their workers' signs of life.
+// Beats between hosts. By them, each host shows the others that it is there. The coordinator also shows how far the
+// run's files are, and the others show the coordinator their workers' signs of life.
 
 #include <cstdint>
 #include <optional>

@@ -23,7 +23,7 @@ class Holding {
   void note_opened(const HostPlan& plan) { last_stage_ = plan; }
   const std::optional<HostPlan>& last_stage() const { return last_stage_; }
   bool has_state_of(int64_t step);
-  // From which step on it has the records.
+  // It has the records from this step on.
   int64_t records_from() { return first_record(memory()); }
   // Whether the run can go on from here: the state is whole, and the run's files have all records before those.
   bool is_fit(bool receives_state);

@@ -13,8 +13,8 @@ class KeptRecords {
   // The step up to which the run's files have all records; -1: not known.
   int64_t written() const { return written_; }
   void note(int64_t step);
-  // No scribe reads this host's records: those that are written are dropped, but for the last one, as what follows a
-  // step may be written with it.
+  // No scribe reads this host's records: those that the run's files have are dropped. The last one is kept, since
+  // records that follow a step may be written with it.
   void let_go(comm::JobMemory& memory) const;
 
  private:

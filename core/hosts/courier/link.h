@@ -52,7 +52,7 @@ class Link : public net::FrameSink {
     if (arrived && !parted) arrived();
   }
 
-  // How far the host is.
+  // The distance to the host.
   void measure() {
     meter_.emplace(*connection, kFrames);
     meter_->begin();

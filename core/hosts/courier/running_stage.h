@@ -1,6 +1,6 @@
 #pragma once
-// The stage that is open on this host: hands what its workers ask for to the exchange (step_exchange.h), and to it what
-// other hosts send.
+// The stage that is open on this host: hands its workers' requests and the frames of other hosts to the exchange
+// (step_exchange.h).
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of the hosts of a job in a stage. The coordinator sends a copy to each of them.
+// The part of each host of a job in a stage. The coordinator sends a copy to each of them.
 
 #include <cstdint>
 #include <string>

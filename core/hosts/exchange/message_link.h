@@ -11,7 +11,7 @@
 namespace estrain::hosts {
 
 void send_message(net::Connection& connection, const Json& said);
-// Hands on a message that has come. Throws Fault::corrupt where it is none, or is not what `heard` takes it for.
+// Hands a message that has come to `heard`. Throws Fault::corrupt where it is none, or `heard` cannot read it.
 void hear_message(const std::string& text, const std::function<void(const Json&)>& heard);
 
 class MessageLink : public net::FrameSink {

@@ -1,14 +1,14 @@
 #pragma once
-// The sum of a step's gradients over hosts, piece by piece (pieces.h): the owner of a piece is sent what the other
-// hosts' workers have summed of it, finishes the tree, and sends the sum to all.
+// The sum of a step's gradients over hosts, piece by piece (pieces.h): the other hosts send their partial
+// sums of a piece to its owner, which finishes the tree and sends the sum to all.
 //
 // A piece leaves as soon as all workers of the host have folded its parameters, while they go on with the backward pass
 // (core/comm/meetings/sum_progress.h). When its sum is there, workers may apply it. So the network, the backward pass
-// and the update go on side by side. The order within every sum is reduction_tree.h's, which pieces do not change.
+// and the update go on side by side. The order within every sum is reduction_tree.h's; pieces do not change it.
 //
-// Its own partial sums are in shared memory (own_partials.h). Values that arrive wait in memory of this process
-// (peer_sums.h). A sum goes to where the host's first partial sum was: that has been sent by then, and nobody needs it
-// any more, since a step that is not committed is folded anew.
+// The host's own partial sums are in shared memory (own_partials.h). Values that arrive wait in memory of this process
+// (peer_sums.h). A sum goes to the place of the host's first partial sum, which has been sent by then. Nobody
+// needs that one any more, since a step that is not committed is folded anew.
 
 #include <cstdint>
 #include <map>
@@ -36,11 +36,11 @@ class GradientSums {
   void begin(int64_t step);
   // Folds a piece that is ready and sends it, or does nothing. Returns whether another one is ready.
   bool fold_piece();
-  // Sums and sends those own pieces that all have sent.
+  // Sums and sends those own pieces of which all partial sums are there.
   void finish_pieces();
 
   // On their way from another host: its partial sums of this host's pieces, and the sums of its own pieces. A sum of
-  // what this host has not sent is refused with Fault::corrupt.
+  // a piece that this host has not sent is refused with Fault::corrupt.
   Inflow& partial(size_t host) { return peers_.at(host).partials(); }
   Inflow& sum(size_t host);
   // A frame of such a sum is there.

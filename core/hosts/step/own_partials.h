@@ -1,6 +1,6 @@
 #pragma once
-// The partial sums that this host passes on: what its workers have folded, summed as far as the tree allows. They lie
-// in the gradient slots of the workers: each where the first of its parts lay.
+// The partial sums that this host passes on: those of its workers, summed as far as the tree allows. They lie in the
+// gradient slots of the workers, each in the place of the first of its parts.
 
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,7 @@ class OwnPartials {
 
   // The next step begins.
   void begin() { ready_ = 0; }
-  // Reads how far the host's workers are. Keeps their presence flags, since those of the sum will stand in their place.
+  // Reads how far the host's workers are. Copies their presence flags, since those of the sum will overwrite them.
   void look();
   // At the last look(), all workers had folded the parameters of the piece.
   bool is_ready(const Piece& piece) const { return ready_ + piece.first_parameter >= parts_.parameters().size(); }

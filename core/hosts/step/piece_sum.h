@@ -1,6 +1,6 @@
 #pragma once
 // The sum of one piece of the parameters, in the order that a plan states (core/comm/sums/reduction_tree.h). It works
-// on some thousand floats at a time, so that what is summed stays in a cache.
+// on some thousand floats at a time, so that they stay in a cache.
 
 #include <cstdint>
 #include <vector>

@@ -1,8 +1,8 @@
 #pragma once
 // The parameters of a job, cut into pieces that hosts exchange one by one. All hosts cut them alike.
 //
-// The pieces go from the last parameter to the first, about as a backward pass completes their gradients. Hosts own
-// them in turn, so that at any time all hosts have about as much to send, to sum and to receive.
+// The pieces go from the last parameter to the first, about in the order in which a backward pass completes gradients.
+// Hosts own them in turn, so that at any time all hosts have about as much to send, to sum and to receive.
 
 #include <cstddef>
 #include <vector>

@@ -1,10 +1,10 @@
 #pragma once
 // The exchange between hosts in a stage, as one of them sees it. PROTOCOL.md states the rules.
 //
-// Each host owns a share of the parameters. As the workers of a host fold their gradients, the host folds their partial
-// sums as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with those
-// of the others, and sends the sum to all (gradient_sums.h). The sums of the others go to the place of the host's first
-// partial sum; its workers go on as if they had summed everything themselves. The order of every sum is
+// Each host owns a share of the parameters. While the workers of a host fold their gradients, the host folds their
+// partial sums as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with
+// those of the others, and sends the sum to all (gradient_sums.h). The sums of the others go to the place of the host's
+// first partial sum; its workers go on as if they had summed everything themselves. The order of every sum is
 // reduction_tree.h's. Where each host passes on one partial sum, 2 P (H-1)/H values leave and reach each of H hosts.
 //
 // Nothing that arrives goes to shared memory unless the stage is open and the step is this host's next: a stage may end
@@ -58,7 +58,7 @@ class StepExchange {
   };
   Pace take_pace() { return std::exchange(pace_, {}); }  // since it was taken last
 
-  // How many workers the other hosts have that have begun the stage: that have sent something of it.
+  // The number of workers on the other hosts that have begun the stage, which means that they have sent something.
   int64_t workers_begun() const;
 
  private:

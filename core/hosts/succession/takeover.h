@@ -1,7 +1,7 @@
 #pragma once
-// A host goes on with a run whose coordinator is lost: the run directory's lock, the state of its memory as an ordinary
-// checkpoint, and `estrain train --resume` in the place of its agent. Nothing of it knows other hosts; succession.h
-// says when.
+// A host goes on with a run whose coordinator is lost: it takes the run directory's lock, writes the state of its
+// memory as an ordinary checkpoint, and replaces its agent by `estrain train --resume`. Nothing here knows other hosts;
+// succession.h decides when.
 
 #include <optional>
 #include <set>

@@ -3,14 +3,14 @@
 // record twice on each side. These are encrypted from where the bytes lie, and decrypted where they belong. For
 // core/net alone.
 //
-// Why this is as good as TLS's own records:
-// - Keys come from the handshake (RFC 8446, section 7.5), for each direction and generation of keys another: only who
-//   shook hands has them, and no other connection has the same ones.
+// This is as good as TLS's own records, for these reasons:
+// - Keys come from the handshake (RFC 8446, section 7.5), another one for each direction and generation of keys.
+//   Only the two ends of the handshake have them, and no other connection has the same ones.
 // - The nonce is the key's IV, combined with the number of the record as in RFC 8446, section 5.3. None comes
 //   twice.
 // - A record is authenticated as a whole, before anybody hears that it is there. Its length and its place among all
-//   others are in the head of its frame, which goes by TLS. So a record that is changed, left out, moved or said again
-//   ends the connection, as does the same with a head.
+//   others are in the head of its frame, which goes by TLS. So a record that is changed, left out, moved or
+//   repeated ends the connection. The same holds for a head.
 // - The number of blocks by one key is 2^32, with TLS up to 2^34.5 (section 5.5).
 // A key of a later generation can be had from the session as long as the connection stands; one of TLS's own cannot be
 // had from an earlier one.

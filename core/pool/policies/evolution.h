@@ -1,6 +1,6 @@
 #pragma once
-// Schedules that evolve (ONES, SC'21, section 3.2.2): which job has which device, and the operators that make new ones
-// of them. A schedule knows nothing of hosts but the order of devices: those of a host lie side by side.
+// Schedules that evolve (ONES, SC'21, section 3.2.2). A schedule names the job of each device; operators make new
+// schedules from them. It knows nothing of hosts but the order of devices: those of a host lie side by side.
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@ struct Evolving {
   std::vector<int64_t> limits;       // devices that each may have now; 0: it may not run
   std::vector<bool> is_new;          // it has never had a device
   std::vector<double> held_seconds;  // how long it has had devices: those with most give way to new ones
-  // One device more for a job that has so many: how much that adds to the utilisation that is left. May draw.
+  // The gain in left utilisation by one device more for a job that has so many. May draw random numbers.
   std::function<double(size_t job, int64_t devices)> added;
 };
 
@@ -34,7 +34,7 @@ void refresh(Schedule& schedule, const Evolving& jobs);
 // where all are at their limits.
 void fill(Schedule& schedule, const Evolving& jobs);
 
-// Each device's jobs of both parents go to the two children, at random which to which.
+// For each device, the jobs of both parents go to the two children at random.
 std::pair<Schedule, Schedule> crossed(const Schedule& one, const Schedule& other, std::mt19937_64& random);
 
 // Each job loses its devices with probability `rate`; they are filled with others where those are below their limits.
