@@ -1,4 +1,9 @@
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cmd/commands.h"
@@ -20,11 +25,41 @@ struct AgentArguments {
   std::optional<double> patience;
 };
 
+// Of an agent that joins: logs of its workers. They stay where something went wrong.
+class OwnFolder {
+ public:
+  OwnFolder() : path_((std::filesystem::temp_directory_path() / "estrain-agent-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) throw system_error("cannot create folder " + path_, errno);
+  }
+  ~OwnFolder() {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
+      if (keeps_ && entry.path().extension() == ".log") return;
+    }
+    std::filesystem::remove_all(path_, ignored);
+  }
+  OwnFolder(const OwnFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  void ended_well() { keeps_ = false; }
+
+ private:
+  std::string path_;
+  bool keeps_ = true;
+};
+
 int serve_run(AgentArguments& arguments) {
   hosts::AgentSetup& setup = arguments.run;
   setup.patience_seconds = arguments.patience.value_or(kPatienceWithCoordinator);
   if (setup.name.empty()) setup.name = own_host_name();
+  std::optional<OwnFolder> own;
+  if (setup.run.empty()) {
+    setup.run = own.emplace().path();
+    fmt::print("host {}: logs are in {}\n", setup.name, setup.run);
+  }
   reinterpret_cast<void (*)(hosts::AgentSetup*)>(hosts_library_function("estrain_run_agent"))(&setup);
+  if (own && setup.exit_code == 0) own->ended_well();
+  own.reset();
   leave(setup.exit_code);
 }
 
@@ -45,12 +80,21 @@ void add_agent(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<AgentArguments>();
   hosts::AgentSetup& setup = arguments->run;
   CLI::Option* run =
-      verb->add_option("--run", setup.run, "Run directory, on a file system that both hosts see")->check(not_empty());
+      verb->add_option("--run", setup.run,
+                       "Run directory, on a file system that both hosts see. With --join: a folder of this host for "
+                       "what its workers print (default: one in the temporary folder)")
+          ->check(not_empty());
+  CLI::Option* join = verb->add_option("--join", setup.join,
+                                       "Joins a job without its run directory: the address of `train --listen`. This "
+                                       "host needs the job's data and model files at the same paths, and cannot take "
+                                       "the launcher's place; if that is lost, it waits for one to come back")
+                          ->check(host_and_port(true));
   CLI::Option* pool = verb->add_option("--pool", arguments->pool.pool,
                                        "Folder of a pool, on a file system that both hosts see: its jobs get devices "
                                        "of this host, until SIGTERM takes them back")
                           ->check(not_empty())
-                          ->excludes(run);
+                          ->excludes(run)
+                          ->excludes(join);
   verb->add_option("--devices", arguments->pool.devices,
                    "With --pool: devices of this host, as for train (default: a CPU device for each core)")
       ->check(not_empty())
@@ -61,17 +105,22 @@ void add_agent(CLI::App& app, Action& chosen) {
   CLI::Option* address = verb->add_option(
       "--address", setup.address,
       "Address to listen on and to be reached at, with a port or without (default: what the host's own "
-      "name leads to)");
+      "name leads to; with --join: the one by which it reaches the launcher)");
   verb->add_option("--interface", setup.interface, "Network interface whose address to listen on")->excludes(address);
-  verb->add_option("--key-file", setup.key, "The run's network key (default: network.key in the run directory)")
-      ->needs(run);
+  CLI::Option* key = verb->add_option("--key-file", setup.key,
+                                      "The run's network key (default: network.key in the run directory). --join needs "
+                                      "a copy of that file, which nobody else may read")
+                         ->excludes(pool);
+  join->needs(key);
   verb->add_option(
           "--patience", arguments->patience,
-          "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90); with --pool: "
-          "for the pool's daemon at first, before ending with 1 (default 60)")
+          "Seconds to wait for a coordinator once it is lost, before ending with 75 (default 90); with --join also "
+          "for the first one, before ending with 1; with --pool: for the pool's daemon at first, before ending with 1 "
+          "(default 60)")
       ->check(seconds_from(0));
   verb->callback([arguments, &chosen] {
-    if (arguments->run.run.empty() && arguments->pool.pool.empty()) throw CLI::RequiredError("--run or --pool");
+    if (arguments->run.run.empty() && arguments->run.join.empty() && arguments->pool.pool.empty())
+      throw CLI::RequiredError("--run, --join or --pool");
     chosen = [arguments] { return arguments->pool.pool.empty() ? serve_run(*arguments) : serve_pool(*arguments); };
   });
 }

@@ -25,7 +25,7 @@ using launch::CheckedJob;
 using launch::Machine;
 
 struct CheckArguments {
-  std::string spec, devices, run, hosts;
+  std::string spec, devices, run, hosts, listen;
   double wait_seconds = 5;
   std::vector<std::string> overrides;
   bool json = false;
@@ -56,7 +56,11 @@ class Check {
       try_mini_batch();
       check_rules();
       if (!arguments_.hosts.empty())
-        add(check_agents(run_directory(), arguments_.hosts, arguments_.wait_seconds, job_.spec));
+        add(check_agents({.run = run_directory(),
+                          .list = arguments_.hosts,
+                          .seconds = arguments_.wait_seconds,
+                          .listen = arguments_.listen},
+                         job_.spec));
     }
     check_machine();
   }
@@ -287,6 +291,8 @@ void add_check(CLI::App& app, Action& chosen) {
       ->check(not_empty());
   verb->add_option("--wait-hosts", arguments->wait_seconds, "With --hosts: seconds to wait for answers (default 5)")
       ->check(seconds_from(0));
+  verb->add_option("--listen", arguments->listen, "With --hosts: as for train; agents may join meanwhile")
+      ->check(host_and_port(false));
   verb->add_option("--run", arguments->run, "Where the run will be (default: runs/<job name>)")->check(not_empty());
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()

@@ -48,8 +48,22 @@ Finding check_data_of(const std::string& check, const Json& row, const Json& own
                              "all hosts of a job need the same data files");
 }
 
-// Succession where locks are not seen between hosts wants a majority (core/hosts/PROTOCOL.md).
-Finding check_majority(size_t hosts) {
+// Who takes the launcher's place needs the run directory; where locks are not seen between hosts, a majority, too
+// (core/hosts/PROTOCOL.md).
+Finding check_takeover(const Json& rows) {
+  std::vector<std::string> apart;
+  for (const Json& row : rows) {
+    if (!row.value("sees_run", true)) apart.push_back(row.value("host", ""));
+  }
+  if (!apart.empty() && apart.size() == rows.size())
+    return Finding::warn("takeover",
+                         "no other host sees the run directory: the loss of the launcher's host stops the run, which "
+                         "then goes on from its newest checkpoint",
+                         "share the run directory with one of them: estrain agent --run; or write checkpoints often");
+  if (!apart.empty())
+    return Finding::warn("takeover", fmt::format("{} cannot take the launcher's place", fmt::join(apart, ", ")),
+                         "they do not see the run directory; the others can");
+  const size_t hosts = rows.size() + 1;
   if (hosts != 2) return Finding::fine("takeover", fmt::format("{} hosts: any one of them may be lost", hosts));
   return Finding::warn("takeover",
                        "of two hosts neither is a majority: where the file system does not show locks between hosts, "
@@ -59,15 +73,21 @@ Finding check_majority(size_t hosts) {
 
 }  // namespace
 
-std::vector<Finding> check_agents(const std::string& run, const std::string& list, double seconds,
-                                  const spec::JobSpec& spec) {
+std::vector<Finding> check_agents(const AgentsCheck& check, const spec::JobSpec& spec) {
   std::vector<Finding> findings;
   try {
-    std::vector<std::string> names = named_hosts(list);
+    std::vector<std::string> names = named_hosts(check.list);
     std::erase(names, own_host_name());
     const bool has_files = !data::job_file_names(spec).empty();
-    const HostsSeen seen = look_at_hosts(run, names, seconds, true, has_files ? spec::to_toml(spec) : "");
-    findings.push_back(Finding::fine("network key", run + "/network.key: nobody else may read it"));
+    const HostsSeen seen = look_at_hosts({.run = check.run,
+                                          .names = names,
+                                          .seconds = check.seconds,
+                                          .measure = true,
+                                          .spec = has_files ? spec::to_toml(spec) : "",
+                                          .own = own_host_name(),
+                                          .listen = check.listen,
+                                          .interface = spec.network.interface});
+    findings.push_back(Finding::fine("network key", check.run + "/network.key: nobody else may read it"));
     for (const Json& row : seen.rows) {
       const std::string host = row.value("host", "");
       findings.push_back(check_answer("host " + host, row));
@@ -75,7 +95,7 @@ std::vector<Finding> check_agents(const std::string& run, const std::string& lis
       findings.push_back(check_clock_of("clock of " + host, row));
       if (has_files) findings.push_back(check_data_of("data of " + host, row, seen.own_data));
     }
-    findings.push_back(check_majority(names.size() + 1));
+    findings.push_back(check_takeover(seen.rows));
   } catch (const Error& error) {
     findings.push_back(Finding::of("hosts", error));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 
 #include "cmd/hosts_library.h"
@@ -11,7 +12,9 @@
 #include "core/base/process/child_process.h"
 #include "core/base/process/host_name.h"
 #include "core/hosts/setup.h"
+#include "core/launch/directory/run_directory.h"
 #include "core/place/device.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {
@@ -50,14 +53,27 @@ std::vector<std::string> words_of(const std::string& list) {
   return names;
 }
 
-Error no_agents(const std::string& run, const Json& missing, double seconds) {
+Error no_agents(const launch::StartRequest& request, const std::string& run, const Json& missing, double seconds) {
   std::vector<std::string> reasons;
   for (const Json& row : missing)
     reasons.push_back(fmt::format("{}: {}", row.value("host", ""), row.value("error", "")));
   return Error::make(Fault::peer, "no agent answers within {} s on {} of the hosts: {}", seconds, missing.size(),
                      fmt::join(reasons, "; "))
-      .advise(fmt::format("start one there: estrain agent --run {} --name {}; or wait longer: --wait-hosts SECONDS",
-                          run, missing.front().value("host", "")));
+      .advise(fmt::format("start one there: estrain agent {} --name {}; or wait longer: --wait-hosts SECONDS",
+                          request.listen.empty()
+                              ? "--run " + run
+                              : fmt::format("--join {} --key-file FILE, a copy of {}/network.key", request.listen, run),
+                          missing.front().value("host", "")));
+}
+
+// network.interface of the spec that is given, or of the run that goes on.
+std::string interface_of(const launch::StartRequest& request, const std::string& run) {
+  if (request.listen.empty()) return "";
+  const std::string spec = request.spec_path.empty() ? launch::RunDirectory(run).spec() : request.spec_path;
+  const auto given = request.spec_path.empty() && !std::filesystem::exists(spec)
+                         ? spec::JobSpec()
+                         : spec::parse_file(spec, request.overrides);
+  return given.network.interface;
 }
 
 }  // namespace
@@ -79,35 +95,43 @@ std::vector<std::string> named_hosts(const std::string& list, const std::string&
   return names;
 }
 
-HostsSeen look_at_hosts(const std::string& run, const std::vector<std::string>& names, double seconds, bool measure,
-                        const std::string& spec) {
-  if (names.empty()) return {Json::array(), Json::array()};
+HostsSeen look_at_hosts(const HostsLook& look) {
+  if (look.names.empty() && look.listen.empty()) return {Json::array(), Json::array()};
   hosts::LookSetup setup;
-  setup.run = run;
-  setup.names = names;
-  setup.seconds = seconds;
-  setup.measure = measure;
-  setup.spec = spec;
+  setup.run = look.run;
+  setup.names = look.names;
+  setup.seconds = look.names.empty() ? 0 : look.seconds;
+  setup.measure = look.measure;
+  setup.spec = look.spec;
+  setup.own = look.own;
+  setup.listen = look.listen;
+  setup.interface = look.interface;
   reinterpret_cast<void (*)(hosts::LookSetup*)>(hosts_library_function("estrain_look_at_agents"))(&setup);
   return {setup.rows, setup.own_data};
 }
 
 void wait_for_hosts(const std::string& list, double seconds, launch::StartRequest& request) {
-  if (request.own_host.empty()) request.own_host = own_host_name();
-  std::vector<std::string> names = named_hosts(list);
+  if (request.own_host.empty() && !list.empty()) request.own_host = own_host_name();
+  std::vector<std::string> names = list.empty() ? std::vector<std::string>{} : named_hosts(list);
   std::erase(names, request.own_host);
-  if (names.empty()) return;
+  if (names.empty() && request.listen.empty()) return;
   const std::string run = launch::run_directory_of(request);
-  fmt::print(stderr, "waits for the agents of {}, at most {} s\n", fmt::join(names, ", "), seconds);
+  if (!names.empty()) fmt::print(stderr, "waits for the agents of {}, at most {} s\n", fmt::join(names, ", "), seconds);
   Json missing = Json::array();
-  for (const Json& row : look_at_hosts(run, names, seconds).rows) {
+  const HostsLook look{.run = run,
+                       .names = names,
+                       .seconds = seconds,
+                       .own = request.own_host,
+                       .listen = request.listen,
+                       .interface = interface_of(request, run)};
+  for (const Json& row : look_at_hosts(look).rows) {
     if (row.contains("error")) {
       missing.push_back(row);
     } else {
       request.hosts.push_back({row.value("host", ""), row.value("cores", INT64_C(1))});
     }
   }
-  if (!missing.empty()) throw no_agents(run, missing, seconds);
+  if (!missing.empty()) throw no_agents(request, run, missing, seconds);
 }
 
 }  // namespace estrain::cmd

@@ -53,7 +53,7 @@ void HostsTable::measure(const std::string& run, const launch::RunStatus* status
         .advise("give --run DIR: a run over these hosts, or a run directory for which their agents wait");
   std::vector<std::string> others = names();
   others.erase(others.begin());
-  take_links(look_at_hosts(run, others, kPatienceSeconds, true).rows);
+  take_links(look_at_hosts({.run = run, .names = others, .seconds = kPatienceSeconds, .measure = true}).rows);
 }
 
 void HostsTable::take_links(const Json& rows) {

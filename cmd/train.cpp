@@ -26,7 +26,8 @@ struct TrainArguments {
 
 std::unique_ptr<launch::Launcher> start(TrainArguments& arguments) {
   try {
-    if (!arguments.hosts.empty()) wait_for_hosts(arguments.hosts, arguments.wait_seconds, arguments.request);
+    if (!arguments.hosts.empty() || !arguments.request.listen.empty())
+      wait_for_hosts(arguments.hosts, arguments.wait_seconds, arguments.request);
     return std::make_unique<launch::Launcher>(launch::plan_launch(arguments.request));
   } catch (const Error& error) {
     launch::note_failed_start(arguments.request, error);
@@ -68,6 +69,10 @@ void add_train(CLI::App& app, Action& chosen) {
   verb->add_option("--wait-hosts", arguments->wait_seconds,
                    "With --hosts: seconds to wait until all agents answer (default 60)")
       ->check(seconds_from(0));
+  verb->add_option("--listen", request.listen,
+                   "Address of this host where agents join that do not see the run directory, behind its network.key: "
+                   "10.0.0.1:7000, or :7000 (that of network.interface, or what the host's name leads to)")
+      ->check(host_and_port(false));
   verb->add_option("--name", request.own_host,
                    "What device lists call this host (default with --hosts: its name in Slurm, or else the host's own)")
       ->check(not_empty());

@@ -24,4 +24,18 @@ inline CLI::Validator not_empty() {
   return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); }, ""};
 }
 
+// "10.0.0.1:7000", "nodeA:7000"; ":7000" where `needs_host` is false. Names are looked up later.
+inline CLI::Validator host_and_port(bool needs_host) {
+  const auto check = [needs_host](std::string& text) -> std::string {
+    const size_t colon = text.rfind(':');
+    int port = 0;
+    const bool has_port =
+        colon != text.npos && CLI::detail::lexical_cast(text.substr(colon + 1), port) && port >= 1 && port <= 65535;
+    if (has_port && (colon > 0 || !needs_host)) return "";
+    return fmt::format("must be an address and a port, such as 10.0.0.1:7000{}, found {}",
+                       needs_host ? "" : ", or :7000", text);
+  };
+  return {check, needs_host ? "HOST:PORT" : "[HOST]:PORT"};
+}
+
 }  // namespace estrain::cmd

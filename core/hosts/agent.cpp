@@ -14,7 +14,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
-#include "core/base/process/host_name.h"
 #include "core/base/process/watched_signals.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
@@ -23,6 +22,7 @@
 #include "core/hosts/commands/command_desk.h"
 #include "core/hosts/courier/courier.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/hosts/joining/registration.h"
 #include "core/hosts/orphan.h"
 #include "core/hosts/setup.h"
 #include "core/hosts/succession/takeover.h"
@@ -79,17 +79,23 @@ class Agent {
     begin_anew(0);
     block_signals();
     look_ = loop_.every(kBetweenLooksMs, [this] { look_for_coordinator(); });
-    write_host_file(setup.run, setup.name, listener_.address().text());
+    write_host_file(setup.run, setup.name, {listener_.address().text(), !joins()});
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
     std::fflush(stdout);
+    if (joins()) join();
   }
   ~Agent() { remove_host_file(setup_.run, setup_.name); }
 
-  void run() { loop_.run(); }
+  void run() {
+    loop_.run();
+    if (failed_) throw *failed_;
+  }
 
  private:
   using Sessions = std::list<Session>;
   using At = Sessions::iterator;
+
+  bool joins() const { return !setup_.join.empty(); }  // it does not see the run directory
 
   static net::Key key_of(const AgentSetup& setup) {
     make_folders(setup.run);
@@ -98,21 +104,52 @@ class Agent {
 
   static std::string interface_of(const AgentSetup& setup) {
     const std::string spec = launch::RunDirectory(setup.run).spec();
-    if (!setup.interface.empty() || !setup.address.empty() || !std::filesystem::exists(spec)) return setup.interface;
+    const bool is_told = !setup.interface.empty() || !setup.address.empty() || !setup.join.empty();
+    if (is_told || !std::filesystem::exists(spec)) return setup.interface;
     return spec::parse_file(spec).network.interface;
   }
 
   static net::Address address_of(const AgentSetup& setup) {
     const std::string interface = interface_of(setup);
-    std::string text = interface.empty() ? setup.address : address_of_interface(interface);
-    if (text.empty()) text = host_name();
-    const bool has_port = text.find(':') != text.npos && text.find(':') == text.rfind(':');
-    net::Address address = net::parse_address(has_port ? text : text + ":0");
-    if (setup.address.empty() && interface.empty() && address.host.starts_with("127."))
-      throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", text,
-                        address.host)
-          .advise("name the interface, or the address, that they reach: --interface eth0, --address 10.0.0.2");
-    return address;
+    const bool follows_the_way = !setup.join.empty() && interface.empty() && setup.address.empty();
+    const std::string text = follows_the_way ? address_toward(net::parse_address(setup.join)) : setup.address;
+    return listening_address(text, interface, "--interface eth0, --address 10.0.0.2");
+  }
+
+  // Joining by the launcher's address.
+
+  void join() {
+    registration_.emplace(loop_, key_,
+                          Registration::Options{.to = setup_.join,
+                                                .from = listener_.address().host,
+                                                .name = setup_.name,
+                                                .address = listener_.address().text(),
+                                                .joined = [this](int64_t term) { return on_joined(term); },
+                                                .refused = [this](const Error& why) { fail(why); },
+                                                .ended = [this] { end(0, "the run is over"); }});
+  }
+
+  bool on_joined(int64_t term) {
+    const PeerAnswer answer = judge_registry(term_, orphan_.has_value(), term);
+    if (answer == PeerAnswer::turn_away) return false;
+    if (answer == PeerAnswer::begin_anew) begin_anew(term);
+    say("has joined at " + setup_.join);
+    return true;
+  }
+
+  void fail(const Error& why) {
+    failed_ = why.within("cannot join at " + setup_.join);
+    loop_.stop();
+  }
+
+  // An orphan has a patience of its own.
+  void look_after_registration() {
+    const int64_t now = monotonic_ns();
+    const bool is_led = courier_->links().to("") != nullptr || desk_.has_coordinator() || !sessions_.empty();
+    if (registration_->is_joined() || is_led || orphan_) attended_ns_ = now;
+    if (now - attended_ns_ <= nanoseconds(setup_.patience_seconds)) return;
+    if (registration_->was_joined()) return end(75, "no coordinator came back at " + setup_.join);
+    fail(registration_->why().advise("is a job at work there, with --listen? Wait longer for it: --patience SECONDS"));
   }
 
   void block_signals() {
@@ -175,7 +212,7 @@ class Agent {
       if (orphan_) say("follows the next coordinator");
       begin_anew(peer.term);
     }
-    if (peer.host.empty() && !sees_locks_) sees_locks_ = sees_locks(directory_);
+    if (peer.host.empty() && !sees_locks_ && !joins()) sees_locks_ = sees_locks(directory_);
     if (connection->peer().purpose == "courier") return courier_->links().take(std::move(connection));
     if (connection->peer().purpose != "worker") return connection->close();
     sessions_.emplace_back();
@@ -227,6 +264,7 @@ class Agent {
     if (!device) throw Error::make(Fault::usage, "\"{}\" is no device", start.options.device);
     start.device = *device;
     launch::check_devices({start.device}, {.mixed = true, .oversubscribed = true});
+    if (joins()) require_own_algorithms(start.device, spec.job);
     start.job = spec.job;
     const bool stands = comm::JobMemory(memory_.get()).is_ready();
     if (sessions_.size() == 1) asked_.clear();
@@ -244,6 +282,15 @@ class Agent {
     at->worker = launch::start_worker(directory_, shared, start, quick);
     at->socket = loop_.watch(at->worker.socket.descriptor(), [this, at] { on_worker(*at); });
     at->process = loop_.watch(at->worker.process.descriptor(), [this, at] { on_worker_end(at); });
+  }
+
+  // All workers of a run take them from a file of the run directory.
+  static void require_own_algorithms(const place::Device& device, const spec::JobSection& job) {
+    if (!device.is_gpu() || job.kernels == spec::Kernels::portable || job.algorithms != spec::Algorithms::measured)
+      return;
+    throw Error(Fault::infeasible,
+                "a host that does not see the run directory does not know the GPU algorithms of the run")
+        .advise("set job.algorithms = \"torch\" or job.determinism = \"D2\", or share the run directory: agent --run");
   }
 
   void on_worker(Session& session) {
@@ -298,19 +345,23 @@ class Agent {
     orphan_.emplace(loop_, *courier_, directory_,
                     OrphanHost::Options{.name = setup_.name,
                                         .term = term_,
+                                        .sees_run = !joins(),
                                         .sees_locks = sees_locks_,
                                         .patience_ns = nanoseconds(setup_.patience_seconds),
                                         .shared = {memory_.get(), doorbell_.get(), -1, spec_.get(), library_.get()},
                                         .own_devices = own_devices(),
                                         .alone = alone(),
                                         .end = [this](const std::string& reason) {
-                                          end(75, reason + "; go on by estrain train --resume --run " + setup_.run);
+                                          end(75, reason + "; go on by estrain train --resume" +
+                                                      (joins() ? ", where the launcher was" : " --run " + setup_.run));
                                         }});
+    if (joins()) registration_->renew();
   }
 
   // A coordinator may come to grief before this host is in a stage of its term. While no stage of it is open anywhere,
   // the newest checkpoint is all that there is, and any host may go on from it.
   void look_for_coordinator() {
+    if (joins()) return look_after_registration();
     const bool waits = sessions_.empty() && !courier_->holding().last_stage() && courier_->links().to("") == nullptr;
     if (orphan_ || asked_.empty() || !sees_locks_ || !waits) return;
     Lease lease = take_lease(directory_, {term_, 0}, true);
@@ -369,6 +420,9 @@ class Agent {
   bool allow_mixed_ = false;
   std::shared_ptr<net::Loop::Timer> look_;
   net::Listener listener_;
+  std::optional<Registration> registration_;  // of one that joins
+  std::optional<Error> failed_;
+  int64_t attended_ns_ = monotonic_ns();
   std::shared_ptr<net::Loop::Watch> signal_watch_;
 };
 

@@ -1,6 +1,7 @@
 // The coordinator's courier as a process of its own (setup.h).
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/hosts/agents/host_file.h"
@@ -8,7 +9,9 @@
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/commands/command_bridge.h"
 #include "core/hosts/courier/courier.h"
+#include "core/hosts/joining/registry.h"
 #include "core/hosts/setup.h"
+#include "core/launch/directory/run_directory.h"
 #include "core/launch/directory/term.h"
 
 namespace estrain::hosts {
@@ -16,13 +19,16 @@ namespace {
 
 // Until the agents have heard that the run is over.
 constexpr int kPatienceWithEndMs = 300;
+constexpr int kBetweenTriesToListenMs = 2000;
 
 // The launcher names the hosts; their agents have written where they listen. False: one has not, which counts as lost.
 bool find_agents(CourierSetup& setup, HostPlan& plan) {
   for (HostShare& host : plan.hosts) {
     if (host.name.empty()) continue;
     try {
-      host.address = read_host_file(setup.run, host.name);
+      const HostFile file = read_host_file(setup.run, host.name);
+      host.address = file.address;
+      host.sees_run = file.sees_run;
     } catch (const Error& error) {
       setup.launcher.send({{"say", "host_lost"}, {"host", host.name}, {"why", error.message()}});
       return false;
@@ -31,11 +37,46 @@ bool find_agents(CourierSetup& setup, HostPlan& plan) {
   return true;
 }
 
+// Where agents join by this host's address. A port that is taken does not end a run: it is told, and tried again.
+class Door {
+ public:
+  Door(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
+      : loop_(loop), key_(key), run_(std::move(run)), term_(term) {}
+
+  // As the launcher says, at first.
+  void open(const Json& said) {
+    if (registry_ || retry_ || said.value("listen", "").empty()) return;
+    listen(said.value("listen", ""), said.value("interface", ""), said.value("own", ""));
+  }
+  void end_run() {
+    if (registry_) registry_->end_run();
+  }
+
+ private:
+  void listen(const std::string& where, const std::string& interface, const std::string& own) {
+    try {
+      registry_.emplace(loop_, key_,
+                        Registry::Options{run_, own, listening_address(where, interface, listen_example), term_});
+    } catch (const Error& error) {
+      if (!retry_) launch::RunDirectory(run_).log_event("not_listening", {{"at", where}, {"why", error.message()}});
+      retry_ = loop_.once(kBetweenTriesToListenMs, [=, this] { listen(where, interface, own); });
+    }
+  }
+
+  net::Loop& loop_;
+  const net::Key& key_;
+  const std::string run_;
+  const int64_t term_;
+  std::optional<Registry> registry_;
+  std::shared_ptr<net::Loop::Timer> retry_;
+};
+
 void run_courier(CourierSetup& setup) {
   net::Loop loop;
   const int64_t term = launch::read_term(setup.run).value_or(launch::Term{}).term;
   const net::Key key = net::Key::read_or_make(key_file(setup.run));
   CommandBridge commands(loop, key, setup.run, term);
+  Door door(loop, key, setup.run, term);
   Courier courier(loop, {.key = key,
                          .own = own_greeting("", "courier", term),
                          .memory = setup.memory,
@@ -63,6 +104,7 @@ void run_courier(CourierSetup& setup) {
     }
     const std::string interface = said.value("interface", "");
     if (!interface.empty()) go_out_by(interface);
+    door.open(said);
     if (said.value("do", "") == "stage") {
       HostPlan plan = HostPlan::from_json(said.at("plan"));
       if (find_agents(setup, plan)) courier.begin_stage(std::move(plan));
@@ -70,6 +112,7 @@ void run_courier(CourierSetup& setup) {
     }
     if (said.value("do", "") != "finish") return;
     courier.end_run();
+    if (!courier.gave_up()) door.end_run();
     end = loop.once(kPatienceWithEndMs, [&loop] { loop.stop(); });
   });
   loop.run();

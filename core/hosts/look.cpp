@@ -1,17 +1,22 @@
 #include "core/hosts/look.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/wall_time.h"
 #include "core/hosts/agents/data_digests.h"
 #include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/link_meter.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/hosts/joining/registry.h"
+#include "core/launch/directory/term.h"
 #include "core/net/connection.h"
 
 namespace estrain::hosts {
@@ -20,6 +25,7 @@ namespace {
 constexpr int kBetweenTriesMs = 200;
 constexpr uint64_t kBulkFrames = 16;  // of most_frame_bytes
 constexpr int kPatienceWithAnswersMs = 30'000;
+constexpr int64_t kPatienceWithPortNs = 3'000'000'000;
 
 // One agent: connects, asks one thing after another, and has a row.
 class Look {
@@ -48,9 +54,10 @@ class Look {
 
   void try_to_connect() {
     try {
-      const std::string address = read_host_file(setup_.run, row_.at("host"));
-      row_["address"] = address;
-      net::connect(loop_, key_, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
+      const HostFile file = read_host_file(setup_.run, row_.at("host"));
+      row_["address"] = file.address;
+      row_["sees_run"] = file.sees_run;
+      net::connect(loop_, key_, {.to = net::parse_address(file.address), .own = own_greeting("", "look", 0)},
                    [this](net::ConnectionPtr connection, const Error* why) {
                      if (why != nullptr) return fail(*why);
                      meter_.emplace(*connection, setup_.measure ? kBulkFrames : 0);
@@ -119,12 +126,30 @@ class Look {
   bool over_ = false;
 };
 
+// A courier of this run that has just lost its launcher leaves the port soon.
+void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<Registry>& registry) {
+  const int64_t begin = monotonic_ns();
+  const int64_t term = launch::read_term(setup.run).value_or(launch::Term{}).term;
+  while (!registry) {
+    try {
+      registry.emplace(loop, key,
+                       Registry::Options{setup.run, setup.own,
+                                         listening_address(setup.listen, setup.interface, listen_example), term});
+    } catch (const Error& error) {
+      if (error.fault() != Fault::io || monotonic_ns() - begin > kPatienceWithPortNs) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(kBetweenTriesMs));
+    }
+  }
+}
+
 }  // namespace
 
 Json look_at_agents(const LookSetup& setup) {
   make_folders(setup.run);
   const net::Key key = setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
   net::Loop loop;
+  std::optional<Registry> registry;
+  if (!setup.listen.empty()) listen(loop, key, setup, registry);
   std::vector<std::unique_ptr<Look>> looks;
   const auto stop_if_all_done = [&] {
     loop.post([&] {

@@ -18,6 +18,7 @@ Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
                 .hosts = {},
                 .stage = 0,
                 .fit = courier.is_fit(),
+                .sees_run = options.sees_run,
                 .sees_locks = options.sees_locks,
                 .patience_ns = options.patience_ns};
   if (const HostPlan* last = courier.last_plan()) {
@@ -25,6 +26,13 @@ Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
     for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
   }
   return orphan;
+}
+
+// Why an orphan does not lead as yet.
+const char* why_not(const Orphan& orphan) {
+  if (!orphan.sees_run) return "it does not see the run directory";
+  return orphan.fit ? "another host comes first, or has not answered"
+                    : "this host lacks steps, or records that the run's files lack";
 }
 
 }  // namespace
@@ -38,16 +46,15 @@ OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const launch::RunDirec
       timer_(loop.every(kBetweenDecisionsMs, [this] { look(); })) {}
 
 void OrphanHost::hear(const std::string& host, const Json& claim) {
-  succession_.hear(host, {claim.value("stage", uint64_t{0}), claim.value("fit", false), claim.value("backs", "")});
+  succession_.hear(host, {claim.value("stage", uint64_t{0}), claim.value("fit", false), claim.value("backs", ""),
+                          claim.value("sees_run", true)});
 }
 
 void OrphanHost::look() {
   const Succession::Step next = succession_.next(monotonic_ns());
   tell_claim();
   if (next == Succession::Step::end) return options_.end(succession_.why());
-  if (next != Succession::Step::take_lease)
-    return say_now_and_then(succession_.orphan().fit ? "another host comes first, or has not answered"
-                                                     : "this host lacks steps, or records that the run's files lack");
+  if (next != Succession::Step::take_lease) return say_now_and_then(why_not(succession_.orphan()));
   Lease lease = take_lease(directory_, {options_.term, succession_.orphan().stage}, options_.sees_locks);
   succession_.answer(lease.answer);
   if (lease.lock) return lead(std::move(*lease.lock), lease.answer == LeaseAnswer::taken_at_checkpoint);
@@ -68,7 +75,11 @@ void OrphanHost::tell_claim() {
   if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
   told_ = claim;
   told_ns_ = now;
-  courier_.links().tell_all({{"say", "orphan"}, {"stage", claim.stage}, {"fit", claim.fit}, {"backs", claim.backs}});
+  courier_.links().tell_all({{"say", "orphan"},
+                             {"stage", claim.stage},
+                             {"fit", claim.fit},
+                             {"backs", claim.backs},
+                             {"sees_run", claim.sees_run}});
 }
 
 void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {

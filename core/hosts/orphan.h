@@ -21,7 +21,7 @@ class OrphanHost {
   struct Options {
     std::string name;
     int64_t term = 0;
-    bool sees_locks = false;
+    bool sees_run = true, sees_locks = false;
     int64_t patience_ns = 0;
     launch::SharedDescriptors shared{};  // without a lock
     // Where it was told of no stage: its own devices that the coordinator asked for, and the options to go on with.

@@ -46,7 +46,7 @@ class Proxy {
   // An agent that has gone has taken its file along.
   std::string find_agent() {
     try {
-      return read_host_file(setup_.run, setup_.host);
+      return read_host_file(setup_.run, setup_.host).address;
     } catch (const Error& error) {
       lose_host(error);
     }

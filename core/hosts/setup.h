@@ -16,18 +16,23 @@ namespace estrain::hosts {
 // An agent: makes a host's devices available to the run.
 struct AgentSetup {
   std::string run, name;
-  std::string address;    // "10.0.0.2", "10.0.0.2:7000"; empty: that of the interface, or what the host's name leads to
+  std::string join;  // HOST:PORT of the launcher; not empty: `run` is a folder of this host's own
+  // "10.0.0.2", "10.0.0.2:7000"; empty: that of the interface, or what the host's name leads to, or by which packets
+  // leave for the launcher that it joins.
+  std::string address;
   std::string interface;  // "eth0"; empty: the run's network.interface, if the run has a spec already
   std::string key;        // file; empty: the run directory's
-  // From the loss of the coordinator on: for one that goes on, be it this host.
+  // From the loss of the coordinator on: for one that goes on, be it this host. With `join`, for the first one too.
   double patience_seconds = 90;
   int exit_code = 0;
 };
 
 // The coordinator's courier, started by its launcher.
 //
-//   launcher -> courier  {"do": "stage", "plan": …, "interface": …}, HostPlan without addresses, network.interface |
-//                        {"do": "serve", "interface": …}: only commands of other hosts, as yet | {"do": "finish"}
+//   launcher -> courier  {"do": "stage", "plan": …}: HostPlan without addresses | {"do": "serve"}: only commands of
+//   other
+//                        hosts, as yet | {"do": "finish"}. Both first ones with "interface": network.interface,
+//                        "listen": StartRequest's, "own": this host's name
 //   courier -> launcher  what Courier::Options::tell is told
 struct CourierSetup {
   std::string run;
@@ -45,11 +50,14 @@ inline Json told(const Error& error) {
 struct LookSetup {
   std::string run, key;  // as an agent's
   std::vector<std::string> names;
-  double seconds = 0;    // until everybody has answered
-  bool measure = false;  // how many bytes arrive in a second
-  std::string spec;      // TOML; not empty: whose data files are compared
-  Json rows;             // the answer
-  Json own_data;         // with a spec: of this host
+  double seconds = 0;     // until everybody has answered
+  std::string listen;     // as train's: agents may join by this host's address meanwhile; empty: none
+  std::string interface;  // network.interface
+  std::string own;        // by which device lists call this host
+  bool measure = false;   // how many bytes arrive in a second
+  std::string spec;       // TOML; not empty: whose data files are compared
+  Json rows;              // the answer
+  Json own_data;          // with a spec: of this host
 };
 
 // A request to a coordinator on another host, by way of the run's agents (commands/), and its answer, which may be a

@@ -69,8 +69,9 @@ void TlsConnection::shake_hands() {
   const asio::error_code error = stream_.shake_hands(side_);
   if (error == asio::error::would_block)
     return stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->shake_hands(); });
-  if (error) return fail(Error(Fault::peer, "no TLS by the run's key: " + error.message()));
-  if (!stream_.has_proof()) return fail(Error(Fault::peer, "the peer does not have the run's key"));
+  const bool refused = error.category() == asio::error::get_ssl_category();  // by the other end, or for what it says
+  if (error) return fail(Error(refused ? Fault::mismatch : Fault::peer, "no TLS by the run's key: " + error.message()));
+  if (!stream_.has_proof()) return fail(Error(Fault::mismatch, "the peer does not have the run's key"));
   const std::string text = own_.to_json();
   send({.kind = kGreetingKind, .bytes = static_cast<uint32_t>(text.size())}, text);
   decoder_.emplace(hello_);

@@ -12,6 +12,7 @@ struct EventName {
 };
 
 inline constexpr EventName event_names[] = {
+    {"agent_joined", "an agent has joined by the launcher's address: `host`, `address` (where it listens itself)"},
     {"allocation", "under Slurm: cores, memory, time left, who says so, which start it is"},
     {"batch_changed", "the batch size and learning rates are others after `step`: `batch`, `lr_factor`"},
     {"checkpoint", "a checkpoint is complete: `step`, `path`"},
@@ -33,13 +34,15 @@ inline constexpr EventName event_names[] = {
      "an audit found something wrong at `step`, and the run goes back: `from` (the checkpoint that it continues from), "
      "`set_aside` (steps of later checkpoints), `cause`"},
     {"host_lost", "another host is gone, or silent: `step`, `host`, `why`"},
+    {"not_listening", "the launcher's host cannot listen for agents that join: `at`, `why`; it is tried again"},
     {"rebalance", "ESTs moved between the workers that are there: as `resize`"},
     {"reclaimed", "`seconds` until the devices that were asked for were free"},
     {"records_damaged", "a file of records was put aside when the run went on after `step`: `path`, `kept_as`, `why`"},
     {"recovered",
      "from which fault; seconds from the last sign of life to the next step; committed steps that were redone"},
     {"refused_connection",
-     "somebody without the run's key, or with another build, came to an agent: `host`, `from`, `why`"},
+     "somebody without the run's key, with another build, or under a name that is taken, came to an agent or to the "
+     "launcher's address: `host`, `from`, `why`"},
     {"resize", "from and to which devices, ESTs of each, why, what it cost, the step time that the plan promises"},
     {"resize_failed", "a resize was given up, the job goes on as it was: `step`, `devices`, `error`"},
     {"skipped", "a step without an update: `why`, and the `rank` and `tensor` to blame"},

@@ -7,16 +7,17 @@
 namespace estrain::hosts_in_virtual_time {
 
 enum class Law {
-  one_leader = 1,         // at most one host leads, saves its last state, or is about to lead
-  nothing_lost = 2,       // who goes on holds every step that a coordinator has committed, whole
-  no_record_lost = 3,     // and every record that the run's files lack
-  one_term = 4,           // no coordinator commits a step once a later one has led from an earlier step
-  one_step_apart = 5,     // hosts of a stage are at most one step apart
-  minority_gives_up = 6,  // a coordinator that most hosts may have left ends; no other one does
-  no_old_orders = 7,      // no agent follows a coordinator of an earlier term
-  ended_stays_ended = 8,  // nobody goes on with a run that ended as it should
-  everybody_ends = 9,     // once disturbances stop, the run goes on to its end, or everybody stops
-  who_can_leads = 10,     // nobody who could have gone on stops instead, where locks are seen
+  one_leader = 1,           // at most one host leads, saves its last state, or is about to lead
+  nothing_lost = 2,         // who goes on holds every step that a coordinator has committed, whole
+  no_record_lost = 3,       // and every record that the run's files lack
+  one_term = 4,             // no coordinator commits a step once a later one has led from an earlier step
+  one_step_apart = 5,       // hosts of a stage are at most one step apart
+  minority_gives_up = 6,    // a coordinator that most hosts may have left ends; no other one does
+  no_old_orders = 7,        // no agent follows a coordinator of an earlier term
+  ended_stays_ended = 8,    // nobody goes on with a run that ended as it should
+  everybody_ends = 9,       // once disturbances stop, the run goes on to its end, or everybody stops
+  who_can_leads = 10,       // nobody who could have gone on stops instead, where locks are seen
+  sees_what_it_leads = 11,  // nobody leads who does not see the run directory
 };
 
 inline std::string words_for(Law law) {
@@ -32,6 +33,7 @@ inline std::string words_for(Law law) {
       "a run that has ended stays ended",
       "everybody goes on or stops",
       "who can lead does",
+      "who leads sees the run directory",
   };
   return words[static_cast<int>(law)];
 }

@@ -30,7 +30,9 @@ struct Simulation {
                                             "a coordinator that gave up",
                                             "a takeover without locks that are seen",
                                             "a finished run",
-                                            "a first coordinator struck about its first step"};
+                                            "a first coordinator struck about its first step",
+                                            "a takeover beside a host that does not see the run directory",
+                                            "a host that registers again"};
     bool all = true;
     for (size_t kind = 0; kind < coverage.hits.size(); ++kind) {
       fmt::print("{:>9} times {}\n", coverage.hits[kind], words[kind]);

@@ -14,9 +14,24 @@ using launch::Term;
 
 constexpr std::array kMistakes = {
     Mistake{"a coordinator that most hosts may have left goes on", Law::minority_gives_up,
-            [](Rules& rules) { rules.must_give_up = [](size_t, size_t) { return false; }; }},
+            [](Rules& rules) { rules.must_give_up = [](size_t, size_t, size_t) { return false; }; }},
     Mistake{"a coordinator gives up when half of the hosts are silent", Law::minority_gives_up,
-            [](Rules& rules) { rules.must_give_up = [](size_t all, size_t silent) { return 2 * silent >= all; }; }},
+            [](Rules& rules) {
+              rules.must_give_up = [](size_t all, size_t silent, size_t see) { return 2 * silent >= all && see > 0; };
+            }},
+    Mistake{"a coordinator gives up though nobody else could lead", Law::minority_gives_up,
+            [](Rules& rules) {
+              rules.must_give_up = [](size_t all, size_t silent, size_t) {
+                return hosts::must_give_up(all, silent, silent);
+              };
+            }},
+    Mistake{"a host leads though it does not see the run directory", Law::sees_what_it_leads,
+            [](Rules& rules) {
+              rules.orphan = [](Orphan orphan) {
+                orphan.sees_run = true;
+                return orphan;
+              };
+            }},
     Mistake{"a host leads though another has the lock", Law::one_leader,
             [](Rules& rules) { rules.respects_locks = false; }},
     Mistake{"a host leads though another has led since", Law::nothing_lost,

@@ -213,8 +213,10 @@ void World::lose(Host& host, int other, bool silent) {
   if (host.role == Role::coordinator) {
     silent |= host.paused_until != 0 && now_ - host.paused_until < kAfterOwnPauseNs;
     if (silent && is_in(host.members, other)) host.silent.insert(other);
-    const bool may_be_left = 2 * host.silent.size() > host.members.size();
-    if (rules_.must_give_up(host.members.size(), host.silent.size())) {
+    const auto see_the_run =
+        std::ranges::count_if(host.silent, [&](int silent_one) { return this->host(silent_one).sees_run; });
+    const bool may_be_left = 2 * host.silent.size() > host.members.size() && see_the_run > 0;
+    if (rules_.must_give_up(host.members.size(), host.silent.size(), static_cast<size_t>(see_the_run))) {
       if (!may_be_left) break_law(Law::minority_gives_up, name(host.id) + " gives up");
       return give_up(host);
     }

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kWatchNs = 35'000 * kMs;
 constexpr int64_t kTouchNs = 10'000 * kMs;
-constexpr int64_t kLookNs = 100 * kMs;
+constexpr int64_t kLookNs = 100 * kMs, kBetweenRegistrationsNs = 500 * kMs;
+constexpr int64_t kLastRegistrationNs = 200'000 * kMs;
 constexpr int64_t kClaimNs = 400 * kMs;
 
 }  // namespace
@@ -28,7 +29,8 @@ void World::orphan(Host& host) {
                                              .receives_state = host.receives,
                                              .records_from = host.records_from,
                                              .recorded = host.recorded}),
-                       .sees_locks = host.sees_locks,
+                       .sees_run = host.sees_run,
+                       .sees_locks = host.sees_locks && host.sees_run,
                        .patience_ns = patience_ns_};
   std::set<std::string> reached;
   for (const int member : members) orphan.hosts.push_back(name(member));
@@ -69,16 +71,39 @@ void World::look(Host& host) {
   end(host);
 }
 
+// A host that has joined by the first launcher's address asks there again and again while somebody else leads it, or
+// nobody does. It is used at once: a user wants all hosts.
+void World::register_now_and_then(int id) {
+  if (now_ < kLastRegistrationNs) push(now_ + kBetweenRegistrationsNs, [this, id] { register_now_and_then(id); });
+  Host& one = host(id);
+  Host& lead = host(0);
+  const bool asks =
+      one.alive && one.role == Role::agent && one.paused_until <= now_ && (one.succession || one.leader > 0);
+  const bool answers = lead.alive && lead.role == Role::coordinator && lead.paused_until <= now_ && up_[index(id)][0] &&
+                       up_[0][index(id)];
+  if (!asks || !answers) return;
+  if (rules_.judge_registry(one.term, one.succession.has_value(), lead.term) != hosts::PeerAnswer::begin_anew) return;
+  if (lead.term < one.term) return break_law(Law::no_old_orders, name(id) + " registers with an earlier coordinator");
+  say(name(id) + " registers again");
+  hit(Hit::registered_again);
+  begin_anew(one, lead.term);
+  one.leader = -1;
+  lead.left_out.erase(id);
+  connect(lead, id, true);
+  if (!std::exchange(lead.reopens, true)) at(lead, 700 * kMs, [this] { reopen(host(0)); });
+}
+
 // By the truth, which the host may not know: that a host has all records that the files lack since the last takeover,
 // or that no stage was open since, so that nobody has more than the newest checkpoint.
 bool World::could_lead(const Host& host) const {
-  if (blind_ || files_.holder >= 0 || !files_.owned || host.term != files_.term.term) return false;
+  if (!host.sees_run || blind_ || files_.holder >= 0 || !files_.owned || host.term != files_.term.term) return false;
   if (host.stage == 0) return files_.term.stage == 0;
   const bool has_records = host.succession->orphan().fit || host.records_from <= led_from_ + 1;
   return host.stage >= files_.term.stage && !host.receives && has_records;
 }
 
 void World::take_lease(Host& host) {
+  if (!host.sees_run) return break_law(Law::sees_what_it_leads, name(host.id) + " takes the lease");
   if (!blind_ && rules_.respects_locks && files_.holder >= 0) return answer_lease(host, hosts::LeaseAnswer::held);
   const hosts::LeaseAnswer answer = rules_.judge_lease(files_.owned, {host.term, host.stage}, files_.term);
   if (answer == hosts::LeaseAnswer::over || !blind_) return answer_lease(host, answer);
@@ -122,6 +147,7 @@ void World::take_over(Host& host) {
   for (const Host& other : hosts_) {
     if (linked(host.id, other.id)) others.push_back(other.id);
   }
+  if (std::ranges::any_of(others, [&](int other) { return !this->host(other).sees_run; })) hit(Hit::apart_takeovers);
   ambush();
   at(host, random_.between(100, 1'500) * kMs, [this, id = host.id, others] {
     files_.recorded = this->host(id).committed;

@@ -29,6 +29,9 @@ World::World(uint64_t seed, const Rules& rules, std::FILE* trace)
   slowest_write_ns_ = random_.chance(30) ? 6'000 * kMs : 600 * kMs;
   patience_ns_ = (blind_ ? 180'000 : 100'000) * kMs;
   total_steps_ = random_.between(30, 80);
+  if (seed % 5 != 2) return;
+  Random apart(seed + 1);  // the other schedules stay what they are
+  for (Host& host : hosts_) host.sees_run = host.id == 0 || apart.chance(50);
 }
 
 Outcome World::run() {
@@ -42,6 +45,9 @@ Outcome World::run() {
   }
   touch(first);
   at(first, 300 * kMs, [this] { reopen(hosts_[0]); });
+  for (const Host& other : hosts_) {
+    if (!other.sees_run) push(500 * kMs, [this, id = other.id] { register_now_and_then(id); });
+  }
   disturb();
   push(kCalmNs, [this] {
     strikes_left_ = 0;

@@ -30,9 +30,10 @@ inline size_t index(int id) { return static_cast<size_t>(id); }
 
 // The decisions; a planted mistake replaces one.
 struct Rules {
-  std::function<bool(size_t hosts, size_t silent)> must_give_up = hosts::must_give_up;
+  std::function<bool(size_t hosts, size_t silent, size_t silent_that_see_the_run)> must_give_up = hosts::must_give_up;
   std::function<bool(const hosts::Holdings&)> is_fit = hosts::is_fit;
   std::function<hosts::PeerAnswer(int64_t, bool, int64_t, bool)> judge_peer = hosts::judge_peer;
+  std::function<hosts::PeerAnswer(int64_t, bool, int64_t)> judge_registry = hosts::judge_registry;
   std::function<hosts::LeaseAnswer(bool, const launch::Term&, const launch::Term&)> judge_lease = hosts::judge_lease;
   std::function<hosts::Succession::Step(hosts::Succession&, int64_t)> next =
       [](hosts::Succession& succession, int64_t now) { return succession.next(now); };
@@ -60,6 +61,8 @@ enum class Hit {
   blind_takeovers,
   finished,
   about_first_step,
+  apart_takeovers,
+  registered_again,
   count
 };
 
@@ -89,7 +92,7 @@ class World {
 
   struct Host {
     int id = 0, life = 0;
-    bool alive = true;
+    bool alive = true, sees_run = true;
     int64_t paused_until = 0, paused_from = 0;  // pauses that follow each other closely are one
     Role role = Role::agent;
     int64_t term = 0;
@@ -178,6 +181,7 @@ class World {
   // succession.cpp
   void orphan(Host& host);
   void look(Host& host);
+  void register_now_and_then(int id);
   bool could_lead(const Host& host) const;
   void take_lease(Host& host);
   void answer_lease(Host& host, hosts::LeaseAnswer answer);

@@ -28,14 +28,16 @@ void require_host_name(const std::string& name) {
   throw Error::make(Fault::usage, "\"{}\" is no host's name: letters, digits, '.', '-' and '_', at most 64", name);
 }
 
-void write_host_file(const std::string& run, const std::string& name, const std::string& address) {
+void write_host_file(const std::string& run, const std::string& name, const HostFile& file) {
   make_folders(run + "/hosts");
-  write_file_atomically(path_of(run, name), Json{{"address", address}}.dump() + "\n");
+  Json json = {{"address", file.address}};
+  if (!file.sees_run) json["sees_run"] = false;
+  write_file_atomically(path_of(run, name), json.dump() + "\n");
 }
 
 void remove_host_file(const std::string& run, const std::string& name) { ::unlink(path_of(run, name).c_str()); }
 
-std::string read_host_file(const std::string& run, const std::string& name) {
+HostFile read_host_file(const std::string& run, const std::string& name) {
   const std::string path = path_of(run, name);
   const std::optional<std::string> text = read_file_if_present(path);
   if (!text) {
@@ -45,7 +47,15 @@ std::string read_host_file(const std::string& run, const std::string& name) {
   const Json json = parse_json(*text, path);
   const std::string address = json.is_object() ? json.value("address", "") : "";
   if (address.empty()) throw Error::make(Fault::corrupt, "{}: names no address", path);
-  return address;
+  return {address, json.value("sees_run", true)};
+}
+
+std::optional<HostFile> read_host_file_if_sound(const std::string& run, const std::string& name) {
+  try {
+    return read_host_file(run, name);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 std::vector<std::string> names_of_host_files(const std::string& run) {

@@ -4,12 +4,16 @@
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/process/host_name.h"
 
 namespace estrain::hosts {
 namespace {
@@ -44,6 +48,58 @@ std::string address_of_interface(const std::string& name) {
   if (!v6.empty()) return v6;
   throw Error::make(Fault::usage, "this host has no network interface {} with an address", name)
       .advise(fmt::format("name one of {}", fmt::join(names, ", ")));
+}
+
+// A datagram socket that is connected sends nothing, and has the address.
+std::string address_toward(const net::Address& other) {
+  const bool v6 = other.host.find(':') != other.host.npos;
+  const UniqueFd socket(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) throw system_error("cannot make a socket", errno);
+  sockaddr_storage at{};
+  socklen_t bytes = v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  at.ss_family = v6 ? AF_INET6 : AF_INET;
+  void* number = v6 ? static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(at).sin6_addr)
+                    : static_cast<void*>(&reinterpret_cast<sockaddr_in&>(at).sin_addr);
+  (v6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port : reinterpret_cast<sockaddr_in&>(at).sin_port) =
+      htons(other.port);
+  if (::inet_pton(at.ss_family, other.host.c_str(), number) != 1)
+    throw Error::make(Fault::usage, "\"{}\" is no address", other.host);
+  auto* generic = reinterpret_cast<sockaddr*>(&at);
+  if (::connect(socket.get(), generic, bytes) != 0)
+    throw system_error(fmt::format("no way leads to {}", other.text()), errno);
+  bytes = sizeof at;
+  if (::getsockname(socket.get(), generic, &bytes) != 0) throw system_error("cannot ask for an own address", errno);
+  return text_of(*generic);
+}
+
+void require_numeric_address(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string host = colon == text.npos ? "" : text.substr(0, colon);
+  const bool v6 = host.starts_with('[') && host.ends_with(']');
+  in6_addr number{};
+  const bool is_number = v6 ? ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &number) == 1
+                            : ::inet_pton(AF_INET, host.c_str(), &number) == 1;
+  uint16_t port = 0;
+  const char* end = text.data() + text.size();
+  const char* digits = text.data() + (is_number ? colon + 1 : 0);
+  if (is_number && std::from_chars(digits, end, port).ptr == end && port != 0) return;
+  throw Error::make(Fault::usage, "\"{}\" is no address with a port", text).advise("give one such as 10.0.0.2:7000");
+}
+
+net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option) {
+  const size_t colon = text.find(':');
+  const bool has_port = colon != text.npos && (colon == text.rfind(':') || text.starts_with('['));
+  const std::string port = has_port ? text.substr(text.rfind(':')) : ":0";
+  std::string host = has_port ? text.substr(0, text.rfind(':')) : text;
+  const bool is_own_name = host.empty() && interface.empty();
+  if (host.empty()) host = interface.empty() ? host_name() : address_of_interface(interface);
+  const bool bare_v6 = host.find(':') != host.npos && !host.starts_with('[');
+  net::Address address = net::parse_address((bare_v6 ? "[" + host + "]" : host) + port);
+  if (is_own_name && address.host.starts_with("127."))
+    throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", host,
+                      address.host)
+        .advise("name the interface, or the address, that they reach: " + option);
+  return address;
 }
 
 }  // namespace estrain::hosts

@@ -36,7 +36,7 @@ void CommandBridge::reach(const std::string& name) {
   Agent& agent = agents_[name];
   if (agent.reaching || agent.link) return;
   try {
-    const std::string address = read_host_file(run_, name);
+    const std::string address = read_host_file(run_, name).address;
     const net::Call call = {net::parse_address(address), from_, own_greeting("", "commands", term_)};
     agent.reaching = true;
     net::connect(loop_, key_, call, [this, name](net::ConnectionPtr connection, const Error* why) {

@@ -29,6 +29,7 @@ class CommandDesk {
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
   bool has_clients() const { return !clients_.empty(); }
+  bool has_coordinator() const { return coordinator_ != nullptr; }
 
  private:
   using Links = std::map<int64_t, std::unique_ptr<MessageLink>>;

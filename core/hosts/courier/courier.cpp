@@ -71,7 +71,9 @@ void Courier::count_silent(const std::string& name) {
   const std::optional<HostPlan>& last = holding_.last_stage();
   if (!last || gave_up_ || std::ranges::find(last->hosts, name, &HostShare::name) == last->hosts.end()) return;
   silent_.insert(name);
-  if (!must_give_up(last->hosts.size(), silent_.size())) return;
+  const auto see_the_run = std::ranges::count_if(
+      last->hosts, [&](const HostShare& host) { return host.sees_run && silent_.contains(host.name); });
+  if (!must_give_up(last->hosts.size(), silent_.size(), static_cast<size_t>(see_the_run))) return;
   gave_up_ = true;
   abort_stage();
   const Error error = Error::make(Fault::interrupted, "this host is cut off from {} of the job's {} hosts",

@@ -45,6 +45,7 @@ class Courier {
   void begin_stage(HostPlan plan);
   // The coordinator's: the run is over.
   void end_run();
+  bool gave_up() const { return gave_up_; }  // the coordinator's: others may go on
   HostLinks& links() { return links_; }
 
   // After the coordinator is lost.

@@ -8,7 +8,7 @@ constexpr size_t kMostHosts = 4096;
 Json to_json(const HostShare& host) {
   Json ranges = Json::array();
   for (const EstRange& range : host.workers) ranges.push_back({range.begin.value, range.end.value});
-  return {{"name", host.name}, {"address", host.address}, {"workers", ranges}};
+  return {{"name", host.name}, {"address", host.address}, {"workers", ranges}, {"sees_run", host.sees_run}};
 }
 
 // `next`: the EST that must come next.
@@ -16,6 +16,7 @@ HostShare host_from(const Json& json, int64_t* next) {
   HostShare host;
   host.name = json.at("name").get<std::string>();
   host.address = json.at("address").get<std::string>();
+  host.sees_run = json.at("sees_run").get<bool>();
   for (const Json& range : json.at("workers")) {
     const EstRange ests{VirtualRank(range.at(0).get<int64_t>()), VirtualRank(range.at(1).get<int64_t>())};
     if (ests.begin.value != *next || ests.end <= ests.begin)

@@ -14,6 +14,7 @@ struct HostShare {
   std::string name;               // "" is the coordinator's
   std::string address;            // "10.0.0.2:7000"; empty for the coordinator, which connects to all others itself
   std::vector<EstRange> workers;  // one behind the other, at least one
+  bool sees_run = true;           // the run directory: it may lead on
 
   EstRange ests() const { return {workers.front().begin, workers.back().end}; }
 };

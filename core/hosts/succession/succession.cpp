@@ -12,7 +12,9 @@ constexpr int64_t kTurnNs = 10'000'000'000;
 
 }  // namespace
 
-bool must_give_up(size_t hosts, size_t silent) { return 2 * silent > hosts; }
+bool must_give_up(size_t hosts, size_t silent, size_t silent_that_see_the_run) {
+  return 2 * silent > hosts && silent_that_see_the_run > 0;
+}
 
 bool is_fit(const Holdings& holdings) {
   return holdings.opened_a_stage && !holdings.receives_state && holdings.records_from <= holdings.recorded + 1;
@@ -21,6 +23,11 @@ bool is_fit(const Holdings& holdings) {
 PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool peer_leads) {
   if (peer_leads && peer_term > own_term) return PeerAnswer::begin_anew;
   return peer_term == own_term && !(peer_leads && orphan) ? PeerAnswer::take : PeerAnswer::turn_away;
+}
+
+PeerAnswer judge_registry(int64_t own_term, bool orphan, int64_t registry_term) {
+  if (registry_term < own_term) return PeerAnswer::turn_away;
+  return orphan || registry_term > own_term ? PeerAnswer::begin_anew : PeerAnswer::take;
 }
 
 LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now) {
@@ -33,7 +40,8 @@ LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch:
 Succession::Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns)
     : orphan_(std::move(orphan)), reached_(std::move(reached)), lost_ns_(now_ns) {
   claim_.stage = orphan_.stage;
-  claim_.fit = orphan_.fit;
+  claim_.fit = is_fit_to_lead();
+  claim_.sees_run = orphan_.sees_run;
 }
 
 void Succession::lose(const std::string& host) {
@@ -52,11 +60,14 @@ void Succession::answer(LeaseAnswer answer) {
   if (answer == LeaseAnswer::over && !is_newcomer()) why_ = "somebody has led the run since, or it has ended";
 }
 
-// A host that opened a later stage than another holds newer steps.
+// A host that opened a later stage than another may hold newer steps. The run directory tells whether any was committed
+// (judge_lease).
 bool Succession::may_lead(const std::string& host) const {
   uint64_t newest = orphan_.stage;
-  for (const auto& [name, claim] : others_) newest = std::max(newest, claim.stage);
-  if (host == orphan_.name) return orphan_.fit && orphan_.stage == newest;
+  for (const auto& [name, claim] : others_) {
+    if (claim.sees_run) newest = std::max(newest, claim.stage);
+  }
+  if (host == orphan_.name) return is_fit_to_lead() && orphan_.stage == newest;
   const auto at = others_.find(host);
   return at != others_.end() && at->second.fit && at->second.stage == newest;
 }
@@ -91,7 +102,7 @@ Succession::Step Succession::next(int64_t now_ns) {
   if (!all_have_spoken() && waited_ns < kWaitForClaimsNs) return Step::wait;
   const std::optional<std::string> first = first_in_order();
   if (first && claim_.backs.empty()) claim_.backs = *first;
-  if (!may_lead(orphan_.name) && !is_newcomer()) return Step::wait;
+  if (!orphan_.sees_run || (!may_lead(orphan_.name) && !is_newcomer())) return Step::wait;
   if (!orphan_.sees_locks) return claim_.backs == orphan_.name && has_majority() ? Step::take_lease : Step::wait;
   if (first == orphan_.name || (is_newcomer() && !first)) return Step::take_lease;
   const auto at = std::ranges::find(orphan_.hosts, orphan_.name);

@@ -20,14 +20,16 @@
 namespace estrain::hosts {
 
 // The coordinator's rule: it has lost so many hosts, of which nothing was heard any more, that they may be a majority
-// without it. Then it gives up; the others may go on. `hosts`: of the stage that was opened last, the own one counted.
-bool must_give_up(size_t hosts, size_t silent);
+// without it, and one of them may lead. Then it gives up; the others may go on. `hosts`: of the stage that was opened
+// last, the own one counted. `silent_that_see_the_run`: of the silent ones, those that see the run directory.
+bool must_give_up(size_t hosts, size_t silent, size_t silent_that_see_the_run);
 
 // An orphan tells the others this.
 struct Claim {
-  uint64_t stage = 0;  // the last that it opened
-  bool fit = false;    // it holds the whole state of its newest step, and the records that files may lack
-  std::string backs;   // which host it wants to lead; empty: it has not chosen
+  uint64_t stage = 0;    // the last that it opened
+  bool fit = false;      // it holds the whole state of its newest step, and the records that files may lack
+  std::string backs;     // which host it wants to lead; empty: it has not chosen
+  bool sees_run = true;  // the run directory: others wait for one that opened a later stage only if it may lead
 
   bool operator==(const Claim&) const = default;
 };
@@ -39,6 +41,7 @@ struct Orphan {
   std::vector<std::string> hosts;
   uint64_t stage = 0;  // that it opened last; 0: none yet, a newcomer
   bool fit = false;
+  bool sees_run = true;     // the run directory: a host that does not may back others, and never leads
   bool sees_locks = false;  // it was seen to see the coordinator's lock
   int64_t patience_ns = 0;
 };
@@ -59,6 +62,9 @@ enum class PeerAnswer {
   begin_anew,  // the next coordinator: all that is left of the one before is dropped first
 };
 PeerAnswer judge_peer(int64_t own_term, bool orphan, int64_t peer_term, bool peer_leads);
+// An agent's answer to the coordinator that it has joined by an address. One that it has left, in the same term, gets
+// it back as if it were started anew: with nothing.
+PeerAnswer judge_registry(int64_t own_term, bool orphan, int64_t registry_term);
 
 enum class LeaseAnswer {
   taken,
@@ -93,6 +99,7 @@ class Succession {
 
  private:
   bool is_newcomer() const { return orphan_.stage == 0; }
+  bool is_fit_to_lead() const { return orphan_.fit && orphan_.sees_run; }
   bool may_lead(const std::string& host) const;
   bool all_have_spoken() const;
   std::optional<std::string> first_in_order() const;

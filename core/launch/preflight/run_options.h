@@ -11,6 +11,7 @@ struct RunOptions {
   bool oversubscribe = false;  // several workers on one GPU
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
   std::string own_host;        // what device lists call the launcher's host; empty: it has no name
+  std::string listen;          // where agents join that do not see the run directory; empty: nowhere
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -18,6 +19,7 @@ struct RunOptions {
     visit("oversubscribe", self.oversubscribe);
     visit("cuda_streams", self.cuda_streams);
     visit("own_host", self.own_host);
+    visit("listen", self.listen);
   }
 };
 

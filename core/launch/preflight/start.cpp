@@ -305,6 +305,7 @@ std::vector<std::string> resume_command(const StartRequest& request) {
   if (request.allow_mixed) words.emplace_back("--allow-mixed");
   if (request.oversubscribe) words.emplace_back("--oversubscribe");
   if (!request.own_host.empty()) words.insert(words.end(), {"--name", request.own_host});
+  if (!request.listen.empty()) words.insert(words.end(), {"--listen", request.listen});
   return words;
 }
 
@@ -332,6 +333,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.options.allow_mixed = request.allow_mixed;
   plan.options.oversubscribe = request.oversubscribe;
   plan.options.own_host = request.own_host;
+  plan.options.listen = request.listen;
   plan.grace_seconds = request.grace_seconds;
   const host::Allocation allocation = host::current_allocation();
   const bool given = !request.spec_path.empty();

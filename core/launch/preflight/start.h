@@ -20,13 +20,14 @@ struct StartRequest {
   bool allow_mixed = false;
   bool oversubscribe = false;    // several workers on one GPU
   std::string own_host;          // what device lists call this host; empty: it has no name
+  std::string listen;            // "10.0.0.1:7000", ":7000": where agents join by this host's address; empty: nowhere
   std::vector<HostOffer> hosts;  // others whose agents listen; not empty: no other may stand in `devices`
   int lock = -1;                 // of the run directory, where this process holds it already
   double grace_seconds = 30;     // from a signal to the checkpoint; what is under way then is given up. 0: at once
 };
 
 // The words of `train --resume` for this request, the program first: run, devices, grace, and what of lock,
-// allow_mixed, oversubscribe and own_host is set.
+// allow_mixed, oversubscribe, own_host and listen is set.
 std::vector<std::string> resume_command(const StartRequest& request);
 
 // The absolute path of the run directory. Throws as plan_launch() of a spec that is wrong.

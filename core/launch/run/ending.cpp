@@ -157,6 +157,7 @@ void Ending::go_on_changed() {
   request.grace_seconds = run_.job.grace_seconds;
   request.allow_mixed = run_.state.options.allow_mixed;
   request.oversubscribe = run_.state.options.oversubscribe;
+  request.listen = run_.state.options.listen;
   request.own_host = run_.state.options.own_host;
   const Error words = Error::make(Fault::interrupted, "the job goes on from step {} with {}", step, in_words(change));
   throw GoBack(words.advise("on record in " + run_.directory.changes()), resume_command(request));

@@ -31,7 +31,7 @@ class PretendedAgent {
                    .own = own_greeting(name, "agent", 0),
                    .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
                    .refused = [](const std::string&, const Error&) {}}) {
-    write_host_file(run, name, listener_.address().text());
+    write_host_file(run, name, {listener_.address().text()});
     thread_ = std::thread([this] { loop_.run(); });
   }
   ~PretendedAgent() {
@@ -80,7 +80,7 @@ TEST_CASE("a question goes from agent to agent until one has a coordinator, this
   PretendedAgent own(folder.path(), host_name(), tells("own", kNobody));
   PretendedAgent first(folder.path(), "a", tells("a", {{"answer", {{"step", 7}}}}));
   PretendedAgent last(folder.path(), "zz", tells("zz", {{"answer", {{"step", 7}}}}));
-  write_host_file(folder.path(), "b", "127.0.0.1:1");  // nobody is there
+  write_host_file(folder.path(), "b", {"127.0.0.1:1"});  // nobody is there
   AskSetup ask = question(folder);
   estrain_ask_coordinator(&ask);
   CHECK(ask.answer == Json{{"step", 7}});

@@ -71,6 +71,7 @@ struct Server {
     };
     options.refused = [this](const std::string&, const Error& why) {
       refused.push_back(why.message());
+      faults.push_back(why.fault());
       changed();
     };
     listener.emplace(loop, key_of('k'), std::move(options));
@@ -98,6 +99,7 @@ struct Server {
   Inbox inbox;
   std::vector<ConnectionPtr> accepted;
   std::vector<std::string> refused, lost;
+  std::vector<Fault> faults;  // of `refused`
   std::function<bool()> done;
 };
 
@@ -107,6 +109,7 @@ struct Client {
             [this, &to](ConnectionPtr made, const Error* error) {
               connection = std::move(made);
               if (error != nullptr) why = error->message();
+              if (error != nullptr) fault = error->fault();
               to.changed();
             });
   }
@@ -114,6 +117,7 @@ struct Client {
 
   ConnectionPtr connection;
   std::optional<std::string> why;
+  std::optional<Fault> fault;
 };
 
 UniqueFd plain_socket(uint16_t port) {
@@ -226,6 +230,7 @@ TEST_CASE("without the key nobody gets in") {
   CHECK(server.accepted.empty());
   CHECK(server.refused[0].starts_with("no TLS by the run's key"));
   CHECK(client.why->find("no TLS by the run's key") != std::string::npos);
+  CHECK(client.fault == Fault::mismatch);  // another attempt meets the same
 }
 
 TEST_CASE("hosts of a job run the same version and build") {
@@ -256,6 +261,7 @@ TEST_CASE("random bytes, half a handshake and silence are refused, and the next 
   REQUIRE(server.run_until([&] { return server.refused.size() == 1; }));
   CHECK(server.accepted.empty());
   if (silent) CHECK(server.refused[0] == "no greeting in time");
+  if (silent) CHECK(server.faults[0] == Fault::peer);
   Client client(server, key_of('k'), greeting("client"));
   REQUIRE(server.run_until([&] { return client.settled() && server.accepted.size() == 1; }));
 }

@@ -144,6 +144,7 @@ std::vector<std::string> Audits::arguments_of_new_launch() const {
   request.grace_seconds = run_.job.grace_seconds;
   request.allow_mixed = run_.state.options.allow_mixed;
   request.oversubscribe = run_.state.options.oversubscribe;
+  request.listen = run_.state.options.listen;
   return resume_command(request);
 }
 

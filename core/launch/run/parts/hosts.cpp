@@ -30,6 +30,7 @@ Json Hosts::plan() const {
     if (i == 0 || worker.device.host != run_.job.workers[i - 1].device.host)
       hosts.push_back({{"name", worker.device.host == own() ? "" : worker.device.host},
                        {"address", ""},
+                       {"sees_run", true},
                        {"workers", Json::array()}});
     hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
     devices.push_back(worker.device.text());
@@ -57,16 +58,23 @@ void Hosts::begin_stage() {
     return;
   }
   if (!run_.state.courier) run_.state.courier = start_courier(run_.directory, run_.state.shared);
-  run_.state.courier->socket.send({{"do", "stage"}, {"plan", plan()}, {"interface", run_.spec.network.interface}});
+  tell_courier({{"do", "stage"}, {"plan", plan()}});
+}
+
+void Hosts::tell_courier(Json order) {
+  order["interface"] = run_.spec.network.interface;
+  order["listen"] = run_.state.options.listen;
+  order["own"] = own();
+  run_.state.courier->socket.send(order);
 }
 
 void Hosts::serve_agents() {
   const int64_t now = monotonic_ns();
   if (run_.state.courier || now < looks_next_ns_) return;
   looks_next_ns_ = now + kBetweenLooksNs;
-  if (!has_agents(run_.directory.path())) return;
+  if (run_.state.options.listen.empty() && !has_agents(run_.directory.path())) return;
   run_.state.courier = start_courier(run_.directory, run_.state.shared);
-  run_.state.courier->socket.send({{"do", "serve"}, {"interface", run_.spec.network.interface}});
+  tell_courier({{"do", "serve"}});
 }
 
 void Hosts::place(size_t index, comm::RunStage& order) const {

@@ -19,7 +19,8 @@ class Hosts {
   void begin_stage();
   // Writes the order for the worker at that place of the stage: its host's workers, and the hosts beyond.
   void place(size_t index, comm::RunStage& order) const;
-  // Now and then: once an agent is there, even one that only waits, commands reach this launcher from its host.
+  // Now and then: once an agent is there, even one that only waits, commands reach this launcher from its host. Agents
+  // may join by this launcher's address from the beginning, where it has one.
   void serve_agents();
   // Handles the courier's message, or its end.
   void hear();
@@ -29,6 +30,7 @@ class Hosts {
  private:
   const std::string& own() const { return run_.state.options.own_host; }
   Json plan() const;
+  void tell_courier(Json order);  // what it listens and goes out by is added
   void note_link(const std::string& host, Json said);
   void lose(const std::string& host, const std::string& why);
 

@@ -12,25 +12,35 @@ namespace {
 
 TEST_CASE("where an agent listens is read as it was written, and is gone with it") {
   const ScratchFolder run;
-  write_host_file(run.path(), "nodeB", "10.0.0.2:7000");
-  CHECK(read_host_file(run.path(), "nodeB") == "10.0.0.2:7000");
-  write_host_file(run.path(), "nodeB", "10.0.0.2:7001");
-  CHECK(read_host_file(run.path(), "nodeB") == "10.0.0.2:7001");
+  write_host_file(run.path(), "nodeB", {"10.0.0.2:7000"});
+  CHECK(read_host_file(run.path(), "nodeB").address == "10.0.0.2:7000");
+  write_host_file(run.path(), "nodeB", {"10.0.0.2:7001"});
+  CHECK(read_host_file(run.path(), "nodeB").address == "10.0.0.2:7001");
   remove_host_file(run.path(), "nodeB");
   CHECK_THROWS_WITH_AS(read_host_file(run.path(), "nodeB"), doctest::Contains("no agent of host nodeB"), Error);
+}
+
+TEST_CASE("a file tells whether its agent sees the run directory; without a word, it does") {
+  const ScratchFolder run;
+  write_host_file(run.path(), "nodeB", {"10.0.0.2:7000", false});
+  write_host_file(run.path(), "nodeC", {"10.0.0.3:7000"});
+  CHECK_FALSE(read_host_file(run.path(), "nodeB").sees_run);
+  CHECK(read_host_file(run.path(), "nodeC").sees_run);
+  CHECK(read_host_file_if_sound(run.path(), "nodeC")->address == "10.0.0.3:7000");
+  CHECK_FALSE(read_host_file_if_sound(run.path(), "nodeD"));
 }
 
 TEST_CASE("the names of all agents that have a file, in order") {
   const ScratchFolder run;
   CHECK(names_of_host_files(run.path()).empty());
-  for (const char* name : {"nodeC", "nodeA", "node-1.cluster"}) write_host_file(run.path(), name, "10.0.0.2:7000");
+  for (const char* name : {"nodeC", "nodeA", "node-1.cluster"}) write_host_file(run.path(), name, {"10.0.0.2:7000"});
   std::ofstream(run.path() + "/hosts/notes.txt") << "of somebody else";
   CHECK(names_of_host_files(run.path()) == std::vector<std::string>{"node-1.cluster", "nodeA", "nodeC"});
 }
 
 TEST_CASE("a file that names no address is told as such") {
   const ScratchFolder run;
-  write_host_file(run.path(), "nodeB", "x");
+  write_host_file(run.path(), "nodeB", {"x"});
   for (const char* text : {"{}", "[]", "{\"address\": \"\"}", "{\"addr", ""}) {
     CAPTURE(text);
     std::ofstream(run.path() + "/hosts/nodeB.json") << text;

@@ -131,10 +131,10 @@ TEST_CASE("the bridge connects to the agents of the run directory, and again to 
                                          [](const Error&) {}));
                                    },
                                .refused = [](const std::string&, const Error&) {}});
-    write_host_file(scene.run, "a", listener->address().text());
+    write_host_file(scene.run, "a", {listener->address().text()});
     return listener;
   };
-  write_host_file(scene.run, "b", "nowhere");  // disturbs nobody
+  write_host_file(scene.run, "b", {"nowhere"});  // disturbs nobody
   auto listener = listen();
   scene.run_until([&] { return words >= 2; });
   REQUIRE(come.size() == 1);

@@ -19,12 +19,14 @@ Orphan orphan(const std::string& name, bool sees_locks) {
 }
 
 TEST_CASE("a coordinator gives up when the hosts that are silent may be a majority without it") {
-  CHECK(!must_give_up(2, 1));
-  CHECK(!must_give_up(3, 1));
-  CHECK(must_give_up(3, 2));
-  CHECK(!must_give_up(4, 2));
-  CHECK(must_give_up(4, 3));
-  CHECK(must_give_up(5, 3));
+  CHECK(!must_give_up(2, 1, 1));
+  CHECK(!must_give_up(3, 1, 1));
+  CHECK(must_give_up(3, 2, 2));
+  CHECK(!must_give_up(4, 2, 2));
+  CHECK(must_give_up(4, 3, 3));
+  CHECK(must_give_up(5, 3, 3));
+  CHECK(must_give_up(5, 3, 1));
+  CHECK(!must_give_up(5, 3, 0));  // none of them sees the run directory
 }
 
 TEST_CASE("the first in the order of the plan takes the lease, the next waits for its turn") {
@@ -115,6 +117,44 @@ TEST_CASE("an agent follows the next coordinator, and no earlier one") {
   CHECK(judge_peer(2, true, 3, true) == PeerAnswer::begin_anew);
   CHECK(judge_peer(2, true, 2, false) == PeerAnswer::take);
   CHECK(judge_peer(2, false, 3, false) == PeerAnswer::turn_away);
+}
+
+TEST_CASE("a host that does not see the run directory never leads, and backs who does") {
+  Orphan apart = orphan("a", false);
+  apart.sees_run = false;
+  Succession a(apart, {"b"}, 0), b(orphan("b", false), {"a"}, 0);
+  CHECK_FALSE(a.claim().fit);
+  a.hear("b", b.claim());
+  b.hear("a", a.claim());
+  CHECK(a.next(1) == Next::wait);
+  CHECK(a.claim().backs == "b");
+  CHECK(b.next(1) == Next::wait);  // a's word is on its way
+  b.hear("a", a.claim());
+  CHECK(b.next(2) == Next::take_lease);
+  a.lose("b");
+  CHECK(a.next(80'000 * kMs) == Next::wait);
+  CHECK(a.next(91'000 * kMs) == Next::end);
+  Succession waits(orphan("b", true), {"a"}, 0);
+  Claim later = a.claim();
+  later.stage = 8;  // opened there, and not by the coordinator, as the run directory will tell
+  waits.hear("a", later);
+  CHECK(waits.next(1) == Next::take_lease);
+  for (const bool sees_locks : {true, false}) {
+    apart.sees_locks = sees_locks;
+    apart.hosts = {"", "a"};
+    CHECK(Succession(apart, {}, 0).next(1'000 * kMs) == Next::wait);
+    Orphan newcomer = apart;
+    newcomer.stage = 0;
+    CHECK(Succession(newcomer, {}, 0).next(80'000 * kMs) == Next::wait);
+  }
+}
+
+TEST_CASE("an agent that joins by an address begins anew for a later coordinator, or for the one that it has left") {
+  CHECK(judge_registry(2, false, 1) == PeerAnswer::turn_away);
+  CHECK(judge_registry(2, true, 1) == PeerAnswer::turn_away);
+  CHECK(judge_registry(2, false, 2) == PeerAnswer::take);
+  CHECK(judge_registry(2, true, 2) == PeerAnswer::begin_anew);
+  CHECK(judge_registry(2, false, 3) == PeerAnswer::begin_anew);
 }
 
 TEST_CASE("a host stops where somebody has led since") {

@@ -1,0 +1,92 @@
+#include "core/hosts/joining/registration.h"
+
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/hosts/agents/own_greeting.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kBetweenJoinsMs = 500, kBetweenSignsMs = 1000;
+constexpr int64_t kSilentRegistryNs = 5'000'000'000;  // a launcher's host that stands still keeps its connections
+
+}  // namespace
+
+Registration::Registration(net::Loop& loop, const net::Key& key, Options options)
+    : loop_(loop), key_(key), options_(std::move(options)) {
+  timer_ = loop.every(kBetweenJoinsMs, [this] { look(); });
+  beats_ = loop.every(kBetweenSignsMs, [this] {
+    if (link_) link_->send({{"is", "here"}});
+  });
+  try_to_connect();
+}
+
+void Registration::look() {
+  if (link_ && monotonic_ns() - heard_ns_ > kSilentRegistryNs) lose(Error(Fault::peer, "it is silent"));
+  if (!link_ && !reaching_ && !over_) try_to_connect();
+}
+
+void Registration::try_to_connect() {
+  try {
+    const net::Call call = {net::parse_address(options_.to), options_.from, own_greeting(options_.name, "join", 0)};
+    reaching_ = true;
+    net::connect(loop_, key_, call,
+                 [this, weak = std::weak_ptr(alive_)](net::ConnectionPtr connection, const Error* why) {
+                   if (weak.expired()) {
+                     if (connection) connection->close();
+                     return;
+                   }
+                   reaching_ = false;
+                   if (why == nullptr) return take(std::move(connection));
+                   why_ = *why;
+                   if (why->fault() == Fault::mismatch) refuse(*why);
+                 });
+  } catch (const Error& error) {
+    reaching_ = false;
+    why_ = error;
+    refuse(error);
+  }
+}
+
+void Registration::take(net::ConnectionPtr connection) {
+  heard_ns_ = monotonic_ns();
+  link_ = std::make_unique<MessageLink>(
+      std::move(connection), [this](const Json& said) { hear(said); }, [this](const Error& why) { lose(why); });
+  link_->send({{"say", "joins"}, {"address", options_.address}});
+}
+
+void Registration::hear(const Json& said) {
+  if (!link_) return;  // lost meanwhile
+  heard_ns_ = monotonic_ns();
+  if (said.contains("refused")) {
+    const auto fault = static_cast<Fault>(said.value("fault", static_cast<int>(Fault::usage)));
+    const Error why = Error(fault, said.value("refused", "")).advise(said.value("advice", ""));
+    fault == Fault::io ? lose(why) : refuse(why);
+  } else if (said.value("do", "") == "end") {
+    options_.ended();
+  } else if (said.value("is", "") == "joined" && !joined_) {
+    if (!options_.joined(link_->connection().peer().term))
+      return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
+    joined_ = was_joined_ = true;
+  }
+}
+
+void Registration::lose(const Error& why) {
+  why_ = why;
+  joined_ = false;
+  loop_.drop_later(std::move(link_));
+}
+
+void Registration::refuse(const Error& why) {
+  over_ = true;
+  joined_ = false;
+  if (link_) loop_.drop_later(std::move(link_));
+  options_.refused(why);
+}
+
+void Registration::renew() {
+  if (link_) lose(Error(Fault::peer, "this host has let go of its coordinator"));
+}
+
+}  // namespace estrain::hosts

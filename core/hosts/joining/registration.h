@@ -1,0 +1,59 @@
+#pragma once
+// An agent's part in joining by the launcher's address (registry.h): it connects, says where it listens itself, and
+// comes back as often as the connection is lost, until it is dropped.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/json/json.h"
+#include "core/hosts/exchange/message_link.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+class Registration {
+ public:
+  struct Options {
+    std::string to;       // the launcher's HOST:PORT; a name is looked up each time
+    std::string from;     // the address of this host that it goes out by
+    std::string name;     // of this host in device lists
+    std::string address;  // where this host's agent listens
+    // Whether this host may follow a coordinator of that term; false: it comes again.
+    std::function<bool(int64_t term)> joined;
+    // What stays as it is: another key, another version, a name that is taken. It does not come again then.
+    std::function<void(const Error&)> refused;
+    std::function<void()> ended;  // the run is over
+  };
+  Registration(net::Loop& loop, const net::Key& key, Options options);
+  Registration(const Registration&) = delete;
+
+  bool is_joined() const { return joined_; }
+  bool was_joined() const { return was_joined_; }
+  // Why it has not joined yet.
+  const Error& why() const { return why_; }
+  // Comes anew: this host holds nothing of the run any more.
+  void renew();
+
+ private:
+  void try_to_connect();
+  void take(net::ConnectionPtr connection);
+  void hear(const Json& said);
+  void look();
+  void lose(const Error& why);
+  void refuse(const Error& why);
+
+  net::Loop& loop_;
+  const net::Key key_;
+  const Options options_;
+  Error why_{Fault::peer, "it has not answered yet"};
+  std::unique_ptr<MessageLink> link_;
+  bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
+  int64_t heard_ns_ = 0;
+  std::shared_ptr<net::Loop::Timer> timer_, beats_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a connection that is being made may outlive this
+};
+
+}  // namespace estrain::hosts

@@ -1,0 +1,144 @@
+#include "core/hosts/joining/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/interface.h"
+#include "core/hosts/agents/own_greeting.h"
+#include "core/launch/directory/run_directory.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int kBetweenGreetingsMs = 1000;
+
+Error taken(const std::string& name, const std::string& address) {
+  return Error::make(Fault::usage, "another agent of this run has the name {}: it listens on {}", name, address)
+      .advise("give this one another name: --name");
+}
+
+}  // namespace
+
+Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
+    : loop_(loop),
+      key_(key),
+      options_(std::move(options)),
+      listener_(loop, key,
+                {.at = options_.at,
+                 .own = own_greeting("", "registry", options_.term),
+                 .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
+                 .refused =
+                     [run = options_.run, own = options_.own](const std::string& address, const Error& why) {
+                       launch::RunDirectory(run).log_event("refused_connection",
+                                                           {{"host", own}, {"from", address}, {"why", why.message()}});
+                     }}) {
+  timer_ = loop.every(kBetweenGreetingsMs, [this] {
+    for (auto& [number, guest] : guests_) guest.link->send({{"is", "here"}});
+  });
+}
+
+void Registry::take(net::ConnectionPtr connection) {
+  if (connection->peer().purpose != "join" || guests_.size() >= most_guests) return connection->close();
+  const int64_t number = next_++;
+  Guest& guest = guests_[number];
+  guest.name = connection->peer().host;
+  guest.link = std::make_unique<MessageLink>(
+      std::move(connection), [this, number](const Json& said) { hear(number, said); },
+      [this, number](const Error&) { lose(number); });
+}
+
+void Registry::hear(int64_t number, const Json& said) {
+  const auto at = guests_.find(number);
+  if (at == guests_.end() || said.value("say", "") != "joins" || std::exchange(at->second.asked, true)) return;
+  at->second.address = said.value("address", "");
+  try {
+    require_sound(at->second);
+    judge(number);
+  } catch (const Error& error) {
+    refuse(number, error);
+  }
+}
+
+void Registry::require_sound(const Guest& guest) const {
+  require_host_name(guest.name);
+  if (guest.name == options_.own)
+    throw Error::make(Fault::usage, "{} is the name of the launcher's own host", guest.name)
+        .advise("give this one another name: --name");
+  require_numeric_address(guest.address);
+}
+
+// An agent that comes anew has the address that it had. Another one under the same name may be here, or listen on its
+// own host; a file that nobody stands behind any more is not in the way.
+void Registry::judge(int64_t number) {
+  const Guest guest{guests_.at(number).name, guests_.at(number).address, nullptr};
+  const auto same = std::ranges::find_if(guests_, [&](const auto& entry) {
+    return entry.first != number && entry.second.joined && entry.second.name == guest.name;
+  });
+  if (same != guests_.end()) {
+    if (same->second.address != guest.address) throw taken(guest.name, same->second.address);
+    drop(same->first);
+    return enrol(number);
+  }
+  const auto file = read_host_file_if_sound(options_.run, guest.name);
+  if (!file || file->address == guest.address) return enrol(number);
+  ask_who_listens(number, file->address);
+}
+
+void Registry::ask_who_listens(int64_t number, const std::string& address) {
+  try {
+    net::connect(loop_, key_, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
+                 [this, number, address](net::ConnectionPtr connection, const Error*) {
+                   const auto at = guests_.find(number);
+                   const bool lives = connection && at != guests_.end() && connection->peer().host == at->second.name;
+                   if (connection) connection->close();
+                   if (at == guests_.end()) return;
+                   lives ? refuse(number, taken(at->second.name, address)) : enrol(number);
+                 });
+  } catch (const Error&) {  // no address
+    enrol(number);
+  }
+}
+
+void Registry::enrol(int64_t number) {
+  Guest& guest = guests_.at(number);
+  try {
+    write_host_file(options_.run, guest.name, {guest.address, false});
+  } catch (const Error& error) {
+    return refuse(number, error);
+  }
+  guest.joined = true;
+  launch::RunDirectory(options_.run).log_event("agent_joined", {{"host", guest.name}, {"address", guest.address}});
+  guest.link->send({{"is", "joined"}});
+}
+
+// It closes the connection once it has heard.
+void Registry::refuse(int64_t number, const Error& why) {
+  Guest& guest = guests_.at(number);
+  launch::RunDirectory(options_.run)
+      .log_event("refused_connection",
+                 {{"host", options_.own}, {"from", guest.link->connection().peer_address()}, {"why", why.message()}});
+  guest.link->send({{"refused", why.message()}, {"advice", why.advice()}, {"fault", static_cast<int>(why.fault())}});
+}
+
+// It has gone, or nothing comes from it. What it has written since, by itself or by way of another registry, stays.
+void Registry::lose(int64_t number) {
+  const auto at = guests_.find(number);
+  if (at == guests_.end()) return;
+  const Guest& guest = at->second;
+  const auto file = guest.joined ? read_host_file_if_sound(options_.run, guest.name) : std::nullopt;
+  if (file && file->address == guest.address && !file->sees_run) remove_host_file(options_.run, guest.name);
+  drop(number);
+}
+
+void Registry::drop(int64_t number) {
+  const auto at = guests_.find(number);
+  loop_.drop_later(std::move(at->second.link));
+  guests_.erase(at);
+}
+
+void Registry::end_run() {
+  for (auto& [number, guest] : guests_) guest.link->send({{"do", "end"}});
+}
+
+}  // namespace estrain::hosts

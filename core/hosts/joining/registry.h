@@ -1,0 +1,71 @@
+#pragma once
+// The launcher's part in agents that join by its address, since they do not see the run directory: it listens, behind
+// the run's key, and writes hosts/<name>.json for each (../agents/host_file.h), as other agents do for themselves. All
+// else finds them there.
+//
+//   agent -> registry   {"say": "joins", "address": "10.0.0.2:7000"}: where it listens itself; its name is in its
+//   greeting registry -> agent   {"is": "joined"} | {"refused": why, "advice": …, "fault": …} | {"do": "end"}: the run
+//   is over both ways           {"is": "here"}, once a second
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/json/json.h"
+#include "core/hosts/exchange/message_link.h"
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+inline constexpr const char* listen_example = "--listen 10.0.0.1:7000";
+
+class Registry {
+ public:
+  struct Options {
+    std::string run;
+    std::string own;  // by which device lists call this host; empty: it has no name
+    net::Address at;
+    int64_t term = 0;
+  };
+  static constexpr size_t most_guests = 4096;
+
+  // Throws Fault::io where it cannot listen there.
+  Registry(net::Loop& loop, const net::Key& key, Options options);
+  // The agents stay in the run directory: another registry follows, at the same address.
+  ~Registry() = default;
+  Registry(const Registry&) = delete;
+
+  const net::Address& address() const { return listener_.address(); }
+  // A connection with the purpose "join".
+  void take(net::ConnectionPtr connection);
+  // All who wait here hear that the run is over.
+  void end_run();
+
+ private:
+  struct Guest {
+    std::string name, address;
+    std::unique_ptr<MessageLink> link;
+    bool asked = false, joined = false;
+  };
+
+  void hear(int64_t number, const Json& said);
+  void judge(int64_t number);
+  void require_sound(const Guest& guest) const;
+  void ask_who_listens(int64_t number, const std::string& address);
+  void enrol(int64_t number);
+  void refuse(int64_t number, const Error& why);
+  void lose(int64_t number);
+  void drop(int64_t number);
+
+  net::Loop& loop_;
+  const net::Key key_;
+  const Options options_;
+  std::map<int64_t, Guest> guests_;  // by the number of their connection
+  int64_t next_ = 1;
+  std::shared_ptr<net::Loop::Timer> timer_;
+  net::Listener listener_;
+};
+
+}  // namespace estrain::hosts
