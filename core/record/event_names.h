@@ -55,6 +55,8 @@ inline constexpr EventName event_names[] = {
      "mini-batches and the seconds spent computing them; first steps, evaluations and warming are left out"},
     {"stalled", "all workers waited for each other, the stage began anew: `step`, `seconds`"},
     {"start", "a launcher began: `step`, `devices`, `pid`"},
+    {"state_received",
+     "a host was sent the state of `step`: `host`, `bytes` from each host (\"\": the launcher's, if it has no name)"},
     {"stopped", "the run was stopped with a checkpoint: `step`, `why`"},
     {"takeover",
      "another host has taken the lost coordinator's place: `host`, `step`, `devices`, whether its state was `saved` as "

@@ -2,6 +2,7 @@
 
 What needs root: `Network()` raises NoNetwork where namespaces cannot be made.
 """
+import json
 import os
 import signal
 import subprocess
@@ -81,6 +82,11 @@ class Network:
     def bytes_sent(self, host):
         """By the host's own counter of its interface."""
         return int(self.run(host, ["cat", "/sys/class/net/eth0/statistics/tx_bytes"]).stdout)
+
+    def bytes_to(self, host):
+        """That have left for the host since it is there."""
+        done = subprocess.run(["ip", "-n", self.switch, "-s", "-j", "link", "show", f"p{host}"], capture_output=True, text=True)
+        return json.loads(done.stdout)[0]["stats64"]["tx"]["bytes"]
 
     def processes(self, host):
         done = subprocess.run(["ip", "netns", "pids", self.name(host)], capture_output=True, text=True)

@@ -123,6 +123,10 @@ void Courier::hear_host(const std::string& from, const Json& said) {
     links_.drop(from, Error(Fault::peer, "it has let go of this host"), true);
   } else if (say == "host_lost" || say == "error") {
     options_.tell(said);
+  } else if (say == "received_state") {
+    Json told = said;
+    told["host"] = from;
+    options_.tell(told);
   } else if (say == "pace") {
     options_.tell({{"say", say}, {"host", from}, {"exchange_seconds", said.value("exchange_seconds", 0.0)}});
   }

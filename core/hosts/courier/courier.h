@@ -33,7 +33,8 @@ class Courier {
     // {"say": "end"}: the coordinator ends the run | {"say": "orphan", "host", …}: another host's Claim. An error that
     // "gives_up" leaves the run to the other hosts. The coordinator's owner also hears
     // {"say": "link", "host", "round_trip_seconds", "bytes_per_second"}: measured when the host has connected;
-    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": its own), once a second.
+    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": its own), once a second;
+    // {"say": "received_state", "host", "step", "shares": {sender: bytes}}: a host has been sent the state.
     std::function<void(const Json&)> tell;
     std::function<void(uint64_t stage)> opened;   // workers may begin
     std::function<void(uint64_t stage)> aborted;  // it never opened

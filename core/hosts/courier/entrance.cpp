@@ -14,8 +14,19 @@ void Entrance::begin(HostPlan plan) {
   opening_ = Opening();
   opening_->plan = std::move(plan);
   opening_->has_state = true;
+  opening_->in_shares = comes_in_shares(opening_->plan);
   for (const HostShare& host : opening_->plan.hosts) reach(host);
   try_open();
+}
+
+// Whether a host comes that was not in the last stage, and another one than this is there that was.
+bool Entrance::comes_in_shares(const HostPlan& plan) const {
+  const std::optional<HostPlan>& last = holding_.last_stage();
+  if (!last) return false;
+  const auto stays = std::ranges::count_if(plan.hosts, [&](const HostShare& host) {
+    return std::ranges::find(last->hosts, host.name, &HostShare::name) != last->hosts.end();
+  });
+  return stays > 1 && stays < std::ssize(plan.hosts);
 }
 
 void Entrance::reach(const HostShare& host) {
@@ -34,67 +45,126 @@ void Entrance::follow(HostPlan plan, const Json& said) {
   // A host that was lost in an evaluation may have sent its part to some only: all must know the same of it.
   const bool knows_the_same = memory.commit().evaluated() == Step(said.value("evaluated", INT64_C(-1)));
   opening_->has_state = holding_.has_state_of(now.step) && knows_the_same;
-  if (!opening_->has_state) {
-    opening_->asked_for_state = true;
-    opening_->state = Inflow(SharedParts(memory, now).state(now.step));
-    links_.tell("", {{"say", "need_state"}});
-  }
+  opening_->asked_for_state = !opening_->has_state;
+  opening_->in_shares = said.value("in_shares", false);
+  if (opening_->in_shares || opening_->asked_for_state)
+    links_.tell("", {{"say", "state"}, {"stage", now.stage}, {"has", opening_->has_state}});
+  links_.retry();  // frames of a stage before
   for (size_t host = now.own + 1; host < now.hosts.size(); ++host) reach(now.hosts[host]);
   try_open();
 }
 
 bool Entrance::hear(const std::string& from, const Json& said) {
   const std::string say = said.value("say", ""), verb = said.value("do", "");
-  if (leads_ && say == "need_state") {
-    send_state(from);
+  const bool is_of_this = opening_ && said.value("stage", uint64_t{0}) == opening_->plan.stage;
+  if (leads_ && say == "state") {
+    if (is_of_this) hear_of_state(from, said.value("has", false));
   } else if (leads_ && say == "opened") {
-    if (!opening_ || said.value("stage", uint64_t{0}) != opening_->plan.stage) return true;
+    if (!is_of_this) return true;
     opening_->opened.insert(from);
     try_open();
-  } else if (!leads_ && verb == "state") {
-    if (!opening_ || !opening_->asked_for_state) return true;
-    opening_->lr = said.value("lr", 0.0);
-    opening_->evaluated = said.value("evaluated", INT64_C(-1));
+  } else if (!leads_ && verb == "shares") {
+    if (is_of_this && !opening_->shares) take_shares(said);
   } else {
     return false;
   }
   return true;
 }
 
-// Sends the committed copy. Nobody writes to it before all hosts, the receiver among them, have committed the next
-// step.
-void Entrance::send_state(const std::string& to) {
-  net::Connection* connection = links_.to(to);
-  const HostPlan* plan = stage_.plan() != nullptr ? stage_.plan() : this->plan();
-  if (connection == nullptr || plan == nullptr) return;
-  comm::JobMemory& memory = holding_.memory();
-  const comm::CommitWord word = memory.commit();
-  send_message(*connection,
-               {{"do", "state"}, {"lr", word.lr(Step(plan->step))}, {"evaluated", word.evaluated().value}});
-  const Places places = SharedParts(memory, *plan).state(plan->step);
-  cut_into_frames(
-      state, round_number(plan->stage, plan->step), {places[0]},
-      [&](const net::FrameHead& frame, std::span<const std::byte> bytes) { connection->send_from(frame, bytes); });
+void Entrance::hear_of_state(const std::string& from, bool has_state) {
+  StateShares shares{.from = {""}, .to = {}};
+  if (!opening_->in_shares) {
+    shares.to = {from};
+    return tell_shares(std::move(shares));
+  }
+  opening_->has[from] = has_state;
+  if (opening_->has.size() + 1 < opening_->plan.hosts.size()) return;
+  for (const HostShare& host : opening_->plan.hosts) {
+    if (!host.name.empty()) (opening_->has[host.name] ? shares.from : shares.to).push_back(host.name);
+  }
+  tell_shares(std::move(shares));
 }
 
-Landing Entrance::landing(const std::string& host, const net::FrameHead& head) {
-  const bool wanted = receives_state() && host == opening_->plan.hosts[0].name &&
-                      head.number == round_number(opening_->plan.stage, opening_->plan.step);
-  if (!wanted) return {};
-  return {opening_->state.room_for(head), [this, head] {
-            if (!receives_state() || head.number != round_number(opening_->plan.stage, opening_->plan.step)) return;
-            opening_->state.received(head);
-            if (opening_->state.complete()) take_state();
-          }};
+// Who has the state hears it too, where it is to send some, or waits for this word.
+void Entrance::tell_shares(StateShares shares) {
+  const comm::CommitWord word = holding_.memory().commit();
+  shares.lr = word.lr(Step(opening_->plan.step));
+  shares.evaluated = word.evaluated().value;
+  Json said = shares.to_json();
+  said["do"] = "shares";
+  said["stage"] = opening_->plan.stage;
+  for (const HostShare& host : opening_->plan.hosts) {
+    const bool hears = opening_->in_shares || std::ranges::find(shares.to, host.name) != shares.to.end();
+    if (!host.name.empty() && hears) links_.tell(host.name, said);
+  }
+  for (const std::string& to : shares.to) send_share(to, shares);
+  opening_->shares = std::move(shares);
+  try_open();
+}
+
+void Entrance::take_shares(const Json& said) {
+  opening_->shares = StateShares::from_json(said);
+  const StateShares& shares = *opening_->shares;
+  const HostPlan& plan = opening_->plan;
+  if (opening_->has_state && std::ranges::find(shares.from, plan.here().name) != shares.from.end())
+    opening_->to_send = shares.to;
+  if (opening_->asked_for_state) {
+    const std::span<std::byte> whole = SharedParts(holding_.memory(), plan).state(plan.step)[0];
+    for (size_t place = 0; place < shares.from.size(); ++place) {
+      const ByteRange range = state_share(whole.size(), shares.from.size(), place);
+      opening_->state[shares.from[place]] = Inflow({whole.subspan(range.begin, range.end - range.begin)});
+    }
+  }
+  links_.retry();  // frames that came before this word
+  try_open();
+}
+
+// Sends this host's share of the committed copy. Nobody writes to it before all hosts, the receiver among them, have
+// committed the next step. False: there is no connection yet.
+bool Entrance::send_share(const std::string& to, const StateShares& shares) {
+  net::Connection* connection = links_.to(to);
+  const HostPlan& plan = opening_->plan;
+  const auto own = std::ranges::find(shares.from, plan.own == 0 ? "" : plan.here().name);
+  if (connection == nullptr || own == shares.from.end()) return false;
+  const std::span<const std::byte> whole = SharedParts(holding_.memory(), plan).state(plan.step)[0];
+  const ByteRange range = state_share(whole.size(), shares.from.size(), static_cast<size_t>(own - shares.from.begin()));
+  cut_into_frames(
+      state, round_number(plan.stage, plan.step), {whole.subspan(range.begin, range.end - range.begin)},
+      [&](const net::FrameHead& frame, std::span<const std::byte> bytes) { connection->send_from(frame, bytes); });
+  return true;
+}
+
+std::optional<Landing> Entrance::landing(const std::string& host, const net::FrameHead& head) {
+  const bool wanted = receives_state() && head.number == round_number(opening_->plan.stage, opening_->plan.step);
+  if (!wanted) return Landing{};
+  if (!opening_->shares) return std::nullopt;
+  const auto share = opening_->state.find(host);
+  if (share == opening_->state.end()) return Landing{};
+  return Landing{share->second.room_for(head), [this, host, head] { receive(host, head); }};
+}
+
+void Entrance::receive(const std::string& from, const net::FrameHead& head) {
+  if (!receives_state() || head.number != round_number(opening_->plan.stage, opening_->plan.step)) return;
+  opening_->state.at(from).received(head);
+  if (std::ranges::all_of(opening_->state, [](const auto& share) { return share.second.complete(); })) take_state();
 }
 
 void Entrance::take_state() {
   comm::JobMemory& memory = holding_.memory();
   memory.hosts().forget_agreement();
-  memory.commit().begin_at(Step(opening_->plan.step), opening_->lr);
-  memory.commit().note_evaluated(Step(opening_->evaluated));
+  memory.commit().begin_at(Step(opening_->plan.step), opening_->shares->lr);
+  memory.commit().note_evaluated(Step(opening_->shares->evaluated));
   opening_->has_state = true;
+  Json shares = Json::object();
+  for (const auto& [sender, share] : opening_->state) shares[sender] = share.bytes();
+  links_.tell("", {{"say", "received_state"}, {"step", opening_->plan.step}, {"shares", shares}});
   try_open();
+}
+
+// What waits for it is dropped.
+void Entrance::give_up() {
+  opening_.reset();
+  links_.retry();
 }
 
 bool Entrance::reaches_all() const {
@@ -106,8 +176,11 @@ bool Entrance::reaches_all() const {
 // Once the state is here and all other hosts are reached. The coordinator is the last to open: what it sends in the
 // stage would stand before the state that others wait for.
 void Entrance::try_open() {
-  if (!opening_ || !opening_->has_state || !reaches_all()) return;
+  if (opening_)
+    std::erase_if(opening_->to_send, [&](const std::string& to) { return send_share(to, *opening_->shares); });
+  if (!opening_ || !opening_->to_send.empty() || !opening_->has_state || !reaches_all()) return;
   if (leads_ && !std::exchange(opening_->told, true)) tell_plan();
+  if (opening_->in_shares && !opening_->shares) return;
   if (leads_ && opening_->opened.size() + 1 < opening_->plan.hosts.size()) return;
   opened_(std::exchange(opening_, std::nullopt)->plan);
 }
@@ -120,6 +193,7 @@ void Entrance::tell_plan() {
                                      {"plan", theirs.to_json()},
                                      {"facts", facts_of(memory)},
                                      {"recorded", step_of_files(memory, theirs.step)},
+                                     {"in_shares", opening_->in_shares},
                                      {"evaluated", memory.commit().evaluated().value}});
   }
 }

@@ -1,17 +1,24 @@
 #pragma once
 // Brings hosts into a stage. The coordinator sends its plan to all, and the state to hosts that lack it. Each host
 // opens the stage when it has the state and reaches all others, the coordinator last (PROTOCOL.md, "A stage").
+//
+// Where hosts join that were not in the last stage, the state comes from all that have it, a share from each. Then
+// every host first says whether it has it, and the coordinator tells all who sends to whom. Nobody opens the stage
+// before its own shares are on their way: what it sends in the stage would stand before them.
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/hosts/courier/holding.h"
 #include "core/hosts/courier/host_links.h"
 #include "core/hosts/courier/running_stage.h"
 #include "core/hosts/exchange/inflow.h"
+#include "core/hosts/exchange/state_shares.h"
 
 namespace estrain::hosts {
 
@@ -27,11 +34,11 @@ class Entrance {
   void follow(HostPlan plan, const Json& said);
   // False: the message is about something else.
   bool hear(const std::string& from, const Json& said);
-  // A frame of the state.
-  Landing landing(const std::string& host, const net::FrameHead& head);
+  // A frame of the state. Nothing: who sends it is not known yet.
+  std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
   void try_open();
   // The stage never opens here.
-  void give_up() { opening_.reset(); }
+  void give_up();
 
   const HostPlan* plan() const { return opening_ ? &opening_->plan : nullptr; }  // null: none is being opened
   bool receives_state() const { return opening_ && opening_->asked_for_state && !opening_->has_state; }
@@ -39,19 +46,27 @@ class Entrance {
  private:
   struct Opening {
     HostPlan plan;
-    Inflow state;  // of the coordinator's, where it is needed
+    bool in_shares = false;               // nobody opens before it is told who sends the state to whom
+    std::optional<StateShares> shares;    // as told
+    std::map<std::string, Inflow> state;  // by its sender, where it is needed
+    std::vector<std::string> to_send;     // hosts to which the own share has not been sent
     bool asked_for_state = false;
     bool has_state = false;
-    bool told = false;             // the coordinator's: all hosts have the plan
-    std::set<std::string> opened;  // the coordinator's: the hosts that have opened the stage
-    double lr = 0;
-    int64_t evaluated = -1;
+    // The coordinator's: all hosts have the plan; whether a host has the state; the hosts that have opened the stage.
+    bool told = false;
+    std::map<std::string, bool> has;
+    std::set<std::string> opened;
   };
 
   void reach(const HostShare& host);
   bool reaches_all() const;
   void tell_plan();
-  void send_state(const std::string& to);
+  bool comes_in_shares(const HostPlan& plan) const;
+  void hear_of_state(const std::string& from, bool has_state);
+  void tell_shares(StateShares shares);
+  void take_shares(const Json& said);
+  bool send_share(const std::string& to, const StateShares& shares);
+  void receive(const std::string& from, const net::FrameHead& head);
   void take_state();
 
   HostLinks& links_;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,8 @@ class Pretended : public net::Connection {
     sink_->received(head);
   }
   // A frame of any kind. Its bytes may lie where they are copied to.
-  void sends(uint32_t kind, uint64_t number, std::span<const std::byte> bytes) {
-    const net::FrameHead head = {kind, static_cast<uint32_t>(bytes.size()), number, 0};
+  void sends(uint32_t kind, uint64_t number, std::span<const std::byte> bytes, uint64_t offset = 0) {
+    const net::FrameHead head = {kind, static_cast<uint32_t>(bytes.size()), number, offset};
     std::memmove(sink_->room_for(head)->data(), bytes.data(), bytes.size());
     sink_->received(head);
   }
@@ -48,12 +49,15 @@ class Pretended : public net::Connection {
   void send(const net::FrameHead& head, std::string payload) override {
     if (head.kind == message) heard.push_back(parse_json(payload, "test"));
   }
-  void send_from(const net::FrameHead&, std::span<const std::byte>) override {}
+  void send_from(const net::FrameHead& head, std::span<const std::byte> bytes) override {
+    heard_bytes[head.kind] += bytes.size();
+  }
   size_t bytes_waiting() const override { return 0; }
   bool ended_by_peer() const override { return false; }
   void close() override { is_closed = true; }
 
   std::vector<Json> heard;
+  std::map<uint32_t, size_t> heard_bytes;  // by the kind of frame, without messages
   bool is_closed = false;
 
  private:

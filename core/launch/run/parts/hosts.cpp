@@ -114,6 +114,7 @@ void Hosts::hear() {
   }
   const std::string say = said.value("say", ""), host = said.value("host", "");
   if (say == "link" || say == "pace") return note_link(host, said);
+  if (say == "received_state") return note_state(host, said);
   if (say == "host_lost") return lose(host, said.value("why", ""));
   if (say != "error") return;
   run_.left_to_others |= said.value("gives_up", false);
@@ -128,6 +129,14 @@ void Hosts::note_link(const std::string& host, Json said) {
   Json& known = run_.state.links[host];
   if (!known.is_object()) known = Json::object();
   known.update(said);
+}
+
+void Hosts::note_state(const std::string& host, const Json& said) const {
+  const Json told = said.value("shares", Json::object());
+  Json bytes = Json::object();
+  for (const auto& [sender, count] : told.items()) bytes[sender.empty() ? own() : sender] = count;
+  run_.directory.log_event("state_received",
+                           {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
 }
 
 // Each of its workers is lost: its proxy says so, and ends.

@@ -32,6 +32,7 @@ class Hosts {
   Json plan() const;
   void tell_courier(Json order);  // what it listens and goes out by is added
   void note_link(const std::string& host, Json said);
+  void note_state(const std::string& host, const Json& said) const;
   void lose(const std::string& host, const std::string& why);
 
   Run& run_;

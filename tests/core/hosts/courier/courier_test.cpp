@@ -12,18 +12,21 @@
 #include "core/checkpoint/state/manifest.h"
 #include "core/hosts/agents/job_facts.h"
 #include "core/hosts/exchange/shared_parts.h"
+#include "core/hosts/exchange/state_shares.h"
 #include "core/hosts/exchange/wire.h"
 #include "tests/core/hosts/pretended_connection.h"
 
 namespace estrain::hosts {
 namespace {
 
-// A job of one EST and one worker per host; the first host is the coordinator's.
+// A job of one EST and one worker per host, whose last host has the ESTs of those that are left out; the first host is
+// the coordinator's.
 class CourierOf {
  public:
-  CourierOf(const std::string& own, const std::vector<std::string>& others) : own_(own), memory(fd_.get()) {
+  CourierOf(const std::string& own, const std::vector<std::string>& others, int64_t floats = 5)
+      : own_(own), memory(fd_.get()) {
     checkpoint::Manifest manifest;
-    manifest.layout.append(checkpoint::Role::parameter, "p", "", checkpoint::DType::f32, {5});
+    manifest.layout.append(checkpoint::Role::parameter, "p", "", checkpoint::DType::f32, {floats});
     comm::MemoryPlan wanted;
     wanted.manifest = manifest.to_json();
     wanted.state_bytes = wanted.gradient_bytes = manifest.layout.bytes;
@@ -57,6 +60,7 @@ class CourierOf {
       if (host == own_) plan.own = plan.hosts.size();
       plan.hosts.push_back({.name = host, .address = "", .workers = {{VirtualRank(rank), VirtualRank(rank + 1)}}});
     }
+    plan.hosts.back().workers.back().end = VirtualRank(memory.ests());
     return plan;
   }
 
@@ -83,8 +87,36 @@ class CourierOf {
 };
 
 bool asks_for_state(const Pretended& coordinator) {
-  return std::ranges::find(coordinator.heard, Json{{"say", "need_state"}}) != coordinator.heard.end();
+  return std::ranges::any_of(
+      coordinator.heard, [](const Json& said) { return said.value("say", "") == "state" && !said.value("has", true); });
 }
+
+// The message of that verb that a host has heard last; null: none.
+Json heard(const Pretended& host, const std::string& verb) {
+  const auto at = std::find_if(host.heard.rbegin(), host.heard.rend(),
+                               [&](const Json& said) { return said.value("do", said.value("say", "")) == verb; });
+  return at == host.heard.rend() ? Json() : *at;
+}
+
+Json plan_said(const CourierOf& host, uint64_t stage, const std::vector<std::string>& hosts, bool in_shares,
+               int64_t evaluated = -1) {
+  return {{"do", "stage"},
+          {"plan", host.plan(stage, hosts).to_json()},
+          {"facts", facts_of(host.memory)},
+          {"recorded", 0},
+          {"in_shares", in_shares},
+          {"evaluated", evaluated}};
+}
+
+Json shares_said(uint64_t stage, const std::vector<std::string>& from, const std::vector<std::string>& to,
+                 int64_t evaluated = -1) {
+  Json said = StateShares{.from = from, .to = to, .lr = 0.1, .evaluated = evaluated}.to_json();
+  said["do"] = "shares";
+  said["stage"] = stage;
+  return said;
+}
+
+constexpr int64_t kFloats = 4096;  // four pages of state
 
 TEST_CASE("a coordinator says that it gives up before it says who is lost: its launcher must not go on without them") {
   CourierOf coordinator("", {"h1", "h2"});
@@ -102,15 +134,11 @@ TEST_CASE("a host asks for the state if the coordinator knows of another evaluat
   Pretended& coordinator = *host.connections[0];
   const auto begin = [&](uint64_t stage, int64_t evaluated) {
     coordinator.heard.clear();
-    coordinator.says({{"do", "stage"},
-                      {"plan", host.plan(stage, {"", "h1"}).to_json()},
-                      {"facts", facts_of(host.memory)},
-                      {"recorded", 0},
-                      {"evaluated", evaluated}});
+    coordinator.says(plan_said(host, stage, {"", "h1"}, false, evaluated));
   };
   const auto send_state = [&](uint64_t stage, int64_t evaluated) {
     const HostPlan plan = host.plan(stage, {"", "h1"});
-    coordinator.says({{"do", "state"}, {"lr", 0.1}, {"evaluated", evaluated}});
+    coordinator.says(shares_said(stage, {""}, {"h1"}, evaluated));
     coordinator.sends(state, round_number(stage, 0), SharedParts(host.memory, plan).state(0)[0]);
   };
   begin(1, -1);
@@ -127,6 +155,107 @@ TEST_CASE("a host asks for the state if the coordinator knows of another evaluat
   send_state(3, 7);
   CHECK(host.opened == 3);
   CHECK(host.memory.commit().evaluated() == Step(7));
+}
+
+TEST_CASE("a coordinator has the state of a joiner sent by all that have it, and tells nobody before all have spoken") {
+  CourierOf coordinator("", {"h1", "h2"}, kFloats);
+  Pretended &h1 = *coordinator.connections[0], &h2 = *coordinator.connections[1];
+  const size_t whole = kFloats * sizeof(float);
+  coordinator.courier->begin_stage(coordinator.plan(1, {"", "h1"}));
+  CHECK_FALSE(heard(h1, "stage").at("in_shares"));  // h1 is the joiner: nobody else has anything
+  h1.says({{"say", "state"}, {"stage", 1}, {"has", false}});
+  CHECK(h1.heard_bytes[state] == whole);
+  h1.says({{"say", "opened"}, {"stage", 1}});
+  REQUIRE(coordinator.opened == 1);
+  coordinator.courier->begin_stage(coordinator.plan(2, {"", "h1", "h2"}));
+  CHECK(heard(h2, "stage").at("in_shares"));
+  h2.says({{"say", "state"}, {"stage", 2}, {"has", false}});
+  h2.says({{"say", "state"}, {"stage", 1}, {"has", false}});  // of a stage that is over
+  CHECK(heard(h2, "shares").is_null());
+  CHECK(h2.heard_bytes[state] == 0);
+  h1.says({{"say", "state"}, {"stage", 2}, {"has", true}});
+  for (const Pretended* host : {&h1, &h2}) {
+    CHECK(heard(*host, "shares").at("from") == Json::array({"", "h1"}));
+    CHECK(heard(*host, "shares").at("to") == Json::array({"h2"}));
+  }
+  CHECK(h2.heard_bytes[state] == whole / 2);
+  CHECK(h1.heard_bytes[state] == whole);  // of the stage before
+  h1.says({{"say", "opened"}, {"stage", 2}});
+  CHECK(coordinator.opened == 1);
+  h2.says({{"say", "received_state"}, {"step", 0}, {"shares", {{"", whole / 2}, {"h1", whole / 2}}}});
+  CHECK(
+      coordinator.told.back() ==
+      Json({{"say", "received_state"}, {"step", 0}, {"shares", {{"", whole / 2}, {"h1", whole / 2}}}, {"host", "h2"}}));
+  h2.says({{"say", "opened"}, {"stage", 2}});
+  CHECK(coordinator.opened == 2);
+}
+
+TEST_CASE("a host that has the state sends its share before it opens the stage") {
+  CourierOf host("h1", {"", "h2"}, kFloats);
+  Pretended &coordinator = *host.connections[0], &joiner = *host.connections[1];
+  coordinator.says(plan_said(host, 1, {"", "h1"}, false));
+  coordinator.says(shares_said(1, {""}, {"h1"}));
+  const size_t whole = kFloats * sizeof(float);
+  coordinator.sends(state, round_number(1, 0), SharedParts(host.memory, host.plan(1, {"", "h1"})).state(0)[0]);
+  REQUIRE(host.opened == 1);
+  coordinator.heard.clear();
+  coordinator.says(plan_said(host, 2, {"", "h1", "h2"}, true));
+  CHECK_FALSE(asks_for_state(coordinator));
+  CHECK(heard(coordinator, "state").at("has"));
+  CHECK(host.opened == 1);  // it may have to send some
+  CHECK(joiner.heard_bytes[state] == 0);
+  coordinator.says(shares_said(2, {"", "h1"}, {"h2"}));
+  CHECK(joiner.heard_bytes[state] == whole / 2);
+  CHECK(coordinator.heard_bytes[state] == 0);
+  CHECK(host.opened == 2);
+}
+
+TEST_CASE("a joiner takes each share from its sender, whatever comes first, and opens with the last byte") {
+  CourierOf host("h2", {"", "h1"}, kFloats);
+  Pretended &coordinator = *host.connections[0], &h1 = *host.connections[1];
+  const std::vector<std::string> hosts = {"", "h1", "h2"};
+  const HostPlan plan = host.plan(4, hosts);
+  const std::span<std::byte> memory = SharedParts(host.memory, plan).state(0)[0];
+  std::vector<std::byte> bits(memory.size());
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::byte>(i * 31 >> 3);
+  const std::span<const std::byte> whole = bits;
+  const size_t half = whole.size() / 2;
+  const net::FrameHead of_h1 = {state, static_cast<uint32_t>(half), round_number(4, 0), 0};
+  coordinator.says(plan_said(host, 4, hosts, true));
+  CHECK(asks_for_state(coordinator));
+  CHECK_FALSE(h1.offers(of_h1));  // not told yet that it sends some
+  coordinator.says(shares_said(4, {"", "h1"}, {"h2"}));
+  CHECK(h1.offers(of_h1));
+  CHECK_FALSE(host.courier->is_fit());
+  h1.sends(state, round_number(4, 0), whole.subspan(half, half / 2));
+  coordinator.sends(state, round_number(4, 0), whole.first(half));
+  CHECK(host.opened == 0);
+  h1.sends(state, round_number(3, 0), whole.first(half / 2));  // of a stage that is over: dropped
+  h1.sends(state, round_number(4, 0), whole.subspan(half + half / 2), half / 2);
+  CHECK(host.opened == 4);
+  CHECK(std::ranges::equal(memory, whole));
+  CHECK(heard(coordinator, "received_state").at("shares") == Json({{"", half}, {"h1", half}}));
+}
+
+TEST_CASE("of a stage that ends before the state is there nothing counts, and what is on its way for it is dropped") {
+  CourierOf host("h2", {"", "h1"}, kFloats);
+  Pretended &coordinator = *host.connections[0], &h1 = *host.connections[1];
+  const std::vector<std::string> hosts = {"", "h1", "h2"};
+  const std::vector<std::byte> half(kFloats * sizeof(float) / 2), whole(kFloats * sizeof(float));
+  coordinator.says(plan_said(host, 4, hosts, true));
+  coordinator.says(shares_said(4, {"", "h1"}, {"h2"}));
+  coordinator.sends(state, round_number(4, 0), half);
+  coordinator.says({{"do", "abort"}, {"stage", 4}});
+  CHECK(host.opened == 0);
+  h1.sends(state, round_number(4, 0), half);
+  CHECK(host.opened == 0);
+  CHECK_FALSE(host.courier->is_fit());
+  coordinator.heard.clear();
+  coordinator.says(plan_said(host, 5, {"", "h2"}, false));
+  CHECK(asks_for_state(coordinator));  // all of it
+  coordinator.says(shares_said(5, {""}, {"h2"}));
+  coordinator.sends(state, round_number(5, 0), whole);
+  CHECK(host.opened == 5);
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+#pragma once
+// The committed state on its way to hosts that lack it: each host that has it sends a share. The coordinator tells all
+// who sends to whom (../courier/entrance.h).
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/json/json.h"
+
+namespace estrain::hosts {
+
+struct StateShares {
+  std::vector<std::string> from, to;  // names of hosts; "" is the coordinator's
+  double lr = 0;                      // of the step
+  int64_t evaluated = -1;             // the last evaluation
+
+  Json to_json() const;
+  // Throws Fault::corrupt.
+  static StateShares from_json(const Json& json);
+};
+
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
+// The share of the sender at that place: all shares together are [0, bytes), about equal. They begin at multiples of 4
+// KiB.
+ByteRange state_share(size_t bytes, size_t senders, size_t place);
+
+}  // namespace estrain::hosts
