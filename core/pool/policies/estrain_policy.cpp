@@ -1,12 +1,24 @@
 // A policy for exact elastic jobs.
 //
-// The next devices go where the sum over jobs of (remaining time)^-exponent grows most per device. So short jobs come
-// first, but not alone, since all are less efficient on more devices. A job may get several devices at once, since two
-// may be worth less than one, and four more than either. The remaining time with an allocation other than the current
-// one includes `patience` times the charge: a job keeps its devices unless the change is worth it. With `aging` a job
-// counts for more the longer ago it was submitted: short jobs still come first, and the largest do not all end last.
-// With `tail` a job whose remaining time is near the longest one counts for more: the makespan gets shorter, and most
-// jobs end later.
+// Devices go where the sum of the jobs' worths grows most:
+//
+//   worth = weight (longer + makespan) one^alone left^-exponent
+//
+// `left` is the remaining time with the devices, `one` that on one device. Short jobs come first, but not alone, since
+// all are less efficient on more devices. With alone=0 only the remaining time counts; with alone=exponent only the
+// speed-up, one / left; between them, little is given to a job that hardly gets faster by it, however short it is. A
+// device-second that a job does without is a gain for those that end after it: `longer` is the number of jobs with at
+// least as much left on one device, itself among them, and the makespan counts as much as so many jobs more. makespan=0
+// leaves this factor out.
+//
+// A remaining time with another allocation than the current one includes `patience` times the charge: a job keeps its
+// devices unless the change is worth it. No allocation is expected to last longer than `horizon`: jobs with more left
+// pay for a change once in each. With `aging` a job counts for more the longer ago it was submitted: short jobs still
+// come first, and the largest do not all end last.
+//
+// The greedy share-out gives a job several devices at once where that gains more per device, since two may be worth
+// less than one, and four more than either. The exact one finds the largest sum; it is for a cluster of one type, and
+// takes jobs x devices^2 steps, so large clusters are shared out greedily all the same.
 //
 // A job that mixes types may get devices of any type; others get only their own.
 #include <algorithm>
@@ -40,7 +52,17 @@ class ShareOut {
   }
 
   // The devices of each job, by type.
-  std::vector<Shape> run() {
+  std::vector<Shape> run() { return options_.exact && is_small() ? exactly() : greedily(); }
+
+ private:
+  size_t num_types() const { return view_.cluster.types().size(); }
+
+  bool is_small() const {
+    const auto devices = static_cast<double>(left_[0]);
+    return num_types() == 1 && static_cast<double>(shapes_.size()) * devices * devices <= kMostSteps;
+  }
+
+  std::vector<Shape> greedily() {
     std::priority_queue<Step> steps;
     const auto propose = [&](size_t i) {
       const Step step = best_step(i);
@@ -60,8 +82,33 @@ class ShareOut {
     return shapes_;
   }
 
- private:
-  size_t num_types() const { return view_.cluster.types().size(); }
+  // Job by job: the largest sum of worths of the jobs until then, for each number of devices that they have.
+  std::vector<Shape> exactly() {
+    const auto all = static_cast<size_t>(left_[0]);
+    std::vector<double> best(all + 1, 0), before, worths(all + 1, 0);
+    std::vector<std::vector<int64_t>> given(shapes_.size(), std::vector<int64_t>(all + 1, 0));
+    for (size_t i = 0; i < shapes_.size(); ++i) {
+      const size_t most = std::min(all, static_cast<size_t>(view_.jobs[i]->most));
+      for (size_t count = 1; count <= most; ++count)
+        worths[count] = worth(i, grown({}, 0, static_cast<int64_t>(count)));
+      before = best;
+      for (size_t devices = 1; devices <= all; ++devices) {
+        for (size_t count = 1; count <= std::min(most, devices); ++count) {
+          const double sum = before[devices - count] + worths[count];
+          if (sum <= best[devices]) continue;
+          best[devices] = sum;
+          given[i][devices] = static_cast<int64_t>(count);
+        }
+      }
+    }
+    size_t devices = all;
+    for (size_t i = shapes_.size(); i-- > 0;) {
+      const int64_t count = given[i][devices];
+      if (count > 0) shapes_[i] = grown({}, 0, count);
+      devices -= static_cast<size_t>(count);
+    }
+    return shapes_;
+  }
 
   Shape grown(Shape shape, size_t type, int64_t more) const {
     const Shape of_type = packed(view_.cluster, type, shape.devices[type] + more);
@@ -71,22 +118,40 @@ class ShareOut {
   }
 
   void weigh() {
-    std::vector<double> left(view_.jobs.size(), 0);
-    for (size_t i = 0; i < left.size() && options_.tail > 0; ++i) {
+    std::vector<double> one;
+    for (const Job* job : view_.jobs) one.push_back(time_on_one(*job));
+    std::vector<double> sorted = one;
+    std::ranges::sort(sorted);
+    for (size_t i = 0; i < one.size(); ++i) {
       const Job& job = *view_.jobs[i];
-      left[i] = job.outlook->seconds_left(packed(view_.cluster, job.type, std::min(job.most, kDevicesToCompare)));
-      if (!std::isfinite(left[i])) left[i] = 0;
+      const double age = std::max(0.0, view_.now - job.submitted) / kAge;
+      double weight = job.weight * std::pow(1 + age, options_.aging);
+      if (options_.makespan > 0) {
+        const auto longer = sorted.end() - std::ranges::lower_bound(sorted, one[i]);
+        weight *= static_cast<double>(longer) + options_.makespan;
+      }
+      if (options_.alone > 0) weight *= std::pow(one[i] + change_seconds(one[i]), options_.alone);
+      weights_.push_back(weight);
     }
-    const double longest = std::max(1.0, left.empty() ? 0 : std::ranges::max(left));
-    for (size_t i = 0; i < left.size(); ++i) {
-      const double age = std::max(0.0, view_.now - view_.jobs[i]->submitted) / kAge, part = left[i] / longest;
-      weights_.push_back(view_.jobs[i]->weight * std::pow(1 + age, options_.aging) * (1 + options_.tail * part * part));
+  }
+
+  // On one device, or the fewest of 2, 4, 8... that it can run on, times their number.
+  double time_on_one(const Job& job) const {
+    for (int64_t devices = 1; devices <= job.most; devices *= 2) {
+      const double left = job.outlook->seconds_left(packed(view_.cluster, job.type, devices));
+      if (std::isfinite(left)) return std::max(1.0, left * static_cast<double>(devices));
     }
+    return 1;
+  }
+
+  double change_seconds(double left) const {
+    return options_.patience * view_.charge * std::max(1.0, left / options_.horizon);
   }
 
   double worth(size_t i, const Shape& shape) const {
     double left = view_.jobs[i]->outlook->seconds_left(shape);
-    if (shape.devices != held_[i].devices) left += options_.patience * view_.charge;
+    if (!std::isfinite(left)) return 0;
+    if (shape.devices != held_[i].devices) left += change_seconds(left);
     return weights_[i] * std::pow(std::max(left, 1.0), -options_.exponent);
   }
 
@@ -104,8 +169,8 @@ class ShareOut {
     return best;
   }
 
-  static constexpr double kAge = 10'000;            // s
-  static constexpr int64_t kDevicesToCompare = 16;  // on which remaining times are compared
+  static constexpr double kAge = 10'000;     // s
+  static constexpr double kMostSteps = 4e6;  // of an exact share-out: some milliseconds
 
   const View& view_;
   const EstrainOptions& options_;

@@ -42,11 +42,11 @@ class Given {
     values_.erase(at);
   }
 
-  // Returns the index of the given word; 0, the default, if none is given.
-  size_t word(const std::string& key, const std::vector<std::string>& words) {
+  // Returns the index of the given word, or the default if none is given.
+  size_t word(const std::string& key, const std::vector<std::string>& words, size_t by_default = 0) {
     known_.push_back(key);
     const auto at = values_.find(key);
-    if (at == values_.end()) return 0;
+    if (at == values_.end()) return by_default;
     const auto word = std::ranges::find(words, at->second);
     if (word == words.end()) {
       throw Error::make(Fault::usage, "policy {}: {}={} is not one of {}", policy_, key, at->second,
@@ -77,9 +77,17 @@ struct Maker {
   std::function<void(Given&, uint64_t seed, PolicyChoice&)> make;
 };
 
+EstrainOptions free_batch_options(bool learnt) {
+  EstrainOptions options{.alone = 0.65, .horizon = 2000, .exact = true};
+  options.exponent = learnt ? 0.9 : 0.85;
+  options.makespan = learnt ? 10 : 80;
+  options.patience = learnt ? 2 : 4;  // a job that is held back gives no measurements
+  options.aging = learnt ? 0 : 0.3;
+  return options;
+}
+
 void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   EstrainOptions options;
-  given.number("exponent", options.exponent, 0.01, 4);
   if (given.word("deadlines", {"ignored", "first"}) == 1) {
     choice.policy = make_elasticflow({.reconsiders = true});
     return;
@@ -87,11 +95,14 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   const size_t free = given.word("batch", {"given", "free"});
   const size_t learnt = given.word("goodput", {"known", "learnt"});
   if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt needs batch=free");
-  if (learnt == 1) options.patience = 6;  // less, since a job that is held back gives no measurements
-  if (free == 1) options.aging = 1;       // the last and largest jobs end earlier, and so do all in the mean
+  if (free == 1) options = free_batch_options(learnt == 1);
+  given.number("exponent", options.exponent, 0.01, 4);
+  given.number("alone", options.alone, 0, 4);
+  given.number("makespan", options.makespan, 0, 1e6);
   given.number("patience", options.patience, 0, 1000);
+  given.number("horizon", options.horizon, 1, 1e12);
   given.number("aging", options.aging, 0, 4);
-  given.number("tail", options.tail, 0, 1000);
+  options.exact = given.word("shares", {"greedy", "exact"}, options.exact ? 1 : 0) == 1;
   choice.knowledge = learnt == 1 ? Knowledge::learnt_batch : free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
   if (free == 1) choice.batches = BatchRule::by_goodput;
   choice.policy = make_estrain(options);
@@ -164,8 +175,10 @@ const std::vector<Maker>& makers() {
          choice.policy = make_ones(options, seed);
        }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",
-       "batch=given|free, goodput=known|learnt, deadlines=ignored|first, exponent=0.78, patience=11 (6 if learnt), "
-       "aging=0 (1 with batch=free), tail=0",
+       "batch=given|free, goodput=known|learnt, deadlines=ignored|first; exponent=0.78, alone=0, makespan=0, "
+       "patience=11, horizon=1e12 (s), aging=0, shares=greedy|exact (with batch=free: 0.85, 0.65, 80, 4, 2000, 0.3, "
+       "exact; with "
+       "goodput=learnt: 0.9, 0.65, 10, 2, 2000, 0, exact)",
        choose_estrain},
   };
   return all;

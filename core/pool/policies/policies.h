@@ -79,10 +79,13 @@ std::unique_ptr<Policy> make_deeppool();
 
 // Ours; see estrain_policy.cpp.
 struct EstrainOptions {
-  double exponent = 0.78;  // a device goes where the sum of (remaining time)^-exponent grows most
+  double exponent = 0.78;  // a job's worth grows with (remaining time)^-exponent
+  double alone = 0;        // and with (remaining time on one device)^alone
+  double makespan = 0;     // the makespan counts like the completion times of so many jobs; 0: lengths do not count
   double patience = 11;    // a change counts with this many times its charge
+  double horizon = 1e12;   // s; once in each
   double aging = 0;        // a job's worth grows with (1 + its age / 10,000 s)^aging
-  double tail = 0;         // the job with most time left counts 1 + tail times as much
+  bool exact = false;      // the best share-out instead of a greedy one
 };
 std::unique_ptr<Policy> make_estrain(const EstrainOptions& options);
 

@@ -140,8 +140,9 @@ TEST_CASE("ours shares devices out to short jobs first, and leaves what is held 
   CHECK(pool.decide(*policy)[0] == 2);
 }
 
-TEST_CASE("ours: with aging an older job counts for more, with tail the longest one") {
-  const std::vector<double> linear = {8, 4, 8.0 / 3, 2, 1.6, 8.0 / 6, 8.0 / 7, 1};
+const std::vector<double> linear = {8, 4, 8.0 / 3, 2, 1.6, 8.0 / 6, 8.0 / 7, 1};
+
+TEST_CASE("ours: with aging an older job counts for more") {
   const auto shares = [&](const EstrainOptions& options, double steps, double submitted) {
     StubPool pool(kTwoHosts);
     pool.add(8, linear, 1000);
@@ -152,9 +153,70 @@ TEST_CASE("ours: with aging an older job counts for more, with tail the longest 
   CHECK(shares({}, 1000, -1e6) == shares({}, 1000, 0));
   const std::vector<int64_t> aged = shares({.aging = 1}, 1000, -1e6);
   CHECK(aged[1] > aged[0]);
-  const std::vector<int64_t> plain = shares({}, 20'000, 0), tailed = shares({.tail = 100}, 20'000, 0);
-  CHECK(plain[1] < plain[0]);
-  CHECK(tailed[1] > tailed[0]);
+}
+
+TEST_CASE("ours: with alone, a short job that hardly gets faster leaves devices to a long one") {
+  const auto shares = [](double alone) {
+    StubPool pool(kTwoHosts);
+    pool.add(8, {8, 6, 5.2, 4.8, 4.5, 4.3, 4.2, 4.1}, 1000);
+    pool.add(8, linear, 50'000);
+    return pool.decide(*make_estrain({.alone = alone, .exact = true}));
+  };
+  const std::vector<int64_t> without = shares(0), with = shares(0.65);
+  CHECK(without[0] > without[1]);
+  CHECK(with[0] < with[1]);
+  CHECK(with[0] > 0);
+}
+
+TEST_CASE("ours: a job counts for more the more end after it, unless the makespan counts for much") {
+  const auto shares = [](double makespan) {
+    StubPool pool(kTwoHosts);
+    for (const double steps : {1000, 1001, 1002}) pool.add(8, linear, steps);
+    return pool.decide(*make_estrain({.makespan = makespan}));
+  };
+  CHECK(shares(0) == std::vector<int64_t>{3, 3, 2});
+  const std::vector<int64_t> by_length = shares(0.01);
+  CHECK(by_length[0] > by_length[1]);
+  CHECK(by_length[1] > by_length[2]);
+  CHECK(shares(1e6) == shares(0));
+}
+
+TEST_CASE("ours: a job with more than the horizon left pays for a change once in each, and keeps its devices") {
+  const auto shares = [](double horizon) {
+    StubPool pool(kTwoHosts);
+    const auto policy = make_estrain({.horizon = horizon});
+    pool.add(8, linear, 100'000);
+    pool.jobs()[0].most = 7;
+    pool.decide(*policy);
+    pool.jobs()[0].most = 8;
+    return pool.decide(*policy);
+  };
+  CHECK(shares(1e12) == std::vector<int64_t>{8});
+  CHECK(shares(500) == std::vector<int64_t>{7});
+}
+
+TEST_CASE("ours: the exact share-out finds what the greedy one misses, and large clusters get the greedy one") {
+  const auto shares = [](bool exact, int64_t jobs) {
+    StubPool pool({{"gpu", 4}});
+    pool.add(3, {1e9, 1e9, 100, 100}, 1);  // most per device, but leaves one that is of no use
+    pool.add(2, {1e9, 180, 180, 180}, 1);
+    pool.add(2, {1e9, 180, 180, 180}, 1);
+    for (int64_t more = 3; more < jobs; ++more) pool.add(1, {1e300, 1e300, 1e300, 1e300}, 1);
+    std::vector<int64_t> devices = pool.decide(*make_estrain({.patience = 0, .exact = exact}));
+    devices.resize(3);
+    return devices;
+  };
+  CHECK(shares(false, 3)[0] == 3);
+  CHECK(shares(true, 3) == std::vector<int64_t>{0, 2, 2});
+  CHECK(shares(true, 300'000)[0] == 3);
+}
+
+TEST_CASE("ours gives nothing for devices on which a job cannot run, also where a change is free") {
+  for (const bool exact : {false, true}) {
+    StubPool pool({{"gpu", 4}});
+    for (int job = 0; job < 2; ++job) pool.add(4, {8, 4}, 1000);
+    CHECK(pool.decide(*make_estrain({.patience = 0, .exact = exact})) == std::vector<int64_t>{2, 2});
+  }
 }
 
 TEST_CASE("ours gives several devices at once where only several bring something") {
@@ -178,7 +240,7 @@ TEST_CASE("a round of ours with 1,000 jobs on 10,000 devices takes less than a s
     for (int devices = 1; devices <= 64; ++devices) step_seconds.push_back(1.0 / devices + 0.001 * (job % 17));
     pool.add(8, step_seconds, 1000 + 37 * job).most = 64;
   }
-  const auto policy = make_estrain({});
+  const auto policy = make_policy("estrain:batch=free", 1).policy;  // the one with more to weigh
   double least = 10;
   for (int round = 0; round < 3; ++round) {
     const auto began = std::chrono::steady_clock::now();
@@ -198,6 +260,7 @@ TEST_CASE("policies are chosen by name, with options") {
   CHECK(make_policy("estrain:batch=free", 1).knowledge == Knowledge::free_batch);
   CHECK(make_policy("estrain:batch=free:goodput=learnt", 1).knowledge == Knowledge::learnt_batch);
   CHECK(make_policy("estrain", 1).knowledge == Knowledge::given_batch);
+  CHECK(make_policy("estrain:shares=exact:alone=0.5:makespan=10:horizon=2000", 1).policy != nullptr);
   const auto message = [](const char* text) {
     const Error error = error_of([&] { make_policy(text, 1); });
     CHECK(error.fault() == Fault::usage);
