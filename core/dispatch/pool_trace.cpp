@@ -27,6 +27,12 @@ Json json_of(const std::vector<Seen>& seen) {
   return all;
 }
 
+Json json_of(const std::vector<PastJob::Took>& took) {
+  Json all = Json::array();
+  for (const PastJob::Took& one : took) all.push_back({one.what, one.seconds});
+  return all;
+}
+
 template <typename T>
 Json object_of(const T& value) {
   Json line = Json::object();
@@ -60,6 +66,9 @@ class Reading {
   void operator()(const char* key, std::vector<Seen>& seen) const {
     for (const Json& entry : list_in(line_, key)) seen.push_back(seen_of(entry));
   }
+  void operator()(const char* key, std::vector<PastJob::Took>& took) const {
+    for (const Json& entry : list_in(line_, key)) took.push_back(took_of(entry));
+  }
 
  private:
   static Seen seen_of(const Json& entry) {
@@ -71,6 +80,15 @@ class Reading {
         return {*type, *devices, *in_use, *seconds};
     }
     throw Error(Fault::spec, "\"seen\" wants [type, devices, devices in use, seconds]");
+  }
+
+  static PastJob::Took took_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 2) {
+      const auto what = as_text(entry[0]);
+      const auto seconds = as_number(entry[1]);
+      if (what && seconds.value_or(-1) >= 0 && std::isfinite(*seconds)) return {*what, *seconds};
+    }
+    throw Error(Fault::spec, "\"took\" wants [what, seconds]");
   }
 
   const Json& line_;
@@ -88,6 +106,16 @@ double apart(int64_t one, int64_t other) {
 }
 
 }  // namespace
+
+double PastJob::seconds_of(std::string_view what, size_t nth) const {
+  for (const Took& one : took) {
+    if (one.what == what && nth-- == 0) return one.seconds;
+  }
+  if (what == "start") return start;
+  if (what == "grow") return grow;
+  if (what == "lost") return lost;
+  return what == "shrink" ? shrink : stop;
+}
 
 double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const {
   const auto differs = [&](const Seen& one) {

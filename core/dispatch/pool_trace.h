@@ -6,9 +6,12 @@
 //   {"job", "name", "user", "priority", "submit_s", "ests", "devices", "least", "most", "type", "mixes_types",
 //    "weighs_offers", "deadline_s", "steps", "mini_batch_s" (tried when it was submitted),
 //    "check_s", "start_s", "grow_s", "shrink_s", "stop_s" (how long each took, in the mean),
+//    "took": [["start", seconds], …] (the same of each one: all starts in their order, then all growths, and so on, and
+//    with "lost" each time that a change made it stand still; may be absent),
 //    "lost_s" (that a change made it stand still),
 //    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …]}
+//    (a check under way is in use of one more)
 //   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
 //   {"away_s", "served_s"}              no daemon served the pool
 
@@ -34,6 +37,15 @@ struct PastJob {
     bool operator==(const Seen&) const = default;
   };
   std::vector<Seen> seen;
+  struct Took {
+    std::string what;  // "start", "grow", "shrink", "stop" or "lost"
+    double seconds = 0;
+    bool operator==(const Took&) const = default;
+  };
+  std::vector<Took> took;
+
+  // How long the nth of them took, from 0. The mean where there were fewer.
+  double seconds_of(std::string_view what, size_t nth) const;
 
   // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
   // reckoned from the nearest that was: by the most ESTs of a worker, or by all ESTs on the job's part of the cores.
@@ -66,6 +78,7 @@ struct PastJob {
     visit("shrink_s", self.shrink);
     visit("stop_s", self.stop);
     visit("lost_s", self.lost);
+    visit("took", self.took);
     visit("seen", self.seen);
   }
 };

@@ -114,10 +114,16 @@ void hold(State& state, JobId id, const std::vector<std::string>& names) {
   }
 }
 
+int64_t checks_at_work(const State& state) {
+  const auto is_checked = [](const auto& entry) { return entry.second.phase == Phase::checking; };
+  return std::min(kChecksAtOnce, static_cast<int64_t>(std::ranges::count_if(state.jobs, is_checked)));
+}
+
 // Device-seconds since the last event.
 void account(State& state, double now) {
   const double passed = now - state.seen;
   if (passed > 0) {
+    state.in_use += passed * static_cast<double>(checks_at_work(state));
     for (auto& [id, job] : state.jobs) {
       const auto devices = static_cast<double>(slots_of(state, id).size());
       if (devices == 0) continue;

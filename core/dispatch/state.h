@@ -165,7 +165,11 @@ struct State {
   JobId last_job = 0;
   SlotId last_slot = 0;
   double seen = 0;    // the last moment
-  double in_use = 0;  // device-seconds that all jobs have held since the daemon began
+  double in_use = 0;  // device-seconds that all jobs have held since the daemon began; a check has one device
 };
+
+// `estrain check` of jobs that were submitted. It keeps a processor busy, which slows those that run.
+inline constexpr int64_t kChecksAtOnce = 2;
+int64_t checks_at_work(const State& state);
 
 }  // namespace estrain::dispatch

@@ -25,17 +25,21 @@ struct Mean {
 // How long one kind of work of the pool took, by job.
 class Durations {
  public:
-  // From each line `from` of a job to its next line `to`.
+  // From each line `from` of a job to its next line `to`. One that other lines cut short counts in no mean; each() has
+  // the mean in its place, so that those behind it keep their number.
   Durations(const std::vector<Line>& history, std::string_view from, std::string_view to) {
     std::map<JobId, double> began;
     for (const Line& line : history) {
       if (line.job == 0) continue;
       if (line.what == to && began.contains(line.job)) {
+        each_[line.job].back() = line.time - began[line.job];
         by_job_[line.job].add(line.time - began[line.job]);
         all_.add(line.time - began[line.job]);
       }
-      began.erase(line.job);  // what lies between has cut it short
-      if (line.what == from) began[line.job] = line.time;
+      began.erase(line.job);
+      if (line.what != from) continue;
+      began[line.job] = line.time;
+      each_[line.job].emplace_back();
     }
   }
   // Where the job has none, the mean of all jobs.
@@ -43,9 +47,17 @@ class Durations {
     const auto at = by_job_.find(job);
     return at == by_job_.end() ? all_.or_else(0) : at->second.or_else(0);
   }
+  // In their order.
+  std::vector<double> each(JobId job) const {
+    std::vector<double> all;
+    if (!each_.contains(job)) return all;
+    for (const std::optional<double>& one : each_.at(job)) all.push_back(one.value_or(of(job)));
+    return all;
+  }
 
  private:
   std::map<JobId, Mean> by_job_;
+  std::map<JobId, std::vector<std::optional<double>>> each_;  // nothing: it was cut short
   Mean all_;
 };
 
@@ -64,6 +76,15 @@ std::vector<PastJob::Seen> seen_of(const Job& job) {
   return all;
 }
 
+// 0.125 behind "it stood still for " in "it stood still for 0.125 s".
+std::optional<double> number_behind(std::string_view words, std::string_view reason) {
+  double number = 0;
+  if (!reason.starts_with(words)) return std::nullopt;
+  reason.remove_prefix(words.size());
+  const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), number);
+  return wrong == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 PastJob past_of(const Job& job, double first) {
   const double changes = static_cast<double>(std::max<int64_t>(1, job.starts - 1));
   PastJob past;
@@ -79,16 +100,6 @@ PastJob past_of(const Job& job, double first) {
   return past;
 }
 
-// "within 2 s"
-std::optional<double> seconds_in(std::string_view reason) {
-  constexpr std::string_view kBefore = "within ";
-  double seconds = 0;
-  if (!reason.starts_with(kBefore)) return std::nullopt;
-  reason.remove_prefix(kBefore.size());
-  const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), seconds);
-  return wrong == std::errc() ? std::optional(seconds) : std::nullopt;
-}
-
 // Devices that are away still are left out.
 std::vector<Taken> taken_devices(const std::vector<Line>& history, double first) {
   std::vector<Taken> all;
@@ -98,7 +109,8 @@ std::vector<Taken> taken_devices(const std::vector<Line>& history, double first)
     for (int64_t i = 0; line.what == "lend" && i < line.devices && !taken.empty(); ++i) {
       const Line& take = *taken.front();
       taken.pop_front();
-      if (take.time >= first) all.push_back({take.time - first, line.time - first, seconds_in(take.reason)});
+      if (take.time >= first)
+        all.push_back({take.time - first, line.time - first, number_behind("within ", take.reason)});
     }
   }
   return all;
@@ -134,6 +146,14 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
     past.grow = grow.of(id);
     past.shrink = shrink.of(id);
     past.stop = stop.of(id);
+    for (const auto& [what, durations] :
+         {std::pair("start", &start), {"grow", &grow}, {"shrink", &shrink}, {"stop", &stop}}) {
+      for (const double seconds : durations->each(id)) past.took.push_back({what, seconds});
+    }
+    for (const Line& line : history) {
+      if (line.job != id || line.what != "changed") continue;
+      if (const auto lost = number_behind("it stood still for ", line.reason)) past.took.push_back({"lost", *lost});
+    }
   }
   trace.taken = taken_devices(history, first);
   trace.away = times_without_daemon(history, first);

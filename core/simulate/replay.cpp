@@ -58,8 +58,12 @@ class Work {
     return running == running_.end() ? 0 : running->second.devices();
   }
   double step_seconds(const Running& running) const {
-    return running.job->step_seconds(type_of(running.held.front()), running.devices(), in_use(), trace_.cores);
+    return running.job->step_seconds(type_of(running.held.front()), running.devices(), in_use() + checks_,
+                                     trace_.cores);
   }
+
+  // So many checks are at work beside them.
+  void beside(int64_t checks) { checks_ = checks; }
 
   // Calls `consider` with moments at which something comes to pass by itself, past ones among them.
   template <typename Consider>
@@ -91,6 +95,7 @@ class Work {
 
   const PoolTrace& trace_;
   std::map<JobId, Running> running_;
+  int64_t checks_ = 0;
 };
 
 // The times in which jobs held a number of devices.
@@ -284,7 +289,8 @@ class Replay {
     running.held = running.held_then;
     running.changes_at = kNever;
     running.saved_step = std::floor(running.step);
-    const double lost = options_.lost.value_or(running.job->lost);
+    const double measured = seconds_of(id, "lost");
+    const double lost = options_.lost.value_or(measured);
     running.trains_at = now_ + lost;
     pool_->changed(id, running.held, lost, now_);
     settle();
@@ -321,6 +327,7 @@ class Replay {
   }
 
   void settle() {
+    running_.beside(dispatch::checks_at_work(pool_->state()));
     for (auto actions = pool_->take_actions(); !actions.empty(); actions = pool_->take_actions()) {
       for (const dispatch::Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
     }
@@ -333,13 +340,13 @@ class Replay {
     Running& running = running_[action.job];
     running.job = past_[action.job];
     running.held = action.devices;
-    running.trains_at = now_ + running.job->start;
+    running.trains_at = now_ + seconds_of(action.job, "start");
     running.step = running.saved_step = steps_[action.job];
   }
   void carry_out(const dispatch::GrowJob& action) {
     Running& running = running_[action.job];
     running.held_then = action.all;
-    running.changes_at = now_ + running.job->grow;
+    running.changes_at = now_ + seconds_of(action.job, "grow");
   }
   void carry_out(const dispatch::ShrinkJob& action) {
     Running& running = running_[action.job];
@@ -348,12 +355,12 @@ class Replay {
       const auto at = std::ranges::find(running.held_then, name);
       if (at != running.held_then.end()) running.held_then.erase(at);
     }
-    running.changes_at = now_ + std::min(action.within, running.job->shrink);
+    running.changes_at = now_ + std::min(action.within, seconds_of(action.job, "shrink"));
   }
   void carry_out(const dispatch::StopJob& action) {
     Running& running = running_[action.job];
     running.changes_at = kNever;
-    running.stops_at = now_ + std::min(action.within, running.job->stop);
+    running.stops_at = now_ + std::min(action.within, seconds_of(action.job, "stop"));
   }
   void carry_out(const dispatch::KillJob& action) {
     if (running_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
@@ -361,6 +368,9 @@ class Replay {
   void carry_out(const dispatch::Note& note) {
     if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason});
   }
+
+  // Of the next one of this kind.
+  double seconds_of(JobId id, std::string_view what) { return past_.at(id)->seconds_of(what, times_[{id, what}]++); }
 
   std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }
 
@@ -393,6 +403,7 @@ class Replay {
   size_t next_job_ = 0;
   bool is_away_ = false;
   std::map<JobId, const PastJob*> past_;
+  std::map<std::pair<JobId, std::string_view>, size_t> times_;  // that a job has started, grown, shrunk or stopped
   std::map<JobId, double> checked_at_;
   Work running_;
   std::map<JobId, double> steps_;  // of jobs that do not run

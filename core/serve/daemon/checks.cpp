@@ -6,19 +6,13 @@
 #include "core/serve/hosts/own_command.h"
 
 namespace estrain::serve {
-namespace {
-
-constexpr size_t kChecksAtOnce = 2;
-
-}  // namespace
-
 void Checks::carry_out(const dispatch::CheckJob& action) {
   waiting_.push_back(action.job);
   start();
 }
 
 void Checks::start() {
-  if (waiting_.empty() || processes_.size() >= kChecksAtOnce) return;
+  if (waiting_.empty() || std::ssize(processes_) >= dispatch::kChecksAtOnce) return;
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
   if (pool_.job(id).phase != dispatch::Phase::checking) return start();

@@ -32,6 +32,7 @@ TEST_CASE("what is written of a pool is read as it was") {
   job.request.total_steps = 50;
   job.check = 1, job.start = 2, job.grow = 3, job.shrink = 4, job.stop = 5, job.lost = 6;
   job.seen = {{"cpu", 1, 2, 0.25}, {"cuda", 2, 2, 0.1}};
+  job.took = {{"start", 1.5}, {"start", 2.5}, {"lost", 0}};
   PastJob plain;
   plain.id = 8;
   plain.request.total_steps = 1;
@@ -45,6 +46,20 @@ TEST_CASE("what is written of a pool is read as it was") {
   CHECK(copy == trace);
   copy.add(Json::parse(R"({"something": "else"})"));
   CHECK(copy == trace);
+}
+
+TEST_CASE("each start, change and stop took as long as it did, and the mean where there were fewer") {
+  PastJob job;
+  job.start = 2, job.grow = 3, job.shrink = 4, job.stop = 5, job.lost = 6;
+  job.took = {{"start", 1.5}, {"grow", 7}, {"start", 2.5}};
+  CHECK(job.seconds_of("start", 0) == 1.5);
+  CHECK(job.seconds_of("start", 1) == 2.5);
+  CHECK(job.seconds_of("start", 2) == 2);
+  CHECK(job.seconds_of("grow", 0) == 7);
+  CHECK(job.seconds_of("grow", 1) == 3);
+  CHECK(job.seconds_of("shrink", 0) == 4);
+  CHECK(job.seconds_of("stop", 0) == 5);
+  CHECK(job.seconds_of("lost", 0) == 6);
 }
 
 // A line of a job as another program would write it, with one field replaced.

@@ -57,6 +57,23 @@ TEST_CASE("a trace has the jobs that are done, with what took how long; a job wi
   CHECK(first.at("seen") == Json::parse(R"([["cpu", 1, 2, 0.5]])"));
 }
 
+TEST_CASE("a trace has each start, change and stop of a job; one that was cut short took the mean") {
+  const std::vector<Line> history = {{101, 1, "started", 1, ""},
+                                     {103, 1, "trains", 1, ""},
+                                     {110, 1, "grows", 2, ""},
+                                     {111, 1, "changed", 2, "it stood still for 0.250 s"},
+                                     {112, 1, "grows", 2, ""},
+                                     {113, 1, "stops", 2, ""},
+                                     {114, 1, "stopped", 2, ""},
+                                     {115, 1, "started", 2, ""},
+                                     {119, 1, "trains", 2, ""},
+                                     {120, 1, "grows", 3, ""},
+                                     {123, 1, "changed", 3, "it stood still for 0.500 s"}};
+  CHECK(lines_of(trace_of(two_jobs(), history, 2))[1].at("took") ==
+        Json::parse(R"([["start", 2.0], ["start", 4.0], ["grow", 1.0], ["grow", 2.0], ["grow", 3.0], ["stop", 1.0],
+                        ["lost", 0.25], ["lost", 0.5]])"));
+}
+
 TEST_CASE("a job that ended before it was looked at has the speed that was expected") {
   dispatch::State state = two_jobs();
   dispatch::Job& job = state.jobs[1];

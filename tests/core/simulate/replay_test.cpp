@@ -62,6 +62,28 @@ TEST_CASE("a growth takes its time, during which the job trains, and what it cos
   CHECK(jcts(replay(trace, costly)).at("1") == within_ticks(11 + 4 + 12 + (100 - 11) * 0.5));
 }
 
+TEST_CASE("each start and growth takes its own time, where the trace has them") {
+  Json grows = {{"devices", 1}, {"grow_s", 4}, {"lost_s", 2}};
+  grows["took"] = Json::parse(R"([["start", 5], ["grow", 1], ["lost", 3]])");
+  const PoolTrace trace = trace_with({job_line(1, 0, grows)});
+  const ReplayOptions options{.policy = "easyscale-homo", .seed = 1, .round = 10, .lost = {}};
+  // One device when it is admitted at 1 s, from 6 s on; two from the round at 11 s.
+  CHECK(jcts(replay(trace, options)).at("1") == within_ticks(11 + 1 + 3 + (100 - 6) * 0.5));
+  Json stops = {{"stop_s", 2}};
+  stops["took"] = Json::parse(R"([["start", 2], ["start", 6], ["stop", 1]])");
+  const auto times = replayed({job_line(1, 0, stops), job_line(2, 9, {{"steps", 10}, {"check_s", 0}})}, "srtf");
+  CHECK(times.at("2") == within_ticks(1 + 3 + 5));
+  CHECK(times.at("1") == within_ticks(3 + 6 + 1 + 3 + 5 + 6 + 44));
+}
+
+TEST_CASE("a check at work slows jobs as a device in use does") {
+  const Json one = {
+      {"devices", 1}, {"most", 1}, {"check_s", 0}, {"start_s", 0}, {"seen", {{"cpu", 1, 1, 1.0}, {"cpu", 1, 2, 3.0}}}};
+  Json late = one;
+  late["check_s"] = 30;
+  CHECK(replayed({job_line(1, 0, one), job_line(2, 50, late)}, "fifo").at("1") == within_ticks(50 + 30 + 120));
+}
+
 TEST_CASE("steps take as long as they did while so many of the pool's devices were in use") {
   const Json one = {{"devices", 1}, {"most", 1}, {"check_s", 0}, {"start_s", 0}, {"seen", {{"cpu", 1, 1, 1.0}}}};
   Json seen = one;
