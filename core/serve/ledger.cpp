@@ -98,26 +98,34 @@ std::optional<double> moment(const sqlite::Statement& statement, int column) {
   return statement.number(column);
 }
 
+// Of a new database, unless another process has made them meanwhile.
+void make_tables(sqlite::Database& database, const std::string& path, int64_t format) {
+  if (pragma(database, "schema_version") == 0) database.execute("PRAGMA journal_mode = WAL");
+  database.transact([&] {
+    const int64_t application = pragma(database, "application_id");
+    if (application == kApplication) return;
+    if (application != 0 || pragma(database, "user_version") != 0 || pragma(database, "schema_version") != 0) {
+      throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
+          .advise("give the pool a folder of its own");
+    }
+    database.execute(kTables);
+    database.execute(kSeenTable);
+    database.execute(kBatchTable);
+    database.execute(kGoodputTables);
+    database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, format));
+  });
+}
+
 }  // namespace
 
 Ledger Ledger::open(const std::string& path) {
   Ledger ledger(sqlite::Database::open(path, sqlite::Access::read_write));
   sqlite::Database& database = ledger.database_;
-  const int64_t application = pragma(database, "application_id"), format = pragma(database, "user_version");
-  if (application == 0 && format == 0 && pragma(database, "schema_version") == 0) {
-    database.execute("PRAGMA journal_mode = WAL");
+  if (pragma(database, "application_id") != kApplication) make_tables(database, path, kFormat);
+  const int64_t format = pragma(database, "user_version");
+  if (format >= 1 && format < kFormat) {
     database.transact([&] {
-      database.execute(kTables);
-      database.execute(kSeenTable);
-      database.execute(kBatchTable);
-      database.execute(kGoodputTables);
-      database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
-    });
-  } else if (application != kApplication) {
-    throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
-        .advise("give the pool a folder of its own");
-  } else if (format >= 1 && format < kFormat) {
-    database.transact([&] {
+      if (pragma(database, "user_version") != format) return;  // another process has done it meanwhile
       if (format == 1) {
         database.execute(kSeenTable);
         database.execute("ALTER TABLE speeds DROP COLUMN steps; ALTER TABLE speeds DROP COLUMN whole");

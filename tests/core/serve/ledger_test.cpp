@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
@@ -78,6 +81,28 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.last_job == b.last_job);
   CHECK(a.last_slot == b.last_slot);
   CHECK(a.seen == b.seen);
+}
+
+TEST_CASE("several that open a new pool at once find the tables that one of them makes") {
+  const ScratchFolder folder;
+  for (int pool = 0; pool < 20; ++pool) {
+    const std::string path = folder.path() + "/" + std::to_string(pool) + ".db";
+    std::atomic<int> ready = 0, failed = 0;
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready < 4) std::this_thread::yield();
+        try {
+          Ledger::open(path).load();
+        } catch (const Error&) {
+          ++failed;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(failed == 0);
+  }
 }
 
 TEST_CASE("a state comes back as it was saved, and so does a change of it") {
