@@ -15,8 +15,8 @@ struct AgentsCheck {
   std::string listen = {};  // as train's
 };
 // The network key, and of each host but this one: whether it answers, with the same program and key; round trip,
-// bandwidth, clock; the data files of `spec`, by digest. A host that has not answered after `seconds` is an error. Last,
-// who could take the place of this host.
+// bandwidth, clock; the data files of `spec`, by digest. A host that has not answered after `seconds` is an error.
+// Last, who could take the place of this host.
 std::vector<Finding> check_agents(const AgentsCheck& check, const spec::JobSpec& spec);
 
 }  // namespace estrain::cmd
