@@ -36,7 +36,7 @@ namespace estrain::comm {
 
 // The sizes that the process that built the model asks for. Sizes in bytes unless named otherwise.
 struct MemoryPlan {
-  std::string manifest;         // opaque text for whoever attaches later: the state's layout and facts of the job
+  std::string manifest;         // opaque text for processes that attach later: the state's layout and facts of the job
   uint64_t state_bytes = 0;     // of one copy
   uint64_t gradient_bytes = 0;  // of one slot
   int64_t ests = 0;             // N

@@ -1,6 +1,6 @@
-// How a run closes: the committed state is saved, the workers go, the scribe finishes the files. Each event that the
-// closing waits for takes it on; whoever is lost on the way is brought back once to save, and as long as that is worth
-// trying to finish the files.
+// Closes a run: the committed state is saved, the workers go, the scribe finishes the files. Each event that the
+// closing waits for takes it on. A scribe that is lost on the way is replaced once to save the state, and as often as
+// the fault table allows to finish the files.
 
 #include "core/conduct/turn.h"
 

@@ -134,7 +134,7 @@ void on_lost(Turn& turn, const WorkerLost& event) {
                                    : fmt::format("ESTs {} to {}", member.ests.begin, member.ests.end.value - 1);
   turn.say(fmt::format("step {}: lost worker {} ({}), {}: {}", loss.step, loss.worker, its_part, loss.what,
                        event.verdict.description));
-  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is what is saved
+  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is saved
   if (state.phase == Phase::starting) return recover_start(turn, loss, event.verdict);
   recover(turn, loss, event.verdict, !of_stage);
 }

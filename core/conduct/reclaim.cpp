@@ -12,7 +12,7 @@ namespace estrain::conduct {
 namespace {
 
 constexpr double kHurryAt = 0.5;  // of the time within which devices are to be given back: the step is given up
-constexpr double kKillAt = 0.8;   // and whoever still holds one is killed
+constexpr double kKillAt = 0.8;   // a worker that still holds one is killed
 
 void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
   turn.state.waiting.push_back({client, std::move(request), arrived_ns});

@@ -14,8 +14,8 @@ void on_hangs(Turn& turn, const WorkerHangs& event) {
   turn.act(EndHungWorker{event.worker, event.how}, event.how);
 }
 
-// Somebody was stopped while it waited: whoever does not leave is the one. Should it come again before the run is
-// further, it is no accident.
+// A worker was stopped while it waited: the one that does not leave now. If this happens again before the run makes
+// progress, it is no accident.
 void on_all_wait(Turn& turn, const AllWait& event) {
   State& state = turn.state;
   if (state.phase == Phase::over || state.workers.empty()) return;

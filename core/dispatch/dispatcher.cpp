@@ -227,7 +227,7 @@ void Dispatcher::moved(JobId id, const std::string& home, const std::vector<std:
   one.home = home;
   one.is_leaderless = false;
   one.seen_at = 0;
-  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // whoever was asked is gone
+  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // the launcher that was asked is gone
   if (one.phase == Phase::stopping || one.phase == Phase::changing) one.phase = Phase::running;
   hold(state_, id, names);
   limit_to_held(state_, one, now + settings_.growth_pause);

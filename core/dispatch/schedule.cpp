@@ -1,4 +1,4 @@
-// Assigns devices to jobs: asks the policy, and handles before and after it what it does not know.
+// Assigns devices to jobs: asks the policy, and applies the rules that policies do not know before and after it.
 
 #include <algorithm>
 #include <cmath>

@@ -10,8 +10,8 @@
 namespace estrain::dispatch {
 namespace {
 
-// One device of this group less for a job. Those that have not got theirs yet give way first, the newest of them before
-// others; then whoever has most; what an owner wants to keep at least goes last.
+// Takes one device of this group from a job's target. Jobs that have not got theirs yet give way first, the newest of
+// them before others; then the job that has most. Devices within an owner's minimum go last.
 bool shrink_somebody(State& state, const std::string& group) {
   Job* victim = nullptr;
   std::tuple<int, int64_t, JobId> best;

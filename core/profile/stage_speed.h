@@ -1,5 +1,5 @@
 #pragma once
-// The speed of a stage of a run, as the launcher logs it (`stage_speed` of events.jsonl), and what it says about the
+// The speed of a stage of a run, as the launcher logs it (`stage_speed` of events.jsonl), and what follows for the
 // stage's devices.
 //
 // Workers that have finished their ESTs wait, and leave memory and cores to the others. So if workers finish at

@@ -22,9 +22,9 @@ std::string format_jobs(const dispatch::State& state, double now);
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 
-// A list of {device, host, type, state, for_good, job, name, user, since}. `own`: what the daemon's host is called.
+// A list of {device, host, type, state, for_good, job, name, user, since}. `own`: the name of the daemon's host.
 // state: "free", "in use", "leaving" (asked back, for good or by somebody of higher right, and not let go of yet),
-// "away" (with whoever took it). job, name and user are null without a job, since where it is not known.
+// "away" (taken, and not lent again yet). job, name and user are null without a job, since where it is not known.
 Json devices_json(const dispatch::State& state, const std::string& own);
 std::string format_devices(const Json& devices, double now);
 

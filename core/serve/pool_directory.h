@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a pool of jobs: where everything lies in it, and who may serve it.
+// The folder of a pool of jobs: the places of its files, and the lock of the daemon that serves it.
 //
 //   pool.db           the queue and the history (SQLite; ledger.h)
 //   lock              held by the daemon

@@ -21,8 +21,8 @@ struct ReplayOptions {
   bool keep_stretches = false;
 };
 
-// Result::charge is what the pool took a change to cost in the end; Result::decisions is what it decided. Throws
-// Fault::usage for an unknown policy, Fault::infeasible where jobs wait for ever.
+// Result::charge: the cost of a change as the pool estimates it at the end; Result::decisions: the pool's decisions.
+// Throws Fault::usage for an unknown policy, Fault::infeasible where jobs wait for ever.
 Result replay(const dispatch::PoolTrace& trace, const ReplayOptions& options);
 
 }  // namespace estrain::simulate

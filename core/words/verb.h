@@ -1,6 +1,6 @@
 #pragma once
-// A command of the program as help, the reference, man pages and completion need it. cmd fills these in from the parser
-// itself, so that they say what it takes.
+// A command of the program, with the facts for help, the reference, man pages and completion. cmd fills these in from
+// the parser itself, so that they agree with it.
 
 #include <algorithm>
 #include <string>

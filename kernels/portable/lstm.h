@@ -14,7 +14,7 @@
 //   to t - 1: dot(gradients of a, weight) and dc * f
 //   weight_gradient: dot over the samples of a step; the last step's is the first total, earlier ones are added
 //   bias_gradient: reduction.h's sum over the samples of a step, added up likewise
-// These are the operations of PyTorch's LSTM as it is composed of smaller operators, in their order.
+// These are the operations of the smaller operators that PyTorch's LSTM is composed of, in their order.
 
 #include <stdint.h>
 

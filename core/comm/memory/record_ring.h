@@ -7,8 +7,8 @@
 // 1. drained <= published < drained + capacity: the pending record overwrites none that is still to be drained.
 // 2. The pending record reads as zero when the one before it is published.
 // 3. One writer publishes at a time, one reader drains.
-// `published` is stored behind the record, `drained` behind the files; both sequentially consistent. A scribe that dies
-// between the two drains a record again: its files pass over what they have.
+// `published` is stored behind the record, `drained` behind the files; both sequentially consistent. If a scribe
+// dies between the two, the next one drains a record again, and leaves it out, since the files have it.
 
 #include <optional>
 

@@ -1,6 +1,6 @@
 #pragma once
 // An agent's part in commands from its host and others: it passes their requests to the coordinator, over a connection
-// that the coordinator has made (command_bridge.h), and the answers back. It knows nothing of what they say.
+// that the coordinator has made (command_bridge.h), and the answers back. It does not look into them.
 //
 //   command -> agent       {"request": {…}}     (core/launch/control/control_request.h); one at a time
 //   agent -> command       {"answer": {…}} | {"no_coordinator": why}: nobody has heard the request

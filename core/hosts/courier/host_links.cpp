@@ -30,7 +30,7 @@ void HostLinks::reach(const std::string& name, const std::string& address, bool 
 
 void HostLinks::take(net::ConnectionPtr connection) {
   const std::string name = connection->peer().host;
-  if (net::Connection* old = to(name)) {  // it came anew: what it said before is over
+  if (net::Connection* old = to(name)) {  // it has connected anew, so the old connection is over
     old->close();
     links_.erase(name);
   }

@@ -49,7 +49,7 @@ class HostLinks {
   void retry();
   // A coordinator that is dropped hears that this host leaves it, if it can.
   void drop(const std::string& name, const Error& why, bool silent);
-  // Drops whoever has been silent for too long. Called every 10 ms.
+  // Drops hosts that have been silent for too long. Called every 10 ms.
   void look();
   // Nothing of it acts any more.
   void retire();

@@ -196,7 +196,7 @@ bool may_be_run(const std::string& path) {
   try {
     return RunDirectory(path).has_run();
   } catch (const Error&) {
-    return true;  // who asks for its status is told why not
+    return true;  // a request for its status is told the reason
   }
 }
 

@@ -82,8 +82,8 @@ std::optional<Scribe> find_scribe(const std::string& run) {
   return std::nullopt;
 }
 
-// Says why nothing happens while the last launch's scribe holds the lock: at once, when that changes, and once a
-// minute while it waits for room, for then it is the user who has to do something.
+// Tells the user why nothing happens while the last launch's scribe holds the lock: at once, when the reason changes,
+// and once a minute while the scribe waits for room on the disk, which the user has to make.
 class WaitForScribe {
  public:
   explicit WaitForScribe(std::string run) : run_(std::move(run)) {}

@@ -33,7 +33,7 @@ struct Machine {
   uint64_t memory_available = 0;           // without swapping: MemAvailable of /proc/meminfo
   uint64_t swap_free = 0;                  // bytes
   std::optional<uint64_t> commit_left;     // where the kernel promises no more memory than there is
-  std::optional<uint64_t> memory_granted;  // by whoever granted this machine or a part of it
+  std::optional<uint64_t> memory_granted;  // by the batch system that granted this machine or a part of it
   std::string memory_granted_by;           // "SLURM_MEM_PER_NODE"
   host::CgroupRoom cgroup;
   int64_t cores = 1;       // that this process may use

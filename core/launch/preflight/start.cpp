@@ -345,7 +345,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.run = absolute_run(request.run.empty() ? "runs/" + plan.spec.job.name : request.run);
   const RunDirectory directory(plan.run);
   if (!request.resume && directory.has_run()) {
-    const Held held(directory, 0);  // who is at work there is the better answer, if somebody is
+    const Held held(directory, 0);  // a process that is at work there is the better answer
     refuse_second_run(directory);
   }
   if (given) check_request(request, allocation, plan);  // before anything is made

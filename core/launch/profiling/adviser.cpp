@@ -109,8 +109,8 @@ std::optional<Advice> Adviser::advise(const conduct::State& job, const Course& c
   return std::nullopt;
 }
 
-// Whether steps took longer with these shares than they take now, not long ago: a worker that mostly waits may look
-// faster than it is.
+// Whether steps took longer with these shares a short while ago than they take now: a worker that mostly waits looks
+// faster than it really is.
 bool Adviser::tried_in_vain(const Placement& placement, const Course& course) const {
   const auto tried = tried_.find(shares_key(placement));
   return tried != tried_.end() && course.now_ns - tried->second.ended_ns < kLately &&

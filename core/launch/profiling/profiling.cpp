@@ -59,7 +59,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// The job as it is, but endless, with other ESTs, and without what is no training.
+// The job, but endless, with this number of ESTs, and with training only.
 spec::JobSpec shortened(spec::JobSpec spec, int64_t ests) {
   spec.job.ests = ests;
   spec.train.epochs.reset();

@@ -12,7 +12,7 @@ constexpr double kAlike = 0.10;
 
 }  // namespace
 
-// Devices that are alike, and who serves them.
+// Devices that are alike, and the workers on them.
 struct SpeedPlanner::Group {
   std::string kind;
   std::string model;
@@ -120,7 +120,7 @@ plan::Plan SpeedPlanner::evaluated(const SpeedMeter::Span& span, const SpeedMete
   return plan::evaluate(in.job, as_devices(present), std::move(shares));
 }
 
-// One EST each, then one by one to whoever would be done with it first.
+// One EST each, then one by one to the worker that would be done with it first.
 Placement SpeedPlanner::balanced(const SpeedMeter::Span& span) const {
   SpeedMeter::Span moved = span;
   std::vector<double> seconds;

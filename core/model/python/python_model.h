@@ -1,7 +1,7 @@
 #pragma once
 // A user's own network in Python: a module that a function of theirs returns (`model.file = "net.py:build"`), trained
-// as it is, for what cannot be exported: control flow that depends on values, an autograd.Function with a backward pass
-// of its own.
+// unchanged. It is for models that cannot be exported: control flow that depends on values, an autograd.Function with a
+// backward pass of its own.
 //
 // Parameters and buffers have the names, order and values that Python gives them, and are Python's own tensors, bound
 // to the state's memory. A buffer with persistent=False that the first mini-batch leaves alone is a constant. Values
@@ -34,7 +34,7 @@ class PythonModel : public UsersModel {
   void try_out(const Batch& batch, bool evaluates);
 
   void require_evaluation() const override {}
-  void require_outputs() const override {}  // what they are is known when they come
+  void require_outputs() const override {}  // they are known when they come
 
  private:
   void make_modules(const PythonModule& module);

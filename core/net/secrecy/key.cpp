@@ -25,7 +25,7 @@ void require_private(const std::string& path, int fd) {
         .advise("chmod 600 " + path);
 }
 
-// Random bytes under a name of their own first: whoever finds the key finds all of it.
+// Writes the random bytes under another name first, so that nobody finds a part of the key.
 void make(const std::string& path) {
   const std::string beside = path + "." + std::to_string(::getpid());
   UniqueFd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));

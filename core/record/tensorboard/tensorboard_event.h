@@ -5,7 +5,7 @@
 //   frame    length (8 bytes), masked CRC-32C of the length (4), the message, masked CRC-32C of the message (4)
 //   message  wall_time 1: double; step 2: int64; file_version 3: string; summary 5: Summary; session_log 7: SessionLog
 //   Summary  value 1, repeated: tag 1: string; simple_value 2: float
-//   SessionLog  status 1: 1 = START, from which step on a reader forgets what it has seen
+//   SessionLog  status 1: 1 = START: a reader forgets what it has seen from this step on
 
 #include <cstdint>
 #include <optional>

@@ -98,7 +98,7 @@ int Daemon::run() {
     signalfd_siginfo info;
     if (::read(signals_.get(), &info, sizeof info) == sizeof info) break;
     host_news_.tend();
-    do_actions();  // before jobs are looked at: who was not asked yet has no answer to lose
+    do_actions();  // before jobs are looked at: a job that was not asked yet has no answer to lose
     news_.look_at_jobs();
     pool_.dispatcher->tick(wall_seconds());
     do_actions();

@@ -126,7 +126,7 @@ void HostNews::on(const std::string& host, const TaskEnded& event) {
   }
 }
 
-// An agent of the run that holds its lock leads it: whoever led before has ended.
+// An agent of the run that holds its lock leads it: the launcher before has ended.
 void HostNews::on(const std::string& host, const TaskSeen& event) {
   const JobId id = event.task.job;
   const auto job = pool_.state().jobs.find(id);

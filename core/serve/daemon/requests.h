@@ -19,7 +19,7 @@ class Requests {
       : pool_(pool), chronicle_(chronicle), server_(server) {}
 
   void on_request(launch::ClientId client, const Json& request);
-  void carry_out(const dispatch::Released& action);  // answers whoever waits for devices
+  void carry_out(const dispatch::Released& action);  // answers the client that waits for devices
 
  private:
   void submit(launch::ClientId client, const Json& request);

@@ -21,7 +21,7 @@ class RunAgents {
     std::string run, log;
     std::vector<std::string> hosts;
     std::string leader = {};     // the task that is the job's launcher now, and stays
-    bool is_leaderless = false;  // whoever is there stays: it may become the launcher
+    bool is_leaderless = false;  // an agent that is there stays: it may become the launcher
   };
   // Ends the agents of jobs that are not in the list, and those on hosts that are not. `now`: seconds.
   void tend(const std::vector<Wanted>& wanted, double now);

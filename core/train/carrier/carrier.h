@@ -4,7 +4,7 @@
 //
 //   begin    the copy that the step writes is free
 //   fold     gradients of this worker's ESTs become partial sums, as they come (backward, take, keep_buffers)
-//   pass     partial sums get to whoever finishes the tree over their share of the parameters
+//   pass     partial sums get to the worker that finishes the tree over their share of the parameters
 //   finish   the tree, the clipping, the optimizer, the digests
 //   commit   all workers meet; the last one to arrive publishes the step's record, and the new copy is the state
 //

@@ -2,7 +2,7 @@
 // Whether a job ends before its last step, since its evaluations no longer get better ([early_stop]).
 //
 // The state carries the best metric so far and how many evaluations in a row were no better, as of the update that made
-// it; the evaluation of its own step is taken in by whoever asks, and by the update that follows. So every worker, a
+// it; the evaluation of its own step is added by a caller that asks, and by the update that follows. So every worker, a
 // resume and any placement end after the same step. NaN is no better than anything.
 
 #include "core/comm/job_memory.h"

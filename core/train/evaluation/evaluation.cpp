@@ -76,7 +76,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const int64_t begun_ns = monotonic_ns();
     pulse.beat(comm::Activity::evaluating, begun_ns);
-    // A stream for each batch, whoever takes it.
+    // A stream for each batch, the same for every worker that may take it.
     operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
                                    operators::evaluation_stream, static_cast<uint64_t>(step.value));
     const model::Evaluation result = place.job.network().model().evaluate(as_tensors(*batch, place.device));

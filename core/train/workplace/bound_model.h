@@ -19,7 +19,7 @@ class BoundModel {
   // To the shared memory.
   BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // From now on the state is `resident`, which must last as long as it is shown; null: shared memory.
+  // From now on the state is `resident`, which must outlive that; null: shared memory.
   void show(const ResidentState* resident);
 
   // Parameters read the copy of `step` from now on.

@@ -25,7 +25,7 @@ struct SharedDescriptors {
   int lock;          // of the run directory; inherited by the scribe, which may outlive the launcher
   int spec;          // passed_spec.h
   int library;       // the worker library that was there when the job began; -1: there was none
-  int courier = -1;  // eventfd that wakes the host's courier; -1: the process that would be it has not been asked for
+  int courier = -1;  // eventfd that wakes the host's courier; -1: there is no courier
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
