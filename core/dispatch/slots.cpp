@@ -91,7 +91,7 @@ void hold(State& state, JobId id, const std::vector<std::string>& names) {
     before.push_back(slot->id);
     since[slot->id] = slot->since;
   }
-  // Those that somebody waits for are let go of first.
+  // Devices that somebody waits for go first.
   std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
   free_slots_of(state, id);
   for (const std::string& name : names) {

@@ -34,7 +34,7 @@ uint64_t build_of(std::initializer_list<uint64_t> parts) {
   return build;
 }
 
-// Where the program or LibTorch was replaced while the job ran, who starts now may compute otherwise.
+// If the program or LibTorch was replaced while the job ran, a worker that starts now may compute other bits.
 void require_same_builds(comm::BuildWords run) {
   const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
   const auto refuse = [](const char* what) {

@@ -13,7 +13,7 @@
 namespace estrain::words {
 namespace {
 
-// Words that hold letters, digits, dots, dashes and underscores alone: no shell takes them for anything else.
+// Words that hold letters, digits, dots, dashes and underscores alone: no shell gives them another meaning.
 std::string words_of(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::vector<std::string> names_of(const std::vector<Option>& options) {

@@ -101,7 +101,7 @@ std::string or_dash(const std::optional<double>& value, const char* format) {
   return value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
-// Where it is there and not null.
+// The value of a field that is there and not null.
 template <typename T>
 std::optional<T> value_of(const std::optional<OrNull<T>>& field) {
   return field ? field->value : std::nullopt;

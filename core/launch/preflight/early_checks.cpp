@@ -34,7 +34,7 @@ std::string limit_text(std::optional<uint64_t> limit) { return limit ? format_by
 
 uint64_t unsigned_of(int64_t value) { return value > 0 ? static_cast<uint64_t>(value) : 0; }
 
-// Where their number is to be found, it begins with one.
+// The number of readers; one where the job has them found, since that begins with one.
 int64_t readers_of(const CheckedJob& job) { return std::max<int64_t>(1, job.spec.data.readers); }
 
 uint64_t workers_of(const CheckedJob& job) { return job.devices.size(); }

@@ -177,7 +177,7 @@ void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec:
   }
 }
 
-// Decides what "auto" means for this run: what was decided when the run began, else what trying it shows.
+// Decides what "auto" means for this run: the decision from when the run began, else the result of a trial.
 void decide_determinism(const RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
   spec::JobSection& job = plan.spec.job;
   if (job.determinism != spec::Determinism::automatic) return;
@@ -261,7 +261,7 @@ void choose_checkpoint(const RunDirectory& directory, const Begun& begun, Launch
       [](const checkpoint::StateTensor& tensor) { return tensor.slot == checkpoint::cuda_generator_slot; });
 }
 
-// Records that a power cut or a disk has damaged: told, and kept beside what is sound of them.
+// Reports records that a power cut or a disk has damaged, and keeps them beside the sound ones.
 void mend_records(const RunDirectory& directory, const LaunchPlan& plan) {
   const Step last(plan.from_step);
   std::vector<std::optional<record::Damage>> damages = {

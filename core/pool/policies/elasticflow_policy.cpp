@@ -139,7 +139,7 @@ class Elasticflow : public Policy {
     return chosen;
   }
 
-  // Whether all those admitted who would meet their deadlines without the newcomer do so with it, and it does.
+  // Whether the newcomer meets its deadline, and so do all admitted jobs that would meet theirs without it.
   bool all_fit(const View& view, const std::vector<size_t>& order, size_t newcomer) {
     DeadlinePlan without(view, view.round), with(view, view.round);
     for (const size_t i : order) {

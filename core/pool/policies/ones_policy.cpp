@@ -37,7 +37,7 @@ double draw_beta(double alpha, double beta, std::mt19937_64& random) {
   return one / (one + other);
 }
 
-// How many times longer a job takes than its outlook says, as drawn from what may be believed of its progress.
+// The factor by which a job takes longer than its outlook says, drawn from the distribution of its progress.
 double times_longer(const Outlook::Epochs& epochs, std::mt19937_64& random) {
   if (epochs.to_come <= 0) return 1;
   const double alpha = std::max(1.0, epochs.done), beta = std::max(1.0, epochs.to_come);

@@ -137,7 +137,7 @@ void Crew::end_hung(const conduct::EndHungWorker& end) {
   losses_.lose(end.worker, std::move(evidence));
 }
 
-// One that the kernel holds may end later: it is waited for as any other then.
+// A worker that the kernel holds may end later, and is then waited for like any other.
 void Crew::kill(const conduct::KillWorker& kill) {
   WorkerProcess* worker = process_of(run_.state.workers, kill.worker);
   if (worker == nullptr) return;
