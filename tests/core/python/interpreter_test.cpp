@@ -121,7 +121,8 @@ TEST_CASE("inputs go by name or by position as the interpreter is told") {
   Names names;
   HostInterpreter host = interpreter([&](int, int64_t argument) {
     if (argument < 0) return;
-    for (const c10::IValue& name : call("names", {})[0].toListRef()) names.push_back(name.toStringRef());
+    const std::vector<c10::IValue> answers = call("names", {});
+    for (const c10::IValue& name : answers[0].toListRef()) names.push_back(name.toStringRef());
   });
   host.pass_by_name({"tokens", "mask"});
   host.pass_by_position();

@@ -16,7 +16,7 @@ using checkpoint::StateTensor;
 
 model::NamedTensors two_parameters() {
   model::NamedTensors tensors;
-  tensors.parameters = {{"weight", torch::zeros({3, 5})}, {"bias", torch::zeros({3})}};
+  tensors.parameters = {{"weight", torch::zeros({30, 50})}, {"bias", torch::zeros({3})}};
   tensors.buffers = {{"mean", torch::zeros({7})}, {"batches", torch::zeros({}, torch::kLong)}};
   tensors.aliases = {{"head.weight", "weight"}};
   return tensors;
@@ -46,7 +46,7 @@ TEST_CASE("parameters stand at the start of a copy, buffers behind them, where t
   Copy copy(layout);
   std::byte* base = copy.base();
   REQUIRE(places.num_parameters() == 2);
-  CHECK(places.elements(0) == 15);
+  CHECK(places.elements(0) == 1500);
   CHECK(places.elements(1) == 3);
   CHECK(distance(base, places.parameters(base)) == 0);
   CHECK(distance(base, places.parameter(base, 1)) ==
@@ -72,7 +72,7 @@ TEST_CASE("the layout of a model has its types, shapes and tied names; a type th
   StateLayout layout;
   model::NamedTensors tensors = two_parameters();
   const ModelPlaces places(tensors, layout);
-  CHECK(tensor_of(layout, Role::parameter, "weight", "").shape == std::vector<int64_t>{3, 5});
+  CHECK(tensor_of(layout, Role::parameter, "weight", "").shape == std::vector<int64_t>{30, 50});
   CHECK(tensor_of(layout, Role::buffer, "batches", "").dtype == DType::i64);
   REQUIRE(layout.aliases.size() == 1);
   CHECK(layout.aliases[0].name == "head.weight");
@@ -97,7 +97,8 @@ TEST_CASE("each parameter has its slots and a count of its updates") {
         static_cast<int64_t>(tensor_of(layout, Role::optimizer, "weight", "exp_avg").offset));
   CHECK(distance(copy.base(), places.slot(copy.base(), 1, 1)) ==
         static_cast<int64_t>(tensor_of(layout, Role::optimizer, "bias", "exp_avg_sq").offset));
-  CHECK(tensor_of(layout, Role::optimizer, "weight", "exp_avg").shape == std::vector<int64_t>{3, 5});
+  CHECK(tensor_of(layout, Role::optimizer, "weight", "exp_avg").shape == std::vector<int64_t>{30, 50});
+  CHECK(tensor_of(layout, Role::optimizer, "weight", "exp_avg").dtype == DType::f32);
   CHECK(distance(copy.base(), places.updates(copy.base(), 1)) ==
         static_cast<int64_t>(tensor_of(layout, Role::optimizer, "bias", optim::step_slot).offset));
 }
