@@ -62,6 +62,7 @@ Listener::Listener(Loop& loop, const Key& key, Options options)
 
 Listener::~Listener() {
   ears_->ended = true;
+  for (const auto& stranger : std::exchange(ears_->strangers, {})) stranger->close();
   asio::error_code ignored;
   ears_->acceptor.close(ignored);
 }

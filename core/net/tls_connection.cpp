@@ -123,6 +123,7 @@ void TlsConnection::send_from(const FrameHead& head, std::span<const std::byte> 
 }
 
 void TlsConnection::close() {
+  done_ = nullptr;
   closed_ = nullptr;
   shut();
 }

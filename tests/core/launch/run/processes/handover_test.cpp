@@ -133,7 +133,7 @@ Json describe(const Handover& handover) {
 [[noreturn]] void be_the_launcher(const ScratchFolder& folder, comm::MessageSocket report_to, bool with_resize) {
   Handover handover;
   handover.run = folder.path() + "/not UTF-8: \xff";
-  handover.options = {with_resize, with_resize, !with_resize, with_resize ? "nodeB" : ""};
+  handover.options = {with_resize, with_resize, !with_resize, with_resize ? "nodeB" : "", with_resize ? ":7000" : ""};
   const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
                  lock = open_file(folder / "lock", O_RDWR | O_CREAT), spec = pass_spec({}),
                  library = open_file("/proc/self/exe", O_RDONLY);
