@@ -15,7 +15,7 @@ import ddp_bits
 import programs
 from run_record import Run
 from workload_pace import Pace
-from workload_runs import KINDS, Workload
+from workload_runs import Workload
 
 sys.path.insert(0, str(programs.EXAMPLES / "workloads"))
 import small_data  # noqa: E402
@@ -127,7 +127,7 @@ def main():
         arguments.markdown.write_text(text + "\n")
     print(text, *wrong, sep="\n")
     refused = [name for name, cells in rows.items() if cells["kinds"] != "equal"]
-    print(f"{len(rows)} models in {time.monotonic() - begin:.0f} s: {len(wrong)} differences; D2 over {', '.join(KINDS)} "
+    print(f"{len(rows)} models in {time.monotonic() - begin:.0f} s: {len(wrong)} differences; D2 over {', '.join(ddp_bits.kinds_of_processor())} "
           f"{'equal for all' if not refused else 'not for ' + ', '.join(refused)}")
     return 1 if wrong or refused else 0
 

@@ -2,9 +2,15 @@
 
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/launch/control/control_socket.h"
 
 namespace estrain::hosts {
+namespace {
+
+constexpr int kBetweenGlancesMs = 10;
+
+}  // namespace
 
 void CommandDesk::take_coordinator(net::ConnectionPtr connection) {
   const int64_t term = connection->peer().term;
@@ -53,6 +59,15 @@ void CommandDesk::lose_coordinator(const std::string& why) {
                          .advise("whether it was done: see `estrain status` and events.jsonl of the run");
   for (const int64_t client : std::exchange(asked_, {}))
     clients_.at(client)->send({{"answer", launch::error_answer(lost)}});
+}
+
+void CommandDesk::when_answered(int64_t patience_ns, std::function<void()> done) {
+  look_until(monotonic_ns() + patience_ns, std::move(done));
+}
+
+void CommandDesk::look_until(int64_t latest_ns, const std::function<void()>& done) {
+  if (clients_.empty() || monotonic_ns() > latest_ns) return done();
+  timer_ = loop_.once(kBetweenGlancesMs, [this, latest_ns, done] { look_until(latest_ns, done); });
 }
 
 }  // namespace estrain::hosts

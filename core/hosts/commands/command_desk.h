@@ -8,6 +8,7 @@
 //   coordinator -> agent   {"client": 7, "answer": {…}} | {"is": "here"}, once a second
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -28,7 +29,8 @@ class CommandDesk {
   // Turns a coordinator of an earlier term away.
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
-  bool has_clients() const { return !clients_.empty(); }
+  // Calls back once no client is left, or after that time. They close their connections when they have their answers.
+  void when_answered(int64_t patience_ns, std::function<void()> done);
   bool has_coordinator() const { return coordinator_ != nullptr; }
 
  private:
@@ -38,6 +40,7 @@ class CommandDesk {
   void hear_coordinator(const Json& said);
   void lose_client(int64_t client);
   void lose_coordinator(const std::string& why);
+  void look_until(int64_t latest_ns, const std::function<void()>& done);
 
   net::Loop& loop_;
   std::unique_ptr<MessageLink> coordinator_;
@@ -45,6 +48,7 @@ class CommandDesk {
   Links clients_;            // that have not asked yet, or wait for the answer
   std::set<int64_t> asked_;  // clients whose request the coordinator has
   int64_t next_ = 1;
+  std::shared_ptr<net::Loop::Timer> timer_;
 };
 
 }  // namespace estrain::hosts

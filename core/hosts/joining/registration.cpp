@@ -14,7 +14,7 @@ constexpr int64_t kSilentRegistryNs = 5'000'000'000;  // a launcher's host that 
 }  // namespace
 
 Registration::Registration(net::Loop& loop, const net::Key& key, Options options)
-    : loop_(loop), key_(key), options_(std::move(options)) {
+    : loop_(loop), key_(key), options_(std::move(options)), attended_ns_(monotonic_ns()) {
   timer_ = loop.every(kBetweenJoinsMs, [this] { look(); });
   beats_ = loop.every(kBetweenSignsMs, [this] {
     if (link_) link_->send({{"is", "here"}});
@@ -25,6 +25,12 @@ Registration::Registration(net::Loop& loop, const net::Key& key, Options options
 void Registration::look() {
   if (link_ && monotonic_ns() - heard_ns_ > kSilentRegistryNs) lose(Error(Fault::peer, "it is silent"));
   if (!link_ && !reaching_ && !over_) try_to_connect();
+}
+
+bool Registration::is_given_up(bool belongs, int64_t patience_ns) {
+  const int64_t now = monotonic_ns();
+  if (joined_ || belongs) attended_ns_ = now;
+  return now - attended_ns_ > patience_ns;
 }
 
 void Registration::try_to_connect() {

@@ -32,6 +32,8 @@ class Registration {
 
   bool is_joined() const { return joined_; }
   bool was_joined() const { return was_joined_; }
+  // For longer than `patience_ns` it has not been joined, while the host did not belong to a run otherwise.
+  bool is_given_up(bool belongs, int64_t patience_ns);
   // Why it has not joined yet.
   const Error& why() const { return why_; }
   // Comes anew: this host holds nothing of the run any more.
@@ -51,7 +53,7 @@ class Registration {
   Error why_{Fault::peer, "it has not answered yet"};
   std::unique_ptr<MessageLink> link_;
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
-  int64_t heard_ns_ = 0;
+  int64_t heard_ns_ = 0, attended_ns_;
   std::shared_ptr<net::Loop::Timer> timer_, beats_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a connection that is being made may outlive this
 };

@@ -35,9 +35,32 @@ TEST_CASE("without a coordinator a command is told so, and may ask elsewhere") {
   client->says(kStatus);
   REQUIRE(client->heard.size() == 1);
   CHECK(client->heard[0].contains("no_coordinator"));
-  CHECK(scene.desk.has_clients());
-  client->is_lost();
-  CHECK_FALSE(scene.desk.has_clients());
+}
+
+TEST_CASE("a desk is done when all commands have gone, or its patience is over") {
+  constexpr int64_t kLongNs = 60'000'000'000, kShortNs = 30'000'000;
+  Scene scene;
+  int done = 0;
+  const auto finish = [&] {
+    ++done;
+    scene.loop.stop();
+  };
+  scene.desk.when_answered(kLongNs, finish);
+  CHECK(done == 1);  // nobody is there
+  scene.loop.restart();
+  const auto client = scene.client();
+  scene.desk.when_answered(kLongNs, finish);
+  const auto leaves = scene.loop.once(30, [&] {
+    CHECK(done == 1);
+    client->is_lost();
+  });
+  scene.loop.run();
+  CHECK(done == 2);
+  scene.loop.restart();
+  const auto stays = scene.client();
+  scene.desk.when_answered(kShortNs, finish);
+  scene.loop.run();
+  CHECK(done == 3);
 }
 
 TEST_CASE("each command hears its own answer") {

@@ -1,0 +1,76 @@
+#pragma once
+// The workers of an agent's host, each with the connection of its proxy on the coordinator's host. An order to run in a
+// stage that is not open here yet waits until it is.
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/files/unique_fd.h"
+#include "core/hosts/exchange/host_plan.h"
+#include "core/hosts/exchange/message_link.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/launch/run/processes/processes.h"
+#include "core/net/loop.h"
+
+namespace estrain::hosts {
+
+class AgentWorkers {
+ public:
+  // `sees_run`: the host sees the run directory. Otherwise `directory` is a folder of its own, for what workers print.
+  AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, bool sees_run);
+  AgentWorkers(const AgentWorkers&) = delete;
+
+  // Workers that start from now on use this memory and this doorbell. All others have been killed.
+  void begin_anew(int memory, int doorbell);
+  // A proxy that will ask for a worker.
+  void take(net::ConnectionPtr proxy);
+  void kill_all();
+  bool empty() const { return sessions_.empty(); }
+
+  void on_opened(uint64_t stage);
+  // The stage was aborted before it was open here.
+  void on_never_opened(uint64_t stage);
+
+  // What another process needs to go on with the run: descriptors, without a lock; the devices that a coordinator
+  // wanted workers on last; and a plan without hosts, that has its options.
+  launch::SharedDescriptors shared() const { return {memory_, doorbell_, -1, spec_.get(), library_.get()}; }
+  bool were_wanted() const { return !wanted_.empty(); }
+  void forget_wanted() { wanted_.clear(); }
+  std::string wanted_devices() const;
+  HostPlan alone() const;
+
+ private:
+  struct Session {
+    std::unique_ptr<MessageLink> proxy;
+    launch::WorkerProcess worker;
+    std::shared_ptr<net::Loop::Watch> socket, process;
+    bool builds = false, closed = false;
+    std::optional<Json> order;  // to run in a stage that is not open here yet
+  };
+  using At = std::list<Session>::iterator;
+
+  void on_proxy(At at, const Json& said);
+  void start(At at, const Json& said);
+  void watch(At at);
+  void on_worker(Session& session);
+  void on_worker_end(At at);
+  void close(At at);
+
+  net::Loop& loop_;
+  const launch::RunDirectory& directory_;
+  const bool sees_run_;
+  const UniqueFd library_;
+  UniqueFd spec_;
+  int memory_ = -1, doorbell_ = -1;
+  std::list<Session> sessions_;
+  launch::ForkServers fork_servers_;
+  uint64_t opened_ = 0, never_opened_ = 0;
+  std::vector<std::string> wanted_;
+  bool allow_mixed_ = false;
+};
+
+}  // namespace estrain::hosts
