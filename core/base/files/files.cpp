@@ -1,10 +1,13 @@
 #include "core/base/files/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files/disk.h"
@@ -20,6 +23,16 @@ void write_all(int fd, std::string_view content, const std::string& path) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw system_error("cannot write " + path, errno);
     content.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// The lock goes with the descriptor.
+void lock_for_appending(int fd) {
+  constexpr int kTries = 500;
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 1'000'000};
+  for (int i = 0; i < kTries && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;  // a file system without locks
+    ::nanosleep(&kPause, nullptr);
   }
 }
 
@@ -81,8 +94,9 @@ void write_file_atomically(const std::string& path, std::string_view content, Di
   disk.sync_folder(std::filesystem::path(path).parent_path().string());
 }
 
-void append_line(const std::string& path, std::string line) {
-  const UniqueFd fd = open_own_file(path, O_RDWR | O_CREAT);
+namespace {
+
+void append_line(const UniqueFd& fd, const std::string& path, std::string line) {
   const off_t begin = end_of_lines(fd.get(), path);
   try {
     if (::ftruncate(fd.get(), begin) != 0 || ::lseek(fd.get(), begin, SEEK_SET) < 0) {
@@ -95,6 +109,18 @@ void append_line(const std::string& path, std::string line) {
                                                                     // fragment
     throw;
   }
+}
+
+}  // namespace
+
+void append_line(const std::string& path, std::string line) {
+  append_line(open_own_file(path, O_RDWR | O_CREAT), path, std::move(line));
+}
+
+void append_line_among_others(const std::string& path, std::string line) {
+  const UniqueFd fd = open_own_file(path, O_RDWR | O_CREAT);
+  lock_for_appending(fd.get());
+  append_line(fd, path, std::move(line));
 }
 
 void make_folders(const std::string& path) {

@@ -173,7 +173,7 @@ void RunDirectory::log_event(std::string_view name, const Json& details) const {
   Json line = {{"time", utc_timestamp()}, {"event", name}};
   line.update(details);
   try {
-    append_line(events(), json_text(line));
+    append_line_among_others(events(), json_text(line));
   } catch (const Error& error) {
     fmt::print(stderr, "warning: an event is not recorded: {}\n", error.message());
   }

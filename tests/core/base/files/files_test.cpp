@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
+#include <sstream>
+#include <vector>
 
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
@@ -88,6 +91,33 @@ TEST_CASE("appending a line makes the file, then adds to it") {
   append_line(folder / "log", "one");
   append_line(folder / "log", "two");
   CHECK(read_file(folder / "log") == "one\ntwo\n");
+}
+
+TEST_CASE("lines that several processes append at once are all there, and whole") {
+  constexpr int kProcesses = 4, kLines = 400;
+  const ScratchFolder folder;
+  std::vector<pid_t> children;
+  for (int child = 0; child < kProcesses; ++child) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    for (int i = 0; i < kLines; ++i)
+      append_line_among_others(folder / "log", fmt::format("{}:{}:{:a>{}}", child, i, "", 20 * child));
+    ::_exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(status == 0);
+  }
+  std::istringstream log(read_file(folder / "log"));
+  std::vector<int> next(kProcesses, 0);
+  for (std::string line; std::getline(log, line);) {
+    const int child = line[0] - '0';
+    REQUIRE(child >= 0);
+    REQUIRE(child < kProcesses);
+    REQUIRE(line == fmt::format("{}:{}:{:a>{}}", child, next[static_cast<size_t>(child)]++, "", 20 * child));
+  }
+  CHECK(next == std::vector<int>(kProcesses, kLines));
 }
 
 TEST_CASE("a line left unfinished by a crash is dropped by the next one, however long it is") {
