@@ -166,6 +166,7 @@ void World::start_leading(Host& host, const std::vector<int>& others) {
   host.term = newest_term_;
   host.leader = -1;
   host.stage = host.next_stage = 0;
+  host.their_stage.fill(0);  // stages of a new term are counted from 1 again
   host.members = {host.id};
   host.silent.clear();
   host.left_out.clear();
@@ -192,6 +193,7 @@ void World::begin_anew(Host& host, int64_t term) {
   host.succession.reset();
   host.term = term;
   host.stage = host.next_stage = 0;
+  host.their_stage.fill(0);  // stages of a new term are counted from 1 again
   host.members.clear();
   host.in_stage = host.opening = host.receives = host.has_state = host.watches = false;
   host.committed = host.whole = 0;
