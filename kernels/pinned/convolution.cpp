@@ -174,6 +174,18 @@ std::optional<std::string> wrong_arithmetic(const Convolution& c, const CudnnDes
   return std::nullopt;
 }
 
+// CUDNN_KNOB_TYPE_SPLIT_K, a deprecated name of knobs that engines have nevertheless.
+constexpr int64_t kSplitK = 0;
+
+// Why an engine's arithmetic with these knobs is not that of the convolution; nothing if it is. In bf16 a sum split by
+// this knob is rounded to bf16 in parts, which no note says: seen on an H200 with cuDNN 9.19, engine 47.
+std::optional<std::string> wrong_parts(const Convolution& c, const ConvolutionAlgorithm& algorithm) {
+  const bool splits =
+      std::ranges::any_of(algorithm.knobs, [](const auto& knob) { return knob.first == kSplitK && knob.second > 1; });
+  if (c.element != Element::bf16 || !splits) return std::nullopt;
+  return "it adds partial sums in less than float32";
+}
+
 bool is_compiled_when_built(const CudnnDescriptor& engine) {
   const auto notes = engine.values<cudnnBackendBehaviorNote_t>(
       CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
@@ -241,7 +253,9 @@ Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convol
     try {
       const auto engine = engine_of(device, graph, algorithm.engine);
       if (!engine) continue;
-      if (const auto reason = wrong_arithmetic(convolution, *engine)) {
+      auto reason = wrong_arithmetic(convolution, *engine);
+      if (!reason) reason = wrong_parts(convolution, algorithm);
+      if (reason) {
         left_out(*reason);
       } else {
         (is_compiled_when_built(*engine) ? sorted.compiled : sorted.ready).push_back(algorithm);
@@ -350,6 +364,7 @@ Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, c
   auto engine = engine_of(*handle_, graph->whole, algorithm->engine);
   if (!engine) return {nullptr, "cuDNN has no such engine for this shape on this device"};
   if (const auto reason = wrong_arithmetic(convolution, *engine)) return {nullptr, *reason};
+  if (const auto reason = wrong_parts(convolution, *algorithm)) return {nullptr, *reason};
   std::vector<CudnnDescriptor> parts;
   std::vector<cudnnBackendDescriptor_t> raw_choices;
   for (const auto& [type, value] : algorithm->knobs) {

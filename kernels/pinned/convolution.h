@@ -4,8 +4,9 @@
 // An algorithm is a text, "engine=5 knobs=2:7,14:3": the global index of an engine in cuDNN's backend and the values of
 // its knobs (cudnnBackendKnobType_t). This is enough to rebuild the execution plan. The same text, shape and type of
 // device with the same cuDNN gives the same bits. Excluded are engines whose notes say that they are not deterministic
-// or sum in less than float32; in float32 those that convert their inputs to 16-bit floats, and at Math::exact those on
-// tensor cores; and those that need more than most_workspace().
+// or sum in less than float32; in bf16 knobs that split a sum into parts, which are rounded to bf16; in float32 engines
+// that convert their inputs to 16-bit floats, and at Math::exact those on tensor cores; and those that need more than
+// most_workspace().
 //
 // Images are NCHW, filters KCRS, contiguous; pointers are in device memory, multiples of kConvolutionAlignment bytes. A
 // one-dimensional image has height 1. For one thread at a time.

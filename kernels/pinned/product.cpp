@@ -202,6 +202,10 @@ std::optional<std::string> wrong_arithmetic(const Product& product, const Produc
                                             const cublasLtMatmulAlgo_t& algo) {
   if ((static_cast<uint64_t>(algorithm.reduction) & ~uint64_t{kSchemes}) != 0)
     return "it adds partial sums in place, or in less than float32";
+  // Seen on an H200, cuBLASLt 13.1: the partial sums' total is rounded to bf16, the bias is added, and rounded again.
+  const bool is_split = algorithm.split_k > 1 || algorithm.reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
+  if (is_split && product.element == Element::bf16 && product.addend == Product::Addend::bias)
+    return "it rounds to bf16 before it adds the bias";
   const auto numerics = capability<uint64_t>(algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS);
   if ((numerics & CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F) != 0) return "it sums in less than float32";
   const bool exact = product.element == Element::f32 && product.math == Math::exact;

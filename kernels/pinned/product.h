@@ -5,8 +5,8 @@
 // configuration of cublasLtMatmulAlgo_t. This is enough to rebuild it. If the library stores more than the
 // configuration, its opaque words follow, " version=130101 words=…", which only that version accepts. The same text,
 // shape and type of device with the same cuBLASLt gives the same bits. Excluded are algorithms that add partial sums in
-// place or in less than float32; those on tensor cores at Math::exact in float32; and those that need more than
-// kMostWorkspace.
+// place or in less than float32; those that round to bf16 before they add a bias (in bf16, all that split k); those on
+// tensor cores at Math::exact in float32; and those that need more than kMostWorkspace.
 //
 // Pointers are in device memory. For one thread at a time.
 

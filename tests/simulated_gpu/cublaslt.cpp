@@ -1,5 +1,5 @@
-// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with their own bits. One computes on
-// tensor cores and reports it; one reports nothing. Algorithms for float32 are more than their configuration: those
+// cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with their own bits. One splits k; one
+// computes on tensor cores and reports it; one reports nothing. Algorithms for float32 are more than their configuration: those
 // built by AlgoInit from it do not run.
 
 #include <cublasLt.h>
@@ -18,6 +18,7 @@ namespace {
 
 using namespace estrain::simulated;
 
+constexpr int kSplit = 2;  // k in two halves; in bf16 it rounds their sum before it adds a bias
 constexpr int kOnTensorCores = kAlgorithms;
 constexpr int kSaysNothing = kAlgorithms + 1;
 constexpr int kAll = kAlgorithms + 2;
@@ -73,6 +74,21 @@ uint32_t& setting(Algorithm& algorithm, cublasLtMatmulAlgoConfigAttributes_t att
   return algorithm.settings[places.at(attribute)];
 }
 
+float rounded(float value, Type type) {
+  float memory = 0;
+  set_element(&memory, type, 0, value);
+  return element(&memory, type, 0);
+}
+
+// A new algorithm of this id.
+Algorithm algorithm_of(int id, uint32_t untold) {
+  Algorithm algorithm = {id, {}, untold};
+  setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) = id == kSplit ? 2 : 1;
+  if (id == kSplit)
+    setting(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  return algorithm;
+}
+
 struct Product {
   Description description;
   int algorithm;
@@ -97,7 +113,10 @@ struct Product {
         for (int64_t i = 0; i < rows; ++i) {
           float value = alpha * sum(algorithm, depth, [&](int64_t k) { return a_at(i, k) * b_at(k, j); });
           if (beta != 0) value += beta * element(c, c_layout.type, c_layout.place(matrix, i, j));
-          if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) value += element(description.bias, d_layout.type, i);
+          if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+            if (algorithm == kSplit) value = rounded(value, d_layout.type);
+            value += element(description.bias, d_layout.type, i);
+          }
           set_element(d, d_layout.type, d_layout.place(matrix, i, j), value);
         }
       }
@@ -182,7 +201,7 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cud
                                       cudaDataType_t, cudaDataType_t, cudaDataType_t, int id,
                                       cublasLtMatmulAlgo_t* algorithm) {
   if (id < 0 || id >= kAll) return CUBLAS_STATUS_INVALID_VALUE;
-  inside<Algorithm>(algorithm) = {id, {}, 0};
+  inside<Algorithm>(algorithm) = algorithm_of(id, 0);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
@@ -192,7 +211,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *found = std::min(most, kAll);
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
-    inside<Algorithm>(&results[i].algo) = {i, {}, untold_of(inside<Layout>(a), i)};
+    inside<Algorithm>(&results[i].algo) = algorithm_of(i, untold_of(inside<Layout>(a), i));
     results[i].state = CUBLAS_STATUS_SUCCESS;
   }
   return CUBLAS_STATUS_SUCCESS;

@@ -136,6 +136,22 @@ TEST_CASE("16-bit floats are not TF32") {
   }
 }
 
+TEST_CASE("in bf16 no algorithm adds parts of a sum that are rounded to bf16") {
+  const std::vector<std::string> split = {"engine=47 knobs=0:2,2:1,5:4,14:2", "engine=47 knobs=0:12,2:4,5:3,14:3"};
+  const std::string whole = "engine=47 knobs=0:1,2:1,5:4,14:2";
+  Convolution shape = convolution(16, 20, 32, 3);
+  shape.pass = Pass::filter;
+  shape.element = Element::bf16;
+  CHECK(refused(shape, split, "partial sums in less than float32") == split.size());
+  CHECK(refused(shape, {whole}, "partial sums") == 0);
+  for (const std::string& text : library().candidates(shape)) {
+    const ConvolutionAlgorithm algorithm = *ConvolutionAlgorithm::from_text(text);
+    for (const auto& [knob, value] : algorithm.knobs) CHECK((knob != 0 || value <= 1));
+  }
+  shape.element = Element::f32;
+  CHECK(refused(shape, split, "partial sums") == 0);
+}
+
 // Whether one of the shape's candidates is refused as inexact, since it runs on tensor cores.
 bool has_tensor_cores(Convolution shape) {
   const std::vector<std::string> candidates = library().candidates(shape);

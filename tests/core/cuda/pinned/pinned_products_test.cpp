@@ -4,7 +4,12 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <cuda_runtime_api.h>
 
+#include "kernels/pinned/product.h"
 #include "tests/core/cuda/pinned/run_of_choices.h"
 
 namespace estrain::cuda {
@@ -43,6 +48,35 @@ TEST_CASE("an addend is scaled and broadcast; a factor 0 leaves it out, whatever
       REQUIRE(PinnedProducts::is_pinned(call));
       CHECK(at::equal(products.compute(call).cpu(), at::matmul(a, b) * alpha + addend * beta));
     }
+  }
+}
+
+TEST_CASE("in bf16 a bias is added before the sum is rounded, by every algorithm that may be chosen") {
+  using kernels::pinned::Product;
+  // 1 x 256 + 1 x 1 = 257 is halfway between two numbers of bf16, and 257.5 is not.
+  const at::Tensor a = on_gpu(at::ones({1, 2}).to(at::kBFloat16));
+  const at::Tensor b = on_gpu(at::tensor({256.0f, 1.0f}).to(at::kBFloat16));
+  const at::Tensor bias = on_gpu(at::tensor({0.5f}).to(at::kBFloat16));
+  Product product;
+  product.element = kernels::pinned::Element::bf16;
+  product.m = product.n = 1;
+  product.k = 2;
+  product.a = {.leading = 2, .stride = 2};
+  product.b = {.leading = 1, .stride = 2};
+  product.d = {.leading = 1, .stride = 1};
+  product.alignment = 2;
+  const at::Tensor workspace = on_gpu(at::zeros({1 << 20})), out = on_gpu(at::zeros({1}).to(at::kBFloat16));
+  const kernels::pinned::Products library;
+  const size_t without_bias = library.candidates(product).size();
+  product.addend = Product::Addend::bias;
+  const auto candidates = library.candidates(product);
+  CHECK(candidates.size() + 1 == without_bias);
+  (void)cudaGetLastError();  // of an algorithm that reports nothing
+  for (const std::string& algorithm : candidates) {
+    CAPTURE(algorithm);
+    library.build(product, algorithm)
+        .plan->run({a.data_ptr(), b.data_ptr(), bias.data_ptr(), out.data_ptr()}, workspace.data_ptr(), nullptr);
+    CHECK(out.cpu().item<float>() == 258);
   }
 }
 
