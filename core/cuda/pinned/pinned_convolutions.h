@@ -1,8 +1,9 @@
 #pragma once
-// Convolutions of tensors on the GPU, and their gradients, by pinned algorithms (kernels/pinned/convolution.h).
+// Convolutions of tensors on the GPU, and their gradients, by pinned algorithms (convolution_library.h).
 
 #include <ATen/Tensor.h>
 
+#include "core/cuda/pinned/convolution_library.h"
 #include "core/cuda/pinned/pinned_plans.h"
 #include "core/device/convolution_arguments.h"
 #include "kernels/pinned/convolution.h"
@@ -30,7 +31,7 @@ class PinnedConvolutions {
   struct Operands;
   at::Tensor compute(const kernels::pinned::Convolution& shape, const Operands& operands);
 
-  PinnedPlans<kernels::pinned::Convolutions, kernels::pinned::Convolution, kernels::pinned::ConvolutionPlan> plans_;
+  PinnedPlans<ConvolutionLibrary, kernels::pinned::Convolution, kernels::pinned::ConvolutionPlan> plans_;
 };
 
 }  // namespace estrain::cuda

@@ -32,7 +32,7 @@ inline bool is_plain(const at::Tensor& x, const at::Tensor& like) {
          x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
 }
 
-// `Library`: kernels::pinned::Products or Convolutions. `Plan`: the type that it builds. Not thread-safe.
+// `Library`: kernels::pinned::Products or ConvolutionLibrary. `Plan`: the type that it builds. Not thread-safe.
 template <typename Library, typename Shape, typename Plan>
 class PinnedPlans {
  public:
