@@ -9,8 +9,8 @@
 
 #include "core/cuda/copies/uploads.h"
 #include "core/cuda/deterministic_operators.h"
-#include "core/cuda/kernel_queue.h"
 #include "core/cuda/pinned/pinned_operators.h"
+#include "core/cuda/portable/kernel_queue.h"
 #include "core/device/arrivals.h"
 #include "core/device/device.h"
 

@@ -1,6 +1,6 @@
 // cuBLASLt (libcublasLt.so.13) on a simulated GPU: products by a few algorithms with their own bits. One splits k; one
-// computes on tensor cores and reports it; one reports nothing. Algorithms for float32 are more than their configuration: those
-// built by AlgoInit from it do not run.
+// computes on tensor cores and reports it; one reports nothing. Algorithms for float32 are more than their
+// configuration: those built by AlgoInit from it do not run.
 
 #include <cublasLt.h>
 
@@ -84,8 +84,7 @@ float rounded(float value, Type type) {
 Algorithm algorithm_of(int id, uint32_t untold) {
   Algorithm algorithm = {id, {}, untold};
   setting(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) = id == kSplit ? 2 : 1;
-  if (id == kSplit)
-    setting(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (id == kSplit) setting(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   return algorithm;
 }
 

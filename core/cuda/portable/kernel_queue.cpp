@@ -1,4 +1,4 @@
-#include "core/cuda/kernel_queue.h"
+#include "core/cuda/portable/kernel_queue.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
