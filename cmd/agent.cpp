@@ -1,16 +1,15 @@
-#include <stdlib.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "cmd/commands.h"
 #include "cmd/hosts_library.h"
 #include "cmd/job_hosts.h"
 #include "cmd/validators.h"
 #include "cmd/worker_library.h"
+#include "core/base/files/temporary_folder.h"
 #include "core/hosts/setup.h"
 #include "core/serve/hosts/pool_agent.h"
 
@@ -25,27 +24,22 @@ struct AgentArguments {
   std::optional<double> patience;
 };
 
-// Of an agent that joins: logs of its workers. They stay where something went wrong.
+// The run directory of an agent that joins: it has the logs of its workers, which stay if the agent fails.
 class OwnFolder {
  public:
-  OwnFolder() : path_((std::filesystem::temp_directory_path() / "estrain-agent-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) throw system_error("cannot create folder " + path_, errno);
-  }
   ~OwnFolder() {
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
-      if (keeps_ && entry.path().extension() == ".log") return;
+    for (const auto& entry : std::filesystem::directory_iterator(path(), ignored)) {
+      if (!has_ended_well_ && entry.path().extension() == ".log") folder_.keep();
     }
-    std::filesystem::remove_all(path_, ignored);
   }
-  OwnFolder(const OwnFolder&) = delete;
 
-  const std::string& path() const { return path_; }
-  void ended_well() { keeps_ = false; }
+  const std::string& path() const { return folder_.path(); }
+  void ended_well() { has_ended_well_ = true; }
 
  private:
-  std::string path_;
-  bool keeps_ = true;
+  TemporaryFolder folder_{"agent"};
+  bool has_ended_well_ = false;
 };
 
 int serve_run(AgentArguments& arguments) {

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "cmd/commands.h"
+#include "core/base/files/temporary_folder.h"
 #include "core/base/json/json_text.h"
 #include "core/launch/run/replay.h"
 #include "core/verify/compare.h"
@@ -22,32 +21,14 @@ struct VerifyArguments {
   bool replay = false, json = false;
 };
 
-// A folder for replays, removed when the command ends.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "estrain-replay-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw system_error("cannot create a folder for the replays: " + path_, errno);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string inside(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
-
- private:
-  std::string path_;
-};
-
 // Repeats the steps before the difference with the placement of each run, and returns the verdict.
 verify::ReplayVerdict replay_both(const VerifyArguments& arguments, const verify::ReplayPlan& plan) {
-  const ScratchFolder scratch;
-  launch::replay(arguments.a, plan.from, plan.to, scratch.inside("a"));
-  launch::replay(arguments.b, plan.from, plan.to, scratch.inside("b"));
+  const TemporaryFolder scratch("replay");
+  const std::string a = scratch.path() + "/a", b = scratch.path() + "/b";
+  launch::replay(arguments.a, plan.from, plan.to, a);
+  launch::replay(arguments.b, plan.from, plan.to, b);
   return verify::judge_replay(plan, verify::open_subject(arguments.a), verify::open_subject(arguments.b),
-                              verify::open_subject(scratch.inside("a")), verify::open_subject(scratch.inside("b")));
+                              verify::open_subject(a), verify::open_subject(b));
 }
 
 int compare(const VerifyArguments& arguments) {

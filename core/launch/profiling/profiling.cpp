@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -14,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/temporary_folder.h"
 #include "core/base/json/json_lines.h"
 #include "core/base/process/child_process.h"
 #include "core/host/gpus.h"
@@ -39,25 +39,6 @@ constexpr double kLeastSeconds = 4e-9 * static_cast<double>(SpeedMeter::kWindowN
 constexpr int kLongestRun = 16;  // times that of a run of which enough is seen
 constexpr int64_t kEndless = 1'000'000'000;
 constexpr auto kGlance = std::chrono::milliseconds(5);
-
-// A folder that goes away with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "estrain-profile-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw system_error("cannot create folder " + pattern, errno);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // The job, but endless, with this number of ESTs, and with training only.
 spec::JobSpec shortened(spec::JobSpec spec, int64_t ests) {
@@ -193,7 +174,7 @@ class ShortRun {
   }
 
   std::string devices_;
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{"profile"};
   RunDirectory run_;
   ChildProcess process_;
   std::streamoff read_ = 0;

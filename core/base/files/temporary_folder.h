@@ -1,0 +1,26 @@
+#pragma once
+// A new folder for what lives no longer than the object, among the system's temporary files.
+
+#include <string>
+#include <string_view>
+
+namespace estrain {
+
+class TemporaryFolder {
+ public:
+  // Makes ".../estrain-PURPOSE-XXXXXX", for this user alone. Throws Fault::io.
+  explicit TemporaryFolder(std::string_view purpose);
+  // Removes the folder and all in it.
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The folder outlives the object.
+  void keep() { is_kept_ = true; }
+
+ private:
+  std::string path_;
+  bool is_kept_ = false;
+};
+
+}  // namespace estrain
