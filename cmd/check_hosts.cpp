@@ -48,8 +48,8 @@ Finding check_data_of(const std::string& check, const Json& row, const Json& own
                              "all hosts of a job need the same data files");
 }
 
-// Who takes the launcher's place needs the run directory; where locks are not seen between hosts, a majority, too
-// (core/hosts/PROTOCOL.md).
+// A host that takes the launcher's place needs the run directory. Where hosts do not see each other's locks it also
+// needs a majority of the hosts (core/hosts/PROTOCOL.md).
 Finding check_takeover(const Json& rows) {
   std::vector<std::string> apart;
   for (const Json& row : rows) {
@@ -82,11 +82,11 @@ std::vector<Finding> check_agents(const AgentsCheck& check, const spec::JobSpec&
     const HostsSeen seen = look_at_hosts({.run = check.run,
                                           .names = names,
                                           .seconds = check.seconds,
-                                          .measure = true,
-                                          .spec = has_files ? spec::to_toml(spec) : "",
-                                          .own = own_host_name(),
                                           .listen = check.listen,
-                                          .interface = spec.network.interface});
+                                          .interface = spec.network.interface,
+                                          .own = own_host_name(),
+                                          .measure = true,
+                                          .spec = has_files ? spec::to_toml(spec) : ""});
     findings.push_back(Finding::fine("network key", check.run + "/network.key: nobody else may read it"));
     for (const Json& row : seen.rows) {
       const std::string host = row.value("host", "");

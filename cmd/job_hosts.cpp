@@ -11,7 +11,6 @@
 #include "core/base/files/memory_file.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/host_name.h"
-#include "core/hosts/setup.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/place/device.h"
 #include "core/spec/parsing/parse.h"
@@ -95,19 +94,11 @@ std::vector<std::string> named_hosts(const std::string& list, const std::string&
   return names;
 }
 
-HostsSeen look_at_hosts(const HostsLook& look) {
+HostsSeen look_at_hosts(hosts::LookSetup look) {
   if (look.names.empty() && look.listen.empty()) return {Json::array(), Json::array()};
-  hosts::LookSetup setup;
-  setup.run = look.run;
-  setup.names = look.names;
-  setup.seconds = look.names.empty() ? 0 : look.seconds;
-  setup.measure = look.measure;
-  setup.spec = look.spec;
-  setup.own = look.own;
-  setup.listen = look.listen;
-  setup.interface = look.interface;
-  reinterpret_cast<void (*)(hosts::LookSetup*)>(hosts_library_function("estrain_look_at_agents"))(&setup);
-  return {setup.rows, setup.own_data};
+  if (look.names.empty()) look.seconds = 0;
+  reinterpret_cast<void (*)(hosts::LookSetup*)>(hosts_library_function("estrain_look_at_agents"))(&look);
+  return {look.rows, look.own_data};
 }
 
 void wait_for_hosts(const std::string& list, double seconds, launch::StartRequest& request) {
@@ -118,13 +109,13 @@ void wait_for_hosts(const std::string& list, double seconds, launch::StartReques
   const std::string run = launch::run_directory_of(request);
   if (!names.empty()) fmt::print(stderr, "waits for the agents of {}, at most {} s\n", fmt::join(names, ", "), seconds);
   Json missing = Json::array();
-  const HostsLook look{.run = run,
-                       .names = names,
-                       .seconds = seconds,
-                       .own = request.own_host,
-                       .listen = request.listen,
-                       .interface = interface_of(request, run)};
-  for (const Json& row : look_at_hosts(look).rows) {
+  const HostsSeen seen = look_at_hosts({.run = run,
+                                        .names = names,
+                                        .seconds = seconds,
+                                        .listen = request.listen,
+                                        .interface = interface_of(request, run),
+                                        .own = request.own_host});
+  for (const Json& row : seen.rows) {
     if (row.contains("error")) {
       missing.push_back(row);
     } else {

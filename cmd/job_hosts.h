@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/json/json.h"
+#include "core/hosts/setup.h"
 #include "core/launch/preflight/start.h"
 
 namespace estrain::cmd {
@@ -16,19 +17,13 @@ std::string own_host_name();
 // name is none or stands twice, or where there is no allocation; its words name the option.
 std::vector<std::string> named_hosts(const std::string& list, const std::string& option = "--hosts");
 
-struct HostsLook {
-  std::string run;
-  std::vector<std::string> names;
-  double seconds = 0;
-  bool measure = false;
-  std::string spec = {};                              // TOML: its data files are compared
-  std::string own = {}, listen = {}, interface = {};  // as hosts::LookSetup's
-};
-// Found by look_at_agents (core/hosts/look.h): a row for each name and, where there is a spec, the data files here.
+// The answer of look_at_agents (core/hosts/look.h): a row for each name and, where there is a spec, the data files
+// here.
 struct HostsSeen {
   Json rows, own_data;
 };
-HostsSeen look_at_hosts(const HostsLook& look);
+// Without names it waits for nobody; without names and an address to listen at it does nothing.
+HostsSeen look_at_hosts(hosts::LookSetup look);
 
 // Fills in own_host and hosts of the request once the agents of all hosts but this one answer; those that join by this
 // host's address may do so meanwhile. Without a list: only whether this host can listen there. Throws Fault::peer

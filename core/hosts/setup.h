@@ -29,11 +29,11 @@ struct AgentSetup {
 
 // The coordinator's courier, started by its launcher.
 //
-//   launcher -> courier  {"do": "stage", "plan": …}: HostPlan without addresses | {"do": "serve"}: only commands of
-//   other
-//                        hosts, as yet | {"do": "finish"}. Both first ones with "interface": network.interface,
-//                        "listen": StartRequest's, "own": this host's name
+//   launcher -> courier  {"do": "stage", "plan": …} | {"do": "serve"} | {"do": "finish"}
 //   courier -> launcher  what Courier::Options::tell is told
+//
+// The plan is a HostPlan without addresses. "serve" says that there are only commands of other hosts, as yet. "stage"
+// and "serve" also have "interface", which is network.interface, "listen" of StartRequest, and "own", this host's name.
 struct CourierSetup {
   std::string run;
   int memory = -1, doorbell = -1;
@@ -48,16 +48,16 @@ inline Json told(const Error& error) {
 
 // A look at the run's agents (look.h).
 struct LookSetup {
-  std::string run, key;  // as an agent's
-  std::vector<std::string> names;
-  double seconds = 0;     // until everybody has answered
-  std::string listen;     // as train's: agents may join by this host's address meanwhile; empty: none
-  std::string interface;  // network.interface
-  std::string own;        // by which device lists call this host
-  bool measure = false;   // how many bytes arrive in a second
-  std::string spec;       // TOML; not empty: whose data files are compared
-  Json rows;              // the answer
-  Json own_data;          // with a spec: of this host
+  std::string run = {}, key = {};  // as an agent's
+  std::vector<std::string> names = {};
+  double seconds = 0;          // until everybody has answered
+  std::string listen = {};     // as train's: agents may join by this host's address meanwhile; empty: none
+  std::string interface = {};  // network.interface
+  std::string own = {};        // the name of this host in device lists
+  bool measure = false;        // how many bytes arrive in a second
+  std::string spec = {};       // TOML; not empty: its data files are compared
+  Json rows = {};              // the answer
+  Json own_data = {};          // with a spec: the data files of this host
 };
 
 // A request to a coordinator on another host, by way of the run's agents (commands/), and its answer, which may be a
