@@ -17,8 +17,7 @@
 namespace estrain::hosts {
 namespace {
 
-// Until the agents have heard that the run is over.
-constexpr int kPatienceWithEndMs = 300;
+constexpr int kPatienceWithEndMs = 300;  // until the agents have heard that the run is over
 constexpr int kBetweenTriesToListenMs = 2000;
 
 // The launcher names the hosts; their agents have written where they listen. False: one has not, which counts as lost.
@@ -43,7 +42,7 @@ class Door {
   Door(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
       : loop_(loop), key_(key), run_(std::move(run)), term_(term) {}
 
-  // As the launcher says, at first.
+  // Opens at the first address that the launcher names; later ones are passed over.
   void open(const Json& said) {
     if (registry_ || retry_ || said.value("listen", "").empty()) return;
     listen(said.value("listen", ""), said.value("interface", ""), said.value("own", ""));
@@ -73,7 +72,7 @@ class Door {
 
 void run_courier(CourierSetup& setup) {
   net::Loop loop;
-  const int64_t term = launch::read_term(setup.run).value_or(launch::Term{}).term;
+  const int64_t term = launch::term_of(setup.run).term;
   const net::Key key = net::Key::read_or_make(key_file(setup.run));
   CommandBridge commands(loop, key, setup.run, term);
   Door door(loop, key, setup.run, term);

@@ -129,7 +129,7 @@ class Look {
 // A courier of this run that has just lost its launcher leaves the port soon.
 void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<Registry>& registry) {
   const int64_t begin = monotonic_ns();
-  const int64_t term = launch::read_term(setup.run).value_or(launch::Term{}).term;
+  const int64_t term = launch::term_of(setup.run).term;
   while (!registry) {
     try {
       registry.emplace(loop, key,

@@ -29,7 +29,7 @@ class Proxy {
     net::connect(loop_, key,
                  {.to = net::parse_address(address),
                   .from = setup_.interface.empty() ? "" : address_of_interface(setup_.interface),
-                  .own = own_greeting("", "worker", launch::read_term(setup_.run).value_or(launch::Term{}).term)},
+                  .own = own_greeting("", "worker", launch::term_of(setup_.run).term)},
                  [this](net::ConnectionPtr connection, const Error* why) {
                    if (why != nullptr) lose_host(*why);
                    begin(std::move(connection));

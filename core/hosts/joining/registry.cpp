@@ -28,11 +28,7 @@ Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
                 {.at = options_.at,
                  .own = own_greeting("", "registry", options_.term),
                  .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
-                 .refused =
-                     [run = options_.run, own = options_.own](const std::string& address, const Error& why) {
-                       launch::RunDirectory(run).log_event("refused_connection",
-                                                           {{"host", own}, {"from", address}, {"why", why.message()}});
-                     }}) {
+                 .refused = [this](const std::string& from, const Error& why) { log_refusal(from, why); }}) {
   timer_ = loop.every(kBetweenGreetingsMs, [this] {
     for (auto& [number, guest] : guests_) guest.link->send({{"is", "here"}});
   });
@@ -112,16 +108,20 @@ void Registry::enrol(int64_t number) {
   guest.link->send({{"is", "joined"}});
 }
 
-// It closes the connection once it has heard.
+void Registry::log_refusal(const std::string& from, const Error& why) const {
+  launch::RunDirectory(options_.run)
+      .log_event("refused_connection", {{"host", options_.own}, {"from", from}, {"why", why.message()}});
+}
+
+// The agent closes the connection once it has heard.
 void Registry::refuse(int64_t number, const Error& why) {
   Guest& guest = guests_.at(number);
-  launch::RunDirectory(options_.run)
-      .log_event("refused_connection",
-                 {{"host", options_.own}, {"from", guest.link->connection().peer_address()}, {"why", why.message()}});
+  log_refusal(guest.link->connection().peer_address(), why);
   guest.link->send({{"refused", why.message()}, {"advice", why.advice()}, {"fault", static_cast<int>(why.fault())}});
 }
 
-// It has gone, or nothing comes from it. What it has written since, by itself or by way of another registry, stays.
+// The agent has gone, or nothing comes from it. A host file that was written since, by itself or by another registry,
+// stays.
 void Registry::lose(int64_t number) {
   const auto at = guests_.find(number);
   if (at == guests_.end()) return;

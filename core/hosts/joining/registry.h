@@ -3,9 +3,11 @@
 // the run's key, and writes hosts/<name>.json for each (../agents/host_file.h), as other agents do for themselves. All
 // else finds them there.
 //
-//   agent -> registry   {"say": "joins", "address": "10.0.0.2:7000"}: where it listens itself; its name is in its
-//   greeting registry -> agent   {"is": "joined"} | {"refused": why, "advice": …, "fault": …} | {"do": "end"}: the run
-//   is over both ways           {"is": "here"}, once a second
+//   agent -> registry   {"say": "joins", "address": "10.0.0.2:7000"}
+//   registry -> agent   {"is": "joined"} | {"refused": why, "advice": …, "fault": …} | {"do": "end"}
+//   both ways           {"is": "here"}, once a second
+//
+// The address is that at which the agent listens; its name is in its greeting. "end" says that the run is over.
 
 #include <cstdint>
 #include <map>
@@ -25,7 +27,7 @@ class Registry {
  public:
   struct Options {
     std::string run;
-    std::string own;  // by which device lists call this host; empty: it has no name
+    std::string own;  // the name of this host in device lists; empty: it has none
     net::Address at;
     int64_t term = 0;
   };
@@ -40,7 +42,7 @@ class Registry {
   const net::Address& address() const { return listener_.address(); }
   // A connection with the purpose "join".
   void take(net::ConnectionPtr connection);
-  // All who wait here hear that the run is over.
+  // Tells all agents here that the run is over.
   void end_run();
 
  private:
@@ -56,6 +58,7 @@ class Registry {
   void ask_who_listens(int64_t number, const std::string& address);
   void enrol(int64_t number);
   void refuse(int64_t number, const Error& why);
+  void log_refusal(const std::string& from, const Error& why) const;
   void lose(int64_t number);
   void drop(int64_t number);
 

@@ -20,8 +20,7 @@ Lease take_lease(const launch::RunDirectory& directory, const launch::Term& know
   std::optional<UniqueFd> lock = directory.try_lock();
   if (!lock) return {};
   const auto judge = [&] {
-    return judge_lease(directory.owner().has_value(), known,
-                       launch::read_term(directory.path()).value_or(launch::Term{}));
+    return judge_lease(directory.owner().has_value(), known, launch::term_of(directory.path()));
   };
   LeaseAnswer answer = judge();
   if (answer == LeaseAnswer::over) return {answer, {}};

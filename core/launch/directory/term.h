@@ -18,6 +18,8 @@ struct Term {
 
 // Nothing where there is no file. Throws Fault::corrupt.
 std::optional<Term> read_term(const std::string& run);
+// The same; the zeroth term where there is no file.
+inline Term term_of(const std::string& run) { return read_term(run).value_or(Term{}); }
 // For the lock's holder. Throws Fault::io.
 void write_term(const std::string& run, const Term& term);
 // Writes the first term, unless there is one. Throws as both above do.
