@@ -1,5 +1,7 @@
 #include "core/net/frame.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/net/packing/packed_floats.h"
 

@@ -1,17 +1,17 @@
 #pragma once
-// TCP's own view of a socket. For this folder alone.
+// The congestion control of a TCP socket, and its rate. For this folder alone.
 
 #include <optional>
 
 namespace estrain::net {
 
-// Where the system has chosen BBR for a socket, chooses CUBIC, or Reno if CUBIC is not allowed. BBR holds a flow to the
-// rate that the flow has lately had. The flows of a training step begin and end together, so BBR leaves links idle
-// (scripts/benchmarks/hosts/RESULTS.md). All other choices of the system stay.
+// Replaces BBR by CUBIC, or by Reno if CUBIC is not allowed; any other choice of the system stays. BBR holds a flow to
+// the rate that it had lately. The flows of a training step begin and end together, so BBR leaves links idle
+// (scripts/benchmarks/hosts/RESULTS.md).
 void avoid_bbr(int socket);
 
-// Bytes a second that the network takes from the socket: those under way, by the time until they are acknowledged.
-// Nothing: few are under way and few wait, so the network may be faster.
+// Bytes a second that the network takes from the socket: the bytes under way, divided by their round trip. Nothing if
+// few bytes are under way and few wait, since the network may be faster then.
 std::optional<double> network_rate(int socket);
 
 }  // namespace estrain::net

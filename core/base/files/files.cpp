@@ -52,6 +52,21 @@ off_t end_of_lines(int fd, const std::string& path) {
   return 0;
 }
 
+void append_line(const UniqueFd& fd, const std::string& path, std::string line) {
+  const off_t begin = end_of_lines(fd.get(), path);
+  try {
+    if (::ftruncate(fd.get(), begin) != 0 || ::lseek(fd.get(), begin, SEEK_SET) < 0) {
+      throw system_error("cannot write " + path, errno);
+    }
+    line += '\n';
+    write_all(fd.get(), line, path);
+  } catch (const Error&) {
+    [[maybe_unused]] const int cut = ::ftruncate(fd.get(), begin);  // if even this fails, the next append drops the
+                                                                    // fragment
+    throw;
+  }
+}
+
 }  // namespace
 
 UniqueFd open_file(const std::string& path, int flags, unsigned mode) {
@@ -93,25 +108,6 @@ void write_file_atomically(const std::string& path, std::string_view content, Di
   disk.rename(temporary, path);
   disk.sync_folder(std::filesystem::path(path).parent_path().string());
 }
-
-namespace {
-
-void append_line(const UniqueFd& fd, const std::string& path, std::string line) {
-  const off_t begin = end_of_lines(fd.get(), path);
-  try {
-    if (::ftruncate(fd.get(), begin) != 0 || ::lseek(fd.get(), begin, SEEK_SET) < 0) {
-      throw system_error("cannot write " + path, errno);
-    }
-    line += '\n';
-    write_all(fd.get(), line, path);
-  } catch (const Error&) {
-    [[maybe_unused]] const int cut = ::ftruncate(fd.get(), begin);  // if even this fails, the next append drops the
-                                                                    // fragment
-    throw;
-  }
-}
-
-}  // namespace
 
 void append_line(const std::string& path, std::string line) {
   append_line(open_own_file(path, O_RDWR | O_CREAT), path, std::move(line));

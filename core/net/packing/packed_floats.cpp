@@ -3,6 +3,7 @@
 #define ZSTD_STATIC_LINKING_ONLY  // ZSTD_c_literalCompressionMode
 #include <zstd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -31,18 +32,10 @@ void for_blocks(size_t floats, Visit&& visit) {
 
 }  // namespace
 
-struct FloatPacker::Coder {
-  struct Free {
-    void operator()(ZSTD_CCtx* context) const { ::ZSTD_freeCCtx(context); }
-  };
-  std::unique_ptr<ZSTD_CCtx, Free> context{required(::ZSTD_createCCtx())};
-};
-
-FloatPacker::FloatPacker() : coder_(std::make_unique<Coder>()) {
-  ::ZSTD_CCtx_setParameter(coder_->context.get(), ZSTD_c_compressionLevel, kNoSearch);
-  ::ZSTD_CCtx_setParameter(coder_->context.get(), ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+FloatPacker::FloatPacker() : coder_(required(::ZSTD_createCCtx()), ::ZSTD_freeCCtx) {
+  ::ZSTD_CCtx_setParameter(coder_.get(), ZSTD_c_compressionLevel, kNoSearch);
+  ::ZSTD_CCtx_setParameter(coder_.get(), ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
 }
-FloatPacker::~FloatPacker() = default;
 
 std::span<const std::byte> FloatPacker::pack(std::span<const std::byte> floats) {
   const size_t n = floats.size() / sizeof(float), plain = kPlainBytes * n;
@@ -58,7 +51,7 @@ std::span<const std::byte> FloatPacker::pack(std::span<const std::byte> floats) 
       exponents[i] = static_cast<uint8_t>(bits >> 23);
     }
   });
-  const size_t coded = ::ZSTD_compress2(coder_->context.get(), packed_.data(), most_coded, exponents_.data(), n);
+  const size_t coded = ::ZSTD_compress2(coder_.get(), packed_.data(), most_coded, exponents_.data(), n);
   if (::ZSTD_isError(coded) != 0) return {};
   std::byte* const low = packed_.data() + coded;
   std::byte* const high = low + 2 * n;
@@ -78,15 +71,7 @@ std::span<const std::byte> FloatPacker::pack(std::span<const std::byte> floats) 
   return std::span(packed_).first(coded + plain);
 }
 
-struct FloatUnpacker::Coder {
-  struct Free {
-    void operator()(ZSTD_DCtx* context) const { ::ZSTD_freeDCtx(context); }
-  };
-  std::unique_ptr<ZSTD_DCtx, Free> context{required(::ZSTD_createDCtx())};
-};
-
-FloatUnpacker::FloatUnpacker() : coder_(std::make_unique<Coder>()) {}
-FloatUnpacker::~FloatUnpacker() = default;
+FloatUnpacker::FloatUnpacker() : coder_(required(::ZSTD_createDCtx()), ::ZSTD_freeDCtx) {}
 
 void FloatUnpacker::unpack(std::span<const std::byte> packed, std::span<std::byte> floats) {
   const size_t n = floats.size() / sizeof(float), plain = kPlainBytes * n;
@@ -94,7 +79,7 @@ void FloatUnpacker::unpack(std::span<const std::byte> packed, std::span<std::byt
     throw Error::make(Fault::corrupt, "{} bytes do not hold {} packed floats", packed.size(), n);
   const size_t coded = packed.size() - plain;
   exponents_.resize(n);
-  const size_t told = ::ZSTD_decompressDCtx(coder_->context.get(), exponents_.data(), n, packed.data(), coded);
+  const size_t told = ::ZSTD_decompressDCtx(coder_.get(), exponents_.data(), n, packed.data(), coded);
   if (::ZSTD_isError(told) != 0 || told != n) throw Error(Fault::corrupt, "packed floats that cannot be unpacked");
   const std::byte* const low = packed.data() + coded;
   const std::byte* const high = low + 2 * n;

@@ -13,33 +13,32 @@
 #include <span>
 #include <vector>
 
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
 namespace estrain::net {
 
 class FloatPacker {
  public:
   FloatPacker();
-  ~FloatPacker();
   // Floats at any address, as bytes. Returns the packed bytes, which stay until the next call; nothing where they would
   // not be shorter by a sixteenth at least. Throws Fault::io where zstd has no memory.
   std::span<const std::byte> pack(std::span<const std::byte> floats);
 
  private:
-  struct Coder;
-  std::unique_ptr<Coder> coder_;
+  std::unique_ptr<ZSTD_CCtx_s, size_t (*)(ZSTD_CCtx_s*)> coder_;
   std::vector<std::byte> exponents_, packed_;
 };
 
 class FloatUnpacker {
  public:
   FloatUnpacker();
-  ~FloatUnpacker();
   // Writes as many floats as `floats` has room for. Throws Fault::corrupt where that is not what was packed, and
   // Fault::io as above. Reads and writes nothing beyond the two spans.
   void unpack(std::span<const std::byte> packed, std::span<std::byte> floats);
 
  private:
-  struct Coder;
-  std::unique_ptr<Coder> coder_;
+  std::unique_ptr<ZSTD_DCtx_s, size_t (*)(ZSTD_DCtx_s*)> coder_;
   std::vector<std::byte> exponents_;
 };
 
