@@ -1,7 +1,6 @@
 // An agent: starts workers on its host as the coordinator's proxies ask, and carries for them (setup.h).
 
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 
 #include <array>
 #include <cerrno>
@@ -31,7 +30,7 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int64_t kPatienceWithAnswersNs = 1'000'000'000;
-constexpr int kBetweenLooksMs = 1000;  // for a coordinator that came to grief
+constexpr int kBetweenLooksMs = 1000;  // for a coordinator that is lost
 
 UniqueFd new_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -122,7 +121,7 @@ class Agent {
     loop_.stop();
   }
 
-  // An orphan has a patience of its own.
+  // A host that has lost its coordinator waits in OrphanHost, which has a patience of its own.
   void look_after_registration() {
     const bool is_led = held_.courier->links().to("") != nullptr || desk_.has_coordinator() || !workers_.empty();
     if (!registration_->is_given_up(is_led || held_.orphan, nanoseconds(setup_.patience_seconds))) return;
@@ -151,7 +150,8 @@ class Agent {
     directory_.log_event("refused_connection", {{"host", setup_.name}, {"from", address}, {"why", why.message()}});
   }
 
-  // Drops all that is left of the coordinator before: the new one would not lead if the run's files lacked any of it.
+  // Drops all that is left of the coordinator before. Nothing of it is needed: the next one leads only if the run's
+  // files have all of it.
   void begin_anew(int64_t term) {
     workers_.kill_all();
     if (held_.courier) held_.courier->retire();
@@ -197,7 +197,8 @@ class Agent {
 
   void on_courier(const Json& said) {
     const std::string say = said.value("say", ""), host = said.value("host", "");
-    // A command that has ended the run still waits for its answer; it closes the connection when it has it.
+    // A command that has ended the run still waits for its answer. Its client closes the connection when the answer is
+    // there.
     if (say == "end") return desk_.when_answered(kPatienceWithAnswersNs, [this] { end(0, "the run is over"); });
     if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
     if (held_.orphan && say == "host_lost") held_.orphan->lose(host);
@@ -226,8 +227,8 @@ class Agent {
     if (joins()) registration_->renew();
   }
 
-  // A coordinator may come to grief before this host is in a stage of its term. While no stage of it is open anywhere,
-  // the newest checkpoint is all that there is, and any host may go on from it.
+  // A coordinator may be lost before this host is in a stage of its term. If no host has opened a stage of that term,
+  // nothing is newer than the newest checkpoint, and any host may go on from it.
   void look_for_coordinator() {
     if (joins()) return look_after_registration();
     const bool waits =
@@ -253,7 +254,7 @@ class Agent {
   std::list<std::optional<LookAnswer>> looks_;
   CommandDesk desk_{loop_};
   bool sees_locks_ = false;
-  std::vector<std::unique_ptr<Courier>> retired_;  // what is under way may still come to them
+  std::vector<std::unique_ptr<Courier>> retired_;  // frames that are under way may still reach them
   Term held_;
   std::shared_ptr<net::Loop::Timer> look_;
   net::Listener listener_;

@@ -35,12 +35,14 @@ class AgentWorkers {
   // The stage was aborted before it was open here.
   void on_never_opened(uint64_t stage);
 
-  // What another process needs to go on with the run: descriptors, without a lock; the devices that a coordinator
-  // wanted workers on last; and a plan without hosts, that has its options.
+  // The descriptors, without a lock, with which another process goes on with the run.
   launch::SharedDescriptors shared() const { return {memory_, doorbell_, -1, spec_.get(), library_.get()}; }
+  // A coordinator has wanted workers here.
   bool were_wanted() const { return !wanted_.empty(); }
   void forget_wanted() { wanted_.clear(); }
+  // The devices on which a coordinator wanted workers last.
   std::string wanted_devices() const;
+  // A plan without hosts, with the run's options.
   HostPlan alone() const;
 
  private:

@@ -98,7 +98,7 @@ std::optional<double> moment(const sqlite::Statement& statement, int column) {
   return statement.number(column);
 }
 
-// Of a new database, unless another process has made them meanwhile.
+// Makes the tables of a new database, unless another process has made them meanwhile.
 void make_tables(sqlite::Database& database, const std::string& path, int64_t format) {
   if (pragma(database, "schema_version") == 0) database.execute("PRAGMA journal_mode = WAL");
   database.transact([&] {

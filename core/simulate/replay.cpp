@@ -22,13 +22,13 @@ using dispatch::Taken;
 constexpr double kTick = 0.1;  // s, as the daemon's
 constexpr double kLook = 1;    // s between looks at a job
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kPatience = 24 * 3600;  // s in which nothing is to come to pass, after which the pool is stuck
+constexpr double kPatience = 24 * 3600;  // s; if nothing happens for so long, the pool is stuck
 
-// In place of a launcher.
+// Stands for a launcher.
 struct Running {
   const PastJob* job = nullptr;
   std::vector<std::string> held;
-  double trains_at = 0;  // or goes on, behind a change
+  double trains_at = 0;  // from here on: after the start, or after a change
   double step = 0, saved_step = 0;
   double stops_at = kNever, changes_at = kNever;
   std::vector<std::string> held_then;  // once it has changed
@@ -62,10 +62,10 @@ class Work {
                                      trace_.cores);
   }
 
-  // So many checks are at work beside them.
+  // The number of checks at work beside them.
   void beside(int64_t checks) { checks_ = checks; }
 
-  // Calls `consider` with moments at which something comes to pass by itself, past ones among them.
+  // Calls `consider` with each moment at which something happens by itself. Some moments are past.
   template <typename Consider>
   void for_each_moment(double now, Consider&& consider) const {
     for (const auto& [id, running] : running_) {
@@ -101,7 +101,7 @@ class Work {
 // The times in which jobs held a number of devices.
 class Stretches {
  public:
-  // The job has held so many from `from` to `to`.
+  // The job has held this number of devices from `from` to `to`.
   void follow(JobId id, int64_t devices, double from, double to) {
     const auto open = open_.find(id);
     if (open != open_.end() && all_[open->second].devices == devices) {
@@ -128,7 +128,7 @@ class TakenDevices {
   bool is_due(double now) const { return next_ < taken_.size() && taken_[next_].from <= now; }
   double within() const { return taken_[next_].within.value_or(dispatch::kNoHurry); }  // of the next that are taken
 
-  // Names of all that are taken at the next moment; of a pool that has fewer, those that are there. None: it has none.
+  // Names of the devices that are taken at the next moment, or of all present ones if the pool has fewer.
   std::vector<std::string> take(const std::vector<dispatch::Slot>& slots) {
     const double at = taken_[next_].from;
     std::vector<std::string> names;
@@ -202,7 +202,7 @@ class Replay {
   }
 
  private:
-  // The next moment at which something comes to pass by itself.
+  // The next moment at which something happens by itself.
   double next_event() const {
     double next = kNever;
     const auto consider = [&](double at) {
@@ -369,7 +369,7 @@ class Replay {
     if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason});
   }
 
-  // Of the next one of this kind.
+  // How long the job's next event of this kind takes.
   double seconds_of(JobId id, std::string_view what) { return past_.at(id)->seconds_of(what, times_[{id, what}]++); }
 
   std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }

@@ -19,7 +19,7 @@ void Entrance::begin(HostPlan plan) {
   try_open();
 }
 
-// Whether a host comes that was not in the last stage, and another one than this is there that was.
+// Whether a host comes that was not in the last stage, while more than one that was in it stays.
 bool Entrance::comes_in_shares(const HostPlan& plan) const {
   const std::optional<HostPlan>& last = holding_.last_stage();
   if (!last) return false;
@@ -85,7 +85,7 @@ void Entrance::hear_of_state(const std::string& from, bool has_state) {
   tell_shares(std::move(shares));
 }
 
-// Who has the state hears it too, where it is to send some, or waits for this word.
+// Hosts that have the state hear it, too, if the state comes in shares: they send one, or wait for this word.
 void Entrance::tell_shares(StateShares shares) {
   const comm::CommitWord word = holding_.memory().commit();
   shares.lr = word.lr(Step(opening_->plan.step));
@@ -161,7 +161,7 @@ void Entrance::take_state() {
   try_open();
 }
 
-// What waits for it is dropped.
+// Frames that wait for this opening are looked at again, and dropped.
 void Entrance::give_up() {
   opening_.reset();
   links_.retry();

@@ -21,9 +21,9 @@ class Registration {
     std::string from;     // the address of this host that it goes out by
     std::string name;     // of this host in device lists
     std::string address;  // where this host's agent listens
-    // Whether this host may follow a coordinator of that term; false: it comes again.
+    // Returns whether this host may follow a coordinator of that term; if not, it connects again later.
     std::function<bool(int64_t term)> joined;
-    // What stays as it is: another key, another version, a name that is taken. It does not come again then.
+    // The reason will not go away: another key, another version, a name that is taken. It does not connect again.
     std::function<void(const Error&)> refused;
     std::function<void()> ended;  // the run is over
   };
@@ -32,11 +32,12 @@ class Registration {
 
   bool is_joined() const { return joined_; }
   bool was_joined() const { return was_joined_; }
-  // For longer than `patience_ns` it has not been joined, while the host did not belong to a run otherwise.
+  // Whether more than `patience_ns` have passed since the last call at which it was joined, or the host belonged to a
+  // run in another way (`belongs`).
   bool is_given_up(bool belongs, int64_t patience_ns);
-  // Why it has not joined yet.
+  // The reason why it has not joined yet.
   const Error& why() const { return why_; }
-  // Comes anew: this host holds nothing of the run any more.
+  // Connects anew: this host holds nothing of the run any more.
   void renew();
 
  private:

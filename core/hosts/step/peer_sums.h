@@ -1,6 +1,6 @@
 #pragma once
-// A step's sums from one other host, in memory of this process: its partial sums of this host's pieces, and
-// the sums of its own pieces, one at a time.
+// Sums of a step that come from one other host, kept in memory of this process. They are its partial sums of this
+// host's pieces, and the whole sums of its own pieces, one at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace estrain::hosts {
 
-// Bytes of one partial sum of the owner's pieces before this one, and of this one too.
+// Bytes of a partial sum over the owner's pieces before this one, and over those and this one.
 uint64_t bytes_before(const Piece& piece);
 uint64_t bytes_through(const Piece& piece);
 
@@ -28,16 +28,16 @@ class PeerSums {
   Inflow& partials() { return partials_; }
   Inflow& sums() { return sums_; }
 
-  // All of its partial sums of this host's piece are there.
+  // Whether all of its partial sums of this piece, one of this host's, are there.
   bool has_partials(const Piece& piece) const { return partials_.bytes() >= rows_ * bytes_through(piece); }
   PieceSource row(size_t row, const Piece& piece);
 
   size_t taken() const { return taken_; }  // sums of this step
-  const Piece* due() const;                // the piece whose sum comes next; null: none is left in this step
+  const Piece* due() const;                // its sum comes next; null: none is left in this step
   // Copies the sum that is due to `slot`. False: it is not there yet.
   bool take_sum(const comm::GradientSlot& slot);
 
-  // Frames are of the next step.
+  // The frames that follow are those of the next step.
   void begin_anew();
 
  private:
