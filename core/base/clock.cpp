@@ -3,9 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 
 namespace estrain {
+namespace {
+
+std::string text_of(const timespec& moment) {
+  tm parts{};
+  gmtime_r(&moment.tv_sec, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, moment.tv_nsec / 1'000'000);
+}
+
+}  // namespace
 
 int64_t monotonic_ns() {
   timespec now{};
@@ -28,10 +39,12 @@ int64_t nanoseconds(double seconds) {
 std::string utc_timestamp() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  tm parts{};
-  gmtime_r(&now.tv_sec, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, now.tv_nsec / 1'000'000);
+  return text_of(now);
+}
+
+std::string utc_timestamp(double unix_seconds) {
+  const auto microseconds = static_cast<int64_t>(std::floor(unix_seconds * 1e6 + 0.5));
+  return text_of({microseconds / 1'000'000, microseconds % 1'000'000 * 1'000});
 }
 
 }  // namespace estrain

@@ -48,6 +48,25 @@ void limit_to_held(const State& state, Job& job, double no_growth_before) {
   std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
 }
 
+void count_lost(State& state, Job& job, double lost) {
+  job.lost += lost;
+  if (lost > 0) state.charge = state.charge > 0 ? 0.7 * state.charge + 0.3 * lost : lost;
+}
+
+bool has_what_is_meant_for_it(const State& state, const Job& job) {
+  int64_t all = 0;
+  for (const Slot& slot : state.slots) all += slot.holder == job.id;
+  return all == job.targeted() && std::ranges::all_of(job.target, [&](const auto& entry) {
+           return held(state, job.id, entry.first) == entry.second;
+         });
+}
+
+Note changed_note(const Job& job, double lost) {
+  return note_of(job, "changed", fmt::format("it stood still for {:.3f} s", lost));
+}
+
+Note trains_note(const Job& job) { return note_of(job, "trains", "its first step has begun"); }
+
 Note finish(Job& job, Phase phase, std::string reason, double now) {
   job.phase = phase;
   job.reason = std::move(reason);
@@ -162,7 +181,7 @@ void Dispatcher::trains(JobId id, double now) {
   if (one.phase == Phase::starting) {
     one.phase = Phase::running;
     one.was_lost = false;
-    actions_.emplace_back(note_of(one, "trains", "its first step has begun"));
+    actions_.emplace_back(trains_note(one));
   }
   tick(now);
 }
@@ -196,8 +215,7 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   if (!is_up(one.phase)) return;
   hold(state_, id, names);
   one.seen_at = 0;
-  one.lost += lost;
-  if (lost > 0) state_.charge = state_.charge > 0 ? 0.7 * state_.charge + 0.3 * lost : lost;
+  count_lost(state_, one, lost);
   if (one.phase != Phase::changing) {
     if (one.phase == Phase::running) limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
     return tick(now);
@@ -206,7 +224,7 @@ void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double
   underway_.asked_to_let_go.erase(id);
   if (std::exchange(one.batch.wanted, 0) != 0) return wake(now);  // it was not asked to take devices
   limit_to_held(state_, one, now + settings_.growth_pause);
-  actions_.emplace_back(note_of(one, "changed", fmt::format("it stood still for {:.3f} s", lost)));
+  actions_.emplace_back(changed_note(one, lost));
   wake(now);
 }
 
@@ -255,16 +273,33 @@ void Dispatcher::lose_host(const std::string& host, const std::string& why, doub
   wake(now);
 }
 
-void Dispatcher::found(JobId id, const std::vector<std::string>& names, double now) {
+void Dispatcher::found(JobId id, const Found& found, double now) {
+  account(state_, now);
   Job& one = job_of(state_, id);
-  one.phase = Phase::running;
-  one.reason = "runs";
-  hold(state_, id, names);
-  one.target.clear();
-  for (const Slot* slot : slots_of(state_, id)) {
-    if (slot->state == Slot::State::present) ++one.target[slot->group()];
-  }
+  one.step = std::max(one.step, found.step);
+  one.seen_at = 0;
   actions_.emplace_back(note_of(one, "found", "it went on while the pool's daemon was away"));
+  const bool trains = found.doing == Found::Doing::trains;
+  const bool was_asked = one.phase == Phase::changing || one.phase == Phase::stopping;
+  const bool is_at_it = one.phase == Phase::stopping ? found.doing == Found::Doing::ends : !trains;
+  if (was_asked && is_at_it) {  // devices that it is about to take stay its own
+    const auto has = static_cast<int64_t>(slots_of(state_, id).size());
+    if (one.phase == Phase::stopping || has > one.targeted()) underway_.asked_to_let_go[id] = now;
+    return wake(now);
+  }
+  const size_t had = slots_of(state_, id).size();
+  hold(state_, id, found.held);
+  if (was_asked) {
+    const bool is_done = one.phase == Phase::changing && one.batch.wanted == 0 && has_what_is_meant_for_it(state_, one);
+    one.phase = Phase::running;  // a request that was lost is made again
+    if (is_done) count_lost(state_, one, found.lost), actions_.emplace_back(changed_note(one, found.lost));
+  } else if (one.phase == Phase::starting && trains) {
+    one.phase = Phase::running;
+    one.was_lost = false;
+    actions_.emplace_back(trains_note(one));
+  } else if (one.phase == Phase::running && found.held.size() < had) {
+    limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
+  }
   wake(now);
 }
 

@@ -98,8 +98,20 @@ class Dispatcher {
   void batch_refused(JobId job, bool for_good, const std::string& reason, double now);
   void ended(JobId job, const Ended& ended, double now);
   // After a restart of the daemon: its launcher is at work. Nothing is decided before the first tick(), or request:
-  // until then it is told of all jobs whose launchers were up, by this or by ended().
-  void found(JobId job, const std::vector<std::string>& held, double now);
+  // until then it is told of all jobs whose launchers were up, by this or by ended(). What the job was on its way to
+  // stays as it was saved: a request that arrived goes on, one that was lost is made again.
+  struct Found {
+    std::vector<std::string> held;
+    enum class Doing {
+      starts,
+      trains,
+      changes,  // its devices: the answer is still to come, by changed()
+      ends,
+    } doing = Doing::trains;
+    int64_t step = 0;  // committed
+    double lost = 0;   // s; the cost of the change that it was asked for last, where that is done
+  };
+  void found(JobId job, const Found& found, double now);
   // Its launcher is lost, but other hosts have the job's state: one of them may go on with it. Until moved(), or
   // ended(), nothing is asked of the job.
   void orphaned(JobId job, double now);

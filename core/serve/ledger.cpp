@@ -335,6 +335,13 @@ void Ledger::read_batches(State& state) const {
   }
 }
 
+double Ledger::asked(dispatch::JobId job) const {
+  sqlite::Statement row =
+      database_.prepare("SELECT MAX(time) FROM history WHERE job = ? AND what IN ('grows', 'shrinks')");
+  row.bind(job);
+  return row.step() && !row.is_null(0) ? row.number(0) : 0;
+}
+
 std::vector<Line> Ledger::history() const {
   std::vector<Line> lines;
   sqlite::Statement row = database_.prepare("SELECT time, job, what, devices, reason FROM history ORDER BY id");

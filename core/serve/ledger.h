@@ -42,6 +42,8 @@ class Ledger {
   // Writes all differences from the state saved or loaded last, and the lines: all of it at once or nothing.
   void save(const dispatch::State& state, const std::vector<Line>& lines);
   std::vector<Line> history() const;
+  // When the job was asked for other devices last; 0: never.
+  double asked(dispatch::JobId job) const;
 
  private:
   explicit Ledger(sqlite::Database database) : database_(std::move(database)) {}

@@ -26,11 +26,12 @@ struct Mean {
 class Durations {
  public:
   // From each line `from` of a job to its next line `to`. One that other lines cut short counts in no mean; each() has
-  // the mean in its place, so that those behind it keep their number.
+  // the mean in its place, so that those behind it keep their number. Neither another decision nor a new daemon cuts
+  // anything short.
   Durations(const std::vector<Line>& history, std::string_view from, std::string_view to) {
     std::map<JobId, double> began;
     for (const Line& line : history) {
-      if (line.job == 0) continue;
+      if (line.job == 0 || line.what == "devices" || line.what == "found") continue;
       if (line.what == to && began.contains(line.job)) {
         each_[line.job].back() = line.time - began[line.job];
         by_job_[line.job].add(line.time - began[line.job]);

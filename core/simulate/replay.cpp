@@ -285,6 +285,13 @@ class Replay {
   }
 
   void change(JobId id) {
+    const double lost = carry_out_change(id);
+    pool_->changed(id, running_[id].held, lost, now_);
+    settle();
+  }
+
+  // Returns what it costs.
+  double carry_out_change(JobId id) {
     Running& running = running_[id];
     running.held = running.held_then;
     running.changes_at = kNever;
@@ -292,8 +299,7 @@ class Replay {
     const double measured = seconds_of(id, "lost");
     const double lost = options_.lost.value_or(measured);
     running.trains_at = now_ + lost;
-    pool_->changed(id, running.held, lost, now_);
-    settle();
+    return lost;
   }
 
   void end(JobId id, const Ended& ended) {
@@ -304,7 +310,8 @@ class Replay {
     settle();
   }
 
-  // A daemon that comes back finds what is at work, and what has ended meanwhile.
+  // A daemon that comes back finds what is at work, and what has ended or changed meanwhile. What took until then was
+  // done before, and to hear of it took so long.
   void take_up_jobs() {
     is_away_ = false;
     dispatch::State state = pool_->state();
@@ -319,11 +326,27 @@ class Replay {
         pool_->ended(id, {Ended::How::vanished, "gone"}, now_);
       } else if (running_[id].has_ended()) {
         end(id, {Ended::How::done, "all steps are done"});
+      } else if (running_[id].stops_at <= now_ + kTick) {
+        end(id, {Ended::How::stopped, "stopped with a checkpoint"});
       } else {
-        running_[id].has_trained = true;
-        pool_->found(id, running_[id].held, now_);
+        find(id);
       }
     }
+  }
+
+  void find(JobId id) {
+    using Doing = dispatch::Dispatcher::Found::Doing;
+    Running& running = running_[id];
+    dispatch::Dispatcher::Found found;
+    if (running.changes_at <= now_ + kTick) found.lost = carry_out_change(id);
+    running.has_trained |= running.trains_at <= now_;
+    found.held = running.held;
+    found.step = static_cast<int64_t>(running.step);
+    found.doing = running.stops_at < kNever     ? Doing::ends
+                  : running.changes_at < kNever ? Doing::changes
+                  : running.has_trained         ? Doing::trains
+                                                : Doing::starts;
+    pool_->found(id, found, now_);
   }
 
   void settle() {

@@ -15,6 +15,7 @@ class Chronicle {
   explicit Chronicle(ServedPool& pool) : pool_(pool), ledger_(Ledger::open(pool.directory.database())) {}
 
   dispatch::State load() const { return ledger_.load(); }
+  double asked(dispatch::JobId id) const { return ledger_.asked(id); }
   void add(const Line& line) { lines_.push_back(line); }
   void carry_out(const dispatch::Note& note);  // and says it
   // Where there are news; figures alone once a second.

@@ -70,11 +70,9 @@ Daemon::Daemon(const ServeOptions& options)
   signals_ = watch_signals(std::array{SIGTERM, SIGINT});
   server_.emplace(pool_.directory.path());
   requests_.emplace(pool_, chronicle_, *server_);
-  if (seen > 0) {
-    chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
-    chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
-  }
+  if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
   take_up_jobs();
+  if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
   if (!options.devices.empty()) settle_devices(*pool_.dispatcher, options.devices);
   const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", pool_.directory.path(),
@@ -89,10 +87,12 @@ void Daemon::take_up_jobs() {
   for (const auto& [id, job] : pool_.state().jobs) {
     if (dispatch::is_up(job.phase)) up.push_back(id);
   }
-  for (const JobId id : up) news_.take_up(id);
+  for (const JobId id : up) news_.take_up(id, chronicle_.asked(id));
 }
 
 int Daemon::run() {
+  pool_.dispatcher->tick(wall_seconds());  // the pool is served from here on, not from the first poll on
+  do_actions();
   while (true) {
     poll_once();
     signalfd_siginfo info;

@@ -9,6 +9,7 @@
 #include "core/base/json/json_fields.h"
 #include "core/dispatch/slots.h"
 #include "core/launch/directory/run_directory.h"
+#include "core/serve/change_cost.h"
 #include "core/serve/hosts/job_look.h"
 #include "core/serve/hosts/own_command.h"
 #include "core/serve/run_end.h"
@@ -26,6 +27,14 @@ bool is_locked(const std::string& path) {
   return file && !take_lock(file.get(), path);
 }
 
+// What the launcher is at, in a pool's words.
+dispatch::Dispatcher::Found::Doing doing_of(const std::string& state) {
+  using Doing = dispatch::Dispatcher::Found::Doing;
+  if (state == "training") return Doing::trains;
+  if (state == "starting") return Doing::starts;
+  return state == "ending" ? Doing::ends : Doing::changes;
+}
+
 // Whether these are the devices that the pool has given to the job.
 bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::string> held) {
   std::vector<std::string> given = dispatch::names_of(state, id);
@@ -37,7 +46,7 @@ bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::st
 }  // namespace
 
 // A number of a process proves nothing: after a restart of the host it may be another's. The lock of the run does.
-void JobNews::take_up(JobId id) {
+void JobNews::take_up(JobId id, double asked) {
   if (!pool_.agents.tasks_of(id).empty() || !pool_.job(id).home.empty()) take_up_elsewhere(id);
   if (pool_.launchers.contains(id) || pool_.orphans.contain(id)) return;
   const std::string run = pool_.directory.run(id);
@@ -54,7 +63,12 @@ void JobNews::take_up(JobId id) {
   tell_batch(id, *status);
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
   if (pool_.job(id).batch.wanted == 0 || text_in(*status, "state").value_or("") == "training")
-    pool_.dispatcher->found(id, pool_names(status->at("held"), "", pool_.name), wall_seconds());
+    tell_found(id, *status, pool_names(status->at("held"), "", pool_.name), change_cost(run, asked));
+}
+
+void JobNews::tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost) {
+  const auto doing = doing_of(text_in(status, "state").value_or(""));
+  pool_.dispatcher->found(id, {held, doing, whole_in(status, "step").value_or(0), lost}, wall_seconds());
 }
 
 // Its launcher is on another host, or other hosts have its state.
@@ -88,8 +102,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   }
   if (asked.what == Asked::What::stop) return;  // its end is what counts
   if (asked.what == Asked::What::batch) return on_batch_answer(id, end, answer);
-  const double lost = number_in(answer, "stood_still_seconds").value_or(0) +
-                      number_in(answer, "lost_while_warming_seconds").value_or(0);
+  const double lost = cost_in(answer);
   if (!pool_.launchers.contains(id)) return;
   pool_.launchers[id].lost = lost;
   if (!pool_.launchers[id].host.empty()) return;
@@ -162,12 +175,11 @@ void JobNews::on_status(JobId id, const Json& status) {
   const std::vector<std::string> held = pool_names(status.at("held"), launcher.host, pool_.name);
   if (!launcher.is_found && !pool_.asked.contains(id)) {
     launcher.is_found = true;
-    return pool_.dispatcher->found(id, held, now);
+    return tell_found(id, status, held, 0);
   }
-  // Another batch takes a new launch, which has begun when it trains.
-  const bool waits_for_launch = pool_.job(id).batch.wanted != 0 && !trains;
-  if (phase == dispatch::Phase::changing && !pool_.asked.contains(id) && !waits_for_launch) {
-    // The answer to a request got lost, with a daemon or on its way; or the request was for another batch.
+  if (phase == dispatch::Phase::changing && trains && !pool_.asked.contains(id)) {
+    // The answer to a request got lost, with a daemon or on its way; or the request was for another batch, which takes
+    // a new launch. Before it trains, it is still at it.
     pool_.dispatcher->changed(id, held, std::exchange(launcher.lost, 0), now);
   } else if (phase == dispatch::Phase::running && trains && !pool_.asked.contains(id) &&
              !holds(pool_.state(), id, held)) {

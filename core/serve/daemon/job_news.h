@@ -11,7 +11,8 @@ class JobNews {
  public:
   JobNews(ServedPool& pool, JobCommands& commands) : pool_(pool), commands_(commands) {}
 
-  void take_up(dispatch::JobId id);
+  // `asked`: when it was asked for other devices last; 0: never.
+  void take_up(dispatch::JobId id, double asked);
   // `end`: nothing where the launcher is no child of this process.
   void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
   void on_answer(dispatch::JobId id, const ChildEnd& end);
@@ -22,6 +23,7 @@ class JobNews {
   using JobId = dispatch::JobId;
 
   void take_up_elsewhere(JobId id);
+  void tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
   void tell_batch(JobId id, const Json& answer);
 

@@ -20,5 +20,13 @@ TEST_CASE("seconds that are more than a clock counts are as many as it can add")
   CHECK(monotonic_ns() + most > monotonic_ns());
 }
 
+TEST_CASE("a moment is written as the present is") {
+  CHECK(utc_timestamp(0) == "1970-01-01T00:00:00.000Z");
+  CHECK(utc_timestamp(951782400.5) == "2000-02-29T00:00:00.500Z");
+  CHECK(utc_timestamp(1200.001) == "1970-01-01T00:20:00.001Z");
+  CHECK(utc_timestamp(59.9999996) == "1970-01-01T00:01:00.000Z");
+  CHECK(utc_timestamp(static_cast<double>(unix_seconds())) <= utc_timestamp());
+}
+
 }  // namespace
 }  // namespace estrain

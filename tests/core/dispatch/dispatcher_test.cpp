@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/dispatch/slots.h"
 #include "tests/core/dispatch/fake_world.h"
 #include "tests/error_of.h"
 
@@ -211,6 +212,100 @@ TEST_CASE("a job that declines devices is believed for a while, and others may h
   CHECK(grown() == before);
   world.run_out();
   CHECK(world.job(id).phase == Phase::done);
+}
+
+int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
+  return std::ranges::count_if(world.notes, [&](const Note& note) { return note.job == id && note.what == what; });
+}
+
+void run_until(FakeWorld& world, JobId id, Phase phase) {
+  for (int i = 0; i < 1000 && world.job(id).phase != phase; ++i) world.run(0.1);
+  REQUIRE(world.job(id).phase == phase);
+}
+
+TEST_CASE("a growth on its way when the daemon dies goes on; where the request was lost it is made again, at once") {
+  for (const double losing : {0.0, 1.0}) {
+    CAPTURE(losing);
+    FakeWorld world("easyscale-homo", 2, {.losing = losing, .change_seconds = 5});
+    const JobId id = world.submit(2, 1000, 0.1);
+    run_until(world, id, Phase::changing);
+    const JobId other = world.submit(1, 1000, 0.1);
+    world.run(0.5);
+    world.restart_daemon();
+    CHECK(world.job(id).targeted() == 2);
+    CHECK(world.job(id).phase == Phase::changing);
+    CHECK(world.job(other).phase == Phase::waiting);  // devices that are about to be taken are not given twice
+    CHECK(times_noted(world, id, "grows") == 1 + static_cast<int64_t>(losing));
+    run_until(world, id, Phase::running);
+    CHECK(world.job(id).no_growth_before == 0);
+    CHECK(names_of(world.state(), id).size() == 2);
+    CHECK(times_noted(world, id, "changed") == 1);
+    CHECK(times_noted(world, id, "devices") == 2);
+    world.run_out();
+  }
+}
+
+TEST_CASE("a growth that was done while no daemon looked counts with its cost, and is not asked for again") {
+  FakeWorld world("easyscale-homo", 2, {.change_seconds = 1});
+  const JobId id = world.submit(2, 1000, 0.1);
+  run_until(world, id, Phase::changing);
+  world.run_without_daemon(5);
+  world.restart_daemon();
+  CHECK(world.job(id).phase == Phase::running);
+  CHECK(world.job(id).lost == 0.5);
+  CHECK(world.state().charge == 0.5);
+  CHECK(times_noted(world, id, "grows") == 1);
+  CHECK(times_noted(world, id, "changed") == 1);
+}
+
+TEST_CASE("a job that starts or stops when the daemon dies starts or stops still") {
+  FakeWorld world("srtf", 1, {.start_seconds = 3, .change_seconds = 6});
+  const JobId longer = world.submit(1, 1000, 0.1);
+  world.run(0.5);
+  world.restart_daemon();
+  CHECK(world.job(longer).phase == Phase::starting);
+  run_until(world, longer, Phase::running);
+  CHECK(times_noted(world, longer, "trains") == 1);
+  const JobId shorter = world.submit(1, 20, 0.1);
+  run_until(world, longer, Phase::stopping);
+  world.restart_daemon();
+  CHECK(world.job(longer).phase == Phase::stopping);
+  CHECK(world.job(longer).targeted() == 0);
+  world.run_out();
+  CHECK(times_noted(world, longer, "stops") == 1);
+  CHECK(*world.job(shorter).finished < *world.job(longer).finished);
+}
+
+// Decisions are made at each tick, so that a daemon that comes back decides no more often.
+TEST_CASE("a daemon that comes back decides what the one before it would have decided") {
+  for (const char* policy : {"fifo", "srtf", "easyscale-homo", "estrain", "optimus"}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      CAPTURE(policy);
+      CAPTURE(seed);
+      const auto decided = [&](double restarted) {
+        FakeWorld world(policy, 4, {.seed = seed, .losing = 0, .start_seconds = 1, .change_seconds = 2},
+                        {.round = 0.05});
+        std::mt19937_64 random(seed);
+        for (int i = 0; i < 8; ++i) {
+          Request request;
+          request.devices = 1 + static_cast<int64_t>(random() % 4);
+          world.submit(4, 50 + static_cast<int64_t>(random() % 400), 0.05, request);
+          const double gap = static_cast<double>(random() % 80) / 10;
+          world.run(std::min(gap, restarted));
+          if (restarted <= gap) world.restart_daemon();
+          world.run(gap - std::min(gap, restarted));
+        }
+        world.run_out();
+        std::vector<std::pair<JobId, int64_t>> all;
+        for (const Note& note : world.notes) {
+          if (note.what == "devices") all.emplace_back(note.job, note.devices);
+        }
+        return all;
+      };
+      const auto undisturbed = decided(1e9);
+      for (const double restarted : {0.0, 0.5, 1.0, 2.0, 3.0}) CHECK(decided(restarted) == undisturbed);
+    }
+  }
 }
 
 TEST_CASE("a policy for devices of one type is refused where there are several, and the other way round") {

@@ -21,6 +21,7 @@ struct FakeOptions {
   double failing = 0;   // part of the starts that end in a fault
   double refusing = 0;  // part of the growths that are declined
   double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
+  double losing = 0.5;  // part of the requests under way that get lost with a daemon
   double start_seconds = 2, change_seconds = 1;
   double refusing_batch = 0;  // part of the changes of batches that are refused
   double noise_scale = 0;     // of gradients, in samples; 0: not measured
@@ -146,13 +147,27 @@ class FakeWorld {
     return std::ranges::all_of(state().jobs, [](const auto& entry) { return is_over(entry.second.phase); });
   }
 
-  // The daemon dies, and another one takes up what it saved. Requests under way get lost; launchers do not.
+  // Nobody listens: launchers do what they were asked for.
+  void run_without_daemon(double seconds) {
+    train(seconds);
+    for (auto& [id, launcher] : launchers_) {
+      const auto request = requests_.find(id);
+      if (request == requests_.end() || request->second.batch != 0 || request->second.at > now) continue;
+      if (request->second.is_heard) launcher.held = request->second.held, unheard_[id] = kCost;
+      requests_.erase(request);
+    }
+  }
+
+  // The daemon dies, and another one takes up what it saved. Of the requests under way half get lost; launchers do not.
   void restart_daemon() {
     State saved = dispatcher_->state();
     for (auto& [id, request] : requests_) {
       if (request.batch != 0 && happens(0.5)) carry_out_batch(id, request);
     }
-    requests_.clear();
+    std::erase_if(requests_, [&](const auto& entry) {
+      return entry.second.batch != 0 || !entry.second.is_heard ||
+             (options_.losing > 0 && happens(options_.losing));
+    });
     dispatcher_.emplace(std::move(saved), settings_);
     std::vector<JobId> up;
     for (const auto& [id, job] : state().jobs) {
@@ -161,9 +176,11 @@ class FakeWorld {
     for (const JobId id : up) {
       if (!launchers_.contains(id)) {
         dispatcher_->ended(id, {Ended::How::vanished, "gone"}, now);
-      } else if (launchers_[id].trains_at <= now) {
+      } else if (job(id).batch.wanted == 0 || launchers_[id].trains_at <= now) {
         tell_batch(id);
-        dispatcher_->found(id, launchers_[id].held, now);
+        dispatcher_->found(
+            id, {launchers_[id].held, doing(id), static_cast<int64_t>(truth_[id].step), std::exchange(unheard_[id], 0)},
+            now);
       }
     }
     dispatcher_->tick(now);
@@ -172,6 +189,7 @@ class FakeWorld {
   // The host dies with all launchers.
   void reboot() {
     launchers_.clear();
+    requests_.clear();
     restart_daemon();
   }
 
@@ -185,6 +203,9 @@ class FakeWorld {
   }
 
  private:
+  static constexpr double kDeaf = 1e300;
+  static constexpr double kCost = 0.5;  // s, of a change
+
   struct Truth {
     double mini_batch, step;  // steps with the owner's batch
     std::optional<BatchRequest> allowed;
@@ -205,25 +226,37 @@ class FakeWorld {
     double lr_factor = 1;
   };
 
+  Dispatcher::Found::Doing doing(JobId id) const {
+    using Doing = Dispatcher::Found::Doing;
+    const Launcher& launcher = launchers_.at(id);
+    if (launcher.ends_at >= 0 && launcher.ends_at < kDeaf) return Doing::ends;
+    if (launcher.trains_at > now) return Doing::starts;
+    return requests_.contains(id) ? Doing::changes : Doing::trains;
+  }
+
   double drawn(double mean) { return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_)); }
   bool happens(double part) { return std::uniform_real_distribution<double>(0, 1)(random_) < part; }
 
   void step() {
     constexpr double kTick = 0.1;
     settle();
-    now += kTick;
-    for (auto& [id, launcher] : launchers_) {
-      if (launcher.trains_at > now || launcher.ends_at >= 0) continue;
-      Truth& truth = truth_[id];
-      const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
-      truth.step +=
-          kTick * owners_batches(truth) / (mini_batch_of(truth) * static_cast<double>((ests + devices - 1) / devices));
-    }
+    train(kTick);
     std::vector<JobId> ids;
     for (const auto& [id, launcher] : launchers_) ids.push_back(id);
     for (const JobId id : ids) look_at(id);  // what they end by is carried out later
     dispatcher_->tick(now);
     settle();
+  }
+
+  void train(double seconds) {
+    now += seconds;
+    for (auto& [id, launcher] : launchers_) {
+      if (launcher.trains_at > now || launcher.ends_at >= 0) continue;
+      Truth& truth = truth_[id];
+      const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
+      truth.step += seconds * owners_batches(truth) /
+                    (mini_batch_of(truth) * static_cast<double>((ests + devices - 1) / devices));
+    }
   }
 
   static double owners_batches(const Truth& truth) {
@@ -285,7 +318,7 @@ class FakeWorld {
     if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
       launcher.held = request->second.held;
       requests_.erase(request);
-      dispatcher_->changed(id, launcher.held, 0.5, now);
+      dispatcher_->changed(id, launcher.held, kCost, now);
     } else if (job(id).phase == Phase::changing && request == requests_.end()) {
       dispatcher_->changed(id, launcher.held, 0, now);  // the answer was lost
     }
@@ -347,7 +380,7 @@ class FakeWorld {
   void carry_out(const StopJob& action) {
     if (!launchers_.contains(action.job)) return;
     launchers_[action.job].ends_at =
-        happens(options_.hanging) ? 1e300 : now + std::min(action.within, drawn(options_.change_seconds));
+        happens(options_.hanging) ? kDeaf : now + std::min(action.within, drawn(options_.change_seconds));
   }
   void carry_out(const KillJob& action) {
     ++killed[action.job];
@@ -391,6 +424,7 @@ class FakeWorld {
   std::map<JobId, Truth> truth_;
   std::map<JobId, Launcher> launchers_;
   std::map<JobId, Pending> requests_;
+  std::map<JobId, double> unheard_;  // what changes have cost of which no daemon has heard
   std::map<ClientId, double> promised_;
 };
 

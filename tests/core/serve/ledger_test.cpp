@@ -127,6 +127,18 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   CHECK(history[0].time == 1.5);
 }
 
+TEST_CASE("the history knows when a job was asked for other devices last") {
+  const ScratchFolder folder;
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(some_state(), {{1.5, 1, "started", 1, ""},
+                             {2.5, 1, "grows", 2, ""},
+                             {3.5, 1, "shrinks", 1, ""},
+                             {4.5, 1, "changed", 1, ""},
+                             {5.5, 2, "started", 1, ""}});
+  CHECK(ledger.asked(1) == 3.5);
+  CHECK(ledger.asked(2) == 0);
+}
+
 TEST_CASE("a pool of format 1 is brought to this one") {
   const ScratchFolder folder;
   dispatch::State state = some_state();

@@ -74,6 +74,15 @@ TEST_CASE("a trace has each start, change and stop of a job; one that was cut sh
                         ["lost", 0.25], ["lost", 0.5]])"));
 }
 
+TEST_CASE("what a job is at takes as long whatever is decided meanwhile, and whoever serves the pool") {
+  const std::vector<Line> history = {
+      {101, 1, "started", 1, ""}, {102, 1, "devices", 2, ""}, {103, 1, "found", 2, ""},  {104, 1, "trains", 2, ""},
+      {110, 1, "grows", 2, ""},   {111, 1, "found", 2, ""},   {113, 1, "devices", 1, ""}, {115, 1, "changed", 2, ""},
+      {116, 1, "shrinks", 1, ""}, {117, 1, "stops", 0, ""},   {118, 1, "stopped", 0, ""}};
+  CHECK(lines_of(trace_of(two_jobs(), history, 2))[1].at("took") ==
+        Json::parse(R"([["start", 3.0], ["grow", 5.0], ["shrink", 0.0], ["stop", 1.0]])"));
+}
+
 TEST_CASE("a job that ended before it was looked at has the speed that was expected") {
   dispatch::State state = two_jobs();
   dispatch::Job& job = state.jobs[1];

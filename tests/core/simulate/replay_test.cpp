@@ -113,6 +113,30 @@ TEST_CASE("while no daemon serves the pool jobs go on, and nobody decides") {
   CHECK(replayed({job_line(1, 0, quick), {{"away_s", 10}, {"served_s", 20}}}, "fifo").at("1") == within_ticks(50));
 }
 
+TEST_CASE("a change on its way when the daemon dies goes on, and is no new decision") {
+  const Json grows = {{"devices", 1}, {"grow_s", 4}, {"lost_s", 2}};
+  const ReplayOptions options{.policy = "easyscale-homo", .seed = 1, .round = 10, .lost = {}};
+  const auto replayed_with = [&](double away, double served) {
+    return replay(trace_with({job_line(1, 0, grows), {{"away_s", away}, {"served_s", served}}}), options);
+  };
+  // One device when it is admitted at 1 s, two from the round at 11 s.
+  for (const double served : {12.5, 15.0, 20.0}) {
+    CAPTURE(served);
+    const Result result = replayed_with(12, served);
+    REQUIRE(result.decisions.size() == 2);
+    CHECK(result.charge == 2);
+    if (served <= 15) CHECK(jcts(result).at("1") == within_ticks(11 + 4 + 2 + (100 - 11) * 0.5));
+  }
+}
+
+TEST_CASE("a job that stops when the daemon dies stops, and starts again when another one serves") {
+  const auto times = replayed({job_line(1, 0, {{"stop_s", 2}}), job_line(2, 9, {{"steps", 10}, {"check_s", 0}}),
+                               {{"away_s", 10}, {"served_s", 14}}},
+                              "srtf");
+  CHECK(times.at("2") == within_ticks(14 - 9 + 3 + 5));
+  CHECK(times.at("1") == within_ticks(14 + 3 + 5 + 3 + 45));  // ten steps until it was told
+}
+
 TEST_CASE("decisions are kept in order, and stretches where asked for") {
   ReplayOptions options{.policy = "fifo", .seed = 1, .round = 1000, .lost = {}, .keep_stretches = true};
   const Result result = replay(trace_with({job_line(7, 0), job_line(9, 2)}), options);

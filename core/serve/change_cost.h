@@ -1,0 +1,17 @@
+#pragma once
+// What a change of devices has cost a run, from what it left behind: for a daemon that was not there when the run told.
+
+#include <string>
+
+#include "core/base/json/json.h"
+
+namespace estrain::serve {
+
+// Seconds that the run's newest change of devices has cost it, as its launcher would have answered, if that was carried
+// out after the moment `asked` (seconds since 1970); else 0. `run`: its directory.
+double change_cost(const std::string& run, double asked);
+
+// The same of what a launcher says of one change, in its answer or among its events.
+double cost_in(const Json& resize);
+
+}  // namespace estrain::serve
