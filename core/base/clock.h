@@ -6,9 +6,9 @@
 
 namespace estrain {
 
-int64_t monotonic_ns();       // CLOCK_MONOTONIC: comparable between processes of one host
-int64_t unix_seconds();       // seconds since 1970
-std::string utc_timestamp();  // "2031-05-04T12:30:01.123Z"
+int64_t monotonic_ns();                          // CLOCK_MONOTONIC: comparable between processes of one host
+int64_t unix_seconds();                          // seconds since 1970
+std::string utc_timestamp();                     // "2031-05-04T12:30:01.123Z"
 std::string utc_timestamp(double unix_seconds);  // of a moment since 1970
 
 // Limited to +-2^62 (146 years), so that adding monotonic_ns() does not overflow; NaN gives the maximum.

@@ -29,7 +29,7 @@ void see(State& state, Job& job, int64_t step, double now) {
     const auto devices = static_cast<int64_t>(slots.size());
     const int64_t in_use = std::max(devices, std::lround((state.in_use - job.seen_in_use) / passed));
     const double steps = static_cast<double>(step - job.seen_step) * job.owners_steps();
-    job.speeds.took({slots[0]->type(), devices, in_use}, {steps, passed});
+    job.speeds.took({slots[0]->type(), devices, in_use}, {steps, passed}, now);
   }
   job.seen_at = now;
   job.seen_step = step;

@@ -27,6 +27,13 @@ Json json_of(const std::vector<Seen>& seen) {
   return all;
 }
 
+Json json_of(const std::vector<PastJob::Pace>& paces) {
+  Json all = Json::array();
+  for (const PastJob::Pace& one : paces)
+    all.push_back({one.seen.type, one.seen.devices, one.seen.in_use, one.from, one.to, one.seen.step_seconds});
+  return all;
+}
+
 Json json_of(const std::vector<PastJob::Took>& took) {
   Json all = Json::array();
   for (const PastJob::Took& one : took) all.push_back({one.what, one.seconds});
@@ -66,6 +73,10 @@ class Reading {
   void operator()(const char* key, std::vector<Seen>& seen) const {
     for (const Json& entry : list_in(line_, key)) seen.push_back(seen_of(entry));
   }
+  void operator()(const char* key, std::vector<PastJob::Pace>& paces) const {
+    for (const Json& entry : list_in(line_, key)) paces.push_back(pace_of(entry));
+    std::ranges::stable_sort(paces, {}, &PastJob::Pace::from);
+  }
   void operator()(const char* key, std::vector<PastJob::Took>& took) const {
     for (const Json& entry : list_in(line_, key)) took.push_back(took_of(entry));
   }
@@ -80,6 +91,15 @@ class Reading {
         return {*type, *devices, *in_use, *seconds};
     }
     throw Error(Fault::spec, "\"seen\" wants [type, devices, devices in use, seconds]");
+  }
+
+  static PastJob::Pace pace_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 6) {
+      const auto from = as_number(entry[3]), to = as_number(entry[4]);
+      if (from && to && std::isfinite(*from) && *to >= *from && std::isfinite(*to))
+        return {seen_of(Json::array({entry[0], entry[1], entry[2], entry[5]})), *from, *to};
+    }
+    throw Error(Fault::spec, "\"paces\" wants [type, devices, devices in use, from, to, seconds]");
   }
 
   static PastJob::Took took_of(const Json& entry) {
@@ -130,6 +150,20 @@ double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t i
     return std::max(alone, static_cast<double>(request.ests) / (static_cast<double>(on) * part));
   };
   return nearest.step_seconds * turns(devices, in_use) / turns(nearest.devices, nearest.in_use);
+}
+
+double PastJob::step_seconds_at(double moment, const Where& where) const {
+  const auto away = [&](const Pace& pace) { return std::max({pace.from - moment, moment - pace.to, 0.0}); };
+  const Pace* nearest = nullptr;
+  for (auto pace = std::ranges::lower_bound(paces, moment - kNear, {}, &Pace::to);
+       pace != paces.end() && pace->from <= moment + kNear; ++pace) {
+    const Seen& seen_then = pace->seen;
+    const bool is_same =
+        seen_then.type == where.type && seen_then.devices == where.devices && seen_then.in_use == where.in_use;
+    if (is_same && (nearest == nullptr || away(*pace) < away(*nearest))) nearest = &*pace;
+  }
+  if (nearest != nullptr) return nearest->seen.step_seconds;
+  return step_seconds(where.type, where.devices, where.in_use, where.cores);
 }
 
 std::string PoolTrace::text() const {

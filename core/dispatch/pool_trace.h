@@ -10,7 +10,9 @@
 //    with "lost" each time that a change made it stand still; may be absent),
 //    "lost_s" (that a change made it stand still),
 //    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
-//    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …]}
+//    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …],
+//    "paces": [[type, devices, devices in use, from, to, seconds of a step], …] (the same of each time that it was
+//    looked at; may be absent)}
 //    (a check under way is in use of one more)
 //   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
 //   {"away_s", "served_s"}              no daemon served the pool
@@ -37,6 +39,12 @@ struct PastJob {
     bool operator==(const Seen&) const = default;
   };
   std::vector<Seen> seen;
+  struct Pace {
+    Seen seen;
+    double from = 0, to = 0;
+    bool operator==(const Pace&) const = default;
+  };
+  std::vector<Pace> paces;  // in order of time
   struct Took {
     std::string what;  // "start", "grow", "shrink", "stop" or "lost"
     double seconds = 0;
@@ -50,6 +58,13 @@ struct PastJob {
   // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
   // reckoned from the nearest that was: by the most ESTs of a worker, or by all ESTs on the job's part of the cores.
   double step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const;
+  // The same at a moment: as it was then, where the combination was measured within kNear of it.
+  struct Where {
+    std::string type;
+    int64_t devices, in_use, cores;
+  };
+  static constexpr double kNear = 2;  // s
+  double step_seconds_at(double moment, const Where& where) const;
 
   bool operator==(const PastJob&) const = default;
 
@@ -80,6 +95,7 @@ struct PastJob {
     visit("lost_s", self.lost);
     visit("took", self.took);
     visit("seen", self.seen);
+    visit("paces", self.paces);
   }
 };
 

@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace estrain::dispatch {
+namespace {
+
+constexpr double kSame = 1e-3;  // s between two moments that are one
+
+}  // namespace
 
 int64_t most_ests(int64_t ests, int64_t devices) { return (ests + devices - 1) / devices; }
 
@@ -14,11 +19,19 @@ void Speeds::observe(const std::string& type, int64_t devices, double step_secon
   ++measured.times;
 }
 
-void Speeds::took(const SeenKey& key, const Seen& more) {
+void Speeds::took(const SeenKey& key, const Seen& more, double now) {
   if (!(more.steps > 0) || !(more.seconds > 0) || std::get<1>(key) < 1) return;
   Seen& seen = seen_[key];
   seen.steps += more.steps;
   seen.seconds += more.seconds;
+  const double from = now - more.seconds;
+  const auto goes_on = [&](const Pace& last) {
+    const double longest = std::max(kShortest, kCoarsest * (now - paces_.front().from));
+    return last.key == key && std::abs(from - last.to) < kSame && last.to - last.from < longest;
+  };
+  if (paces_.empty() || !goes_on(paces_.back())) paces_.push_back({key, from, from, 0});
+  paces_.back().to = now;
+  paces_.back().steps += more.steps;
 }
 
 void Speeds::rescale(double factor) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace estrain::dispatch {
 
@@ -31,11 +32,20 @@ class Speeds {
   };
   using SeenKey = std::tuple<std::string, int64_t, int64_t>;  // type, devices of the job, devices in use of the pool
 
+  // The same piece by piece, in order of time: how fast the job was when. Pieces grow with the job's age, so that even
+  // a long one has few.
+  struct Pace {
+    SeenKey key;
+    double from = 0, to = 0;  // moments
+    double steps = 0;
+    bool operator==(const Pace&) const = default;
+  };
+
   // Forward and backward pass of one EST; the rest of a step is learnt.
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
   double expected() const { return mini_batch_; }
   void observe(const std::string& type, int64_t devices, double step_seconds);
-  void took(const SeenKey& key, const Seen& more);
+  void took(const SeenKey& key, const Seen& more, double now);
 
   // Steps have so many times the samples from now on, and take so many times as long until they are measured.
   void rescale(double factor);
@@ -46,14 +56,20 @@ class Speeds {
   const std::map<Key, Measured>& measured() const { return measured_; }
   void restore(const Key& key, const Measured& value) { measured_[key] = value; }
   const std::map<SeenKey, Seen>& seen() const { return seen_; }
+  void restore(const SeenKey& key, const Seen& value) { seen_[key] = value; }
+  const std::vector<Pace>& paces() const { return paces_; }
+  void restore(const Pace& pace) { paces_.push_back(pace); }
   bool operator==(const Speeds&) const = default;
 
  private:
   static constexpr double kNewest = 0.3;
+  static constexpr double kShortest = 1;     // s, of a pace, where nothing else ends it
+  static constexpr double kCoarsest = 0.01;  // of the job's age
 
   double mini_batch_ = 0;  // 0: not known
   std::map<Key, Measured> measured_;
   std::map<SeenKey, Seen> seen_;
+  std::vector<Pace> paces_;
 };
 
 }  // namespace estrain::dispatch

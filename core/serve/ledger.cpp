@@ -59,6 +59,12 @@ CREATE TABLE batch_times (
   PRIMARY KEY (job, batch));
 )sql";
 
+constexpr const char* kPaceTable = R"sql(
+CREATE TABLE paces (
+  job INTEGER NOT NULL, number INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, in_use INTEGER NOT NULL,
+  since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, PRIMARY KEY (job, number));
+)sql";
+
 constexpr const char* kHostColumns = R"sql(
 ALTER TABLE jobs ADD COLUMN one_host INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT '';
@@ -112,6 +118,7 @@ void make_tables(sqlite::Database& database, const std::string& path, int64_t fo
     database.execute(kSeenTable);
     database.execute(kBatchTable);
     database.execute(kGoodputTables);
+    database.execute(kPaceTable);
     database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, format));
   });
 }
@@ -133,7 +140,8 @@ Ledger Ledger::open(const std::string& path) {
       if (format < 3) database.execute(kBatchTable);
       if (format < 4) database.execute(kGoodputTables);
       if (format < 4) database.execute(kHostColumns);
-      database.execute("ALTER TABLE slots ADD COLUMN since REAL NOT NULL DEFAULT 0");
+      if (format < 5) database.execute("ALTER TABLE slots ADD COLUMN since REAL NOT NULL DEFAULT 0");
+      database.execute(kPaceTable);
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {
@@ -186,6 +194,20 @@ void Ledger::write_job(const Job& job) {
   for (const auto& [key, seen] : job.speeds.seen()) {
     const auto& [type, devices, in_use] = key;
     steps.bind(job.id).bind(type).bind(devices).bind(in_use).bind(seen.steps).bind(seen.seconds).run();
+  }
+  write_paces(job);
+}
+
+// Only the newest of those that were written may have changed.
+void Ledger::write_paces(const Job& job) {
+  const auto before = saved_.jobs.find(job.id);
+  const size_t known = before == saved_.jobs.end() ? 0 : before->second.speeds.paces().size();
+  const std::vector<dispatch::Speeds::Pace>& paces = job.speeds.paces();
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO paces VALUES (?,?,?,?,?,?,?,?)");
+  for (size_t at = known > 0 ? known - 1 : 0; at < paces.size(); ++at) {
+    const auto& [type, devices, in_use] = paces[at].key;
+    row.bind(job.id).bind(static_cast<int64_t>(at)).bind(type).bind(devices).bind(in_use);
+    row.bind(paces[at].from).bind(paces[at].to).bind(paces[at].steps).run();
   }
 }
 
@@ -295,20 +317,34 @@ State Ledger::load() const {
     request.one_host = row.whole(++at) != 0;
     job.home = row.text(++at);
   }
+  read_speeds(state);
+  read_batches(state);
+  return state;
+}
+
+void Ledger::read_speeds(State& state) const {
   sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times FROM speeds");
   while (speeds.step()) {
     const auto job = state.jobs.find(speeds.whole(0));
     if (job == state.jobs.end()) continue;
-    job->second.speeds.restore({speeds.text(1), speeds.whole(2)}, {speeds.number(3), speeds.whole(4)});
+    job->second.speeds.restore(dispatch::Speeds::Key{speeds.text(1), speeds.whole(2)},
+                               {speeds.number(3), speeds.whole(4)});
   }
   sqlite::Statement seen = database_.prepare("SELECT job, type, devices, in_use, steps, seconds FROM seen");
   while (seen.step()) {
     const auto job = state.jobs.find(seen.whole(0));
     if (job == state.jobs.end()) continue;
-    job->second.speeds.took({seen.text(1), seen.whole(2), seen.whole(3)}, {seen.number(4), seen.number(5)});
+    job->second.speeds.restore(dispatch::Speeds::SeenKey{seen.text(1), seen.whole(2), seen.whole(3)},
+                               {seen.number(4), seen.number(5)});
   }
-  read_batches(state);
-  return state;
+  sqlite::Statement paces =
+      database_.prepare("SELECT job, type, devices, in_use, since, until, steps FROM paces ORDER BY job, number");
+  while (paces.step()) {
+    const auto job = state.jobs.find(paces.whole(0));
+    if (job == state.jobs.end()) continue;
+    job->second.speeds.restore(dispatch::Speeds::Pace{
+        {paces.text(1), paces.whole(2), paces.whole(3)}, paces.number(4), paces.number(5), paces.number(6)});
+  }
 }
 
 void Ledger::read_batches(State& state) const {

@@ -4,6 +4,7 @@
 //   jobs       a row for each job, as far as it is
 //   speeds     what was measured of a job's steps: seconds, by type and number of devices
 //   seen       steps as seen from outside, and the seconds that they took; also by the pool's devices in use
+//   paces      the same piece by piece, from one moment to another
 //   batches    a row for each job that lets the pool change its batch: what its owner allows, and how it is
 //   batch_times  seconds of its mini-batches, by their samples
 //   slots      the devices: who holds them, and since when
@@ -32,9 +33,9 @@ struct Line {
 
 class Ledger {
  public:
-  static constexpr int64_t kFormat = 5;
+  static constexpr int64_t kFormat = 6;
 
-  // Makes the tables where there are none, and brings those of formats 1 to 4 to this one. Throws Fault::usage for the
+  // Makes the tables where there are none, and brings those of formats 1 to 5 to this one. Throws Fault::usage for the
   // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 
@@ -48,11 +49,13 @@ class Ledger {
  private:
   explicit Ledger(sqlite::Database database) : database_(std::move(database)) {}
   void write_job(const dispatch::Job& job);
+  void write_paces(const dispatch::Job& job);
   void write_batch(const dispatch::Job& job);
   void write_settings(const dispatch::State& state);
   void write_slots(const dispatch::State& state);
 
   void read_batches(dispatch::State& state) const;
+  void read_speeds(dispatch::State& state) const;
 
   sqlite::Database database_;
   dispatch::State saved_;

@@ -77,6 +77,17 @@ std::vector<PastJob::Seen> seen_of(const Job& job) {
   return all;
 }
 
+std::vector<PastJob::Pace> paces_of(const Job& job, double first) {
+  std::vector<PastJob::Pace> all;
+  for (const dispatch::Speeds::Pace& pace : job.speeds.paces()) {
+    const auto& [type, devices, in_use] = pace.key;
+    all.push_back({{type, devices, in_use, (pace.to - pace.from) / pace.steps},
+                   std::max(0.0, pace.from - first),
+                   pace.to - first});
+  }
+  return all;
+}
+
 // 0.125 behind "it stood still for " in "it stood still for 0.125 s".
 std::optional<double> number_behind(std::string_view words, std::string_view reason) {
   double number = 0;
@@ -98,6 +109,7 @@ PastJob past_of(const Job& job, double first) {
   past.mini_batch = job.speeds.expected() / job.owners_steps();
   past.lost = job.lost / changes;
   past.seen = seen_of(job);
+  past.paces = paces_of(job, first);
   return past;
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
+#include "core/simulate/replayed_jobs.h"
 
 namespace estrain::simulate {
 namespace {
@@ -19,84 +19,9 @@ using dispatch::Phase;
 using dispatch::PoolTrace;
 using dispatch::Taken;
 
-constexpr double kTick = 0.1;  // s, as the daemon's
-constexpr double kLook = 1;    // s between looks at a job
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kTick = 0.1;            // s, as the daemon's
+constexpr double kLook = 1;              // s between looks at a job
 constexpr double kPatience = 24 * 3600;  // s; if nothing happens for so long, the pool is stuck
-
-// Stands for a launcher.
-struct Running {
-  const PastJob* job = nullptr;
-  std::vector<std::string> held;
-  double trains_at = 0;  // from here on: after the start, or after a change
-  double step = 0, saved_step = 0;
-  double stops_at = kNever, changes_at = kNever;
-  std::vector<std::string> held_then;  // once it has changed
-  double looked = 0;
-  bool has_trained = false;
-
-  int64_t devices() const { return static_cast<int64_t>(held.size()); }
-  bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
-};
-
-// The jobs that run.
-class Work {
- public:
-  explicit Work(const PoolTrace& trace) : trace_(trace) {}
-
-  Running& operator[](JobId id) { return running_[id]; }
-  bool contains(JobId id) const { return running_.contains(id); }
-  void erase(JobId id) { running_.erase(id); }
-  std::vector<JobId> ids() const {
-    std::vector<JobId> ids;
-    for (const auto& [id, running] : running_) ids.push_back(id);
-    return ids;
-  }
-
-  int64_t devices_of(JobId id) const {
-    const auto running = running_.find(id);
-    return running == running_.end() ? 0 : running->second.devices();
-  }
-  double step_seconds(const Running& running) const {
-    return running.job->step_seconds(type_of(running.held.front()), running.devices(), in_use() + checks_,
-                                     trace_.cores);
-  }
-
-  // The number of checks at work beside them.
-  void beside(int64_t checks) { checks_ = checks; }
-
-  // Calls `consider` with each moment at which something happens by itself. Some moments are past.
-  template <typename Consider>
-  void for_each_moment(double now, Consider&& consider) const {
-    for (const auto& [id, running] : running_) {
-      for (const double at : {running.trains_at, running.stops_at, running.changes_at}) consider(at);
-      const double left = static_cast<double>(running.job->request.total_steps) - running.step;
-      consider(std::max(now, running.trains_at) + left * step_seconds(running));
-    }
-  }
-
-  // All train from `now` to `to`.
-  void advance(double now, double to) {
-    for (auto& [id, running] : running_) {
-      const double trained = to - std::max(now, running.trains_at);
-      const double total = static_cast<double>(running.job->request.total_steps);
-      if (trained > 0 && running.stops_at == kNever)
-        running.step = std::min(total, running.step + trained / step_seconds(running));
-    }
-  }
-
- private:
-  static std::string type_of(const std::string& device) { return dispatch::Slot{0, device}.type(); }
-  int64_t in_use() const {
-    int64_t all = 0;
-    for (const auto& [id, running] : running_) all += running.devices();
-    return all;
-  }
-
-  const PoolTrace& trace_;
-  std::map<JobId, Running> running_;
-  int64_t checks_ = 0;
-};
 
 // The times in which jobs held a number of devices.
 class Stretches {
@@ -163,6 +88,11 @@ class TakenDevices {
 
 bool all_over(const dispatch::State& state) {
   return std::ranges::all_of(state.jobs, [](const auto& entry) { return is_over(entry.second.phase); });
+}
+
+int64_t in_use(const dispatch::State& state) {
+  return dispatch::checks_at_work(state) +
+         std::ranges::count_if(state.slots, [](const auto& slot) { return slot.holder != 0; });
 }
 
 bool nobody_serves(const PoolTrace& trace, double now) {
@@ -265,7 +195,7 @@ class Replay {
   }
 
   void look_at(JobId id) {
-    Running& running = running_[id];
+    ReplayedJob& running = running_[id];
     if (running.has_ended()) return end(id, {Ended::How::done, "all steps are done"});
     if (now_ >= running.stops_at) return end(id, {Ended::How::stopped, "stopped with a checkpoint"});
     if (now_ < running.trains_at) return;
@@ -279,7 +209,7 @@ class Replay {
     running.looked = now_;
     pool_->progressed(id,
                       {static_cast<int64_t>(running.step), running.job->request.total_steps,
-                       running_.step_seconds(running), running.devices()},
+                       running_.told_step_seconds(running, now_), running.devices()},
                       now_);
     settle();
   }
@@ -292,7 +222,7 @@ class Replay {
 
   // Returns what it costs.
   double carry_out_change(JobId id) {
-    Running& running = running_[id];
+    ReplayedJob& running = running_[id];
     running.held = running.held_then;
     running.changes_at = kNever;
     running.saved_step = std::floor(running.step);
@@ -336,7 +266,7 @@ class Replay {
 
   void find(JobId id) {
     using Doing = dispatch::Dispatcher::Found::Doing;
-    Running& running = running_[id];
+    ReplayedJob& running = running_[id];
     dispatch::Dispatcher::Found found;
     if (running.changes_at <= now_ + kTick) found.lost = carry_out_change(id);
     running.has_trained |= running.trains_at <= now_;
@@ -350,7 +280,7 @@ class Replay {
   }
 
   void settle() {
-    running_.beside(dispatch::checks_at_work(pool_->state()));
+    running_.in_use(in_use(pool_->state()));
     for (auto actions = pool_->take_actions(); !actions.empty(); actions = pool_->take_actions()) {
       for (const dispatch::Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
     }
@@ -360,19 +290,19 @@ class Replay {
   void carry_out(const dispatch::Released&) {}
   void carry_out(const dispatch::ChangeBatch&) {}  // a past does not know of jobs that let their batch be changed
   void carry_out(const dispatch::StartJob& action) {
-    Running& running = running_[action.job];
+    ReplayedJob& running = running_[action.job];
     running.job = past_[action.job];
     running.held = action.devices;
     running.trains_at = now_ + seconds_of(action.job, "start");
     running.step = running.saved_step = steps_[action.job];
   }
   void carry_out(const dispatch::GrowJob& action) {
-    Running& running = running_[action.job];
+    ReplayedJob& running = running_[action.job];
     running.held_then = action.all;
     running.changes_at = now_ + seconds_of(action.job, "grow");
   }
   void carry_out(const dispatch::ShrinkJob& action) {
-    Running& running = running_[action.job];
+    ReplayedJob& running = running_[action.job];
     running.held_then = running.held;
     for (const std::string& name : action.given_back) {
       const auto at = std::ranges::find(running.held_then, name);
@@ -381,7 +311,7 @@ class Replay {
     running.changes_at = now_ + std::min(action.within, seconds_of(action.job, "shrink"));
   }
   void carry_out(const dispatch::StopJob& action) {
-    Running& running = running_[action.job];
+    ReplayedJob& running = running_[action.job];
     running.changes_at = kNever;
     running.stops_at = now_ + std::min(action.within, seconds_of(action.job, "stop"));
   }
@@ -428,7 +358,7 @@ class Replay {
   std::map<JobId, const PastJob*> past_;
   std::map<std::pair<JobId, std::string_view>, size_t> times_;  // that a job has started, grown, shrunk or stopped
   std::map<JobId, double> checked_at_;
-  Work running_;
+  ReplayedJobs running_;
   std::map<JobId, double> steps_;  // of jobs that do not run
   TakenDevices taken_;
   std::vector<DecisionMade> decisions_;

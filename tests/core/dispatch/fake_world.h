@@ -165,8 +165,7 @@ class FakeWorld {
       if (request.batch != 0 && happens(0.5)) carry_out_batch(id, request);
     }
     std::erase_if(requests_, [&](const auto& entry) {
-      return entry.second.batch != 0 || !entry.second.is_heard ||
-             (options_.losing > 0 && happens(options_.losing));
+      return entry.second.batch != 0 || !entry.second.is_heard || (options_.losing > 0 && happens(options_.losing));
     });
     dispatcher_.emplace(std::move(saved), settings_);
     std::vector<JobId> up;

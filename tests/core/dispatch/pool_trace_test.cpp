@@ -33,6 +33,7 @@ TEST_CASE("what is written of a pool is read as it was") {
   job.check = 1, job.start = 2, job.grow = 3, job.shrink = 4, job.stop = 5, job.lost = 6;
   job.seen = {{"cpu", 1, 2, 0.25}, {"cuda", 2, 2, 0.1}};
   job.took = {{"start", 1.5}, {"start", 2.5}, {"lost", 0}};
+  job.paces = {{{"cpu", 1, 2, 0.5}, 3, 4}, {{"cuda", 2, 2, 0.25}, 4, 5.5}};
   PastJob plain;
   plain.id = 8;
   plain.request.total_steps = 1;
@@ -105,6 +106,10 @@ TEST_CASE("what a job cannot have is refused by name") {
     INFO(entry);
     CHECK(refusal("seen", Json::array({Json::parse(entry)})).starts_with("\"seen\" wants"));
   }
+  for (const char* entry : {R"(["cpu", 1, 2, 4, 3, 1])", R"(["cpu", 1, 2, null, 3, 1])", R"(["cpu", 1, 2, 3, 4])"}) {
+    INFO(entry);
+    CHECK(refusal("paces", Json::array({Json::parse(entry)})).starts_with("\"paces\" wants"));
+  }
 }
 
 TEST_CASE("a combination that was not measured is reckoned from the nearest that was") {
@@ -116,6 +121,22 @@ TEST_CASE("a combination that was not measured is reckoned from the nearest that
   CHECK(job.step_seconds("cpu", 8, 8, 4) == 3);  // one instead of 2, and half a core instead of one
   CHECK(job.step_seconds("cpu", 4, 8, 4) == 6);  // half a core
   CHECK(job.step_seconds("cuda", 2, 2, 4) == 0.25);
+}
+
+TEST_CASE("a step takes as long as it did at that moment, where the combination was measured near it") {
+  PastJob job;
+  job.request.ests = 4;
+  job.seen = {{"cpu", 2, 2, 1.5}};
+  job.paces = {{{"cpu", 2, 2, 1}, 10, 20}, {{"cpu", 2, 3, 9}, 20, 21}, {{"cpu", 2, 2, 2}, 21, 30}};
+  const PastJob::Where where = {"cpu", 2, 2, 4};
+  CHECK(job.step_seconds_at(10, where) == 1);
+  CHECK(job.step_seconds_at(20.4, where) == 1);
+  CHECK(job.step_seconds_at(20.6, where) == 2);
+  CHECK(job.step_seconds_at(32, where) == 2);
+  CHECK(job.step_seconds_at(32.1, where) == 1.5);
+  CHECK(job.step_seconds_at(7.9, where) == 1.5);
+  CHECK(job.step_seconds_at(15, {"cpu", 2, 3, 4}) == 1.5);
+  CHECK(job.step_seconds_at(15, {"cpu", 4, 2, 4}) == 0.75);
 }
 
 // Four workers on two cores take as long as three: the cores have the same mini-batches to do.

@@ -52,8 +52,8 @@ dispatch::State some_state() {
   running.speeds.expect(0.125);
   running.speeds.observe("cpu", 2, 0.1);
   running.speeds.observe("cpu", 2, 0.3);
-  running.speeds.took({"cpu", 2, 3}, {40, 8.5});
-  running.speeds.took({"cpu", 2, 4}, {2, 0.5});
+  running.speeds.took({"cpu", 2, 3}, {40, 8.5}, 1700000010);
+  running.speeds.took({"cpu", 2, 4}, {2, 0.5}, 1700000010.5);
   running.request.batch = {{16, 4, 64}, 30};
   running.batch = {32, 2, 64, 1.5, 5, 4, 1700000009.5, 900, 812.5};
   running.batch_times.observe(16, 0.25);
@@ -63,8 +63,19 @@ dispatch::State some_state() {
   return state;
 }
 
+void forget_paces(dispatch::State& state) {
+  for (auto& [id, job] : state.jobs) {
+    dispatch::Speeds speeds;
+    speeds.expect(job.speeds.expected());
+    for (const auto& [key, value] : job.speeds.measured()) speeds.restore(key, value);
+    for (const auto& [key, value] : job.speeds.seen()) speeds.restore(key, value);
+    job.speeds = speeds;
+  }
+}
+
 // Removes what pools of one host did not know.
 void forget_hosts(dispatch::State& state) {
+  forget_paces(state);
   state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
   state.jobs[2].request.one_host = state.jobs[2].request.batch.has_value();
   state.jobs[2].home.clear();
@@ -150,12 +161,12 @@ TEST_CASE("a pool of format 1 is brought to this one") {
           "DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER "
           "TABLE speeds ADD COLUMN "
           "whole;"
-          "PRAGMA user_version = 1");
+          "DROP TABLE paces; PRAGMA user_version = 1");
   dispatch::Speeds& speeds = state.jobs[2].speeds;
   const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
   speeds = {};
   speeds.expect(0.125);
-  speeds.restore({"cpu", 2}, measured);
+  speeds.restore(dispatch::Speeds::Key{"cpu", 2}, measured);
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
@@ -175,7 +186,7 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
           "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
           "home; DROP TABLE batches; DROP TABLE "
           "batch_times; "
-          "PRAGMA user_version = 2");
+          "DROP TABLE paces; PRAGMA user_version = 2");
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
@@ -195,7 +206,7 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
           "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
           "home; DROP TABLE batch_times; "
           "ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN noise_scale; "
-          "PRAGMA user_version = 3");
+          "DROP TABLE paces; PRAGMA user_version = 3");
   dispatch::Job& job = state.jobs[2];
   job.batch.wanted = 0;
   job.batch.wanted_lr_factor = 1;
@@ -213,8 +224,22 @@ TEST_CASE("a pool of format 4 is brought to this one: since when its devices are
   dispatch::State state = some_state();
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute("ALTER TABLE slots DROP COLUMN since; PRAGMA user_version = 4");
+      .execute("ALTER TABLE slots DROP COLUMN since; DROP TABLE paces; PRAGMA user_version = 4");
   for (Slot& slot : state.slots) slot.since = 0;
+  forget_paces(state);
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  check_equal(ledger.load(), state);
+  ledger.save(some_state(), {});
+  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+}
+
+TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were when is not known") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute("DROP TABLE paces; PRAGMA user_version = 5");
+  forget_paces(state);
   Ledger ledger = Ledger::open(folder / "pool.db");
   check_equal(ledger.load(), state);
   ledger.save(some_state(), {});
@@ -224,10 +249,10 @@ TEST_CASE("a pool of format 4 is brought to this one: since when its devices are
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 6");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 7");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 6, and this estrain knows format 5") != std::string::npos);
+  CHECK(newer.message().find("has format 7, and this estrain knows format 6") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

@@ -26,7 +26,7 @@ dispatch::State two_jobs() {
     job.request.total_steps = 50;
     job.phase = dispatch::Phase::done;
     job.submitted = 100 + static_cast<double>(id);
-    job.speeds.took({"cpu", 1, 2}, {10, 5});
+    job.speeds.took({"cpu", 1, 2}, {10, 5}, 120);
     job.lost = 3;
     job.starts = 3;
   }
@@ -55,6 +55,7 @@ TEST_CASE("a trace has the jobs that are done, with what took how long; a job wi
   CHECK(first.at("shrink_s") == 0);
   CHECK(first.at("lost_s") == 1.5);
   CHECK(first.at("seen") == Json::parse(R"([["cpu", 1, 2, 0.5]])"));
+  CHECK(first.at("paces") == Json::parse(R"([["cpu", 1, 2, 14.0, 19.0, 0.5]])"));
 }
 
 TEST_CASE("a trace has each start, change and stop of a job; one that was cut short took the mean") {
@@ -75,10 +76,10 @@ TEST_CASE("a trace has each start, change and stop of a job; one that was cut sh
 }
 
 TEST_CASE("what a job is at takes as long whatever is decided meanwhile, and whoever serves the pool") {
-  const std::vector<Line> history = {
-      {101, 1, "started", 1, ""}, {102, 1, "devices", 2, ""}, {103, 1, "found", 2, ""},  {104, 1, "trains", 2, ""},
-      {110, 1, "grows", 2, ""},   {111, 1, "found", 2, ""},   {113, 1, "devices", 1, ""}, {115, 1, "changed", 2, ""},
-      {116, 1, "shrinks", 1, ""}, {117, 1, "stops", 0, ""},   {118, 1, "stopped", 0, ""}};
+  const std::vector<Line> history = {{101, 1, "started", 1, ""}, {102, 1, "devices", 2, ""}, {103, 1, "found", 2, ""},
+                                     {104, 1, "trains", 2, ""},  {110, 1, "grows", 2, ""},   {111, 1, "found", 2, ""},
+                                     {113, 1, "devices", 1, ""}, {115, 1, "changed", 2, ""}, {116, 1, "shrinks", 1, ""},
+                                     {117, 1, "stops", 0, ""},   {118, 1, "stopped", 0, ""}};
   CHECK(lines_of(trace_of(two_jobs(), history, 2))[1].at("took") ==
         Json::parse(R"([["start", 3.0], ["grow", 5.0], ["shrink", 0.0], ["stop", 1.0]])"));
 }
@@ -106,7 +107,7 @@ TEST_CASE("of a job whose batch was changed, a trace has steps and their times w
   const Json plain = lines_of(trace_of(state, {}, 2))[1];
   CHECK(plain.at("steps") == 500);
   CHECK(plain.at("mini_batch_s") == 0.25);
-  job.speeds.took({"cpu", 1, 2}, {10.5, 21});
+  job.speeds.took({"cpu", 1, 2}, {10.5, 21}, 141);
   CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 1, 2, 2.0]])"));
 }
 

@@ -130,7 +130,8 @@ TEST_CASE("a change on its way when the daemon dies goes on, and is no new decis
 }
 
 TEST_CASE("a job that stops when the daemon dies stops, and starts again when another one serves") {
-  const auto times = replayed({job_line(1, 0, {{"stop_s", 2}}), job_line(2, 9, {{"steps", 10}, {"check_s", 0}}),
+  const auto times = replayed({job_line(1, 0, {{"stop_s", 2}}),
+                               job_line(2, 9, {{"steps", 10}, {"check_s", 0}}),
                                {{"away_s", 10}, {"served_s", 14}}},
                               "srtf");
   CHECK(times.at("2") == within_ticks(14 - 9 + 3 + 5));

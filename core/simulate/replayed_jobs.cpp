@@ -1,0 +1,48 @@
+#include "core/simulate/replayed_jobs.h"
+
+#include <algorithm>
+
+namespace estrain::simulate {
+
+std::vector<dispatch::JobId> ReplayedJobs::ids() const {
+  std::vector<JobId> ids;
+  for (const auto& [id, running] : running_) ids.push_back(id);
+  return ids;
+}
+
+int64_t ReplayedJobs::devices_of(JobId id) const {
+  const auto running = running_.find(id);
+  return running == running_.end() ? 0 : running->second.devices();
+}
+
+double ReplayedJobs::step_seconds(const ReplayedJob& running, double now) const {
+  const std::string type = dispatch::Slot{0, running.held.front()}.type();
+  const int64_t in_use = std::max(in_use_, running.devices());
+  return running.job->step_seconds_at(now, {type, running.devices(), in_use, trace_.cores});
+}
+
+double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) const {
+  constexpr double kColdSteps = 2, kWindowSteps = 5, kWindow = 0.25;
+  const double seconds = step_seconds(running, now);
+  const double measured = running.trains_at + kColdSteps * seconds + std::max(kWindowSteps * seconds, kWindow);
+  return now >= measured ? seconds : 0;
+}
+
+void ReplayedJobs::for_each_moment(double now, const std::function<void(double)>& consider) const {
+  for (const auto& [id, running] : running_) {
+    for (const double at : {running.trains_at, running.stops_at, running.changes_at}) consider(at);
+    const double left = static_cast<double>(running.job->request.total_steps) - running.step;
+    consider(std::max(now, running.trains_at) + left * step_seconds(running, now));
+  }
+}
+
+void ReplayedJobs::advance(double now, double to) {
+  for (auto& [id, running] : running_) {
+    const double trained = to - std::max(now, running.trains_at);
+    const auto total = static_cast<double>(running.job->request.total_steps);
+    if (trained > 0 && running.stops_at == kNever)
+      running.step = std::min(total, running.step + trained / step_seconds(running, now));
+  }
+}
+
+}  // namespace estrain::simulate

@@ -1,0 +1,63 @@
+#pragma once
+// Jobs of a pool that is replayed, in place of their launchers: they start, train, change and stop in virtual time.
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/dispatch/pool_trace.h"
+
+namespace estrain::simulate {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct ReplayedJob {
+  const dispatch::PastJob* job = nullptr;
+  std::vector<std::string> held;
+  double trains_at = 0;  // or goes on, behind a change
+  double step = 0, saved_step = 0;
+  double stops_at = kNever, changes_at = kNever;
+  std::vector<std::string> held_then;  // once it has changed
+  double looked = 0;
+  bool has_trained = false;
+
+  int64_t devices() const { return static_cast<int64_t>(held.size()); }
+  bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
+};
+
+// Those that run.
+class ReplayedJobs {
+ public:
+  using JobId = dispatch::JobId;
+
+  explicit ReplayedJobs(const dispatch::PoolTrace& trace) : trace_(trace) {}
+
+  ReplayedJob& operator[](JobId id) { return running_[id]; }
+  bool contains(JobId id) const { return running_.contains(id); }
+  void erase(JobId id) { running_.erase(id); }
+  std::vector<JobId> ids() const;
+  int64_t devices_of(JobId id) const;
+
+  double step_seconds(const ReplayedJob& running, double now) const;
+  // As the job's launcher tells it: 0 until it has measured some steps on these devices, as
+  // launch/profiling/speed_meter.h does.
+  double told_step_seconds(const ReplayedJob& running, double now) const;
+
+  // So many of the pool's devices are in use, those among them that jobs are about to take, and checks at work.
+  void in_use(int64_t devices) { in_use_ = devices; }
+
+  // Calls `consider` with moments at which something comes to pass by itself, past ones among them.
+  void for_each_moment(double now, const std::function<void(double)>& consider) const;
+
+  // All train from `now` to `to`.
+  void advance(double now, double to);
+
+ private:
+  const dispatch::PoolTrace& trace_;
+  std::map<JobId, ReplayedJob> running_;
+  int64_t in_use_ = 0;
+};
+
+}  // namespace estrain::simulate
