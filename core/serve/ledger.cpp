@@ -106,7 +106,7 @@ std::optional<double> moment(const sqlite::Statement& statement, int column) {
 
 // Makes the tables of a new database, unless another process has made them meanwhile.
 void make_tables(sqlite::Database& database, const std::string& path, int64_t format) {
-  if (pragma(database, "schema_version") == 0) database.execute("PRAGMA journal_mode = WAL");
+  if (pragma(database, "schema_version") == 0) database.use_write_ahead_log();
   database.transact([&] {
     const int64_t application = pragma(database, "application_id");
     if (application == kApplication) return;

@@ -110,6 +110,16 @@ void Database::execute(const std::string& statements) {
   if (result != SQLITE_OK) throw failure(db_.get(), result, path_);
 }
 
+void Database::use_write_ahead_log() {
+  // For this statement SQLite does not wait by itself.
+  int result = SQLITE_BUSY;
+  for (int waited = 0; waited < kPatienceMs; waited += sqlite3_sleep(1)) {
+    result = sqlite3_exec(db_.get(), "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
+    if ((result & 0xff) != SQLITE_BUSY) break;
+  }
+  if (result != SQLITE_OK) throw failure(db_.get(), result, path_);
+}
+
 Statement Database::prepare(std::string_view statement) const {
   sqlite3_stmt* prepared = nullptr;
   const int result =

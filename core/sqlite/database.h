@@ -61,6 +61,9 @@ class Database {
   void execute(const std::string& statements);
   Statement prepare(std::string_view statement) const;  // must not outlive the database
   int64_t last_row_id() const;
+  // Switches to a write-ahead log: readers and the writer do not wait for each other. Waits for other processes that
+  // are switching or have just begun to write.
+  void use_write_ahead_log();
 
   // All that `body` writes becomes durable at once, or, where it throws, none of it.
   void transact(const std::function<void()>& body);

@@ -146,7 +146,7 @@ TEST_CASE("a daemon that begins judges jobs without a launcher by what their run
       at.run_file("job.toml", "");
       at.run_file("events.jsonl", events);
     }
-    at.news.take_up(1);
+    at.news.take_up(1, 0);
     return at.job().phase;
   };
   CHECK(phase_after("") == Phase::waiting);
@@ -158,7 +158,7 @@ TEST_CASE("a daemon that begins counts no failure for a job that had not begun, 
   for (const bool began : {false, true}) {
     News at(state_with_job(Phase::starting, {"cpu"}));
     if (began) at.run_file("job.toml", "");
-    at.news.take_up(1);
+    at.news.take_up(1, 0);
     CHECK(at.job().failures == (began ? 1 : 0));
   }
 }
@@ -166,7 +166,7 @@ TEST_CASE("a daemon that begins counts no failure for a job that had not begun, 
 TEST_CASE("a daemon that begins takes up a launcher on another host, and asks nothing twice") {
   const AgentOfB agent{.tasks = {RestingPool::task_of(kLauncher, "t1"), RestingPool::task_of(kRequest, "t2")}};
   News at(state_with_job(Phase::stopping, {"nodeB/cpu"}, "nodeB"), agent);
-  at.news.take_up(1);
+  at.news.take_up(1, 0);
   REQUIRE(at.pool.launchers.contains(1));
   CHECK(at.pool.launchers[1].task == "t1");
   CHECK_FALSE(at.pool.launchers[1].is_found);
@@ -179,7 +179,7 @@ TEST_CASE("a daemon that begins takes up a launcher on another host, and asks no
 TEST_CASE("a daemon that begins leaves a job whose launcher's host is lost to the other hosts that have its state") {
   News at(state_with_job(Phase::running, {"nodeC/cpu", "nodeB/cpu"}, "nodeC"),
           {.tasks = {RestingPool::task_of(kRunAgent, "t1")}});
-  at.news.take_up(1);
+  at.news.take_up(1, 0);
   CHECK(at.job().is_leaderless);
   CHECK(at.pool.orphans.contain(1));
   CHECK(at.job().phase == Phase::running);
