@@ -1,5 +1,5 @@
 #pragma once
-// What a change of devices has cost a run, from what it left behind: for a daemon that was not there when the run told.
+// The cost of a run's change of devices, read from the run's events: for a daemon that began after the run had told it.
 
 #include <string>
 

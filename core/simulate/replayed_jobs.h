@@ -1,5 +1,6 @@
 #pragma once
-// Jobs of a pool that is replayed, in place of their launchers: they start, train, change and stop in virtual time.
+// The jobs of a pool that is replayed. They stand for their launchers: they start, train, change and stop in virtual
+// time.
 
 #include <functional>
 #include <limits>
@@ -16,7 +17,7 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 struct ReplayedJob {
   const dispatch::PastJob* job = nullptr;
   std::vector<std::string> held;
-  double trains_at = 0;  // or goes on, behind a change
+  double trains_at = 0;  // from here on: after the start, or after a change
   double step = 0, saved_step = 0;
   double stops_at = kNever, changes_at = kNever;
   std::vector<std::string> held_then;  // once it has changed
@@ -27,7 +28,7 @@ struct ReplayedJob {
   bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
 };
 
-// Those that run.
+// The jobs that run.
 class ReplayedJobs {
  public:
   using JobId = dispatch::JobId;
@@ -45,10 +46,10 @@ class ReplayedJobs {
   // launch/profiling/speed_meter.h does.
   double told_step_seconds(const ReplayedJob& running, double now) const;
 
-  // So many of the pool's devices are in use, those among them that jobs are about to take, and checks at work.
+  // The pool's devices in use: with those that jobs are about to take, and one for each check at work.
   void in_use(int64_t devices) { in_use_ = devices; }
 
-  // Calls `consider` with moments at which something comes to pass by itself, past ones among them.
+  // Calls `consider` with each moment at which something happens by itself. Some moments are past.
   void for_each_moment(double now, const std::function<void(double)>& consider) const;
 
   // All train from `now` to `to`.

@@ -27,7 +27,7 @@ bool is_locked(const std::string& path) {
   return file && !take_lock(file.get(), path);
 }
 
-// What the launcher is at, in a pool's words.
+// A launcher's state in a pool's words.
 dispatch::Dispatcher::Found::Doing doing_of(const std::string& state) {
   using Doing = dispatch::Dispatcher::Found::Doing;
   if (state == "training") return Doing::trains;
