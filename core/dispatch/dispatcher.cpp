@@ -53,10 +53,10 @@ void count_lost(State& state, Job& job, double lost) {
   if (lost > 0) state.charge = state.charge > 0 ? 0.7 * state.charge + 0.3 * lost : lost;
 }
 
+int64_t held_in_all(const State& state, JobId id) { return std::ranges::count(state.slots, id, &Slot::holder); }
+
 bool has_what_is_meant_for_it(const State& state, const Job& job) {
-  int64_t all = 0;
-  for (const Slot& slot : state.slots) all += slot.holder == job.id;
-  return all == job.targeted() && std::ranges::all_of(job.target, [&](const auto& entry) {
+  return held_in_all(state, job.id) == job.targeted() && std::ranges::all_of(job.target, [&](const auto& entry) {
            return held(state, job.id, entry.first) == entry.second;
          });
 }
@@ -65,7 +65,12 @@ Note changed_note(const Job& job, double lost) {
   return note_of(job, "changed", fmt::format("it stood still for {:.3f} s", lost));
 }
 
-Note trains_note(const Job& job) { return note_of(job, "trains", "its first step has begun"); }
+// A job that starts runs.
+Note begin_to_train(Job& job) {
+  job.phase = Phase::running;
+  job.was_lost = false;
+  return note_of(job, "trains", "its first step has begun");
+}
 
 Note finish(Job& job, Phase phase, std::string reason, double now) {
   job.phase = phase;
@@ -178,11 +183,7 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
 
 void Dispatcher::trains(JobId id, double now) {
   Job& one = job_of(state_, id);
-  if (one.phase == Phase::starting) {
-    one.phase = Phase::running;
-    one.was_lost = false;
-    actions_.emplace_back(trains_note(one));
-  }
+  if (one.phase == Phase::starting) actions_.emplace_back(begin_to_train(one));
   tick(now);
 }
 
@@ -283,21 +284,21 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
   const bool was_asked = one.phase == Phase::changing || one.phase == Phase::stopping;
   const bool is_at_it = one.phase == Phase::stopping ? found.doing == Found::Doing::ends : !trains;
   if (was_asked && is_at_it) {  // devices that it is about to take stay its own
-    const auto has = static_cast<int64_t>(slots_of(state_, id).size());
-    if (one.phase == Phase::stopping || has > one.targeted()) underway_.asked_to_let_go[id] = now;
+    if (one.phase == Phase::stopping || held_in_all(state_, id) > one.targeted()) underway_.asked_to_let_go[id] = now;
     return wake(now);
   }
-  const size_t had = slots_of(state_, id).size();
+  const int64_t had = held_in_all(state_, id);
   hold(state_, id, found.held);
   if (was_asked) {
     const bool is_done = one.phase == Phase::changing && one.batch.wanted == 0 && has_what_is_meant_for_it(state_, one);
     one.phase = Phase::running;  // a request that was lost is made again
-    if (is_done) count_lost(state_, one, found.lost), actions_.emplace_back(changed_note(one, found.lost));
+    if (is_done) {
+      count_lost(state_, one, found.lost);
+      actions_.emplace_back(changed_note(one, found.lost));
+    }
   } else if (one.phase == Phase::starting && trains) {
-    one.phase = Phase::running;
-    one.was_lost = false;
-    actions_.emplace_back(trains_note(one));
-  } else if (one.phase == Phase::running && found.held.size() < had) {
+    actions_.emplace_back(begin_to_train(one));
+  } else if (one.phase == Phase::running && std::ssize(found.held) < had) {
     limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
   }
   wake(now);

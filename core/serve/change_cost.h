@@ -8,7 +8,7 @@
 namespace estrain::serve {
 
 // Seconds that the run's newest change of devices has cost it, as its launcher would have answered, if that was carried
-// out after the moment `asked` (seconds since 1970); else 0. `run`: its directory.
+// out after the moment `asked` (seconds since 1970; 0: never, and nothing is read); else 0. `run`: its directory.
 double change_cost(const std::string& run, double asked);
 
 // The same of what a launcher says of one change, in its answer or among its events.

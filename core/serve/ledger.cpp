@@ -323,27 +323,27 @@ State Ledger::load() const {
 }
 
 void Ledger::read_speeds(State& state) const {
+  const auto speeds_of = [&](dispatch::JobId id) {
+    const auto job = state.jobs.find(id);
+    return job == state.jobs.end() ? nullptr : &job->second.speeds;
+  };
   sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times FROM speeds");
   while (speeds.step()) {
-    const auto job = state.jobs.find(speeds.whole(0));
-    if (job == state.jobs.end()) continue;
-    job->second.speeds.restore(dispatch::Speeds::Key{speeds.text(1), speeds.whole(2)},
-                               {speeds.number(3), speeds.whole(4)});
+    if (dispatch::Speeds* known = speeds_of(speeds.whole(0)))
+      known->restore(dispatch::Speeds::Key{speeds.text(1), speeds.whole(2)}, {speeds.number(3), speeds.whole(4)});
   }
   sqlite::Statement seen = database_.prepare("SELECT job, type, devices, in_use, steps, seconds FROM seen");
   while (seen.step()) {
-    const auto job = state.jobs.find(seen.whole(0));
-    if (job == state.jobs.end()) continue;
-    job->second.speeds.restore(dispatch::Speeds::SeenKey{seen.text(1), seen.whole(2), seen.whole(3)},
-                               {seen.number(4), seen.number(5)});
+    if (dispatch::Speeds* known = speeds_of(seen.whole(0)))
+      known->restore(dispatch::Speeds::SeenKey{seen.text(1), seen.whole(2), seen.whole(3)},
+                     {seen.number(4), seen.number(5)});
   }
   sqlite::Statement paces =
       database_.prepare("SELECT job, type, devices, in_use, since, until, steps FROM paces ORDER BY job, number");
   while (paces.step()) {
-    const auto job = state.jobs.find(paces.whole(0));
-    if (job == state.jobs.end()) continue;
-    job->second.speeds.restore(dispatch::Speeds::Pace{
-        {paces.text(1), paces.whole(2), paces.whole(3)}, paces.number(4), paces.number(5), paces.number(6)});
+    if (dispatch::Speeds* known = speeds_of(paces.whole(0)))
+      known->restore(dispatch::Speeds::Pace{
+          {paces.text(1), paces.whole(2), paces.whole(3)}, paces.number(4), paces.number(5), paces.number(6)});
   }
 }
 

@@ -240,8 +240,8 @@ class Replay {
     settle();
   }
 
-  // A daemon that comes back finds what is at work, and what has ended or changed meanwhile. What took until then was
-  // done before, and to hear of it took so long.
+  // A daemon that comes back finds what is at work, and what has ended or changed meanwhile. A change or stop whose
+  // measured time ends at this moment was done earlier: the rest of that time passed until the daemon heard of it.
   void take_up_jobs() {
     is_away_ = false;
     dispatch::State state = pool_->state();

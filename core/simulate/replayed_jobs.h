@@ -42,8 +42,8 @@ class ReplayedJobs {
   int64_t devices_of(JobId id) const;
 
   double step_seconds(const ReplayedJob& running, double now) const;
-  // As the job's launcher tells it: 0 until it has measured some steps on these devices, as
-  // launch/profiling/speed_meter.h does.
+  // The time of a step that the job's launcher would tell: 0 until it has measured some steps on these devices, by the
+  // rules of launch/profiling/speed_meter.h.
   double told_step_seconds(const ReplayedJob& running, double now) const;
 
   // The pool's devices in use: with those that jobs are about to take, and one for each check at work.

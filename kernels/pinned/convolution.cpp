@@ -160,30 +160,29 @@ bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNume
   return std::ranges::find(notes, note) != notes.end();
 }
 
-// Why an engine's arithmetic is not that of the convolution; nothing if it is.
-std::optional<std::string> wrong_arithmetic(const Convolution& c, const CudnnDescriptor& engine) {
+// CUDNN_KNOB_TYPE_SPLIT_K: engines still have this knob, though the name is deprecated.
+constexpr int64_t kSplitK = 0;
+
+bool splits_sums(const ConvolutionAlgorithm& algorithm) {
+  return std::ranges::any_of(algorithm.knobs,
+                             [](const auto& knob) { return knob.first == kSplitK && knob.second > 1; });
+}
+
+// Why the arithmetic of an algorithm, whose engine this is, is not that of the convolution; nothing if it is.
+std::optional<std::string> wrong_arithmetic(const Convolution& c, const ConvolutionAlgorithm& algorithm,
+                                            const CudnnDescriptor& engine) {
   const auto notes = engine.values<cudnnBackendNumericalNote_t>(
       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   if (has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "it is not deterministic";
   if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "it sums in less than float32";
+  // No note says it: on an H200, engine 47 of cuDNN 9.19 rounds the parts of a split sum to bf16.
+  if (c.element == Element::bf16 && splits_sums(algorithm)) return "it adds partial sums in less than float32";
   if (c.element != Element::f32) return std::nullopt;
   // 16-bit inputs are not TF32: half precision has a smaller exponent range, so small values become 0.
   if (has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "it converts its inputs to 16-bit floats";
   if (c.math == Math::exact && has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
     return "it computes with rounded inputs, in less than float32";
   return std::nullopt;
-}
-
-// CUDNN_KNOB_TYPE_SPLIT_K, a deprecated name of knobs that engines have nevertheless.
-constexpr int64_t kSplitK = 0;
-
-// Why an engine's arithmetic with these knobs is not that of the convolution; nothing if it is. In bf16 a sum split by
-// this knob is rounded to bf16 in parts, which no note says: seen on an H200 with cuDNN 9.19, engine 47.
-std::optional<std::string> wrong_parts(const Convolution& c, const ConvolutionAlgorithm& algorithm) {
-  const bool splits =
-      std::ranges::any_of(algorithm.knobs, [](const auto& knob) { return knob.first == kSplitK && knob.second > 1; });
-  if (c.element != Element::bf16 || !splits) return std::nullopt;
-  return "it adds partial sums in less than float32";
 }
 
 bool is_compiled_when_built(const CudnnDescriptor& engine) {
@@ -253,9 +252,7 @@ Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convol
     try {
       const auto engine = engine_of(device, graph, algorithm.engine);
       if (!engine) continue;
-      auto reason = wrong_arithmetic(convolution, *engine);
-      if (!reason) reason = wrong_parts(convolution, algorithm);
-      if (reason) {
+      if (const auto reason = wrong_arithmetic(convolution, algorithm, *engine)) {
         left_out(*reason);
       } else {
         (is_compiled_when_built(*engine) ? sorted.compiled : sorted.ready).push_back(algorithm);
@@ -363,8 +360,7 @@ Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, c
   if (!graph) return {nullptr, "cuDNN does not know this convolution"};
   auto engine = engine_of(*handle_, graph->whole, algorithm->engine);
   if (!engine) return {nullptr, "cuDNN has no such engine for this shape on this device"};
-  if (const auto reason = wrong_arithmetic(convolution, *engine)) return {nullptr, *reason};
-  if (const auto reason = wrong_parts(convolution, *algorithm)) return {nullptr, *reason};
+  if (const auto reason = wrong_arithmetic(convolution, *algorithm, *engine)) return {nullptr, *reason};
   std::vector<CudnnDescriptor> parts;
   std::vector<cudnnBackendDescriptor_t> raw_choices;
   for (const auto& [type, value] : algorithm->knobs) {

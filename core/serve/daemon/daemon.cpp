@@ -87,7 +87,10 @@ void Daemon::take_up_jobs() {
   for (const auto& [id, job] : pool_.state().jobs) {
     if (dispatch::is_up(job.phase)) up.push_back(id);
   }
-  for (const JobId id : up) news_.take_up(id, chronicle_.asked(id));
+  for (const JobId id : up) {
+    const bool changes = pool_.job(id).phase == dispatch::Phase::changing;
+    news_.take_up(id, changes ? chronicle_.asked(id) : 0);
+  }
 }
 
 int Daemon::run() {

@@ -11,7 +11,7 @@ class JobNews {
  public:
   JobNews(ServedPool& pool, JobCommands& commands) : pool_(pool), commands_(commands) {}
 
-  // `asked`: when it was asked for other devices last; 0: never.
+  // `asked`: when it was asked for the devices to which it was changing; 0: it was not changing.
   void take_up(dispatch::JobId id, double asked);
   // `end`: nothing where the launcher is no child of this process.
   void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);

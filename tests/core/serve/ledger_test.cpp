@@ -94,6 +94,14 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.seen == b.seen);
 }
 
+// A pool of an older format is this state, and can be saved as any other.
+void check_brought_here(const std::string& path, const dispatch::State& state) {
+  Ledger ledger = Ledger::open(path);
+  check_equal(ledger.load(), state);
+  ledger.save(some_state(), {});
+  check_equal(Ledger::open(path).load(), some_state());
+}
+
 TEST_CASE("several that open a new pool at once find the tables that one of them makes") {
   const ScratchFolder folder;
   for (int pool = 0; pool < 20; ++pool) {
@@ -191,10 +199,7 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
   forget_hosts(state);
-  Ledger ledger = Ledger::open(folder / "pool.db");
-  check_equal(ledger.load(), state);
-  ledger.save(some_state(), {});
-  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+  check_brought_here(folder / "pool.db", state);
 }
 
 TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of batch under way is made again") {
@@ -213,10 +218,7 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
   job.batch.noise_scale = 0;
   job.batch_times = {};
   forget_hosts(state);
-  Ledger ledger = Ledger::open(folder / "pool.db");
-  check_equal(ledger.load(), state);
-  ledger.save(some_state(), {});
-  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+  check_brought_here(folder / "pool.db", state);
 }
 
 TEST_CASE("a pool of format 4 is brought to this one: since when its devices are where they are is not known") {
@@ -227,10 +229,7 @@ TEST_CASE("a pool of format 4 is brought to this one: since when its devices are
       .execute("ALTER TABLE slots DROP COLUMN since; DROP TABLE paces; PRAGMA user_version = 4");
   for (Slot& slot : state.slots) slot.since = 0;
   forget_paces(state);
-  Ledger ledger = Ledger::open(folder / "pool.db");
-  check_equal(ledger.load(), state);
-  ledger.save(some_state(), {});
-  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+  check_brought_here(folder / "pool.db", state);
 }
 
 TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were when is not known") {
@@ -240,10 +239,7 @@ TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were whe
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute("DROP TABLE paces; PRAGMA user_version = 5");
   forget_paces(state);
-  Ledger ledger = Ledger::open(folder / "pool.db");
-  check_equal(ledger.load(), state);
-  ledger.save(some_state(), {});
-  check_equal(Ledger::open(folder / "pool.db").load(), some_state());
+  check_brought_here(folder / "pool.db", state);
 }
 
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {

@@ -6,25 +6,12 @@
 #include <cuda_runtime_api.h>
 
 #include "tests/core/cuda/simulated.h"
+#include "tests/core/cuda/small_convolution.h"
 
 namespace estrain::cuda {
 namespace {
 
 namespace pinned = kernels::pinned;
-
-constexpr pinned::Pass kPasses[] = {pinned::Pass::forward, pinned::Pass::data, pinned::Pass::filter};
-
-pinned::Convolution small_convolution(pinned::Pass pass) {
-  pinned::Convolution c;
-  c.pass = pass;
-  c.batch = 2;
-  c.channels_in = 4;
-  c.channels_out = 6;
-  c.groups = 2;
-  c.height = {.size = 9, .filter = 3, .stride = 2, .padding = 1, .dilation = 1};
-  c.width = {.size = 8, .filter = 2, .stride = 1, .padding = 0, .dilation = 2};
-  return c;
-}
 
 TEST_CASE("a portable convolution has the CPU's bits, in each pass") {
   // The same shape as small_convolution().

@@ -13,7 +13,7 @@ struct Commands : RestingPool {
   using RestingPool::RestingPool;
   JobCommands commands{pool};
 
-  // Of the request that nodeB's agent has; empty: none.
+  // The words of the request that nodeB's agent has; empty: it has none.
   std::vector<std::string> asked_words() const {
     const auto requests = tasks(kRequest);
     return requests.size() == 1 ? requests[0].words : std::vector<std::string>{};

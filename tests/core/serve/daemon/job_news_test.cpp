@@ -16,6 +16,14 @@ struct News : RestingPool {
   JobNews news{pool, commands};
 };
 
+// Job 1 changes its batch.
+dispatch::State state_with_batch_wanted() {
+  dispatch::State state = state_with_job(Phase::changing, {"cpu"});
+  state.jobs[1].request.batch = {{32, 1, 512}, 3};
+  state.jobs[1].batch.wanted = 64;
+  return state;
+}
+
 Json status(const std::string& state, const std::vector<std::string>& held) {
   Json one = {{"state", state}, {"step", 5}, {"total_steps", 100}, {"devices_at_work", held.size()}};
   one["held"] = held;
@@ -60,10 +68,7 @@ TEST_CASE("where the answer to a request is lost, a later look tells, with what 
 }
 
 TEST_CASE("another batch is in force when the new launch trains") {
-  dispatch::State state = state_with_job(Phase::changing, {"cpu"});
-  state.jobs[1].request.batch = {{32, 1, 512}, 3};
-  state.jobs[1].batch.wanted = 64;
-  News at(std::move(state));
+  News at(state_with_batch_wanted());
   at.pool.launchers[1] = {};
   at.news.on_status(1, status("starting", {"cpu"}));
   CHECK(at.job().phase == Phase::changing);
@@ -127,10 +132,7 @@ TEST_CASE("a launcher that does not stop when it is asked to is told by a signal
 }
 
 TEST_CASE("a batch that is refused is not asked for at once again, and the job goes on") {
-  dispatch::State state = state_with_job(Phase::changing, {"cpu"});
-  state.jobs[1].request.batch = {{32, 1, 512}, 3};
-  state.jobs[1].batch.wanted = 64;
-  News at(std::move(state));
+  News at(state_with_batch_wanted());
   at.pool.launchers[1] = {};
   at.pool.asked[1] = {.what = Asked::What::batch, .words = {}, .is_sent = true};
   replace_bytes(at.pool.directory.request_log(1), R"({"ok": false, "fault": "peer", "error": "it is busy"})");

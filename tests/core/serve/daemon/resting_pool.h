@@ -33,7 +33,7 @@ inline dispatch::State state_with_job(Phase phase, const std::vector<std::string
   return state;
 }
 
-// What the agent of nodeB was told, and has said.
+// The agent of nodeB: the tasks that it was given, and its reports of them.
 struct AgentOfB {
   std::vector<Task> tasks = {};
   std::vector<TaskReport> reports = {};
