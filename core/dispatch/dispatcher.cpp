@@ -11,6 +11,8 @@
 namespace estrain::dispatch {
 namespace {
 
+constexpr double kOneMoment = 0.05;  // s: what lies closer together is one look
+
 constexpr std::array<std::string_view, 9> kPhaseNames = {"checking", "waiting", "starting", "running",  "changing",
                                                          "stopping", "done",    "failed",   "cancelled"};
 
@@ -21,19 +23,33 @@ Job& job_of(State& state, JobId id) {
   return at->second;
 }
 
-// Steps of a job that has held the same devices since it was seen last.
-void see(State& state, Job& job, int64_t step, double now) {
-  const double passed = now - job.seen_at;
-  if (job.seen_at > 0 && passed > 0) {
-    const std::vector<Slot*> slots = slots_of(state, job.id);
-    const auto devices = static_cast<int64_t>(slots.size());
-    const int64_t in_use = std::max(devices, std::lround((state.in_use - job.seen_in_use) / passed));
-    const double steps = static_cast<double>(step - job.seen_step) * job.owners_steps();
-    job.speeds.took({slots[0]->type(), devices, in_use}, {steps, passed}, now);
-  }
+// From here on its steps are counted: at this moment it has these devices, and is at this step.
+void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   job.seen_at = now;
   job.seen_step = step;
   job.seen_in_use = state.in_use;
+}
+
+// The steps of a job that has held the same devices since it was seen last. `told`: s of a step, by its launcher.
+void see(State& state, Job& job, int64_t step, double told, double now) {
+  const double passed = now - job.seen_at;
+  if (job.seen_at > 0 && passed < kOneMoment) return;
+  const std::vector<Slot*> slots = slots_of(state, job.id);
+  if (job.seen_at > 0 && !slots.empty()) {
+    const auto devices = static_cast<double>(slots.size());
+    const double in_use = std::max(devices, (state.in_use - job.seen_in_use) / passed);
+    const double owners = job.owners_steps();
+    const double steps = static_cast<double>(step - job.seen_step) * owners;
+    job.speeds.saw({slots[0]->type(), std::ssize(slots), in_use, steps, passed, told / owners}, now);
+  }
+  begin_to_watch(state, job, step, now);
+}
+
+// The same up to a step at which it leaves these devices; 0: not known.
+void see_last(State& state, Job& job, int64_t step, double now) {
+  if (job.seen_at > 0 && step > job.seen_step) see(state, job, step, 0, now);
+  job.step = std::max(job.step, step);
+  job.seen_at = 0;
 }
 
 // The job declined devices, or could not take them, or has lost them: the policy is told the truth, and offers the job
@@ -182,8 +198,12 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
 }
 
 void Dispatcher::trains(JobId id, double now) {
+  account(state_, now);
   Job& one = job_of(state_, id);
-  if (one.phase == Phase::starting) actions_.emplace_back(begin_to_train(one));
+  if (one.phase == Phase::starting) {
+    actions_.emplace_back(begin_to_train(one));
+    begin_to_watch(state_, one, one.step, now);  // steps that it has made already count from here on, too
+  }
   tick(now);
 }
 
@@ -194,38 +214,39 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   if (progress.total_steps > 0) one.request.total_steps = progress.total_steps;
   const std::vector<Slot*> slots = slots_of(state_, id);
   const bool settled =
-      one.phase == Phase::running && !slots.empty() && progress.devices_at_work == static_cast<int64_t>(slots.size());
+      one.phase == Phase::running && !slots.empty() && progress.devices == std::ssize(slots);
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
   if (!settled || !alike) {
     one.seen_at = 0;
     return tick(now);
   }
-  one.speeds.observe(slots[0]->type(), progress.devices_at_work, progress.step_seconds);
-  if (one.request.batch) {
+  one.speeds.observe(slots[0]->type(), progress.devices, progress.step_seconds);
+  if (one.request.batch && progress.devices_at_work > 0) {
     const int64_t turns = most_ests(one.request.ests, progress.devices_at_work);
     one.batch_times.observe(one.batch_in_force(), progress.step_seconds / static_cast<double>(turns));
   }
   account(state_, now);
-  if (one.seen_at == 0 || progress.step > one.seen_step) see(state_, one, progress.step, now);
+  if (one.seen_at == 0 || progress.step > one.seen_step) see(state_, one, progress.step, progress.step_seconds, now);
   tick(now);
 }
 
-void Dispatcher::changed(JobId id, const std::vector<std::string>& names, double lost, double now) {
+void Dispatcher::changed(JobId id, const Changed& change, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
   if (!is_up(one.phase)) return;
-  hold(state_, id, names);
-  one.seen_at = 0;
-  count_lost(state_, one, lost);
+  see_last(state_, one, change.step, now);
+  hold(state_, id, change.held);
+  count_lost(state_, one, change.lost);
   if (one.phase != Phase::changing) {
     if (one.phase == Phase::running) limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
     return tick(now);
   }
   one.phase = Phase::running;
+  if (change.step > 0) begin_to_watch(state_, one, change.step, now);
   underway_.asked_to_let_go.erase(id);
   if (std::exchange(one.batch.wanted, 0) != 0) return wake(now);  // it was not asked to take devices
   limit_to_held(state_, one, now + settings_.growth_pause);
-  actions_.emplace_back(changed_note(one, lost));
+  actions_.emplace_back(changed_note(one, change.lost));
   wake(now);
 }
 
@@ -278,9 +299,14 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
   one.step = std::max(one.step, found.step);
-  one.seen_at = 0;
   actions_.emplace_back(note_of(one, "found", "it went on while the pool's daemon was away"));
   const bool trains = found.doing == Found::Doing::trains;
+  const bool is_as_before = one.phase == Phase::running && trains && std::ssize(found.held) == held_in_all(state_, id);
+  if (is_as_before && one.seen_at > 0) {
+    see(state_, one, found.step, 0, now);
+  } else {
+    one.seen_at = 0;
+  }
   const bool was_asked = one.phase == Phase::changing || one.phase == Phase::stopping;
   const bool is_at_it = one.phase == Phase::stopping ? found.doing == Found::Doing::ends : !trains;
   if (was_asked && is_at_it) {  // devices that it is about to take stay its own
@@ -308,10 +334,7 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
   const bool was_killed = underway_.killed.erase(id) > 0;
-  const std::vector<Slot*> slots = slots_of(state_, id);
-  if (ended.how == Ended::How::done && one.seen_at > 0 && !slots.empty())
-    see(state_, one, one.request.total_steps, now);
-  one.seen_at = 0;
+  see_last(state_, one, ended.how == Ended::How::done ? one.request.total_steps : ended.step, now);
   one.batch.wanted = 0;
   one.home.clear();
   one.is_leaderless = false;

@@ -42,6 +42,14 @@ struct Ended {
   } how;
   std::string reason;
   double back_off = 1;  // s; of `faulty`: before the first further try
+  int64_t step = 0;     // of `stopped`: that of its checkpoint; 0: not known
+};
+
+// A job has other devices.
+struct Changed {
+  std::vector<std::string> held;
+  double lost = 0;   // s that the change made it stand still
+  int64_t step = 0;  // at which it is; 0: not known
 };
 
 class Dispatcher {
@@ -79,11 +87,12 @@ class Dispatcher {
   struct Progress {
     int64_t step, total_steps;
     double step_seconds;      // lately; 0: not known
-    int64_t devices_at_work;  // on which that was measured
+    int64_t devices;          // that it holds
+    int64_t devices_at_work;  // those of them that it makes use of
   };
   void progressed(JobId job, const Progress& progress, double now);
-  // A request to grow or shrink was answered: what the job holds now. `lost`: seconds that it cost.
-  void changed(JobId job, const std::vector<std::string>& held, double lost, double now);
+  // A request to grow or shrink was answered: what the job holds now.
+  void changed(JobId job, const Changed& change, double now);
   // The batch in force of a job that lets it be changed: its samples, the factor on its rates, and the epoch that the
   // job is in, where it is known. Told before other news of the same moment.
   struct Batch {

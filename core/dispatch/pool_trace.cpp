@@ -30,7 +30,7 @@ Json json_of(const std::vector<Seen>& seen) {
 Json json_of(const std::vector<PastJob::Pace>& paces) {
   Json all = Json::array();
   for (const PastJob::Pace& one : paces)
-    all.push_back({one.seen.type, one.seen.devices, one.seen.in_use, one.from, one.to, one.seen.step_seconds});
+    all.push_back({one.type, one.devices, one.in_use, one.from, one.to, one.step_seconds, one.told});
   return all;
 }
 
@@ -94,12 +94,17 @@ class Reading {
   }
 
   static PastJob::Pace pace_of(const Json& entry) {
-    if (entry.is_array() && entry.size() == 6) {
-      const auto from = as_number(entry[3]), to = as_number(entry[4]);
-      if (from && to && std::isfinite(*from) && *to >= *from && std::isfinite(*to))
-        return {seen_of(Json::array({entry[0], entry[1], entry[2], entry[5]})), *from, *to};
+    if (entry.is_array() && entry.size() == 7) {
+      const auto type = as_text(entry[0]);
+      const auto devices = as_whole(entry[1]);
+      const auto in_use = as_number(entry[2]), from = as_number(entry[3]), to = as_number(entry[4]);
+      const auto seconds = as_number(entry[5]), told = as_number(entry[6]);
+      const auto is_time = [](const auto& number) { return number && std::isfinite(*number); };
+      if (type && devices.value_or(0) >= 1 && in_use.value_or(0) >= 1 && is_time(from) && is_time(to) && *to >= *from &&
+          is_time(seconds) && *seconds > 0 && is_time(told) && *told >= 0)
+        return {*type, *devices, *in_use, *from, *to, *seconds, *told};
     }
-    throw Error(Fault::spec, "\"paces\" wants [type, devices, devices in use, from, to, seconds]");
+    throw Error(Fault::spec, "\"paces\" wants [type, devices, devices in use, from, to, seconds, seconds as told]");
   }
 
   static PastJob::Took took_of(const Json& entry) {
@@ -120,6 +125,17 @@ T read(const Json& line) {
   T::fields(value, Reading(line));
   return value;
 }
+
+// Mini-batches one after another: those of the worker with most ESTs; where the pool's workers share cores, all of the
+// job's on its part of the cores, since a worker that waits for others of its job leaves its core to them.
+struct Turns {
+  int64_t ests, cores;
+  double of(int64_t devices, double in_use) const {
+    const auto own = static_cast<double>(devices);
+    const double part = std::min(1.0, static_cast<double>(cores) / std::max(in_use, own));
+    return std::max(static_cast<double>(most_ests(ests, devices)), static_cast<double>(ests) / (own * part));
+  }
+};
 
 double apart(int64_t one, int64_t other) {
   return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
@@ -142,28 +158,28 @@ double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t i
     return std::tuple(one.type != type, apart(one.devices, devices), apart(one.in_use, in_use));
   };
   const Seen& nearest = *std::ranges::min_element(seen, {}, differs);
-  // Mini-batches one after another: those of the worker with most ESTs; where the pool's workers share cores, all of
-  // the job's on its part of the cores, since a worker that waits for others of its job leaves its core to them.
-  const auto turns = [&](int64_t on, int64_t of) {
-    const double part = std::min(1.0, static_cast<double>(cores) / static_cast<double>(std::max(of, on)));
-    const double alone = static_cast<double>(most_ests(request.ests, on));
-    return std::max(alone, static_cast<double>(request.ests) / (static_cast<double>(on) * part));
-  };
-  return nearest.step_seconds * turns(devices, in_use) / turns(nearest.devices, nearest.in_use);
+  const Turns turns{request.ests, cores};
+  return nearest.step_seconds * turns.of(devices, static_cast<double>(in_use)) /
+         turns.of(nearest.devices, static_cast<double>(nearest.in_use));
 }
 
-double PastJob::step_seconds_at(double moment, const Where& where) const {
+const PastJob::Pace* PastJob::pace_at(double moment, const std::string& type, int64_t devices) const {
   const auto away = [&](const Pace& pace) { return std::max({pace.from - moment, moment - pace.to, 0.0}); };
   const Pace* nearest = nullptr;
   for (auto pace = std::ranges::lower_bound(paces, moment - kNear, {}, &Pace::to);
        pace != paces.end() && pace->from <= moment + kNear; ++pace) {
-    const Seen& seen_then = pace->seen;
-    const bool is_same =
-        seen_then.type == where.type && seen_then.devices == where.devices && seen_then.in_use == where.in_use;
-    if (is_same && (nearest == nullptr || away(*pace) < away(*nearest))) nearest = &*pace;
+    const bool is_same = pace->type == type && pace->devices == devices;
+    if (is_same && (nearest == nullptr || away(*pace) <= away(*nearest))) nearest = &*pace;
   }
-  if (nearest != nullptr) return nearest->seen.step_seconds;
-  return step_seconds(where.type, where.devices, where.in_use, where.cores);
+  return nearest;
+}
+
+double PastJob::step_seconds_at(double moment, const Where& where) const {
+  const Pace* pace = pace_at(moment, where.type, where.devices);
+  if (pace == nullptr) return step_seconds(where.type, where.devices, where.in_use, where.cores);
+  const Turns turns{request.ests, where.cores};
+  return pace->step_seconds * turns.of(where.devices, static_cast<double>(where.in_use)) /
+         turns.of(pace->devices, pace->in_use);
 }
 
 std::string PoolTrace::text() const {

@@ -11,8 +11,8 @@
 //    "lost_s" (that a change made it stand still),
 //    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …],
-//    "paces": [[type, devices, devices in use, from, to, seconds of a step], …] (the same, piece by piece of the job's
-//    time; may be absent)}
+//    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as its launcher
+//    told them at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)}
 //    (a check under way is in use of one more)
 //   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
 //   {"away_s", "served_s"}              no daemon served the pool
@@ -40,8 +40,12 @@ struct PastJob {
   };
   std::vector<Seen> seen;
   struct Pace {
-    Seen seen;
+    std::string type;
+    int64_t devices = 1;
+    double in_use = 1;  // in the mean
     double from = 0, to = 0;
+    double step_seconds = 0;
+    double told = 0;  // by its launcher, at the end; 0: not yet
     bool operator==(const Pace&) const = default;
   };
   std::vector<Pace> paces;  // in order of time
@@ -58,12 +62,15 @@ struct PastJob {
   // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
   // reckoned from the nearest that was: by the most ESTs of a worker, or by all ESTs on the job's part of the cores.
   double step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const;
-  // The same at a moment: as it was then, where the combination was measured within kNear of it.
   struct Where {
     std::string type;
     int64_t devices, in_use, cores;
   };
+  // The pace at a moment: of those on as many devices the one that is nearest, within kNear; where one ends and another
+  // begins, the latter. Null: there is none.
   static constexpr double kNear = 2;  // s
+  const Pace* pace_at(double moment, const std::string& type, int64_t devices) const;
+  // A step at a moment: as the pace was then, for the devices in use; where there is none, as step_seconds().
   double step_seconds_at(double moment, const Where& where) const;
 
   bool operator==(const PastJob&) const = default;

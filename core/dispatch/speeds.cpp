@@ -19,19 +19,24 @@ void Speeds::observe(const std::string& type, int64_t devices, double step_secon
   ++measured.times;
 }
 
-void Speeds::took(const SeenKey& key, const Seen& more, double now) {
-  if (!(more.steps > 0) || !(more.seconds > 0) || std::get<1>(key) < 1) return;
-  Seen& seen = seen_[key];
-  seen.steps += more.steps;
-  seen.seconds += more.seconds;
-  const double from = now - more.seconds;
+void Speeds::saw(const Look& look, double now) {
+  if (!(look.steps > 0) || !(look.seconds > 0) || look.devices < 1) return;
+  Seen& seen = seen_[{look.type, look.devices, std::lround(look.in_use)}];
+  seen.steps += look.steps;
+  seen.seconds += look.seconds;
+  const double from = now - look.seconds;
   const auto goes_on = [&](const Pace& last) {
-    const double longest = std::max(kShortest, kCoarsest * (now - paces_.front().from));
-    return last.key == key && std::abs(from - last.to) < kSame && last.to - last.from < longest;
+    return last.type == look.type && last.devices == look.devices &&
+           std::lround(last.in_use) == std::lround(look.in_use) && std::abs(from - last.to) < kSame &&
+           last.to - last.from < kCoarsest * (now - paces_.front().from);
   };
-  if (paces_.empty() || !goes_on(paces_.back())) paces_.push_back({key, from, from, 0});
-  paces_.back().to = now;
-  paces_.back().steps += more.steps;
+  if (paces_.empty() || !goes_on(paces_.back()))
+    paces_.push_back({look.type, look.devices, look.in_use, from, from, 0, 0});
+  Pace& pace = paces_.back();
+  pace.in_use += (look.in_use - pace.in_use) * look.seconds / (now - pace.from);
+  pace.to = now;
+  pace.steps += look.steps;
+  if (look.told > 0) pace.told = look.told;
 }
 
 void Speeds::rescale(double factor) {

@@ -32,12 +32,24 @@ class Speeds {
   };
   using SeenKey = std::tuple<std::string, int64_t, int64_t>;  // type, devices of the job, devices in use of the pool
 
-  // The same piece by piece, in order of time: how fast the job was when. Pieces grow with the job's age, so that even
-  // a long one has few.
+  // What one look at a job found: its steps since the look before, on the same devices.
+  struct Look {
+    std::string type;
+    int64_t devices = 1;
+    double in_use = 1;  // devices of the pool, in the mean
+    double steps = 0, seconds = 0;
+    double told = 0;  // s of a step, as its launcher measured it; 0: not yet
+  };
+
+  // The same piece by piece, in order of time: how fast the job was when. The first are those between two looks; pieces
+  // grow with the job's age, so that even a long one has few.
   struct Pace {
-    SeenKey key;
+    std::string type;
+    int64_t devices = 1;
+    double in_use = 1;        // in the mean
     double from = 0, to = 0;  // moments
     double steps = 0;
+    double told = 0;  // by its launcher, last; 0: not yet
     bool operator==(const Pace&) const = default;
   };
 
@@ -45,7 +57,7 @@ class Speeds {
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
   double expected() const { return mini_batch_; }
   void observe(const std::string& type, int64_t devices, double step_seconds);
-  void took(const SeenKey& key, const Seen& more, double now);
+  void saw(const Look& look, double now);
 
   // Steps have so many times the samples from now on, and take so many times as long until they are measured.
   void rescale(double factor);
@@ -63,7 +75,6 @@ class Speeds {
 
  private:
   static constexpr double kNewest = 0.3;
-  static constexpr double kShortest = 1;     // s, of a pace, where nothing else ends it
   static constexpr double kCoarsest = 0.01;  // of the job's age
 
   double mini_batch_ = 0;  // 0: not known

@@ -61,8 +61,20 @@ CREATE TABLE batch_times (
 
 constexpr const char* kPaceTable = R"sql(
 CREATE TABLE paces (
-  job INTEGER NOT NULL, number INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, in_use INTEGER NOT NULL,
-  since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, PRIMARY KEY (job, number));
+  job INTEGER NOT NULL, number INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, in_use REAL NOT NULL,
+  since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, told REAL NOT NULL, PRIMARY KEY (job, number));
+)sql";
+
+// When the job was seen last on the devices that it has, how far it was, and what the pool has used since.
+constexpr const char* kSightColumns = R"sql(
+ALTER TABLE jobs ADD COLUMN seen_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN seen_step INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN used_since REAL NOT NULL DEFAULT 0;
+)sql";
+
+constexpr const char* kToldColumn = R"sql(
+ALTER TABLE paces ADD COLUMN told REAL NOT NULL DEFAULT 0;
+UPDATE paces SET told = (until - since) / steps;
 )sql";
 
 constexpr const char* kHostColumns = R"sql(
@@ -119,6 +131,7 @@ void make_tables(sqlite::Database& database, const std::string& path, int64_t fo
     database.execute(kBatchTable);
     database.execute(kGoodputTables);
     database.execute(kPaceTable);
+    database.execute(kSightColumns);
     database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, format));
   });
 }
@@ -141,7 +154,9 @@ Ledger Ledger::open(const std::string& path) {
       if (format < 4) database.execute(kGoodputTables);
       if (format < 4) database.execute(kHostColumns);
       if (format < 5) database.execute("ALTER TABLE slots ADD COLUMN since REAL NOT NULL DEFAULT 0");
-      database.execute(kPaceTable);
+      if (format < 6) database.execute(kPaceTable);
+      if (format == 6) database.execute(kToldColumn);
+      database.execute(kSightColumns);
       database.execute(fmt::format("PRAGMA user_version = {}", kFormat));
     });
   } else if (format != kFormat) {
@@ -167,9 +182,9 @@ void Ledger::write_batch(const Job& job) {
     times.bind(job.id).bind(size).bind(measured.seconds).bind(measured.times).run();
 }
 
-void Ledger::write_job(const Job& job) {
+void Ledger::write_job(const Job& job, double in_use) {
   sqlite::Statement row = database_.prepare(
-      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   const dispatch::Request& request = job.request;
   row.bind(job.id).bind(request.name).bind(request.user).bind(request.priority);
   row.bind(phase_name(job.phase)).bind(job.reason).bind(job.step).bind(request.total_steps);
@@ -183,6 +198,7 @@ void Ledger::write_job(const Job& job) {
   row.bind(job.not_before).bind(job.no_growth_before).bind(job.failures).bind(job.failed_at);
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected()).bind(int64_t{request.one_host}).bind(job.home);
+  row.bind(job.seen_at).bind(job.seen_step).bind(job.seen_at > 0 ? in_use - job.seen_in_use : 0.0);
   row.run();
   write_batch(job);
   sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");
@@ -192,8 +208,8 @@ void Ledger::write_job(const Job& job) {
   }
   sqlite::Statement steps = database_.prepare("INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?,?)");
   for (const auto& [key, seen] : job.speeds.seen()) {
-    const auto& [type, devices, in_use] = key;
-    steps.bind(job.id).bind(type).bind(devices).bind(in_use).bind(seen.steps).bind(seen.seconds).run();
+    const auto& [type, devices, busy] = key;
+    steps.bind(job.id).bind(type).bind(devices).bind(busy).bind(seen.steps).bind(seen.seconds).run();
   }
   write_paces(job);
 }
@@ -203,11 +219,11 @@ void Ledger::write_paces(const Job& job) {
   const auto before = saved_.jobs.find(job.id);
   const size_t known = before == saved_.jobs.end() ? 0 : before->second.speeds.paces().size();
   const std::vector<dispatch::Speeds::Pace>& paces = job.speeds.paces();
-  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO paces VALUES (?,?,?,?,?,?,?,?)");
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO paces VALUES (?,?,?,?,?,?,?,?,?)");
   for (size_t at = known > 0 ? known - 1 : 0; at < paces.size(); ++at) {
-    const auto& [type, devices, in_use] = paces[at].key;
-    row.bind(job.id).bind(static_cast<int64_t>(at)).bind(type).bind(devices).bind(in_use);
-    row.bind(paces[at].from).bind(paces[at].to).bind(paces[at].steps).run();
+    const dispatch::Speeds::Pace& pace = paces[at];
+    row.bind(job.id).bind(static_cast<int64_t>(at)).bind(pace.type).bind(pace.devices).bind(pace.in_use);
+    row.bind(pace.from).bind(pace.to).bind(pace.steps).bind(pace.told).run();
   }
 }
 
@@ -234,7 +250,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines) {
   database_.transact([&] {
     for (const auto& [id, job] : state.jobs) {
       const auto before = saved_.jobs.find(id);
-      if (before == saved_.jobs.end() || before->second != job) write_job(job);
+      if (before == saved_.jobs.end() || before->second != job) write_job(job, state.in_use);
     }
     if (!anything_saved_ || state.slots != saved_.slots) write_slots(state);
     sqlite::Statement usage = database_.prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?)");
@@ -316,6 +332,9 @@ State Ledger::load() const {
     job.speeds.expect(row.number(++at));
     request.one_host = row.whole(++at) != 0;
     job.home = row.text(++at);
+    job.seen_at = row.number(++at);
+    job.seen_step = row.whole(++at);
+    job.seen_in_use = -row.number(++at);
   }
   read_speeds(state);
   read_batches(state);
@@ -339,11 +358,11 @@ void Ledger::read_speeds(State& state) const {
                      {seen.number(4), seen.number(5)});
   }
   sqlite::Statement paces =
-      database_.prepare("SELECT job, type, devices, in_use, since, until, steps FROM paces ORDER BY job, number");
+      database_.prepare("SELECT job, type, devices, in_use, since, until, steps, told FROM paces ORDER BY job, number");
   while (paces.step()) {
     if (dispatch::Speeds* known = speeds_of(paces.whole(0)))
-      known->restore(dispatch::Speeds::Pace{
-          {paces.text(1), paces.whole(2), paces.whole(3)}, paces.number(4), paces.number(5), paces.number(6)});
+      known->restore(dispatch::Speeds::Pace{paces.text(1), paces.whole(2), paces.number(3), paces.number(4),
+                                            paces.number(5), paces.number(6), paces.number(7)});
   }
 }
 

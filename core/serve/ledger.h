@@ -33,9 +33,9 @@ struct Line {
 
 class Ledger {
  public:
-  static constexpr int64_t kFormat = 6;
+  static constexpr int64_t kFormat = 7;
 
-  // Makes the tables where there are none, and brings those of formats 1 to 5 to this one. Throws Fault::usage for the
+  // Makes the tables where there are none, and brings those of formats 1 to 6 to this one. Throws Fault::usage for the
   // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 
@@ -48,7 +48,7 @@ class Ledger {
 
  private:
   explicit Ledger(sqlite::Database database) : database_(std::move(database)) {}
-  void write_job(const dispatch::Job& job);
+  void write_job(const dispatch::Job& job, double in_use);
   void write_paces(const dispatch::Job& job);
   void write_batch(const dispatch::Job& job);
   void write_settings(const dispatch::State& state);

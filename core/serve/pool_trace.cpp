@@ -80,10 +80,8 @@ std::vector<PastJob::Seen> seen_of(const Job& job) {
 std::vector<PastJob::Pace> paces_of(const Job& job, double first) {
   std::vector<PastJob::Pace> all;
   for (const dispatch::Speeds::Pace& pace : job.speeds.paces()) {
-    const auto& [type, devices, in_use] = pace.key;
-    all.push_back({{type, devices, in_use, (pace.to - pace.from) / pace.steps},
-                   std::max(0.0, pace.from - first),
-                   pace.to - first});
+    all.push_back({pace.type, pace.devices, pace.in_use, std::max(0.0, pace.from - first), pace.to - first,
+                   (pace.to - pace.from) / pace.steps, pace.told});
   }
   return all;
 }

@@ -16,6 +16,7 @@ namespace {
 struct LastEvents {
   std::string last;  // start, finished, stopped, failed; empty: none
   std::string why, cause;
+  int64_t step = 0;
 };
 
 LastEvents last_events(const std::string& run) {
@@ -24,7 +25,7 @@ LastEvents last_events(const std::string& run) {
     const std::string name = text_in(event, "event").value_or("");
     if (name != "start" && name != "finished" && name != "stopped" && name != "failed") return;
     events = {name, text_in(event, name == "failed" ? "error" : "why").value_or(""),
-              text_in(event, "cause").value_or("")};
+              text_in(event, "cause").value_or(""), whole_in(event, "step").value_or(0)};
   });
   return events;
 }
@@ -67,12 +68,12 @@ Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, cons
   const LastEvents events = last_events(run);
   if (ended && !ended->signaled && ended->code == 0) return {Ended::How::done, "all steps are done"};
   if (ended && !ended->signaled && ended->code == exit_code(Fault::interrupted))
-    return {Ended::How::stopped, events.why};
+    return {Ended::How::stopped, events.why, 1, events.step};
   if (ended && ended->signaled) return {Ended::How::vanished, "its launcher was ended by " + ended->text()};
   if (ended && somebody_else_is_at_work(run)) return {Ended::How::never_began, last_words(log), 2};
   if (ended) return by_table(events, ended, log);
   if (events.last == "finished") return {Ended::How::done, "all steps are done"};
-  if (events.last == "stopped") return {Ended::How::stopped, events.why};
+  if (events.last == "stopped") return {Ended::How::stopped, events.why, 1, events.step};
   if (events.last == "failed") return by_table(events, ended, log);
   return {Ended::How::vanished, "its launcher is gone without a word"};
 }

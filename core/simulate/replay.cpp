@@ -20,7 +20,6 @@ using dispatch::PoolTrace;
 using dispatch::Taken;
 
 constexpr double kTick = 0.1;            // s, as the daemon's
-constexpr double kLook = 1;              // s between looks at a job
 constexpr double kPatience = 24 * 3600;  // s; if nothing happens for so long, the pool is stuck
 
 // The times in which jobs held a number of devices.
@@ -205,18 +204,18 @@ class Replay {
       settle();
     }
     if (now_ >= running.changes_at) return change(id);
-    if (now_ < running.looked + kLook) return;
+    if (now_ < running.next_look()) return;
     running.looked = now_;
     pool_->progressed(id,
                       {static_cast<int64_t>(running.step), running.job->request.total_steps,
-                       running_.told_step_seconds(running, now_), running.devices()},
+                       running_.told_step_seconds(running, now_), running.devices(), running.devices()},
                       now_);
     settle();
   }
 
   void change(JobId id) {
     const double lost = carry_out_change(id);
-    pool_->changed(id, running_[id].held, lost, now_);
+    pool_->changed(id, {running_[id].held, lost, static_cast<int64_t>(running_[id].step)}, now_);
     settle();
   }
 
@@ -225,6 +224,7 @@ class Replay {
     ReplayedJob& running = running_[id];
     running.held = running.held_then;
     running.changes_at = kNever;
+    running.looked = -kNever;  // the pool looks at once
     running.saved_step = std::floor(running.step);
     const double measured = seconds_of(id, "lost");
     const double lost = options_.lost.value_or(measured);
@@ -232,9 +232,10 @@ class Replay {
     return lost;
   }
 
-  void end(JobId id, const Ended& ended) {
+  void end(JobId id, Ended ended) {
     const bool is_lost = ended.how == Ended::How::vanished;
     steps_[id] = std::floor(is_lost ? running_[id].saved_step : running_[id].step);
+    ended.step = static_cast<int64_t>(steps_[id]);
     running_.erase(id);
     pool_->ended(id, ended, now_);
     settle();

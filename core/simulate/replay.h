@@ -1,10 +1,10 @@
 #pragma once
 // Replays a pool of real jobs in virtual time: the same dispatcher (core/dispatch), and in place of launchers jobs that
 // take as long to be checked, to start, to change, to stop and for a step as was measured (pool_trace.h). A step takes
-// as long as it did at that moment, where the trace has it; else as long as it did with as many of the pool's devices
-// in use. A policy knows a job's speed from when its launcher would have told it. While no daemon serves the pool, jobs
-// go on and nobody decides. Devices are taken and lent again at the moments at which they were; of a pool with several
-// types, the first that are there.
+// as long as it did at that moment, where the job had as many devices then; else as long as it did with as many of the
+// pool's devices in use. The pool looks when it looked, and its policy is told what the job's launcher told. While no
+// daemon serves the pool, jobs go on and nobody decides. Devices are taken and lent again at the moments at which they
+// were; of a pool with several types, the first that are there.
 //
 // A job that is killed goes on from where it last changed devices. Jobs keep their batches, whatever the policy.
 

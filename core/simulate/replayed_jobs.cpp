@@ -4,6 +4,20 @@
 
 namespace estrain::simulate {
 
+using dispatch::PastJob;
+
+namespace {
+
+constexpr double kSame = 1e-3;  // s between two moments that are one
+
+}  // namespace
+
+double ReplayedJob::next_look() const {
+  constexpr double kLook = 1, kAtMost = 1.5;  // s
+  const auto pace = std::ranges::upper_bound(job->paces, looked + kSame, {}, &PastJob::Pace::to);
+  return pace != job->paces.end() && pace->to <= looked + kAtMost ? pace->to : looked + kLook;
+}
+
 std::vector<dispatch::JobId> ReplayedJobs::ids() const {
   std::vector<JobId> ids;
   for (const auto& [id, running] : running_) ids.push_back(id);
@@ -23,6 +37,9 @@ double ReplayedJobs::step_seconds(const ReplayedJob& running, double now) const 
 
 double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) const {
   constexpr double kColdSteps = 2, kWindowSteps = 5, kWindow = 0.25;
+  const std::string type = dispatch::Slot{0, running.held.front()}.type();
+  const PastJob::Pace* pace = running.job->pace_at(now - kSame, type, running.devices());  // that ends now
+  if (pace != nullptr && pace->from < now && now < pace->to + kSame) return now > pace->to - kSame ? pace->told : 0;
   const double seconds = step_seconds(running, now);
   const double measured = running.trains_at + kColdSteps * seconds + std::max(kWindowSteps * seconds, kWindow);
   return now >= measured ? seconds : 0;
@@ -30,7 +47,8 @@ double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) c
 
 void ReplayedJobs::for_each_moment(double now, const std::function<void(double)>& consider) const {
   for (const auto& [id, running] : running_) {
-    for (const double at : {running.trains_at, running.stops_at, running.changes_at}) consider(at);
+    for (const double at : {running.trains_at, running.stops_at, running.changes_at, running.next_look()})
+      consider(at);
     const double left = static_cast<double>(running.job->request.total_steps) - running.step;
     consider(std::max(now, running.trains_at) + left * step_seconds(running, now));
   }

@@ -25,6 +25,8 @@ struct ReplayedJob {
   bool has_trained = false;
 
   int64_t devices() const { return static_cast<int64_t>(held.size()); }
+  // The moment at which the pool looked, where the trace has one; else a second after the last look.
+  double next_look() const;
   bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
 };
 
@@ -42,8 +44,9 @@ class ReplayedJobs {
   int64_t devices_of(JobId id) const;
 
   double step_seconds(const ReplayedJob& running, double now) const;
-  // The time of a step that the job's launcher would tell: 0 until it has measured some steps on these devices, by the
-  // rules of launch/profiling/speed_meter.h.
+  // The time of a step that the job's launcher tells at a look; 0: none. What it told at that moment, where the trace
+  // knows its pace on as many devices; else 0 until it has measured some steps on them, by the rules of
+  // launch/profiling/speed_meter.h.
   double told_step_seconds(const ReplayedJob& running, double now) const;
 
   // The pool's devices in use: with those that jobs are about to take, and one for each check at work.

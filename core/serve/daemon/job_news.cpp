@@ -108,7 +108,10 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   if (!pool_.launchers[id].host.empty()) return;
   const std::optional<Json> status = look_at_run(pool_.directory.run(id), kLookPatienceMs);
   if (status && status->contains("held")) {
-    pool_.dispatcher->changed(id, pool_names(status->at("held"), "", pool_.name), lost, wall_seconds());
+    pool_.dispatcher->changed(
+        id, {pool_names(status->at("held"), "", pool_.name), lost, whole_in(*status, "step").value_or(0)},
+        wall_seconds());
+    tell_progress(id, *status);
   } else {
     pool_.launchers[id].looked = 0;  // the next look tells
   }
@@ -169,6 +172,7 @@ void JobNews::on_status(JobId id, const Json& status) {
   const dispatch::Phase phase = pool_.job(id).phase;
   const double now = wall_seconds();
   if (!status.contains("step") || !status.contains("held")) return;
+  const int64_t step = whole_in(status, "step").value_or(0);
   const bool trains = text_in(status, "state").value_or("") == "training";
   launcher.trains |= trains;
   tell_batch(id, status);
@@ -180,18 +184,23 @@ void JobNews::on_status(JobId id, const Json& status) {
   if (phase == dispatch::Phase::changing && trains && !pool_.asked.contains(id)) {
     // The answer to a request got lost, with a daemon or on its way; or the request was for another batch, which takes
     // a new launch. Before it trains, it is still at it.
-    pool_.dispatcher->changed(id, held, std::exchange(launcher.lost, 0), now);
+    pool_.dispatcher->changed(id, {held, std::exchange(launcher.lost, 0), step}, now);
   } else if (phase == dispatch::Phase::running && trains && !pool_.asked.contains(id) &&
              !holds(pool_.state(), id, held)) {
-    pool_.dispatcher->changed(id, held, 0, now);  // it has lost some
+    pool_.dispatcher->changed(id, {held, 0, step}, now);  // it has lost some
   }
-  if (!trains) return;
-  if (phase == dispatch::Phase::starting) pool_.dispatcher->trains(id, now);
+  if (trains && phase == dispatch::Phase::starting) pool_.dispatcher->trains(id, now);
+  tell_progress(id, status);
+}
+
+// Where it trains.
+void JobNews::tell_progress(JobId id, const Json& status) {
+  if (!status.contains("step") || text_in(status, "state").value_or("") != "training") return;
   pool_.dispatcher->progressed(
       id,
       {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
-       number_in(status, "step_seconds").value_or(0), whole_in(status, "devices_at_work").value_or(0)},
-      now);
+       number_in(status, "step_seconds").value_or(0), std::ssize(list_in(status, "held")), whole_in(status, "devices_at_work").value_or(0)},
+      wall_seconds());
 }
 
 }  // namespace estrain::serve

@@ -25,6 +25,7 @@ class JobNews {
   void take_up_elsewhere(JobId id);
   void tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
+  void tell_progress(dispatch::JobId id, const Json& status);
   void tell_batch(JobId id, const Json& answer);
 
   ServedPool& pool_;

@@ -308,6 +308,62 @@ TEST_CASE("a daemon that comes back decides what the one before it would have de
   }
 }
 
+// A pool of four devices, and in it a job with four ESTs that has begun on all of them.
+Dispatcher pool_with_a_job() {
+  State state;
+  state.policy = "fifo";
+  Dispatcher pool(state, {});
+  pool.add_devices({"cpu", "cpu", "cpu", "cpu"}, 100);
+  Request request;
+  request.ests = request.devices = request.most = 4;
+  request.total_steps = 100;
+  const JobId id = pool.submit(request, 100);
+  pool.checked(id, {true, "", 0.1, 100}, 100);
+  pool.trains(id, 101);
+  return pool;
+}
+
+TEST_CASE("all steps of a job are seen, by the devices that it had: before and behind a change, and up to its end") {
+  Dispatcher pool = pool_with_a_job();
+  pool.progressed(1, {3, 100, 0, 4, 4}, 101);  // made before the pool looked
+  pool.progressed(1, {13, 100, 0.125, 4, 4}, 102);
+  pool.withdraw({{"cpu"}, 2, false, 0}, 102.5);
+  pool.changed(1, {{"cpu", "cpu", "cpu"}, 0.25, 20}, 103);
+  pool.progressed(1, {30, 100, 0.25, 3, 2}, 104);
+  pool.ended(1, {Ended::How::stopped, "stopped with a checkpoint", 1, 36}, 105);
+  CHECK(pool.state().jobs.at(1).step == 36);
+  CHECK(pool.state().jobs.at(1).speeds.paces() == std::vector<Speeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
+                                                                             {"cpu", 4, 4, 102, 103, 7, 0},
+                                                                             {"cpu", 3, 3, 103, 104, 10, 0.25},
+                                                                             {"cpu", 3, 3, 104, 105, 6, 0}});
+}
+
+TEST_CASE("a job's speed is that of the devices that it holds, also where it makes use of some of them only") {
+  Dispatcher pool = pool_with_a_job();
+  pool.progressed(1, {10, 100, 0.125, 4, 1}, 102);
+  CHECK(pool.state().jobs.at(1).speeds.step_seconds("cpu", 4, 4) == 0.125);
+  pool.progressed(1, {20, 100, 0.5, 3, 1}, 103);  // it has not taken all of them yet
+  CHECK(pool.state().jobs.at(1).speeds.step_seconds("cpu", 4, 4) == 0.125);
+}
+
+TEST_CASE("steps that a job made while no daemon looked are seen by the next one") {
+  Dispatcher before = pool_with_a_job();
+  before.progressed(1, {10, 100, 0.125, 4, 4}, 102);
+  const std::vector<std::string> all(4, "cpu");
+  const auto paces_of = [](const Dispatcher& pool) { return pool.state().jobs.at(1).speeds.paces(); };
+  Dispatcher pool(before.state(), {});
+  pool.found(1, {all, Dispatcher::Found::Doing::trains, 30, 0}, 112);
+  REQUIRE(paces_of(pool).size() == 2);
+  CHECK(paces_of(pool)[1] == Speeds::Pace{"cpu", 4, 4, 102, 112, 20, 0});
+  Dispatcher too_late(before.state(), {});
+  too_late.ended(1, {Ended::How::done, "all steps are done"}, 122);
+  REQUIRE(paces_of(too_late).size() == 2);
+  CHECK(paces_of(too_late)[1] == Speeds::Pace{"cpu", 4, 4, 102, 122, 90, 0});
+  Dispatcher fewer(before.state(), {});
+  fewer.found(1, {{"cpu"}, Dispatcher::Found::Doing::trains, 30, 0}, 112);
+  CHECK(paces_of(fewer).size() == 1);
+}
+
 TEST_CASE("a policy for devices of one type is refused where there are several, and the other way round") {
   FakeWorld world("pollux", 4);
   const Error added = error_of([&] { world.pool().add_devices({"cpu:sse"}, world.now); });

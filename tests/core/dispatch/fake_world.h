@@ -121,7 +121,7 @@ class FakeWorld {
       dispatcher_->moved(id, orphan.home, orphan.held, now);
     }
     for (const auto& [id, launcher] : launchers_) {
-      if (!orphans.contains(id) && job(id).phase == Phase::running) dispatcher_->changed(id, launcher.held, 0, now);
+      if (!orphans.contains(id) && job(id).phase == Phase::running) dispatcher_->changed(id, {launcher.held}, now);
     }
     settle();
   }
@@ -303,7 +303,7 @@ class FakeWorld {
     const auto request = requests_.find(id);
     if (launcher.fails && now >= launcher.trains_at) return end(id, {Ended::How::faulty, "a fault", 1});
     if (launcher.ends_at >= 0) {
-      if (now >= launcher.ends_at) end(id, {Ended::How::stopped, "stopped"});
+      if (now >= launcher.ends_at) end(id, {Ended::How::stopped, "stopped", 1, static_cast<int64_t>(truth_[id].step)});
       return;
     }
     if (launcher.trains_at > now) return;
@@ -317,15 +317,15 @@ class FakeWorld {
     if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
       launcher.held = request->second.held;
       requests_.erase(request);
-      dispatcher_->changed(id, launcher.held, kCost, now);
+      dispatcher_->changed(id, {launcher.held, kCost, static_cast<int64_t>(truth_[id].step)}, now);
     } else if (job(id).phase == Phase::changing && request == requests_.end()) {
-      dispatcher_->changed(id, launcher.held, 0, now);  // the answer was lost
+      dispatcher_->changed(id, {launcher.held}, now);  // the answer was lost
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
     dispatcher_->progressed(
         id,
         {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices},
+         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices, devices},
         now);
   }
 

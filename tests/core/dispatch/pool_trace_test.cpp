@@ -33,7 +33,7 @@ TEST_CASE("what is written of a pool is read as it was") {
   job.check = 1, job.start = 2, job.grow = 3, job.shrink = 4, job.stop = 5, job.lost = 6;
   job.seen = {{"cpu", 1, 2, 0.25}, {"cuda", 2, 2, 0.1}};
   job.took = {{"start", 1.5}, {"start", 2.5}, {"lost", 0}};
-  job.paces = {{{"cpu", 1, 2, 0.5}, 3, 4}, {{"cuda", 2, 2, 0.25}, 4, 5.5}};
+  job.paces = {{"cpu", 1, 2, 3, 4, 0.5, 0.75}, {"cuda", 2, 2.5, 4, 5.5, 0.25, 0}};
   PastJob plain;
   plain.id = 8;
   plain.request.total_steps = 1;
@@ -106,7 +106,10 @@ TEST_CASE("what a job cannot have is refused by name") {
     INFO(entry);
     CHECK(refusal("seen", Json::array({Json::parse(entry)})).starts_with("\"seen\" wants"));
   }
-  for (const char* entry : {R"(["cpu", 1, 2, 4, 3, 1])", R"(["cpu", 1, 2, null, 3, 1])", R"(["cpu", 1, 2, 3, 4])"}) {
+  for (const char* entry :
+       {R"(["cpu", 1, 2, 4, 3, 1, 0])", R"(["cpu", 1, 2, null, 3, 1, 0])", R"(["cpu", 1, 2, 3, 4, 1])",
+        R"(["cpu", 1, 2, 3, 4, 0, 0])", R"(["cpu", 1, 2, 3, 4, 1, -1])", R"([1, 1, 2, 3, 4, 1, 0])",
+        R"(["cpu", 0, 2, 3, 4, 1, 0])", R"(["cpu", 1, 0.5, 3, 4, 1, 0])"}) {
     INFO(entry);
     CHECK(refusal("paces", Json::array({Json::parse(entry)})).starts_with("\"paces\" wants"));
   }
@@ -123,11 +126,11 @@ TEST_CASE("a combination that was not measured is reckoned from the nearest that
   CHECK(job.step_seconds("cuda", 2, 2, 4) == 0.25);
 }
 
-TEST_CASE("a step takes as long as it did at that moment, where the combination was measured near it") {
+TEST_CASE("a step takes as long as it did at that moment, where the job had as many devices near it") {
   PastJob job;
   job.request.ests = 4;
   job.seen = {{"cpu", 2, 2, 1.5}};
-  job.paces = {{{"cpu", 2, 2, 1}, 10, 20}, {{"cpu", 2, 3, 9}, 20, 21}, {{"cpu", 2, 2, 2}, 21, 30}};
+  job.paces = {{"cpu", 2, 2, 10, 20, 1, 0}, {"cpu", 3, 3, 20, 21, 9, 0}, {"cpu", 2, 2, 21, 30, 2, 0}};
   const PastJob::Where where = {"cpu", 2, 2, 4};
   CHECK(job.step_seconds_at(10, where) == 1);
   CHECK(job.step_seconds_at(20.4, where) == 1);
@@ -135,8 +138,26 @@ TEST_CASE("a step takes as long as it did at that moment, where the combination 
   CHECK(job.step_seconds_at(32, where) == 2);
   CHECK(job.step_seconds_at(32.1, where) == 1.5);
   CHECK(job.step_seconds_at(7.9, where) == 1.5);
-  CHECK(job.step_seconds_at(15, {"cpu", 2, 3, 4}) == 1.5);
+  CHECK(job.step_seconds_at(15, {"cuda", 2, 2, 4}) == 1.5);
   CHECK(job.step_seconds_at(15, {"cpu", 4, 2, 4}) == 0.75);
+}
+
+TEST_CASE("a pace is that of the devices then in use; with more of them in use, jobs have less of the cores") {
+  PastJob job;
+  job.request.ests = 4;
+  job.seen = {{"cpu", 2, 2, 9}};
+  job.paces = {{"cpu", 2, 2.5, 0, 10, 1, 0}};
+  CHECK(job.step_seconds_at(5, {"cpu", 2, 3, 4}) == 1);  // each worker has a core still
+  CHECK(job.step_seconds_at(5, {"cpu", 2, 5, 2}) == 2);  // it had 2/2.5 of a core
+  CHECK(job.step_seconds_at(5, {"cpu", 2, 2, 2}) == 0.8);
+}
+
+TEST_CASE("where a pace ends and another begins, the moment belongs to the latter") {
+  PastJob job;
+  job.paces = {{"cpu", 2, 2, 0, 10, 1, 0}, {"cpu", 2, 2, 10, 11, 2, 0}};
+  CHECK(job.pace_at(9.9, "cpu", 2)->step_seconds == 1);
+  CHECK(job.pace_at(10, "cpu", 2)->step_seconds == 2);
+  CHECK(job.pace_at(10, "cpu", 1) == nullptr);
 }
 
 // Four workers on two cores take as long as three: the cores have the same mini-batches to do.

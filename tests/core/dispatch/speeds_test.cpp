@@ -24,30 +24,33 @@ TEST_CASE("what was measured counts, then what is nearest, then what was expecte
 TEST_CASE("steps seen from outside are summed by themselves, by what else was in use") {
   Speeds speeds;
   speeds.observe("cpu", 2, 1.0);
-  speeds.took({"cpu", 2, 2}, {10, 15}, 100);
-  speeds.took({"cpu", 2, 4}, {10, 30}, 130);
-  speeds.took({"cpu", 2, 4}, {10, 25}, 155);
-  speeds.took({"cpu", 2, 4}, {0, 100}, 255);
+  speeds.saw({"cpu", 2, 2, 10, 15}, 100);
+  speeds.saw({"cpu", 2, 4.4, 10, 30}, 130);
+  speeds.saw({"cpu", 2, 3.6, 10, 25}, 155);
+  speeds.saw({"cpu", 2, 4, 0, 100}, 255);
   CHECK(speeds.seen().size() == 2);
   CHECK(speeds.seen().at({"cpu", 2, 2}) == Speeds::Seen{10, 15});
   CHECK(speeds.seen().at({"cpu", 2, 4}) == Speeds::Seen{20, 55});
   CHECK(speeds.step_seconds("cpu", 2, 8) == 1.0);
 }
 
-TEST_CASE("it is known how fast a job was when, in pieces that grow with its age") {
-  const Speeds::SeenKey alone = {"cpu", 2, 2}, beside = {"cpu", 2, 4};
+TEST_CASE("it is known how fast a job was when, look by look while it is young, in longer pieces later") {
   Speeds speeds;
-  speeds.took(alone, {2, 0.5}, 100.5);
-  speeds.took(alone, {4, 0.5}, 101);
-  speeds.took(alone, {4, 0.5}, 101.5);
-  speeds.took(beside, {1, 0.5}, 102);
-  speeds.took(beside, {1, 0.5}, 103);  // something else was between
-  CHECK(speeds.paces() ==
-        std::vector<Speeds::Pace>{
-            {alone, 100, 101, 6}, {alone, 101, 101.5, 4}, {beside, 101.5, 102, 1}, {beside, 102.5, 103, 1}});
-  for (double now = 1000; now < 87'400; ++now) speeds.took(alone, {4, 1}, now);
+  speeds.saw({"cpu", 2, 2, 2, 0.5}, 100.5);
+  speeds.saw({"cpu", 2, 2, 4, 0.5, 0.125}, 101);
+  speeds.saw({"cpu", 2, 3.5, 1, 0.5, 0.25}, 101.5);
+  speeds.saw({"cpu", 2, 3.5, 1, 0.5, 0.25}, 102.5);  // something else was between
+  CHECK(speeds.paces() == std::vector<Speeds::Pace>{{"cpu", 2, 2, 100, 100.5, 2, 0},
+                                                    {"cpu", 2, 2, 100.5, 101, 4, 0.125},
+                                                    {"cpu", 2, 3.5, 101, 101.5, 1, 0.25},
+                                                    {"cpu", 2, 3.5, 102, 102.5, 1, 0.25}});
+  for (double now = 1000; now < 87'400; ++now) speeds.saw({"cpu", 2, now < 50'000 ? 3.0 : 3.25, 4, 1, 0.25}, now);
   CHECK(speeds.paces().size() < 1000);
   CHECK(speeds.paces().size() > 300);
+  CHECK(speeds.paces().back().in_use == doctest::Approx(3.25));
+  speeds.saw({"cpu", 2, 3.25, 1, 1, 0}, 87'400);  // its launcher tells nothing as it ends
+  CHECK(speeds.paces().back().told == 0.25);
+  CHECK(speeds.paces().back().to == 87'400);
 }
 
 TEST_CASE("what cannot be a time is passed over") {

@@ -52,8 +52,11 @@ dispatch::State some_state() {
   running.speeds.expect(0.125);
   running.speeds.observe("cpu", 2, 0.1);
   running.speeds.observe("cpu", 2, 0.3);
-  running.speeds.took({"cpu", 2, 3}, {40, 8.5}, 1700000010);
-  running.speeds.took({"cpu", 2, 4}, {2, 0.5}, 1700000010.5);
+  running.speeds.saw({"cpu", 2, 3.25, 40, 8.5, 0.125}, 1700000010);
+  running.speeds.saw({"cpu", 2, 4, 2, 0.5, 0}, 1700000010.5);
+  running.seen_at = 1700000010.5;
+  running.seen_step = 76;
+  running.seen_in_use = -2.5;
   running.request.batch = {{16, 4, 64}, 30};
   running.batch = {32, 2, 64, 1.5, 5, 4, 1700000009.5, 900, 812.5};
   running.batch_times.observe(16, 0.25);
@@ -63,8 +66,14 @@ dispatch::State some_state() {
   return state;
 }
 
+constexpr std::string_view kNoSights =
+    "ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_step; ALTER TABLE jobs DROP COLUMN "
+    "used_since; ";
+
 void forget_paces(dispatch::State& state) {
   for (auto& [id, job] : state.jobs) {
+    job.seen_at = job.seen_in_use = 0;
+    job.seen_step = 0;
     dispatch::Speeds speeds;
     speeds.expect(job.speeds.expected());
     for (const auto& [key, value] : job.speeds.measured()) speeds.restore(key, value);
@@ -164,6 +173,7 @@ TEST_CASE("a pool of format 1 is brought to this one") {
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
+          std::string(kNoSights) +
           "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
           "home; "
           "DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER "
@@ -191,6 +201,7 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
+          std::string(kNoSights) +
           "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
           "home; DROP TABLE batches; DROP TABLE "
           "batch_times; "
@@ -208,6 +219,7 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
       .execute(
+          std::string(kNoSights) +
           "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
           "home; DROP TABLE batch_times; "
           "ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN noise_scale; "
@@ -226,7 +238,8 @@ TEST_CASE("a pool of format 4 is brought to this one: since when its devices are
   dispatch::State state = some_state();
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute("ALTER TABLE slots DROP COLUMN since; DROP TABLE paces; PRAGMA user_version = 4");
+      .execute(std::string(kNoSights) +
+               "ALTER TABLE slots DROP COLUMN since; DROP TABLE paces; PRAGMA user_version = 4");
   for (Slot& slot : state.slots) slot.since = 0;
   forget_paces(state);
   check_brought_here(folder / "pool.db", state);
@@ -237,18 +250,41 @@ TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were whe
   dispatch::State state = some_state();
   { Ledger::open(folder / "pool.db").save(state, {}); }
   sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute("DROP TABLE paces; PRAGMA user_version = 5");
+      .execute(std::string(kNoSights) + "DROP TABLE paces; PRAGMA user_version = 5");
   forget_paces(state);
   check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of format 6 is brought to this one: its launchers are taken to have told how fast they were") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute(std::string(kNoSights) + "ALTER TABLE paces DROP COLUMN told; PRAGMA user_version = 6");
+  forget_paces(state);
+  state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 3.25, 1700000001.5, 1700000010, 40, 8.5 / 40});
+  state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 4, 1700000010, 1700000010.5, 2, 0.25});
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a job's steps are counted on from the look before the daemon died") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  state.in_use = 100;
+  state.jobs[2].seen_in_use = 92.5;
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  state.in_use = 0;  // counted anew by each daemon
+  state.jobs[2].seen_in_use = -7.5;
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
 }
 
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 7");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 8");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 7, and this estrain knows format 6") != std::string::npos);
+  CHECK(newer.message().find("has format 8, and this estrain knows format 7") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

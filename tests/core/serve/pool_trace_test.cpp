@@ -26,7 +26,7 @@ dispatch::State two_jobs() {
     job.request.total_steps = 50;
     job.phase = dispatch::Phase::done;
     job.submitted = 100 + static_cast<double>(id);
-    job.speeds.took({"cpu", 1, 2}, {10, 5}, 120);
+    job.speeds.saw({"cpu", 1, 2, 10, 5}, 120);
     job.lost = 3;
     job.starts = 3;
   }
@@ -55,7 +55,7 @@ TEST_CASE("a trace has the jobs that are done, with what took how long; a job wi
   CHECK(first.at("shrink_s") == 0);
   CHECK(first.at("lost_s") == 1.5);
   CHECK(first.at("seen") == Json::parse(R"([["cpu", 1, 2, 0.5]])"));
-  CHECK(first.at("paces") == Json::parse(R"([["cpu", 1, 2, 14.0, 19.0, 0.5]])"));
+  CHECK(first.at("paces") == Json::parse(R"([["cpu", 1, 2.0, 14.0, 19.0, 0.5, 0.0]])"));
 }
 
 TEST_CASE("a trace has each start, change and stop of a job; one that was cut short took the mean") {
@@ -107,7 +107,7 @@ TEST_CASE("of a job whose batch was changed, a trace has steps and their times w
   const Json plain = lines_of(trace_of(state, {}, 2))[1];
   CHECK(plain.at("steps") == 500);
   CHECK(plain.at("mini_batch_s") == 0.25);
-  job.speeds.took({"cpu", 1, 2}, {10.5, 21}, 141);
+  job.speeds.saw({"cpu", 1, 2, 10.5, 21}, 141);
   CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 1, 2, 2.0]])"));
 }
 

@@ -25,6 +25,8 @@ TEST_CASE("how a run ended is known from its launcher, or else from its files") 
   CHECK(end(start, std::nullopt).how == How::vanished);
   CHECK(end(start + "{\"event\": \"finished\"}\n", std::nullopt).how == How::done);
   CHECK(end(start + "{\"event\": \"stopped\", \"why\": \"x\"}\n", std::nullopt).how == How::stopped);
+  CHECK(end(start + "{\"event\": \"stopped\", \"step\": 7}\n", std::nullopt).step == 7);
+  CHECK(end(start + "{\"event\": \"stopped\", \"step\": 8}\n", ChildEnd{false, 75, 0}).step == 8);
   // A launch after the stop, of which nothing is known.
   CHECK(end("{\"event\": \"stopped\"}\n" + start, std::nullopt).how == How::vanished);
   const std::string failed = start + "{\"event\": \"failed\", \"error\": \"x\", \"cause\": ";

@@ -114,7 +114,7 @@ TEST_CASE("who takes devices hears of it when they are free") {
   };
   CHECK(release() == 0);
   CHECK_FALSE(Asking::is_answered(answer));
-  at.pool.dispatcher->changed(1, {"cpu"}, 0, wall_seconds());
+  at.pool.dispatcher->changed(1, {{"cpu"}}, wall_seconds());
   CHECK(release() == 1);
   while (!Asking::is_answered(answer)) at.serve_once();
   CHECK(answer.get().at("devices") == Json::array({"cpu"}));
