@@ -213,8 +213,7 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   one.step = std::max(one.step, progress.step);
   if (progress.total_steps > 0) one.request.total_steps = progress.total_steps;
   const std::vector<Slot*> slots = slots_of(state_, id);
-  const bool settled =
-      one.phase == Phase::running && !slots.empty() && progress.devices == std::ssize(slots);
+  const bool settled = one.phase == Phase::running && !slots.empty() && progress.devices == std::ssize(slots);
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
   if (!settled || !alike) {
     one.seen_at = 0;

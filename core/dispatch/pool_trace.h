@@ -11,9 +11,9 @@
 //    "lost_s" (that a change made it stand still),
 //    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …],
-//    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as its launcher
-//    told them at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)}
-//    (a check under way is in use of one more)
+//    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as its
+//    launcher told them at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)} (a
+//    check under way is in use of one more)
 //   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
 //   {"away_s", "served_s"}              no daemon served the pool
 

@@ -47,8 +47,7 @@ double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) c
 
 void ReplayedJobs::for_each_moment(double now, const std::function<void(double)>& consider) const {
   for (const auto& [id, running] : running_) {
-    for (const double at : {running.trains_at, running.stops_at, running.changes_at, running.next_look()})
-      consider(at);
+    for (const double at : {running.trains_at, running.stops_at, running.changes_at, running.next_look()}) consider(at);
     const double left = static_cast<double>(running.job->request.total_steps) - running.step;
     consider(std::max(now, running.trains_at) + left * step_seconds(running, now));
   }

@@ -196,11 +196,11 @@ void JobNews::on_status(JobId id, const Json& status) {
 // Where it trains.
 void JobNews::tell_progress(JobId id, const Json& status) {
   if (!status.contains("step") || text_in(status, "state").value_or("") != "training") return;
-  pool_.dispatcher->progressed(
-      id,
-      {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
-       number_in(status, "step_seconds").value_or(0), std::ssize(list_in(status, "held")), whole_in(status, "devices_at_work").value_or(0)},
-      wall_seconds());
+  pool_.dispatcher->progressed(id,
+                               {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
+                                number_in(status, "step_seconds").value_or(0), std::ssize(list_in(status, "held")),
+                                whole_in(status, "devices_at_work").value_or(0)},
+                               wall_seconds());
 }
 
 }  // namespace estrain::serve

@@ -333,9 +333,9 @@ TEST_CASE("all steps of a job are seen, by the devices that it had: before and b
   pool.ended(1, {Ended::How::stopped, "stopped with a checkpoint", 1, 36}, 105);
   CHECK(pool.state().jobs.at(1).step == 36);
   CHECK(pool.state().jobs.at(1).speeds.paces() == std::vector<Speeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
-                                                                             {"cpu", 4, 4, 102, 103, 7, 0},
-                                                                             {"cpu", 3, 3, 103, 104, 10, 0.25},
-                                                                             {"cpu", 3, 3, 104, 105, 6, 0}});
+                                                                            {"cpu", 4, 4, 102, 103, 7, 0},
+                                                                            {"cpu", 3, 3, 103, 104, 10, 0.25},
+                                                                            {"cpu", 3, 3, 104, 105, 6, 0}});
 }
 
 TEST_CASE("a job's speed is that of the devices that it holds, also where it makes use of some of them only") {

@@ -325,7 +325,8 @@ class FakeWorld {
     dispatcher_->progressed(
         id,
         {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices, devices},
+         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices,
+         devices},
         now);
   }
 
