@@ -23,9 +23,12 @@ Job& job_of(State& state, JobId id) {
   return at->second;
 }
 
+int64_t held_in_all(const State& state, JobId id) { return std::ranges::count(state.slots, id, &Slot::holder); }
+
 // From here on its steps are counted: at this moment it has these devices, and is at this step.
 void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   job.seen_at = now;
+  job.seen_devices = held_in_all(state, job.id);
   job.seen_step = step;
   job.seen_in_use = state.in_use;
 }
@@ -36,11 +39,10 @@ void see(State& state, Job& job, int64_t step, double told, double now) {
   if (job.seen_at > 0 && passed < kOneMoment) return;
   const std::vector<Slot*> slots = slots_of(state, job.id);
   if (job.seen_at > 0 && !slots.empty()) {
-    const auto devices = static_cast<double>(slots.size());
-    const double in_use = std::max(devices, (state.in_use - job.seen_in_use) / passed);
+    const double in_use = std::max(static_cast<double>(job.seen_devices), (state.in_use - job.seen_in_use) / passed);
     const double owners = job.owners_steps();
     const double steps = static_cast<double>(step - job.seen_step) * owners;
-    job.speeds.saw({slots[0]->type(), std::ssize(slots), in_use, steps, passed, told / owners}, now);
+    job.speeds.saw({slots[0]->type(), job.seen_devices, in_use, steps, passed, told / owners}, now);
   }
   begin_to_watch(state, job, step, now);
 }
@@ -68,8 +70,6 @@ void count_lost(State& state, Job& job, double lost) {
   job.lost += lost;
   if (lost > 0) state.charge = state.charge > 0 ? 0.7 * state.charge + 0.3 * lost : lost;
 }
-
-int64_t held_in_all(const State& state, JobId id) { return std::ranges::count(state.slots, id, &Slot::holder); }
 
 bool has_what_is_meant_for_it(const State& state, const Job& job) {
   return held_in_all(state, job.id) == job.targeted() && std::ranges::all_of(job.target, [&](const auto& entry) {
@@ -216,7 +216,7 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   const bool settled = one.phase == Phase::running && !slots.empty() && progress.devices == std::ssize(slots);
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
   if (!settled || !alike) {
-    one.seen_at = 0;
+    if (one.phase == Phase::running) one.seen_at = 0;  // while it changes or stops, it is where it was
     return tick(now);
   }
   one.speeds.observe(slots[0]->type(), progress.devices, progress.step_seconds);

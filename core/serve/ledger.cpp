@@ -65,9 +65,10 @@ CREATE TABLE paces (
   since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, told REAL NOT NULL, PRIMARY KEY (job, number));
 )sql";
 
-// When the job was seen last on the devices that it has, how far it was, and what the pool has used since.
+// When the job was seen last on the devices that it has, how many and how far it was, and what the pool has used since.
 constexpr const char* kSightColumns = R"sql(
 ALTER TABLE jobs ADD COLUMN seen_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN seen_devices INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN seen_step INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN used_since REAL NOT NULL DEFAULT 0;
 )sql";
@@ -184,7 +185,7 @@ void Ledger::write_batch(const Job& job) {
 
 void Ledger::write_job(const Job& job, double in_use) {
   sqlite::Statement row = database_.prepare(
-      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   const dispatch::Request& request = job.request;
   row.bind(job.id).bind(request.name).bind(request.user).bind(request.priority);
   row.bind(phase_name(job.phase)).bind(job.reason).bind(job.step).bind(request.total_steps);
@@ -198,7 +199,7 @@ void Ledger::write_job(const Job& job, double in_use) {
   row.bind(job.not_before).bind(job.no_growth_before).bind(job.failures).bind(job.failed_at);
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected()).bind(int64_t{request.one_host}).bind(job.home);
-  row.bind(job.seen_at).bind(job.seen_step).bind(job.seen_at > 0 ? in_use - job.seen_in_use : 0.0);
+  row.bind(job.seen_at).bind(job.seen_devices).bind(job.seen_step).bind(job.seen_at > 0 ? in_use - job.seen_in_use : 0.0);
   row.run();
   write_batch(job);
   sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");
@@ -333,6 +334,7 @@ State Ledger::load() const {
     request.one_host = row.whole(++at) != 0;
     job.home = row.text(++at);
     job.seen_at = row.number(++at);
+    job.seen_devices = row.whole(++at);
     job.seen_step = row.whole(++at);
     job.seen_in_use = -row.number(++at);
   }

@@ -338,6 +338,33 @@ TEST_CASE("all steps of a job are seen, by the devices that it had: before and b
                                                                             {"cpu", 3, 3, 104, 105, 6, 0}});
 }
 
+TEST_CASE("steps that a job makes while it grows or stops are those of the devices that it has still") {
+  State state;
+  state.policy = "easyscale-homo";
+  Dispatcher pool(state, {});
+  pool.add_devices({"cpu", "cpu"}, 100);
+  Request request;
+  request.ests = request.devices = request.most = 2;
+  request.total_steps = 1000;
+  pool.submit(request, 100);
+  pool.checked(1, {true, "", 0.1, 1000}, 100);
+  pool.trains(1, 101);
+  pool.tick(200);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::changing);
+  pool.progressed(1, {10, 1000, 0.125, 1, 1}, 201);
+  pool.changed(1, {{"cpu", "cpu"}, 0.25, 30}, 202);
+  pool.cancel(1, 203);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::stopping);
+  pool.progressed(1, {40, 1000, 0.125, 2, 2}, 204);
+  pool.ended(1, {Ended::How::stopped, "cancelled", 1, 50}, 205);
+  const std::vector<Speeds::Pace>& paces = pool.state().jobs.at(1).speeds.paces();
+  REQUIRE(paces.size() == 2);
+  CHECK(paces[0].devices == 1);
+  CHECK(paces[0].steps == 30);
+  CHECK(paces[1].devices == 2);
+  CHECK(paces[1].steps == 20);
+}
+
 TEST_CASE("a job's speed is that of the devices that it holds, also where it makes use of some of them only") {
   Dispatcher pool = pool_with_a_job();
   pool.progressed(1, {10, 100, 0.125, 4, 1}, 102);

@@ -55,6 +55,7 @@ dispatch::State some_state() {
   running.speeds.saw({"cpu", 2, 3.25, 40, 8.5, 0.125}, 1700000010);
   running.speeds.saw({"cpu", 2, 4, 2, 0.5, 0}, 1700000010.5);
   running.seen_at = 1700000010.5;
+  running.seen_devices = 2;
   running.seen_step = 76;
   running.seen_in_use = -2.5;
   running.request.batch = {{16, 4, 64}, 30};
@@ -67,13 +68,13 @@ dispatch::State some_state() {
 }
 
 constexpr std::string_view kNoSights =
-    "ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_step; ALTER TABLE jobs DROP COLUMN "
+    "ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER TABLE jobs DROP COLUMN seen_step; ALTER TABLE jobs DROP COLUMN "
     "used_since; ";
 
 void forget_paces(dispatch::State& state) {
   for (auto& [id, job] : state.jobs) {
     job.seen_at = job.seen_in_use = 0;
-    job.seen_step = 0;
+    job.seen_devices = job.seen_step = 0;
     dispatch::Speeds speeds;
     speeds.expect(job.speeds.expected());
     for (const auto& [key, value] : job.speeds.measured()) speeds.restore(key, value);
