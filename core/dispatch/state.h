@@ -129,8 +129,8 @@ struct Job {
   Speeds speeds;  // of steps with the batch in force
   BatchState batch;
   pool::BatchTimes batch_times;  // of an EST's mini-batch, where the pool may change the batch
-  // When it was last seen at work on the devices that it has, how many these were, and how far it was; 0: not since they
-  // changed. Devices on their way to it do not count.
+  // When it was last seen at work on the devices that it has, how many these were, and how far it was; 0: not since
+  // they changed. Devices on their way to it do not count.
   double seen_at = 0;
   int64_t seen_devices = 0;
   int64_t seen_step = 0;

@@ -199,7 +199,10 @@ void Ledger::write_job(const Job& job, double in_use) {
   row.bind(job.not_before).bind(job.no_growth_before).bind(job.failures).bind(job.failed_at);
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected()).bind(int64_t{request.one_host}).bind(job.home);
-  row.bind(job.seen_at).bind(job.seen_devices).bind(job.seen_step).bind(job.seen_at > 0 ? in_use - job.seen_in_use : 0.0);
+  row.bind(job.seen_at)
+      .bind(job.seen_devices)
+      .bind(job.seen_step)
+      .bind(job.seen_at > 0 ? in_use - job.seen_in_use : 0.0);
   row.run();
   write_batch(job);
   sqlite::Statement speed = database_.prepare("INSERT OR REPLACE INTO speeds VALUES (?,?,?,?,?)");

@@ -68,7 +68,8 @@ dispatch::State some_state() {
 }
 
 constexpr std::string_view kNoSights =
-    "ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER TABLE jobs DROP COLUMN seen_step; ALTER TABLE jobs DROP COLUMN "
+    "ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER TABLE jobs DROP COLUMN "
+    "seen_step; ALTER TABLE jobs DROP COLUMN "
     "used_since; ";
 
 void forget_paces(dispatch::State& state) {
