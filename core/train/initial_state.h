@@ -11,8 +11,8 @@ namespace estrain::train {
 // Throws Fault::mismatch or Fault::corrupt for an unfit file.
 void write_first_state(Job& job, std::byte* state);
 
-// From a checkpoint of this job into a copy of the state. A file of a time when no GPU was at work has no CUDA streams:
-// nothing has been drawn from them, so they stand where their seeds put them. Throws as CheckpointFile::read_state.
+// Reads a checkpoint of this job into a copy of the state. If no GPU was at work before it, it has no CUDA streams:
+// they start from their seeds. Throws as CheckpointFile::read_state.
 void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byte* state);
 
 }  // namespace estrain::train

@@ -1,7 +1,6 @@
 #pragma once
-// One mini-batch of a job on this process, looked at before the job starts: which operators it uses, whether each gives
-// the same bits on every kind of device, what the portable kernels cost against LibTorch's, and how much memory the job
-// takes.
+// Runs one mini-batch of a job before the job starts. Reports which operators it uses, whether each gives the same bits
+// on every kind of device, how much slower the portable kernels are than LibTorch's, and how much memory the job takes.
 
 #include <future>
 #include <string>
@@ -19,9 +18,9 @@ namespace estrain::train {
 struct ProbeSetup {
   spec::JobSpec spec;
   std::future<data::DataPair> data;
-  std::string device;                         // "cpu", "cuda:0"
-  std::string libraries;                      // folder of the libraries that devices need
-  bool measures = false;                      // also times mini-batches of both kinds of kernels, for about two seconds
+  std::string device;     // "cpu", "cuda:0"
+  std::string libraries;  // folder of the libraries that devices need
+  bool measures = false;  // also time mini-batches with both kinds of kernels, for about two seconds
   model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
 };
 

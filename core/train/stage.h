@@ -2,12 +2,12 @@
 // A worker's loop from one change of devices to the next: step after step, the mini-batch of each of its ESTs in turn.
 //
 // One step t -> t + 1, on every worker:
-//   1. for each EST: load its random streams and the committed buffers; forward; backward, where the carrier folds the
-//      gradients as they come; store the random streams. A GPU is given the next EST's work while it is still at the
+//   1. for each EST: load its random streams and the committed buffers; forward; backward, while the carrier folds each
+//      gradient as it is ready; store the random streams. A GPU receives the next EST's work before it has finished the
 //      last one's. The worker waits for it once, at the end
 //   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h)
 // In an audited step, workers compare results between 1 and 2, and the state in memory before the commit
-// (step_audit.h). A GPU that trains alone has begun the next step's first pass by then, so that it has work meanwhile.
+// (step_audit.h). A GPU that trains alone then already works on the next step's first pass.
 
 #include <memory>
 #include <optional>
@@ -24,11 +24,11 @@ namespace estrain::train {
 class Stage {
  public:
   Stage(Workplace& place, StageOrder order);
-  // Ends the exchange with the other workers, unless another Stage goes on with it: what was under way when the stage
-  // was aborted writes into its memory.
+  // Ends the exchange with the other workers, unless another Stage continues it: transfers that an abort interrupted
+  // write into its memory.
   ~Stage();
 
-  // again: the stage goes on with another Stage, whose order says so, and another carrier.
+  // again: another Stage must continue this stage, with another carrier; its order says so.
   enum class Left { paused, finished, aborted, again };
   // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws what Carrier::commit throws.
   Left run();
@@ -59,15 +59,15 @@ class Stage {
   StepAudit audit_;
   data::Loader loader_;
   BatchFeed feed_;
-  std::optional<BegunEst> ahead_;  // of the step that is to be trained next
+  std::optional<BegunEst> ahead_;  // of the next step
   Meeting evaluated_;
   bool begun_;            // this worker has been counted as started
   bool goes_on_ = false;  // run() returned Left::again
 };
 
-// Runs one mini-batch forward and backward without a trace, so that the first step of a stage pays for no first use: of
-// code that is loaded, of algorithms that are chosen. A GPU's must not happen while others wait for it in an exchange:
-// to load a kernel is to wait for those that run.
+// Runs one mini-batch forward and backward, and leaves no trace of it. So code is loaded and algorithms are chosen
+// before the first step of a stage. A GPU must not do that while others wait for it in an exchange: loading a kernel
+// waits for running kernels.
 void warm_up(Workplace& place);
 
 }  // namespace estrain::train

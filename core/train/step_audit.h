@@ -18,9 +18,9 @@ class StepAudit : private audit::Auditee {
   StepAudit(const StepAudit&) = delete;
   StepAudit& operator=(const StepAudit&) = delete;
 
-  // The step after `step` begins.
+  // Call it when the step after `step` begins.
   void begin_step(Step step) { audit_.begin_step(step); }
-  // Around the backward pass of each of this worker's mini-batches.
+  // Call these around the backward pass of each of this worker's mini-batches.
   void begin_pass(VirtualRank rank);
   void take(const Gradients& gradients);  // of a replayed pass
   void end_pass(const torch::Tensor& loss);

@@ -1,8 +1,8 @@
 #pragma once
-// A worker process, after its program has loaded this library: builds the model, takes orders from the launcher, runs
-// stages (comm/messages/worker_messages.h).
+// A worker process: builds the model, takes orders from the launcher, runs stages (comm/messages/worker_messages.h).
+// The program loads this library for it.
 //
-// A worker whose stage was aborted, since another one died, stays warm and waits for its next orders.
+// When another worker dies, the stage is aborted. This worker then keeps its model and waits for the next orders.
 
 #include <atomic>
 #include <cstdint>
@@ -30,14 +30,14 @@ struct WorkerSetup {
   comm::WorkerOptions options;
   std::string libraries;        // folder of the libraries that devices need
   std::string algorithms;       // file of the run's choices (core/algorithms/pinning.h)
-  std::string algorithm_store;  // and of this user's; may be empty
+  std::string algorithm_store;  // file of this user's choices; may be empty
   std::string traces;           // folder for logging.trace
-  // How often memory was refused to this process; null: not known.
+  // How often this process was refused memory; null: unknown.
   const std::atomic<uint64_t>* refused_memory = nullptr;
-  model::Interpreter* interpreter = nullptr;  // around this library, where the model is a module in Python
+  model::Interpreter* interpreter = nullptr;  // that loaded this library; for a Python module
 };
 
-// Runs until it is told to leave, or the launcher is gone. Throws Error.
+// Returns when the launcher says so or has ended. Throws Error.
 void run_worker(WorkerSetup& setup);
 
 }  // namespace estrain::train

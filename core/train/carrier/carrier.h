@@ -1,21 +1,20 @@
 #pragma once
-// Carries the update of a step from the gradients of a worker's mini-batches to a new state that is committed. Every
-// carrier gives the same bits. A step goes through it in five parts:
+// Turns the gradients of a worker's mini-batches into a new committed state. Every carrier gives the same bits. A step
+// has five parts:
 //
-//   begin    the copy that the step writes is free
-//   fold     gradients of this worker's ESTs become partial sums, as they come (backward, take, keep_buffers)
-//   pass     partial sums get to the worker that finishes the tree over their share of the parameters
-//   finish   the tree, the clipping, the optimizer, the digests
-//   commit   all workers meet; the last one to arrive publishes the step's record, and the new copy is the state
+//   begin    wait until the copy that the step writes is free
+//   fold     add gradients of this worker's ESTs to partial sums as they are ready (backward, take, keep_buffers)
+//   pass     send partial sums to the worker that finishes the tree for their share of the parameters
+//   finish   tree, clipping, optimizer, digests
+//   commit   all workers meet; the last to arrive publishes the step's record, and the new copy becomes the state
 //
-// The carriers: the memory that all workers of a host share (shared_carrier.h), the memory of one GPU
-// (resident_update.h), that of several (exchanged_update.h). open_carrier() picks one.
+// Carriers: in the memory that all workers of a host share (shared_carrier.h), in the memory of one GPU
+// (resident_update.h) or of several (exchanged_update.h). open_carrier() picks one.
 //
-// A step in which a loss, the norm of the gradients or a result of the update is not finite (train.nonfinite): the last
-// one to arrive looks for the EST and the tensor (nonfinite_search.h). Policy "stop": the step is not committed; the
-// worker of that EST throws, the others leave. "skip": it is committed with the parameters, slots, update counts and
-// buffers of the step before; random streams, data and schedules go on. The verdict and its words are the same for
-// every placement.
+// If a loss, the norm of the gradients or a result of the update is not finite, the last worker to arrive finds the EST
+// and the tensor (nonfinite_search.h). With train.nonfinite = "stop" the step is not committed: the worker of that EST
+// throws, the others leave. With "skip" it is committed with the parameters, slots, update counts and buffers of the
+// step before; random streams, data and schedules advance. The error is the same for every placement.
 
 #include <torch/types.h>
 
@@ -34,36 +33,35 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  // Whether the step that follows the newest one is this carrier's. False: the stage goes on with another one.
+  // Whether this carrier does the next step. False: the stage continues with another carrier.
   virtual bool carries_on() const = 0;
 
-  // The step that follows `step`, whose state the model reads. Waits until the copy that it writes is free. False on
+  // Begins the step after `step`, whose state the model reads. Waits until the copy that it writes is free. False on
   // abort.
   virtual bool begin_step(Step step) = 0;
 
-  // The backward pass of an EST's mini-batch. `arrival`: the EST's place in the worker's range.
+  // Runs the backward pass of an EST's mini-batch. `arrival`: the EST's place in the worker's range.
   virtual void backward(size_t arrival, const torch::Tensor& loss) = 0;
-  // The gradients of such a pass, one per parameter (undefined: not reached), where the pass was replayed
-  // (device/captured_passes.h).
+  // Takes the gradients of a replayed pass (device/captured_passes.h), one per parameter (undefined: not reached).
   virtual void take(size_t arrival, const std::vector<torch::Tensor>& gradients) = 0;
-  // Makes the buffers as virtual rank 0 has left them those of the new state.
+  // Stores the buffers into the new state, as virtual rank 0 left them.
   virtual void keep_buffers() = 0;
 
-  // After the worker's last mini-batch: waits until the device is through with them, unless finish() waits for nothing
-  // else. Returns how much of that it waited for other workers, ns.
+  // Call it after the worker's last mini-batch. Waits until the device has finished them, unless finish() waits only
+  // for that. Returns how long it waited for other workers, ns.
   virtual int64_t pass() = 0;
-  // Whether a device may be given the first mini-batch of the next step between pass() and finish().
+  // Whether the device may start the next step's first mini-batch between pass() and finish().
   virtual bool begins_ahead() const { return false; }
-  // Does the rest of the update; the step's record is complete then. False on abort.
+  // Does the rest of the update and completes the step's record. False on abort.
   virtual bool finish() = 0;
 
-  // False: the stage was aborted, or the step is not to be committed. Throws Fault::infeasible "step t: the gradient of
-  // … is NaN (virtual rank r; …)" where that ends the job and the EST is this worker's.
+  // False: the stage was aborted, or the step must not be committed. Throws Fault::infeasible "step t: the gradient of
+  // … is NaN (virtual rank r; …)" if that ends the job and the EST is this worker's.
   virtual bool commit() = 0;
 };
 
-// For the stage's next steps. Sets place.resident, and place.exchange where GPUs pass data to each other. Null on
-// abort.
+// The carrier of the stage's next steps. Sets place.resident, and place.exchange if GPUs pass data to each other. Null
+// on abort.
 std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order);
 
 }  // namespace estrain::train

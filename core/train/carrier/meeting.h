@@ -1,5 +1,5 @@
 #pragma once
-// A meeting of the stage's workers in shared memory. While a worker waits there, the launcher sees that it does.
+// A meeting of the stage's workers in shared memory. The launcher can see which workers wait there.
 
 #include <atomic>
 #include <utility>
@@ -18,7 +18,7 @@ class Meeting {
   bool meet() {
     return waiting(pulse_, comm::Activity::meeting, [this] { return barrier_.meet(); });
   }
-  // The last one to arrive calls `for_all` before anybody goes on.
+  // The last worker to arrive calls `for_all` before any continues.
   template <typename ForAll>
   bool meet(ForAll&& for_all) {
     const auto once = [&] {

@@ -1,6 +1,6 @@
 #pragma once
-// The commit of a step. When its results are there, the last worker to arrive completes the step's record, publishes
-// it, and answers the launcher. In between, the carrier says where the state of the step is.
+// Commits a step. When its results are complete, the last worker to arrive completes the step's record, publishes it,
+// and answers the launcher. Between these two, the carrier stores the state of the step.
 
 #include "core/comm/records/step_record.h"
 #include "core/train/job/stage_order.h"
@@ -14,11 +14,11 @@ class StepCommit {
 
   // Whether all losses and results of the step under way are finite.
   bool is_finite() const;
-  // Fills in the record's head and clears what was counted. Returns the learning rate of the step that follows `step`.
+  // Fills in the record's head and resets the counters. Returns the learning rate of the step after `step`.
   double complete(Step step);
-  // Sleeps while the ring of records is full. False on abort.
+  // Publishes the record; sleeps while the ring of records is full. False on abort.
   bool publish();
-  // Once the state of `step` is where it is kept: the scribe reads it, the stage ends.
+  // Call it when the state of `step` is stored, if the scribe or the end of the stage needs it there.
   void settle(Step step);
 
  private:
@@ -27,8 +27,8 @@ class StepCommit {
   const std::optional<StageOrder::Beyond> beyond_;
 };
 
-// Returns the value, or one NaN for all: the instruction set decides which NaN an operation gives, and records and
-// checkpoints hold one.
+// Returns the value, with every NaN replaced by the same one. Which NaN an operation gives depends on the instruction
+// set; records and checkpoints must not.
 float one_nan(float value);
 
 // Wakes the scribe.

@@ -1,8 +1,8 @@
 #pragma once
-// Whether a job ends before its last step, since its evaluations no longer get better ([early_stop]).
+// Ends a job before its last step when its evaluations no longer get better ([early_stop]).
 //
-// The state carries the best metric so far and how many evaluations in a row were no better, as of the update that made
-// it; the evaluation of its own step is added by a caller that asks, and by the update that follows. So every worker, a
+// The state holds the best metric so far and the number of evaluations in a row that were no better. These do not
+// include the evaluation of its own step: ends_early() adds that, and so does the next update. So every worker, a
 // resume and any placement end after the same step. NaN is no better than anything.
 
 #include "core/comm/job_memory.h"
@@ -10,13 +10,13 @@
 
 namespace estrain::train {
 
-// Into the first state.
+// Writes the values of step 0.
 void write_first_early_stop(const Job& job, std::byte* state);
 
-// After the evaluation of `step`, whose state is at `state`: whether the job ends here.
+// Whether the job ends after `step`, which has been evaluated. `state`: that of `step`.
 bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
-// Part of the update that follows `step`: takes over what is known of evaluations.
+// Part of the next update: writes the values, with the evaluation of `step`, into `new_state`.
 void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 }  // namespace estrain::train

@@ -1,6 +1,6 @@
 #pragma once
-// The test set after a step: each of W workers takes every W-th batch. Results lie in shared memory by sample, so their
-// sum does not depend on who did what.
+// Evaluates the test set after a step: each of W workers takes every W-th batch. Results are stored in shared memory by
+// sample, so their sum does not depend on which worker computed them.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace estrain::train {
 
-// This worker's batches, by the parameters and buffers that place.model shows. False on abort.
+// Evaluates this worker's batches with the parameters and buffers that place.model reads. False on abort.
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
 
 // The result of the newest evaluation in shared memory, over all samples in their order.
@@ -22,7 +22,7 @@ struct EvaluationResult {
 };
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
 
-// When all have done theirs: publishes the record of mean loss and accuracy after `step`. False on abort.
+// Publishes the record of mean loss and accuracy after `step`. Call it when all workers are done. False on abort.
 bool publish_evaluation(Workplace& place, Step step);
 
 }  // namespace estrain::train

@@ -1,8 +1,7 @@
 #pragma once
-// The learning rates of a step: by the schedule alone, or by what evaluations gave (schedule "plateau"). In the second
-// case the state carries what the schedule has learnt, so that a resume, a recovery and any placement go on with the
-// same bits: copy t holds it as of the update that made step t, and the evaluation of step t, if there is one, is taken
-// in by the update that follows.
+// The learning rates of a step. They depend on the step alone, or with schedule "plateau" also on evaluations. Then the
+// state holds what the schedule knows of them, so that a resume, a recovery and any placement continue with the same
+// bits. Copy t does not include the evaluation of step t: the next update adds it.
 
 #include <vector>
 
@@ -11,15 +10,14 @@
 
 namespace estrain::train {
 
-// Rates of the parameter groups for the update that follows `step`, whose state is at `state`. An evaluation that is
-// due after `step` must be done.
+// Rates of the parameter groups for the update after `step`, whose state is at `state`. An evaluation that is due after
+// `step` must be complete.
 std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
-// Part of that update: takes over what schedule and early_stop.h have learnt from the state of `step` into that of
-// step + 1.
+// Part of that update: writes what schedule and early_stop.h know into the state of step + 1.
 void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
-// Whether the evaluation after `step` has yet to be done: nobody has, or its results are no longer there.
+// Whether the evaluation after `step` must be done: it was not, or its results are no longer in memory.
 bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step);
 
 }  // namespace estrain::train

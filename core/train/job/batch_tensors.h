@@ -1,6 +1,6 @@
 #pragma once
-// A loader's mini-batch as tensors of a device: on the CPU without a copy; on a GPU the next one is copied there while
-// the one at hand is worked on.
+// A loader's mini-batch as tensors on a device. The CPU needs no copy. To a GPU, the next one is copied while it works
+// on the current one.
 
 #include <memory>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace estrain::train {
 
-// For what is asked for from now on. The tensors may point into `batch`, which must outlive them and whatever graph was
-// built on them, and ComputeDevice::finish().
+// Tensors for work that is queued after this call. They may point into `batch`. So `batch` must outlive them, every
+// graph built on them, and the next ComputeDevice::finish().
 model::Batch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
 
 struct DeviceBatch {
@@ -20,17 +20,17 @@ struct DeviceBatch {
   model::Batch tensors;
 };
 
-// A loader's mini-batches one after another. Each lives as long as its tensors, and whatever still copies it.
+// A loader's mini-batches, one after another. Each lives as long as its tensors and any copy under way.
 class BatchFeed {
  public:
   // Both must outlive the feed.
   BatchFeed(data::Loader& loader, device::ComputeDevice& device) : loader_(loader), device_(device) {}
 
-  // Waits until the one that next() gives has been read.
+  // Waits until the next mini-batch has been read.
   void read();
   // Loader::next(), as tensors.
   DeviceBatch next();
-  // Begins to copy the next one, if that takes a copy and it has been read. Returns whether next() has it at hand.
+  // Starts to copy the next one if the device needs a copy and it has been read. True if next() will not wait for it.
   bool look_ahead();
 
  private:
@@ -38,7 +38,7 @@ class BatchFeed {
 
   data::Loader& loader_;
   device::ComputeDevice& device_;
-  std::shared_ptr<const data::LoadedBatch> read_;  // and not on its way
+  std::shared_ptr<const data::LoadedBatch> read_;  // and not being copied yet
   std::optional<DeviceBatch> ahead_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// A worker's job, whatever the stage: its samples, its network and optimizer, its timetable, and the places of their
-// tensors in the shared state.
+// A worker's job: samples, network, optimizer, timetable, and the places of its tensors in the shared state. It stays
+// the same in all stages.
 
 #include <optional>
 #include <string>
@@ -21,17 +21,16 @@ namespace estrain::train {
 
 device::DeviceOptions device_options(const spec::JobSpec& spec);
 
-// Whether evaluations give a perplexity: the loss is the cross entropy of tokens.
+// Whether evaluations have a perplexity: the loss is the cross entropy of tokens.
 bool tells_perplexity(const spec::JobSpec& spec, const Samples& samples);
 
 class Job {
  public:
-  // Builds the model; with `draws_weights` its parameters and buffers hold what the job's seed gives, else nothing yet.
-  // Throws Fault::spec where model, data and optimizer do not fit.
-  // `cuda_streams`: the run has GPUs. The state has a place for each EST's CUDA generator, and updates are those that
-  // CPU and GPU make alike: IEEE's square roots, multiply-adds rounded once, norms summed in the portable order.
-  // `python`: of a job whose model is a module in Python. The module tries a mini-batch; the state has a place for each
-  // EST's streams there.
+  // Builds the model. `draws_weights`: initialise parameters and buffers from the job's seed; else they have no values.
+  // `cuda_streams`: the run has GPUs. The state then has a place for each EST's CUDA generator, and CPU and GPU use the
+  // same arithmetic for updates: IEEE square roots, fused multiply-adds, norms summed in the portable order.
+  // `python`: for a Python module. It tries a mini-batch, and the state has a place for each EST's streams in Python.
+  // Throws Fault::spec if model, data and optimizer do not fit.
   Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams = false,
       PythonSide python = {});
 
@@ -40,13 +39,13 @@ class Job {
   const Timetable& timetable() const { return timetable_; }
   const Network& network() const { return network_; }
   const optim::Optimizer& optimizer() const { return optimizer_; }
-  // The learning rates by a schedule without a state; for all schedules: learning_rates.h.
+  // Learning rates of schedules without a state; learning_rates.h has those of all.
   optim::GroupSchedules& schedules() { return schedules_; }
   const StatePlaces& places() const { return places_; }
 
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
-  // Sets the processor that D1's bits hold for, as the device that builds the state says.
+  // Sets the processor for which D1's bits hold, as named by the device that builds the state.
   void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
   // Sets the identity of the job's data files, as JSON.
   void set_data(std::string identity) { manifest_.data = std::move(identity); }

@@ -1,5 +1,5 @@
 #pragma once
-// The model that a job trains, its tensors, and the way its backward pass is run.
+// The model that a job trains, its tensors, and its backward pass.
 
 #include <memory>
 #include <vector>
@@ -16,24 +16,23 @@ namespace estrain::train {
 model::MetricsWanted metrics_of(const spec::TrainSection& train);
 
 struct PythonSide {
-  model::Interpreter* interpreter = nullptr;  // that the module lives in
-  device::ComputeDevice* device = nullptr;    // that it computes on: a CPU
+  model::Interpreter* interpreter = nullptr;  // of the module
+  device::ComputeDevice* device = nullptr;    // a CPU
 };
 
 class Network {
  public:
   struct Options {
-    bool draws_weights;  // parameters and buffers hold what the job's seed gives; else nothing yet
+    bool draws_weights;  // initialise parameters and buffers from the job's seed; else they have no values
     bool evaluates;      // the model must be able to evaluate
-    PythonSide python;   // of a job whose model is a module in Python
+    PythonSide python;   // for a Python module
   };
 
-  // Builds the model. A module in Python tries a mini-batch of `samples`. Throws Fault::spec where model and data do
-  // not fit.
+  // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.
   Network(const spec::JobSpec& spec, const Samples& samples, const Options& options);
 
   model::Model& model() const { return *model_; }
-  model::Interpreter* interpreter() const { return interpreter_; }  // null: the model is none in Python
+  model::Interpreter* interpreter() const { return interpreter_; }  // null: no Python module
   est::Backward backward() const;
 
   // Parameters and buffers in state_dict order, tied ones once.
@@ -41,7 +40,7 @@ class Network {
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   const std::vector<torch::Tensor>& buffers() const { return buffers_; }
 
-  // Predictions that an evaluation makes of a sample of this shape; 0: the model makes none.
+  // Number of predictions for a sample of this shape in an evaluation; may be 0.
   int64_t predictions_per_sample(const data::SampleShape& shape) const;
 
  private:

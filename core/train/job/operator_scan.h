@@ -1,5 +1,5 @@
 #pragma once
-// The operators of a job's mini-batch (core/operators/scan.h), and the refusal of those that D2 cannot have.
+// Lists the operators of a job's mini-batch (core/operators/scan.h), and refuses those that D2 has no kernel for.
 
 #include <set>
 #include <string>
@@ -12,19 +12,19 @@
 
 namespace estrain::train {
 
-// The objects that a mini-batch needs which leaves no trace.
+// Runs mini-batches that leave no trace in the job's state.
 struct Trial {
   Job& job;
   est::GradientHooks& hooks;
   device::ComputeDevice& device;
 
-  // Forward and backward, and waits for the end.
+  // Runs forward and backward pass, and waits for their end.
   void run(const model::Batch& batch) const;
   void run(const data::LoadedBatch& batch) const;
 };
 
-// The operators of a step and, if the job has any, of an evaluation, run on `batch` without a trace. Where the portable
-// kernels are registered they are used: they replace `replaced`.
+// The operators of a step and, if the job has any, of an evaluation. Runs both on `batch`. Uses the portable kernels if
+// they are registered: they replace `replaced`.
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced);
 

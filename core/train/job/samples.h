@@ -23,7 +23,7 @@ class Samples {
 
   int64_t evaluated() const { return data_.test ? data_.test->size() : 0; }  // in each evaluation
 
-  // Reads the mini-batches of `ests` in the step that follows `step`, and none of later steps.
+  // Reads the mini-batches of `ests` in the step after `step`, and no later ones.
   data::Loader loader_of_step(Step step, EstRange ests) const;
   // The first mini-batch of virtual rank 0.
   data::LoadedBatch first_batch() const;

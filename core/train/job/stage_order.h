@@ -13,17 +13,17 @@ namespace estrain::train {
 struct StageOrder {
   using Beyond = comm::BeyondHost;
 
-  WorkerRank worker;                            // which of the ranges is this worker's
+  WorkerRank worker;                            // index of this worker's range
   std::vector<EstRange> ranges;                 // of all workers of this host
   std::optional<Beyond> beyond = std::nullopt;  // none: the stage is on this host alone
-  bool restarted = false;                       // not the first stage of a fresh run: D0 seeds its generators anew
-  bool exchanges = false;                       // each worker has a GPU of its own, which passes data to the others'
-  bool again = false;  // a part of the stage has been trained, with the state elsewhere (Stage::Left::again)
+  bool restarted = false;                       // not the first stage of a fresh run: at D0, seed the generators again
+  bool exchanges = false;                       // each worker has its own GPU, and GPUs pass data to each other
+  bool again = false;                   // it continues a stage whose state was in other memory (Stage::Left::again)
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"; empty: all are "cpu"
 
   EstRange own() const { return ranges[static_cast<size_t>(worker.value)]; }
   uint32_t workers() const { return static_cast<uint32_t>(ranges.size()); }  // of this host
-  // Among the workers of all hosts.
+  // Number among the workers of all hosts.
   WorkerRank rank() const { return WorkerRank(worker.value + (beyond ? beyond->first_worker : 0)); }
   int64_t all_workers() const { return beyond ? beyond->workers : static_cast<int64_t>(ranges.size()); }
 };

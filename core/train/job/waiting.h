@@ -7,7 +7,7 @@
 
 namespace estrain::train {
 
-// Calls `body`, which waits for others, while the worker shows the launcher what it does. Returns what `body` returns.
+// Calls `body`, which waits for other workers, and shows the launcher this activity meanwhile. Returns what it returns.
 template <typename Body>
 bool waiting(comm::WorkerPulse& pulse, comm::Activity activity, Body&& body) {
   pulse.beat(activity, monotonic_ns());

@@ -1,9 +1,9 @@
 #pragma once
-// The update of a step in the memory of several GPUs, each with a worker of its own (resident_state.h).
+// Updates in the memory of several GPUs, each with its own worker (resident_state.h).
 //
-// Every GPU has all parameters, and of the optimizer's slots those of its share of each bucket (shares.h). When the
-// last EST's backward pass has completed a bucket, partial sums of it go to their owners, beside the rest of the pass.
-// Once all workers have asked for that, each finishes the tree over its shares, updates them, and sends the new
+// Every GPU has all parameters, and the optimizer slots of its share of each bucket (shares.h). When the last EST's
+// backward pass has completed a bucket, its partial sums are sent to the owners of its shares, during the rest of the
+// pass. When all workers have queued that, each finishes the tree over its shares, updates them, and sends the new
 // parameters to the others. EST 0's worker sends the buffers. The host waits once, at the end.
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace estrain::train {
 
 class ExchangedUpdate : public ResidentCarrier {
  public:
-  // place.resident and place.exchange are set.
+  // place.resident and place.exchange must be set.
   ExchangedUpdate(Workplace& place, const StageOrder& order);
 
   bool begin_step(Step step) override;
@@ -25,13 +25,13 @@ class ExchangedUpdate : public ResidentCarrier {
   bool finish() override;
 
  private:
-  // The part of the state that this worker alone has up to date.
+  // The part of the state that only this worker has.
   SavedPart saved_part() const override;
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   void send_sums(size_t bucket);
   const float* gradient_of(const ParameterPiece& piece, size_t bucket) const;
   const float* clip_factor();
-  // Sends each worker's share of a bucket to all others. `values` is laid out like the parameters.
+  // Sends this worker's share of a bucket to all others and receives theirs. `values` is laid out like the parameters.
   void share_out(size_t bucket, float* values);
   void share_buffers();
 
@@ -42,9 +42,9 @@ class ExchangedUpdate : public ResidentCarrier {
   at::Tensor whole_;  // with clipping: all summed gradients
   comm::WorkerPulse& pulse_;
   Meeting gathered_;
-  std::vector<device::Transfer> sends_, receives_;  // of the group being asked for
+  std::vector<device::Transfer> sends_, receives_;  // of the group being queued
   // of the step under way
-  std::vector<size_t> awaited_;  // [bucket]: parameters that are not through with the last EST
+  std::vector<size_t> awaited_;  // [bucket]: number of parameters without the last EST's gradient
   size_t next_bucket_ = 0;
   bool aborted_ = false;
 };

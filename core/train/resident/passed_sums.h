@@ -1,6 +1,5 @@
 #pragma once
-// The partial sums that the workers of a stage pass on to the owners of the shares (own_shares.h), and the tree over
-// them.
+// The partial sums that workers send to the owners of the shares (own_shares.h), and the tree over them.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,18 +20,18 @@ class PassedSums {
   PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
              comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // Tells the other workers, which have met before they look, which of this worker's sums have the parameter. An absent
-  // one is sent as the zero that it counts as.
+  // Tells the other workers which of this worker's sums have the parameter. They must meet before they read it. An
+  // absent sum is sent as zeros.
   void show_presence(size_t parameter);
   // Whether any worker's sum has the parameter.
   bool reached(size_t parameter) const;
 
-  // Appends the transfers that bring the sums of a bucket to the owners of its shares.
+  // Appends the transfers of a bucket's sums to the owners of its shares.
   void add_transfers(size_t bucket, std::vector<device::Transfer>& sends,
                      std::vector<device::Transfer>& receives) const;
 
-  // Finishes the tree over the own share of a bucket. Its left operands make room for sums. The result goes to
-  // `whole`, an array laid out like the parameters; null: it stays in place, at sum().
+  // Finishes the tree over the own share of a bucket, in the memory of its left operands. Writes the result to `whole`,
+  // an array laid out like the parameters; null: leaves it at sum().
   void finish(size_t bucket, float* whole, const kernels::DeviceQueue& queue) const;
   const float* sum(size_t bucket) const { return own_part(sources_[0], bucket); }
 
@@ -40,8 +39,8 @@ class PassedSums {
   // A partial sum of any worker.
   struct Source {
     uint32_t worker;
-    int64_t slot;   // over all workers: its row of presence flags
-    float* values;  // of this worker's: as the parameters lie in the state; else its shares, bucket behind bucket
+    int64_t slot;   // number over all workers, and of its row of presence flags
+    float* values;  // this worker's: laid out like the parameters; another's: its part of the own shares, by bucket
   };
 
   // Where this worker's share of a bucket begins.

@@ -1,10 +1,10 @@
 #pragma once
-// The common part of the carriers in GPUs' memory: of one GPU (resident_update.h) and of several (exchanged_update.h).
-// Gradients are folded where they are, as the backward pass gives them. A commit publishes the step's record only; the
-// state follows now and then (resident_saving.h).
+// The common part of the carriers for one GPU (resident_update.h) and for several (exchanged_update.h). Each gradient
+// is folded in the GPU's memory as soon as the backward pass has computed it. A commit publishes only the step's
+// record; the state is saved every few seconds (resident_saving.h).
 //
-// Where a step is not finite all workers go back to the state in shared memory, and train the steps since once more
-// with the carrier there. It finds what is not finite, and carries on until a few steps behind that one.
+// If a step is not finite, all workers return to the state in shared memory and repeat the steps since then with the
+// shared carrier. That finds the value that is not finite, and does a few more steps before this carrier continues.
 
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace estrain::train {
 
 class ResidentCarrier : public Carrier {
  public:
-  // place.resident is set.
+  // place.resident must be set.
   ResidentCarrier(Workplace& place, const StageOrder& order);
 
   bool carries_on() const final;
@@ -28,9 +28,9 @@ class ResidentCarrier : public Carrier {
   bool commit() final;
 
  protected:
-  // A gradient (undefined: not reached) of the EST `arrival`.
+  // Folds a gradient (undefined: not reached) of EST number `arrival` of this worker.
   virtual void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) = 0;
-  // The part of the state that this worker brings to shared memory.
+  // The part of the state that this worker saves to shared memory.
   virtual SavedPart saved_part() const = 0;
 
   Workplace& place_;
@@ -38,7 +38,7 @@ class ResidentCarrier : public Carrier {
   const bool clips_;
   ResidentSums sums_;
   ResidentOptimizer optimizer_;
-  Step step_;  // whose successor is under way
+  Step step_;  // the committed one; its successor is under way
 
  private:
   void commit_for_all();

@@ -1,6 +1,6 @@
 #pragma once
-// Updates from one copy of a resident state (resident_state.h) to the other, put into the device's queue; and what the
-// host reads of a step: digests, the norm, whether all of it is finite.
+// Queues updates from one copy of a resident state (resident_state.h) to the other on the device. Then reads the
+// results that the host needs: digests, the norm, and whether all values are finite.
 
 #include <cstdint>
 #include <span>
@@ -17,33 +17,33 @@ class ResidentOptimizer {
  public:
   explicit ResidentOptimizer(Workplace& place);
 
-  // The step that follows `step`.
+  // Begins the step after `step`.
   void begin_step(Step step);
 
-  // With the summed gradient of that piece, which is read after flush(). Gradient null: no EST reached the parameter,
-  // which keeps its values and its state.
+  // Updates a piece with its summed gradient. flush() queues it, so the gradient must live until the device has read
+  // it. Null: no EST reached the parameter; it keeps its values and slots.
   void update(const ParameterPiece& piece, const float* gradient);
-  // Whole parameters, counted.
+  // Updates a whole parameter, and counts it.
   void update_all_of(size_t parameter, const float* gradient);
-  // Elements that wait for flush().
+  // Number of elements that wait for flush().
   size_t pending() const { return pending_elements_; }
-  // Gradients times *factor (null: 1).
+  // Queues the waiting updates, with gradients multiplied by *factor (null: 1).
   void flush(const float* factor);
-  // Once per parameter: whether it was reached.
+  // Call it once for each parameter: counts its update if it was reached.
   void count(size_t parameter, bool reached);
 
-  // torch.nn.utils.clip_grad_norm_, norms summed in the portable order: what gradients (one per parameter, summed;
-  // null: absent) are to be multiplied by, in the device's memory.
+  // The factor of torch.nn.utils.clip_grad_norm_ for these summed gradients (one per parameter; null: absent), in the
+  // device's memory. Norms are summed in the portable order.
   const float* clip_factor(std::span<const float* const> gradients);
 
-  // Takes the digests of the buffers in the new copy, which holds them.
+  // Computes the digests of the buffers in the new copy.
   void digest_buffers();
 
-  // Behind all of it: adds what came out to the step's record, once ComputeDevice::finish() returns.
+  // Queues reading the results. ComputeDevice::finish() adds them to the step's record.
   void read_results();
 
  private:
-  // Pieces of parameters that share a group and the number of updates before, and so a launch.
+  // One launch: pieces of parameters with the same group and number of updates before.
   struct Launch {
     size_t group;
     int64_t updates_before;

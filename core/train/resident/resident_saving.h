@@ -1,6 +1,6 @@
 #pragma once
-// When the state of GPUs is brought to shared memory, and by whom: every few seconds (ns_between_saves), and before
-// anybody asks for it: a pause, a checkpoint, the end.
+// Decides when the state of GPUs is saved to shared memory: every few seconds (ns_between_saves), and before a pause, a
+// checkpoint or the end.
 
 #include "core/train/carrier/meeting.h"
 #include "core/train/carrier/step_commit.h"
@@ -10,15 +10,15 @@ namespace estrain::train {
 
 class ResidentSaving {
  public:
-  // place.resident is set.
+  // place.resident must be set.
   ResidentSaving(Workplace& place, const StageOrder& order);
 
-  // By the last worker to arrive, once the record of the step before `step` is out: settles `step`, or decides that it
-  // is saved first.
+  // For the last worker to arrive, after it has published the record of the step that ends in `step`. Settles `step`,
+  // or decides to save it first.
   void settle_or_save(Step step);
-  // After the meeting, by each worker: whether `step` is to be saved.
+  // For each worker, after the meeting: whether to save `step`.
   bool wants(Step step) const;
-  // This worker's part of it. False on abort.
+  // Saves this worker's part. False on abort.
   bool save(Step step, const SavedPart& part);
 
  private:
@@ -30,7 +30,7 @@ class ResidentSaving {
   comm::WorkerPulse& pulse_;
   StepCommit commit_;
   Meeting saved_;
-  int64_t saved_ns_;  // when the last save began; at first, when the stage did
+  int64_t saved_ns_;  // when the last save began, or else the stage
 };
 
 }  // namespace estrain::train

@@ -1,6 +1,5 @@
 #pragma once
-// A worker's stack of partial sums (core/comm/sums/reduction_tree.h) in its GPU's memory: gradients are folded where
-// they are.
+// A worker's stack of partial sums (core/comm/sums/reduction_tree.h) in its GPU's memory.
 
 #include <ATen/core/Tensor.h>
 
@@ -15,7 +14,8 @@
 
 namespace estrain::train {
 
-// Gradients are kept back until they are so many elements, 2 MB: small ones share a launch, large ones do not wait.
+// Gradients are collected until they have this many elements, 2 MB. So small ones share a launch, and large ones do not
+// wait.
 inline constexpr size_t kEnoughElements = size_t{1} << 19;
 
 // float32, uninitialised, in the device's memory
@@ -26,23 +26,22 @@ class ResidentSums {
   ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::ComputeDevice& device, EstRange own);
 
   size_t ests() const { return plan_.arrivals.size(); }
-  int passed_on() const { return plan_.passed_on; }  // partial sums, slots 0 to …, that are left behind the last EST
+  int passed_on() const { return plan_.passed_on; }  // number of partial sums after the last EST, in slots 0, 1, …
 
-  // Forgets what flush() was not called for.
+  // Forgets gradients that wait for flush().
   void forget();
   // Folds an EST's gradient of a parameter (undefined: absent) into the stack. `arrival`: place of the EST in the
-  // worker's range. Returns where the sum that it ended in stands (null: absent), once flush() has been called:
-  // gradients are kept until there are enough for a launch.
+  // worker's range. Returns the place of the sum that it is folded into (null: absent), which is valid after flush().
   const float* fold(size_t arrival, size_t parameter, const at::Tensor& gradient);
-  // The same for the last EST of a job with one worker: the whole sum, which may stand where the gradient does.
+  // The same for the last EST of a job with one worker: the whole sum, which may be in the gradient's memory.
   const float* finish(size_t parameter, const at::Tensor& gradient);
 
   void flush();
 
   bool present(int slot, size_t parameter) const { return present_[static_cast<size_t>(slot)][parameter] != 0; }
-  // Laid out as the parameters in the state.
+  // Laid out like the parameters in the state.
   float* values(int slot) const { return slots_[static_cast<size_t>(slot)].mutable_data_ptr<float>(); }
-  // Makes zeros of an absent one, which it counts as in a sum with one that is present.
+  // Writes zeros to an absent sum.
   void clear(int slot, size_t parameter);
 
  private:
@@ -56,7 +55,7 @@ class ResidentSums {
   const float factor_;  // 1/N
   std::vector<at::Tensor> slots_;
   std::vector<std::vector<uint8_t>> present_;  // [slot][parameter]
-  // of one arrival, not yet in the device's queue
+  // of one EST, not yet in the device's queue
   size_t pending_arrival_ = 0, pending_elements_ = 0;
   std::vector<kernels::FoldPiece> pending_;
   std::vector<at::Tensor> pending_gradients_;

@@ -1,9 +1,8 @@
 #pragma once
-// The update of a step in the memory of the GPU that alone trains the job (resident_state.h): gradients are folded
-// where they are, parameters updated behind the last EST's backward pass, and the host reads digests and losses only.
+// Updates in the memory of a GPU that trains the job alone (resident_state.h). The host reads only digests and losses.
 //
-// Without clipping each parameter is updated soon after the last EST's gradient of it is there, into the new copy; the
-// backward pass still reads the old one.
+// Without clipping, each parameter is updated soon after the last EST's gradient is ready. The new values go into the
+// new copy, while the backward pass still reads the old one. With clipping, all updates follow the backward pass.
 
 #include "core/train/resident/resident_carrier.h"
 
@@ -11,12 +10,12 @@ namespace estrain::train {
 
 class ResidentUpdate : public ResidentCarrier {
  public:
-  // `order` has this worker alone; place.resident is set.
+  // `order` must have one worker, and place.resident must be set.
   ResidentUpdate(Workplace& place, const StageOrder& order) : ResidentCarrier(place, order), ests_(order.own()) {}
 
   bool begin_step(Step step) override;
   int64_t pass() override;
-  // The device goes on while the host waits for the results of this step.
+  // The device can start the next step while the host waits for the results of this one.
   bool begins_ahead() const override { return true; }
   bool finish() override;
 
@@ -27,7 +26,7 @@ class ResidentUpdate : public ResidentCarrier {
   void clip_and_update();
 
   const EstRange ests_;
-  std::vector<at::Tensor> updated_from_;  // the gradients of updates that wait
+  std::vector<at::Tensor> updated_from_;  // gradients of waiting updates
 };
 
 }  // namespace estrain::train

@@ -1,9 +1,9 @@
 #pragma once
-// The owners of the parameters where several devices update them (exchanged_update.h).
+// Which device updates which parameters, if there are several (exchanged_update.h).
 //
-// All parameters, one behind the other as they lie in the state, are cut into buckets from the end, which the backward
-// pass reaches first; a bucket into one share for each worker. Cuts fall anywhere, at multiples of 64 floats, and leave
-// no trace in the bits: sums and updates go element by element.
+// The parameters, in the order of the state, are cut into buckets. The backward pass reaches the last ones first, so
+// bucket 0 is at the end. Each bucket is cut into one share for each worker. Cuts are at multiples of 64 floats, also
+// within parameters. They do not affect the bits, since sums and updates go element by element.
 
 #include <cstddef>
 #include <cstdint>

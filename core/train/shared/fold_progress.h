@@ -12,11 +12,11 @@ namespace estrain::train {
 
 class FoldProgress {
  public:
-  // `worker`: among those of this host. `bell` wakes the courier.
+  // `worker`: this worker's number on its host. `bell`: the eventfd that wakes the courier.
   FoldProgress(const ModelPlaces& places, comm::JobMemory& memory, WorkerRank worker, int bell);
 
   void begin_step();
-  // The worker's last EST has been folded, as far as this parameter goes.
+  // Call it when the worker's last EST has been folded into this parameter's sum.
   void note(size_t parameter);
 
  private:

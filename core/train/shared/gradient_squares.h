@@ -1,7 +1,7 @@
 #pragma once
-// The squared norms of a step's gradients, from which the launcher takes their noise
-// (launch/profiling/noise_meter.h). Measured where the job's batch may be changed (elastic.batch = "adaptive") and
-// there is more than one EST. A measurement: no bit of the training depends on it.
+// Measures the squared norms of a step's gradients. The launcher computes the noise of the gradients from them
+// (launch/profiling/noise_meter.h). Only jobs with elastic.batch = "adaptive" and more than one EST are measured. No
+// bit of the training depends on it.
 
 #include <cstddef>
 
@@ -22,7 +22,7 @@ class GradientSquares {
   void add_est(const float* gradient, size_t n) { of_ests_ += squares(gradient, n); }
   // A part of the mean over all ESTs.
   void add_mean(const float* gradient, size_t n) { of_mean_ += squares(gradient, n); }
-  // All of this worker's part of the step is in. A step that is not finite does not count.
+  // Call it after this worker's last gradient of the step. A step that is not finite does not count.
   void end_step();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// The partial sums of a stage's workers in shared memory: who folds into which slot, and how a piece of the summed
-// gradient is read out of them.
+// Holds the partial sums of a stage's workers in shared memory. Knows which worker folds into which slot, and reads
+// pieces of the summed gradient.
 
 #include <vector>
 
@@ -23,15 +23,14 @@ class GradientStore {
   // worker's range.
   void fold(size_t arrival, size_t parameter, const float* gradient);
 
-  // Elements [begin, begin + n) of the sum over all ESTs. Returns where they stand: in `scratch` (scratch_floats(n)) or
-  // in memory of their own; null if no EST reached the parameter.
+  // Elements [begin, begin + n) of the sum over all ESTs. They are in `scratch` (scratch_floats(n) floats) or in other
+  // memory. Null if no EST reached the parameter.
   const float* sum(size_t parameter, size_t begin, size_t n, float* scratch) const;
-  // The same where this worker is alone and the gradient of its last EST, `last` (null: absent), has not been folded.
+  // The same for a stage with one worker that has not folded the gradient of its last EST, `last` (null: absent).
   const float* sum_with_last(size_t parameter, const float* last, size_t begin, size_t n, float* scratch) const;
   size_t scratch_floats(size_t n) const { return n * static_cast<size_t>(finish_.depth); }
 
-  // The slot that a whole summed gradient may be written to, in pieces, while it is being read: that of the first
-  // source.
+  // The slot for a whole summed gradient: that of the first source. A piece may be written as soon as it has been read.
   float* sum_target(size_t parameter) const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// The update of a step in the memory that all workers of the host share (updater.h), whatever their devices.
+// Updates in the memory that all workers of the host share (updater.h), whatever their devices.
 //
-// Nothing of copy t is written, so a worker may die at any instruction and step t stands whole.
+// Never writes to copy t, so step t stays intact if a worker dies at any instruction.
 
 #include <optional>
 
@@ -18,7 +18,7 @@ namespace estrain::train {
 
 class SharedCarrier : public Carrier {
  public:
-  // `stands_in`: GPUs' carrier takes over again when the steps that are looked into are past
+  // `stands_in`: it replaces the GPUs' carrier for the steps that are searched for a value that is not finite
   // (comm::CommitWord::looks_closely).
   SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in);
 
@@ -55,7 +55,7 @@ class SharedCarrier : public Carrier {
   StepCommit commit_;
   comm::WorkerPulse& pulse_;
   Meeting gathered_, summed_, finished_;
-  Step step_;  // whose successor is under way
+  Step step_;  // the committed one; its successor is under way
 };
 
 }  // namespace estrain::train

@@ -1,14 +1,14 @@
 #pragma once
-// From the gradients of a step to its new parameters: sums, clips, updates, digests, piece by piece.
+// Makes new parameters from the gradients of a step: sums, clips, updates and digests, piece by piece.
 //
-// New values are written to the copy of the next step. Three ways, the same bits:
+// New values are written to the copy of the next step. It works in one of three ways, with the same bits:
 //  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it,
 //    while that gradient is in cache (the weights that the backward pass still reads are the old copy's);
 //  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
 //  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
 //
-// Where a result is NaN or infinite, or the norm is, the step's record is marked as suspect; the sum, and so the
-// verdict, is the same in all three. The carrier decides about such a step where it would commit it (carrier.h).
+// If a result or the norm is NaN or infinite, the step's record is marked as suspect. The sums are the same in all
+// three ways, so this is, too. The carrier decides about such a step before it would commit it (carrier.h).
 
 #include <functional>
 #include <vector>
@@ -26,27 +26,25 @@ class Updater {
   Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
           const StageOrder& order);
 
-  // Whether updates happen in the hooks of the last EST (update_in_hook) instead of after the backward passes
-  // (update_all).
+  // True: updates happen in the hooks of the last EST (update_in_hook). False: after the backward passes (update_all).
   bool in_hooks() const { return in_hooks_; }
 
   void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);
   // Both return false on abort.
   struct Waits {
-    // Until the sums are there from an element of the gradient slots on: over all hosts, where there are several.
+    // Waits until the sums over all hosts are complete, from this element of the gradient slots on.
     std::function<bool(size_t begin)> for_sums;
-    std::function<bool()> meet_when_summed;  // all workers of the host
+    std::function<bool()> meet_when_summed;  // with all workers of the host
   };
-  // After all partial sums of the host's workers are in. False on abort.
+  // Call it when all partial sums of the host's workers are complete. False on abort.
   bool update_all(const Waits& waits);
 
-  // By one worker, once all are through with their updates, some of whose results are not finite: the first parameter
-  // that is not, or whose slots are not.
+  // The first parameter with a value or slot that is not finite. For one worker, when all have done their updates.
   comm::Nonfinite first_nonfinite_result() const;
-  // The norm that gradients are clipped by, where it was the norm.
+  // The norm of all gradients, by which they are clipped.
   float total_norm() const;
-  // The new copy of parameters, slots and update counts becomes the old one, digests included.
+  // Leaves the step out: copies parameters, slots, update counts and their digests from the old copy to the new one.
   void leave_out();
 
  private:

@@ -1,6 +1,5 @@
 #pragma once
-// The places of the parameters' averages (ema.decay) in a copy of the state. They lie relative to each other as the
-// parameters do.
+// The places of the parameters' averages (ema.decay) in a copy of the state, laid out like the parameters.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,7 @@ namespace estrain::train {
 
 class AveragePlaces {
  public:
-  AveragePlaces() = default;  // the job keeps none
+  AveragePlaces() = default;  // for a job without averages
   // Appends one for each parameter to `layout`.
   AveragePlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout);
 

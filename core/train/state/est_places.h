@@ -1,5 +1,5 @@
 #pragma once
-// The places of what an EST owns in a copy of the state: its random streams and its last loss.
+// The places of each EST's random streams and last loss in a copy of the state.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace estrain::train {
 
 // The random streams of each EST.
 struct EstStreams {
-  bool cuda = false;        // a CUDA generator, beside the CPU's
-  size_t python_bytes = 0;  // of the streams in a user's Python; 0: the model does not live there
+  bool cuda = false;        // has a CUDA generator besides the CPU's
+  size_t python_bytes = 0;  // of the streams of a Python module; 0: there is none
 };
 
 class EstPlaces {
@@ -26,7 +26,7 @@ class EstPlaces {
   std::byte* generator(std::byte* base, VirtualRank rank) const { return base + of(rank).generator; }
   bool has_cuda_streams() const { return has_cuda_streams_; }
   std::byte* cuda_generator(std::byte* base, VirtualRank rank) const { return base + of(rank).cuda_generator; }
-  size_t python_bytes() const { return python_bytes_; }  // of an EST's streams there; 0: none
+  size_t python_bytes() const { return python_bytes_; }  // of an EST's streams of a Python module; 0: there is none
   std::byte* python_streams(std::byte* base, VirtualRank rank) const { return base + of(rank).python_streams; }
   float* last_loss(std::byte* base, VirtualRank rank) const {
     return reinterpret_cast<float*>(base + of(rank).last_loss);

@@ -1,6 +1,6 @@
 #pragma once
-// The places of the memory of past evaluations in a copy of the state: that of the schedule "plateau", and that of the
-// early stop. Each has a place only if the job uses it.
+// The places of what the schedule "plateau" and the early stop know of past evaluations, in a copy of the state. Each
+// has a place only if the job uses it.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace estrain::train {
 
 class MetricPlaces {
  public:
-  // The memory of the schedule: its state, and the learning rate of each parameter group.
+  // The schedule's state, and the learning rate of each parameter group.
   struct Plateau {
     optim::PlateauState state;
     std::vector<double> rates;
   };
 
-  // Appends them to `layout`. `groups`: the optimizer's parameter groups. Throws Fault::spec where the job `evaluates`
-  // nothing that they could go by.
+  // Appends them to `layout`. `groups`: the optimizer's parameter groups. Throws Fault::spec if they need
+  // evaluations and the job has none.
   MetricPlaces(const spec::JobSpec& spec, size_t groups, bool evaluates, checkpoint::StateLayout& layout);
 
   bool has_plateau() const { return plateau_at_.has_value(); }

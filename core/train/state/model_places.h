@@ -1,6 +1,6 @@
 #pragma once
-// The places of the model's parameters and buffers in a copy of the state. Parameters stand at its start, buffers
-// behind them, both in state_dict order, tied ones once. `base` is where the copy begins.
+// The places of the model's parameters and buffers in a copy of the state. Parameters come first, then buffers, both in
+// state_dict order, tied ones once. `base`: the start of the copy.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,8 @@
 #pragma once
-// The model's tensors bound to memory: parameters are views of the state as the device shows it, buffers of a copy of
-// theirs.
+// Binds the model's tensors to memory. Parameters are views of the state on the device; buffers are views of a copy.
 //
-// All parameters are views of one storage: to change the step costs one pointer, whatever their number, on the CPU and
-// where the state lies in a GPU's memory; else one copy.
+// All parameters are views of one storage. So reading another step's parameters sets one pointer, however many there
+// are. A GPU that does not hold the state in its own memory copies it instead.
 
 #include <functional>
 #include <memory>
@@ -16,15 +15,15 @@ namespace estrain::train {
 
 class BoundModel {
  public:
-  // To the shared memory.
+  // Binds it to shared memory.
   BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // From now on the state is `resident`, which must outlive that; null: shared memory.
+  // Binds it to `resident`, which must live until the next call; null: to shared memory.
   void show(const ResidentState* resident);
 
-  // Parameters read the copy of `step` from now on.
+  // Makes parameters read the copy of `step`.
   void read_parameters_of(Step step);
-  // Or the averages of that copy, in shared memory (AveragePlaces::are_kept).
+  // Makes them read the averages in that copy, in shared memory (AveragePlaces::are_kept).
   void read_averages_of(Step step);
 
   // Loads the committed buffers, those of `step`: each EST starts from them, as DDP broadcasts rank 0's.

@@ -1,12 +1,11 @@
 #pragma once
-// The state of a job in the memory of the GPU, or of each of the GPUs, that train it: two copies as in shared memory
-// (core/comm/job_memory.h), step t reading copy t mod 2 and writing the other. Shared memory holds the state of an
-// earlier step, brought up to date beside the training (ns_between_saves): what is committed there survives the loss of
-// workers and GPUs, and the steps since are done again, with the same bits.
+// The state of a job in the memory of each GPU that trains it. There are two copies as in shared memory
+// (core/comm/job_memory.h): step t reads copy t mod 2 and writes the other. Shared memory holds the state of an earlier
+// step and is updated during the training (ns_between_saves). The state committed there survives the loss of workers
+// and GPUs; the steps since then are repeated, with the same bits.
 //
-// The results that the host computes itself (random streams, counts of updates, losses) lie in host memory of this
-// worker, at the same offsets. Each of several workers has all parameters and buffers; its slots and random streams are
-// up to date only where they are its own.
+// The host computes random streams, counts of updates and losses. They are in host memory of this worker, at the same
+// offsets. Each worker has all parameters and buffers, but only its own optimizer slots and random streams are current.
 
 #include <ATen/core/Tensor.h>
 
@@ -22,9 +21,9 @@
 
 namespace estrain::train {
 
-// From one save to shared memory to the next, by how long the last one took (0: there was none): 2 s, or as long as
-// makes saves, which the step beside them waits for, take 2 % of the time; a minute at most, and so much is done again
-// where a GPU is lost.
+// The time between two saves to shared memory, given how long the last one took (0: there was none). At least 2 s, and
+// long enough that saves take at most 2 % of the time, since a step waits for them. At most a minute: the loss of a GPU
+// repeats the steps since the last save.
 int64_t ns_between_saves(int64_t last_save_ns);
 
 struct UnmapMemory {
@@ -32,7 +31,7 @@ struct UnmapMemory {
   void operator()(std::byte* memory) const;
 };
 
-// The part of the state that a worker brings to shared memory.
+// The part of the state that a worker saves to shared memory.
 struct SavedPart {
   struct Region {
     size_t offset, bytes;  // of a copy of the state
@@ -40,16 +39,16 @@ struct SavedPart {
   std::vector<Region> regions = {};
   EstRange ests = {};       // random streams and losses
   bool counts = true;       // of updates
-  uint32_t of_workers = 1;  // so many parts make the state
+  uint32_t of_workers = 1;  // number of parts of the state
 };
 
-// Regions by their place, neighbours made one: what lies between two of them is padding where it is less than the
-// state's tensors are aligned to. Each is a copy of its own.
+// Sorts regions by offset and joins neighbours, so that fewer copies are needed. A gap smaller than the alignment of
+// the state's tensors is padding, and is copied, too.
 std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions);
 
 class ResidentState {
  public:
-  // Takes the committed state. Throws c10::OutOfMemoryError.
+  // Copies the committed state. Throws c10::OutOfMemoryError.
   ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
   // The device's memory of the copy of `step`.
@@ -60,13 +59,13 @@ class ResidentState {
   // The host's part.
   std::byte* host(Step step) const { return host_[step.value & 1].get(); }
 
-  // Whether the copy of shared memory that the state of `step` belongs into is free: it is not the committed one.
+  // Whether the state of `step` can be saved now: its copy in shared memory is not the committed one.
   bool can_save(Step step) const;
-  // Writes a part of the state of `step` there, beside what is computed from now on; it is there once
-  // ComputeDevice::finish() returns, which must be before the copy of `step` is written again. The last part commits
-  // the step. False on abort.
+  // Begins to write a part of the state of `step` to shared memory, while the device computes. ComputeDevice::finish()
+  // waits for it, and must return before the copy of `step` is written again. The last part commits the step. False on
+  // abort.
   bool save(Step step, double lr, const SavedPart& part);
-  // How long the last one took that is through; 0: none is.
+  // How long the last complete save took; 0: there was none.
   int64_t last_save_ns() const { return last_save_ns_.load(); }
 
  private:

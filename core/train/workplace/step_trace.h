@@ -1,7 +1,7 @@
 #pragma once
-// Steps of a worker recorded operator by operator, and on a GPU kernel by kernel, by LibTorch's profiler: what
-// torch.profiler shows of a PyTorch script, in the same form (Chrome's trace events, for ui.perfetto.dev). Recording
-// takes time and changes no bits.
+// Records steps of a worker operator by operator, and on a GPU kernel by kernel, with LibTorch's profiler. The files
+// have the form of torch.profiler's (Chrome's trace events, for ui.perfetto.dev). Recording takes time and changes no
+// bits.
 
 #include <ATen/record_function.h>
 
@@ -18,21 +18,21 @@ namespace estrain::train {
 
 class StepTrace {
  public:
-  // `steps`: logging.trace, or empty. Files go to `folder`, which is made when there is one. `device` must outlive the
-  // object. Where something is to be recorded the profiler is loaded here, which takes up to seconds; so does writing
-  // it: `beat` is called all the while, by another thread.
+  // `steps`: logging.trace, or empty. `folder` is created with the first file. `device` must outlive the object. Loads
+  // the profiler if there are steps to record. Loading and writing take up to seconds; meanwhile another thread calls
+  // `beat`.
   StepTrace(const std::vector<int64_t>& steps, std::string folder, device::ComputeDevice& device,
             std::function<void()> beat);
   ~StepTrace();
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
 
-  // Around the step that ends in `step`, by the thread that trains.
+  // Call these around the training of a step, in the thread that trains. `step`: the one after it.
   void begin_step(Step step, WorkerRank worker);
-  // Whether a trace was written.
+  // True if a trace was written.
   bool end_step(Step step);
-  // At the end of a stage: what has been recorded is written, to step-<first>-worker-<worker>.json. Where that fails
-  // the worker says so, and goes on.
+  // Call it at the end of a stage. Writes the recorded steps to step-<first>-worker-<worker>.json. On an error the
+  // worker prints a warning and continues.
   void finish();
 
  private:
