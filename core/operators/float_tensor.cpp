@@ -7,15 +7,10 @@
 #include "core/base/error.h"
 #include "core/device/cpu.h"
 #include "core/device/cpu_device.h"
+#include "core/operators/parallel.h"
 
 namespace estrain::operators {
 namespace {
-
-void run_in_parallel(int tasks, void (*task)(void*, int), void* context) {
-  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) task(context, static_cast<int>(i));
-  });
-}
 
 device::ComputeDevice* the_device = nullptr;
 

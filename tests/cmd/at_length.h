@@ -1,16 +1,14 @@
 #pragma once
-// Tests that scripts/check at_length repeats with more cases than scripts/test.
+// Lists of which scripts/check at_length takes more than scripts/test.
 
-#include <cstdlib>
 #include <utility>
 
 #include "command.h"
+#include "tests/at_length.h"
 
 namespace estrain::testing {
 
 // These few; at length, also the others.
-inline Words at_length(Words few, const Words& others) {
-  return std::getenv("ESTRAIN_AT_LENGTH") != nullptr ? with(std::move(few), others) : few;
-}
+inline Words at_length(Words few, const Words& others) { return is_at_length() ? with(std::move(few), others) : few; }
 
 }  // namespace estrain::testing

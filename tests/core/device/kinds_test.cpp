@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <cstdio>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dispatch/dispatcher.h"
+#include "tests/at_length.h"
 #include "tests/core/dispatch/fake_world.h"
 
 namespace estrain::dispatch {
@@ -93,7 +94,7 @@ TEST_CASE("where a job cannot have a batch, half way to it is tried next, after 
 }
 
 TEST_CASE("a change whose answer is lost with the daemon is neither forgotten nor made twice") {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
     FakeWorld world("ones", 4, {.seed = seed, .start_seconds = 1, .change_seconds = 2});
     const JobId id = world.submit(8, 2000, 0.1, adaptive(20));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/dispatch/slots.h"
+#include "tests/at_length.h"
 #include "tests/core/dispatch/fake_world.h"
 #include "tests/error_of.h"
 
@@ -431,7 +432,7 @@ TEST_CASE("what cannot be taken or lent is refused by name") {
 TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
   for (const char* policy : {"fifo-serial", "fifo", "fifo-backfill", "srtf", "philly", "easyscale-homo", "tiresias",
                              "optimus", "estrain", "ones"}) {
-    for (uint64_t seed = 1; seed <= 12; ++seed) {
+    for (uint64_t seed = 1; seed <= testing::rounds(4, 12); ++seed) {
       CAPTURE(policy);
       CAPTURE(seed);
       std::mt19937_64 random(seed * 77);

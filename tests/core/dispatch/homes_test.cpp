@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dispatch/dispatcher.h"
+#include "tests/at_length.h"
 #include "tests/core/dispatch/fake_world.h"
 
 namespace estrain::dispatch {
@@ -105,7 +106,7 @@ TEST_CASE("a job that cannot be spread stays on one host") {
 }
 
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
     for (const char* policy : {"estrain", "fifo-backfill", "srtf", "tiresias"}) {
       CAPTURE(policy);

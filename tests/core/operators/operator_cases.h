@@ -1,7 +1,8 @@
 #pragma once
 // Operators with a derivative, each on inputs of some shapes: what tests of accuracy and of equal bits run.
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <functional>
 #include <vector>

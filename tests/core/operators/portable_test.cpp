@@ -1,7 +1,10 @@
 #include "core/operators/portable.h"
 
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/rnn.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <chrono>
 #include <functional>

@@ -3,7 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 #include <functional>

@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 #include <torch/library.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/rnn.h>
+#include <torch/types.h>
 
 #include "core/device/cpu_device.h"
 #include "core/operators/portable.h"

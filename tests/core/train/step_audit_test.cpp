@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -16,6 +15,7 @@
 #include "core/comm/stage_control.h"
 #include "core/spec/parsing/parse.h"
 #include "core/train/stage.h"
+#include "tests/at_length.h"
 #include "tests/core/train/worker_in_process.h"
 
 namespace estrain::train {
@@ -199,10 +199,10 @@ TEST_CASE("a worker that is always wrong is found and named at the first audit i
   }
 }
 
-// ESTRAIN_AT_LENGTH goes through all workers.
+// At length, all workers.
 TEST_CASE("single wrong mini-batches are found exactly if an audit compares them, and the right worker is named") {
   int planted = 0, found = 0;
-  const int64_t workers = 3, last = std::getenv("ESTRAIN_AT_LENGTH") != nullptr ? workers : 1;
+  const int64_t workers = 3, last = testing::is_at_length() ? workers : 1;
   for (int64_t worker = 0; worker < last; ++worker) {
     for (int64_t number = 0; number < kAuditedSteps * kAuditedEsts / workers + 1; ++number) {
       CAPTURE(worker);

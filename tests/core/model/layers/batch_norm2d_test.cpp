@@ -1,7 +1,7 @@
 #include "core/model/layers/batch_norm2d.h"
 
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/core/model/sample_jobs.h"
 #include "tests/error_of.h"

@@ -4,7 +4,8 @@
 #include "core/model/python/python_model.h"
 
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "tests/error_of.h"
 

@@ -1,5 +1,5 @@
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

@@ -1,6 +1,8 @@
 #include <ATen/ops/linear_native.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <functional>
 #include <vector>

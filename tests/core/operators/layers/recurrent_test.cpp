@@ -1,6 +1,6 @@
 #include <ATen/ops/lstm_native.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <tuple>
 #include <vector>

@@ -1,6 +1,8 @@
 #include <ATen/ops/matmul_native.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <utility>
 #include <vector>

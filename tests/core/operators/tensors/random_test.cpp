@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <functional>
 #include <utility>

@@ -196,19 +196,21 @@ TEST_CASE("ours: a job with more than the horizon left pays for a change once in
 }
 
 TEST_CASE("ours: the exact share-out finds what the greedy one misses, and large clusters get the greedy one") {
-  const auto shares = [](bool exact, int64_t jobs) {
-    StubPool pool({{"gpu", 4}});
+  const auto shares = [](bool exact, int more) {
+    StubPool pool({{"gpu", 100}});
     pool.add(3, {1e9, 1e9, 100, 100}, 1);  // most per device, but leaves one that is of no use
     pool.add(2, {1e9, 180, 180, 180}, 1);
     pool.add(2, {1e9, 180, 180, 180}, 1);
-    for (int64_t more = 3; more < jobs; ++more) pool.add(1, {1e300, 1e300, 1e300, 1e300}, 1);
+    for (int job = 0; job < 96; ++job) pool.add(1, {1}, 1).most = 1;  // leave four devices to these three
+    for (int job = 0; job < more; ++job) pool.add(1, {1e300}, 1).most = 1;
     std::vector<int64_t> devices = pool.decide(*make_estrain({.patience = 0, .exact = exact}));
     devices.resize(3);
     return devices;
   };
-  CHECK(shares(false, 3)[0] == 3);
-  CHECK(shares(true, 3) == std::vector<int64_t>{0, 2, 2});
-  CHECK(shares(true, 300'000)[0] == 3);
+  CHECK(shares(false, 0)[0] == 3);
+  CHECK(shares(true, 0) == std::vector<int64_t>{0, 2, 2});
+  CHECK(shares(true, 300) == std::vector<int64_t>{0, 2, 2});
+  CHECK(shares(true, 302)[0] == 3);
 }
 
 TEST_CASE("ours gives nothing for devices on which a job cannot run, also where a change is free") {

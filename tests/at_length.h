@@ -1,0 +1,14 @@
+#pragma once
+// Tests that scripts/check at_length repeats with more cases than scripts/test.
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace estrain::testing {
+
+inline bool is_at_length() { return std::getenv("ESTRAIN_AT_LENGTH") != nullptr; }
+
+// So many rounds; at length, all of them.
+inline uint64_t rounds(uint64_t few, uint64_t all) { return is_at_length() ? all : few; }
+
+}  // namespace estrain::testing
