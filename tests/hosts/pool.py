@@ -64,12 +64,14 @@ def hosts_of(job):
     return {name.partition("/")[0] if "/" in name else "h0" for name in job["devices"]}
 
 
-def cancel(site, pool, number):
-    """Ends a job with a checkpoint, has it train a little further alone, and compares its bits with those of an
-    undisturbed run."""
+def cancel(pool, number):
+    """Ends a job with a checkpoint."""
     pool.ask("cancel", str(number))
     pool.wait_for_job(number, lambda job: job["phase"] == "cancelled", f"job {number} did not end")
-    run = pool.run(number)
+
+
+def goes_on_alone(site, run):
+    """A cancelled job trains a little further, and has the bits of an undisturbed run."""
     steps = last_step(run) + 10
     finish(site.start(0, "train", "--resume", "--run", str(run), "--devices", "cpu", "--set", f"train.steps={steps}"))
     site.same(run, reference(site, steps))
@@ -110,11 +112,14 @@ def pool_over_hosts(site):
     before = {number: last_step(pool.run(number)) for number in before}
     for number in before:
         pool.wait_for_job(number, lambda job: job["step"] > before[number] + 20, f"job {number} did not go on")
-        cancel(site, pool, number)
+    for number in before:
+        cancel(pool, number)
     pool.submit(site.spec(200), "--set", 'resources.devices="3"')
     pool.wait_for_job(4, lambda job: job["phase"] == "done", "the last job did not end")
     check("faulted" not in pool.text() and "killed" not in pool.text(), pool.text())
     site.same(pool.run(4), reference(site, 200))
+    for number in before:
+        goes_on_alone(site, pool.run(number))
     for host in (1, 2):
         pool.agents[host].terminate()
         finish(pool.agents[host])
@@ -155,7 +160,8 @@ def pool_home_lost(site):
     pool.agent(3 - home, "cpu*2")
     pool.wait_for_job(1, lambda job: hosts_of(job) == {f"h{3 - home}"} and job["step"] > before + 20, "it did not go on")
     check("faulted" not in pool.text() and "killed" not in pool.text().replace("SIGKILL", ""), pool.text())
-    cancel(site, pool, 1)
+    cancel(pool, 1)
+    goes_on_alone(site, run)
     pool.daemon.terminate()
     finish(pool.daemon)
 
@@ -195,7 +201,9 @@ def pool_daemon_away(site):
     pool.agent(home, "cpu*2")
     for number in numbers:  # one after the other: together they want more devices than this host has
         pool.wait_for_job(number, lambda job: job["step"] > stopped[number] + 20, f"job {number} did not go on")
-        cancel(site, pool, number)
+        cancel(pool, number)
+    for number in numbers:
+        goes_on_alone(site, pool.run(number))
     pool.daemon.terminate()
     finish(pool.daemon)
 
