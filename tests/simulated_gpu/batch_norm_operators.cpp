@@ -39,7 +39,7 @@ Stack of_cudnn_backward(const Stack& given) {
   return {input, weight, bias};
 }
 
-const std::map<std::string, BatchNorm> kKnown = {
+const std::map<std::string, BatchNorm> kBatchNorms = {
     {"aten::native_batch_norm", native},
     {"aten::cudnn_batch_norm", of_cudnn},
     {"aten::cudnn_batch_norm_backward", of_cudnn_backward},
@@ -48,8 +48,8 @@ const std::map<std::string, BatchNorm> kKnown = {
 }  // namespace
 
 BatchNorm batch_norm_of(const std::string& name) {
-  const auto found = kKnown.find(name);
-  return found == kKnown.end() ? nullptr : found->second;
+  const auto found = kBatchNorms.find(name);
+  return found == kBatchNorms.end() ? nullptr : found->second;
 }
 
 }  // namespace estrain::simulated

@@ -136,7 +136,7 @@ Stack flash_attention_backward(const Stack& given, const Philox&) {
   return {query, key, value};
 }
 
-const std::map<std::string, Drawing> kKnown = {
+const std::map<std::string, Drawing> kDrawings = {
     {"aten::native_dropout", dropout},
     {"aten::_scaled_dot_product_efficient_attention", efficient_attention},
     {"aten::_scaled_dot_product_efficient_attention_backward", efficient_attention_backward},
@@ -147,8 +147,8 @@ const std::map<std::string, Drawing> kKnown = {
 }  // namespace
 
 Drawing drawing_of(const c10::OperatorHandle& op) {
-  const auto found = kKnown.find(toString(op.operator_name()));
-  if (found != kKnown.end()) return found->second;
+  const auto found = kDrawings.find(toString(op.operator_name()));
+  if (found != kDrawings.end()) return found->second;
   if (op.hasTag(at::Tag::nondeterministic_seeded)) fail("random numbers of " + toString(op.operator_name()));
   return nullptr;
 }
