@@ -12,7 +12,7 @@
 #include "core/launch/preflight/devices.h"
 #include "core/serve/daemon/daemon.h"
 #include "core/serve/hosts/meeting.h"
-#include "core/serve/ledger.h"
+#include "core/serve/ledger/ledger.h"
 #include "core/serve/overview.h"
 #include "core/serve/pool_client.h"
 

@@ -49,7 +49,7 @@ int log(const QueueArguments& arguments) {
 }
 
 int trace(const QueueArguments& arguments) {
-  const serve::Ledger ledger = ledger_of(arguments.directory);
+  serve::Ledger ledger = ledger_of(arguments.directory);
   fmt::print("{}", serve::trace_of(ledger.load(), ledger.history(), host::current_resources().cores));
   return 0;
 }

@@ -1,8 +1,11 @@
+#include <array>
+#include <csignal>
 #include <memory>
 
 #include "cmd/job_hosts.h"
 #include "cmd/pool.h"
 #include "cmd/validators.h"
+#include "core/base/process/watched_signals.h"
 #include "core/host/allocation.h"
 #include "core/pool/policy.h"
 #include "core/serve/daemon/daemon.h"
@@ -44,7 +47,7 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
         options->nodes = named_hosts("slurm", "--devices");
         options->devices = std::to_string(host::current_resources().cores);
       }
-      return serve::Daemon(*options).run();
+      return serve::Daemon(*options, watch_signals(std::array{SIGTERM, SIGINT})).run();
     };
   });
 }

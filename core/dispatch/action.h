@@ -69,9 +69,12 @@ struct Note {
   std::string what;     // "submitted", "devices", "started", "batch", "ended", …
   int64_t devices = 0;  // that it is to have from now on
   std::string reason;
+  std::vector<std::string> names = {};  // of these devices; of a job's, groups: "nodeB/cuda" twice
 };
 inline Note note_of(const Job& job, std::string what, std::string reason) {
-  return {job.id, std::move(what), job.targeted(), std::move(reason)};
+  Note note{job.id, std::move(what), job.targeted(), std::move(reason)};
+  for (const auto& [group, count] : job.target) note.names.insert(note.names.end(), static_cast<size_t>(count), group);
+  return note;
 }
 
 using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, Note>;

@@ -18,7 +18,11 @@ constexpr double kKilled = 0.9;  // of the time, it is killed
 class Change {
  public:
   Change(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions)
-      : state_(state), settings_(settings), underway_(underway), actions_(actions) {}
+      : state_(state), settings_(settings), underway_(underway), actions_(actions) {
+    for (Slot& slot : state.slots) {
+      if (slot.holder != 0) held_[slot.holder].push_back(&slot);
+    }
+  }
 
   void bring_about(Job& job, double now) {
     const Owed* owed = most_urgent(job.id);
@@ -46,11 +50,7 @@ class Change {
           job.reason = "goes on where its devices are";
           return stop(job, now);
         }
-        if (const bool too_many = std::ranges::any_of(
-                slots_of(state_, job.id),
-                [&](const Slot* slot) { return held(state_, job.id, slot->group()) > wanted(job, slot->group()); });
-            too_many || must_let_go(job.id))
-          return shrink(job, now);
+        if (has_too_many(job)) return shrink(job, now);
         if (now >= job.no_growth_before) grow(job);
         if (job.phase == Phase::running && job.batch.wanted != 0) change_batch(job);
         return;
@@ -64,17 +64,33 @@ class Change {
   }
 
  private:
-  bool must_let_go(JobId id) const {
-    return std::ranges::any_of(
-        state_.slots, [&](const Slot& slot) { return slot.holder == id && slot.state == Slot::State::leaving; });
+  // What the job held when its turn came: only free devices are given to others meanwhile.
+  const std::vector<Slot*>& slots_held_by(JobId id) const {
+    static const std::vector<Slot*> none;
+    const auto at = held_.find(id);
+    return at == held_.end() ? none : at->second;
+  }
+
+  Target held_by(JobId id) const {
+    Target held;
+    for (const Slot* slot : slots_held_by(id)) ++held[slot->group()];
+    return held;
+  }
+
+  // Of a group, or one that is asked back.
+  bool has_too_many(const Job& job) const {
+    return std::ranges::any_of(slots_held_by(job.id),
+                               [](const Slot* slot) { return slot->state == Slot::State::leaving; }) ||
+           std::ranges::any_of(held_by(job.id),
+                               [&](const auto& entry) { return entry.second > wanted(job, entry.first); });
   }
 
   // The most urgent of the requests that wait for one of its devices; null: none, or none with a time limit.
   const Owed* most_urgent(JobId id) const {
     const Owed* first = nullptr;
     for (const Owed& owed : underway_.owed) {
-      const bool concerns = std::ranges::any_of(state_.slots, [&](const Slot& slot) {
-        return slot.holder == id && std::ranges::find(owed.slots, slot.id) != owed.slots.end();
+      const bool concerns = std::ranges::any_of(slots_held_by(id), [&](const Slot* slot) {
+        return std::ranges::find(owed.slots, slot->id) != owed.slots.end();
       });
       if (!concerns || owed.within == kNoHurry) continue;
       if (first == nullptr || owed.deadline() < first->deadline()) first = &owed;
@@ -109,16 +125,16 @@ class Change {
   }
 
   void grow(Job& job) {
-    int64_t missing = 0;
+    Target held = held_by(job.id), missing;
     for (const auto& [group, count] : job.target) {
-      const int64_t more = count - held(state_, job.id, group);
+      const int64_t more = count - held[group];
+      if (more <= 0) continue;
       if (more > free_slots(state_, group)) return;
-      missing += std::max<int64_t>(more, 0);
+      missing[group] = more;
     }
-    if (missing == 0) return;
+    if (missing.empty()) return;
     GrowJob action{job.id, {}, {}};
-    for (const auto& [group, count] : job.target) {
-      int64_t more = count - held(state_, job.id, group);
+    for (auto& [group, more] : missing) {
       for (Slot& slot : state_.slots) {
         if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
         give(state_, slot, job.id);
@@ -141,11 +157,10 @@ class Change {
 
   void shrink(Job& job, double now) {
     ShrinkJob action{job.id, {}, time_to_let_go(job.id, now)};
-    std::vector<Slot*> slots = slots_of(state_, job.id);
+    std::vector<Slot*> slots = slots_held_by(job.id);
     std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
-    std::map<std::string, int64_t> more;
-    for (const Slot* slot : slots)
-      more[slot->group()] = held(state_, job.id, slot->group()) - wanted(job, slot->group());
+    Target more;
+    for (const auto& [group, count] : held_by(job.id)) more[group] = count - wanted(job, group);
     for (const Slot* slot : slots) {
       if (more[slot->group()] <= 0 && slot->state == Slot::State::present) continue;
       --more[slot->group()];
@@ -175,6 +190,7 @@ class Change {
   const Settings& settings_;
   Underway& underway_;
   std::vector<Action>& actions_;
+  std::map<JobId, std::vector<Slot*>> held_;
 };
 
 }  // namespace
@@ -185,6 +201,10 @@ void bring_about(State& state, const Settings& settings, Underway& underway, std
   for (auto& [id, job] : state.jobs) {
     if (is_up(job.phase)) change.bring_about(job, now);
   }
+  const auto is_to_start = [](const auto& entry) {
+    return entry.second.phase == Phase::waiting && !entry.second.target.empty();
+  };
+  if (std::ranges::none_of(state.jobs, is_to_start)) return;
   for (Job* job : queue(state, now)) {
     if (job->phase == Phase::waiting) change.bring_about(*job, now);
   }

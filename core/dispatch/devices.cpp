@@ -52,7 +52,8 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
   underway_.owed.push_back(std::move(owed));
   actions_.emplace_back(
       Note{0, withdrawal.for_good ? "remove" : "take", static_cast<int64_t>(withdrawal.names.size()),
-           withdrawal.within == kNoHurry ? "without haste" : fmt::format("within {:.3g} s", withdrawal.within)});
+           withdrawal.within == kNoHurry ? "without haste" : fmt::format("within {:.3g} s", withdrawal.within),
+           withdrawal.names});
   make_fit(state_);
   // Before the policy is asked: nobody waits for what it would rather do.
   bring_about(state_, settings_, underway_, actions_, now);
@@ -73,7 +74,7 @@ void Dispatcher::lend(const std::vector<std::string>& names, double now) {
     chosen.push_back(&*at);
   }
   for (Slot* slot : chosen) put(state_, *slot, Slot::State::present);
-  actions_.emplace_back(Note{0, "lend", static_cast<int64_t>(names.size()), "devices are back"});
+  actions_.emplace_back(Note{0, "lend", static_cast<int64_t>(names.size()), "devices are back", names});
   wake(now);
 }
 
@@ -92,7 +93,7 @@ void Dispatcher::add_devices(const std::vector<std::string>& names, double now) 
   }
   for (const std::string& name : names)
     state_.slots.push_back({++state_.last_slot, name, Slot::State::present, false, 0, now});
-  actions_.emplace_back(Note{0, "add", static_cast<int64_t>(names.size()), "devices were added"});
+  actions_.emplace_back(Note{0, "add", static_cast<int64_t>(names.size()), "devices were added", names});
   wake(now);
 }
 

@@ -30,7 +30,20 @@ void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   job.seen_at = now;
   job.seen_devices = held_in_all(state, job.id);
   job.seen_step = step;
-  job.seen_in_use = state.in_use;
+  job.seen_in_use.clear();
+  for (const Slot& slot : state.slots) {
+    if (slot.holder == job.id) job.seen_in_use[slot.host()] = in_use_on(state, slot.host());
+  }
+}
+
+// A job that was watched when another daemon ended: all have held their devices since then.
+void go_on_watching(State& state, Job& job) {
+  const double since = state.seen - job.seen_at;
+  for (const Slot* slot : slots_of(state, job.id)) job.seen_in_use[slot->host()] = in_use_on(state, slot->host());
+  for (const Slot& slot : state.slots) {
+    const auto at = job.seen_in_use.find(slot.host());
+    if (slot.holder != 0 && at != job.seen_in_use.end()) at->second -= since;
+  }
 }
 
 // The steps of a job that has held the same devices since it was seen last. `told`: s of a step, by its launcher.
@@ -39,7 +52,9 @@ void see(State& state, Job& job, int64_t step, double told, double now) {
   if (job.seen_at > 0 && passed < kOneMoment) return;
   const std::vector<Slot*> slots = slots_of(state, job.id);
   if (job.seen_at > 0 && !slots.empty()) {
-    const double in_use = std::max(static_cast<double>(job.seen_devices), (state.in_use - job.seen_in_use) / passed);
+    double used = 0;  // on its hosts
+    for (const auto& [host, before] : job.seen_in_use) used += in_use_on(state, host) - before;
+    const double in_use = std::max(static_cast<double>(job.seen_devices), used / passed);
     const double owners = job.owners_steps();
     const double steps = static_cast<double>(step - job.seen_step) * owners;
     job.speeds.saw({slots[0]->type(), job.seen_devices, in_use, steps, passed, told / owners}, now);
@@ -111,6 +126,7 @@ Dispatcher::Dispatcher(State state, const Settings& settings)
     : state_(std::move(state)), settings_(settings), policy_(pool::make_policy(state_.policy, state_.seed)) {
   for (auto& [id, job] : state_.jobs) {
     if (job.phase == Phase::checking) actions_.emplace_back(CheckJob{id});
+    if (job.seen_at > 0) go_on_watching(state_, job);
   }
 }
 
@@ -181,6 +197,8 @@ void Dispatcher::choose_policy(const std::string& policy, double now) {
   wake(now);
 }
 
+void Dispatcher::host_has(const std::string& host, int64_t cores) { state_.cores[host] = cores; }
+
 void Dispatcher::checked(JobId id, const Checked& result, double now) {
   Job& one = job_of(state_, id);
   if (one.phase != Phase::checking) return wake(now);  // cancelled meanwhile
@@ -217,7 +235,7 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
   if (!settled || !alike) {
     if (one.phase == Phase::running) one.seen_at = 0;  // while it changes or stops, it is where it was
-    return tick(now);
+    return;
   }
   one.speeds.observe(slots[0]->type(), progress.devices, progress.step_seconds);
   if (one.request.batch && progress.devices_at_work > 0) {
@@ -226,7 +244,6 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   }
   account(state_, now);
   if (one.seen_at == 0 || progress.step > one.seen_step) see(state_, one, progress.step, progress.step_seconds, now);
-  tick(now);
 }
 
 void Dispatcher::changed(JobId id, const Changed& change, double now) {
@@ -283,8 +300,12 @@ void Dispatcher::lose_host(const std::string& host, const std::string& why, doub
         std::ranges::any_of(slots_of(state_, id), [&](const Slot* slot) { return slot->host() != host; });
     (is_elsewhere ? led : alone).push_back(id);
   }
-  const size_t gone = std::erase_if(state_.slots, [&](const Slot& slot) { return slot.host() == host; });
-  actions_.emplace_back(Note{0, "lost", static_cast<int64_t>(gone), fmt::format("host {}: {}", host, why)});
+  std::vector<std::string> gone;
+  for (const Slot& slot : state_.slots) {
+    if (slot.host() == host && !slot.for_good) gone.push_back(slot.name);
+  }
+  std::erase_if(state_.slots, [&](const Slot& slot) { return slot.host() == host; });
+  actions_.emplace_back(Note{0, "lost", std::ssize(gone), fmt::format("host {}: {}", host, why), gone});
   make_fit(state_);
   for (const JobId id : led) orphaned(id, now);
   for (const JobId id : alone) {

@@ -65,6 +65,8 @@ class Dispatcher {
   void cancel(JobId job, double now);
   void choose_policy(const std::string& policy, double now);
   void add_devices(const std::vector<std::string>& names, double now);
+  // This host, whose devices are among the pool's or will be, has so many cores.
+  void host_has(const std::string& host, int64_t cores);
   // The pool lets go of these: for good, or until they are lent again. `client` is answered by Released.
   struct Withdrawal {
     std::vector<std::string> names;
@@ -90,7 +92,7 @@ class Dispatcher {
     int64_t devices;          // that it holds
     int64_t devices_at_work;  // those of them that it makes use of
   };
-  void progressed(JobId job, const Progress& progress, double now);
+  void progressed(JobId job, const Progress& progress, double now);  // decides nothing: the next tick does
   // A request to grow or shrink was answered: what the job holds now.
   void changed(JobId job, const Changed& change, double now);
   // The batch in force of a job that lets it be changed: its samples, the factor on its rates, and the epoch that the

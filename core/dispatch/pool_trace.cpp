@@ -40,6 +40,12 @@ Json json_of(const std::vector<PastJob::Took>& took) {
   return all;
 }
 
+Json json_of(const std::vector<HostCores>& hosts) {
+  Json all = Json::array();
+  for (const HostCores& one : hosts) all.push_back({one.host, one.cores});
+  return all;
+}
+
 template <typename T>
 Json object_of(const T& value) {
   Json line = Json::object();
@@ -80,6 +86,9 @@ class Reading {
   void operator()(const char* key, std::vector<PastJob::Took>& took) const {
     for (const Json& entry : list_in(line_, key)) took.push_back(took_of(entry));
   }
+  void operator()(const char* key, std::vector<HostCores>& hosts) const {
+    for (const Json& entry : list_in(line_, key)) hosts.push_back(cores_in(entry));
+  }
 
  private:
   static Seen seen_of(const Json& entry) {
@@ -116,6 +125,15 @@ class Reading {
     throw Error(Fault::spec, "\"took\" wants [what, seconds]");
   }
 
+  static HostCores cores_in(const Json& entry) {
+    if (entry.is_array() && entry.size() == 2) {
+      const auto host = as_text(entry[0]);
+      const auto cores = as_whole(entry[1]);
+      if (host && cores.value_or(0) >= 1) return {*host, *cores};
+    }
+    throw Error(Fault::spec, "\"hosts\" wants [name, cores]");
+  }
+
   const Json& line_;
 };
 
@@ -150,6 +168,7 @@ double PastJob::seconds_of(std::string_view what, size_t nth) const {
   if (what == "start") return start;
   if (what == "grow") return grow;
   if (what == "lost") return lost;
+  if (what == "move") return move.value_or(start);
   return what == "shrink" ? shrink : stop;
 }
 
@@ -185,9 +204,27 @@ double PastJob::step_seconds_at(double moment, const Where& where) const {
 std::string PoolTrace::text() const {
   std::string text = json_text({{"pool", object_of(*this)}}) + "\n";
   for (const PastJob& job : jobs) text += json_text(object_of(job)) + "\n";
-  for (const Taken& one : taken) text += json_text(object_of(one)) + "\n";
-  for (const Away& one : away) text += json_text(object_of(one)) + "\n";
+  const auto write = [&](const auto& events) {
+    for (const auto& one : events) text += json_text(object_of(one)) + "\n";
+  };
+  write(taken);
+  write(added);
+  write(removed);
+  write(lost);
+  write(away);
   return text;
+}
+
+int64_t PoolTrace::cores_of(const std::string& host) const {
+  if (host.empty()) return cores;
+  const auto said = std::ranges::find(hosts, host, &HostCores::host);
+  if (said != hosts.end()) return said->cores;
+  const auto count = [&](const std::vector<std::string>& names) {
+    return std::ranges::count_if(names, [&](const std::string& name) { return Slot{0, name}.host() == host; });
+  };
+  int64_t most = count(devices);
+  for (const Added& one : added) most = std::max<int64_t>(most, count(one.devices));
+  return std::max<int64_t>(most, 1);
 }
 
 void PoolTrace::add(const Json& line) {
@@ -198,6 +235,12 @@ void PoolTrace::add(const Json& line) {
     if (job.seen.empty()) throw Error::make(Fault::spec, "job {}: no steps were seen", job.id);
   } else if (line.contains("taken_s")) {
     taken.push_back(read<Taken>(line));
+  } else if (line.contains("added_s")) {
+    added.push_back(read<Added>(line));
+  } else if (line.contains("removed_s")) {
+    removed.push_back(read<Removed>(line));
+  } else if (line.contains("host_lost_s")) {
+    lost.push_back(read<HostGone>(line));
   } else if (line.contains("away_s")) {
     away.push_back(read<Away>(line));
   }

@@ -2,20 +2,27 @@
 // The past of a pool of real jobs: `estrain pool trace` prints it, `estrain simulate` replays it. A JSON object per
 // line. Times are seconds since the first submission.
 //
-//   {"pool": {"devices": ["cpu", …], "cores", "policy"}}
+//   {"pool": {"devices": ["cpu", "nodeB/cuda:1", …] (at the first submission), "cores" (of the daemon's host),
+//   "policy",
+//             "hosts": [[name, cores], …] (those of agents; may be absent)}}
 //   {"job", "name", "user", "priority", "submit_s", "ests", "devices", "least", "most", "type", "mixes_types",
-//    "weighs_offers", "deadline_s", "steps", "mini_batch_s" (tried when it was submitted),
-//    "check_s", "start_s", "grow_s", "shrink_s", "stop_s" (how long each took, in the mean),
-//    "took": [["start", seconds], …] (the same of each one: all starts in their order, then all growths, and so on, and
-//    with "lost" each time that a change made it stand still; may be absent),
-//    "lost_s" (that a change made it stand still),
+//    "weighs_offers", "one_host" (it cannot be spread over hosts), "deadline_s", "steps", "mini_batch_s" (tried when it
+//    was submitted), "check_s", "start_s", "grow_s", "shrink_s", "stop_s" (how long each took, in the mean), "took":
+//    [["start", seconds], …] (the same of each one: all starts in their order, then all growths, and so on, and with
+//    "lost" each time that a change made it stand still; may be absent), "lost_s" (that a change made it stand still),
+//    "move_s" (until another of its hosts went on, where its launcher's was lost; null: none was),
 //    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …],
 //    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as its
-//    launcher told them at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)} (a
-//    check under way is in use of one more)
-//   {"taken_s", "within_s", "lent_s"}   a device that somebody of higher right had; within null: without haste
-//   {"away_s", "served_s"}              no daemon served the pool
+//    launcher told them at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)}
+//    (devices in use are those of the hosts that the job is on, of all jobs; a check under way is in use of one more)
+//   {"taken_s", "within_s", "lent_s", "device"}   somebody of higher right had it; within null: without haste; device
+//                                                 "": whichever
+//   {"added_s", "devices"}                devices joined the pool: by a command, or with their host
+//   {"removed_s", "within_s", "devices"}  they left it for good: by a command, or with their host, which waited for
+//   that
+//   {"host_lost_s", "host"}               this host was lost, with its devices and launchers
+//   {"away_s", "served_s"}                no daemon served the pool
 
 #include <optional>
 #include <string>
@@ -32,6 +39,7 @@ struct PastJob {
   Request request;
   double submitted = 0, mini_batch = 0;
   double check = 0, start = 0, grow = 0, shrink = 0, stop = 0, lost = 0;  // s
+  std::optional<double> move;                                             // s
   struct Seen {
     std::string type;
     int64_t devices = 1, in_use = 1;
@@ -50,13 +58,13 @@ struct PastJob {
   };
   std::vector<Pace> paces;  // in order of time
   struct Took {
-    std::string what;  // "start", "grow", "shrink", "stop" or "lost"
+    std::string what;  // "start", "grow", "shrink", "stop", "move" or "lost"
     double seconds = 0;
     bool operator==(const Took&) const = default;
   };
   std::vector<Took> took;
 
-  // How long the nth of them took, from 0. The mean where there were fewer.
+  // How long the nth of them took, from 0. The mean where there were fewer; of a move that was never seen, a start's.
   double seconds_of(std::string_view what, size_t nth) const;
 
   // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
@@ -90,6 +98,7 @@ struct PastJob {
     visit("type", request.type);
     visit("mixes_types", request.mixes_types);
     visit("weighs_offers", request.weighs_offers);
+    visit("one_host", request.one_host);
     visit("deadline_s", request.deadline);
     visit("steps", request.total_steps, 1);
     visit("submit_s", self.submitted);
@@ -100,6 +109,7 @@ struct PastJob {
     visit("shrink_s", self.shrink);
     visit("stop_s", self.stop);
     visit("lost_s", self.lost);
+    visit("move_s", self.move);
     visit("took", self.took);
     visit("seen", self.seen);
     visit("paces", self.paces);
@@ -109,6 +119,7 @@ struct PastJob {
 struct Taken {
   double from = 0, to = 0;
   std::optional<double> within;  // s; nothing: without haste
+  std::string device = {};       // empty: whichever
   bool operator==(const Taken&) const = default;
 
   template <typename Self, typename Visit>
@@ -116,6 +127,45 @@ struct Taken {
     visit("taken_s", self.from);
     visit("within_s", self.within);
     visit("lent_s", self.to);
+    visit("device", self.device);
+  }
+};
+
+struct Added {
+  double at = 0;
+  std::vector<std::string> devices;
+  bool operator==(const Added&) const = default;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("added_s", self.at);
+    visit("devices", self.devices);
+  }
+};
+
+struct Removed {
+  double at = 0;
+  std::optional<double> within;  // s; nothing: without haste
+  std::vector<std::string> devices;
+  bool operator==(const Removed&) const = default;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("removed_s", self.at);
+    visit("within_s", self.within);
+    visit("devices", self.devices);
+  }
+};
+
+struct HostGone {
+  double at = 0;
+  std::string host;
+  bool operator==(const HostGone&) const = default;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("host_lost_s", self.at);
+    visit("host", self.host);
   }
 };
 
@@ -130,14 +180,26 @@ struct Away {
   }
 };
 
+struct HostCores {
+  std::string host;
+  int64_t cores = 1;
+  bool operator==(const HostCores&) const = default;
+};
+
 struct PoolTrace {
   std::vector<std::string> devices;
   int64_t cores = 1;
   std::string policy;
+  std::vector<HostCores> hosts;
   std::vector<PastJob> jobs;
   std::vector<Taken> taken;
+  std::vector<Added> added;
+  std::vector<Removed> removed;
+  std::vector<HostGone> lost;
   std::vector<Away> away;
 
+  // Where the trace does not say it, as many as the pool had devices there at once.
+  int64_t cores_of(const std::string& host) const;
   std::string text() const;
   // Takes one line. Passes over kinds that it does not know. Throws Fault::spec for one that lacks something or makes
   // no sense.
@@ -150,6 +212,7 @@ struct PoolTrace {
     visit("devices", self.devices);
     visit("cores", self.cores, 1);
     visit("policy", self.policy);
+    visit("hosts", self.hosts);
   }
 };
 

@@ -78,16 +78,6 @@ Target target_of(const pool::Placement& placement, const std::vector<std::string
   return target;
 }
 
-// Devices of the job's type that it could have at the same time.
-int64_t within_reach(const State& state, const Request& request) {
-  if (!request.one_host) return capacity_of_type(state, request.type);
-  int64_t most = 0;
-  for (const std::string& group : groups_of(state)) {
-    if (type_in(group) == request.type) most = std::max(most, capacity(state, group));
-  }
-  return most;
-}
-
 }  // namespace
 
 void Dispatcher::decide(double now) {
@@ -109,6 +99,7 @@ void Dispatcher::decide(double now) {
     }
     round.outlooks.reserve(round.jobs.size());
     const auto users = static_cast<int64_t>(std::max<size_t>(1, state_.usage.size()));
+    const FairShares shares(state_, now);
     for (const Job* job : round.jobs) {
       const Request& request = job->request;
       pool::Job& facts = round.facts.emplace_back();
@@ -116,7 +107,9 @@ void Dispatcher::decide(double now) {
       facts.order = job->id;
       facts.submitted = job->submitted;
       facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
-      const int64_t reach = std::max<int64_t>(1, within_reach(state_, request));
+      // Devices of its type that it could have at the same time.
+      const int64_t reach =
+          request.one_host ? round.cluster.host_size(facts.type) : round.cluster.devices_of_type(facts.type);
       facts.most = std::min(request.most, request.ests);
       if (request.one_host) facts.most = std::min(facts.most, reach);
       if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
@@ -125,7 +118,7 @@ void Dispatcher::decide(double now) {
       facts.changes_batch = request.batch.has_value();
       facts.owner = request.user;
       facts.quota = round.cluster.devices() / users;
-      facts.weight = std::exp2(static_cast<double>(request.priority)) * fair_share(state_, request.user, now);
+      facts.weight = std::exp2(static_cast<double>(request.priority)) * shares.of(request.user);
       facts.deadline = request.deadline;
       facts.placement = placement_of(*job, round.groups);
       facts.attained = job->attained;

@@ -43,11 +43,6 @@ int64_t capacity(const State& state, const std::string& group) {
       state.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.group() == group; });
 }
 
-int64_t capacity_of_type(const State& state, const std::string& type) {
-  return std::ranges::count_if(
-      state.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.type() == type; });
-}
-
 int64_t free_slots(const State& state, const std::string& group) {
   return std::ranges::count_if(state.slots, [&](const Slot& slot) {
     return slot.state == Slot::State::present && slot.holder == 0 && slot.group() == group;
@@ -123,18 +118,27 @@ int64_t checks_at_work(const State& state) {
 void account(State& state, double now) {
   const double passed = now - state.seen;
   if (passed > 0) {
-    state.in_use += passed * static_cast<double>(checks_at_work(state));
-    for (auto& [id, job] : state.jobs) {
-      const auto devices = static_cast<double>(slots_of(state, id).size());
-      if (devices == 0) continue;
+    state.in_use[""] += passed * static_cast<double>(checks_at_work(state));
+    std::map<JobId, double> held;
+    for (const Slot& slot : state.slots) {
+      if (slot.holder == 0) continue;
+      ++held[slot.holder];
+      state.in_use[slot.host()] += passed;
+    }
+    for (const auto& [id, devices] : held) {
+      Job& job = state.jobs[id];
       job.attained += passed * devices;
-      state.in_use += passed * devices;
       job.held += passed;
       Usage& usage = state.usage[job.request.user];
       usage = {decayed(usage, now) + passed * devices, now};
     }
   }
   state.seen = now;
+}
+
+double in_use_on(const State& state, const std::string& host) {
+  const auto at = state.in_use.find(host);
+  return at == state.in_use.end() ? 0 : at->second;
 }
 
 std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names) {

@@ -19,7 +19,6 @@ void free_slots_of(State& state, JobId id);
 int64_t capacity(const State& state, const std::string& group);    // of those that jobs may have
 int64_t free_slots(const State& state, const std::string& group);  // without a job
 int64_t held(const State& state, JobId id, const std::string& group);
-int64_t capacity_of_type(const State& state, const std::string& type);  // on all hosts
 // Only those that jobs may have, in the order in which they came.
 std::vector<std::string> groups_of(const State& state);
 
@@ -29,6 +28,8 @@ void hold(State& state, JobId id, const std::vector<std::string>& names);
 
 // Counts the device-seconds since the last event.
 void account(State& state, double now);
+// State::in_use of a host.
+double in_use_on(const State& state, const std::string& host);
 
 // The types of all devices that are there, in order, if these are added.
 std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names);

@@ -28,15 +28,38 @@ void Speeds::saw(const Look& look, double now) {
   const auto goes_on = [&](const Pace& last) {
     return last.type == look.type && last.devices == look.devices &&
            std::lround(last.in_use) == std::lround(look.in_use) && std::abs(from - last.to) < kSame &&
-           last.to - last.from < kCoarsest * (now - paces_.front().from);
+           last.to - last.from < kCoarsest * (now - paces_[0].from);
   };
-  if (paces_.empty() || !goes_on(paces_.back()))
-    paces_.push_back({look.type, look.devices, look.in_use, from, from, 0, 0});
-  Pace& pace = paces_.back();
+  if (paces_.newest() == nullptr || !goes_on(*paces_.newest()))
+    paces_.add({look.type, look.devices, look.in_use, from, from, 0, 0});
+  Pace& pace = *paces_.newest();
   pace.in_use += (look.in_use - pace.in_use) * look.seconds / (now - pace.from);
   pace.to = now;
   pace.steps += look.steps;
   if (look.told > 0) pace.told = look.told;
+}
+
+void Speeds::Paces::add(const Pace& pace) {
+  if (newest_) {
+    if (!closed_) {
+      closed_ = std::make_shared<std::vector<Pace>>();
+    } else if (closed_.use_count() > 1) {
+      closed_ = std::make_shared<std::vector<Pace>>(*closed_);
+    }
+    closed_->push_back(*newest_);
+  }
+  newest_ = pace;
+}
+
+std::vector<Speeds::Pace> Speeds::Paces::all() const {
+  std::vector<Pace> all;
+  for (size_t at = 0; at < size(); ++at) all.push_back((*this)[at]);
+  return all;
+}
+
+bool Speeds::Paces::operator==(const Paces& other) const {
+  if (newest_ != other.newest_ || num_closed() != other.num_closed()) return false;
+  return closed_ == other.closed_ || num_closed() == 0 || *closed_ == *other.closed_;
 }
 
 void Speeds::rescale(double factor) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -52,6 +54,22 @@ class Speeds {
     double told = 0;  // by its launcher, last; 0: not yet
     bool operator==(const Pace&) const = default;
   };
+  // Copies share all of them but the newest, which alone may still change: a job of a week has 1,000.
+  class Paces {
+   public:
+    size_t size() const { return num_closed() + (newest_ ? 1 : 0); }
+    const Pace& operator[](size_t at) const { return at < num_closed() ? (*closed_)[at] : *newest_; }
+    void add(const Pace& pace);
+    Pace* newest() { return newest_ ? &*newest_ : nullptr; }
+    std::vector<Pace> all() const;
+    bool operator==(const Paces& other) const;
+
+   private:
+    size_t num_closed() const { return closed_ ? closed_->size() : 0; }
+
+    std::shared_ptr<std::vector<Pace>> closed_;  // null: none
+    std::optional<Pace> newest_;
+  };
 
   // Forward and backward pass of one EST; the rest of a step is learnt.
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
@@ -69,8 +87,8 @@ class Speeds {
   void restore(const Key& key, const Measured& value) { measured_[key] = value; }
   const std::map<SeenKey, Seen>& seen() const { return seen_; }
   void restore(const SeenKey& key, const Seen& value) { seen_[key] = value; }
-  const std::vector<Pace>& paces() const { return paces_; }
-  void restore(const Pace& pace) { paces_.push_back(pace); }
+  const Paces& paces() const { return paces_; }
+  void restore(const Pace& pace) { paces_.add(pace); }
   bool operator==(const Speeds&) const = default;
 
  private:
@@ -80,7 +98,7 @@ class Speeds {
   double mini_batch_ = 0;  // 0: not known
   std::map<Key, Measured> measured_;
   std::map<SeenKey, Seen> seen_;
-  std::vector<Pace> paces_;
+  Paces paces_;
 };
 
 }  // namespace estrain::dispatch

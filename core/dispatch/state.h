@@ -134,7 +134,7 @@ struct Job {
   double seen_at = 0;
   int64_t seen_devices = 0;
   int64_t seen_step = 0;
-  double seen_in_use = 0;  // State::in_use then
+  std::map<std::string, double> seen_in_use;  // State::in_use then, of its hosts
 
   bool operator==(const Job&) const = default;
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
@@ -166,8 +166,10 @@ struct State {
   std::map<std::string, Usage> usage;  // by user
   JobId last_job = 0;
   SlotId last_slot = 0;
-  double seen = 0;    // the last moment
-  double in_use = 0;  // device-seconds that all jobs have held since the daemon began; a check has one device
+  double seen = 0;  // the last moment
+  // Device-seconds that jobs have held on each host since the daemon began; a check has one device of the daemon's.
+  std::map<std::string, double> in_use;
+  std::map<std::string, int64_t> cores;  // of hosts with an agent that have been in the pool
 };
 
 // `estrain check` of jobs that were submitted. It keeps a processor busy, which slows those that run.

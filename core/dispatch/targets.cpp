@@ -43,20 +43,26 @@ void lessen(Job& job, const std::string& group) {
   if (--job.target[group] == 0) job.target.erase(group);
 }
 
-double fair_share(const State& state, const std::string& user, double now) {
-  double all = 0, own = 0;
-  for (const auto& [name, usage] : state.usage) {
-    const double left = usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
-    all += left;
-    if (name == user) own = left;
+FairShares::FairShares(const State& state, double now) {
+  for (const auto& [user, usage] : state.usage) {
+    used_[user] = usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
+    all_ += used_[user];
   }
-  if (all <= 0) return 1;
-  return std::exp2(-own / all * static_cast<double>(state.usage.size()));
+}
+
+double FairShares::of(const std::string& user) const {
+  if (all_ <= 0) return 1;
+  const auto own = used_.find(user);
+  return std::exp2(-(own == used_.end() ? 0 : own->second) / all_ * static_cast<double>(used_.size()));
 }
 
 std::vector<Job*> queue(State& state, double now) {
-  std::vector<Job*> jobs;
-  std::map<std::string, double> shares;
+  struct Place {
+    double share;
+    Job* job;
+  };
+  std::vector<Place> places;
+  const FairShares shares(state, now);
   for (auto& [id, job] : state.jobs) {
     const bool may_run = is_up(job.phase) || (job.phase == Phase::waiting && job.not_before <= now);
     if (!may_run || job.is_unwanted) continue;
@@ -64,13 +70,13 @@ std::vector<Job*> queue(State& state, double now) {
       const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::type);
       job.request.type = cpu != state.slots.end() ? "cpu" : state.slots.front().type();
     }
-    shares.emplace(job.request.user, fair_share(state, job.request.user, now));
-    jobs.push_back(&job);
+    places.push_back({shares.of(job.request.user), &job});
   }
-  std::ranges::stable_sort(jobs, [&](const Job* a, const Job* b) {
-    if (a->request.priority != b->request.priority) return a->request.priority > b->request.priority;
-    return shares[a->request.user] > shares[b->request.user];
+  std::ranges::stable_sort(places, [](const Place& a, const Place& b) {
+    return std::pair(a.job->request.priority, a.share) > std::pair(b.job->request.priority, b.share);
   });
+  std::vector<Job*> jobs;
+  for (const Place& place : places) jobs.push_back(place.job);
   return jobs;
 }
 

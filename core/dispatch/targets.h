@@ -2,6 +2,7 @@
 // Corrections of the number of devices that each job is to have, for rules that policies do not know: devices that are
 // there, those that are given back, an owner's minimum; and the order of the queue.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,15 @@ namespace estrain::dispatch {
 int64_t wanted(const Job& job, const std::string& group);  // devices of the group that it is to have
 
 // 2^(-the user's part of all usage x users)
-double fair_share(const State& state, const std::string& user, double now);
+class FairShares {
+ public:
+  FairShares(const State& state, double now);
+  double of(const std::string& user) const;
+
+ private:
+  std::map<std::string, double> used_;  // device-seconds that are not forgotten
+  double all_ = 0;
+};
 // Jobs that may run: those of higher priority first, then those whose users have had less of late. Gives jobs that
 // leave it to the pool a type of device.
 std::vector<Job*> queue(State& state, double now);

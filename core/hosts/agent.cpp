@@ -197,12 +197,23 @@ class Agent {
 
   void on_courier(const Json& said) {
     const std::string say = said.value("say", ""), host = said.value("host", "");
+    if (say == "end" && said.value("goes_on", false)) return await_next_launch();
     // A command that has ended the run still waits for its answer. Its client closes the connection when the answer is
     // there.
     if (say == "end") return desk_.when_answered(kPatienceWithAnswersNs, [this] { end(0, "the run is over"); });
     if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
     if (held_.orphan && say == "host_lost") held_.orphan->lose(host);
     if (held_.orphan && say == "orphan") held_.orphan->hear(host, said);
+  }
+
+  // The run goes on in a new launch, which leads in the next term, from a checkpoint: nothing of this one is needed.
+  // Without a launch that wants workers here, this host has no run to go on with.
+  void await_next_launch() {
+    say("waits for the run's next launch");
+    workers_.forget_wanted();
+    loop_.post([this, term = held_.number] {
+      if (held_.number == term) begin_anew(term);
+    });
   }
 
   void on_coordinator_lost(const std::string& why) {

@@ -110,8 +110,9 @@ void run_courier(CourierSetup& setup) {
       return;
     }
     if (said.value("do", "") != "finish") return;
-    courier.end_run();
-    if (!courier.gave_up()) door.end_run();
+    const bool goes_on = said.value("goes_on", false);
+    courier.end_run(goes_on);
+    if (!courier.gave_up() && !goes_on) door.end_run();
     end = loop.once(kPatienceWithEndMs, [&loop] { loop.stop(); });
   });
   loop.run();

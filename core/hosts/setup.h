@@ -29,11 +29,12 @@ struct AgentSetup {
 
 // The coordinator's courier, started by its launcher.
 //
-//   launcher -> courier  {"do": "stage", "plan": …} | {"do": "serve"} | {"do": "finish"}
+//   launcher -> courier  {"do": "stage", "plan": …} | {"do": "serve"} | {"do": "finish", "goes_on": false}
 //   courier -> launcher  what Courier::Options::tell is told
 //
-// The plan is a HostPlan without addresses. "serve" says that there are only commands of other hosts, as yet. "stage"
-// and "serve" also have "interface", which is network.interface, "listen" of StartRequest, and "own", this host's name.
+// "goes_on": by a new launch, for which agents wait. The plan is a HostPlan without addresses. "serve" says that there
+// are only commands of other hosts, as yet. "stage" and "serve" also have "interface", which is network.interface,
+// "listen" of StartRequest, and "own", this host's name.
 struct CourierSetup {
   std::string run;
   int memory = -1, doorbell = -1;

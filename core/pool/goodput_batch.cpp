@@ -22,7 +22,8 @@ double efficiency(const GoodputTerms& terms, int64_t batch) {
 }
 
 double goodput_lr_factor(const GoodputTerms& terms, int64_t batch) {
-  return efficiency(terms, batch) * static_cast<double>(batch) / static_cast<double>(terms.terms.own);
+  return lr_factor(terms.terms,
+                   efficiency(terms, batch) * static_cast<double>(batch) / static_cast<double>(terms.terms.own));
 }
 
 int64_t goodput_batch(const GoodputTerms& terms, const BatchTimes& times) {

@@ -15,8 +15,10 @@ int64_t linear_batch(const BatchTerms& terms, int64_t devices, int64_t requested
   return static_cast<int64_t>(within);
 }
 
+double lr_factor(const BatchTerms& terms, double of_sgd) { return terms.square_root ? std::sqrt(of_sgd) : of_sgd; }
+
 double linear_lr_factor(const BatchTerms& terms, int64_t batch) {
-  return static_cast<double>(batch) / static_cast<double>(terms.own);
+  return lr_factor(terms, static_cast<double>(batch) / static_cast<double>(terms.own));
 }
 
 }  // namespace estrain::pool

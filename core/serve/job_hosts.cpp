@@ -10,22 +10,46 @@ namespace {
 
 constexpr double kPatienceWithHeirs = 150;  // s; an agent of a run gives up by itself after 90
 
+RunAgents::Wanted without_hosts(const dispatch::Job& job, const PoolDirectory& directory) {
+  return {.job = job.id,
+          .run = directory.run(job.id),
+          .log = directory.agents_log(job.id),
+          .hosts = {},
+          .leader = {},
+          .is_leaderless = job.is_leaderless};
+}
+
+// That of a device of the job, unless it is its home, or the daemon's.
+void add_host_of(const dispatch::Slot& slot, const dispatch::Job& job, RunAgents::Wanted& wanted) {
+  const std::string host = slot.host();
+  if (host.empty() || host == job.home || std::ranges::find(wanted.hosts, host) != wanted.hosts.end()) return;
+  wanted.hosts.push_back(host);
+}
+
 }  // namespace
 
 RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId id, const PoolDirectory& directory) {
   const dispatch::Job& job = state.jobs.at(id);
-  RunAgents::Wanted wanted{.job = id,
-                           .run = directory.run(id),
-                           .log = directory.agents_log(id),
-                           .hosts = {},
-                           .leader = {},
-                           .is_leaderless = job.is_leaderless};
+  RunAgents::Wanted wanted = without_hosts(job, directory);
   for (const dispatch::Slot& slot : state.slots) {
-    const std::string host = slot.host();
-    if (slot.holder != id || host.empty() || host == job.home) continue;
-    if (std::ranges::find(wanted.hosts, host) == wanted.hosts.end()) wanted.hosts.push_back(host);
+    if (slot.holder == id) add_host_of(slot, job, wanted);
   }
   return wanted;
+}
+
+std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, const PoolDirectory& directory) {
+  std::vector<RunAgents::Wanted> all;
+  std::map<dispatch::JobId, size_t> places;
+  for (const auto& [id, job] : state.jobs) {
+    if (!dispatch::is_up(job.phase)) continue;
+    places[id] = all.size();
+    all.push_back(without_hosts(job, directory));
+  }
+  for (const dispatch::Slot& slot : state.slots) {
+    if (const auto at = places.find(slot.holder); at != places.end())
+      add_host_of(slot, state.jobs.at(slot.holder), all[at->second]);
+  }
+  return all;
 }
 
 std::vector<std::string> pool_names(const Json& held, const std::string& home, const std::string& own) {

@@ -15,6 +15,9 @@ namespace estrain::serve {
 // The agents that its run needs: on each host where the job has devices, beyond its home.
 RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId id, const PoolDirectory& directory);
 
+// The same of all jobs that are up.
+std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, const PoolDirectory& directory);
+
 // Names of devices as the pool knows them, from those that a launcher on host `home` has told. `own`: of the daemon's
 // host.
 std::vector<std::string> pool_names(const Json& held, const std::string& home, const std::string& own);

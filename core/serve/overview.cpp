@@ -1,6 +1,9 @@
 #include "core/serve/overview.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 
 #include "core/base/json/json_text.h"
 #include "core/dispatch/slots.h"
@@ -174,17 +177,27 @@ Json history_json(const std::vector<Line>& lines) {
                        {"job", line.job},
                        {"what", line.what},
                        {"devices", line.devices},
-                       {"reason", line.reason}});
+                       {"reason", line.reason},
+                       {"names", line.names}});
   }
   return history;
+}
+
+std::string in_brackets(const std::vector<std::string>& names) {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& name : names) ++counts[name];
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) parts.push_back(count == 1 ? name : fmt::format("{}*{}", name, count));
+  return parts.empty() ? "" : fmt::format(" [{}]", fmt::join(parts, ","));
 }
 
 std::string format_history(const std::vector<Line>& lines) {
   std::string text;
   const double first = lines.empty() ? 0 : lines.front().time;
   for (const Line& line : lines) {
-    text += fmt::format("{:>10.1f} s  {:<8} {:<10} {:>3}  {}\n", line.time - first,
-                        line.job == 0 ? "pool" : fmt::format("job {}", line.job), line.what, line.devices, line.reason);
+    text += fmt::format("{:>10.1f} s  {:<8} {:<10} {:>3}  {}{}\n", line.time - first,
+                        line.job == 0 ? "pool" : fmt::format("job {}", line.job), line.what, line.devices, line.reason,
+                        in_brackets(line.names));
   }
   return text;
 }

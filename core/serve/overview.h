@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/json/json.h"
-#include "core/serve/ledger.h"
+#include "core/serve/ledger/ledger.h"
 #include "core/serve/pool_directory.h"
 
 namespace estrain::serve {
@@ -28,6 +28,8 @@ std::string format_status(const Json& status);
 Json devices_json(const dispatch::State& state, const std::string& own);
 std::string format_devices(const Json& devices, double now);
 
+// " [cpu*2,nodeB/cpu]"; nothing where there are none.
+std::string in_brackets(const std::vector<std::string>& names);
 std::string format_history(const std::vector<Line>& lines);
 Json history_json(const std::vector<Line>& lines);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
+#include <ranges>
 
 #include "core/dispatch/pool_trace.h"
 
@@ -48,6 +49,7 @@ class Durations {
     const auto at = by_job_.find(job);
     return at == by_job_.end() ? all_.or_else(0) : at->second.or_else(0);
   }
+  bool any() const { return all_.times > 0; }
   // In their order.
   std::vector<double> each(JobId job) const {
     std::vector<double> all;
@@ -79,7 +81,7 @@ std::vector<PastJob::Seen> seen_of(const Job& job) {
 
 std::vector<PastJob::Pace> paces_of(const Job& job, double first) {
   std::vector<PastJob::Pace> all;
-  for (const dispatch::Speeds::Pace& pace : job.speeds.paces()) {
+  for (const dispatch::Speeds::Pace& pace : job.speeds.paces().all()) {
     all.push_back({pace.type, pace.devices, pace.in_use, std::max(0.0, pace.from - first), pace.to - first,
                    (pace.to - pace.from) / pace.steps, pace.told});
   }
@@ -111,21 +113,76 @@ PastJob past_of(const Job& job, double first) {
   return past;
 }
 
-// Devices that are away still are left out.
+// Devices that are away still are left out. A history of an older estrain has no names.
 std::vector<Taken> taken_devices(const std::vector<Line>& history, double first) {
+  struct Open {
+    const Line* line;
+    std::string name;
+  };
+  const auto name_of = [](const Line& line, int64_t at) {
+    return at < std::ssize(line.names) ? line.names[static_cast<size_t>(at)] : "";
+  };
   std::vector<Taken> all;
-  std::deque<const Line*> taken;
+  std::deque<Open> taken;
   for (const Line& line : history) {
-    for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back(&line);
-    for (int64_t i = 0; line.what == "lend" && i < line.devices && !taken.empty(); ++i) {
-      const Line& take = *taken.front();
-      taken.pop_front();
-      if (take.time >= first)
-        all.push_back({take.time - first, line.time - first, number_behind("within ", take.reason)});
+    for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back({&line, name_of(line, i)});
+    for (int64_t i = 0; line.what == "lend" && i < line.devices; ++i) {
+      const std::string name = name_of(line, i);
+      const auto at = std::ranges::find_if(
+          taken, [&](const Open& one) { return name.empty() || one.name.empty() || one.name == name; });
+      if (at == taken.end()) continue;
+      const Open take = *at;
+      taken.erase(at);
+      if (take.line->time < first) continue;
+      all.push_back(
+          {take.line->time - first, line.time - first, number_behind("within ", take.line->reason), take.name});
     }
   }
+  std::ranges::stable_sort(all, {}, &Taken::from);
   return all;
 }
+
+// Walks back from the devices that there are to those at the first submission.
+class DevicesBefore {
+ public:
+  DevicesBefore(const dispatch::State& state, double first) : first_(first) {
+    for (const dispatch::Slot& slot : state.slots) {
+      if (!slot.for_good) there_.push_back(slot.name);
+    }
+  }
+
+  void undo(const Line& line) {
+    if (line.time < first_ || line.names.empty()) return;
+    const double at = line.time - first_;
+    if (line.what == "add") {
+      added_.push_front({at, line.names});
+      for (const std::string& name : line.names) {
+        const auto last = std::find(there_.rbegin(), there_.rend(), name);
+        if (last != there_.rend()) there_.erase(std::next(last).base());
+      }
+    } else if (line.what == "remove") {
+      removed_.push_front({at, number_behind("within ", line.reason), line.names});
+      there_.insert(there_.end(), line.names.begin(), line.names.end());
+    } else if (line.what == "lost") {
+      lost_.push_front({at, dispatch::host_in(line.names.front())});
+      there_.insert(there_.end(), line.names.begin(), line.names.end());
+    }
+  }
+
+  void tell(dispatch::PoolTrace& trace) const {
+    trace.devices = there_;
+    trace.added.assign(added_.begin(), added_.end());
+    trace.removed.assign(removed_.begin(), removed_.end());
+    trace.lost.assign(lost_.begin(), lost_.end());
+  }
+
+ private:
+  double first_;
+  std::vector<std::string> there_;
+  std::deque<dispatch::Added> added_;
+  std::deque<dispatch::Removed> removed_;
+  std::deque<dispatch::HostGone> lost_;
+};
 
 std::vector<Away> times_without_daemon(const std::vector<Line>& history, double first) {
   std::vector<Away> all;
@@ -144,9 +201,10 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
   dispatch::PoolTrace trace;
   trace.cores = cores;
   trace.policy = state.policy;
-  for (const dispatch::Slot& slot : state.slots) trace.devices.push_back(slot.name);
+  for (const auto& [host, host_cores] : state.cores) trace.hosts.push_back({host, host_cores});
   const Durations check(history, "submitted", "admitted"), start(history, "started", "trains"),
-      grow(history, "grows", "changed"), shrink(history, "shrinks", "changed"), stop(history, "stops", "stopped");
+      grow(history, "grows", "changed"), shrink(history, "shrinks", "changed"), stop(history, "stops", "stopped"),
+      move(history, "orphaned", "moved");
   double first = 0;
   for (const auto& [id, job] : state.jobs) first = first == 0 ? job.submitted : std::min(first, job.submitted);
   for (const auto& [id, job] : state.jobs) {
@@ -157,8 +215,9 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
     past.grow = grow.of(id);
     past.shrink = shrink.of(id);
     past.stop = stop.of(id);
+    if (move.any()) past.move = move.of(id);
     for (const auto& [what, durations] :
-         {std::pair("start", &start), {"grow", &grow}, {"shrink", &shrink}, {"stop", &stop}}) {
+         {std::pair("start", &start), {"grow", &grow}, {"shrink", &shrink}, {"stop", &stop}, {"move", &move}}) {
       for (const double seconds : durations->each(id)) past.took.push_back({what, seconds});
     }
     for (const Line& line : history) {
@@ -166,6 +225,9 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
       if (const auto lost = number_behind("it stood still for ", line.reason)) past.took.push_back({"lost", *lost});
     }
   }
+  DevicesBefore devices(state, first);
+  for (const Line& line : std::views::reverse(history)) devices.undo(line);
+  devices.tell(trace);
   trace.taken = taken_devices(history, first);
   trace.away = times_without_daemon(history, first);
   return trace.text();

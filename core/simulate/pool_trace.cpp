@@ -17,9 +17,10 @@ dispatch::PoolTrace read_pool_trace(const std::string& path) {
   return with_context(path, [&] {
     dispatch::PoolTrace trace;
     for_each_object(path, [&](const Json& line) { trace.add(line); });
-    if (trace.devices.empty()) throw Error(Fault::spec, "no devices");
+    if (trace.devices.empty() && trace.added.empty()) throw Error(Fault::spec, "no devices");
     if (trace.jobs.empty()) throw Error(Fault::spec, "no jobs");
     std::ranges::stable_sort(trace.jobs, {}, &dispatch::PastJob::submitted);
+    std::ranges::stable_sort(trace.taken, {}, &dispatch::Taken::from);
     return trace;
   });
 }

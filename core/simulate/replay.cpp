@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/dispatch/dispatcher.h"
+#include "core/dispatch/slots.h"
+#include "core/simulate/replayed_devices.h"
 #include "core/simulate/replayed_jobs.h"
 
 namespace estrain::simulate {
@@ -17,7 +19,6 @@ using dispatch::JobId;
 using dispatch::PastJob;
 using dispatch::Phase;
 using dispatch::PoolTrace;
-using dispatch::Taken;
 
 constexpr double kTick = 0.1;            // s, as the daemon's
 constexpr double kPatience = 24 * 3600;  // s; if nothing happens for so long, the pool is stuck
@@ -44,54 +45,16 @@ class Stretches {
   std::map<JobId, size_t> open_;
 };
 
-// Devices that are taken from the pool and lent to it again, at the moments at which they were.
-class TakenDevices {
- public:
-  explicit TakenDevices(const std::vector<Taken>& taken) : taken_(taken) {}
-
-  bool is_due(double now) const { return next_ < taken_.size() && taken_[next_].from <= now; }
-  double within() const { return taken_[next_].within.value_or(dispatch::kNoHurry); }  // of the next that are taken
-
-  // Names of the devices that are taken at the next moment, or of all present ones if the pool has fewer.
-  std::vector<std::string> take(const std::vector<dispatch::Slot>& slots) {
-    const double at = taken_[next_].from;
-    std::vector<std::string> names;
-    for (const dispatch::Slot& slot : slots) {
-      const bool is_more = next_ < taken_.size() && taken_[next_].from == at;
-      if (!is_more || slot.state != dispatch::Slot::State::present) continue;
-      to_lend_.emplace_back(taken_[next_++].to, slot.name);
-      names.push_back(slot.name);
-    }
-    if (names.empty()) ++next_;
-    return names;
-  }
-
-  // Names of those that come back by now.
-  std::vector<std::string> lend(const std::vector<dispatch::Slot>& slots, double now) {
-    std::vector<std::string> names;
-    for (const dispatch::Slot& slot : slots) {
-      const auto due =
-          std::ranges::find_if(to_lend_, [&](const auto& one) { return one.first <= now && one.second == slot.name; });
-      if (slot.state != dispatch::Slot::State::away || due == to_lend_.end()) continue;
-      to_lend_.erase(due);
-      names.push_back(slot.name);
-    }
-    return names;
-  }
-
- private:
-  const std::vector<Taken>& taken_;
-  size_t next_ = 0;
-  std::vector<std::pair<double, std::string>> to_lend_;  // when, which
-};
-
 bool all_over(const dispatch::State& state) {
   return std::ranges::all_of(state.jobs, [](const auto& entry) { return is_over(entry.second.phase); });
 }
 
-int64_t in_use(const dispatch::State& state) {
-  return dispatch::checks_at_work(state) +
-         std::ranges::count_if(state.slots, [](const auto& slot) { return slot.holder != 0; });
+std::map<std::string, int64_t> in_use(const dispatch::State& state) {
+  std::map<std::string, int64_t> devices{{"", dispatch::checks_at_work(state)}};
+  for (const dispatch::Slot& slot : state.slots) {
+    if (slot.holder != 0) ++devices[slot.host()];
+  }
+  return devices;
 }
 
 bool nobody_serves(const PoolTrace& trace, double now) {
@@ -101,7 +64,7 @@ bool nobody_serves(const PoolTrace& trace, double now) {
 class Replay {
  public:
   Replay(const PoolTrace& trace, const ReplayOptions& options)
-      : trace_(trace), options_(options), running_(trace), taken_(trace.taken) {
+      : trace_(trace), options_(options), running_(trace), devices_(trace) {
     settings_.round = options.round;
     dispatch::State state;
     state.policy = options.policy;
@@ -139,7 +102,7 @@ class Replay {
     };
     if (next_job_ < trace_.jobs.size()) consider(trace_.jobs[next_job_].submitted);
     for (const auto& [id, at] : checked_at_) consider(at);
-    for (const Taken& taken : trace_.taken) consider(taken.from), consider(taken.to);
+    devices_.for_each_moment(consider);
     for (const Away& away : trace_.away) consider(away.from), consider(away.to);
     running_.for_each_moment(now_, consider);
     return next;
@@ -161,7 +124,9 @@ class Replay {
       pool_->checked(id, {true, "", past_[id]->mini_batch, past_[id]->request.total_steps}, now_);
     }
     settle();
-    while (taken_.is_due(now_)) take();
+    for (const DeviceChange& change : devices_.due(now_)) std::visit([this](const auto& one) { on(one); }, change);
+    for (const auto& removal : devices_.removals(pool_->state().slots)) withdraw(removal);
+    for (const auto& taken : devices_.taken(pool_->state().slots, now_)) withdraw(taken);
     lend();
     for (const JobId id : running_.ids()) look_at(id);
     pool_->tick(now_);
@@ -171,23 +136,66 @@ class Replay {
   void submit() {
     const PastJob& job = trace_.jobs[next_job_];
     dispatch::Request request = job.request;
-    request.total_steps = 0;  // until it has been checked
+    request.total_steps = 0;                                 // until it has been checked
+    if (pool_->state().slots.empty()) request.type.clear();  // that of the devices that come
     const JobId id = pool_->submit(request, now_);
     past_[id] = &job;
     checked_at_[id] = now_ + job.check;
     settle();
   }
 
-  void take() {
-    const double within = taken_.within();
-    const std::vector<std::string> names = taken_.take(pool_->state().slots);
-    if (names.empty()) return;
-    pool_->withdraw({names, within, false, 0}, now_);
+  void on(const dispatch::Added& added) {
+    pool_->add_devices(added.devices, now_);
+    settle();
+  }
+  void on(const dispatch::Removed& removed) { devices_.remove(removed); }
+  // A job that was there alone goes on from where it was: its scribe has saved that. Of another one whose launcher was
+  // there, another host goes on.
+  void on(const dispatch::HostGone& gone) {
+    devices_.lose(gone.host);
+    for (const JobId id : running_.ids()) {
+      if (!is_led_by_it_alone(id, gone.host)) continue;
+      steps_[id] = std::floor(running_[id].step);
+      running_.erase(id);
+    }
+    pool_->lose_host(gone.host, "as it was", now_);
+    for (const JobId id : running_.ids()) lose_devices(id, gone.host);
+    settle();
+  }
+
+  bool is_led_by_it_alone(JobId id, const std::string& host) const {
+    const std::vector<std::string> names = dispatch::names_of(pool_->state(), id);
+    return pool_->state().jobs.at(id).home == host && std::ranges::all_of(names, [&](const std::string& name) {
+             return dispatch::Slot{0, name}.host() == host;
+           });
+  }
+
+  void lose_devices(JobId id, const std::string& host) {
+    ReplayedJob& running = running_[id];
+    const auto is_gone = [&](const std::string& name) { return dispatch::Slot{0, name}.host() == host; };
+    std::erase_if(running.held, is_gone);
+    std::erase_if(running.held_then, is_gone);
+    if (!pool_->state().jobs.at(id).is_leaderless || running.moves_at < kNever) return;
+    running.held = dispatch::names_of(pool_->state(), id);
+    running.stops_at = running.changes_at = kNever;
+    running.saved_step = std::floor(running.step);
+    running.moves_at = running.trains_at = now_ + seconds_of(id, "move");
+  }
+
+  void move(JobId id) {
+    ReplayedJob& running = running_[id];
+    running.moves_at = kNever;
+    pool_->moved(id, dispatch::Slot{0, running.held.front()}.host(), running.held, now_);
+    settle();
+  }
+
+  void withdraw(const dispatch::Dispatcher::Withdrawal& withdrawal) {
+    pool_->withdraw(withdrawal, now_);
     settle();
   }
 
   void lend() {
-    const std::vector<std::string> names = taken_.lend(pool_->state().slots, now_);
+    const std::vector<std::string> names = devices_.lent(pool_->state().slots, now_);
     if (names.empty()) return;
     pool_->lend(names, now_);
     settle();
@@ -195,6 +203,7 @@ class Replay {
 
   void look_at(JobId id) {
     ReplayedJob& running = running_[id];
+    if (running.moves_at < kNever) return now_ >= running.moves_at ? move(id) : void();
     if (running.has_ended()) return end(id, {Ended::How::done, "all steps are done"});
     if (now_ >= running.stops_at) return end(id, {Ended::How::stopped, "stopped with a checkpoint"});
     if (now_ < running.trains_at) return;
@@ -268,6 +277,7 @@ class Replay {
   void find(JobId id) {
     using Doing = dispatch::Dispatcher::Found::Doing;
     ReplayedJob& running = running_[id];
+    if (running.moves_at < kNever) return;  // who goes on with it tells
     dispatch::Dispatcher::Found found;
     if (running.changes_at <= now_ + kTick) found.lost = carry_out_change(id);
     running.has_trained |= running.trains_at <= now_;
@@ -282,6 +292,7 @@ class Replay {
 
   void settle() {
     running_.in_use(in_use(pool_->state()));
+    most_devices_ = std::max(most_devices_, std::ssize(pool_->state().slots));
     for (auto actions = pool_->take_actions(); !actions.empty(); actions = pool_->take_actions()) {
       for (const dispatch::Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
     }
@@ -320,7 +331,7 @@ class Replay {
     if (running_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
   }
   void carry_out(const dispatch::Note& note) {
-    if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason});
+    if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason, note.names});
   }
 
   // How long the job's next event of this kind takes.
@@ -335,7 +346,7 @@ class Replay {
     result.seed = options_.seed;
     result.charge = pool_->state().charge;
     result.end = now_;
-    result.devices = static_cast<int64_t>(trace_.devices.size());
+    result.devices = most_devices_;
     result.rounds = pool_->decisions();
     for (const auto& [id, job] : pool_->state().jobs) {
       if (job.phase != Phase::done)
@@ -361,7 +372,8 @@ class Replay {
   std::map<JobId, double> checked_at_;
   ReplayedJobs running_;
   std::map<JobId, double> steps_;  // of jobs that do not run
-  TakenDevices taken_;
+  ReplayedDevices devices_;
+  int64_t most_devices_ = 0;
   std::vector<DecisionMade> decisions_;
   Stretches stretches_;
 };

@@ -1,6 +1,7 @@
 #include "core/simulate/replayed_jobs.h"
 
 #include <algorithm>
+#include <set>
 
 namespace estrain::simulate {
 
@@ -31,8 +32,14 @@ int64_t ReplayedJobs::devices_of(JobId id) const {
 
 double ReplayedJobs::step_seconds(const ReplayedJob& running, double now) const {
   const std::string type = dispatch::Slot{0, running.held.front()}.type();
-  const int64_t in_use = std::max(in_use_, running.devices());
-  return running.job->step_seconds_at(now, {type, running.devices(), in_use, trace_.cores});
+  std::set<std::string> hosts;
+  for (const std::string& name : running.held) hosts.insert(dispatch::Slot{0, name}.host());
+  int64_t in_use = 0, cores = 0;
+  for (const std::string& host : hosts) {
+    if (const auto at = in_use_.find(host); at != in_use_.end()) in_use += at->second;
+    cores += trace_.cores_of(host);
+  }
+  return running.job->step_seconds_at(now, {type, running.devices(), std::max(in_use, running.devices()), cores});
 }
 
 double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) const {
@@ -47,7 +54,9 @@ double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) c
 
 void ReplayedJobs::for_each_moment(double now, const std::function<void(double)>& consider) const {
   for (const auto& [id, running] : running_) {
-    for (const double at : {running.trains_at, running.stops_at, running.changes_at, running.next_look()}) consider(at);
+    for (const double at :
+         {running.trains_at, running.stops_at, running.changes_at, running.moves_at, running.next_look()})
+      consider(at);
     const double left = static_cast<double>(running.job->request.total_steps) - running.step;
     consider(std::max(now, running.trains_at) + left * step_seconds(running, now));
   }

@@ -20,6 +20,7 @@ struct ReplayedJob {
   double trains_at = 0;  // from here on: after the start, or after a change
   double step = 0, saved_step = 0;
   double stops_at = kNever, changes_at = kNever;
+  double moves_at = kNever;            // to another of its hosts: its launcher's was lost
   std::vector<std::string> held_then;  // once it has changed
   double looked = 0;
   bool has_trained = false;
@@ -49,8 +50,9 @@ class ReplayedJobs {
   // launch/profiling/speed_meter.h.
   double told_step_seconds(const ReplayedJob& running, double now) const;
 
-  // The pool's devices in use: with those that jobs are about to take, and one for each check at work.
-  void in_use(int64_t devices) { in_use_ = devices; }
+  // The devices in use on each host: with those that jobs are about to take, and on the daemon's one for each check at
+  // work.
+  void in_use(std::map<std::string, int64_t> devices) { in_use_ = std::move(devices); }
 
   // Calls `consider` with each moment at which something happens by itself. Some moments are past.
   void for_each_moment(double now, const std::function<void(double)>& consider) const;
@@ -61,7 +63,7 @@ class ReplayedJobs {
  private:
   const dispatch::PoolTrace& trace_;
   std::map<JobId, ReplayedJob> running_;
-  int64_t in_use_ = 0;
+  std::map<std::string, int64_t> in_use_;
 };
 
 }  // namespace estrain::simulate

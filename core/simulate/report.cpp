@@ -91,8 +91,11 @@ Json to_json(const Result& result) {
                {"jct_s", std::move(jcts)},
                {"wait_s", std::move(waits)}};
   for (const DecisionMade& decision : result.decisions) {
-    json["decisions"].push_back(
-        {{"at_s", decision.at}, {"job", decision.job}, {"devices", decision.devices}, {"reason", decision.reason}});
+    json["decisions"].push_back({{"at_s", decision.at},
+                                 {"job", decision.job},
+                                 {"devices", decision.devices},
+                                 {"reason", decision.reason},
+                                 {"names", decision.names}});
   }
   return json;
 }

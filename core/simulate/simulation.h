@@ -33,6 +33,7 @@ struct DecisionMade {
   std::string job;
   int64_t devices;
   std::string reason;
+  std::vector<std::string> names;  // of their groups, each once for each device: "cpu", "nodeB/cuda"
 };
 
 struct Result {

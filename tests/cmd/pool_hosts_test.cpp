@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 
 #include "command.h"
 #include "core/base/files/files.h"
@@ -121,6 +122,95 @@ TEST_CASE("an agent that is killed takes its jobs with it; they go on when it is
   CHECK(difference(where + "/jobs/1/run", alone).text == "");
   agent->signal(SIGTERM);
   CHECK(agent->wait().code == 0);
+}
+
+// Agents of a run reach each other there.
+const Words kOnThisMachine = {"--address", "127.0.0.1"};
+
+std::vector<Json> lines_with(const std::string& text, const std::string& key) {
+  std::vector<Json> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    if (json.contains(key)) found.push_back(json);
+  }
+  return found;
+}
+
+TEST_CASE("the past of a pool on several hosts is replayed on these hosts, which come and go as they did") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), where = folder / "pool";
+  HostPool pool(where);
+  Command first(pool.agent_words("h1", kOnThisMachine)), second(pool.agent_words("h2", kOnThisMachine));
+  wait_until("both hosts", [&] { return pool.num_devices() == 4; });
+  REQUIRE(pool.ask("submit", {spec, "--set", "train.steps=400", "--set", "resources.devices=\"4\""}).code == 0);
+  wait_until("steps on both hosts", [&] {
+    const Json job = pool.job();
+    return job.at("devices").size() == 4 && job.at("step").get<int64_t>() > 0;
+  });
+  second.signal(SIGTERM);
+  CHECK(second.wait().code == 0);
+  Command third(pool.agent_words("h3", kOnThisMachine));
+  wait_until("the third host", [&] { return pool.num_devices() == 4; });
+  pool.wait_for_phase("done");
+  first.kill();
+  wait_until("the loss of the host", [&] { return pool.num_devices() == 2; });
+  const std::string trace = pool.ask("trace").text;
+  INFO(trace);
+  const Json start = lines_with(trace, "pool").at(0).at("pool");
+  CHECK(start.at("devices").size() == 4);
+  REQUIRE(start.at("hosts").size() == 3);
+  CHECK(start.at("hosts")[0].at(0) == "h1");
+  CHECK(start.at("hosts")[0].at(1).get<int64_t>() >= 1);
+  REQUIRE(lines_with(trace, "added_s").size() == 1);
+  CHECK(lines_with(trace, "added_s")[0].at("devices") == Json{"h3/cpu", "h3/cpu"});
+  const std::vector<Json> removed = lines_with(trace, "removed_s"), lost = lines_with(trace, "host_lost_s");
+  REQUIRE(removed.size() == 1);
+  CHECK(removed[0].at("devices") == Json{"h2/cpu", "h2/cpu"});
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].at("host") == "h1");
+  CHECK(pool.ask("log").says("[h1/cpu*2,h2/cpu*2]"));
+  const Ended replayed = estrain({"simulate", folder.write("t.jsonl", trace), "--policy", "fifo,srtf", "--json", "-"});
+  INFO(replayed.shown());
+  REQUIRE(replayed.code == 0);
+  const Json result = Json::parse(replayed.text).at(0);
+  CHECK(result.at("jobs") == 1);
+  CHECK(result.at("decisions").front().at("names") == Json{"h1/cpu", "h1/cpu", "h2/cpu", "h2/cpu"});
+  third.signal(SIGTERM);
+  CHECK(third.wait().code == 0);
+}
+
+TEST_CASE("the batch of a job over several hosts is changed as it runs: its agents wait, and a repeat has its bits") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job() + "[elastic]\nbatch = \"adaptive\"\n");
+  const std::string where = folder / "pool", run = where + "/jobs/1/run";
+  HostPool pool(where);
+  Command first(pool.agent_words("h1", kOnThisMachine)), second(pool.agent_words("h2", kOnThisMachine));
+  wait_until("both hosts", [&] { return pool.num_devices() == 4; });
+  REQUIRE(pool.ask("submit", {spec, "--set", "resources.devices=\"4\""}).code == 0);
+  const auto step = [&] { return pool.job().at("step").get<int64_t>(); };
+  wait_until("steps", [&] { return step() > 0; });
+  const Ended changed = estrain({"change", run, "--batch", "16", "--lr-factor", "0.5"});
+  INFO(changed.shown());
+  REQUIRE(changed.code == 0);
+  wait_until("word of the change", [&] { return pool.job().at("batch") == 16; });
+  const int64_t after = changes_of(run).at(0).at("step").get<int64_t>();
+  wait_until("steps of it", [&] { return step() > after + 10; });
+  CHECK(pool.job().at("devices") == Json{"h1/cpu", "h1/cpu", "h2/cpu", "h2/cpu"});
+  CHECK(pool.ask("cancel", {"1"}).code == 0);
+  pool.wait_for_phase("cancelled");
+  INFO(pool.ask("log").text);
+  CHECK_FALSE(pool.ask("log").says("faulted"));
+  const int64_t last = events(run, "stopped").back().at("step").get<int64_t>();
+  const std::string alone = folder / "alone";
+  REQUIRE(estrain({"train", run + "/job.toml", "--run", alone, "--devices", "2", "--set",
+                   fmt::format("train.steps={}", last)})
+              .code == 0);
+  CHECK(difference(run, alone).text == "");
+  for (Command* agent : {&first, &second}) {
+    agent->signal(SIGTERM);
+    CHECK(agent->wait().code == 0);
+  }
 }
 
 // The program with another build id (elf(5), NT_GNU_BUILD_ID): its note is changed by a byte.

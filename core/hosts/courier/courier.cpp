@@ -102,8 +102,8 @@ void Courier::begin_stage(HostPlan plan) {
   entrance_.begin(std::move(plan));
 }
 
-void Courier::end_run() {
-  if (!gave_up_) links_.tell_all({{"do", "end"}});
+void Courier::end_run(bool goes_on) {
+  if (!gave_up_) links_.tell_all({{"do", "end"}, {"goes_on", goes_on}});
 }
 
 void Courier::on_message(const std::string& from, const Json& said) {
@@ -144,7 +144,7 @@ void Courier::hear_coordinator(const Json& said) {
   } else if (verb == "abort") {
     hear_abort(said.value("stage", uint64_t{0}));
   } else if (verb == "end") {
-    options_.tell({{"say", "end"}});
+    options_.tell({{"say", "end"}, {"goes_on", said.value("goes_on", false)}});
   }
 }
 

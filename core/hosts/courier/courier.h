@@ -30,8 +30,9 @@ class Courier {
     int memory = -1;
     int doorbell = -1;  // eventfd by which workers wake the courier
     // Messages to its owner: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
-    // {"say": "end"}: the coordinator ends the run | {"say": "orphan", "host", …}: another host's Claim. An error that
-    // "gives_up" leaves the run to the other hosts. The coordinator's owner also hears
+    // {"say": "end", "goes_on"}: the coordinator ends the run, or leaves it to a new launch | {"say": "orphan", "host",
+    // …}: another host's Claim. An error that "gives_up" leaves the run to the other hosts. The coordinator's owner
+    // also hears
     // {"say": "link", "host", "round_trip_seconds", "bytes_per_second"}: measured when the host has connected;
     // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": its own), once a second;
     // {"say": "received_state", "host", "step", "shares": {sender: bytes}}: a host has been sent the state.
@@ -44,8 +45,8 @@ class Courier {
 
   // The coordinator's: a stage begins. Nobody on this host is in its loop.
   void begin_stage(HostPlan plan);
-  // The coordinator's: the run is over.
-  void end_run();
+  // The coordinator's: the run is over. `goes_on`: it goes on in a new launch.
+  void end_run(bool goes_on);
   bool gave_up() const { return gave_up_; }  // the coordinator's: others may go on
   HostLinks& links() { return links_; }
 

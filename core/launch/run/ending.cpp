@@ -72,13 +72,17 @@ int Ending::close_and_report() {
   close_files();
   // The courier ends last: it passes answers on to commands of other hosts.
   int code = 0;
+  bool goes_on = false;
   std::exception_ptr failure;
   try {
     code = report();
+  } catch (const GoBack&) {
+    goes_on = true;
+    failure = std::current_exception();
   } catch (...) {
     failure = std::current_exception();
   }
-  parts_.hosts.end();
+  parts_.hosts.end(goes_on);
   if (failure) std::rethrow_exception(failure);
   return code;
 }

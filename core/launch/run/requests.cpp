@@ -3,11 +3,23 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/base/files/files.h"
 #include "core/launch/control/run_status.h"
 #include "core/launch/directory/batch_changes.h"
 #include "core/launch/preflight/devices.h"
 
 namespace estrain::launch {
+namespace {
+
+// Whether the host's agent sees the run directory, by what it, or its registry, has left there
+// (hosts/agents/host_file.h in core/hosts).
+bool sees_run(const std::string& run, const std::string& host) {
+  const auto text = read_file_if_present(run + "/hosts/" + host + ".json");
+  const Json file = parse_json_if_sound(text.value_or(""));
+  return !file.is_object() || file.value("sees_run", true);
+}
+
+}  // namespace
 
 struct Requests::Servant {
   Requests& requests;
@@ -92,9 +104,12 @@ void Requests::begin_change(ClientId client, const conduct::ChangeRequest& reque
     return run_.control->reply(client,
                                {{"ok", true}, {"step", now.after}, {"batch", now.batch}, {"lr_factor", now.lr_factor}});
   }
-  if (!other_hosts(devices_of(devices_in_force(run_.job)), own()).empty())
-    throw Error(Fault::usage, "the batch of a job over several hosts cannot be changed while it runs")
-        .advise("stop it, give the command again, and go on with it: estrain train --resume");
+  for (const std::string& host : other_hosts(devices_of(devices_in_force(run_.job)), own())) {
+    if (sees_run(run_.directory.path(), host)) continue;
+    throw Error::make(Fault::usage, "host {} does not see the run directory: a new launch would not wait for its agent",
+                      host)
+        .advise("stop the job, give the command again, and go on: estrain train --resume --listen, with --hosts");
+  }
   run_.change = request;
   run_.decide(conduct::StopAsked{.why = "asked to by `estrain change`", .client = client});
 }

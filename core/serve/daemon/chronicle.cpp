@@ -1,6 +1,7 @@
 #include "core/serve/daemon/chronicle.h"
 
 #include "core/base/clock.h"
+#include "core/serve/overview.h"
 
 namespace estrain::serve {
 namespace {
@@ -32,11 +33,12 @@ void Chronicle::save() {
 }
 
 void Chronicle::carry_out(const dispatch::Note& note) {
-  lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason});
+  lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason, note.names});
   const auto job = pool_.state().jobs.find(note.job);
   const std::string who =
       job == pool_.state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
-  fmt::print("{} {}: {}, {} devices: {}\n", utc_timestamp(), who, note.what, note.devices, note.reason);
+  fmt::print("{} {}: {}, {} devices: {}{}\n", utc_timestamp(), who, note.what, note.devices, note.reason,
+             in_brackets(note.names));
   std::fflush(stdout);
 }
 

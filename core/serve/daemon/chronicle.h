@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/serve/daemon/served_pool.h"
-#include "core/serve/ledger.h"
+#include "core/serve/ledger/ledger.h"
 
 namespace estrain::serve {
 
@@ -14,7 +14,7 @@ class Chronicle {
   // Throws as Ledger::open.
   explicit Chronicle(ServedPool& pool) : pool_(pool), ledger_(Ledger::open(pool.directory.database())) {}
 
-  dispatch::State load() const { return ledger_.load(); }
+  dispatch::State load() { return ledger_.load(); }
   double asked(dispatch::JobId id) const { return ledger_.asked(id); }
   void add(const Line& line) { lines_.push_back(line); }
   void carry_out(const dispatch::Note& note);  // and says it

@@ -1,18 +1,14 @@
 #include "core/serve/daemon/daemon.h"
 
-#include <poll.h>
-#include <sys/signalfd.h>
-
 #include <algorithm>
-#include <array>
-#include <csignal>
 #include <filesystem>
-#include <span>
 
 #include "core/base/clock.h"
-#include "core/base/process/watched_signals.h"
+#include "core/dispatch/slots.h"
 #include "core/launch/preflight/devices.h"
 #include "core/place/assignment.h"
+#include "core/serve/daemon/readiness.h"
+#include "core/serve/daemon/settle_devices.h"
 
 namespace estrain::serve {
 namespace {
@@ -38,42 +34,26 @@ std::string checked_directory(const ServeOptions& options) {
   return path;
 }
 
-// The pool's devices become those of the list: what is missing is added, what is too many is let go of.
-void settle_devices(dispatch::Dispatcher& dispatcher, const std::string& list) {
-  std::vector<std::string> added, removed;
-  for (const dispatch::Slot& slot : dispatcher.state().slots) {
-    if (!slot.for_good && slot.host().empty()) removed.push_back(slot.name);
-  }
-  for (const std::string& name : names_in(list)) {
-    const auto there = std::ranges::find(removed, name);
-    if (there == removed.end()) {
-      added.push_back(name);
-    } else {
-      removed.erase(there);
-    }
-  }
-  const double now = wall_seconds();
-  if (!added.empty()) dispatcher.add_devices(added, now);
-  if (!removed.empty()) dispatcher.withdraw({removed, dispatch::kNoHurry, true, 0}, now);
-}
-
 }  // namespace
 
-Daemon::Daemon(const ServeOptions& options)
-    : pool_(checked_directory(options), options.name), host_news_(pool_, commands_, news_, chronicle_, options.nodes) {
+Daemon::Daemon(const ServeOptions& options, UniqueFd end)
+    : pool_(checked_directory(options), options.name),
+      host_news_(pool_, commands_, news_, chronicle_, options.nodes),
+      end_(std::move(end)) {
   dispatch::State state = chronicle_.load();
   if (state.policy.empty()) state.seed = options.seed;
   if (!options.policy.empty()) state.policy = options.policy;
   if (state.policy.empty()) state.policy = kDefaultPolicy;
+  if (!options.policy.empty())
+    dispatch::require_known(pool::make_policy(options.policy, state.seed), dispatch::types_with(state, {}));
   const double seen = state.seen;
   pool_.dispatcher.emplace(std::move(state), options.settings);
-  signals_ = watch_signals(std::array{SIGTERM, SIGINT});
   server_.emplace(pool_.directory.path());
   requests_.emplace(pool_, chronicle_, *server_);
   if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
   take_up_jobs();
   if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
-  if (!options.devices.empty()) settle_devices(*pool_.dispatcher, options.devices);
+  if (!options.devices.empty()) settle_devices(*pool_.dispatcher, names_in(options.devices), wall_seconds());
   const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", pool_.directory.path(),
              pool_.state().slots.size(), pool_.state().policy, std::ranges::count_if(pool_.state().jobs, is_in_queue));
@@ -94,44 +74,53 @@ void Daemon::take_up_jobs() {
 }
 
 int Daemon::run() {
-  pool_.dispatcher->tick(wall_seconds());  // the pool is served from here on, not from the first poll on
-  do_actions();
-  while (true) {
-    poll_once();
-    signalfd_siginfo info;
-    if (::read(signals_.get(), &info, sizeof info) == sizeof info) break;
-    host_news_.tend();
-    do_actions();  // before jobs are looked at: a job that was not asked yet has no answer to lose
-    news_.look_at_jobs();
-    pool_.dispatcher->tick(wall_seconds());
-    do_actions();
-    chronicle_.save();
-    pool_.agents.flush();  // what is ordered is on the disk: no later daemon orders it again
+  begin();
+  while (turn(kTickMs)) {
   }
-  chronicle_.save_all();
-  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n",
-             pool_.directory.path(), pool_.directory.path());
+  end();
   return 0;
 }
 
-void Daemon::poll_once() {
-  std::vector<pollfd> waiting;
-  const auto add = [&](int fd) { waiting.push_back({fd, POLLIN, 0}); };
-  add(signals_.get());
-  for (const auto& [id, check] : checks_.processes()) add(check.descriptor());
-  for (const auto& [id, launcher] : pool_.launchers) add(launcher.process.descriptor());
-  for (const auto& [id, asked] : pool_.asked) add(asked.command.descriptor());
+void Daemon::begin() {
+  pool_.dispatcher->tick(wall_seconds());  // the pool is served from here on, not from the first turn on
+  do_actions();
+}
+
+bool Daemon::turn(int milliseconds) {
+  if (!hear(milliseconds)) return false;
+  // A job that was not asked yet has no answer to lose: it is asked before anybody looks at it.
+  do_actions();
+  host_news_.tend();
+  do_actions();
+  news_.look_at_jobs();
+  pool_.dispatcher->tick(wall_seconds());
+  do_actions();
+  chronicle_.save();
+  pool_.agents.flush();  // what is ordered is on the disk: no later daemon orders it again
+  return true;
+}
+
+void Daemon::end() {
+  do_actions();
+  chronicle_.save_all();
+  pool_.agents.flush();
+  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n",
+             pool_.directory.path(), pool_.directory.path());
+}
+
+bool Daemon::hear(int milliseconds) {
+  Readiness ready;
+  ready.add(end_.get());
+  for (const auto& [id, check] : checks_.processes()) ready.add(check.descriptor());
+  for (const auto& [id, launcher] : pool_.launchers) ready.add(launcher.process.descriptor());
+  for (const auto& [id, asked] : pool_.asked) ready.add(asked.command.descriptor());
   const std::vector<pollfd> clients = server_->polled(monotonic_ns());
-  waiting.insert(waiting.end(), clients.begin(), clients.end());
-  ::poll(waiting.data(), waiting.size(), kTickMs);
-  const auto is_ready = [&](int fd) {
-    const auto at = std::ranges::find(waiting, fd, &pollfd::fd);
-    return at != waiting.end() && at->revents != 0;
-  };
+  ready.add(clients);
+  ready.wait(milliseconds);
   const auto ready_jobs = [&](const auto& processes, const auto& descriptor) {
     std::vector<JobId> ids;
     for (const auto& [id, process] : processes) {
-      if (is_ready(descriptor(process))) ids.push_back(id);
+      if (ready.has(descriptor(process))) ids.push_back(id);
     }
     return ids;
   };
@@ -149,8 +138,9 @@ void Daemon::poll_once() {
   }
   for (const JobId id : checks) checks_.on_ended(id);
   server_->serve_objects(
-      std::span(waiting).last(clients.size()),
+      ready.last(clients.size()),
       [this](launch::ClientId client, const Json& request) { requests_->on_request(client, request); }, monotonic_ns());
+  return !ready.has(end_.get());
 }
 
 template <typename Action>

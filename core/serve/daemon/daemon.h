@@ -22,25 +22,34 @@ struct ServeOptions {
   std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each but its own
   std::string name;                // what the pool calls this host where another one is to know it
   std::string policy;              // empty: that of the pool before, or kDefaultPolicy
-  dispatch::Settings settings;
+  dispatch::Settings settings = {};
   uint64_t seed = 1;
 };
 inline constexpr const char* kDefaultPolicy = "estrain";
 
 class Daemon {
  public:
-  // Throws Fault::usage where another daemon serves the pool, for a pool of a newer format, a policy or a device list
-  // that is wrong; Fault::io.
-  explicit Daemon(const ServeOptions& options);
+  // `end`: can be read once the daemon is to end. Throws Fault::usage where another daemon serves the pool, for a pool
+  // of a newer format, a policy or a device list that is wrong; Fault::io.
+  Daemon(const ServeOptions& options, UniqueFd end);
 
-  // Until SIGTERM or SIGINT. Jobs go on.
+  // begin(), turns, end(). Jobs go on.
   int run();
+
+  // The first decision: what became of all jobs is told by now.
+  void begin();
+  // Waits at most so long for something to happen, and does what follows from it. False: it is to end.
+  bool turn(int milliseconds);
+  // What was asked for until now is carried out, answered and on the disk.
+  void end();
+
+  const dispatch::State& state() const { return pool_.state(); }
 
  private:
   using JobId = dispatch::JobId;
 
   void take_up_jobs();
-  void poll_once();
+  bool hear(int milliseconds);
   void do_actions();
   template <typename Action>
   void carry_out(const Action& action);
@@ -53,7 +62,7 @@ class Daemon {
   HostNews host_news_;
   std::optional<launch::ControlServer> server_;
   std::optional<Requests> requests_;
-  UniqueFd signals_;
+  UniqueFd end_;
 };
 
 }  // namespace estrain::serve

@@ -46,12 +46,10 @@ void HostNews::tend() {
 }
 
 void HostNews::tend_run_agents() {
-  std::vector<RunAgents::Wanted> wanted;
-  for (const auto& [id, job] : pool_.state().jobs) {
-    if (!dispatch::is_up(job.phase)) continue;
-    wanted.push_back(run_agents_for(pool_.state(), id, pool_.directory));
-    if (const auto launcher = pool_.launchers.find(id); launcher != pool_.launchers.end())
-      wanted.back().leader = launcher->second.task;
+  std::vector<RunAgents::Wanted> wanted = run_agents_for_all(pool_.state(), pool_.directory);
+  for (RunAgents::Wanted& one : wanted) {
+    if (const auto launcher = pool_.launchers.find(one.job); launcher != pool_.launchers.end())
+      one.leader = launcher->second.task;
   }
   pool_.run_agents.tend(wanted, wall_seconds());
   for (const Agents::Placed& one : pool_.agents.tasks()) {  // a launcher that leads no job any more
@@ -65,6 +63,7 @@ void HostNews::tend_run_agents() {
 void HostNews::on(const std::string& host, const HostJoined& event) {
   try {
     pool_.dispatcher->add_devices(event.devices, wall_seconds());
+    pool_.dispatcher->host_has(host, event.cores);
     chronicle_.carry_out(dispatch::Note{0, "joined", std::ssize(event.devices), "host " + host});
   } catch (const Error& error) {
     chronicle_.carry_out(dispatch::Note{0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});

@@ -29,7 +29,7 @@ void read_batch(const spec::JobSpec& spec, dispatch::Request& request) {
   if (spec.elastic.batch != spec::BatchMode::adaptive) return;
   request.batch.emplace();
   request.batch->epochs = spec.train.epochs.value_or(0);
-  request.batch->terms = {spec.data.batch, 1, spec::kMostSamples};
+  request.batch->terms = {spec.data.batch, 1, spec::kMostSamples, spec.optimizer.name != spec::OptimizerKind::sgd};
   const std::vector<int64_t>& range = spec.elastic.batch_range;
   if (range.empty()) return;
   request.batch->terms.least = range[0];
@@ -46,9 +46,8 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
   request.most = std::min(whole_in(asked, "most").value_or(spec.job.ests), spec.job.ests);
   request.mixes_types = spec.job.determinism == spec::Determinism::d2;
   request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
-  // True for jobs that a launcher refuses over several hosts: launch::check_hosts(), and a change of the batch.
-  request.one_host = request.weighs_offers || spec.job.determinism == spec::Determinism::d0 ||
-                     spec.elastic.batch == spec::BatchMode::adaptive;
+  // True for jobs that a launcher refuses over several hosts: launch::check_hosts().
+  request.one_host = request.weighs_offers || spec.job.determinism == spec::Determinism::d0;
   request.total_steps = spec.train.steps.value_or(0);
   read_batch(spec, request);
   read_devices(spec.resources.devices, request);

@@ -63,7 +63,7 @@ std::vector<HostEvent> Attendance::join(const AgentReport& report) {
   leaves_ = false;
   reports_.clear();
   note_offered(report);
-  return {HostJoined{offered_}};
+  return {HostJoined{offered_, report.cores}};
 }
 
 void Attendance::note_offered(const AgentReport& report) {

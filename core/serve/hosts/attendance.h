@@ -22,6 +22,7 @@ namespace estrain::serve {
 
 struct HostJoined {
   std::vector<std::string> devices;  // with the host's name
+  int64_t cores = 0;
 };
 struct HostRefused {
   std::string why;

@@ -128,6 +128,7 @@ struct AgentReport {
   bool leaves = false;  // it was asked to end, and waits for the pool to let go of its devices
   bool gone = false;    // it has ended
   std::vector<std::string> devices;
+  int64_t cores = 0;  // of its host
   std::vector<TaskReport> tasks;
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -139,6 +140,7 @@ struct AgentReport {
     visit("leaves", self.leaves);
     visit("gone", self.gone);
     visit("devices", self.devices);
+    visit("cores", self.cores);
     visit("tasks", self.tasks);
   }
 };

@@ -87,6 +87,7 @@ class PoolAgent {
         lock_(take_name(meeting_, options.pool, options.name)),
         signals_(watch_signals(std::array{SIGTERM, SIGINT, SIGHUP})) {
     report_.devices = checked_devices(options.devices);
+    report_.cores = host::current_resources().cores;
     say(fmt::format("offers {} to the pool {}", fmt::join(report_.devices, ","), options.pool));
   }
   ~PoolAgent() {

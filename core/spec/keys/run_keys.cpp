@@ -116,9 +116,11 @@ std::vector<Key<JobSpec>> run_keys() {
                  "user (manual)."),
       ESTRAIN_KEY(elastic.batch)
           .not_in_bits()
-          .means("Whether the batch size and the learning rates may be changed while the job runs (adaptive: by "
-                 "`estrain change`, and by a pool with policy ones if train.epochs is given), which gives other bits "
-                 "than without the change."),
+          .means(
+              "Whether the batch size and the learning rates may be changed while the job runs (adaptive: by "
+              "`estrain change`, and by a pool whose policy chooses batches if train.epochs is given), which gives "
+              "other bits than without the change. A pool scales learning rates with the batch: SGD's by the policy's "
+              "rule, those of other optimizers by the square root of that."),
       ESTRAIN_KEY(elastic.changes)
           .not_in_bits()
           .only("elastic.batch", adaptive)

@@ -333,10 +333,10 @@ TEST_CASE("all steps of a job are seen, by the devices that it had: before and b
   pool.progressed(1, {30, 100, 0.25, 3, 2}, 104);
   pool.ended(1, {Ended::How::stopped, "stopped with a checkpoint", 1, 36}, 105);
   CHECK(pool.state().jobs.at(1).step == 36);
-  CHECK(pool.state().jobs.at(1).speeds.paces() == std::vector<Speeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
-                                                                            {"cpu", 4, 4, 102, 103, 7, 0},
-                                                                            {"cpu", 3, 3, 103, 104, 10, 0.25},
-                                                                            {"cpu", 3, 3, 104, 105, 6, 0}});
+  CHECK(pool.state().jobs.at(1).speeds.paces().all() == std::vector<Speeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
+                                                                                  {"cpu", 4, 4, 102, 103, 7, 0},
+                                                                                  {"cpu", 3, 3, 103, 104, 10, 0.25},
+                                                                                  {"cpu", 3, 3, 104, 105, 6, 0}});
 }
 
 TEST_CASE("steps that a job makes while it grows or stops are those of the devices that it has still") {
@@ -358,7 +358,7 @@ TEST_CASE("steps that a job makes while it grows or stops are those of the devic
   REQUIRE(pool.state().jobs.at(1).phase == Phase::stopping);
   pool.progressed(1, {40, 1000, 0.125, 2, 2}, 204);
   pool.ended(1, {Ended::How::stopped, "cancelled", 1, 50}, 205);
-  const std::vector<Speeds::Pace>& paces = pool.state().jobs.at(1).speeds.paces();
+  const std::vector<Speeds::Pace> paces = pool.state().jobs.at(1).speeds.paces().all();
   REQUIRE(paces.size() == 2);
   CHECK(paces[0].devices == 1);
   CHECK(paces[0].steps == 30);
@@ -378,7 +378,7 @@ TEST_CASE("steps that a job made while no daemon looked are seen by the next one
   Dispatcher before = pool_with_a_job();
   before.progressed(1, {10, 100, 0.125, 4, 4}, 102);
   const std::vector<std::string> all(4, "cpu");
-  const auto paces_of = [](const Dispatcher& pool) { return pool.state().jobs.at(1).speeds.paces(); };
+  const auto paces_of = [](const Dispatcher& pool) { return pool.state().jobs.at(1).speeds.paces().all(); };
   Dispatcher pool(before.state(), {});
   pool.found(1, {all, Dispatcher::Found::Doing::trains, 30, 0}, 112);
   REQUIRE(paces_of(pool).size() == 2);

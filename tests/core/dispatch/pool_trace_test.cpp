@@ -15,6 +15,7 @@ TEST_CASE("what is written of a pool is read as it was") {
   trace.devices = {"cpu", "cuda:1"};
   trace.cores = 3;
   trace.policy = "srtf";
+  trace.hosts = {{"nodeB", 8}};
   PastJob job;
   job.id = 7;
   job.submitted = 0.1;
@@ -28,9 +29,9 @@ TEST_CASE("what is written of a pool is read as it was") {
   job.request.most = 2;
   job.request.deadline = 9.5;
   job.request.type = "cuda";
-  job.request.mixes_types = job.request.weighs_offers = true;
+  job.request.mixes_types = job.request.weighs_offers = job.request.one_host = true;
   job.request.total_steps = 50;
-  job.check = 1, job.start = 2, job.grow = 3, job.shrink = 4, job.stop = 5, job.lost = 6;
+  job.check = 1, job.start = 2, job.grow = 3, job.shrink = 4, job.stop = 5, job.lost = 6, job.move = 7;
   job.seen = {{"cpu", 1, 2, 0.25}, {"cuda", 2, 2, 0.1}};
   job.took = {{"start", 1.5}, {"start", 2.5}, {"lost", 0}};
   job.paces = {{"cpu", 1, 2, 3, 4, 0.5, 0.75}, {"cuda", 2, 2.5, 4, 5.5, 0.25, 0}};
@@ -39,7 +40,10 @@ TEST_CASE("what is written of a pool is read as it was") {
   plain.request.total_steps = 1;
   plain.seen = {{"cpu", 1, 1, 1}};
   trace.jobs = {job, plain};
-  trace.taken = {{1, 2, 0.5}, {3, 4, std::nullopt}};
+  trace.taken = {{1, 2, 0.5}, {3, 4, std::nullopt, "nodeB/cpu"}};
+  trace.added = {{1.5, {"nodeB/cpu", "nodeB/cpu"}}};
+  trace.removed = {{2.5, std::nullopt, {"cpu"}}, {3.5, 2, {"nodeB/cpu"}}};
+  trace.lost = {{4.5, "nodeB"}};
   trace.away = {{5, 6}};
   PoolTrace copy;
   std::istringstream lines(trace.text());
@@ -61,6 +65,33 @@ TEST_CASE("each start, change and stop took as long as it did, and the mean wher
   CHECK(job.seconds_of("shrink", 0) == 4);
   CHECK(job.seconds_of("stop", 0) == 5);
   CHECK(job.seconds_of("lost", 0) == 6);
+  CHECK(job.seconds_of("move", 0) == 2);  // none was seen
+  job.move = 1;
+  CHECK(job.seconds_of("move", 0) == 1);
+}
+
+TEST_CASE("a host whose cores are not told has as many as it had devices at once") {
+  PoolTrace trace;
+  trace.cores = 3;
+  trace.devices = {"cpu", "nodeB/cpu", "nodeB/cpu"};
+  trace.added = {{1, {"nodeB/cpu"}}, {2, {"nodeC/cpu", "nodeC/cpu"}}};
+  CHECK(trace.cores_of("") == 3);
+  CHECK(trace.cores_of("nodeB") == 2);
+  CHECK(trace.cores_of("nodeC") == 2);
+  CHECK(trace.cores_of("nodeD") == 1);
+  trace.hosts = {{"nodeB", 16}};
+  CHECK(trace.cores_of("nodeB") == 16);
+}
+
+TEST_CASE("cores of hosts that make no sense are refused") {
+  for (const char* entry : {R"(["nodeB", 0])", R"(["nodeB"])", R"([1, 2])"}) {
+    INFO(entry);
+    PoolTrace trace;
+    const Json pool = {{"devices", {"cpu"}}, {"cores", 1}, {"hosts", Json::array({Json::parse(entry)})}};
+    const Error error = error_of([&] { trace.add({{"pool", pool}}); });
+    CHECK(error.fault() == Fault::spec);
+    CHECK(error.message() == "\"hosts\" wants [name, cores]");
+  }
 }
 
 // A line of a job as another program would write it, with one field replaced.

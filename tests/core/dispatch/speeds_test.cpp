@@ -40,17 +40,41 @@ TEST_CASE("it is known how fast a job was when, look by look while it is young, 
   speeds.saw({"cpu", 2, 2, 4, 0.5, 0.125}, 101);
   speeds.saw({"cpu", 2, 3.5, 1, 0.5, 0.25}, 101.5);
   speeds.saw({"cpu", 2, 3.5, 1, 0.5, 0.25}, 102.5);  // something else was between
-  CHECK(speeds.paces() == std::vector<Speeds::Pace>{{"cpu", 2, 2, 100, 100.5, 2, 0},
-                                                    {"cpu", 2, 2, 100.5, 101, 4, 0.125},
-                                                    {"cpu", 2, 3.5, 101, 101.5, 1, 0.25},
-                                                    {"cpu", 2, 3.5, 102, 102.5, 1, 0.25}});
+  CHECK(speeds.paces().all() == std::vector<Speeds::Pace>{{"cpu", 2, 2, 100, 100.5, 2, 0},
+                                                          {"cpu", 2, 2, 100.5, 101, 4, 0.125},
+                                                          {"cpu", 2, 3.5, 101, 101.5, 1, 0.25},
+                                                          {"cpu", 2, 3.5, 102, 102.5, 1, 0.25}});
   for (double now = 1000; now < 87'400; ++now) speeds.saw({"cpu", 2, now < 50'000 ? 3.0 : 3.25, 4, 1, 0.25}, now);
   CHECK(speeds.paces().size() < 1000);
   CHECK(speeds.paces().size() > 300);
-  CHECK(speeds.paces().back().in_use == doctest::Approx(3.25));
+  CHECK(speeds.paces().all().back().in_use == doctest::Approx(3.25));
   speeds.saw({"cpu", 2, 3.25, 1, 1, 0}, 87'400);  // its launcher tells nothing as it ends
-  CHECK(speeds.paces().back().told == 0.25);
-  CHECK(speeds.paces().back().to == 87'400);
+  CHECK(speeds.paces().all().back().told == 0.25);
+  CHECK(speeds.paces().all().back().to == 87'400);
+}
+
+TEST_CASE("a copy of what is known of a job's pace stays as it is, and equals another with the same pieces") {
+  Speeds speeds;
+  for (int i = 0; i < 6; ++i) speeds.saw({"cpu", 2, i % 2 == 0 ? 2.0 : 4.0, 1, 0.5}, 100.5 + 0.5 * i);
+  const Speeds copy = speeds;
+  CHECK(copy == speeds);
+  const std::vector<Speeds::Pace> before = copy.paces().all();
+  REQUIRE(before.size() == 6);
+  speeds.saw({"cpu", 2, 4, 1, 0.01}, 103.01);
+  speeds.saw({"cpu", 2, 4, 1, 0.01}, 103.02);  // that piece goes on
+  CHECK_FALSE(copy == speeds);
+  CHECK(copy.paces().all() == before);
+  CHECK(speeds.paces().size() == 7);
+  Speeds same;
+  for (const auto& [key, seen] : speeds.seen()) same.restore(key, seen);
+  for (const Speeds::Pace& pace : speeds.paces().all()) same.restore(pace);
+  CHECK(same == speeds);
+  Speeds shorter;
+  for (const auto& [key, seen] : speeds.seen()) shorter.restore(key, seen);
+  for (const Speeds::Pace& pace : speeds.paces().all()) {
+    if (pace.from > 100) shorter.restore(pace);
+  }
+  CHECK_FALSE(shorter == speeds);
 }
 
 TEST_CASE("what cannot be a time is passed over") {

@@ -25,6 +25,10 @@ TEST_CASE("what a sample of a larger batch is worth, and the rates that go with 
   noisy.noise_scale = 1e12;
   CHECK(goodput_lr_factor(quiet, 48) == doctest::Approx(1));  // a larger batch is no better: no larger steps
   CHECK(goodput_lr_factor(noisy, 48) == doctest::Approx(3));
+  GoodputTerms of_adam = terms;
+  of_adam.terms.square_root = true;
+  CHECK(goodput_lr_factor(of_adam, 16) == 1);
+  CHECK(goodput_lr_factor(of_adam, 48) == doctest::Approx(std::sqrt(1.5)));
 }
 
 TEST_CASE("the greatest goodput of all batches is within a hundredth of what is taken") {

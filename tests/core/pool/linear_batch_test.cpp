@@ -20,6 +20,13 @@ TEST_CASE("a batch is in proportion to the devices, up to a limit that each epoc
   CHECK(linear_lr_factor(terms, 8) == 0.5);
 }
 
+TEST_CASE("the rates of Adam follow the square root of the batch") {
+  const BatchTerms terms{16, 1, 1000, true};
+  CHECK(linear_lr_factor(terms, 64) == 2);
+  CHECK(linear_lr_factor(terms, 4) == 0.5);
+  CHECK(linear_lr_factor(terms, 16) == 1);
+}
+
 TEST_CASE("whatever the job has, its owner's range holds, and more devices or epochs never mean less") {
   std::mt19937_64 random(3);
   const auto from = [&](int64_t least, int64_t most) {

@@ -42,7 +42,7 @@ TEST_CASE("a trace has the jobs that are done, with what took how long; a job wi
       {116, 2, "started", 1, ""},   {117, 2, "stops", 1, ""},    {119, 2, "stopped", 1, ""}};
   const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
   REQUIRE(lines.size() == 3);
-  CHECK(lines[0] == Json::parse(R"({"pool": {"devices": ["cpu", "cpu"], "cores": 2, "policy": "fifo"}})"));
+  CHECK(lines[0] == Json::parse(R"({"pool": {"devices": ["cpu", "cpu"], "cores": 2, "policy": "fifo", "hosts": []}})"));
   const Json &first = lines[1], &second = lines[2];
   CHECK(first.at("submit_s") == 0);
   CHECK(second.at("submit_s") == 1);
@@ -119,10 +119,65 @@ TEST_CASE("a trace tells of devices that were taken, until they were lent again,
       {122, 0, "take", 1, "within 2 s"}};
   const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
   REQUIRE(lines.size() == 7);
-  CHECK(lines[3] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 12.0})"));
-  CHECK(lines[4] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 14.0})"));
-  CHECK(lines[5] == Json::parse(R"({"taken_s": 15.0, "within_s": null, "lent_s": 16.0})"));
+  CHECK(lines[3] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 12.0, "device": ""})"));
+  CHECK(lines[4] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 14.0, "device": ""})"));
+  CHECK(lines[5] == Json::parse(R"({"taken_s": 15.0, "within_s": null, "lent_s": 16.0, "device": ""})"));
   CHECK(lines[6] == Json::parse(R"({"away_s": 17.0, "served_s": 20.0})"));
+}
+
+TEST_CASE("a trace names the device that was taken, also where another one of it is lent first") {
+  const std::vector<Line> history = {{110, 0, "take", 2, "within 2 s", {"cpu", "nodeB/cpu"}},
+                                     {113, 0, "lend", 1, "", {"nodeB/cpu"}},
+                                     {115, 0, "lend", 1, "", {"cpu"}},
+                                     {116, 0, "take", 1, "without haste", {"nodeB/cpu"}}};
+  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[3] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 12.0, "device": "nodeB/cpu"})"));
+  CHECK(lines[4] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 14.0, "device": "cpu"})"));
+}
+
+// What the pool has at the end: two devices of its own; nodeC's, one of which is on its way out; nodeB has come and
+// gone, and was lost.
+TEST_CASE("a trace has the devices of all hosts at the first submission, and those that came and went since") {
+  dispatch::State state = two_jobs();
+  state.slots = {{1, "cpu"},
+                 {2, "cpu"},
+                 {7, "nodeC/cpu"},
+                 {8, "nodeC/cpu", dispatch::Slot::State::leaving, true},
+                 {9, "nodeC/cpu", dispatch::Slot::State::away}};
+  state.cores = {{"nodeB", 8}, {"nodeC", 4}};
+  const std::vector<Line> history = {{50, 0, "add", 3, "", {"cpu", "cpu", "cpu"}},
+                                     {60, 0, "remove", 1, "without haste", {"cpu"}},
+                                     {70, 0, "add", 2, "", {"nodeB/cpu", "nodeB/cuda:1"}},
+                                     {103, 0, "lost", 2, "host nodeB: silent", {"nodeB/cpu", "nodeB/cuda:1"}},
+                                     {104, 0, "add", 3, "", {"nodeC/cpu", "nodeC/cpu", "nodeC/cpu"}},
+                                     {105, 0, "remove", 1, "within 2 s", {"nodeC/cpu"}},
+                                     {106, 0, "lost", 0, "host nodeD: silent"}};
+  const std::vector<Json> lines = lines_of(trace_of(state, history, 2));
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[0] == Json::parse(R"({"pool": {"devices": ["cpu", "cpu", "nodeB/cpu", "nodeB/cuda:1"], "cores": 2,
+                                             "policy": "fifo", "hosts": [["nodeB", 8], ["nodeC", 4]]}})"));
+  CHECK(lines[3] == Json::parse(R"({"added_s": 3.0, "devices": ["nodeC/cpu", "nodeC/cpu", "nodeC/cpu"]})"));
+  CHECK(lines[4] == Json::parse(R"({"removed_s": 4.0, "within_s": 2.0, "devices": ["nodeC/cpu"]})"));
+  CHECK(lines[5] == Json::parse(R"({"host_lost_s": 2.0, "host": "nodeB"})"));
+}
+
+TEST_CASE("changes of the devices that were written down without names are left out") {
+  const std::vector<Line> history = {{102, 0, "add", 1, ""}, {103, 0, "remove", 1, "within 2 s"}};
+  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].at("pool").at("devices") == Json::parse(R"(["cpu", "cpu"])"));
+}
+
+TEST_CASE("a trace has how long a job was without a launcher until another of its hosts went on") {
+  const std::vector<Line> history = {{101, 1, "started", 2, ""}, {103, 1, "trains", 2, ""}, {110, 1, "orphaned", 1, ""},
+                                     {110, 1, "devices", 1, ""}, {114, 1, "moved", 1, ""},  {120, 1, "orphaned", 1, ""},
+                                     {122, 1, "stopped", 1, ""}};
+  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
+  CHECK(lines[1].at("move_s") == 4);
+  CHECK(lines[1].at("took") == Json::parse(R"([["start", 2.0], ["move", 4.0], ["move", 4.0]])"));
+  CHECK(lines[2].at("move_s") == 4);
+  CHECK(lines_of(trace_of(two_jobs(), {}, 2))[1].at("move_s").is_null());
 }
 
 }  // namespace

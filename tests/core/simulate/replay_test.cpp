@@ -105,6 +105,92 @@ TEST_CASE("devices that were taken are away for as long: jobs shrink, to none if
   CHECK(jct({one, one}) == within_ticks(10 + 20 + 40));
 }
 
+// A pool of two hosts: one device of the daemon's, one of nodeB's.
+PoolTrace trace_of_hosts(const std::vector<Json>& lines, const Json& devices = {"cpu", "nodeB/cpu"}) {
+  const ScratchFolder folder;
+  std::string text = Json{{"pool", {{"devices", devices}, {"cores", 2}, {"hosts", {{"nodeB", 2}}}}}}.dump() + "\n";
+  for (const Json& line : lines) text += line.dump() + "\n";
+  return read_pool_trace(folder.write("t.jsonl", text));
+}
+
+Result replayed_on_hosts(const std::vector<Json>& lines, const Json& devices = {"cpu", "nodeB/cpu"}) {
+  return replay(trace_of_hosts(lines, devices), {.policy = "fifo", .seed = 1, .round = 1000, .lost = {}});
+}
+
+const Json kAtOnce = {{"check_s", 0}, {"start_s", 0}};
+
+TEST_CASE("a job is spread over hosts, unless it cannot be; decisions name the hosts' devices") {
+  const Result spread = replayed_on_hosts({job_line(1, 0, kAtOnce)});
+  CHECK(jcts(spread).at("1") == within_ticks(50));
+  REQUIRE(spread.decisions.size() == 1);
+  CHECK(spread.decisions[0].names == std::vector<std::string>{"cpu", "nodeB/cpu"});
+  Json alone = kAtOnce;
+  alone["one_host"] = true;
+  const Result kept = replayed_on_hosts({job_line(1, 0, alone)});
+  CHECK(jcts(kept).at("1") == within_ticks(100));
+  CHECK(kept.decisions.at(0).names.size() == 1);
+}
+
+TEST_CASE("devices in use on another host do not slow a job") {
+  Json one = {{"devices", 1}, {"most", 1}, {"seen", {{"cpu", 1, 1, 1.0}, {"cpu", 1, 2, 3.0}}}};
+  one.update(kAtOnce);
+  CHECK(jcts(replayed_on_hosts({job_line(1, 0, one), job_line(2, 0, one)})).at("1") == within_ticks(100));
+  CHECK(jcts(replayed_on_hosts({job_line(1, 0, one), job_line(2, 0, one)}, {"nodeB/cpu", "nodeB/cpu"})).at("1") ==
+        within_ticks(300));
+}
+
+TEST_CASE("a job waits for the host that brings the pool's first devices, and goes on with those that are left") {
+  const std::vector<Json> lines = {job_line(1, 0, kAtOnce),
+                                   {{"added_s", 10}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}},
+                                   {{"added_s", 20}, {"devices", {"nodeC/cpu", "nodeC/cpu"}}},
+                                   {{"removed_s", 30}, {"within_s", nullptr}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}};
+  const Result result = replayed_on_hosts(lines, Json::array());
+  CHECK(jcts(result).at("1") == within_ticks(10 + 50));
+  CHECK(result.devices == 4);
+  REQUIRE(result.decisions.size() >= 2);
+  CHECK(result.decisions.front().names == std::vector<std::string>{"nodeB/cpu", "nodeB/cpu"});
+  CHECK(result.decisions.back().names == std::vector<std::string>{"nodeC/cpu", "nodeC/cpu"});
+  // With nodeB alone: it goes on when that is back.
+  const std::vector<Json> alone = {lines[0], lines[1], lines[3], {{"added_s", 40}, {"devices", {"nodeB/cpu"}}}};
+  CHECK(jcts(replayed_on_hosts(alone, Json::array())).at("1") == within_ticks(40 + 60));
+}
+
+TEST_CASE("a device that was taken by its name is away, not another one") {
+  Json one = {{"devices", 1}, {"most", 1}};
+  one.update(kAtOnce);
+  const Json taken = {{"taken_s", 10}, {"within_s", 2}, {"lent_s", 1000}, {"device", "nodeB/cpu"}};
+  const Result result = replayed_on_hosts({job_line(1, 0, one), job_line(2, 20, one), taken});
+  CHECK(jcts(result).at("1") == within_ticks(100));       // on the daemon's device
+  CHECK(jcts(result).at("2") == within_ticks(80 + 100));  // which is the only one
+}
+
+TEST_CASE("a job that was on a lost host alone goes on from where it was when the host is back") {
+  const Result result = replayed_on_hosts({job_line(1, 0, kAtOnce),
+                                           {{"host_lost_s", 20}, {"host", "nodeB"}},
+                                           {{"added_s", 30}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}},
+                                          {"nodeB/cpu", "nodeB/cpu"});
+  CHECK(jcts(result).at("1") == within_ticks(30 + 30));
+}
+
+TEST_CASE("where the launcher's host is lost, another host of the job goes on; where another is, the job shrinks") {
+  const Json lost = {{"host_lost_s", 20}, {"host", "nodeB"}};
+  Json job = kAtOnce;
+  job["move_s"] = 7;
+  // nodeB leads: it comes first where both have as many.
+  CHECK(jcts(replayed_on_hosts({job_line(1, 0, job), lost}, {"nodeB/cpu", "nodeC/cpu"})).at("1") ==
+        within_ticks(20 + 7 + 60));
+  CHECK(jcts(replayed_on_hosts({job_line(1, 0, job), lost}, {"cpu", "nodeB/cpu"})).at("1") == within_ticks(20 + 60));
+}
+
+TEST_CASE("a host that is lost while no daemon serves the pool takes its jobs with it when one comes") {
+  const Result result = replayed_on_hosts({job_line(1, 0, kAtOnce),
+                                           {{"away_s", 10}, {"served_s", 20}},
+                                           {{"host_lost_s", 15}, {"host", "nodeB"}},
+                                           {{"added_s", 25}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}},
+                                          {"nodeB/cpu", "nodeB/cpu"});
+  CHECK(jcts(result).at("1") == within_ticks(25 + 30));
+}
+
 TEST_CASE("while no daemon serves the pool jobs go on, and nobody decides") {
   const Json away = {{"away_s", 10}, {"served_s", 80}};
   const Json quick = {{"check_s", 0}, {"start_s", 0}};

@@ -150,10 +150,10 @@ void Hosts::lose(const std::string& host, const std::string& why) {
   if (is_new) run_.directory.log_event("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
 }
 
-void Hosts::end() {
+void Hosts::end(bool goes_on) {
   if (!run_.state.courier) return;
   CourierProcess& courier = *run_.state.courier;
-  courier.socket.send({{"do", "finish"}});
+  courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});
   if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourierMs)) {
     courier.process.signal(SIGKILL);
     courier.process.wait_for(kPatienceWithKillMs);

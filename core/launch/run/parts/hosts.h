@@ -24,8 +24,8 @@ class Hosts {
   void serve_agents();
   // Handles the courier's message, or its end.
   void hear();
-  // The run is over.
-  void end();
+  // The run is over. `goes_on`: it goes on in a new launch, for which the agents wait.
+  void end(bool goes_on);
 
  private:
   const std::string& own() const { return run_.state.options.own_host; }

@@ -40,6 +40,25 @@ struct AgentOfB {
   bool leaves = false;
 };
 
+// `beat`: grows with each report, since it is the agent's sign of life.
+inline void write_report(const std::string& pool, const AgentOfB& agent, int64_t beat = 1) {
+  AgentReport report;
+  report.build = Build::own();
+  report.life = "b";
+  report.beat = beat;
+  report.leaves = agent.leaves;
+  report.devices = {"cpu", "cpu"};
+  report.tasks = agent.reports;
+  Meeting(pool).write("nodeB", report);
+}
+
+// The agent of nodeB, and what an earlier daemon has told it to do.
+inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
+  make_folders(pool + "/hosts");
+  write_report(pool, agent);
+  Meeting(pool).write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
+}
+
 class RestingPool {
  public:
   explicit RestingPool(dispatch::State state, const AgentOfB& agent = {}) : pool(prepared(folder_, agent), "nodeA") {
@@ -74,17 +93,7 @@ class RestingPool {
 
  private:
   static std::string prepared(const ScratchFolder& folder, const AgentOfB& agent) {
-    make_folders(folder.path() + "/hosts");
-    const Meeting meeting(folder.path());
-    AgentReport report;
-    report.build = Build::own();
-    report.life = "b";
-    report.beat = 1;
-    report.leaves = agent.leaves;
-    report.devices = {"cpu", "cpu"};
-    report.tasks = agent.reports;
-    meeting.write("nodeB", report);
-    meeting.write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
+    prepare_agent(folder.path(), agent);
     return folder.path();
   }
 

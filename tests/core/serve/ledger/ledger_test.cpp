@@ -1,8 +1,10 @@
-#include "core/serve/ledger.h"
+#include "core/serve/ledger/ledger.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <atomic>
+#include <map>
 #include <thread>
 
 #include "tests/error_of.h"
@@ -22,6 +24,7 @@ dispatch::State some_state() {
   state.slots = {{1, "cpu", Slot::State::present, false, 2, 1700000000.5},
                  {3, "cuda:1", Slot::State::away, false, 0, 1700000000.25}};
   state.usage["anna"] = {12.5, 1000};
+  state.cores = {{"nodeB", 8}};
   state.last_job = 2;
   state.last_slot = 3;
   state.seen = 1700000000.25;
@@ -52,13 +55,12 @@ dispatch::State some_state() {
   running.speeds.expect(0.125);
   running.speeds.observe("cpu", 2, 0.1);
   running.speeds.observe("cpu", 2, 0.3);
-  running.speeds.saw({"cpu", 2, 3.25, 40, 8.5, 0.125}, 1700000010);
+  running.speeds.saw({"cpu", 2, 3.25, 40, 8.5, 8.5 / 40}, 1700000010);
   running.speeds.saw({"cpu", 2, 4, 2, 0.5, 0}, 1700000010.5);
   running.seen_at = 1700000010.5;
   running.seen_devices = 2;
   running.seen_step = 76;
-  running.seen_in_use = -2.5;
-  running.request.batch = {{16, 4, 64}, 30};
+  running.request.batch = {{16, 4, 64, true}, 30};
   running.batch = {32, 2, 64, 1.5, 5, 4, 1700000009.5, 900, 812.5};
   running.batch_times.observe(16, 0.25);
   running.batch_times.observe(32, 0.375);
@@ -67,14 +69,12 @@ dispatch::State some_state() {
   return state;
 }
 
-constexpr std::string_view kNoSights =
-    "ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER TABLE jobs DROP COLUMN "
-    "seen_step; ALTER TABLE jobs DROP COLUMN "
-    "used_since; ";
-
+// Removes what formats before 6 did not know.
 void forget_paces(dispatch::State& state) {
+  state.cores.clear();
+  if (auto& batch = state.jobs[2].request.batch) batch->terms.square_root = false;
   for (auto& [id, job] : state.jobs) {
-    job.seen_at = job.seen_in_use = 0;
+    job.seen_at = 0;
     job.seen_devices = job.seen_step = 0;
     dispatch::Speeds speeds;
     speeds.expect(job.speeds.expected());
@@ -100,9 +100,23 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.slots == b.slots);
   CHECK(a.jobs == b.jobs);
   CHECK(a.usage == b.usage);
+  CHECK(a.cores == b.cores);
   CHECK(a.last_job == b.last_job);
   CHECK(a.last_slot == b.last_slot);
   CHECK(a.seen == b.seen);
+}
+
+// What formats before 7 do not have.
+constexpr const char* kWithoutSeven =
+    "DROP TABLE hosts; ALTER TABLE history DROP COLUMN names; ALTER TABLE batches DROP COLUMN square_root; ALTER TABLE "
+    "paces DROP COLUMN told; ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER "
+    "TABLE jobs DROP COLUMN seen_step; ";
+
+// Makes a pool of an older format of one in which some_state() was saved.
+void make_older(const std::string& path, const std::string& changes, int format) {
+  { Ledger::open(path).save(some_state(), {{1.5, 1, "submitted", 0, "by anna"}}); }
+  sqlite::Database::open(path, sqlite::Access::read_write)
+      .execute(kWithoutSeven + changes + "; PRAGMA user_version = " + std::to_string(format));
 }
 
 // A pool of an older format is this state, and can be saved as any other.
@@ -149,12 +163,77 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   state.jobs[1].finished = 5.0;
   state.jobs[2].speeds.observe("cpu", 3, 0.2);
   state.slots.pop_back();
-  ledger.save(state, {{2.5, 1, "failed", 0, "x"}});
+  state.cores["nodeB"] = 4;
+  ledger.save(state, {{2.5, 1, "failed", 2, "x", {"cpu", "nodeB/cpu"}}});
   check_equal(Ledger::open(folder / "pool.db").load(), state);
   const std::vector<Line> history = ledger.history();
   REQUIRE(history.size() == 2);
   CHECK(history[1].what == "failed");
   CHECK(history[0].time == 1.5);
+  CHECK(history[0].names.empty());
+  CHECK(history[1].names == std::vector<std::string>{"cpu", "nodeB/cpu"});
+}
+
+// Counts the rows that are written to each table, as "table: n".
+class WrittenRows {
+ public:
+  explicit WrittenRows(const std::string& path) : database_(sqlite::Database::open(path, sqlite::Access::read_write)) {
+    database_.execute("CREATE TABLE written (name TEXT)");
+    for (const char* table : {"jobs", "speeds", "seen", "paces", "batches", "batch_times", "slots", "usage", "history",
+                              "settings", "hosts"})
+      database_.execute(
+          fmt::format("CREATE TRIGGER count_{0} BEFORE INSERT ON {0} BEGIN "
+                      "INSERT INTO written VALUES ('{0}'); END",
+                      table));
+  }
+  std::map<std::string, int64_t> take() {
+    std::map<std::string, int64_t> rows;
+    {
+      sqlite::Statement row = database_.prepare("SELECT name, COUNT(*) FROM written GROUP BY name");
+      while (row.step()) rows[row.text(0)] = row.whole(1);
+    }
+    database_.execute("DELETE FROM written");
+    return rows;
+  }
+
+ private:
+  sqlite::Database database_;
+};
+
+TEST_CASE("a save writes the rows that have changed since the state was saved, or loaded, and no others") {
+  using Rows = std::map<std::string, int64_t>;
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  WrittenRows written(folder / "pool.db");
+  state = ledger.load();
+  ledger.save(state, {});
+  CHECK(written.take().empty());
+  state.seen += 1;
+  ledger.save(state, {{1, 1, "x", 0, ""}});
+  CHECK(written.take() == Rows{{"settings", 1}, {"history", 1}});
+  dispatch::Job& job = state.jobs[2];
+  job.attained += 1;
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}});
+  job.speeds.saw({"cpu", 2, 4, 2, 0.01}, 1700000010.51);
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"seen", 1}, {"paces", 1}});
+  job.speeds.saw({"cpu", 2, 3, 2, 0.25}, 1700000011);
+  job.speeds.observe("cpu", 2, 0.5);
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"seen", 1}, {"paces", 1}, {"speeds", 1}});
+  job.batch.epoch += 1;
+  job.batch_times.observe(16, 0.5);
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"batches", 1}, {"batch_times", 1}});
+  state.slots[0].holder = 0;
+  state.usage["bert"] = {1, 2};
+  state.cores["nodeB"] = 2;
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"slots", 2}, {"usage", 1}, {"hosts", 1}});
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
 }
 
 TEST_CASE("the history knows when a job was asked for other devices last") {
@@ -172,16 +251,11 @@ TEST_CASE("the history knows when a job was asked for other devices last") {
 TEST_CASE("a pool of format 1 is brought to this one") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute(
-          std::string(kNoSights) +
-          "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
-          "home; "
-          "DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; ALTER "
-          "TABLE speeds ADD COLUMN "
-          "whole;"
-          "DROP TABLE paces; PRAGMA user_version = 1");
+  make_older(folder / "pool.db",
+             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+             "home; DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; "
+             "ALTER TABLE speeds ADD COLUMN whole; DROP TABLE paces",
+             1);
   dispatch::Speeds& speeds = state.jobs[2].speeds;
   const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
   speeds = {};
@@ -200,14 +274,10 @@ TEST_CASE("a pool of format 1 is brought to this one") {
 TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batches") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute(
-          std::string(kNoSights) +
-          "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
-          "home; DROP TABLE batches; DROP TABLE "
-          "batch_times; "
-          "DROP TABLE paces; PRAGMA user_version = 2");
+  make_older(folder / "pool.db",
+             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+             "home; DROP TABLE batches; DROP TABLE batch_times; DROP TABLE paces",
+             2);
   state.jobs[2].request.batch.reset();
   state.jobs[2].batch = {};
   state.jobs[2].batch_times = {};
@@ -218,14 +288,11 @@ TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batche
 TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of batch under way is made again") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute(
-          std::string(kNoSights) +
-          "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
-          "home; DROP TABLE batch_times; "
-          "ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP COLUMN noise_scale; "
-          "DROP TABLE paces; PRAGMA user_version = 3");
+  make_older(folder / "pool.db",
+             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+             "home; DROP TABLE batch_times; ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP "
+             "COLUMN noise_scale; DROP TABLE paces",
+             3);
   dispatch::Job& job = state.jobs[2];
   job.batch.wanted = 0;
   job.batch.wanted_lr_factor = 1;
@@ -238,10 +305,7 @@ TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of 
 TEST_CASE("a pool of format 4 is brought to this one: since when its devices are where they are is not known") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute(std::string(kNoSights) +
-               "ALTER TABLE slots DROP COLUMN since; DROP TABLE paces; PRAGMA user_version = 4");
+  make_older(folder / "pool.db", "ALTER TABLE slots DROP COLUMN since; DROP TABLE paces", 4);
   for (Slot& slot : state.slots) slot.since = 0;
   forget_paces(state);
   check_brought_here(folder / "pool.db", state);
@@ -250,9 +314,7 @@ TEST_CASE("a pool of format 4 is brought to this one: since when its devices are
 TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were when is not known") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute(std::string(kNoSights) + "DROP TABLE paces; PRAGMA user_version = 5");
+  make_older(folder / "pool.db", "DROP TABLE paces", 5);
   forget_paces(state);
   check_brought_here(folder / "pool.db", state);
 }
@@ -260,24 +322,12 @@ TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were whe
 TEST_CASE("a pool of format 6 is brought to this one: its launchers are taken to have told how fast they were") {
   const ScratchFolder folder;
   dispatch::State state = some_state();
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute(std::string(kNoSights) + "ALTER TABLE paces DROP COLUMN told; PRAGMA user_version = 6");
+  make_older(folder / "pool.db", "", 6);
   forget_paces(state);
   state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 3.25, 1700000001.5, 1700000010, 40, 8.5 / 40});
   state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 4, 1700000010, 1700000010.5, 2, 0.25});
+  CHECK(Ledger::open(folder / "pool.db").history().at(0).names.empty());
   check_brought_here(folder / "pool.db", state);
-}
-
-TEST_CASE("a job's steps are counted on from the look before the daemon died") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  state.in_use = 100;
-  state.jobs[2].seen_in_use = 92.5;
-  { Ledger::open(folder / "pool.db").save(state, {}); }
-  state.in_use = 0;  // counted anew by each daemon
-  state.jobs[2].seen_in_use = -7.5;
-  check_equal(Ledger::open(folder / "pool.db").load(), state);
 }
 
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {

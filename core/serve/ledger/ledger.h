@@ -9,10 +9,11 @@
 //   batch_times  seconds of its mini-batches, by their samples
 //   slots      the devices: who holds them, and since when
 //   usage      device-seconds of each user, of which half are forgotten in a day
-//   history    what happened to which job when, with the number of devices it was to have from then on, and why
+//   history    what happened to which job when, with the devices that it was to have from then on, and why
+//   hosts      cores of the hosts that agents have brought
 //   settings   policy, seed, charge, last_job, last_slot, seen
 //
-// Times are seconds since 1970. PRAGMA user_version is the format's: kFormat.
+// Times are seconds since 1970. PRAGMA user_version is the format's: kLedgerFormat (ledger_tables.h).
 
 #include <string>
 #include <vector>
@@ -29,18 +30,19 @@ struct Line {
   std::string what;
   int64_t devices = 0;
   std::string reason;
+  std::vector<std::string> names = {};  // of the devices
 };
+
+class LedgerRows;
 
 class Ledger {
  public:
-  static constexpr int64_t kFormat = 7;
-
   // Makes the tables where there are none, and brings those of formats 1 to 6 to this one. Throws Fault::usage for the
   // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 
-  dispatch::State load() const;
-  // Writes all differences from the state saved or loaded last, and the lines: all of it at once or nothing.
+  dispatch::State load();
+  // Writes what differs from the state saved or loaded last, and the lines: all of it at once or nothing.
   void save(const dispatch::State& state, const std::vector<Line>& lines);
   std::vector<Line> history() const;
   // When the job was asked for other devices last; 0: never.
@@ -48,18 +50,14 @@ class Ledger {
 
  private:
   explicit Ledger(sqlite::Database database) : database_(std::move(database)) {}
-  void write_job(const dispatch::Job& job, double in_use);
-  void write_paces(const dispatch::Job& job);
-  void write_batch(const dispatch::Job& job);
-  void write_settings(const dispatch::State& state);
-  void write_slots(const dispatch::State& state);
-
+  void write_settings(LedgerRows& rows, const dispatch::State& state) const;
+  void read_jobs(dispatch::State& state) const;
   void read_batches(dispatch::State& state) const;
   void read_speeds(dispatch::State& state) const;
 
   sqlite::Database database_;
-  dispatch::State saved_;
-  bool anything_saved_ = false;
+  dispatch::State saved_;  // what is in the tables, where that is known
+  bool is_known_ = false;
 };
 
 }  // namespace estrain::serve
