@@ -43,6 +43,7 @@ enum class Knowledge {
   given_batch,   // speeds are known; batches stay as requested by the owner
   free_batch,    // speeds at every batch are known; each job runs at its best batch
   learnt_batch,  // speeds at every batch are learnt from the job as it runs (Pollux, section 4.1)
+  shared_batch,  // the same, by all jobs of one application together: a job begins with what others have measured
 };
 
 // How batches of real jobs are chosen whose owners allow it. (A simulation takes the best of those in its tables.)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 
@@ -77,12 +78,19 @@ struct Maker {
   std::function<void(Given&, uint64_t seed, PolicyChoice&)> make;
 };
 
-EstrainOptions free_batch_options(bool learnt) {
-  EstrainOptions options{.alone = 0.65, .horizon = 2000, .exact = true};
-  options.exponent = learnt ? 0.9 : 0.85;
-  options.makespan = learnt ? 10 : 80;
-  options.patience = learnt ? 2 : 4;  // a job that is held back gives no measurements
-  options.aging = learnt ? 0 : 0.3;
+EstrainOptions free_batch_options(Knowledge knowledge) {
+  EstrainOptions options{
+      .exponent = 0.85, .alone = 0.65, .makespan = 80, .patience = 4, .horizon = 2000, .aging = 0.3, .exact = true};
+  if (knowledge == Knowledge::learnt_batch) {
+    options.exponent = 0.9;
+    options.makespan = 10;
+    options.patience = 2;  // a job that is held back gives no measurements
+    options.aging = 0;
+  }
+  if (knowledge == Knowledge::shared_batch) {
+    options.exponent = 0.8;
+    options.patience = 6;
+  }
   return options;
 }
 
@@ -92,10 +100,17 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
     choice.policy = make_elasticflow({.reconsiders = true});
     return;
   }
-  const size_t free = given.word("batch", {"given", "free"});
-  const size_t learnt = given.word("goodput", {"known", "learnt"});
-  if (learnt == 1 && free == 0) throw Error(Fault::usage, "policy estrain: goodput=learnt needs batch=free");
-  if (free == 1) options = free_batch_options(learnt == 1);
+  constexpr std::array kGoodputs = {Knowledge::free_batch, Knowledge::learnt_batch, Knowledge::shared_batch};
+  const bool is_free = given.word("batch", {"given", "free"}) == 1;
+  const Knowledge goodput = kGoodputs[given.word("goodput", {"known", "learnt", "shared"})];
+  if (!is_free && goodput != Knowledge::free_batch) {
+    throw Error(Fault::usage, "policy estrain: goodput=learnt and goodput=shared need batch=free");
+  }
+  if (is_free) {
+    options = free_batch_options(goodput);
+    choice.knowledge = goodput;
+    choice.batches = BatchRule::by_goodput;
+  }
   given.number("exponent", options.exponent, 0.01, 4);
   given.number("alone", options.alone, 0, 4);
   given.number("makespan", options.makespan, 0, 1e6);
@@ -103,8 +118,6 @@ void choose_estrain(Given& given, uint64_t, PolicyChoice& choice) {
   given.number("horizon", options.horizon, 1, 1e12);
   given.number("aging", options.aging, 0, 4);
   options.exact = given.word("shares", {"greedy", "exact"}, options.exact ? 1 : 0) == 1;
-  choice.knowledge = learnt == 1 ? Knowledge::learnt_batch : free == 1 ? Knowledge::free_batch : Knowledge::given_batch;
-  if (free == 1) choice.batches = BatchRule::by_goodput;
   choice.policy = make_estrain(options);
 }
 
@@ -175,9 +188,11 @@ const std::vector<Maker>& makers() {
          choice.policy = make_ones(options, seed);
        }},
       {"estrain", "ours: elastic, short jobs first, changes only where they pay",
-       "batch=given|free, goodput=known|learnt, deadlines=ignored|first; exponent=0.78, alone=0, makespan=0, "
+       "batch=given|free, goodput=known|learnt|shared (shared: jobs of one application know what all of them have "
+       "measured), deadlines=ignored|first; exponent=0.78, alone=0, makespan=0, "
        "patience=11, horizon=1e12 (s), aging=0, shares=greedy|exact (with batch=free: 0.85, 0.65, 80, 4, 2000, "
-       "0.3, exact; with goodput=learnt: 0.9, 0.65, 10, 2, 2000, 0, exact)",
+       "0.3, exact; with goodput=learnt: 0.9, 0.65, 10, 2, 2000, 0, exact; with goodput=shared: 0.8, 0.65, 80, 6, "
+       "2000, 0.3, exact)",
        choose_estrain},
   };
   return all;

@@ -48,25 +48,22 @@ class KnownOutlook : public pool::Outlook {
   const PolluxJob& job_;
 };
 
-// Learnt from the job's own measurements. The remaining work is known, since its owner set the number of epochs.
+// Learnt from measurements. The remaining work is known, since its owner set the number of epochs.
 class LearntOutlook : public pool::Outlook {
  public:
   explicit LearntOutlook(const PolluxJob& job) : job_(job) {}
 
   double seconds_left(const pool::Shape& shape) const override {
     const int64_t devices = shape.devices[0];
-    const pool::SpeedModel& speeds = job_.learnt()->speeds;
+    const Learnt& learnt = *job_.learnt();
     if (job_.app().limits().one_device && devices > 1) return kInfinite;
-    if (speeds.is_empty()) return devices > kUnmeasured ? kInfinite : kGuess / static_cast<double>(devices);
-    if (devices > 2 * speeds.most_devices()) return kInfinite;
-    BatchSplit split;
-    const double speed = job_.foretold(shape.hosts[0], devices, split);
-    const double left = job_.app().progress(job_.app().limits().epochs) - job_.progress();
-    return speed > 0 ? left / speed : kInfinite;
+    if (learnt.model().is_empty()) return devices > kUnmeasured ? kInfinite : kGuess / static_cast<double>(devices);
+    if (devices > 2 * learnt.model().most_devices()) return kInfinite;
+    return learnt.seconds_left(shape.hosts[0], devices, job_.epoch(), job_.progress());
   }
   double step_seconds(int64_t devices) const override {
     const double local = std::ceil(job_.batch() / static_cast<double>(devices));
-    return job_.learnt()->speeds.step_seconds((devices + 3) / 4, devices, local);
+    return job_.learnt()->model().step_seconds((devices + 3) / 4, devices, local);
   }
   double steps_left() const override { return 1; }
   Epochs epochs() const override { return job_.epochs(); }
@@ -129,41 +126,14 @@ double EpochTable::seconds_from(int64_t hosts, int64_t devices, int64_t epoch) {
 }
 
 PolluxJob::PolluxJob(const PolluxApplication& app, double batch, double charge, std::shared_ptr<EpochTable> table,
-                     bool learns)
-    : app_(app),
-      batch_(batch),
-      charge_(charge),
-      table_(std::move(table)),
-      learnt_(learns ? std::make_unique<Learnt>() : nullptr) {
-  if (learns) {
+                     std::shared_ptr<Learnt> learnt)
+    : app_(app), batch_(batch), charge_(charge), table_(std::move(table)), learnt_(std::move(learnt)) {
+  if (learnt_) {
     outlook_ = std::make_unique<LearntOutlook>(*this);
   } else {
     outlook_ = std::make_unique<KnownOutlook>(*this);
   }
   facts.outlook = outlook_.get();
-}
-
-double PolluxJob::foretold(int64_t hosts, int64_t devices, BatchSplit& best_split) const {
-  const auto known = learnt_->foretold.find({hosts, devices});
-  if (known != learnt_->foretold.end()) {
-    best_split = known->second.split;
-    return known->second.speed;
-  }
-  const pool::SpeedModel& speeds = learnt_->speeds;
-  double best = 0;
-  for (const double batch : app_.batches(devices)) {
-    const BatchSplit split = app_.split(batch, devices);
-    if (split.local < 1) continue;
-    const auto local = static_cast<double>(split.local);
-    const double seconds = speeds.step_seconds(hosts, devices, local) +
-                           speeds.compute_seconds(local) * static_cast<double>(split.accumulated);
-    const auto whole = static_cast<double>(devices * split.local * (split.accumulated + 1));
-    const double speed =
-        PolluxApplication::gain(learnt_->noise, whole / static_cast<double>(app_.limits().init)) / seconds;
-    if (speed > best) best = speed, best_split = split;
-  }
-  learnt_->foretold[{hosts, devices}] = {best, best_split};
-  return best;
 }
 
 // Before any measurement, the smallest possible batch.
@@ -173,11 +143,11 @@ void PolluxJob::choose_batch() {
   const int64_t devices = pool::devices_of(facts.placement);
   if (app_.limits().one_device) {
     split_ = app_.split(static_cast<double>(app_.limits().most), devices);
-  } else if (learnt_->speeds.is_empty()) {
+  } else if (learnt_->model().is_empty()) {
     split_ =
         app_.split(static_cast<double>(std::max(app_.limits().init, app_.limits().least_local * devices)), devices);
   } else {
-    foretold(hosts, devices, split_);
+    split_ = learnt_->best(hosts, devices, epoch_).split;
   }
 }
 
@@ -198,11 +168,8 @@ double PolluxJob::speed() {
   } else if (const auto times = app_.times(counts_, split_.local)) {
     const auto whole = static_cast<double>(devices * split_.local * (split_.accumulated + 1));
     speed = app_.gain(whole, epoch_) / app_.step_seconds(*times, split_.accumulated);
-    const PolluxApplication::Noise noise = app_.noise(whole, epoch_);
-    const pool::SpeedPoint point{static_cast<int64_t>(counts_.size()), devices, split_.local};
-    const bool is_new = learnt_->speeds.observe(point, times->step - times->sync, times->step);
-    if (is_new || noise != learnt_->noise) learnt_->foretold.clear();
-    learnt_->noise = noise;
+    learnt_->observe({static_cast<int64_t>(counts_.size()), devices, split_.local}, *times);
+    learnt_->observe(epoch_, app_.noise(whole, epoch_));
   }
   if (speed <= 0) {
     throw Error::make(Fault::infeasible, "job {}: {} was not measured on {} devices of {} hosts", facts.name,

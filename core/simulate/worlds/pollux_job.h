@@ -2,15 +2,13 @@
 // A job in Pollux's world, run like in the reference simulator: first the charge; then progress at the speed of the
 // epoch's gain, epoch by epoch, each taking a whole number of seconds.
 
-#include <map>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "core/pool/speed_model.h"
 #include "core/simulate/world.h"
 #include "core/simulate/worlds/pollux_application.h"
+#include "core/simulate/worlds/pollux_learnt.h"
 
 namespace estrain::simulate {
 
@@ -31,22 +29,10 @@ class EpochTable {
   std::unordered_map<int64_t, std::vector<double>> seconds_;  // by shape; [epoch]
 };
 
-// Knowledge learnt about a job so far: the model of its speed, and the last noise of its gradients.
-struct Learnt {
-  pool::SpeedModel speeds;
-  PolluxApplication::Noise noise{};
-
-  // Predictions from these two, by hosts and devices; discarded when they change.
-  struct Foretold {
-    double speed;
-    BatchSplit split;
-  };
-  std::map<std::pair<int64_t, int64_t>, Foretold> foretold;
-};
-
 class PolluxJob : public SimulatedJob {
  public:
-  PolluxJob(const PolluxApplication& app, double batch, double charge, std::shared_ptr<EpochTable> table, bool learns);
+  PolluxJob(const PolluxApplication& app, double batch, double charge, std::shared_ptr<EpochTable> table,
+            std::shared_ptr<Learnt> learnt);
 
   void run(double from, double seconds) override;
   void place(const pool::Placement& placement) override;
@@ -60,9 +46,6 @@ class PolluxJob : public SimulatedJob {
   double progress() const { return progress_; }
   EpochTable& table() const { return *table_; }
   const Learnt* learnt() const { return learnt_.get(); }
-  // The best predicted progress per second, and the split of the batch for it; uses known speeds if nothing is
-  // learnt.
-  double foretold(int64_t hosts, int64_t devices, BatchSplit& split) const;
 
  private:
   double speed();
@@ -72,7 +55,7 @@ class PolluxJob : public SimulatedJob {
   double batch_;
   double charge_;
   std::shared_ptr<EpochTable> table_;
-  std::unique_ptr<Learnt> learnt_;  // if speeds are unknown
+  std::shared_ptr<Learnt> learnt_;  // if speeds are unknown; the job's own, or its application's
   std::unique_ptr<pool::Outlook> outlook_;
   BatchSplit split_;  // current split, if speeds are learnt
   PolluxApplication::Counts counts_;

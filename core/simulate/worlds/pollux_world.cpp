@@ -50,14 +50,23 @@ class PolluxWorld : public World {
     workload.round = kRound;
     workload.charge = charge.kind == Charge::Kind::published ? kPublishedCharge : charge.seconds;
     std::map<std::pair<const PolluxApplication*, double>, std::shared_ptr<EpochTable>> tables;
+    std::map<const PolluxApplication*, std::shared_ptr<Learnt>> learnt;
+    for (const auto& [app_name, app] : applications_) {
+      learnt[&app] = std::make_shared<Learnt>(app, Learnt::By::all_jobs);
+    }
     for (const TraceJob& job : workloads_.at(name)) {
       const bool free = knowledge != pool::Knowledge::given_batch;
       const BatchLimits& limits = job.app->limits();
       const double batch = !free ? job.batch : limits.one_device ? static_cast<double>(limits.most) : 0;
       auto& table = tables[{job.app, batch}];
       if (!table) table = std::make_shared<EpochTable>(*job.app, batch);
-      auto made = std::make_unique<PolluxJob>(*job.app, job.batch, workload.charge, table,
-                                              knowledge == pool::Knowledge::learnt_batch);
+      std::shared_ptr<Learnt> known;
+      if (knowledge == pool::Knowledge::learnt_batch) {
+        known = std::make_shared<Learnt>(*job.app, Learnt::By::one_job);
+      } else if (knowledge == pool::Knowledge::shared_batch) {
+        known = learnt.at(job.app);
+      }
+      auto made = std::make_unique<PolluxJob>(*job.app, job.batch, workload.charge, table, known);
       made->facts.name = job.name;
       made->facts.order = static_cast<int64_t>(workload.jobs.size());
       made->facts.submitted = job.submitted;

@@ -261,6 +261,7 @@ TEST_CASE("policies are chosen by name, with options") {
   CHECK(make_policy("tiresias:limit=100", 1).policy != nullptr);
   CHECK(make_policy("estrain:batch=free", 1).knowledge == Knowledge::free_batch);
   CHECK(make_policy("estrain:batch=free:goodput=learnt", 1).knowledge == Knowledge::learnt_batch);
+  CHECK(make_policy("estrain:batch=free:goodput=shared", 1).knowledge == Knowledge::shared_batch);
   CHECK(make_policy("estrain", 1).knowledge == Knowledge::given_batch);
   CHECK(make_policy("estrain:shares=exact:alone=0.5:makespan=10:horizon=2000", 1).policy != nullptr);
   const auto message = [](const char* text) {
@@ -273,7 +274,8 @@ TEST_CASE("policies are chosen by name, with options") {
   CHECK(message("tiresias:limit=x").find("is not a number") != std::string::npos);
   CHECK(message("tiresias:limit").find("KEY=VALUE") != std::string::npos);
   CHECK(message("fifo:a=1").find("it has none") != std::string::npos);
-  CHECK(message("estrain:goodput=learnt").find("needs batch=free") != std::string::npos);
+  CHECK(message("estrain:goodput=learnt").find("need batch=free") != std::string::npos);
+  CHECK(message("estrain:goodput=shared").find("need batch=free") != std::string::npos);
   CHECK(message("estrain:batch=huge").find("not one of \"given\", \"free\"") != std::string::npos);
 }
 

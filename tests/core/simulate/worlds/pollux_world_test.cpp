@@ -1,6 +1,7 @@
 #include "core/simulate/worlds/pollux_world.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "core/simulate/worlds/pollux_application.h"
 #include "tests/core/simulate/small_worlds.h"
@@ -95,6 +96,24 @@ TEST_CASE("with a free batch a job runs at the best one; learnt, it gets there a
   CHECK(free <= given);
   CHECK(learnt >= free);
   CHECK(learnt == jcts(run_once(*world, "1", learns))["a"]);
+}
+
+TEST_CASE("with shared goodput a job begins with what others of its application have measured") {
+  const ScratchFolder folder;
+  write_pollux_tables(folder, "2.4");
+  std::string rows = "app,num_nodes,num_replicas,local_bsz,step_time_s,sync_time_s\n";
+  for (int devices = 2; devices <= 64; ++devices)  // hardly faster than two
+    rows += fmt::format("bert,{},{},4,{},1\n", (devices + 3) / 4, devices, 1 + 0.3 * devices);
+  folder.write("pollux_interpolated.csv", rows);
+  const auto two =
+      open_world({folder.path(), folder.write("t.csv", kWorkloadHeader + "a,60,bert,1,12\nb,2000,bert,1,12\n"), ""});
+  const auto once = [&](const std::string& goodput) {
+    return jcts(run_once(*two, "1", "estrain:batch=free:patience=1000:goodput=" + goodput));
+  };
+  const auto alone = once("learnt"), together = once("shared");
+  CHECK(together.at("b") < alone.at("b"));
+  CHECK(together.at("b") < together.at("a"));
+  CHECK(together == once("shared"));
 }
 
 TEST_CASE("workloads of one file") {
