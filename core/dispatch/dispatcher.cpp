@@ -123,7 +123,9 @@ std::optional<Phase> phase_named(std::string_view name) {
 }
 
 Dispatcher::Dispatcher(State state, const Settings& settings)
-    : state_(std::move(state)), settings_(settings), policy_(pool::make_policy(state_.policy, state_.seed)) {
+    : state_(std::move(state)),
+      settings_(settings),
+      policy_(pool::make_policy_for_real_jobs(state_.policy, state_.seed)) {
   for (auto& [id, job] : state_.jobs) {
     if (job.phase == Phase::checking) actions_.emplace_back(CheckJob{id});
     if (job.seen_at > 0) go_on_watching(state_, job);
@@ -189,7 +191,7 @@ void Dispatcher::cancel(JobId id, double now) {
 }
 
 void Dispatcher::choose_policy(const std::string& policy, double now) {
-  pool::PolicyChoice choice = pool::make_policy(policy, state_.seed);
+  pool::PolicyChoice choice = pool::make_policy_for_real_jobs(policy, state_.seed);
   require_known(choice, types_with(state_, {}));
   policy_ = std::move(choice);
   state_.policy = policy;

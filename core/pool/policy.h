@@ -57,12 +57,16 @@ struct PolicyChoice {
   std::string text;  // as typed
   Knowledge knowledge = Knowledge::given_batch;
   BatchRule batches = BatchRule::owners;
+  bool holds_idle_devices = false;  // gives jobs more devices than Job::most: for simulations only
   std::unique_ptr<Policy> policy;
 };
 
 // Parses NAME or NAME:KEY=VALUE:…, for instance "tiresias:limit=57600". Throws Fault::usage with the known names and a
 // suggestion. Random choices use `seed`.
 PolicyChoice make_policy(std::string_view text, uint64_t seed);
+
+// The same for jobs that are real. Throws Fault::usage for choices that only a simulation can carry out.
+PolicyChoice make_policy_for_real_jobs(std::string_view text, uint64_t seed);
 
 // One line for each policy: its name, its source, its options and their defaults.
 std::string describe_policies();

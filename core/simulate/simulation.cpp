@@ -62,7 +62,7 @@ class Simulation {
 
   void skip_idle_time() {
     if (!active_.empty() || at_events()) return;
-    const double submitted = workload_.jobs[next_]->facts.submitted - workload_.lookahead;
+    const double submitted = workload_.jobs[next_]->facts.submitted;
     const double rounds = std::ceil((submitted - clock_) / workload_.round) - 1;
     if (rounds > 0) clock_ += rounds * workload_.round;
   }
@@ -85,8 +85,7 @@ class Simulation {
   }
 
   void admit() {
-    for (; next_ < workload_.jobs.size() && workload_.jobs[next_]->facts.submitted <= clock_ + workload_.lookahead;
-         ++next_) {
+    for (; next_ < workload_.jobs.size() && workload_.jobs[next_]->facts.submitted <= clock_; ++next_) {
       SimulatedJob* job = workload_.jobs[next_].get();
       const auto order = [](const SimulatedJob* other) { return other->facts.order; };
       active_.insert(std::ranges::upper_bound(active_, job->facts.order, {}, order), job);
@@ -149,7 +148,7 @@ class Simulation {
                               facts.starts, facts.deadline});
       result_.end = std::max(result_.end, *job->finished);
     }
-    if (workload_.whole_rounds) result_.end = clock_;
+    if (workload_.whole_rounds) result_.end = clock_ - workload_.round;
   }
 
   static constexpr size_t kNone = ~size_t{0};

@@ -42,10 +42,9 @@ struct Workload {
   double begin = 0;                                 // start of the clock
   double round = 60;
   double charge = 0;          // s, as printed with the results
-  double lookahead = 0;       // a round sees jobs submitted up to so many seconds after its beginning
   bool at_events = false;     // policies may decide between rounds
   bool rounds_too = false;    // of at_events: and when a round is over
-  bool whole_rounds = false;  // the makespan ends with the last round, not in it
+  bool whole_rounds = false;  // the makespan is counted to the beginning of the last round
 };
 
 class World {

@@ -125,6 +125,8 @@ void choose_easyscale(Given& given, bool mixes, PolicyChoice& choice) {
   EasyscaleOptions options;
   options.mixes = mixes;
   given.number("growth", options.growth, 1, 1e9);
+  options.as_simulated = given.word("rule", {"paper", "simulator"}) == 1;
+  choice.holds_idle_devices = options.as_simulated && mixes;
   choice.policy = make_easyscale(options);
 }
 
@@ -165,9 +167,10 @@ const std::vector<Maker>& makers() {
          given.number("busy", options.busy, 0, 1);
          choice.policy = make_philly(options);
        }},
-      {"easyscale-homo", "speed-up per device, one type per job (EasyScale, section 3.4)", "growth=2",
+      {"easyscale-homo", "speed-up per device, one type per job (EasyScale, section 3.4)",
+       "growth=2, rule=paper|simulator",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, false, choice); }},
-      {"easyscale-heter", "the same; jobs at D2 mix types", "growth=2",
+      {"easyscale-heter", "the same; jobs at D2 mix types", "growth=2, rule=paper|simulator",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, true, choice); }},
       {"elasticflow", "smallest shares that meet deadlines, admission at arrival (ASPLOS'23)", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_elasticflow({}); }},
@@ -216,6 +219,15 @@ PolicyChoice make_policy(std::string_view text, uint64_t seed) {
   choice.text = text;
   maker->make(given, seed, choice);
   given.refuse_unknown();
+  return choice;
+}
+
+PolicyChoice make_policy_for_real_jobs(std::string_view text, uint64_t seed) {
+  PolicyChoice choice = make_policy(text, seed);
+  if (choice.holds_idle_devices) {
+    throw Error::make(Fault::usage,
+                      "policy \"{}\" gives jobs more devices than they can use: only for estrain simulate", text);
+  }
   return choice;
 }
 

@@ -30,7 +30,7 @@ std::string checked_directory(const ServeOptions& options) {
   if (!options.devices.empty() && options.devices != kNoDevices)
     launch::check_devices(place::devices_of(launch::parse_devices(options.devices)),
                           {.mixed = true, .oversubscribed = false});
-  if (!options.policy.empty()) pool::make_policy(options.policy, options.seed);
+  if (!options.policy.empty()) pool::make_policy_for_real_jobs(options.policy, options.seed);
   return path;
 }
 

@@ -49,9 +49,8 @@ class EasyscaleWorld : public World {
     workload.name = "1";
     workload.cluster = &cluster_;
     workload.round = kRoundOfEasyscale;
-    workload.whole_rounds = true;
     const bool published = charge.kind == Charge::Kind::published;
-    workload.lookahead = published ? kRoundOfEasyscale : 0;
+    workload.whole_rounds = true;
     workload.charge = published ? 0 : charge.seconds;
     const TimedJob::Charges charges{published ? kFirstStart : charge.seconds, workload.charge};
     for (const ElasticJob& job : jobs_) {
@@ -108,14 +107,14 @@ class EasyscaleWorld : public World {
       auto& of_model = measured_[std::string(table.text(row, model))];
       if (table.text(row, source) == "fig12" && table.text(row, mode) == "D1") {
         of_model.by_type[std::string(table.text(row, gpu))] = measured;
-      } else if (table.text(row, source) == "fig11" && table.text(row, mode) == "D1, 8 ESTs, per EST, switching on") {
+      } else if (table.text(row, source) == "fig11" && table.text(row, mode) == "D1, 8 ESTs, per EST, switching off") {
         of_model.second = measured;
       }
     }
   }
 
-  // Seconds of one mini-batch. On V100 linear in the batch through two measured points; on other types scaled by the
-  // ratio at the first point.
+  // Seconds of one mini-batch. On V100 linear in the batch through two measured points, both without a switch of ESTs;
+  // on other types scaled by the ratio at the first point.
   double seconds(const ElasticJob& job, size_t type) const {
     const Model& model = measured_.at(job.model);
     const Measured &first = model.by_type.at("v100"), &second = *model.second;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 
 #include "tests/core/pool/stub_job.h"
@@ -83,6 +84,52 @@ TEST_CASE("easyscale starts jobs on one device and lets them double, most speed-
   CHECK(pool.decide(*policy) == std::vector<int64_t>{4, 2});
   CHECK(pool.decide(*policy) == std::vector<int64_t>{5, 2});  // one more gains 0.25, two gain 0.21 each
   CHECK(pool.decide(*policy) == std::vector<int64_t>{6, 2});
+}
+
+TEST_CASE("easyscale: a proposal that does not fit becomes smaller, in the published simulator it is refused") {
+  for (const bool as_simulated : {false, true}) {
+    StubPool pool(kTwoHosts);
+    pool.add(8, {8, 4, 4, 2, 2, 2, 1.2, 1}, 100);
+    pool.add(1, {8}, 100);
+    const auto policy = make_easyscale({.as_simulated = as_simulated});
+    for (const int64_t held : {1, 2, 4}) CHECK(pool.decide(*policy) == std::vector<int64_t>{held, 1});
+    CHECK(pool.decide(*policy) == std::vector<int64_t>{as_simulated ? 4 : 7, 1});
+    pool.remove(1);
+    CHECK(pool.decide(*policy) == std::vector<int64_t>{8});
+  }
+}
+
+// Four ESTs that take 1 s each on the first type, 1.5 s on the second.
+class FourEsts : public StubOutlook {
+ public:
+  FourEsts() : StubOutlook({}, 1) {}
+  double seconds_left(const Shape& shape) const override {
+    for (const double step : {1.0, 1.5, 2.0, 3.0, 4.0, 4.5})
+      if (shape.devices[0] * std::floor(step) + shape.devices[1] * std::floor(step / 1.5) >= 4) return step;
+    return 6;
+  }
+};
+
+TEST_CASE("easyscale as in its published simulator: first the slowest type, then more devices than ESTs") {
+  for (const bool as_simulated : {false, true}) {
+    StubPool pool({{"v100", 4}, {"t4", 2}});
+    const FourEsts outlook;
+    Job& job = pool.add(4, {}, 1);
+    job.outlook = &outlook;
+    job.most = 4;
+    job.mixes_types = true;
+    const auto policy = make_easyscale({.mixes = true, .as_simulated = as_simulated});
+    const auto held = [&] {
+      pool.decide(*policy);
+      std::vector<int64_t> devices(2);
+      for (const Share& share : job.placement) devices[share.host] = share.devices;
+      return devices;
+    };
+    CHECK(held() == (as_simulated ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0}));
+    CHECK(held() == (as_simulated ? std::vector<int64_t>{1, 1} : std::vector<int64_t>{2, 0}));
+    CHECK(held() == (as_simulated ? std::vector<int64_t>{3, 1} : std::vector<int64_t>{4, 0}));
+    CHECK(held() == (as_simulated ? std::vector<int64_t>{4, 1} : std::vector<int64_t>{4, 0}));
+  }
 }
 
 TEST_CASE("philly waits for few hosts, backs off, and takes any devices in the end") {
@@ -276,6 +323,9 @@ TEST_CASE("policies are chosen by name, with options") {
   CHECK(message("fifo:a=1").find("it has none") != std::string::npos);
   CHECK(message("estrain:goodput=learnt").find("need batch=free") != std::string::npos);
   CHECK(message("estrain:goodput=shared").find("need batch=free") != std::string::npos);
+  CHECK(make_policy("easyscale-heter:rule=simulator", 1).policy != nullptr);
+  CHECK(make_policy_for_real_jobs("easyscale-homo:rule=simulator", 1).policy != nullptr);
+  CHECK(error_of([] { make_policy_for_real_jobs("easyscale-heter:rule=simulator", 1); }).fault() == Fault::usage);
   CHECK(message("estrain:batch=huge").find("not one of \"given\", \"free\"") != std::string::npos);
 }
 

@@ -17,7 +17,8 @@ void write_step_times(const ScratchFolder& folder) {
   folder.write(
       "step_times.csv",
       fmt::format("model,batch_per_est,gpu,mode,seconds,source\nbert,8,v100,D1,{0},fig12\nbert,8,t4,D1,{2},fig12\n"
-                  "bert,8,v100,plain,99,fig12\nbert,16,v100,\"D1, 8 ESTs, per EST, switching on\",{1},fig11\n",
+                  "bert,8,v100,plain,99,fig12\nbert,16,v100,\"D1, 8 ESTs, per EST, switching off\",{1},fig11\n"
+                  "bert,16,v100,\"D1, 8 ESTs, per EST, switching on\",99,fig11\n",
                   unit, 2 * unit, 4 * unit));
 }
 
@@ -43,9 +44,10 @@ TEST_CASE("a step lasts as long as the device with most ESTs, spread as well as 
   CHECK(seconds(0, 4) == doctest::Approx(8));
   CHECK(seconds(1, 1) == doctest::Approx(7));  // 7 + 1: 7 s and 4 s
   CHECK(seconds(2, 4) == doctest::Approx(4));  // 4 + 4, 1 each: no need for the last T4
-  // Seen at 60, since the round ends at 120; 20 s, then 27.7 s on all.
-  CHECK(jcts(run_once(*world, "1", "fifo"))["a"] == doctest::Approx(60 + 20 + steps - 100));
+  // Seen at 120, when the round in which it is submitted ends; 20 s, then 27.7 s on all.
+  CHECK(jcts(run_once(*world, "1", "fifo"))["a"] == doctest::Approx(120 + 20 + steps - 100));
   CHECK(figures_of(run_once(*world, "1", "fifo")).makespan == 120);
+  CHECK(figures_of(run_once(*world, "1", "fifo", {Charge::Kind::seconds, 50})).makespan == 180);
   CHECK(jcts(run_once(*world, "1", "fifo", {Charge::Kind::seconds, 0}))["a"] == doctest::Approx(120 + steps - 100));
 }
 
