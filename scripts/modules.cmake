@@ -45,7 +45,6 @@ function(estrain_use_torch TARGET)
     # What nearly all include, no more: each unit instantiates every template that the header leaves pending. With
     # <torch/torch.h> that took 5 s a unit, with these 2.
     target_precompile_headers(torch_pch PRIVATE <ATen/ATen.h> <torch/types.h> <fmt/format.h>)
-    set_source_files_properties(${CMAKE_BINARY_DIR}/torch_pch.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
     set_property(GLOBAL PROPERTY ESTRAIN_TORCH_PCH torch_pch)
   endif()
   target_precompile_headers(${TARGET} REUSE_FROM torch_pch)
