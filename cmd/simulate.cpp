@@ -93,7 +93,7 @@ std::vector<simulate::Result> simulate_world(const SimulateArguments& arguments,
   limits.keep_stretches = !arguments.html.empty();
   for (const std::string& name : arguments.policies) {
     for (const std::string& workload : choose_workloads(*world, arguments)) {
-      const pool::PolicyChoice policy = pool::make_policy(name, arguments.seed);
+      const pool::PolicyChoice policy = pool::make_policy(name, arguments.seed, world->easyscale_rules());
       results.push_back(simulate::simulate(world->make(workload, policy.knowledge, charge, arguments.seed), policy,
                                            arguments.seed, limits));
     }

@@ -61,9 +61,12 @@ struct PolicyChoice {
   std::unique_ptr<Policy> policy;
 };
 
+// Whose rules the easyscale policies follow where no option says so.
+enum class EasyscaleRules { paper, simulator };
+
 // Parses NAME or NAME:KEY=VALUE:…, for instance "tiresias:limit=57600". Throws Fault::usage with the known names and a
 // suggestion. Random choices use `seed`.
-PolicyChoice make_policy(std::string_view text, uint64_t seed);
+PolicyChoice make_policy(std::string_view text, uint64_t seed, EasyscaleRules rules = EasyscaleRules::paper);
 
 // The same for jobs that are real. Throws Fault::usage for choices that only a simulation can carry out.
 PolicyChoice make_policy_for_real_jobs(std::string_view text, uint64_t seed);

@@ -13,7 +13,7 @@ namespace {
 // KEY=VALUE:… after a policy's name. Each known key is removed; the remaining ones are unknown.
 class Given {
  public:
-  Given(std::string policy, std::string_view rest) : policy_(std::move(policy)) {
+  Given(std::string policy, std::string_view rest, EasyscaleRules rules) : policy_(std::move(policy)), rules_(rules) {
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(':'), rest.size());
       const std::string_view pair = rest.substr(0, end);
@@ -27,6 +27,8 @@ class Given {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
+
+  EasyscaleRules rules() const { return rules_; }
 
   void number(const std::string& key, double& value, double least, double most) {
     known_.push_back(key);
@@ -69,6 +71,7 @@ class Given {
 
  private:
   std::string policy_;
+  EasyscaleRules rules_;
   std::map<std::string, std::string> values_;
   std::vector<std::string> known_;
 };
@@ -125,7 +128,8 @@ void choose_easyscale(Given& given, bool mixes, PolicyChoice& choice) {
   EasyscaleOptions options;
   options.mixes = mixes;
   given.number("growth", options.growth, 1, 1e9);
-  options.as_simulated = given.word("rule", {"paper", "simulator"}) == 1;
+  options.as_simulated =
+      given.word("rule", {"paper", "simulator"}, given.rules() == EasyscaleRules::paper ? 0 : 1) == 1;
   choice.holds_idle_devices = options.as_simulated && mixes;
   choice.policy = make_easyscale(options);
 }
@@ -168,9 +172,10 @@ const std::vector<Maker>& makers() {
          choice.policy = make_philly(options);
        }},
       {"easyscale-homo", "speed-up per device, one type per job (EasyScale, section 3.4)",
-       "growth=2, rule=paper|simulator",
+       "growth=2, rule=paper|simulator (default: simulator in the world easyscale, else paper)",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, false, choice); }},
-      {"easyscale-heter", "the same; jobs at D2 mix types", "growth=2, rule=paper|simulator",
+      {"easyscale-heter", "the same; jobs at D2 mix types",
+       "growth=2, rule=paper|simulator (default: simulator in the world easyscale, else paper)",
        [](Given& given, uint64_t, PolicyChoice& choice) { choose_easyscale(given, true, choice); }},
       {"elasticflow", "smallest shares that meet deadlines, admission at arrival (ASPLOS'23)", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_elasticflow({}); }},
@@ -203,7 +208,7 @@ const std::vector<Maker>& makers() {
 
 }  // namespace
 
-PolicyChoice make_policy(std::string_view text, uint64_t seed) {
+PolicyChoice make_policy(std::string_view text, uint64_t seed, EasyscaleRules rules) {
   const size_t colon = std::min(text.find(':'), text.size());
   const std::string name(text.substr(0, colon));
   const auto maker = std::ranges::find(makers(), name, &Maker::name);
@@ -214,7 +219,7 @@ PolicyChoice make_policy(std::string_view text, uint64_t seed) {
     throw Error::make(Fault::usage, "unknown policy \"{}\"; {}", name,
                       meant ? "did you mean \"" + *meant + "\"?" : "known are " + spec::quoted_list(names));
   }
-  Given given(name, text.substr(std::min(colon + 1, text.size())));
+  Given given(name, text.substr(std::min(colon + 1, text.size())), rules);
   PolicyChoice choice;
   choice.text = text;
   maker->make(given, seed, choice);

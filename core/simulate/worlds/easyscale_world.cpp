@@ -43,6 +43,7 @@ class EasyscaleWorld : public World {
   }
 
   std::vector<std::string> workloads() const override { return {"1"}; }
+  pool::EasyscaleRules easyscale_rules() const override { return pool::EasyscaleRules::simulator; }
 
   Workload make(const std::string&, pool::Knowledge, const Charge& charge, uint64_t) const override {
     Workload workload;

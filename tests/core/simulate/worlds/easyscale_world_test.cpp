@@ -85,5 +85,16 @@ TEST_CASE("what the tables do not have") {
   CHECK(message("0,a,0,bert,1,8,1,2,v100\n", "1x8:v100").find("is not from 0 to 1") != std::string::npos);
 }
 
+TEST_CASE("the easyscale policies follow the published simulator in its world alone, and the paper elsewhere") {
+  const ScratchFolder folder;
+  write_step_times(folder);
+  const auto world =
+      open_world({folder.path(), folder.write("t.csv", kTraceHeader + "0,a,0,bert,1,8,1,1,v100\n"), "1x2:v100,1x2:t4"});
+  CHECK(pool::make_policy("easyscale-heter", 1, world->easyscale_rules()).holds_idle_devices);
+  CHECK_FALSE(pool::make_policy("easyscale-heter", 1).holds_idle_devices);
+  CHECK_FALSE(pool::make_policy("easyscale-heter:rule=paper", 1, pool::EasyscaleRules::simulator).holds_idle_devices);
+  CHECK(pool::make_policy("easyscale-heter:rule=simulator", 1).holds_idle_devices);
+}
+
 }  // namespace
 }  // namespace estrain::simulate
