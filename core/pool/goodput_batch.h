@@ -2,9 +2,11 @@
 // The batch with which a real job makes the most of its devices (Pollux, OSDI'21, section 3): goodput is samples a
 // second times the worth of a sample. In larger batches a sample takes less time, and is worth less:
 //
-//   efficiency(B) = (noise + B0) / (noise + B)           equation 6; B0: the owner's batch, over all ESTs; noise in
-//   samples factor on SGD's learning rates = efficiency(B) B / B0     AdaScale's gain, section 3.1: from 1 to B / B0
-//   factor on Adam's, and its like = the square root of that    linear_batch.h
+//   efficiency(B) = (noise + B0) / (noise + B)              equation 6; B0: the owner's batch, over all ESTs
+//   factor on SGD's learning rates = efficiency(B) B / B0   AdaScale's gain, section 3.1: from 1 to B / B0
+//   factor on those of Adam and its like = the root of it   linear_batch.h
+//
+// The noise is in samples.
 //
 // Sizes are samples per EST and step.
 

@@ -54,6 +54,7 @@ class World {
   // Creates the workload for each simulation.
   virtual Workload make(const std::string& workload, pool::Knowledge knowledge, const Charge& charge,
                         uint64_t seed) const = 0;
+  // Of policies whose text does not say.
   virtual pool::EasyscaleRules easyscale_rules() const { return pool::EasyscaleRules::paper; }
 };
 
