@@ -137,8 +137,11 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   pool_.launchers.erase(id);
   if (const auto asked = pool_.asked.find(id); asked != pool_.asked.end() && !asked->second.is_sent)
     pool_.asked.erase(asked);
-  const dispatch::Ended ended = run_end(pool_.directory.run(id), end, pool_.directory.train_log(id));
-  const bool was_asked_to = pool_.job(id).phase == dispatch::Phase::stopping || was_killed;
+  dispatch::Ended ended = run_end(pool_.directory.run(id), end, pool_.directory.train_log(id));
+  const bool stops = pool_.job(id).phase == dispatch::Phase::stopping;
+  if (stops && end && end->signaled && end->code == SIGTERM)  // it had not come so far as to wait for the signal
+    ended = {dispatch::Ended::How::stopped, "it was stopped as it started"};
+  const bool was_asked_to = stops || was_killed;
   const bool is_over = ended.how == dispatch::Ended::How::done || ended.how == dispatch::Ended::How::failed;
   const auto tasks = pool_.agents.tasks_of(id);
   const bool has_heirs = std::ranges::any_of(tasks, [](const auto& one) { return one.task.kind == kRunAgent; });

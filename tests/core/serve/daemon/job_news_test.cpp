@@ -91,6 +91,19 @@ TEST_CASE("how a launcher ended decides what becomes of its job") {
   CHECK(phase_after({false, exit_code(Fault::usage)}) == Phase::failed);
 }
 
+TEST_CASE("a launcher that is told to stop before it can has stopped, and has met no fault") {
+  const auto failures_after = [](Phase phase, int number) {
+    News at(state_with_job(phase, {"cpu"}));
+    at.pool.launchers[1] = {};
+    at.news.on_launcher_ended(1, ChildEnd{true, number});
+    CHECK(at.job().phase == Phase::waiting);
+    return at.job().failures;
+  };
+  CHECK(failures_after(Phase::stopping, SIGTERM) == 0);
+  CHECK(failures_after(Phase::stopping, SIGSEGV) == 1);
+  CHECK(failures_after(Phase::running, SIGTERM) == 1);
+}
+
 TEST_CASE("with a launcher goes a request that was not sent; one that was sent is still answered") {
   for (const bool is_sent : {false, true}) {
     News at(state_with_job(Phase::running, {"cpu"}));
