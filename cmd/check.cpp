@@ -15,6 +15,7 @@
 #include "core/faults/diagnosis.h"
 #include "core/launch/preflight/early_checks.h"
 #include "core/launch/preflight/operator_probe.h"
+#include "core/launch/profiling/profiling.h"
 #include "core/spec/enum_names.h"
 #include "core/spec/parsing/parse.h"
 
@@ -83,6 +84,7 @@ class Check {
       all["verdict"] = verdict_.empty() ? Json() : Json(verdict_);
       all["reason"] = reason_;
       if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
+      if (report_) all["work"] = work();
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;
@@ -98,6 +100,22 @@ class Check {
   }
 
  private:
+  // Jobs with the same fields take as long for a mini-batch, on the same device.
+  Json work() const {
+    spec::JobSpec spec = job_.spec;
+    if (spec.job.determinism == spec::Determinism::automatic) {
+      const launch::Verdict verdict = launch::choose_determinism(spec, *report_);
+      spec.job.determinism = verdict.determinism;
+      spec.job.kernels = verdict.kernels;
+    }
+    const std::string device = job_.devices.front().device.text();
+    Json fields = Json::object();
+    for (const auto& [name, value] : profile::describe_work(spec, device, launch::profile_host(machine_.cores)).fields)
+      fields[name] = value;
+    fields.erase("device");
+    return fields;
+  }
+
   void add(std::vector<Finding> findings) { std::ranges::move(findings, std::back_inserter(findings_)); }
 
   std::string run_directory() const {

@@ -24,7 +24,7 @@ struct Choice {
 };
 
 // By the policy's rule; nothing where it has none for this job.
-std::optional<Choice> best_batch(pool::BatchRule rule, const Job& job, int64_t devices) {
+std::optional<Choice> best_batch(pool::BatchRule rule, const SharedSpeeds& shared, const Job& job, int64_t devices) {
   const pool::BatchTerms& terms = job.request.batch->terms;
   if (rule == pool::BatchRule::linear) {
     const int64_t batch = pool::linear_batch(terms, devices, job.request.devices, job.batch.epoch);
@@ -32,7 +32,7 @@ std::optional<Choice> best_batch(pool::BatchRule rule, const Job& job, int64_t d
   }
   if (rule == pool::BatchRule::by_goodput && job.batch.noise_scale > 0) {
     const pool::GoodputTerms by_goodput = {terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
-    const int64_t batch = pool::goodput_batch(by_goodput, job.batch_times);
+    const int64_t batch = pool::goodput_batch(by_goodput, shared.batch_times_of(job));
     return Choice{batch, pool::goodput_lr_factor(by_goodput, batch)};
   }
   return std::nullopt;
@@ -40,13 +40,13 @@ std::optional<Choice> best_batch(pool::BatchRule rule, const Job& job, int64_t d
 
 }  // namespace
 
-void choose_batch(State& state, const pool::PolicyChoice& policy, Job& job, double now) {
+void choose_batch(State& state, const pool::PolicyChoice& policy, const SharedSpeeds& shared, Job& job, double now) {
   if (job.phase == Phase::changing) return;
   job.batch.wanted = 0;
   if (!job.request.batch || !may_change(job, now)) return;
   const int64_t devices = job.targeted();
   if (devices == 0 || devices != static_cast<int64_t>(slots_of(state, job.id).size())) return;
-  const std::optional<Choice> best = best_batch(policy.batches, job, devices);
+  const std::optional<Choice> best = best_batch(policy.batches, shared, job, devices);
   if (!best || best->batch == job.batch_in_force()) return;
   job.batch.wanted = best->batch;
   job.batch.wanted_lr_factor = best->lr_factor;

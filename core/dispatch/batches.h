@@ -1,6 +1,7 @@
 #pragma once
 // The batches of jobs whose owners let the pool change them.
 
+#include "core/dispatch/shared_speeds.h"
 #include "core/dispatch/state.h"
 #include "core/pool/policy.h"
 
@@ -8,6 +9,6 @@ namespace estrain::dispatch {
 
 // Chooses the job's batch by the policy's rule, to be asked for once the job runs on its devices. Takes back a choice
 // that has not been asked for yet.
-void choose_batch(State& state, const pool::PolicyChoice& policy, Job& job, double now);
+void choose_batch(State& state, const pool::PolicyChoice& policy, const SharedSpeeds& shared, Job& job, double now);
 
 }  // namespace estrain::dispatch

@@ -213,6 +213,7 @@ void Dispatcher::checked(JobId id, const Checked& result, double now) {
   if (result.total_steps > 0) one.request.total_steps = result.total_steps;
   if (one.request.batch) one.batch.own_steps = result.total_steps;
   if (result.mini_batch_seconds > 0) one.speeds.expect(result.mini_batch_seconds);
+  one.work = result.work;
   actions_.emplace_back(note_of(one, "admitted", "check found nothing"));
   wake(now);
 }

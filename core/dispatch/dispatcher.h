@@ -83,6 +83,7 @@ class Dispatcher {
     std::string reason;             // where it is not
     double mini_batch_seconds = 0;  // 0: not known
     int64_t total_steps = 0;        // 0: not known
+    std::string work = {};          // what decides how long a mini-batch takes on a device; empty: not known
   };
   void checked(JobId job, const Checked& result, double now);
   void trains(JobId job, double now);

@@ -8,6 +8,7 @@
 #include "core/dispatch/batches.h"
 #include "core/dispatch/dispatcher.h"
 #include "core/dispatch/homes.h"
+#include "core/dispatch/shared_speeds.h"
 #include "core/dispatch/slots.h"
 #include "core/dispatch/targets.h"
 
@@ -17,20 +18,21 @@ namespace {
 // A policy's view of a real job's speed.
 class RealOutlook : public pool::Outlook {
  public:
-  RealOutlook(const Job& job, const pool::Cluster& cluster) : job_(job), cluster_(cluster) {}
+  RealOutlook(const Job& job, Speeds speeds, const pool::Cluster& cluster)
+      : job_(job), speeds_(std::move(speeds)), cluster_(cluster) {}
 
   double seconds_left(const pool::Shape& shape) const override {
     double steps_in_a_second = 0;
     for (size_t type = 0; type < cluster_.types().size(); ++type) {
       if (shape.devices[type] == 0) continue;
-      steps_in_a_second += 1 / job_.speeds.step_seconds(cluster_.types()[type], shape.devices[type], job_.request.ests);
+      steps_in_a_second += 1 / speeds_.step_seconds(cluster_.types()[type], shape.devices[type], job_.request.ests);
     }
     if (steps_in_a_second <= 0) return std::numeric_limits<double>::infinity();
     return steps_left() / steps_in_a_second;
   }
 
   double step_seconds(int64_t devices) const override {
-    return job_.speeds.step_seconds(cluster_.types()[0], devices, job_.request.ests);
+    return speeds_.step_seconds(cluster_.types()[0], devices, job_.request.ests);
   }
 
   double steps_left() const override {
@@ -47,6 +49,7 @@ class RealOutlook : public pool::Outlook {
 
  private:
   const Job& job_;
+  Speeds speeds_;
   const pool::Cluster& cluster_;
 };
 
@@ -91,6 +94,7 @@ void Dispatcher::decide(double now) {
   const std::vector<std::string> groups = groups_of(state_);
   for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state_, group)});
   const std::vector<Job*> all = queue(state_, now);
+  const SharedSpeeds shared(state_);
   if (!hosts.empty()) {
     Round round(groups, pool::Cluster(std::move(hosts)));
     const auto& types = round.cluster.types();
@@ -126,7 +130,7 @@ void Dispatcher::decide(double now) {
       facts.lost = job->lost;
       facts.started = job->started;
       facts.starts = job->starts;
-      facts.outlook = &round.outlooks.emplace_back(*job, round.cluster);
+      facts.outlook = &round.outlooks.emplace_back(*job, shared.speeds_of(*job), round.cluster);
     }
     std::vector<const pool::Job*> facts;
     for (const pool::Job& job : round.facts) facts.push_back(&job);
@@ -146,7 +150,7 @@ void Dispatcher::decide(double now) {
   }
   for (Job* job : all) settle_on_hosts(state_, *job);
   keep_least(state_, all);
-  for (Job* job : all) choose_batch(state_, policy_, *job, now);
+  for (Job* job : all) choose_batch(state_, policy_, shared, *job, now);
   for (auto& [id, job] : state_.jobs) {
     if (is_over(job.phase) || job.target == before[id]) continue;
     actions_.emplace_back(note_of(job, "devices", job.reason));

@@ -64,7 +64,7 @@ bool Speeds::Paces::operator==(const Paces& other) const {
 
 void Speeds::rescale(double factor) {
   mini_batch_ *= factor;
-  for (auto& [key, measured] : measured_) measured.seconds *= factor;
+  for (auto& [key, measured] : measured_) measured = {measured.seconds * factor, 0};
 }
 
 double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {

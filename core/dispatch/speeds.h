@@ -22,7 +22,7 @@ class Speeds {
 
   struct Measured {
     double seconds = 0;  // of a step: a mean in which the newest counts kNewest
-    int64_t times = 0;
+    int64_t times = 0;   // 0: with another batch, and reckoned from that
     bool operator==(const Measured&) const = default;
   };
   using Key = std::pair<std::string, int64_t>;  // type, devices

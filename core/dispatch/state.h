@@ -110,6 +110,7 @@ struct Job {
   double submitted = 0;
   Phase phase = Phase::checking;
   std::string reason;                     // why it is where it is
+  std::string work;                       // what decides how long its mini-batch takes on a device; empty: not known
   bool is_unwanted = false;               // cancelled by its owner, and still up
   std::map<std::string, int64_t> target;  // devices by group that it is to have
   std::string home;                       // the host of its launcher, while it is up; empty: the daemon's own

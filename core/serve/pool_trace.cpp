@@ -5,7 +5,7 @@
 #include <deque>
 #include <ranges>
 
-#include "core/dispatch/pool_trace.h"
+#include "core/dispatch/trace/pool_trace.h"
 
 namespace estrain::serve {
 namespace {
@@ -107,6 +107,7 @@ PastJob past_of(const Job& job, double first) {
   past.submitted = job.submitted - first;
   if (past.request.deadline) *past.request.deadline -= first;
   past.mini_batch = job.speeds.expected() / job.owners_steps();
+  past.work = job.work;
   past.lost = job.lost / changes;
   past.seen = seen_of(job);
   past.paces = paces_of(job, first);

@@ -1,5 +1,5 @@
 #pragma once
-// The past of a pool of jobs for `estrain simulate`, which replays it (core/dispatch/pool_trace.h has the
+// The past of a pool of jobs for `estrain simulate`, which replays it (core/dispatch/trace/pool_trace.h has the
 // format).
 
 #include <string>

@@ -1,9 +1,9 @@
 #pragma once
-// Reading the past of a pool of real jobs from a file (core/dispatch/pool_trace.h).
+// Reading the past of a pool of real jobs from a file (core/dispatch/trace/pool_trace.h).
 
 #include <string>
 
-#include "core/dispatch/pool_trace.h"
+#include "core/dispatch/trace/pool_trace.h"
 
 namespace estrain::simulate {
 

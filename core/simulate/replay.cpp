@@ -121,7 +121,8 @@ class Replay {
     for (const auto& [id, at] : std::map(checked_at_)) {
       if (at > now_) continue;
       checked_at_.erase(id);
-      pool_->checked(id, {true, "", past_[id]->mini_batch, past_[id]->request.total_steps}, now_);
+      const PastJob& past = *past_[id];
+      pool_->checked(id, {true, "", past.mini_batch, past.request.total_steps, past.work}, now_);
     }
     settle();
     for (const DeviceChange& change : devices_.due(now_)) std::visit([this](const auto& one) { on(one); }, change);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/dispatch/dispatcher.h"
-#include "core/dispatch/pool_trace.h"
+#include "core/dispatch/trace/pool_trace.h"
 
 namespace estrain::simulate {
 

@@ -15,6 +15,7 @@
 #include "file_limit.h"
 #include "in_time.h"
 #include "job_specs.h"
+#include "repeated_run.h"
 #include "run_files.h"
 #include "tests/scratch_folder.h"
 
@@ -123,12 +124,6 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
   });
 }
 
-// Epochs of 125 steps with the batch of 32.
-std::string endless_epochs() {
-  const std::string text = replaced(long_job(), "steps = 1000000", "epochs = 1000000");
-  return replaced(text, "samples = 480000", "samples = 24000") + "[resources]\ndevices = \"1\"\n";
-}
-
 size_t changes_asked(const Pool& pool) {
   const std::string log = pool.log();
   size_t count = 0;
@@ -139,22 +134,6 @@ size_t changes_asked(const Pool& pool) {
 void stop_in_pool(const Pool& pool, int64_t job) {
   CHECK(pool.ask("cancel", {std::to_string(job)}).code == 0);
   pool.wait_for(job, "cancelled");
-}
-
-// A run of its own with the changes on record, up to the same step.
-void check_repeat(const ScratchFolder& folder, const std::string& run) {
-  const std::string spec = folder.write("repeat.toml", read_file(run + "/job.toml"));
-  const int64_t last = events(run, "stopped").back().at("step").get<int64_t>();
-  edit(spec, "epochs = 1000000", fmt::format("steps = {}", last));
-  const std::string other = folder / "repeat";
-  const Ended repeated = estrain({"train", spec, "--run", other, "--devices", "2"});
-  INFO(repeated.shown());
-  REQUIRE(repeated.code == 0);
-  CHECK(difference(run, other).text == "");
-  const Ended verified = estrain({"verify", run, other});
-  INFO(verified.shown());
-  CHECK(verified.code == 0);
-  CHECK_FALSE(verified.says("the change logs differ"));
 }
 
 TEST_CASE(

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
 #include "core/serve/hosts/own_command.h"
 
 namespace estrain::serve {
@@ -44,6 +45,7 @@ void Checks::on_ended(dispatch::JobId id) {
   const bool portable = pool_.job(id).request.mixes_types;
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
+  if (answer.contains("work")) result.work = json_text(answer.at("work"));
   pool_.dispatcher->checked(id, result, wall_seconds());
   start();
 }

@@ -168,6 +168,7 @@ void Ledger::read_jobs(State& state) const {
     job.seen_at = row.number(++at);
     job.seen_devices = row.whole(++at);
     job.seen_step = row.whole(++at);
+    job.work = row.text(++at);
   }
 }
 

@@ -37,7 +37,7 @@ class LedgerRows;
 
 class Ledger {
  public:
-  // Makes the tables where there are none, and brings those of formats 1 to 6 to this one. Throws Fault::usage for the
+  // Makes the tables where there are none, and brings those of formats 1 to 7 to this one. Throws Fault::usage for the
   // database of a newer estrain or of something else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 

@@ -51,7 +51,7 @@ void LedgerRows::write(const Job& job, const Job* before) {
 
 void LedgerRows::write_facts(const Job& job) {
   sqlite::Statement& row = prepared(
-      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   const dispatch::Request& request = job.request;
   row.bind(job.id).bind(request.name).bind(request.user).bind(request.priority);
   row.bind(phase_name(job.phase)).bind(job.reason).bind(job.step).bind(request.total_steps);
@@ -65,7 +65,7 @@ void LedgerRows::write_facts(const Job& job) {
   row.bind(job.not_before).bind(job.no_growth_before).bind(job.failures).bind(job.failed_at);
   row.bind(job.attained).bind(job.held).bind(job.lost).bind(job.starts);
   row.bind(job.speeds.expected()).bind(int64_t{request.one_host}).bind(job.home);
-  row.bind(job.seen_at).bind(job.seen_devices).bind(job.seen_step);
+  row.bind(job.seen_at).bind(job.seen_devices).bind(job.seen_step).bind(job.work);
   row.run();
 }
 

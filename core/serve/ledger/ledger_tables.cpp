@@ -78,6 +78,8 @@ CREATE TABLE hosts (name TEXT PRIMARY KEY, cores INTEGER NOT NULL);
 ALTER TABLE batches ADD COLUMN square_root INTEGER NOT NULL DEFAULT 0;
 )sql";
 
+constexpr const char* kWorkColumn = "ALTER TABLE jobs ADD COLUMN work TEXT NOT NULL DEFAULT ''";
+
 constexpr const char* kHostColumns = R"sql(
 ALTER TABLE jobs ADD COLUMN one_host INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN home TEXT NOT NULL DEFAULT '';
@@ -107,6 +109,7 @@ void make_tables(sqlite::Database& database, const std::string& path) {
     database.execute(kToldColumn);
     database.execute(kSightColumns);
     database.execute(kNameTables);
+    database.execute(kWorkColumn);
     database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kLedgerFormat));
   });
 }
@@ -123,9 +126,10 @@ void bring_here(sqlite::Database& database, int64_t format) {
     if (format < 4) database.execute(kHostColumns);
     if (format < 5) database.execute("ALTER TABLE slots ADD COLUMN since REAL NOT NULL DEFAULT 0");
     if (format < 6) database.execute(kPaceTable);
-    database.execute(kToldColumn);
-    database.execute(kSightColumns);
-    database.execute(kNameTables);
+    if (format < 7) database.execute(kToldColumn);
+    if (format < 7) database.execute(kSightColumns);
+    if (format < 7) database.execute(kNameTables);
+    database.execute(kWorkColumn);
     database.execute(fmt::format("PRAGMA user_version = {}", kLedgerFormat));
   });
 }

@@ -8,7 +8,7 @@
 
 namespace estrain::serve {
 
-inline constexpr int64_t kLedgerFormat = 7;
+inline constexpr int64_t kLedgerFormat = 8;
 
 // Makes the tables where there are none, and brings those of older formats to this one. Throws as Ledger::open.
 sqlite::Database open_tables(const std::string& path);

@@ -25,6 +25,7 @@ struct FakeOptions {
   double start_seconds = 2, change_seconds = 1;
   double refusing_batch = 0;  // part of the changes of batches that are refused
   double noise_scale = 0;     // of gradients, in samples; 0: not measured
+  std::string work = {};      // of all jobs; empty: not known
   double fixed_part = 0;      // of a mini-batch's time with the owner's batch, that another batch does not change
 };
 
@@ -337,7 +338,7 @@ class FakeWorld {
     check_laws();
   }
 
-  void carry_out(const CheckJob& action) { dispatcher_->checked(action.job, {true, "", 0, 0}, now); }
+  void carry_out(const CheckJob& action) { dispatcher_->checked(action.job, {true, "", 0, 0, options_.work}, now); }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
     launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing),

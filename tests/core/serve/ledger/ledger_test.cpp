@@ -37,6 +37,7 @@ dispatch::State some_state() {
   waiting.not_before = 1700000001;
   waiting.failures = 2;
   waiting.failed_at = 40;
+  waiting.work = R"({"model.name":"lenet"})";
   state.jobs[1] = waiting;
   dispatch::Job running;
   running.id = 2;
@@ -69,8 +70,14 @@ dispatch::State some_state() {
   return state;
 }
 
+// Removes what formats before 8 did not know.
+void forget_work(dispatch::State& state) {
+  for (auto& [id, job] : state.jobs) job.work.clear();
+}
+
 // Removes what formats before 6 did not know.
 void forget_paces(dispatch::State& state) {
+  forget_work(state);
   state.cores.clear();
   if (auto& batch = state.jobs[2].request.batch) batch->terms.square_root = false;
   for (auto& [id, job] : state.jobs) {
@@ -106,6 +113,7 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.seen == b.seen);
 }
 
+constexpr const char* kWithoutEight = "ALTER TABLE jobs DROP COLUMN work; ";
 // What formats before 7 do not have.
 constexpr const char* kWithoutSeven =
     "DROP TABLE hosts; ALTER TABLE history DROP COLUMN names; ALTER TABLE batches DROP COLUMN square_root; ALTER TABLE "
@@ -116,7 +124,8 @@ constexpr const char* kWithoutSeven =
 void make_older(const std::string& path, const std::string& changes, int format) {
   { Ledger::open(path).save(some_state(), {{1.5, 1, "submitted", 0, "by anna"}}); }
   sqlite::Database::open(path, sqlite::Access::read_write)
-      .execute(kWithoutSeven + changes + "; PRAGMA user_version = " + std::to_string(format));
+      .execute(kWithoutEight + (format < 7 ? kWithoutSeven : std::string()) + changes +
+               "; PRAGMA user_version = " + std::to_string(format));
 }
 
 // A pool of an older format is this state, and can be saved as any other.
@@ -330,13 +339,21 @@ TEST_CASE("a pool of format 6 is brought to this one: its launchers are taken to
   check_brought_here(folder / "pool.db", state);
 }
 
+TEST_CASE("a pool of format 7 is brought to this one: its jobs have no work in common") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db", "", 7);
+  forget_work(state);
+  check_brought_here(folder / "pool.db", state);
+}
+
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 8");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 9");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 8, and this estrain knows format 7") != std::string::npos);
+  CHECK(newer.message().find("has format 9, and this estrain knows format 8") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));

@@ -1,4 +1,4 @@
-#include "core/dispatch/pool_trace.h"
+#include "core/dispatch/trace/pool_trace.h"
 
 #include <doctest/doctest.h>
 
@@ -20,6 +20,7 @@ TEST_CASE("what is written of a pool is read as it was") {
   job.id = 7;
   job.submitted = 0.1;
   job.mini_batch = 0.2;
+  job.work = R"({"model.name":"lenet"})";
   job.request.name = "n";
   job.request.user = "u";
   job.request.priority = -2;
