@@ -40,8 +40,8 @@ struct Checking : RestingPool {
 };
 
 TEST_CASE("a job that a check finds nothing against waits for devices, with what the check has measured") {
-  Checking at(R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120,
-                  "work": {"model.name": "lenet"}})");
+  Checking at(
+      R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120, "work": {"model.name": "lenet"}})");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
   CHECK(at.job().phase == Phase::waiting);
