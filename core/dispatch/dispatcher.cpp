@@ -142,7 +142,7 @@ void Dispatcher::wake(double now) {
 void Dispatcher::tick(double now) {
   taking_up_ = false;
   account(state_, now);
-  if (stale_ || now >= decided_ + settings_.round || now < decided_) decide(now);
+  if (stale_ || round_is_over(now) || now < decided_) decide(now);
   bring_about(state_, settings_, underway_, actions_, now);
   complete_withdrawals(state_, underway_, actions_, now);
 }

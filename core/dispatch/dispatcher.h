@@ -135,6 +135,9 @@ class Dispatcher {
 
   // Time has passed. Decides when a round is over, and kills jobs that are late with letting go.
   void tick(double now);
+  // The next tick() decides: who calls it tells first how far the jobs are.
+  bool round_is_over(double now) const { return now >= next_round(); }
+  double next_round() const { return decided_ + settings_.round; }
 
   // Takes the actions to be done, in this order.
   std::vector<Action> take_actions();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <ranges>
 
 namespace estrain::dispatch {
@@ -12,10 +13,11 @@ SharedSpeeds::SharedSpeeds(const State& state) {
   };
   for (const auto& [id, job] : std::views::reverse(state.jobs)) {
     if (job.work.empty()) continue;
-    for (const auto& [key, measured] : job.speeds.measured())
-      add(steps_[{work_of(job), job.batch_in_force()}][key], id, measured);
-    for (const auto& [batch, measured] : job.batch_times.measured())
-      add(mini_batches_[work_of(job)][batch], id, measured);
+    auto& steps = steps_[{work_of(job), job.batch_in_force()}];
+    for (const auto& [key, measured] : job.speeds.measured()) add(steps[key], id, measured);
+    if (!job.request.batch) continue;
+    auto& mini_batches = mini_batches_[work_of(job)];
+    for (const auto& [batch, measured] : job.batch_times.measured()) add(mini_batches[batch], id, measured);
   }
 }
 

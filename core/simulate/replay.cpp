@@ -105,6 +105,7 @@ class Replay {
     devices_.for_each_moment(consider);
     for (const Away& away : trace_.away) consider(away.from), consider(away.to);
     running_.for_each_moment(now_, consider);
+    consider(pool_->next_round());
     return next;
   }
 
@@ -130,8 +131,22 @@ class Replay {
     for (const auto& taken : devices_.taken(pool_->state().slots, now_)) withdraw(taken);
     lend();
     for (const JobId id : running_.ids()) look_at(id);
+    if (waits_for_looks()) return;
+    if (pool_->round_is_over(now_)) {
+      for (const JobId id : running_.ids()) tell_progress(id);
+    }
     pool_->tick(now_);
     settle();
+  }
+
+  // A daemon looks at all jobs when a round is over, and decides then. The trace has the moments.
+  bool waits_for_looks() {
+    constexpr double kLooks = 0.25;  // s that they take at the most
+    if (!pool_->round_is_over(now_)) return false;
+    return std::ranges::any_of(running_.ids(), [&](JobId id) {
+      const auto look = running_[id].measured_look();
+      return look && *look > now_ && *look <= pool_->next_round() + kLooks;
+    });
   }
 
   void submit() {
@@ -214,7 +229,14 @@ class Replay {
       settle();
     }
     if (now_ >= running.changes_at) return change(id);
-    if (now_ < running.next_look()) return;
+    if (now_ >= running.next_look()) tell_progress(id);
+  }
+
+  // Of a job that trains on the devices that it is to have, unless it was looked at just now.
+  void tell_progress(JobId id) {
+    ReplayedJob& running = running_[id];
+    const bool trains = running.has_trained && now_ >= running.trains_at && running.moves_at == kNever;
+    if (!trains || running.looked == now_) return;
     running.looked = now_;
     pool_->progressed(id,
                       {static_cast<int64_t>(running.step), running.job->request.total_steps,
@@ -273,6 +295,8 @@ class Replay {
         find(id);
       }
     }
+    pool_->tick(now_);  // it decides before it looks
+    settle();
   }
 
   void find(JobId id) {

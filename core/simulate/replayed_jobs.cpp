@@ -13,10 +13,16 @@ constexpr double kSame = 1e-3;  // s between two moments that are one
 
 }  // namespace
 
-double ReplayedJob::next_look() const {
-  constexpr double kLook = 1, kAtMost = 1.5;  // s
+std::optional<double> ReplayedJob::measured_look() const {
+  constexpr double kAtMost = 1.5;  // s
   const auto pace = std::ranges::upper_bound(job->paces, looked + kSame, {}, &PastJob::Pace::to);
-  return pace != job->paces.end() && pace->to <= looked + kAtMost ? pace->to : looked + kLook;
+  if (pace == job->paces.end() || pace->to > looked + kAtMost) return std::nullopt;
+  return pace->to;
+}
+
+double ReplayedJob::next_look() const {
+  constexpr double kLook = 1;  // s
+  return measured_look().value_or(looked + kLook);
 }
 
 std::vector<dispatch::JobId> ReplayedJobs::ids() const {

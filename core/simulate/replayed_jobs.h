@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ struct ReplayedJob {
   bool has_trained = false;
 
   int64_t devices() const { return static_cast<int64_t>(held.size()); }
-  // The moment at which the pool looked, where the trace has one; else a second after the last look.
+  // The moment at which the pool looked next, where the trace has one soon.
+  std::optional<double> measured_look() const;
+  // That, or a second after the last look.
   double next_look() const;
   bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
 };

@@ -152,11 +152,13 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
 
 void JobNews::look_at_jobs() {
   const double now = wall_seconds();
+  const bool before_decision = pool_.dispatcher->round_is_over(now);  // that of this turn
   std::vector<JobId> due;
   for (auto& [id, launcher] : pool_.launchers) {
     if (!launcher.host.empty()) continue;  // its agent looks
     const auto& job = pool_.job(id);
-    const double every = job.phase == dispatch::Phase::starting ? kLookAtStart : kLookEvery;
+    const bool is_starting = job.phase == dispatch::Phase::starting;
+    const double every = is_starting ? kLookAtStart : before_decision && now >= launcher.looked ? 0 : kLookEvery;
     if (now < launcher.looked + every && now >= launcher.looked - kLookAgain) continue;
     launcher.looked = now;
     due.push_back(id);

@@ -62,6 +62,20 @@ TEST_CASE("a growth takes its time, during which the job trains, and what it cos
   CHECK(jcts(replay(trace, costly)).at("1") == within_ticks(11 + 4 + 12 + (100 - 11) * 0.5));
 }
 
+// One device when it is admitted at 1 s, two from the round at 11 s.
+TEST_CASE("at the end of a round it is decided after the looks at all jobs, at the moment that they took") {
+  const ReplayOptions options{.policy = "easyscale-homo", .seed = 1, .round = 10, .lost = {}};
+  const auto second_decision = [&](double look) {
+    const Json paces = {{"cpu", 1, 1, 4.0, 10.125, 1.0, 1.0}, {"cpu", 1, 1, 10.125, look, 1.0, 1.0}};
+    return replay(trace_with({job_line(1, 0, {{"devices", 1}, {"paces", paces}})}), options).decisions.at(1).at;
+  };
+  const double due = second_decision(10.5);  // no look is known then
+  CHECK(due == within_ticks(11));
+  CHECK(second_decision(due + 0.25) == due + 0.25);
+  CHECK(second_decision(due + 0.0625) == due + 0.0625);
+  CHECK(second_decision(due + 0.5) == due);
+}
+
 TEST_CASE("each start and growth takes its own time, where the trace has them") {
   Json grows = {{"devices", 1}, {"grow_s", 4}, {"lost_s", 2}};
   grows["took"] = Json::parse(R"([["start", 5], ["grow", 1], ["lost", 3]])");

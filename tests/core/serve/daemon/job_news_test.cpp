@@ -30,6 +30,22 @@ Json status(const std::string& state, const std::vector<std::string>& held) {
   return one;
 }
 
+// This job's launcher never answers: a look at it puts off the next one.
+TEST_CASE("jobs are looked at once a second, and before each decision at the end of a round") {
+  News at(state_with_job(Phase::running, {"cpu"}));
+  const auto is_looked_at = [&](double after) {
+    at.pool.launchers[1] = {.looked = wall_seconds() - after};
+    const double before = at.pool.launchers[1].looked;
+    at.news.look_at_jobs();
+    return at.pool.launchers[1].looked != before;
+  };
+  CHECK(is_looked_at(0.25));         // nothing has been decided yet
+  CHECK_FALSE(is_looked_at(-0.25));  // it did not answer lately
+  at.pool.dispatcher->tick(wall_seconds());
+  CHECK_FALSE(is_looked_at(0.25));
+  CHECK(is_looked_at(1.25));
+}
+
 TEST_CASE("a job that starts runs once its launcher is seen to train") {
   News at(state_with_job(Phase::starting, {"cpu"}));
   at.pool.launchers[1] = {};
