@@ -36,9 +36,9 @@ void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   }
 }
 
-// A job that was watched when another daemon ended: all have held their devices since then.
-void go_on_watching(State& state, Job& job) {
-  const double since = state.seen - job.seen_at;
+// A job that was seen last while no daemon, or another one, was there: all have held their devices since then.
+void go_on_watching(State& state, Job& job, double now) {
+  const double since = now - job.seen_at;
   for (const Slot* slot : slots_of(state, job.id)) job.seen_in_use[slot->host()] = in_use_on(state, slot->host());
   for (const Slot& slot : state.slots) {
     const auto at = job.seen_in_use.find(slot.host());
@@ -60,6 +60,19 @@ void see(State& state, Job& job, int64_t step, double told, double now) {
     job.speeds.saw({slots[0]->type(), job.seen_devices, in_use, steps, passed, told / owners}, now);
   }
   begin_to_watch(state, job, step, now);
+}
+
+// The steps that it has made since it started, while nobody looked. Returns how long it took them; 0: it is not known.
+double see_first(State& state, Job& job, int64_t step, int64_t steps, double step_seconds, double now) {
+  const std::vector<Slot*> slots = slots_of(state, job.id);
+  if (slots.empty() || steps <= 0 || !(step_seconds > 0)) return 0;
+  const double passed = std::min(static_cast<double>(steps) * step_seconds, now - slots[0]->since);
+  job.seen_at = now - passed;
+  job.seen_devices = std::ssize(slots);
+  job.seen_step = step - steps;
+  go_on_watching(state, job, now);
+  see(state, job, step, step_seconds, now);
+  return passed;
 }
 
 // The same up to a step at which it leaves these devices; 0: not known.
@@ -96,11 +109,13 @@ Note changed_note(const Job& job, double lost) {
   return note_of(job, "changed", fmt::format("it stood still for {:.3f} s", lost));
 }
 
-// A job that starts runs.
-Note begin_to_train(Job& job) {
+// A job that starts runs. `earlier`: for so many seconds already; 0: it is not known.
+Note begin_to_train(Job& job, double earlier = 0) {
   job.phase = Phase::running;
   job.was_lost = false;
-  return note_of(job, "trains", "its first step has begun");
+  return note_of(
+      job, "trains",
+      earlier > 0 ? fmt::format("its first step began {:.3f} s earlier", earlier) : "its first step has begun");
 }
 
 Note finish(Job& job, Phase phase, std::string reason, double now) {
@@ -128,7 +143,7 @@ Dispatcher::Dispatcher(State state, const Settings& settings)
       policy_(pool::make_policy_for_real_jobs(state_.policy, state_.seed)) {
   for (auto& [id, job] : state_.jobs) {
     if (job.phase == Phase::checking) actions_.emplace_back(CheckJob{id});
-    if (job.seen_at > 0) go_on_watching(state_, job);
+    if (job.seen_at > 0) go_on_watching(state_, job, state_.seen);
   }
 }
 
@@ -321,7 +336,7 @@ void Dispatcher::lose_host(const std::string& host, const std::string& why, doub
 void Dispatcher::found(JobId id, const Found& found, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
-  one.step = std::max(one.step, found.step);
+  const int64_t steps = found.step - std::exchange(one.step, std::max(one.step, found.step));
   actions_.emplace_back(note_of(one, "found", "it went on while the pool's daemon was away"));
   const bool trains = found.doing == Found::Doing::trains;
   const bool is_as_before = one.phase == Phase::running && trains && std::ssize(found.held) == held_in_all(state_, id);
@@ -346,7 +361,8 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
       actions_.emplace_back(changed_note(one, found.lost));
     }
   } else if (one.phase == Phase::starting && trains) {
-    actions_.emplace_back(begin_to_train(one));
+    const double passed = see_first(state_, one, found.step, steps, found.step_seconds, now);
+    actions_.emplace_back(begin_to_train(one, passed));
   } else if (one.phase == Phase::running && std::ssize(found.held) < had) {
     limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
   }

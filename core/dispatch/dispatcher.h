@@ -120,8 +120,9 @@ class Dispatcher {
       changes,  // its devices: the answer is still to come, by changed()
       ends,
     } doing = Doing::trains;
-    int64_t step = 0;  // committed
-    double lost = 0;   // s; the cost of the change that it was asked for last, where that is done
+    int64_t step = 0;         // committed
+    double lost = 0;          // s; the cost of the change that it was asked for last, where that is done
+    double step_seconds = 0;  // lately; 0: not known
   };
   void found(JobId job, const Found& found, double now);
   // Its launcher is lost, but other hosts have the job's state: one of them may go on with it. Until moved(), or

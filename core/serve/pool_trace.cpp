@@ -23,6 +23,20 @@ struct Mean {
   double or_else(double other) const { return times == 0 ? other : sum / static_cast<double>(times); }
 };
 
+// 0.125 behind "it stood still for " in "it stood still for 0.125 s".
+std::optional<double> number_behind(std::string_view words, std::string_view reason) {
+  double number = 0;
+  if (!reason.starts_with(words)) return std::nullopt;
+  reason.remove_prefix(words.size());
+  const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), number);
+  return wrong == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+// A daemon that finds a job at work learns later that it trains.
+double moment_of(const Line& line) {
+  return line.time - number_behind("its first step began ", line.reason).value_or(0);
+}
+
 // How long one kind of work of the pool took, by job.
 class Durations {
  public:
@@ -34,9 +48,10 @@ class Durations {
     for (const Line& line : history) {
       if (line.job == 0 || line.what == "devices" || line.what == "found") continue;
       if (line.what == to && began.contains(line.job)) {
-        each_[line.job].back() = line.time - began[line.job];
-        by_job_[line.job].add(line.time - began[line.job]);
-        all_.add(line.time - began[line.job]);
+        const double took = moment_of(line) - began[line.job];
+        each_[line.job].back() = took;
+        by_job_[line.job].add(took);
+        all_.add(took);
       }
       began.erase(line.job);
       if (line.what != from) continue;
@@ -86,15 +101,6 @@ std::vector<PastJob::Pace> paces_of(const Job& job, double first) {
                    (pace.to - pace.from) / pace.steps, pace.told});
   }
   return all;
-}
-
-// 0.125 behind "it stood still for " in "it stood still for 0.125 s".
-std::optional<double> number_behind(std::string_view words, std::string_view reason) {
-  double number = 0;
-  if (!reason.starts_with(words)) return std::nullopt;
-  reason.remove_prefix(words.size());
-  const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), number);
-  return wrong == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 PastJob past_of(const Job& job, double first) {

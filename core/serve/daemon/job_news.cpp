@@ -68,7 +68,9 @@ void JobNews::take_up(JobId id, double asked) {
 
 void JobNews::tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost) {
   const auto doing = doing_of(text_in(status, "state").value_or(""));
-  pool_.dispatcher->found(id, {held, doing, whole_in(status, "step").value_or(0), lost}, wall_seconds());
+  const int64_t step = whole_in(status, "step").value_or(0);
+  const double step_seconds = number_in(status, "step_seconds").value_or(0);
+  pool_.dispatcher->found(id, {held, doing, step, lost, step_seconds}, wall_seconds());
 }
 
 // Its launcher is on another host, or other hosts have its state.

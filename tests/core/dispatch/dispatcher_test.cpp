@@ -310,7 +310,8 @@ TEST_CASE("a daemon that comes back decides what the one before it would have de
 }
 
 // A pool of four devices, and in it a job with four ESTs that has begun on all of them.
-Dispatcher pool_with_a_job() {
+// Its launcher is on its way; devices are its own since 100.
+Dispatcher pool_with_a_start() {
   State state;
   state.policy = "fifo";
   Dispatcher pool(state, {});
@@ -320,7 +321,12 @@ Dispatcher pool_with_a_job() {
   request.total_steps = 100;
   const JobId id = pool.submit(request, 100);
   pool.checked(id, {true, "", 0.1, 100}, 100);
-  pool.trains(id, 101);
+  return pool;
+}
+
+Dispatcher pool_with_a_job() {
+  Dispatcher pool = pool_with_a_start();
+  pool.trains(1, 101);
   return pool;
 }
 
@@ -390,6 +396,29 @@ TEST_CASE("steps that a job made while no daemon looked are seen by the next one
   Dispatcher fewer(before.state(), {});
   fewer.found(1, {{"cpu"}, Dispatcher::Found::Doing::trains, 30, 0}, 112);
   CHECK(paces_of(fewer).size() == 1);
+}
+
+TEST_CASE(
+    "a job that began to train while no daemon looked is seen from its first step on, where its steps' time is known") {
+  const Dispatcher before = pool_with_a_start();
+  const std::vector<std::string> all(4, "cpu");
+  const auto found = [&](int64_t step, double step_seconds, double now) {
+    Dispatcher pool(before.state(), {});
+    pool.found(1, {all, Dispatcher::Found::Doing::trains, step, 0, step_seconds}, now);
+    std::string reason;
+    for (const Action& action : pool.take_actions()) {
+      const auto* note = std::get_if<Note>(&action);
+      if (note != nullptr && note->what == "trains") reason = note->reason;
+    }
+    CHECK(pool.state().jobs.at(1).phase == Phase::running);
+    return std::pair(pool.state().jobs.at(1).speeds.paces().all(), reason);
+  };
+  const auto [paces, reason] = found(20, 0.25, 112);
+  CHECK(paces == std::vector<Speeds::Pace>{{"cpu", 4, 4, 107, 112, 20, 0.25}});
+  CHECK(reason == "its first step began 5.000 s earlier");
+  CHECK(found(20, 1.0, 112).first.at(0).from == 100);  // it cannot have begun before it had devices
+  CHECK(found(20, 0, 112) == std::pair(std::vector<Speeds::Pace>{}, std::string("its first step has begun")));
+  CHECK(found(0, 0.25, 112).first.empty());
 }
 
 TEST_CASE("a policy for devices of one type is refused where there are several, and the other way round") {

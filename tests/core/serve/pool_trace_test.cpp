@@ -95,6 +95,17 @@ TEST_CASE("a job that ended before it was looked at has the speed that was expec
   CHECK(lines_of(trace_of(state, {}, 2))[1].at("seen") == Json::parse(R"([["cpu", 2, 2, 1.0]])"));
 }
 
+TEST_CASE("a start lasts until the first step, also where a daemon finds later that the job trains") {
+  const std::vector<Line> history = {{103, 1, "started", 1, ""},
+                                     {107, 1, "trains", 1, "its first step began 1.500 s earlier"},
+                                     {103, 2, "started", 1, ""},
+                                     {107, 2, "trains", 1, "its first step has begun"}};
+  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
+  CHECK(lines[1].at("start_s") == 2.5);
+  CHECK(lines[1].at("took") == Json::parse(R"([["start", 2.5]])"));
+  CHECK(lines[2].at("start_s") == 4);
+}
+
 TEST_CASE("of a job whose batch was changed, a trace has steps and their times with the owner's batch") {
   dispatch::State state = two_jobs();
   dispatch::Job& job = state.jobs[1];
