@@ -40,7 +40,7 @@ bool can_run(const std::string& path) {
 std::string python_of_path() {
   std::istringstream folders(environment_variable("PATH").value_or("/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string python = (folder.empty() ? "." : folder) + "/python3";
+    std::string python = (folder.empty() ? "." : folder) + "/python3";
     if (can_run(python)) return python;
   }
   throw Error(Fault::spec, "model.python: there is no python3 in PATH").advise(kAdvice);

@@ -16,8 +16,9 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
   std::map<std::string, int64_t> names;
   for (const std::string& name : withdrawal.names) ++names[name];
   for (const auto& [name, count] : names) {
-    const auto there = std::ranges::count_if(
-        state_.slots, [&](const Slot& slot) { return slot.name == name && slot.state == Slot::State::present; });
+    const auto there = std::ranges::count_if(state_.slots, [&wanted = name](const Slot& slot) {
+      return slot.name == wanted && slot.state == Slot::State::present;
+    });
     if (there < count) {
       throw Error::make(Fault::usage, "the pool has {} of {}, {} are asked back", there, name, count)
           .advise("see `estrain pool status`");

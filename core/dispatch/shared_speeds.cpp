@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <ranges>
 
 namespace estrain::dispatch {
 
@@ -11,7 +10,8 @@ SharedSpeeds::SharedSpeeds(const State& state) {
   const auto add = [](All& all, JobId job, const auto& measured) {
     if (measured.times > 0 && all.size() < kJobs) all.push_back({job, measured.seconds, measured.times});
   };
-  for (const auto& [id, job] : std::views::reverse(state.jobs)) {
+  for (auto newest = state.jobs.rbegin(); newest != state.jobs.rend(); ++newest) {
+    const auto& [id, job] = *newest;
     if (job.work.empty()) continue;
     auto& steps = steps_[{work_of(job), job.batch_in_force()}];
     for (const auto& [key, measured] : job.speeds.measured()) add(steps[key], id, measured);

@@ -62,7 +62,7 @@ class Agent {
 
   void run() {
     loop_.run();
-    if (failed_) throw *failed_;
+    if (failed_) throw Error(*failed_);
   }
 
  private:
@@ -184,7 +184,7 @@ class Agent {
       begin_anew(peer.term);
     }
     if (peer.host.empty() && !sees_locks_ && !joins()) sees_locks_ = sees_locks(directory_);
-    if (connection->peer().purpose == "courier") return held_.courier->links().take(std::move(connection));
+    if (connection->peer().purpose == "courier") return held_.courier->links().take(connection);
     if (connection->peer().purpose != "worker") return connection->close();
     workers_.take(std::move(connection));
   }

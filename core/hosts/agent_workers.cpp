@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "core/comm/job_memory.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/preflight/devices.h"

@@ -130,5 +130,5 @@ void estrain_ask_coordinator(estrain::hosts::AskSetup* setup) {
   estrain::net::Loop loop;
   estrain::hosts::Asking asking(loop, *setup);
   loop.run();
-  if (asking.failed()) throw *asking.failed();
+  if (asking.failed()) throw estrain::Error(*asking.failed());
 }

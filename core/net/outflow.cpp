@@ -27,7 +27,7 @@ std::span<const std::byte> Outflow::Item::rest(size_t at) const {
   return at < own.size() ? own.subspan(at) : lies.subspan(at - own.size());
 }
 
-void Outflow::add(FrameHead head, std::string payload) {
+void Outflow::add(FrameHead head, const std::string& payload) {
   if (payload.size() >= kLeastSealed) head.way = Way::sealed;
   push({.kept = text_of(head) + payload, .lies = {}, .head = head});
 }

@@ -15,7 +15,7 @@ namespace estrain::net {
 class Outflow {
  public:
   // A frame whose payload is kept here, and one whose payload is read where it lies.
-  void add(FrameHead head, std::string payload);
+  void add(FrameHead head, const std::string& payload);
   void add_from(FrameHead head, std::span<const std::byte> payload);
   // Payloads of add_from() may go as they are. (On a slow network they are packed all the same.)
   void allow_clear() { may_be_clear_ = true; }

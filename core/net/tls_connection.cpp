@@ -112,7 +112,7 @@ void TlsConnection::retry() {
 
 void TlsConnection::send(const FrameHead& head, std::string payload) {
   if (is_closed_) return;
-  outflow_.add(head, std::move(payload));
+  outflow_.add(head, payload);
   if (!std::exchange(is_writing_, true)) post(&TlsConnection::write);
 }
 

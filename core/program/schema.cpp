@@ -108,7 +108,7 @@ Type type_from(const Json& value) {
 }
 
 // "s77" of "Symbol('s77', positive=True, integer=True)", by which the ranges know it; another expression as it is.
-std::string symbol_in(std::string expression) {
+std::string symbol_in(const std::string& expression) {
   constexpr std::string_view kBefore = "Symbol('";
   const size_t end = expression.find('\'', kBefore.size());
   const bool is_one = expression.starts_with(kBefore) && end != std::string::npos &&

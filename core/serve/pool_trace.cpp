@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
-#include <ranges>
 
 #include "core/dispatch/trace/pool_trace.h"
 
@@ -233,7 +232,7 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
     }
   }
   DevicesBefore devices(state, first);
-  for (const Line& line : std::views::reverse(history)) devices.undo(line);
+  for (auto line = history.rbegin(); line != history.rend(); ++line) devices.undo(*line);
   devices.tell(trace);
   trace.taken = taken_devices(history, first);
   trace.away = times_without_daemon(history, first);

@@ -38,7 +38,7 @@ std::string address_of_interface(const std::string& name) {
   std::string v6;
   std::set<std::string> names;
   for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
-    const std::string address = at->ifa_addr == nullptr ? "" : text_of(*at->ifa_addr);
+    std::string address = at->ifa_addr == nullptr ? "" : text_of(*at->ifa_addr);
     if (address.empty()) continue;
     names.insert(at->ifa_name);
     if (name != at->ifa_name) continue;

@@ -61,8 +61,8 @@ void CommandDesk::lose_coordinator(const std::string& why) {
     clients_.at(client)->send({{"answer", launch::error_answer(lost)}});
 }
 
-void CommandDesk::when_answered(int64_t patience_ns, std::function<void()> done) {
-  look_until(monotonic_ns() + patience_ns, std::move(done));
+void CommandDesk::when_answered(int64_t patience_ns, const std::function<void()>& done) {
+  look_until(monotonic_ns() + patience_ns, done);
 }
 
 void CommandDesk::look_until(int64_t latest_ns, const std::function<void()>& done) {

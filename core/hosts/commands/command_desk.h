@@ -30,7 +30,7 @@ class CommandDesk {
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
   // Calls back once no client is left, or after that time. They close their connections when they have their answers.
-  void when_answered(int64_t patience_ns, std::function<void()> done);
+  void when_answered(int64_t patience_ns, const std::function<void()>& done);
   bool has_coordinator() const { return coordinator_ != nullptr; }
 
  private:

@@ -21,23 +21,23 @@ void HostLinks::reach(const std::string& name, const std::string& address, bool 
   own.purpose = "courier";
   own.clear = clear;
   net::connect(loop_, options_.key, {net::parse_address(address), options_.from, own},
-               [this, name](net::ConnectionPtr connection, const Error* why) {
+               [this, name](const net::ConnectionPtr& connection, const Error* why) {
                  reaching_[name] = false;
                  if (why != nullptr) return drop(name, *why, false);
-                 add(std::move(connection), name);
+                 add(connection, name);
                });
 }
 
-void HostLinks::take(net::ConnectionPtr connection) {
+void HostLinks::take(const net::ConnectionPtr& connection) {
   const std::string name = connection->peer().host;
   if (net::Connection* old = to(name)) {  // it has connected anew, so the old connection is over
     old->close();
     links_.erase(name);
   }
-  add(std::move(connection), name);
+  add(connection, name);
 }
 
-void HostLinks::add(net::ConnectionPtr connection, const std::string& name) {
+void HostLinks::add(const net::ConnectionPtr& connection, const std::string& name) {
   if (retired_) return connection->close();
   auto& link = links_[name] = std::make_unique<Link>(
       connection,
@@ -80,7 +80,7 @@ void HostLinks::retry() {
 // The link's own callbacks call this, too: the link goes a moment later, and `name` may go with it.
 void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
   if (retired_) return;
-  const std::string host = name;
+  const std::string host = name;  // NOLINT(performance-unnecessary-copy-initialization)
   if (own_pause_.is_recent()) silent = true;
   if (const auto at = links_.find(host); at != links_.end()) {
     std::unique_ptr<Link> link = std::move(at->second);

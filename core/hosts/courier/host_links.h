@@ -39,7 +39,7 @@ class HostLinks {
   // Connects, unless it is connected. `clear`: payloads may go without encryption.
   void reach(const std::string& name, const std::string& address, bool clear);
   // Another host has connected.
-  void take(net::ConnectionPtr connection);
+  void take(const net::ConnectionPtr& connection);
   std::set<std::string> names() const;
   net::Connection* to(const std::string& name) const;  // null: there is none
   // False: there is no connection.
@@ -60,7 +60,7 @@ class HostLinks {
   }
 
  private:
-  void add(net::ConnectionPtr connection, const std::string& name);
+  void add(const net::ConnectionPtr& connection, const std::string& name);
   void part(std::unique_ptr<Link> link);
 
   net::Loop& loop_;

@@ -84,7 +84,7 @@ void Registry::judge(int64_t number) {
 void Registry::ask_who_listens(int64_t number, const std::string& address) {
   try {
     net::connect(loop_, key_, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
-                 [this, number, address](net::ConnectionPtr connection, const Error*) {
+                 [this, number, address](const net::ConnectionPtr& connection, const Error*) {
                    const auto at = guests_.find(number);
                    const bool lives = connection && at != guests_.end() && connection->peer().host == at->second.name;
                    if (connection) connection->close();

@@ -33,7 +33,7 @@ struct Advice {
 };
 
 // The verdict on an offer.
-struct OfferWeighed {
+struct OfferWeighed {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
   std::string what, reason;
   Json answer;
   std::optional<conduct::PendingChange> change;  // none: the offer is declined

@@ -94,7 +94,7 @@ struct Orders {
   }
 };
 
-struct TaskReport {
+struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
   std::string id;
   int64_t job = 0;
   std::string kind;

@@ -45,7 +45,8 @@ class DurationsWorld : public World {
       const int64_t ests = job.devices;
       const auto speed = [ests](const pool::Shape& shape) {
         const int64_t devices = shape.all_devices();
-        return 1 / static_cast<double>((ests + devices - 1) / devices);
+        const int64_t turns = (ests + devices - 1) / devices;
+        return 1 / static_cast<double>(turns);
       };
       auto made = std::make_unique<TimedJob>(*workload.cluster, job.duration,
                                              TimedJob::Charges{workload.charge, workload.charge}, speed);

@@ -12,7 +12,7 @@
 namespace estrain::launch {
 
 // The report about a lost worker, for a run that ends because of it.
-struct LossRecord {
+struct LossRecord {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
   Json details;
   std::string last_words;  // of its log
 };

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
+#include "core/launch/control/status.h"
 #include "core/launch/directory/batch_changes.h"
 
 namespace estrain::launch {

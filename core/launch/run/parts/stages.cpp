@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/comm/stage_control.h"
 #include "core/comm/sums/reduction_tree.h"
+#include "core/launch/control/status.h"
 #include "core/launch/preflight/devices.h"
 #include "core/spec/enum_names.h"
 

@@ -1,5 +1,6 @@
 #include "tests/kernels/cuda/emulation/grid.h"
 
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -85,10 +86,13 @@ bool advance() {
 
 [[noreturn]] void run_threads();
 
-// A stack from which estrain_switch_stacks returns into run_threads.
+// A stack from which estrain_switch_stacks returns into run_threads. AddressSanitizer still guards the variables of the
+// run_threads that was left there before.
 void give_stack(Thread& thread) {
+  constexpr size_t kOneFrame = 4096;
   thread.stack = block.free_stacks.back();
   block.free_stacks.pop_back();
+  ASAN_UNPOISON_MEMORY_REGION(stacks() + (thread.stack + 1) * kStack - kOneFrame, kOneFrame);
   auto* top = reinterpret_cast<void**>(stacks() + (thread.stack + 1) * kStack) - 2;
   *top = reinterpret_cast<void*>(run_threads);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
