@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -81,10 +82,10 @@ class Check {
     if (arguments_.json) {
       Json all = report_ ? codec::fields_of(*report_) : Json::object();
       if (!report_) all["operators"] = Json::array();
-      all["verdict"] = verdict_.empty() ? Json() : Json(verdict_);
-      all["reason"] = reason_;
+      all["verdict"] = verdict_ ? Json(spec::to_string(verdict_->determinism)) : Json();
+      all["reason"] = verdict_ ? verdict_->reason : "";
       if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
-      if (report_) all["work"] = work();
+      if (verdict_) all["work"] = work();
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;
@@ -103,15 +104,9 @@ class Check {
   // Jobs with the same fields take as long for a mini-batch, on the same device.
   Json work() const {
     spec::JobSpec spec = job_.spec;
-    if (spec.job.determinism == spec::Determinism::automatic) {
-      const launch::Verdict verdict = launch::choose_determinism(spec, *report_);
-      spec.job.determinism = verdict.determinism;
-      spec.job.kernels = verdict.kernels;
-    }
+    if (spec.job.determinism == spec::Determinism::automatic) verdict_->settle(spec.job);
     const std::string device = job_.devices.front().device.text();
-    Json fields = Json::object();
-    for (const auto& [name, value] : profile::describe_work(spec, device, launch::profile_host(machine_.cores)).fields)
-      fields[name] = value;
+    Json fields = profile::describe_work(spec, device, launch::profile_host(machine_.cores)).to_json();
     fields.erase("device");
     return fields;
   }
@@ -222,12 +217,9 @@ class Check {
   }
 
   void note_determinism() {
-    const launch::Verdict verdict = launch::choose_determinism(job_.spec, *report_);
-    const bool d2 = verdict.determinism == spec::Determinism::d2;
-    verdict_ = d2 ? "D2" : "D1";
-    reason_ = verdict.reason;
+    verdict_ = launch::choose_determinism(job_.spec, *report_);
     if (job_.spec.job.determinism == spec::Determinism::d2 && !launch::uncovered_operators(*report_).empty()) {
-      findings_.push_back(Finding::user_error("determinism", "D2 is impossible: " + verdict.reason,
+      findings_.push_back(Finding::user_error("determinism", "D2 is impossible: " + verdict_->reason,
                                               "use job.determinism = \"D1\", or \"auto\""));
     } else {
       findings_.push_back(Finding::fine("determinism", level_and_reason()));
@@ -236,10 +228,10 @@ class Check {
 
   // The level that the spec sets, and the one that "auto" would choose.
   std::string level_and_reason() const {
-    const std::string level(spec::to_string(job_.spec.job.determinism));
+    const std::string level(spec::to_string(job_.spec.job.determinism)), chosen(spec::to_string(verdict_->determinism));
     if (job_.spec.job.determinism == spec::Determinism::automatic)
-      return fmt::format("{}, by \"auto\": {}", verdict_, reason_);
-    return fmt::format("{}, by the spec; \"auto\" would be {}: {}", level, verdict_, reason_);
+      return fmt::format("{}, by \"auto\": {}", chosen, verdict_->reason);
+    return fmt::format("{}, by the spec; \"auto\" would be {}: {}", level, chosen, verdict_->reason);
   }
 
   void note_first_weights() {
@@ -284,7 +276,7 @@ class Check {
   Machine machine_;
   data::DataScan scan_;
   std::optional<comm::ProbeReport> report_;  // nothing: no mini-batch could be tried
-  std::string verdict_, reason_;             // the level that "auto" would choose, and why
+  std::optional<launch::Verdict> verdict_;   // what "auto" would choose, and why
 };
 
 int check(const CheckArguments& arguments) {

@@ -62,8 +62,7 @@ bool is_begun(const std::string& run) { return std::filesystem::exists(launch::R
 void decide_determinism(spec::JobSpec& spec, const Device& device) {
   if (spec.job.determinism != spec::Determinism::automatic) return;
   const launch::Verdict verdict = launch::choose_determinism(spec, launch::probe_operators(spec, device, true));
-  spec.job.determinism = verdict.determinism;
-  spec.job.kernels = verdict.kernels;
+  verdict.settle(spec.job);
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
 }
 

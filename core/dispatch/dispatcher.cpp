@@ -36,7 +36,8 @@ void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   }
 }
 
-// A job that was seen last while no daemon, or another one, was there: all have held their devices since then.
+// For a job that nobody has looked at since it was seen last. Meanwhile all jobs have held the devices that they hold
+// now.
 void go_on_watching(State& state, Job& job, double now) {
   const double since = now - job.seen_at;
   for (const Slot* slot : slots_of(state, job.id)) job.seen_in_use[slot->host()] = in_use_on(state, slot->host());
@@ -62,14 +63,12 @@ void see(State& state, Job& job, int64_t step, double told, double now) {
   begin_to_watch(state, job, step, now);
 }
 
-// The steps that it has made since it started, while nobody looked. Returns how long it took them; 0: it is not known.
+// The first steps of a job, which it made while nobody looked. Returns how long they took, s; 0: not known.
 double see_first(State& state, Job& job, int64_t step, int64_t steps, double step_seconds, double now) {
   const std::vector<Slot*> slots = slots_of(state, job.id);
   if (slots.empty() || steps <= 0 || !(step_seconds > 0)) return 0;
   const double passed = std::min(static_cast<double>(steps) * step_seconds, now - slots[0]->since);
-  job.seen_at = now - passed;
-  job.seen_devices = std::ssize(slots);
-  job.seen_step = step - steps;
+  begin_to_watch(state, job, step - steps, now - passed);
   go_on_watching(state, job, now);
   see(state, job, step, step_seconds, now);
   return passed;
@@ -109,7 +108,7 @@ Note changed_note(const Job& job, double lost) {
   return note_of(job, "changed", fmt::format("it stood still for {:.3f} s", lost));
 }
 
-// A job that starts runs. `earlier`: for so many seconds already; 0: it is not known.
+// A job that starts runs now. `earlier`: it has trained for so many seconds already; 0: not known.
 Note begin_to_train(Job& job, double earlier = 0) {
   job.phase = Phase::running;
   job.was_lost = false;
@@ -336,7 +335,8 @@ void Dispatcher::lose_host(const std::string& host, const std::string& why, doub
 void Dispatcher::found(JobId id, const Found& found, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
-  const int64_t steps = found.step - std::exchange(one.step, std::max(one.step, found.step));
+  const int64_t steps = found.step - one.step;  // since it was heard of last
+  one.step = std::max(one.step, found.step);
   actions_.emplace_back(note_of(one, "found", "it went on while the pool's daemon was away"));
   const bool trains = found.doing == Found::Doing::trains;
   const bool is_as_before = one.phase == Phase::running && trains && std::ssize(found.held) == held_in_all(state_, id);

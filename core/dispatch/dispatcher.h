@@ -136,7 +136,7 @@ class Dispatcher {
 
   // Time has passed. Decides when a round is over, and kills jobs that are late with letting go.
   void tick(double now);
-  // The next tick() decides: who calls it tells first how far the jobs are.
+  // If so, the next tick() decides. Whoever calls that tells progressed() before, for each job.
   bool round_is_over(double now) const { return now >= next_round(); }
   double next_round() const { return decided_ + settings_.round; }
 

@@ -1,7 +1,6 @@
 #include "core/dispatch/shared_speeds.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace estrain::dispatch {
@@ -42,7 +41,7 @@ double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& al
     const auto same = all.find(at);
     if (at.first != key.first || own.times == 0 || same == all.end()) continue;
     const Mean others = mean_of_others(same->second, job.id);
-    const double away = std::abs(std::log(static_cast<double>(at.second) / static_cast<double>(key.second)));
+    const double away = apart(at.second, key.second);
     if (others.times == 0 || away >= nearest) continue;
     nearest = away;
     ratio = own.seconds / others.seconds;
@@ -51,7 +50,9 @@ double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& al
 }
 
 Speeds SharedSpeeds::speeds_of(const Job& job) const {
-  Speeds speeds = job.speeds;
+  Speeds speeds;
+  speeds.expect(job.speeds.expected());
+  for (const auto& [key, measured] : job.speeds.measured()) speeds.restore(key, measured);
   const auto known = steps_.find({work_of(job), job.batch_in_force()});
   if (job.work.empty() || known == steps_.end()) return speeds;
   for (const auto& [key, all] : known->second) {

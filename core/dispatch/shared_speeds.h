@@ -1,9 +1,10 @@
 #pragma once
-// What jobs of one work have measured, for those of them that have not: the runs of a sweep differ in seeds and rates,
-// and take the same time for a step. A pool then knows a new job's speed on many devices before the job has been there.
+// Jobs that do the same work share the speeds that they have measured. The runs of a sweep do: they differ in seeds and
+// learning rates, and a step takes them the same time. So a pool knows how fast a new job is on many devices before the
+// job has used them.
 //
-// Jobs are of one work if a check said so of both (profile/work.h), and if they have as many ESTs and the same batch.
-// Only speeds are shared: how noisy gradients are depends on the rates, too.
+// The work is the same if `estrain check` says the same of both jobs (profile/work.h), and if they have the same number
+// of ESTs and the same batch. The noise of gradients is not shared: it depends on the learning rates, too.
 
 #include <map>
 #include <string_view>
@@ -14,7 +15,7 @@
 
 namespace estrain::dispatch {
 
-// Of one moment: refers to the state.
+// Made for one decision. The state must outlive it, and its jobs must stay.
 class SharedSpeeds {
  public:
   static constexpr size_t kJobs = 8;     // that count for one number of devices: the newest, also those that are over
@@ -22,10 +23,10 @@ class SharedSpeeds {
 
   explicit SharedSpeeds(const State& state);
 
-  // The job's own speeds, and those of the others where it has none: their mean, times how much slower the job is than
-  // they were with the nearest number of devices that both have measured.
+  // What step_seconds() needs: the job's own speeds, and the mean of the others' where it has none. That mean is
+  // multiplied by how much slower the job was than the others, with the nearest number of devices that both have used.
   Speeds speeds_of(const Job& job) const;
-  // The same of its mini-batches, by batch. They are taken as the others measured them.
+  // The job's own times of a mini-batch, by batch, and the mean of the others' where it has none.
   pool::BatchTimes batch_times_of(const Job& job) const;
 
  private:
@@ -34,12 +35,12 @@ class SharedSpeeds {
     double seconds;
     int64_t times;
   };
-  using All = std::vector<Measured>;  // of one number of devices, or one batch: the newest job first
+  using All = std::vector<Measured>;  // for one number of devices, or one batch; the newest job first
   struct Mean {
     double seconds = 0;
     int64_t times = 0;  // 0: nobody has measured it
   };
-  // What the check said, ESTs, and the owner's batch where the pool may change it.
+  // What `estrain check` said; the number of ESTs; the owner's batch if the pool may change it, else 0.
   using Work = std::tuple<std::string_view, int64_t, int64_t>;
   static Work work_of(const Job& job);
   static Mean mean_of_others(const All& all, JobId job);

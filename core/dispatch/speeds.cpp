@@ -12,6 +12,10 @@ constexpr double kSame = 1e-3;  // s between two moments that are one
 
 int64_t most_ests(int64_t ests, int64_t devices) { return (ests + devices - 1) / devices; }
 
+double apart(int64_t one, int64_t other) {
+  return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
+}
+
 void Speeds::observe(const std::string& type, int64_t devices, double step_seconds) {
   if (!(step_seconds > 0) || !std::isfinite(step_seconds) || devices < 1) return;
   Measured& measured = measured_[{type, devices}];
@@ -72,7 +76,7 @@ double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t es
   int64_t at = 0;
   for (const auto& [key, measured] : measured_) {
     if (key.first != type) continue;
-    const double away = std::abs(std::log(static_cast<double>(key.second) / static_cast<double>(devices)));
+    const double away = apart(key.second, devices);
     if (at != 0 && away >= distance) continue;
     nearest = measured.seconds;
     distance = away;

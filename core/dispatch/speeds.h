@@ -16,6 +16,9 @@ namespace estrain::dispatch {
 // The ESTs of the worker with most of them: how many times a step takes a mini-batch.
 int64_t most_ests(int64_t ests, int64_t devices);
 
+// The distance between two numbers of devices: 0 where they are equal.
+double apart(int64_t one, int64_t other);
+
 class Speeds {
  public:
   static constexpr double kUnknownMiniBatch = 1;  // s, where nothing is known

@@ -207,9 +207,7 @@ void Profiles::learn_update(const spec::JobSpec& spec, const Host& host, const S
 Json Profiles::to_json() const {
   Json list = Json::array();
   for (const Entry& entry : entries_) {
-    Json work = Json::object();
-    for (const auto& [name, value] : entry.work.fields) work[name] = value;
-    list.push_back({{"work", work}});
+    list.push_back({{"work", entry.work.to_json()}});
     list.back().update(capability_json(entry.capability));
   }
   return {{"format", kFormat}, {"profiles", list}};

@@ -48,6 +48,12 @@ std::string Host::model_of(std::string_view kind) const {
   return number < gpus.size() ? gpus[number] : std::string(kind);
 }
 
+Json Work::to_json() const {
+  Json object = Json::object();
+  for (const auto& [name, value] : fields) object[name] = value;
+  return object;
+}
+
 Work describe_work(const JobSpec& given, std::string_view kind, const Host& host) {
   if (given.job.determinism == spec::Determinism::automatic)
     throw Error(Fault::bug, "the speed of a job was requested before its determinism was decided");

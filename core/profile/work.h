@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json/json.h"
 #include "core/spec/job_spec.h"
 
 namespace estrain::profile {
@@ -32,6 +33,7 @@ struct Work {
   std::vector<std::pair<std::string, std::string>> fields;  // {"model.name", "gpt"}…, in a fixed order
 
   bool operator==(const Work&) const = default;
+  Json to_json() const;  // an object
 };
 
 // Throws Fault::bug if job.determinism is still "auto", since the level decides the kernels.

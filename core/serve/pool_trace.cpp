@@ -31,7 +31,7 @@ std::optional<double> number_behind(std::string_view words, std::string_view rea
   return wrong == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// A daemon that finds a job at work learns later that it trains.
+// The moment that the line is about. A daemon that finds a job at work learns only then that it trains.
 double moment_of(const Line& line) {
   return line.time - number_behind("its first step began ", line.reason).value_or(0);
 }

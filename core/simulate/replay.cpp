@@ -232,7 +232,7 @@ class Replay {
     if (now_ >= running.next_look()) tell_progress(id);
   }
 
-  // Of a job that trains on the devices that it is to have, unless it was looked at just now.
+  // Tells the pool how far the job is, if it trains. Once at one moment.
   void tell_progress(JobId id) {
     ReplayedJob& running = running_[id];
     const bool trains = running.has_trained && now_ >= running.trains_at && running.moves_at == kNever;

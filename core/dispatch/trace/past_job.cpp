@@ -1,7 +1,6 @@
 #include "core/dispatch/trace/past_job.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 namespace estrain::dispatch {
@@ -17,10 +16,6 @@ struct Turns {
     return std::max(static_cast<double>(most_ests(ests, devices)), static_cast<double>(ests) / (own * part));
   }
 };
-
-double apart(int64_t one, int64_t other) {
-  return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
-}
 
 }  // namespace
 

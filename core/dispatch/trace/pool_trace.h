@@ -2,9 +2,8 @@
 // The past of a pool of real jobs: `estrain pool trace` prints it, `estrain simulate` replays it. A JSON object per
 // line. Times are seconds since the first submission.
 //
-//   {"pool": {"devices": ["cpu", "nodeB/cuda:1", …] (at the first submission), "cores" (of the daemon's host),
-//   "policy",
-//             "hosts": [[name, cores], …] (those of agents; may be absent)}}
+//   {"pool": {"devices": ["cpu", "nodeB/cuda:1", …] (at the first submission),
+//    "cores" (of the daemon's host), "policy", "hosts": [[name, cores], …] (those of agents; may be absent)}}
 //   {"job", "name", "user", "priority", "submit_s", "ests", "devices", "least", "most", "type", "mixes_types",
 //    "weighs_offers", "one_host" (it cannot be spread over hosts), "deadline_s", "steps", "mini_batch_s" (tried when it
 //    was submitted), "work" (jobs with the same one take as long for a mini-batch; may be absent), "check_s",
@@ -20,8 +19,7 @@
 //   {"taken_s", "within_s", "lent_s", "device"}   somebody of higher right had it; within null: without haste; device
 //                                                 "": whichever
 //   {"added_s", "devices"}                devices joined the pool: by a command, or with their host
-//   {"removed_s", "within_s", "devices"}  they left it for good: by a command, or with their host, which waited for
-//   that
+//   {"removed_s", "within_s", "devices"}  they left it for good: by a command, or with a host that waited for it
 //   {"host_lost_s", "host"}               this host was lost, with its devices and launchers
 //   {"away_s", "served_s"}                no daemon served the pool
 

@@ -55,6 +55,11 @@ std::vector<std::string> uncovered_operators(const comm::ProbeReport& report) {
   return found;
 }
 
+void Verdict::settle(spec::JobSection& job) const {
+  job.determinism = determinism;
+  job.kernels = kernels;
+}
+
 Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report) {
   if (spec.job.precision != spec::Precision::fp32) {
     return {spec::Determinism::d1, spec::Kernels::torch,

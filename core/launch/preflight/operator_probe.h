@@ -24,6 +24,8 @@ struct Verdict {
   spec::Determinism determinism;
   spec::Kernels kernels;
   std::string reason;
+
+  void settle(spec::JobSection& job) const;  // a job whose determinism is "auto"
 };
 // `report` is of that job, and has been measured.
 Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report);

@@ -187,8 +187,7 @@ void decide_determinism(const RunDirectory& directory, const Begun& begun, Launc
   }
   if (job.determinism != spec::Determinism::automatic) return;
   const Verdict verdict = choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front().device, true));
-  job.determinism = verdict.determinism;
-  job.kernels = verdict.kernels;
+  verdict.settle(job);
   const std::string chosen(spec::to_string(verdict.determinism));
   directory.log_event("determinism", {{"chosen", chosen}, {"reason", verdict.reason}});
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", chosen, verdict.reason);

@@ -159,8 +159,8 @@ void JobNews::look_at_jobs() {
   for (auto& [id, launcher] : pool_.launchers) {
     if (!launcher.host.empty()) continue;  // its agent looks
     const auto& job = pool_.job(id);
-    const bool is_starting = job.phase == dispatch::Phase::starting;
-    const double every = is_starting ? kLookAtStart : before_decision && now >= launcher.looked ? 0 : kLookEvery;
+    const double usual = before_decision ? 0 : kLookEvery;
+    const double every = job.phase == dispatch::Phase::starting ? kLookAtStart : usual;
     if (now < launcher.looked + every && now >= launcher.looked - kLookAgain) continue;
     launcher.looked = now;
     due.push_back(id);

@@ -126,9 +126,11 @@ void bring_here(sqlite::Database& database, int64_t format) {
     if (format < 4) database.execute(kHostColumns);
     if (format < 5) database.execute("ALTER TABLE slots ADD COLUMN since REAL NOT NULL DEFAULT 0");
     if (format < 6) database.execute(kPaceTable);
-    if (format < 7) database.execute(kToldColumn);
-    if (format < 7) database.execute(kSightColumns);
-    if (format < 7) database.execute(kNameTables);
+    if (format < 7) {
+      database.execute(kToldColumn);
+      database.execute(kSightColumns);
+      database.execute(kNameTables);
+    }
     database.execute(kWorkColumn);
     database.execute(fmt::format("PRAGMA user_version = {}", kLedgerFormat));
   });

@@ -113,8 +113,8 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.seen == b.seen);
 }
 
+// What formats before 8 do not have, and those before 7.
 constexpr const char* kWithoutEight = "ALTER TABLE jobs DROP COLUMN work; ";
-// What formats before 7 do not have.
 constexpr const char* kWithoutSeven =
     "DROP TABLE hosts; ALTER TABLE history DROP COLUMN names; ALTER TABLE batches DROP COLUMN square_root; ALTER TABLE "
     "paces DROP COLUMN told; ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER "
