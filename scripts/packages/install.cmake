@@ -1,7 +1,8 @@
 # cmake --install: everything below one prefix, which may be moved.
 #
 #   bin/estrain                     a link into lib/estrain, so that the program finds what lies beside it
-#   lib/estrain/                    the program, the library of its workers, libtorch/: what they load of LibTorch
+#   lib/estrain/                    the program; the libraries of its workers and of several hosts; libtorch/: what workers
+#                                   load of LibTorch
 #   share/man, share/bash-completion, share/zsh, share/fish, share/doc/estrain
 #
 # LibTorch comes along (ESTRAIN_INSTALL_LIBTORCH) rather than being fetched later: an installed program needs no network,
@@ -11,9 +12,11 @@ set(PRIVATE lib/estrain)
 
 set_target_properties(estrain PROPERTIES INSTALL_RPATH "")
 install(TARGETS estrain RUNTIME DESTINATION ${PRIVATE})
+# The libraries that the program loads when it needs them: all that its build waits for.
+get_target_property(loaded_libraries estrain MANUALLY_ADDED_DEPENDENCIES)
+install(TARGETS ${loaded_libraries} LIBRARY DESTINATION ${PRIVATE})
 if(TARGET estrain_worker)
   set_target_properties(estrain_worker PROPERTIES INSTALL_RPATH "$ORIGIN/libtorch/torch/lib")
-  install(TARGETS estrain_worker LIBRARY DESTINATION ${PRIVATE})
 endif()
 install(CODE [[
   set(bin "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/bin")

@@ -1,4 +1,4 @@
-# cpack -G DEB: one package with the program, its workers' library and LibTorch's CPU part.
+# cpack -G DEB: one package with the program, its libraries and LibTorch's CPU part.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME estrain)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cmake --install into a prefix that is then moved: the program trains there, its bits are those of the build, and its
-words lie where shells and man look for them.
+"""cmake --install into a prefix that is then moved: the program trains there, alone and over two hosts, its bits are those of
+the build, and its words lie where shells and man look for them.
 
   relocatable.py BUILD_DIR
 """
@@ -42,6 +42,19 @@ def libraries_of(program, spec, run):
         line.split("calling init: ")[1].strip() for line in text.splitlines() if "calling init: " in line}
 
 
+def train_over_hosts(program, spec, run):
+    """One worker of the job is a second host's: of an agent on this machine."""
+    agent = subprocess.Popen([program, "agent", "--run", run, "--name", "h1", "--address", "127.0.0.1"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        call(program, "train", spec, "--run", run, "--name", "h0", "--hosts", "h0,h1", "--devices", "cpu,h1/cpu", timeout=120)
+        said, _ = agent.communicate(timeout=60)
+    finally:
+        agent.kill()
+    if agent.returncode != 0:
+        sys.exit(f"the installed agent ended with {agent.returncode}\n{said}")
+
+
 def main():
     build = Path(sys.argv[1]).resolve()
     # On the disk of the build: LibTorch is large.
@@ -55,6 +68,8 @@ def main():
         loaded = libraries_of(installed, spec, folder / "run")
         call(build / "estrain", "train", spec, "--run", folder / "built", "--devices", 1)
         call(installed, "verify", folder / "run", folder / "built")
+        train_over_hosts(installed, spec, folder / "over-hosts")
+        call(installed, "verify", folder / "over-hosts", folder / "built")
         torch = [path for path in loaded if "libtorch_cpu" in path]
         if not torch or not all(Path(path).resolve().is_relative_to(folder / "moved") for path in torch):
             sys.exit(f"LibTorch is not that of the prefix: {torch or sorted(loaded)}")
@@ -64,7 +79,7 @@ def main():
                      "share/doc/estrain/copyright", "share/doc/estrain/configs/REFERENCE.md"):
             if not (folder / "moved" / file).is_file():
                 sys.exit(f"{file} is not installed")
-    print("the installed program trains where it was moved to, with the bits of the build")
+    print("the installed program trains where it was moved to, alone and over hosts, with the bits of the build")
 
 
 main()
