@@ -34,8 +34,8 @@ MODULES = (
     accuracy,
 )
 
-# The rows of `scripts/bench --quick`: about one group of each kind, in at most five minutes.
-QUICK = (
+# The rows of `scripts/bench --quick` and `--brief`: about one group of each kind, in at most five minutes.
+QUICK_ROWS = (
     "throughput/1w/lenet-b32-1est/*",
     "throughput/2w/gpt-d64-l2-t64-b8-2est/*",
     "d2/1t/mlp-512-512-b64",

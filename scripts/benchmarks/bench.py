@@ -11,11 +11,13 @@ import time
 import traceback
 from pathlib import Path
 
-from all_rows import QUICK, all_groups
+from all_rows import QUICK_ROWS, all_groups
 from results import Results, head_of, page, write_file, write_json
 from table import as_text, heading
 
 SOURCE = Path(__file__).resolve().parents[2]
+FULL, QUICK, BRIEF = "full", "quick", "brief"  # paces of a run
+SHORTEST = 0.1  # seconds of a turn in a brief run
 
 
 class Bench:
@@ -25,18 +27,20 @@ class Bench:
     resize_options = ()  # of estrain resize
     ddp_options = ()  # of ddp_script.py
 
-    def __init__(self, build, quick, folder, python=sys.executable):
-        self.build, self.quick, self.folder = build, quick, folder
+    def __init__(self, build, pace, folder, python=sys.executable):
+        """pace: FULL, QUICK or BRIEF"""
+        self.build, self.pace, self.folder = build, pace, folder
+        self.quick = pace != FULL
         self.estrain = build / "estrain"
         self.python = python
         self._folders = 0
 
     def rounds(self, full, quick):
-        return quick if self.quick else full
+        return {FULL: full, QUICK: quick, BRIEF: 1}[self.pace]
 
     def duration(self, full, quick):
         """In seconds."""
-        return quick if self.quick else full
+        return {FULL: full, QUICK: quick, BRIEF: SHORTEST}[self.pace]
 
     def new_folder(self):
         self._folders += 1
@@ -81,7 +85,11 @@ def parse_arguments(words=None):
     found = "measure nothing: make the page of --markdown from what --json wrote"
     parser.add_argument("--from", dest="found", metavar="FILE", help=found)
     quick = "few, short rounds; without --only, of a few rows of each kind alone: at most five minutes"
-    parser.add_argument("--quick", action="store_true", help=quick)
+    pace = parser.add_mutually_exclusive_group()
+    pace.set_defaults(pace=FULL)
+    pace.add_argument("--quick", action="store_const", const=QUICK, dest="pace", help=quick)
+    brief = "the rows of --quick, one short round of each: whether they can be measured; the figures mean nothing"
+    pace.add_argument("--brief", action="store_const", const=BRIEF, dest="pace", help=brief)
     listing = "print the names of the rows, how each is measured, and how long that takes"
     parser.add_argument("--list", action="store_true", help=listing)
     parser.add_argument("--build", default="build", help="build folder (default: build)")
@@ -92,7 +100,7 @@ def parse_arguments(words=None):
 
 
 def patterns_of(arguments):
-    return arguments.only or (list(QUICK) if arguments.quick else None)
+    return arguments.only or (list(QUICK_ROWS) if arguments.pace != FULL else None)
 
 
 def keep(results, arguments):
@@ -137,8 +145,7 @@ def list_rows(bench, selection):
         for figure in selection.figures(group):
             print(f"{figure.name}: {figure.how}")
         print(f"  about {in_words(group.seconds(bench))}")
-    kind = "quick" if bench.quick else "full"
-    print(f"all of them, {kind}: about {in_words(seconds_of(bench, selection.wanted()))}")
+    print(f"all of them, {bench.pace}: about {in_words(seconds_of(bench, selection.wanted()))}")
 
 
 def run(bench, selection, arguments):
@@ -166,11 +173,11 @@ def main():
         return 2
     build = Path(arguments.build).resolve()
     if arguments.list:
-        list_rows(Bench(build, arguments.quick, None), selection)
+        list_rows(Bench(build, arguments.pace, None), selection)
         return 0
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=build))
     try:
-        return run(Bench(build, arguments.quick, folder), selection, arguments)
+        return run(Bench(build, arguments.pace, folder), selection, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,6 +10,11 @@ from figures import Row
 from table import cell, number, target_text, told
 
 VERDICTS = ("met", "missed", "failed", "not measured")
+KINDS = {
+    "full": "full",
+    "quick": "quick: few, short rounds, which tell whether it works",
+    "brief": "brief: one short round, which tells whether it can be measured",
+}
 
 
 def run(*command, folder=None):
@@ -40,7 +45,7 @@ def head_of(bench, tree, patterns):
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
-        "kind": "quick" if bench.quick else "full",
+        "kind": bench.pace,
         "only": patterns or [],
         "torch": run(bench.python, "-c", "import torch; print(torch.__version__)"),
     }
@@ -113,7 +118,7 @@ def page(results):
 
 def head_lines(results):
     head, rows = results["head"], results["rows"]
-    kind = "full" if head["kind"] == "full" else "quick: few, short rounds, which tell whether it works"
+    kind = KINDS[head["kind"]]
     facts = {
         "date": head["date"],
         "commit": head["commit"],
@@ -127,7 +132,7 @@ def head_lines(results):
 
 
 def options(head, patterns):
-    return ("" if head["kind"] == "full" else " --quick") + "".join(f" --only '{pattern}'" for pattern in patterns)
+    return ("" if head["kind"] == "full" else f" --{head['kind']}") + "".join(f" --only '{pattern}'" for pattern in patterns)
 
 
 def section_lines(section, rows, head):

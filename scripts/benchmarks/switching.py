@@ -24,7 +24,7 @@ def name_of(case, ests):
 def measure(bench, case, ests):
     seconds = contest(bench, case, ests, 1, bench.rounds(*ROUNDS), bench.duration(*TURN), OPPONENTS)
     percent = [100 * (ratio - 1) for ratio in ratios(seconds["estrain"], seconds["bare"])]
-    low, high = median_interval(percent)
+    low, high = median_interval(percent) or (min(percent), max(percent))
     note = ", ".join(f"{name} {statistics.median(values) * 1e3 / ests:.3f}" for name, values in seconds.items())
     note = f"median {statistics.median(percent):+.2f} %; ms a mini-batch: {note}"
     return {name_of(case, ests): Measured(high, low, high, note=note)}

@@ -100,7 +100,7 @@ class Tiny(program.Bench):
             (build / name).parent.mkdir(parents=True, exist_ok=True)
             (build / name).symlink_to(PRETEND)
         work.mkdir()
-        super().__init__(build, True, work, str(build / "python"))
+        super().__init__(build, program.QUICK, work, str(build / "python"))
 
     def duration(self, full, quick):
         return 0.1
@@ -179,10 +179,10 @@ class Rows(unittest.TestCase):
                 self.assertIsInstance(figure.target, (int, float), figure.name)
 
     def test_a_quick_run_has_some_rows_of_most_kinds_and_takes_five_minutes(self):
-        quick = program.Bench(self.folder, True, None)
+        quick = program.Bench(self.folder, program.QUICK, None)
         arguments = program.parse_arguments(["--quick"])
         selection = program.Selection(all_rows.all_groups(), program.patterns_of(arguments))
-        for pattern in all_rows.QUICK:
+        for pattern in all_rows.QUICK_ROWS:
             self.assertTrue(any(selection.matches(name, pattern) for name in selection.names), pattern)
         self.assertLess(program.seconds_of(quick, selection.wanted()), 300)
         self.assertGreater(len({group.measure.__code__ for group in selection.wanted()}), 9)
@@ -190,6 +190,13 @@ class Rows(unittest.TestCase):
         self.assertIsNone(program.patterns_of(program.parse_arguments([])))
 
     def test_one_row_of_each_kind_is_measured(self):
+        self.measure_one_of_each_kind()
+
+    def test_one_row_of_each_kind_is_measured_in_a_single_round(self):
+        self.bench.pace = program.BRIEF
+        self.measure_one_of_each_kind()
+
+    def measure_one_of_each_kind(self):
         self.patch(checkpoint_io, MEGABYTES=1)
         self.patch(memory, SAMPLES=2)
         self.patch(plan, ESTS=4)
@@ -204,7 +211,7 @@ class Rows(unittest.TestCase):
             self.assertIn(row["verdict"], ("met", "missed"), row)
         page = (self.folder / "page").read_text()
         for row in found["rows"]:
-            self.assertIn(f"`scripts/bench --quick --only '{row['name']}'`", page)
+            self.assertIn(f"`scripts/bench --{self.bench.pace} --only '{row['name']}'`", page)
 
     def test_all_but_ddp_as_it_comes_are_told_what_a_worker_is_told_of_malloc(self):
         contest.contest(self.bench, cases.lenet(32), 1, 1, 1, 0.01)
@@ -233,7 +240,7 @@ class Rows(unittest.TestCase):
         page = (self.folder / "page").read_text()
         self.assertIn("| rows | 5: 1 met, 1 missed, 3 failed |", page)
         command = "`scripts/bench --only '{}'`".format
-        self.bench.quick = False
+        self.bench.pace = program.FULL
         self.run_bench(groups, *files)
         page = (self.folder / "page").read_text()
         self.assertIn(f"| two/met | 0.75 s | 0.62 … 0.88 | ≤ 1.00 s | met | a\\|b | {command('two/met')} |", page)
