@@ -103,7 +103,7 @@ class Campaign:
         if plan.tmpfs and plan.strict and not self.tools.can_mount():
             with self.talking:
                 self.skipped.append(plan.name)
-                print(f"{plan.name}: SKIPPED: no file system can be mounted here (root may), so no disk gets full", flush=True)
+                print(f"skipped: chaos scenario {plan.name}: no file system can be mounted here (root may), so no disk gets full", flush=True)
             return
         for attempts_left in reversed(range(ATTEMPTS if plan.strict else 1)):
             if not self.attempt(plan, last=attempts_left == 0):
@@ -253,7 +253,7 @@ class Campaign:
         print(f"{'all':20}" + "".join(f"{n:>10}" for n in sums) + f"{sum(sums):>10}{self.planned.total():>10}")
         print(f"{time.monotonic() - self.begin:.0f} s, seed {self.seed}, {len(self.staged_again)} attempts staged again")
         if self.limited:
-            print(f"{self.limited} runs on a common disk: no file system can be mounted here (root may); where theirs was to "
+            print(f"skipped: a disk of their own for {self.limited} runs of chaos: no file system can be mounted here (root may); where theirs was to "
                   "get full, the scribe's files were limited")
         skipped = f", {len(self.skipped)} SKIPPED ({', '.join(self.skipped)})" if self.skipped else ""
         print(f"{self.fired.total()} faults fired, {self.runs} runs, {self.identical} identical{skipped}", flush=True)
