@@ -117,7 +117,7 @@ endfunction()
 # The torch folders joined into one shared library, loaded by workers with dlopen.
 function(estrain_shared_library NAME ROOT)
   estrain_target_name(${ROOT} root)
-  file(WRITE ${CMAKE_BINARY_DIR}/${NAME}.cpp "")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${NAME}.cpp CONTENT "" @ONLY)  # untouched where it is there
   add_library(${NAME} SHARED ${CMAKE_BINARY_DIR}/${NAME}.cpp)
   get_target_property(type ${root} TYPE)
   if(type STREQUAL INTERFACE_LIBRARY)
