@@ -68,8 +68,8 @@ class GeneSearch {
         mutate(population.back());
       }
       std::ranges::stable_sort(population, {}, &Genes::cost);
-      const auto same = std::ranges::unique(population, {}, &Genes::devices);
-      population.erase(same.begin(), same.end());
+      const auto have_same_devices = [](const Genes& a, const Genes& b) { return a.devices == b.devices; };
+      population.erase(std::unique(population.begin(), population.end(), have_same_devices), population.end());
       while (population.size() < wanted) {
         population.push_back(population[dice_.below(population.size())]);
         mutate(population.back());

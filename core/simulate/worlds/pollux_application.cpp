@@ -34,7 +34,7 @@ PolluxApplication::Counts PolluxApplication::normal(const Counts& counts) {
   }
   least = turned;
   for (size_t i = 1; i < turned.size(); ++i) {
-    std::ranges::rotate(turned, turned.begin() + 1);
+    std::rotate(turned.begin(), turned.begin() + 1, turned.end());
     least = std::min(least, turned);
   }
   return least;
