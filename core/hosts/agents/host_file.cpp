@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
+#include "core/net/connection.h"
 
 namespace estrain::hosts {
 namespace {
@@ -35,8 +36,6 @@ void write_host_file(const std::string& run, const std::string& name, const Host
   write_file_atomically(path_of(run, name), json.dump() + "\n");
 }
 
-void remove_host_file(const std::string& run, const std::string& name) { ::unlink(path_of(run, name).c_str()); }
-
 HostFile read_host_file(const std::string& run, const std::string& name) {
   const std::string path = path_of(run, name);
   const std::optional<std::string> text = read_file_if_present(path);
@@ -46,7 +45,11 @@ HostFile read_host_file(const std::string& run, const std::string& name) {
   }
   const Json json = parse_json(*text, path);
   const std::string address = json.is_object() ? json.value("address", "") : "";
-  if (address.empty()) throw Error::make(Fault::corrupt, "{}: names no address", path);
+  try {
+    net::parse_address(address);
+  } catch (const Error& error) {
+    throw Error::make(Fault::corrupt, "{}: {}", path, error.message());
+  }
   return {address, json.value("sees_run", true)};
 }
 
@@ -56,6 +59,10 @@ std::optional<HostFile> read_host_file_if_sound(const std::string& run, const st
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+void remove_host_file(const std::string& run, const std::string& name, const HostFile& file) {
+  if (read_host_file_if_sound(run, name) == file) ::unlink(path_of(run, name).c_str());
 }
 
 std::vector<std::string> names_of_host_files(const std::string& run) {
