@@ -68,6 +68,7 @@ class Agent {
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
     std::fflush(stdout);
     if (joins()) join();
+    if (!joins()) twins_ = loop_.once(kBetweenLooksMs, [this] { require_own_file(); });
   }
   ~Agent() { remove_host_file(setup_.run, setup_.name, own_file()); }
 
@@ -171,6 +172,14 @@ class Agent {
     if (!registration_->is_given_up(is_led() || held_.orphan, nanoseconds(setup_.patience_seconds))) return;
     if (registration_->was_joined()) return end(75, "no coordinator came back at " + setup_.join);
     fail(registration_->why().advise("is a job at work there, with --listen? Wait longer for it: --patience SECONDS"));
+  }
+
+  // Two agents of one name that start at the same moment do not find each other: who writes the file last has the name.
+  void require_own_file() {
+    const auto file = read_host_file_if_sound(setup_.run, setup_.name);
+    if (!file || *file == own_file()) return;
+    failed_ = name_is_taken(setup_.name, file->address);
+    loop_.stop();
   }
 
   void block_signals() {
@@ -333,7 +342,7 @@ class Agent {
   int64_t led_ns_ = 0;                             // when a coordinator was here last; 0: none was yet
   std::vector<std::unique_ptr<Courier>> retired_;  // frames that are under way may still reach them
   Term held_;
-  std::shared_ptr<net::Loop::Timer> look_, leaves_;
+  std::shared_ptr<net::Loop::Timer> look_, leaves_, twins_;
   StrangerLog strangers_;
   net::Listener listener_;
   std::optional<Registration> registration_;  // of one that joins

@@ -43,8 +43,7 @@ inline constexpr EventName event_names[] = {
     {"refused_connection",
      "somebody without the run's key, with another build, or under a name that is taken, came to an agent or to the "
      "launcher's address, once a minute at most: `host`, `connections` since the last such line, `from` and `why` of "
-     "the "
-     "newest"},
+     "the newest"},
     {"resize", "from and to which devices, ESTs of each, why, what it cost, the step time that the plan promises"},
     {"resize_failed",
      "a resize was given up, and the job goes on as it was, or a new device was lost before its first step: `step`, "

@@ -95,7 +95,13 @@ net::Address listening_address(const ListeningPlace& place, const std::vector<ne
 
 net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option) {
   const ListeningPlace place = place_to_listen(text, interface);
-  return listening_address(place, net::look_up_within(place.named, kPatienceWithNamesMs), option);
+  try {
+    return listening_address(place, net::look_up_within(place.named, kPatienceWithNamesMs), option);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::peer) throw;
+    throw Error(Fault::usage, error.message())
+        .advise("name the interface, or the address, that other hosts reach: " + option);
+  }
 }
 
 }  // namespace estrain::hosts

@@ -26,7 +26,7 @@ ListeningPlace place_to_listen(const std::string& text, const std::string& inter
 // cannot reach it.
 net::Address listening_address(const ListeningPlace& place, const std::vector<net::Address>& found,
                                const std::string& option);
-// Both, and looks the name up in between: not for a loop. Throws Fault::peer where it leads nowhere.
+// Both, and looks the name up in between: not for a loop. Throws Fault::usage where it leads nowhere, too.
 net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option);
 
 }  // namespace estrain::hosts

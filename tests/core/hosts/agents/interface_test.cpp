@@ -32,6 +32,8 @@ TEST_CASE("where to listen: an address, a port, an interface") {
   CHECK(listening_address("[::1]:70", "", "--x").text() == "[::1]:70");
   CHECK(listening_address("localhost:70", "", "--x").port == 70);
   CHECK_THROWS_AS(listening_address("10.0.0.1:x", "", "--x"), Error);
+  CHECK_THROWS_WITH_AS(listening_address("nobody.invalid", "", "--x"),
+                       doctest::Contains("nobody.invalid leads nowhere"), Error);
 }
 
 }  // namespace
