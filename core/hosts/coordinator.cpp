@@ -88,7 +88,7 @@ class Door {
   const std::string run_;
   const int64_t term_;
   std::string where_, interface_, own_;
-  std::optional<net::LookUp> look_up_;
+  std::optional<LookUp> look_up_;
   std::optional<Registry> registry_;
   std::shared_ptr<net::Loop::Timer> retry_;
 };

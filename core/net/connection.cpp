@@ -1,9 +1,9 @@
 #include "core/net/connection.h"
 
+#include <charconv>
 #include <memory>
 #include <utility>
 
-#include "core/net/names.h"
 #include "core/net/tcp_socket.h"
 #include "core/net/tls.h"
 #include "core/net/tls_connection.h"
@@ -14,6 +14,29 @@ using asio::ip::tcp;
 
 std::string Address::text() const {
   return host.find(':') == host.npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+Address split_address(const std::string& text) {
+  const auto refuse = [&] {
+    return Error::make(Fault::usage, "\"{}\" is no address", text).advise("give HOST:PORT, such as 10.0.0.1:7000");
+  };
+  const size_t colon = text.rfind(':');
+  if (colon == text.npos || colon == 0) throw refuse();
+  Address address;
+  const char* end = text.data() + text.size();
+  const auto [at, failure] = std::from_chars(text.data() + colon + 1, end, address.port);
+  if (failure != std::errc{} || at != end) throw refuse();
+  address.host = text.substr(0, colon);
+  const bool has_brackets = address.host.starts_with('[') && address.host.ends_with(']');
+  if (has_brackets) address.host = address.host.substr(1, address.host.size() - 2);
+  if (address.host.empty() || has_brackets != (address.host.find(':') != address.host.npos)) throw refuse();
+  return address;
+}
+
+bool is_number(const Address& address) {
+  asio::error_code error;
+  asio::ip::make_address(address.host, error);
+  return !error;
 }
 
 Address parse_address(const std::string& text) {

@@ -1,7 +1,7 @@
 #include <map>
 #include <utility>
 
-#include "core/net/places.h"
+#include "core/net/peers/places.h"
 #include "core/net/tcp_socket.h"
 #include "core/net/tls.h"
 #include "core/net/tls_connection.h"

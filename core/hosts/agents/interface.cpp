@@ -96,7 +96,7 @@ net::Address listening_address(const ListeningPlace& place, const std::vector<ne
 net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option) {
   const ListeningPlace place = place_to_listen(text, interface);
   try {
-    return listening_address(place, net::look_up_within(place.named, kPatienceWithNamesMs), option);
+    return listening_address(place, look_up_within(place.named, kPatienceWithNamesMs), option);
   } catch (const Error& error) {
     if (error.fault() != Fault::peer) throw;
     throw Error(Fault::usage, error.message())

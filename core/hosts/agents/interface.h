@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/net/names.h"
+#include "core/hosts/agents/names.h"
 
 namespace estrain::hosts {
 

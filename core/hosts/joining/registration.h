@@ -10,8 +10,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/hosts/agents/names.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/net/names.h"
 
 namespace estrain::hosts {
 
@@ -56,7 +56,7 @@ class Registration {
   const Options options_;
   Error why_{Fault::peer, "it has not answered yet"};
   std::unique_ptr<MessageLink> link_;
-  std::optional<net::LookUp> look_up_;
+  std::optional<LookUp> look_up_;
   size_t tries_ = 0;  // where a name leads to several addresses, each has its turn
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
   int64_t heard_ns_ = 0, attended_ns_;

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "core/base/files/unique_fd.h"
-#include "core/net/places.h"
+#include "core/net/peers/places.h"
 
 namespace estrain::net {
 namespace {
@@ -483,6 +483,18 @@ TEST_CASE("no process that is started inherits a connection") {
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   }
   CHECK(sockets >= 3);
+}
+
+TEST_CASE("an address may have a name for its host, and always has a port") {
+  CHECK(split_address("nodeA:7000").host == "nodeA");
+  CHECK(split_address("nodeA:7000").port == 7000);
+  CHECK(split_address("[fd00::2]:1").host == "fd00::2");
+  CHECK_FALSE(is_number(split_address("nodeA:7000")));
+  CHECK(is_number(split_address("[fd00::2]:1")));
+  for (const char* text : {"", "nodeA", "nodeA:", ":7000", "nodeA:x", "nodeA:70000", "fd00::2:1", "[]:1"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(split_address(text), Error);
+  }
 }
 
 TEST_CASE("addresses") {

@@ -1,5 +1,5 @@
 // A name server that is silent: getaddrinfo() of this program waits, for names of one kind.
-#include "core/net/names.h"
+#include "core/hosts/agents/names.h"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -23,20 +23,8 @@ extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo
   return real(name, service, hints, found);
 }
 
-namespace estrain::net {
+namespace estrain::hosts {
 namespace {
-
-TEST_CASE("an address may have a name for its host, and always has a port") {
-  CHECK(split_address("nodeA:7000").host == "nodeA");
-  CHECK(split_address("nodeA:7000").port == 7000);
-  CHECK(split_address("[fd00::2]:1").host == "fd00::2");
-  CHECK_FALSE(is_number(split_address("nodeA:7000")));
-  CHECK(is_number(split_address("[fd00::2]:1")));
-  for (const char* text : {"", "nodeA", "nodeA:", ":7000", "nodeA:x", "nodeA:70000", "fd00::2:1", "[]:1"}) {
-    CAPTURE(text);
-    CHECK(error_of([&] { split_address(text); }).fault() == Fault::usage);
-  }
-}
 
 TEST_CASE("a name that leads nowhere is told by name, and so is a name server that does not answer in time") {
   CHECK(look_up_within({"127.0.0.9", 7}, 1000).front().text() == "127.0.0.9:7");
@@ -51,19 +39,20 @@ TEST_CASE("a name that leads nowhere is told by name, and so is a name server th
 }
 
 TEST_CASE("a look-up leaves the loop its turns, and may be dropped while it is under way") {
-  Loop loop;
+  net::Loop loop;
   int turns = 0;
   std::optional<Error> why;
-  std::vector<Address> found;
+  std::vector<net::Address> found;
   const auto timer = loop.every(20, [&] { ++turns; });
-  LookUp silent(loop, {"far.silent", 7}, [&](const std::vector<Address>&, const Error* error) {
+  LookUp silent(loop, {"far.silent", 7}, [&](const std::vector<net::Address>&, const Error* error) {
     if (error != nullptr) why = *error;
     loop.stop();
   });
   std::optional<LookUp> dropped;
-  dropped.emplace(loop, Address{"other.silent", 7}, [](const auto&, const Error*) { FAIL("it was dropped"); });
+  dropped.emplace(loop, net::Address{"other.silent", 7}, [](const auto&, const Error*) { FAIL("it was dropped"); });
   dropped.reset();
-  LookUp known(loop, {"localhost", 7}, [&](const std::vector<Address>& addresses, const Error*) { found = addresses; });
+  LookUp known(loop, {"localhost", 7},
+               [&](const std::vector<net::Address>& addresses, const Error*) { found = addresses; });
   loop.run();
   REQUIRE(why);
   CHECK(why->message().find("far.silent leads nowhere") != std::string::npos);
@@ -73,4 +62,4 @@ TEST_CASE("a look-up leaves the loop its turns, and may be dropped while it is u
 }
 
 }  // namespace
-}  // namespace estrain::net
+}  // namespace estrain::hosts

@@ -9,31 +9,27 @@
 
 #include "core/net/connection.h"
 
-namespace estrain::net {
-
-// "10.0.0.1:7000", "[fd00::2]:7000", "nodeA:7000": an address whose host may be a name. Throws Fault::usage.
-Address split_address(const std::string& text);
-bool is_number(const Address& address);
+namespace estrain::hosts {
 
 // What a name leads to. Waits for `patience_ms` at most. Throws Fault::peer where it leads nowhere by then.
-std::vector<Address> look_up_within(const Address& named, int patience_ms);
+std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms);
 
 // A look-up beside a loop. `done` is called once, with the addresses or with the reason why there are none, unless the
 // look-up is dropped first.
 class LookUp {
  public:
-  using Done = std::function<void(const std::vector<Address>& found, const Error* why)>;
-  LookUp(Loop& loop, const Address& named, Done done);
+  using Done = std::function<void(const std::vector<net::Address>& found, const Error* why)>;
+  LookUp(net::Loop& loop, const net::Address& named, Done done);
   ~LookUp();
   LookUp(const LookUp&) = delete;
 
  private:
   struct Errand;
-  friend std::vector<Address> look_up_within(const Address&, int);
+  friend std::vector<net::Address> look_up_within(const net::Address&, int);
 
   std::shared_ptr<Errand> errand_;
-  std::shared_ptr<Loop::Watch> watch_;
+  std::shared_ptr<net::Loop::Watch> watch_;
   Done done_;
 };
 
-}  // namespace estrain::net
+}  // namespace estrain::hosts

@@ -1,4 +1,4 @@
-#include "core/net/places.h"
+#include "core/net/peers/places.h"
 
 #include <doctest/doctest.h>
 

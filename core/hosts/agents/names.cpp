@@ -1,71 +1,52 @@
-#include "core/net/names.h"
+#include "core/hosts/agents/names.h"
 
+#include <netdb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/base/files/unique_fd.h"
-#include "core/net/engine.h"
 
-namespace estrain::net {
-
-using asio::ip::tcp;
-
-Address split_address(const std::string& text) {
-  const auto refuse = [&] {
-    return Error::make(Fault::usage, "\"{}\" is no address", text).advise("give HOST:PORT, such as 10.0.0.1:7000");
-  };
-  const size_t colon = text.rfind(':');
-  if (colon == text.npos || colon == 0) throw refuse();
-  Address address;
-  const char* end = text.data() + text.size();
-  const auto [at, failure] = std::from_chars(text.data() + colon + 1, end, address.port);
-  if (failure != std::errc{} || at != end) throw refuse();
-  address.host = text.substr(0, colon);
-  const bool has_brackets = address.host.starts_with('[') && address.host.ends_with(']');
-  if (has_brackets) address.host = address.host.substr(1, address.host.size() - 2);
-  if (address.host.empty() || has_brackets != (address.host.find(':') != address.host.npos)) throw refuse();
-  return address;
-}
-
-bool is_number(const Address& address) {
-  asio::error_code error;
-  asio::ip::make_address(address.host, error);
-  return !error;
-}
+namespace estrain::hosts {
 
 // Shared with the thread, which may outlive everybody that waits for it.
 struct LookUp::Errand {
-  const Address named;
+  const net::Address named;
   const UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> is_back = false;  // what is below is written before it
-  std::vector<Address> found;
+  std::vector<net::Address> found;
   std::optional<Error> why;
 
-  explicit Errand(Address wanted) : named(std::move(wanted)) {
+  explicit Errand(net::Address wanted) : named(std::move(wanted)) {
     if (!bell) throw system_error("cannot create an event descriptor", errno);
   }
 
   void run() {
-    asio::io_context context;
-    asio::error_code error;
-    for (const auto& entry : tcp::resolver(context).resolve(named.host, "", tcp::resolver::passive, error))
-      found.push_back({entry.endpoint().address().to_string(), named.port});
-    if (found.empty()) why = Error::make(Fault::peer, "the name {} leads nowhere: {}", named.host, error.message());
+    addrinfo wanted{}, *first = nullptr;
+    wanted.ai_socktype = SOCK_STREAM;
+    const int failure = ::getaddrinfo(named.host.c_str(), nullptr, &wanted, &first);
+    for (const addrinfo* one = first; failure == 0 && one != nullptr; one = one->ai_next) {
+      char number[NI_MAXHOST];
+      if (::getnameinfo(one->ai_addr, one->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST) == 0)
+        found.push_back({number, named.port});
+    }
+    if (first != nullptr) ::freeaddrinfo(first);
+    if (found.empty()) why = Error::make(Fault::peer, "the name {} leads nowhere: {}", named.host, words_of(failure));
     is_back = true;
     const uint64_t one = 1;
     (void)!::write(bell.get(), &one, sizeof one);
   }
 
+  static const char* words_of(int failure) { return failure == 0 ? "it has no address" : ::gai_strerror(failure); }
+
   // Signals are for the thread that forks and waits.
-  static std::shared_ptr<Errand> send(const Address& named) {
+  static std::shared_ptr<Errand> send(const net::Address& named) {
     auto errand = std::make_shared<Errand>(named);
     sigset_t all, before;
     ::sigfillset(&all);
@@ -81,8 +62,8 @@ struct LookUp::Errand {
   }
 };
 
-std::vector<Address> look_up_within(const Address& named, int patience_ms) {
-  if (is_number(named)) return {named};
+std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms) {
+  if (net::is_number(named)) return {named};
   const auto errand = LookUp::Errand::send(named);
   pollfd bell{errand->bell.get(), POLLIN, 0};
   while (::poll(&bell, 1, patience_ms) < 0 && errno == EINTR) {
@@ -92,7 +73,8 @@ std::vector<Address> look_up_within(const Address& named, int patience_ms) {
   return errand->found;
 }
 
-LookUp::LookUp(Loop& loop, const Address& named, Done done) : errand_(Errand::send(named)), done_(std::move(done)) {
+LookUp::LookUp(net::Loop& loop, const net::Address& named, Done done)
+    : errand_(Errand::send(named)), done_(std::move(done)) {
   watch_ = loop.watch(errand_->bell.get(), [this] {
     uint64_t rung;
     (void)!::read(errand_->bell.get(), &rung, sizeof rung);
@@ -105,4 +87,4 @@ LookUp::LookUp(Loop& loop, const Address& named, Done done) : errand_(Errand::se
 
 LookUp::~LookUp() = default;
 
-}  // namespace estrain::net
+}  // namespace estrain::hosts
