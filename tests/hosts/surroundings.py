@@ -91,8 +91,8 @@ def run_directory_unmounted(site):
     check(causes == {"host_lost"}, f"causes: {causes}")
     check(events(run, "recovered")[-1]["devices"] == "cpu", f"{events(run, 'recovered')}")
     site.same(run, reference(site, LONG))
-    agent.terminate()
-    finish(agent)
+    finish(agent, 1)
+    check("does not see the run directory" in said(agent), said(agent))
 
 
 def lost_before_its_first_step(site):

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "core/base/error.h"
@@ -33,7 +35,10 @@ void write_host_file(const std::string& run, const std::string& name, const Host
   make_folders(run + "/hosts");
   Json json = {{"address", file.address}};
   if (!file.sees_run) json["sees_run"] = false;
-  write_file_atomically(path_of(run, name), json.dump() + "\n");
+  const std::string path = path_of(run, name),
+                    beside = path + "." + file.address;  // two agents of one name may write at once
+  write_file_atomically(beside, json.dump() + "\n");
+  if (::rename(beside.c_str(), path.c_str()) != 0) throw system_error("cannot write " + path, errno);
 }
 
 HostFile read_host_file(const std::string& run, const std::string& name) {
