@@ -30,6 +30,23 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
           .noticed_ns = turn.now.ns};
 }
 
+// A device of a change that nobody has seen a step on is given up: who waits for the change must not hear that the job
+// has it. Devices that were given back are free all the same.
+void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
+  State& state = turn.state;
+  if (!state.resize) return;
+  if (state.resize->gives_back) {
+    state.resize->after = format_devices(rest);
+    return;
+  }
+  const ResizeUnderWay resize = *std::exchange(state.resize, std::nullopt);
+  const Error error = Error::make(Fault::peer, "resize to {}: {} was lost before its first step: {}", resize.after,
+                                  loss.device.text(), loss.what)
+                          .advise("the job goes on without it: see `estrain status`");
+  turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", resize.after}, {"error", error.message()}});
+  if (resize.client) turn.act(Refuse{*resize.client, error}, error.message());
+}
+
 // The device is suspect: the job goes on without it.
 void do_without(Turn& turn, const Loss& loss) {
   State& state = turn.state;
@@ -39,6 +56,7 @@ void do_without(Turn& turn, const Loss& loss) {
   for (Share& rest : pending.devices) rest.ests.reset();
   pending.workers.clear();
   give_up_device(turn, loss, pending.devices);
+  refuse_resize(turn, loss, pending.devices);
 }
 
 // The others leave the step under way and stand still, warm, until somebody stands in for the lost one.

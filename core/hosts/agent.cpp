@@ -2,12 +2,15 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <list>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -17,7 +20,9 @@
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/look_answer.h"
+#include "core/hosts/agents/name_holder.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/agents/stranger_log.h"
 #include "core/hosts/commands/command_desk.h"
 #include "core/hosts/courier/courier.h"
 #include "core/hosts/joining/registration.h"
@@ -31,6 +36,9 @@ namespace {
 
 constexpr int64_t kPatienceWithAnswersNs = 1'000'000'000;
 constexpr int kBetweenLooksMs = 1000;  // for a coordinator that is lost
+constexpr int64_t kOfNewLaunchNs = 10'000'000'000;
+constexpr int kFarewellMs = 200;
+constexpr std::chrono::milliseconds kBetweenLookUps{500};
 
 UniqueFd new_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -44,21 +52,25 @@ class Agent {
       : setup_(setup),
         directory_(setup.run),
         key_(key_of(setup)),
-        workers_(loop_, directory_, !joins()),
-        listener_(loop_, key_,
-                  {.at = address_of(setup),
-                   .own = own_greeting(setup.name, "agent", 0),
-                   .accepted = [this](net::ConnectionPtr connection) { on_connection(std::move(connection)); },
-                   .refused = [this](const std::string& address, const Error& why) { on_stranger(address, why); }}) {
+        workers_(loop_, directory_, setup.name, !joins(), [this](const Error& why) { leave(why); }),
+        strangers_(loop_, setup.run, setup.name),
+        listener_(
+            loop_, key_,
+            {.at = address_of(setup),
+             .own = own_greeting(setup.name, "agent", 0),
+             .accepted = [this](net::ConnectionPtr connection) { on_connection(std::move(connection)); },
+             .refused = [this](const std::string& address, const Error& why) { strangers_.note(address, why); }}) {
+    if (!joins()) require_free_name(loop_, key_, setup.run, setup.name);
     begin_anew(0);
     block_signals();
     look_ = loop_.every(kBetweenLooksMs, [this] { look_for_coordinator(); });
-    write_host_file(setup.run, setup.name, {listener_.address().text(), !joins()});
+    write_host_file(setup.run, setup.name, own_file());
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
     std::fflush(stdout);
     if (joins()) join();
+    if (!joins()) twins_ = loop_.once(kBetweenLooksMs, [this] { require_own_file(); });
   }
-  ~Agent() { remove_host_file(setup_.run, setup_.name); }
+  ~Agent() { remove_host_file(setup_.run, setup_.name, own_file()); }
 
   void run() {
     loop_.run();
@@ -75,6 +87,7 @@ class Agent {
   };
 
   bool joins() const { return !setup_.join.empty(); }  // it does not see the run directory
+  HostFile own_file() const { return {listener_.address().text(), !joins()}; }
 
   static net::Key key_of(const AgentSetup& setup) {
     make_folders(setup.run);
@@ -88,10 +101,39 @@ class Agent {
     return spec::parse_file(spec).network.interface;
   }
 
+  // The launcher's name may lead nowhere yet, and no way to it: both may come.
+  static std::string address_toward_launcher(const AgentSetup& setup) {
+    const net::Address named = net::split_address(setup.join);
+    const int64_t deadline = monotonic_ns() + nanoseconds(setup.patience_seconds);
+    Error why(Fault::peer, "");
+    do {
+      try {
+        const int64_t left_ms = std::max<int64_t>(0, deadline - monotonic_ns()) / 1'000'000;
+        for (const net::Address& to : look_up_within(named, static_cast<int>(left_ms))) {
+          if (const std::string own = way_to(to, why); !own.empty()) return own;
+        }
+      } catch (const Error& error) {
+        why = error;
+      }
+      std::this_thread::sleep_for(kBetweenLookUps);
+    } while (monotonic_ns() < deadline);
+    throw why.within("cannot join at " + setup.join).advise("wait longer for it: --patience SECONDS");
+  }
+
+  // Empty: none leads there.
+  static std::string way_to(const net::Address& to, Error& why) {
+    try {
+      return address_toward(to);
+    } catch (const Error& error) {
+      why = error;
+      return "";
+    }
+  }
+
   static net::Address address_of(const AgentSetup& setup) {
     const std::string interface = interface_of(setup);
     const bool follows_the_way = !setup.join.empty() && interface.empty() && setup.address.empty();
-    const std::string text = follows_the_way ? address_toward(net::parse_address(setup.join)) : setup.address;
+    const std::string text = follows_the_way ? address_toward_launcher(setup) : setup.address;
     return listening_address(text, interface, "--interface eth0, --address 10.0.0.2");
   }
 
@@ -121,12 +163,23 @@ class Agent {
     loop_.stop();
   }
 
+  bool is_led() const {
+    return held_.courier->links().to("") != nullptr || desk_.has_coordinator() || !workers_.empty();
+  }
+
   // A host that has lost its coordinator waits in OrphanHost, which has a patience of its own.
   void look_after_registration() {
-    const bool is_led = held_.courier->links().to("") != nullptr || desk_.has_coordinator() || !workers_.empty();
-    if (!registration_->is_given_up(is_led || held_.orphan, nanoseconds(setup_.patience_seconds))) return;
+    if (!registration_->is_given_up(is_led() || held_.orphan, nanoseconds(setup_.patience_seconds))) return;
     if (registration_->was_joined()) return end(75, "no coordinator came back at " + setup_.join);
     fail(registration_->why().advise("is a job at work there, with --listen? Wait longer for it: --patience SECONDS"));
+  }
+
+  // Two agents of one name that start at the same moment do not find each other: who writes the file last has the name.
+  void require_own_file() {
+    const auto file = read_host_file_if_sound(setup_.run, setup_.name);
+    if (!file || *file == own_file()) return;
+    failed_ = name_is_taken(setup_.name, file->address);
+    loop_.stop();
   }
 
   void block_signals() {
@@ -144,10 +197,6 @@ class Agent {
     say("ends: " + why);
     setup_.exit_code = code;
     loop_.stop();
-  }
-
-  void on_stranger(const std::string& address, const Error& why) {
-    directory_.log_event("refused_connection", {{"host", setup_.name}, {"from", address}, {"why", why.message()}});
   }
 
   // Drops all that is left of the coordinator before. Nothing of it is needed: the next one leads only if the run's
@@ -174,6 +223,8 @@ class Agent {
 
   void on_connection(net::ConnectionPtr connection) {
     const net::Greeting& peer = connection->peer();
+    if (peer.host.empty() && (peer.purpose == "commands" || peer.purpose == "worker" || peer.purpose == "courier"))
+      led_ns_ = monotonic_ns();
     if (peer.purpose == "look") return on_look(std::move(connection));
     if (peer.purpose == "command") return desk_.take_client(std::move(connection));
     if (peer.purpose == "commands") return desk_.take_coordinator(std::move(connection));
@@ -228,6 +279,7 @@ class Agent {
                                              .sees_locks = sees_locks_,
                                              .patience_ns = nanoseconds(setup_.patience_seconds),
                                              .shared = workers_.shared(),
+                                             .own_file = own_file(),
                                              .own_devices = workers_.wanted_devices(),
                                              .alone = workers_.alone(),
                                              .end = [this](const std::string& reason) {
@@ -242,6 +294,8 @@ class Agent {
   // nothing is newer than the newest checkpoint, and any host may go on from it.
   void look_for_coordinator() {
     if (joins()) return look_after_registration();
+    if (held_.orphan || is_led()) led_ns_ = monotonic_ns();
+    if (is_over()) return;
     const bool waits =
         workers_.empty() && !held_.courier->holding().last_stage() && held_.courier->links().to("") == nullptr;
     if (held_.orphan || !workers_.were_wanted() || !sees_locks_ || !waits) return;
@@ -253,8 +307,28 @@ class Agent {
     directory_.log_event(
         "takeover",
         {{"step", newest_checkpoint(directory_)}, {"host", setup_.name}, {"devices", devices}, {"saved", true}});
-    remove_host_file(setup_.run, setup_.name);
+    remove_host_file(setup_.run, setup_.name, own_file());
     become_coordinator(directory_, workers_.alone(), devices, setup_.name, std::move(*lease.lock));
+  }
+
+  // An agent that no coordinator has told so, since its courier was lost or had not come here, ends with the run, too.
+  // A launcher that goes on in a new launch is without an owner for a moment.
+  bool is_over() {
+    const int64_t alone_ns = led_ns_ == 0 ? 0 : monotonic_ns() - led_ns_;
+    if (alone_ns > kOfNewLaunchNs && !directory_.owner()) {
+      end(0, "the run is over");
+      return true;
+    }
+    if (alone_ns <= nanoseconds(setup_.patience_seconds)) return false;
+    end(75, "no coordinator came back; go on by estrain train --resume --run " + setup_.run);
+    return true;
+  }
+
+  // This host can have no worker any more. The coordinator hears why before the connections end.
+  void leave(const Error& why) {
+    if (leaves_) return;
+    failed_ = why;
+    leaves_ = loop_.once(kFarewellMs, [this] { loop_.stop(); });
   }
 
   AgentSetup& setup_;
@@ -265,9 +339,11 @@ class Agent {
   std::list<std::optional<LookAnswer>> looks_;
   CommandDesk desk_{loop_};
   bool sees_locks_ = false;
+  int64_t led_ns_ = 0;                             // when a coordinator was here last; 0: none was yet
   std::vector<std::unique_ptr<Courier>> retired_;  // frames that are under way may still reach them
   Term held_;
-  std::shared_ptr<net::Loop::Timer> look_;
+  std::shared_ptr<net::Loop::Timer> look_, leaves_, twins_;
+  StrangerLog strangers_;
   net::Listener listener_;
   std::optional<Registration> registration_;  // of one that joins
   std::optional<Error> failed_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <utility>
 
 #include "core/comm/job_memory.h"
@@ -50,10 +51,13 @@ void require_own_algorithms(const place::Device& device, const spec::JobSection&
 
 }  // namespace
 
-AgentWorkers::AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, bool sees_run)
+AgentWorkers::AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, std::string name, bool sees_run,
+                           std::function<void(const Error&)> gone)
     : loop_(loop),
       directory_(directory),
+      name_(std::move(name)),
       sees_run_(sees_run),
+      gone_(std::move(gone)),
       library_(::open(launch::worker_library().c_str(), O_RDONLY | O_CLOEXEC)) {}
 
 void AgentWorkers::begin_anew(int memory, int doorbell) {
@@ -75,13 +79,7 @@ void AgentWorkers::kill_all() {
 }
 
 void AgentWorkers::on_proxy(At at, const Json& said) {
-  try {
-    if (said.value("do", "") == "start") return start(at, said);
-  } catch (const Error& error) {
-    at->proxy->send({{"relay", words_of(error)}});
-    at->proxy->send({{"ended", {{"code", exit_code(error.fault())}}}});
-    return;
-  }
+  if (said.value("do", "") == "start") return try_to_start(at, said);
   if (!said.contains("relay")) return;
   const Json& order = said.at("relay");
   const uint64_t stage = stage_of_order(order);
@@ -91,6 +89,27 @@ void AgentWorkers::on_proxy(At at, const Json& said) {
   }
   at->order = order;
   if (stage == never_opened_) on_never_opened(stage);
+}
+
+void AgentWorkers::try_to_start(At at, const Json& said) {
+  try {
+    if (const auto lost = lost_run_directory()) throw Error(*lost);
+    start(at, said);
+  } catch (const Error& error) {
+    at->proxy->send({{"relay", words_of(error)}});
+    at->proxy->send({{"ended", {{"code", exit_code(error.fault())}}}});
+    if (const auto lost = lost_run_directory()) gone_(*lost);
+  }
+}
+
+// A launcher is at work, so its lock file is there, unless the file system is gone. That is this host's trouble, not
+// the job's: the fault table knows a lost host by these words.
+std::optional<Error> AgentWorkers::lost_run_directory() const {
+  std::error_code failure;
+  if (!sees_run_ || std::filesystem::exists(directory_.lock_file(), failure)) return std::nullopt;
+  return Error::make(Fault::peer, "host {} is lost: it does not see the run directory {} any more", name_,
+                     directory_.path())
+      .advise("mount it there again, and start the agent anew");
 }
 
 void AgentWorkers::start(At at, const Json& said) {
@@ -128,7 +147,9 @@ void AgentWorkers::on_worker(Session& session) {
       session.socket.reset();  // its end follows
       return;
     }
-    session.proxy->send({{"relay", codec::encode(said)}});
+    const auto lost = std::holds_alternative<comm::Failed>(said) ? lost_run_directory() : std::nullopt;
+    session.proxy->send({{"relay", lost ? words_of(*lost) : codec::encode(said)}});
+    if (lost) gone_(*lost);
   }
 }
 

@@ -3,6 +3,7 @@
 // stage that is not open here yet waits until it is.
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -20,8 +21,10 @@ namespace estrain::hosts {
 
 class AgentWorkers {
  public:
-  // `sees_run`: the host sees the run directory. Otherwise `directory` is a folder of its own, for what workers print.
-  AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, bool sees_run);
+  // `name`: of this host. `sees_run`: it sees the run directory. Otherwise `directory` is a folder of its own, for what
+  // workers print. `gone`: it does not see the run directory any more, and its workers have told so.
+  AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, std::string name, bool sees_run,
+               std::function<void(const Error&)> gone);
   AgentWorkers(const AgentWorkers&) = delete;
 
   // Workers that start from now on use this memory and this doorbell. All others have been killed.
@@ -56,6 +59,8 @@ class AgentWorkers {
   using At = std::list<Session>::iterator;
 
   void on_proxy(At at, const Json& said);
+  std::optional<Error> lost_run_directory() const;
+  void try_to_start(At at, const Json& said);
   void start(At at, const Json& said);
   void watch(At at);
   void on_worker(Session& session);
@@ -64,7 +69,9 @@ class AgentWorkers {
 
   net::Loop& loop_;
   const launch::RunDirectory& directory_;
+  const std::string name_;
   const bool sees_run_;
+  const std::function<void(const Error&)> gone_;
   const UniqueFd library_;
   UniqueFd spec_;
   int memory_ = -1, doorbell_ = -1;

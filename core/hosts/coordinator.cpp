@@ -44,21 +44,42 @@ class Door {
 
   // Opens at the first address that the launcher names; later ones are passed over.
   void open(const Json& said) {
-    if (registry_ || retry_ || said.value("listen", "").empty()) return;
-    listen(said.value("listen", ""), said.value("interface", ""), said.value("own", ""));
+    if (!where_.empty()) return;
+    where_ = said.value("listen", "");
+    interface_ = said.value("interface", "");
+    own_ = said.value("own", "");
+    if (!where_.empty()) look_up();
   }
   void end_run() {
     if (registry_) registry_->end_run();
   }
 
  private:
-  void listen(const std::string& where, const std::string& interface, const std::string& own) {
+  void look_up() {
+    attempt([this] {
+      const ListeningPlace place = place_to_listen(where_, interface_);
+      if (net::is_number(place.named)) return listen(place, {place.named});
+      look_up_.emplace(loop_, place.named, [this, place](const std::vector<net::Address>& found, const Error* why) {
+        attempt([&] {
+          if (why != nullptr) throw Error(*why);
+          listen(place, found);
+        });
+      });
+    });
+  }
+
+  void listen(const ListeningPlace& place, const std::vector<net::Address>& found) {
+    registry_.emplace(loop_, key_,
+                      Registry::Options{run_, own_, listening_address(place, found, listen_example), term_});
+  }
+
+  template <typename Act>
+  void attempt(Act&& act) {
     try {
-      registry_.emplace(loop_, key_,
-                        Registry::Options{run_, own, listening_address(where, interface, listen_example), term_});
+      act();
     } catch (const Error& error) {
-      if (!retry_) launch::RunDirectory(run_).log_event("not_listening", {{"at", where}, {"why", error.message()}});
-      retry_ = loop_.once(kBetweenTriesToListenMs, [=, this] { listen(where, interface, own); });
+      if (!retry_) launch::RunDirectory(run_).log_event("not_listening", {{"at", where_}, {"why", error.message()}});
+      retry_ = loop_.once(kBetweenTriesToListenMs, [this] { look_up(); });
     }
   }
 
@@ -66,6 +87,8 @@ class Door {
   const net::Key& key_;
   const std::string run_;
   const int64_t term_;
+  std::string where_, interface_, own_;
+  std::optional<LookUp> look_up_;
   std::optional<Registry> registry_;
   std::shared_ptr<net::Loop::Timer> retry_;
 };

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/hosts/agents/host_file.h"
 #include "core/hosts/succession/takeover.h"
 
 namespace estrain::hosts {
@@ -98,7 +97,7 @@ void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
                                     {"devices", devices},
                                     {"saved", saved},
                                     {"seconds", seconds(monotonic_ns() - lost_ns_)}});
-  remove_host_file(directory_.path(), options_.name);
+  remove_host_file(directory_.path(), options_.name, options_.own_file);
   become_coordinator(directory_, last, devices, options_.name, std::move(lock));
 }
 

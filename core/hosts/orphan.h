@@ -8,6 +8,7 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
+#include "core/hosts/agents/host_file.h"
 #include "core/hosts/courier/courier.h"
 #include "core/hosts/succession/succession.h"
 #include "core/launch/directory/run_directory.h"
@@ -24,6 +25,7 @@ class OrphanHost {
     bool sees_run = true, sees_locks = false;
     int64_t patience_ns = 0;
     launch::SharedDescriptors shared{};  // without a lock
+    HostFile own_file = {};              // goes when this host leads
     // Where it was told of no stage: its own devices that the coordinator asked for, and the options to go on with.
     std::string own_devices = {};
     HostPlan alone = {};

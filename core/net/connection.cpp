@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/net/tcp_socket.h"
 #include "core/net/tls.h"
 #include "core/net/tls_connection.h"
 
@@ -15,24 +16,37 @@ std::string Address::text() const {
   return host.find(':') == host.npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
-Address parse_address(const std::string& text) {
-  const size_t colon = text.rfind(':');
+Address split_address(const std::string& text) {
   const auto refuse = [&] {
     return Error::make(Fault::usage, "\"{}\" is no address", text).advise("give HOST:PORT, such as 10.0.0.1:7000");
   };
+  const size_t colon = text.rfind(':');
   if (colon == text.npos || colon == 0) throw refuse();
   Address address;
   const char* end = text.data() + text.size();
   const auto [at, failure] = std::from_chars(text.data() + colon + 1, end, address.port);
   if (failure != std::errc{} || at != end) throw refuse();
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  asio::io_context context;
+  address.host = text.substr(0, colon);
+  const bool has_brackets = address.host.starts_with('[') && address.host.ends_with(']');
+  if (has_brackets) address.host = address.host.substr(1, address.host.size() - 2);
+  if (address.host.empty() || has_brackets != (address.host.find(':') != address.host.npos)) throw refuse();
+  return address;
+}
+
+bool is_number(const Address& address) {
   asio::error_code error;
-  const auto found = tcp::resolver(context).resolve(host, "", tcp::resolver::passive, error);
-  if (error || found.empty())
-    throw Error::make(Fault::usage, "\"{}\" is no address and no host's name: {}", host, error.message());
-  address.host = found.begin()->endpoint().address().to_string();
+  asio::ip::make_address(address.host, error);
+  return !error;
+}
+
+Address parse_address(const std::string& text) {
+  Address address = split_address(text);
+  asio::error_code error;
+  const auto number = asio::ip::make_address(address.host, error);
+  if (error || address.port == 0)
+    throw Error::make(Fault::usage, "\"{}\" is no address with a port", text)
+        .advise("give one such as 10.0.0.2:7000 or [fd00::2]:7000: names are not looked up here");
+  address.host = number.to_string();
   return address;
 }
 
@@ -41,9 +55,7 @@ namespace {
 // Throws Fault::io.
 void bind_to(tcp::socket& socket, const std::string& address) {
   try {
-    const tcp::endpoint endpoint(asio::ip::make_address(address), 0);
-    socket.open(endpoint.protocol());
-    socket.bind(endpoint);
+    socket.bind(tcp::endpoint(asio::ip::make_address(address), 0));
   } catch (const std::system_error& error) {
     throw Error::make(Fault::io, "cannot go out by the address {}: {}", address, error.code().message());
   }
@@ -59,6 +71,8 @@ void connect(Loop& loop, const Key& key, const Call& call, std::function<void(Co
   asio::error_code error;
   const auto host = asio::ip::make_address(to.host, error);
   if (error) throw Error::make(Fault::usage, "\"{}\" is no address", to.host);
+  connection->socket().open(tcp::endpoint(host, to.port).protocol());
+  close_on_exec(connection->socket().native_handle());
   if (!call.from.empty()) bind_to(connection->socket(), call.from);
   // The socket answers or it does not: the deadline of open() begins once it did.
   auto timer = loop.once(handshake_milliseconds, [weak = std::weak_ptr(connection)] {

@@ -30,13 +30,15 @@ struct Address {
   std::string text() const;  // "10.0.0.1:7000", "[::1]:7000"
 };
 
-// Throws Fault::usage where the text is none. A name is looked up.
+// Throws Fault::usage for all but a number with a port. No name is looked up: the text may come from another host, or
+// from a file, and a name server may be silent.
 Address parse_address(const std::string& text);
+// "nodeA:7000", too: the host may be a name. Throws Fault::usage.
+Address split_address(const std::string& text);
+bool is_number(const Address& address);
 
 // Until TLS stands and both have greeted; for a connection that is made, from the first packet on.
 inline constexpr int handshake_milliseconds = 5000;
-// Connections of a listener that have not greeted yet; more are closed at once.
-inline constexpr size_t most_strangers = 64;
 
 class Connection {
  public:
@@ -69,7 +71,8 @@ class Listener {
     Greeting own;
     int patience_ms = handshake_milliseconds;
     std::function<void(ConnectionPtr)> accepted;
-    // A peer that got nowhere: no key, another version, no handshake at all. Strangers cost the job nothing else.
+    // A peer that got nowhere: no key, another version, no handshake at all, no place (peers/places.h). Without an
+    // address: this process has no descriptor for those who come. Strangers cost the job nothing else.
     std::function<void(const std::string& address, const Error& why)> refused;
   };
   // Throws Fault::io where it cannot listen there.

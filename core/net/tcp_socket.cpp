@@ -1,5 +1,6 @@
 #include "core/net/tcp_socket.h"
 
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -18,6 +19,8 @@ bool choose(int socket, std::string_view control) {
 }
 
 }  // namespace
+
+void close_on_exec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
 void avoid_bbr(int socket) {
   std::array<char, 16> name{};

@@ -5,6 +5,9 @@
 
 namespace estrain::net {
 
+// No process that this one starts inherits the socket: it would keep the connection open, and its port.
+void close_on_exec(int socket);
+
 // Replaces BBR by CUBIC, or by Reno if CUBIC is not allowed; any other choice of the system stays. BBR holds a flow to
 // the rate that it had lately. The flows of a training step begin and end together, so BBR leaves links idle
 // (scripts/benchmarks/hosts/RESULTS.md).

@@ -42,9 +42,12 @@ inline constexpr EventName event_names[] = {
      "from which fault; seconds from the last sign of life to the next step; committed steps that were redone"},
     {"refused_connection",
      "somebody without the run's key, with another build, or under a name that is taken, came to an agent or to the "
-     "launcher's address: `host`, `from`, `why`"},
+     "launcher's address, once a minute at most: `host`, `connections` since the last such line, `from` and `why` of "
+     "the newest"},
     {"resize", "from and to which devices, ESTs of each, why, what it cost, the step time that the plan promises"},
-    {"resize_failed", "a resize was given up, the job goes on as it was: `step`, `devices`, `error`"},
+    {"resize_failed",
+     "a resize was given up, and the job goes on as it was, or a new device was lost before its first step: `step`, "
+     "`devices`, `error`"},
     {"skipped", "a step without an update: `why`, and the `rank` and `tensor` to blame"},
     {"slow_worker", "a worker became slow: seconds per mini-batch, against the usual, since which step"},
     {"spec_restored", "a run went on with the spec of the checkpoint `from`, as job.toml could not be used: `why`"},

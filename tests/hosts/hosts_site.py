@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LONG = 2000  # steps: enough for what happens on the way
 PATIENCE = 180  # seconds for anything that is waited for, on a busy machine
 
+HEAVY = ("--set", "model.hidden=[3000,3000]", "--set", "train.eval_every=0", "--set", "checkpoint.every=0")
+HEAVY_STEPS = 25  # of a job whose state takes long to send
+
 SPEC = """
 [job]
 name = "hosts"
@@ -45,6 +48,10 @@ every_seconds = 1
 
 class Failed(Exception):
     pass
+
+
+class NotTested(Exception):
+    """This machine lacks what the case needs. It counts as failed, unless the caller knows (`--may-skip`)."""
 
 
 class Site:
@@ -138,9 +145,12 @@ def wait_for(holds, what, process=None):
         time.sleep(0.02)
 
 
+MOST_BUSY = 3
+
+
 def busy():
-    """How many times longer than on an idle machine things may take."""
-    return max(1, os.getloadavg()[0] / os.cpu_count())
+    """How many times longer than on an idle machine things may take, within a bound: an outage of any length is no mark of a busy machine."""
+    return min(MOST_BUSY, max(1, os.getloadavg()[0] / os.cpu_count()))
 
 
 def finish(process, code=0):
@@ -156,6 +166,11 @@ def events(run, name):
     path = run / "events.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [line for line in lines if line["event"] == name]
+
+
+def refused(run):
+    """How many connections of strangers the run's events tell of."""
+    return sum(event["connections"] for event in events(run, "refused_connection"))
 
 
 def steps_of(run):
@@ -175,4 +190,11 @@ def reference(site, steps, clip=0):
     run = site.folder / f"alone-{steps}-{clip}"
     if not run.exists():
         finish(site.train(run, "cpu", steps, clip=clip))
+    return run
+
+
+def heavy_reference(site):
+    run = site.folder / "alone-heavy"
+    if not run.exists():
+        finish(site.train(run, "cpu", HEAVY_STEPS, *HEAVY))
     return run

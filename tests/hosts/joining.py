@@ -7,11 +7,10 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from hosts_site import LONG, PATIENCE, check, events, finish, last_step, reference, steps_of, wait_for
+from hosts_site import LONG, check, events, finish, last_step, reference, refused, steps_of, wait_for
 
 PORT = 7100
 
@@ -104,7 +103,7 @@ def joins_without_the_run_directory(site):
         joined = len(events(run, "agent_joined"))
         before = last_step(run)
         site.network.signal(0, signal.SIGKILL)
-        time.sleep(3)
+        wait_for(lambda: "does not lead after" in said(agent), "it did not wait", agent)
         check(agent.poll() is None and not events(run, "takeover"), f"it did not wait: {said(agent)}")
         job = site.start(0, "train", "--resume", "--run", str(run), "--devices", "cpu", *listens(site))
         wait_for(lambda: len(events(run, "agent_joined")) > joined, "it did not come again", job)
@@ -125,7 +124,7 @@ def follows_a_coordinator_that_sees_the_run_directory(site):
                          *listens(site))
         other.take_key(run, job)
         joined = other.joins(1)
-        time.sleep(1)
+        wait_for(lambda: is_listed(run, 1), "the first agent is not listed", joined)
         check(job.poll() is None and not events(run, "start"), "the job did not wait")
         agent = site.agent(2, run)
         wait_for(lambda: steps_of(run) > 60, "no steps", job)
@@ -194,7 +193,7 @@ def joins_nowhere(site):
         for _ in range(3):
             site.network.run(2, ["python3", "-c", noise])
         finish(job)
-        check(len(events(run, "refused_connection")) >= 4 and not events(run, "fault"), "strangers were not told of")
+        check(refused(run) >= 4 and not events(run, "fault"), "strangers were not told of")
         site.same(run, reference(site, LONG))
 
 

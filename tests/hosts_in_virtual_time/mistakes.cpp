@@ -84,10 +84,17 @@ constexpr std::array kMistakes = {
                 return leads && peer > own ? PeerAnswer::begin_anew : PeerAnswer::take;
               };
             }},
-    Mistake{"a host takes locks for seen that are not", Law::one_leader,
+    Mistake{"a host takes locks for seen that are not", Law::most_are_behind,
             [](Rules& rules) {
               rules.orphan = [](Orphan orphan) {
                 orphan.sees_locks = true;
+                return orphan;
+              };
+            }},
+    Mistake{"half of the hosts are taken for most", Law::most_are_behind,
+            [](Rules& rules) {
+              rules.orphan = [](Orphan orphan) {
+                if (orphan.hosts.size() % 2 == 0 && !orphan.hosts.empty()) orphan.hosts.erase(orphan.hosts.begin());
                 return orphan;
               };
             }},

@@ -54,6 +54,7 @@ void World::look(Host& host) {
   if (host.watches) return;
   const hosts::Succession::Step next = rules_.next(*host.succession, now_);
   const hosts::Claim& claim = host.succession->claim();
+  if (!claim.backs.empty()) backed_.emplace(host.term, host.stage, host.id, claim.backs);
   if (host.told != claim || now_ - host.told_ns >= kClaimNs) {
     host.told = claim;
     host.told_ns = now_;
@@ -102,8 +103,17 @@ bool World::could_lead(const Host& host) const {
   return host.stage >= files_.term.stage && !host.receives && has_records;
 }
 
+// By the truth: the hosts of its last stage that have ever backed it, itself among them.
+bool World::has_most_behind(const Host& host) const {
+  const auto behind = std::ranges::count_if(host.members, [&](int member) {
+    return backed_.contains({host.term, host.stage, member, name(host.id)});
+  });
+  return 2 * static_cast<size_t>(behind) > host.members.size();
+}
+
 void World::take_lease(Host& host) {
   if (!host.sees_run) return break_law(Law::sees_what_it_leads, name(host.id) + " takes the lease");
+  if (blind_ && !has_most_behind(host)) return break_law(Law::most_are_behind, name(host.id) + " takes the lease");
   if (!blind_ && rules_.respects_locks && files_.holder >= 0) return answer_lease(host, hosts::LeaseAnswer::held);
   const hosts::LeaseAnswer answer = rules_.judge_lease(files_.owned, {host.term, host.stage}, files_.term);
   if (answer == hosts::LeaseAnswer::over || !blind_) return answer_lease(host, answer);

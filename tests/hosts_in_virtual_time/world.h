@@ -13,6 +13,7 @@
 #include <queue>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -184,6 +185,7 @@ class World {
   void register_now_and_then(int id);
   bool could_lead(const Host& host) const;
   void take_lease(Host& host);
+  bool has_most_behind(const Host& host) const;
   void answer_lease(Host& host, hosts::LeaseAnswer answer);
   void take_over(Host& host);
   void start_leading(Host& host, const std::vector<int>& others);
@@ -212,6 +214,7 @@ class World {
   int64_t now_ = 0, order_ = 0, connections_ = 0;
   bool broken_ = false;
   std::vector<Host> hosts_;
+  std::set<std::tuple<int64_t, uint64_t, int, std::string>> backed_;  // by term, stage and host: whom it has backed
   std::array<std::array<bool, kMostHosts>, kMostHosts> up_{};
   std::array<std::array<int64_t, kMostHosts>, kMostHosts> links_{};  // the connection as the first one sees it; 0: none
   std::array<std::array<int64_t, kMostHosts>, kMostHosts>

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "core/base/json/json.h"
 
@@ -11,5 +12,8 @@ namespace estrain {
 // Calls `visit` for every whole line that is an object, first to last; skips other lines. A missing file has no lines.
 // Throws Fault::io.
 void for_each_object(const std::string& path, const std::function<void(const Json&)>& visit);
+// Parses only lines in which `word` stands: a file may have millions of others.
+void for_each_object_with(std::string_view word, const std::string& path,
+                          const std::function<void(const Json&)>& visit);
 
 }  // namespace estrain

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
+#include "core/net/connection.h"
 
 namespace estrain::hosts {
 namespace {
@@ -32,10 +35,11 @@ void write_host_file(const std::string& run, const std::string& name, const Host
   make_folders(run + "/hosts");
   Json json = {{"address", file.address}};
   if (!file.sees_run) json["sees_run"] = false;
-  write_file_atomically(path_of(run, name), json.dump() + "\n");
+  const std::string path = path_of(run, name),
+                    beside = path + "." + file.address;  // two agents of one name may write at once
+  write_file_atomically(beside, json.dump() + "\n");
+  if (::rename(beside.c_str(), path.c_str()) != 0) throw system_error("cannot write " + path, errno);
 }
-
-void remove_host_file(const std::string& run, const std::string& name) { ::unlink(path_of(run, name).c_str()); }
 
 HostFile read_host_file(const std::string& run, const std::string& name) {
   const std::string path = path_of(run, name);
@@ -46,7 +50,11 @@ HostFile read_host_file(const std::string& run, const std::string& name) {
   }
   const Json json = parse_json(*text, path);
   const std::string address = json.is_object() ? json.value("address", "") : "";
-  if (address.empty()) throw Error::make(Fault::corrupt, "{}: names no address", path);
+  try {
+    net::parse_address(address);
+  } catch (const Error& error) {
+    throw Error::make(Fault::corrupt, "{}: {}", path, error.message());
+  }
   return {address, json.value("sees_run", true)};
 }
 
@@ -56,6 +64,10 @@ std::optional<HostFile> read_host_file_if_sound(const std::string& run, const st
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+void remove_host_file(const std::string& run, const std::string& name, const HostFile& file) {
+  if (read_host_file_if_sound(run, name) == file) ::unlink(path_of(run, name).c_str());
 }
 
 std::vector<std::string> names_of_host_files(const std::string& run) {

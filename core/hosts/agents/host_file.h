@@ -12,6 +12,8 @@ namespace estrain::hosts {
 struct HostFile {
   std::string address;   // "10.0.0.2:7000"
   bool sees_run = true;  // the agent sees the run directory
+
+  bool operator==(const HostFile&) const = default;
 };
 
 std::string key_file(const std::string& run);  // network.key
@@ -20,8 +22,10 @@ std::string key_file(const std::string& run);  // network.key
 void require_host_name(const std::string& name);
 
 void write_host_file(const std::string& run, const std::string& name, const HostFile& file);
-void remove_host_file(const std::string& run, const std::string& name);
-// Throws Fault::peer where no agent of that name listens.
+// Removes it if it leads to that address: another agent may have written it since.
+void remove_host_file(const std::string& run, const std::string& name, const HostFile& file);
+// Throws Fault::peer where no agent of that name listens, Fault::corrupt where the file names no address, or a name:
+// names are looked up nowhere.
 HostFile read_host_file(const std::string& run, const std::string& name);
 // Nothing where there is no file, or one that names no address.
 std::optional<HostFile> read_host_file_if_sound(const std::string& run, const std::string& name);

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <set>
 
@@ -17,6 +16,8 @@
 
 namespace estrain::hosts {
 namespace {
+
+constexpr int kPatienceWithNamesMs = 20'000;
 
 std::string text_of(const sockaddr& address) {
   char text[INET6_ADDRSTRLEN] = {};
@@ -72,21 +73,7 @@ std::string address_toward(const net::Address& other) {
   return text_of(*generic);
 }
 
-void require_numeric_address(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  const std::string host = colon == text.npos ? "" : text.substr(0, colon);
-  const bool v6 = host.starts_with('[') && host.ends_with(']');
-  in6_addr number{};
-  const bool is_number = v6 ? ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &number) == 1
-                            : ::inet_pton(AF_INET, host.c_str(), &number) == 1;
-  uint16_t port = 0;
-  const char* end = text.data() + text.size();
-  const char* digits = text.data() + (is_number ? colon + 1 : 0);
-  if (is_number && std::from_chars(digits, end, port).ptr == end && port != 0) return;
-  throw Error::make(Fault::usage, "\"{}\" is no address with a port", text).advise("give one such as 10.0.0.2:7000");
-}
-
-net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option) {
+ListeningPlace place_to_listen(const std::string& text, const std::string& interface) {
   const size_t colon = text.find(':');
   const bool has_port = colon != text.npos && (colon == text.rfind(':') || text.starts_with('['));
   const std::string port = has_port ? text.substr(text.rfind(':')) : ":0";
@@ -94,12 +81,27 @@ net::Address listening_address(const std::string& text, const std::string& inter
   const bool is_own_name = host.empty() && interface.empty();
   if (host.empty()) host = interface.empty() ? host_name() : address_of_interface(interface);
   const bool bare_v6 = host.find(':') != host.npos && !host.starts_with('[');
-  net::Address address = net::parse_address((bare_v6 ? "[" + host + "]" : host) + port);
-  if (is_own_name && address.host.starts_with("127."))
-    throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach", host,
-                      address.host)
+  return {net::split_address((bare_v6 ? "[" + host + "]" : host) + port), is_own_name};
+}
+
+net::Address listening_address(const ListeningPlace& place, const std::vector<net::Address>& found,
+                               const std::string& option) {
+  if (place.is_own_name && found.front().host.starts_with("127."))
+    throw Error::make(Fault::usage, "this host's name, {}, leads to {}, which other hosts cannot reach",
+                      place.named.host, found.front().host)
         .advise("name the interface, or the address, that they reach: " + option);
-  return address;
+  return found.front();
+}
+
+net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option) {
+  const ListeningPlace place = place_to_listen(text, interface);
+  try {
+    return listening_address(place, look_up_within(place.named, kPatienceWithNamesMs), option);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::peer) throw;
+    throw Error(Fault::usage, error.message())
+        .advise("name the interface, or the address, that other hosts reach: " + option);
+  }
 }
 
 }  // namespace estrain::hosts

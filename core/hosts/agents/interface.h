@@ -2,8 +2,9 @@
 // The addresses of this host.
 
 #include <string>
+#include <vector>
 
-#include "core/net/connection.h"
+#include "core/hosts/agents/names.h"
 
 namespace estrain::hosts {
 
@@ -14,13 +15,18 @@ std::string address_of_interface(const std::string& name);
 // The one by which packets leave this host for that address. Throws Fault::io where none does.
 std::string address_toward(const net::Address& other);
 
-// Throws Fault::usage for all but an IPv4 or IPv6 address with a port, such as "10.0.0.2:7000" or "[fd00::2]:7000".
-// Names are looked up nowhere: the text may come from another host.
-void require_numeric_address(const std::string& text);
-
-// Where to listen. `text`: "10.0.0.2", "10.0.0.2:7000", ":7000", or empty; without an address that of the interface or,
-// without one, what this host's name leads to. `option`: by which the user names an address. Throws Fault::usage where
-// there is none that other hosts can reach.
+// Where to listen. `text`: "10.0.0.2", "10.0.0.2:7000", "nodeA:7000", ":7000", or empty; without a host the address of
+// the interface or, without one, this host's name. Throws Fault::usage.
+struct ListeningPlace {
+  net::Address named;  // its host may be a name
+  bool is_own_name = false;
+};
+ListeningPlace place_to_listen(const std::string& text, const std::string& interface);
+// `found`: what the name leads to. `option`: by which the user names an address. Throws Fault::usage where other hosts
+// cannot reach it.
+net::Address listening_address(const ListeningPlace& place, const std::vector<net::Address>& found,
+                               const std::string& option);
+// Both, and looks the name up in between: not for a loop. Throws Fault::usage where it leads nowhere, too.
 net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option);
 
 }  // namespace estrain::hosts

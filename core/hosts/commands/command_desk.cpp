@@ -9,6 +9,7 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kBetweenGlancesMs = 10;
+constexpr int64_t kSilentCoordinatorNs = 5'000'000'000;
 
 }  // namespace
 
@@ -17,6 +18,7 @@ void CommandDesk::take_coordinator(net::ConnectionPtr connection) {
   if (term < term_) return connection->close();
   if (coordinator_) lose_coordinator("it came anew");
   term_ = term;
+  heard_ns_ = monotonic_ns();
   coordinator_ = std::make_unique<MessageLink>(
       std::move(connection), [this](const Json& said) { hear_coordinator(said); },
       [this](const Error& why) { lose_coordinator(why.message()); });
@@ -38,7 +40,12 @@ void CommandDesk::hear_client(int64_t client, const Json& said) {
   coordinator_->send({{"client", client}, {"request", said.at("request")}});
 }
 
+bool CommandDesk::has_coordinator() const {
+  return coordinator_ != nullptr && monotonic_ns() - heard_ns_ < kSilentCoordinatorNs;
+}
+
 void CommandDesk::hear_coordinator(const Json& said) {
+  heard_ns_ = monotonic_ns();
   const int64_t client = said.value("client", INT64_C(0));
   const auto at = clients_.find(client);
   if (at == clients_.end() || !said.contains("answer") || asked_.erase(client) == 0) return;

@@ -31,7 +31,8 @@ class CommandDesk {
   void take_client(net::ConnectionPtr connection);
   // Calls back once no client is left, or after that time. They close their connections when they have their answers.
   void when_answered(int64_t patience_ns, const std::function<void()>& done);
-  bool has_coordinator() const { return coordinator_ != nullptr; }
+  // And it has been heard in the last seconds: one that is cut off leaves its connection as it is.
+  bool has_coordinator() const;
 
  private:
   using Links = std::map<int64_t, std::unique_ptr<MessageLink>>;
@@ -44,7 +45,7 @@ class CommandDesk {
 
   net::Loop& loop_;
   std::unique_ptr<MessageLink> coordinator_;
-  int64_t term_ = 0;
+  int64_t term_ = 0, heard_ns_ = 0;
   Links clients_;            // that have not asked yet, or wait for the answer
   std::set<int64_t> asked_;  // clients whose request the coordinator has
   int64_t next_ = 1;

@@ -35,24 +35,39 @@ bool Registration::is_given_up(bool belongs, int64_t patience_ns) {
 
 void Registration::try_to_connect() {
   try {
-    const net::Call call = {net::parse_address(options_.to), options_.from, own_greeting(options_.name, "join", 0)};
+    const net::Address named = net::split_address(options_.to);
     reaching_ = true;
-    net::connect(loop_, key_, call,
+    if (net::is_number(named)) return connect(named);
+    look_up_.emplace(loop_, named, [this](const std::vector<net::Address>& found, const Error* why) {
+      if (why != nullptr) return fail(*why);
+      connect(found[tries_++ % found.size()]);
+    });
+  } catch (const Error& error) {
+    fail(error);
+  }
+}
+
+void Registration::connect(const net::Address& to) {
+  try {
+    net::connect(loop_, key_, {to, options_.from, own_greeting(options_.name, "join", 0)},
                  [this, weak = std::weak_ptr(alive_)](net::ConnectionPtr connection, const Error* why) {
                    if (weak.expired()) {
                      if (connection) connection->close();
                      return;
                    }
                    reaching_ = false;
-                   if (why == nullptr) return take(std::move(connection));
-                   why_ = *why;
-                   if (why->fault() == Fault::mismatch) refuse(*why);
+                   why == nullptr ? take(std::move(connection)) : fail(*why);
                  });
   } catch (const Error& error) {
-    reaching_ = false;
-    why_ = error;
-    refuse(error);
+    fail(error);
   }
+}
+
+// Another key, or a text that is no address, stays as it is. What is not there yet may come.
+void Registration::fail(const Error& why) {
+  reaching_ = false;
+  why_ = why;
+  if (why.fault() == Fault::mismatch || why.fault() == Fault::usage) refuse(why);
 }
 
 void Registration::take(net::ConnectionPtr connection) {

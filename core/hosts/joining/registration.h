@@ -5,19 +5,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/hosts/agents/names.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/net/connection.h"
 
 namespace estrain::hosts {
 
 class Registration {
  public:
   struct Options {
-    std::string to;       // the launcher's HOST:PORT; a name is looked up each time
+    std::string to;       // the launcher's HOST:PORT; a name is looked up each time, and may lead nowhere for a while
     std::string from;     // the address of this host that it goes out by
     std::string name;     // of this host in device lists
     std::string address;  // where this host's agent listens
@@ -42,6 +43,8 @@ class Registration {
 
  private:
   void try_to_connect();
+  void connect(const net::Address& to);
+  void fail(const Error& why);
   void take(net::ConnectionPtr connection);
   void hear(const Json& said);
   void look();
@@ -53,6 +56,8 @@ class Registration {
   const Options options_;
   Error why_{Fault::peer, "it has not answered yet"};
   std::unique_ptr<MessageLink> link_;
+  std::optional<LookUp> look_up_;
+  size_t tries_ = 0;  // where a name leads to several addresses, each has its turn
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
   int64_t heard_ns_ = 0, attended_ns_;
   std::shared_ptr<net::Loop::Timer> timer_, beats_;

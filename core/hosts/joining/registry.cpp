@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/hosts/agents/host_file.h"
-#include "core/hosts/agents/interface.h"
+#include "core/hosts/agents/name_holder.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/launch/directory/run_directory.h"
 
@@ -13,22 +13,18 @@ namespace {
 
 constexpr int kBetweenGreetingsMs = 1000;
 
-Error taken(const std::string& name, const std::string& address) {
-  return Error::make(Fault::usage, "another agent of this run has the name {}: it listens on {}", name, address)
-      .advise("give this one another name: --name");
-}
-
 }  // namespace
 
 Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
     : loop_(loop),
       key_(key),
       options_(std::move(options)),
+      strangers_(loop, options_.run, options_.own),
       listener_(loop, key,
                 {.at = options_.at,
                  .own = own_greeting("", "registry", options_.term),
                  .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
-                 .refused = [this](const std::string& from, const Error& why) { log_refusal(from, why); }}) {
+                 .refused = [this](const std::string& from, const Error& why) { strangers_.note(from, why); }}) {
   timer_ = loop.every(kBetweenGreetingsMs, [this] {
     for (auto& [number, guest] : guests_) guest.link->send({{"is", "here"}});
   });
@@ -61,7 +57,7 @@ void Registry::require_sound(const Guest& guest) const {
   if (guest.name == options_.own)
     throw Error::make(Fault::usage, "{} is the name of the launcher's own host", guest.name)
         .advise("give this one another name: --name");
-  require_numeric_address(guest.address);
+  net::parse_address(guest.address);
 }
 
 // An agent that comes anew has the address that it had. Another one under the same name may be here, or listen on its
@@ -72,28 +68,21 @@ void Registry::judge(int64_t number) {
     return entry.first != number && entry.second.joined && entry.second.name == guest.name;
   });
   if (same != guests_.end()) {
-    if (same->second.address != guest.address) throw taken(guest.name, same->second.address);
+    if (same->second.address != guest.address) throw name_is_taken(guest.name, same->second.address);
     drop(same->first);
     return enrol(number);
   }
   const auto file = read_host_file_if_sound(options_.run, guest.name);
   if (!file || file->address == guest.address) return enrol(number);
-  ask_who_listens(number, file->address);
+  ask_for_name(number, file->address);
 }
 
-void Registry::ask_who_listens(int64_t number, const std::string& address) {
-  try {
-    net::connect(loop_, key_, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
-                 [this, number, address](const net::ConnectionPtr& connection, const Error*) {
-                   const auto at = guests_.find(number);
-                   const bool lives = connection && at != guests_.end() && connection->peer().host == at->second.name;
-                   if (connection) connection->close();
-                   if (at == guests_.end()) return;
-                   lives ? refuse(number, taken(at->second.name, address)) : enrol(number);
-                 });
-  } catch (const Error&) {  // no address
-    enrol(number);
-  }
+void Registry::ask_for_name(int64_t number, const std::string& address) {
+  ask_who_listens(loop_, key_, guests_.at(number).name, address, [this, number, address](bool lives) {
+    const auto at = guests_.find(number);
+    if (at == guests_.end()) return;
+    lives ? refuse(number, name_is_taken(at->second.name, address)) : enrol(number);
+  });
 }
 
 void Registry::enrol(int64_t number) {
@@ -108,15 +97,10 @@ void Registry::enrol(int64_t number) {
   guest.link->send({{"is", "joined"}});
 }
 
-void Registry::log_refusal(const std::string& from, const Error& why) const {
-  launch::RunDirectory(options_.run)
-      .log_event("refused_connection", {{"host", options_.own}, {"from", from}, {"why", why.message()}});
-}
-
 // The agent closes the connection once it has heard.
 void Registry::refuse(int64_t number, const Error& why) {
   Guest& guest = guests_.at(number);
-  log_refusal(guest.link->connection().peer_address(), why);
+  strangers_.note(guest.link->connection().peer_address(), why);
   guest.link->send({{"refused", why.message()}, {"advice", why.advice()}, {"fault", static_cast<int>(why.fault())}});
 }
 
@@ -126,8 +110,7 @@ void Registry::lose(int64_t number) {
   const auto at = guests_.find(number);
   if (at == guests_.end()) return;
   const Guest& guest = at->second;
-  const auto file = guest.joined ? read_host_file_if_sound(options_.run, guest.name) : std::nullopt;
-  if (file && file->address == guest.address && !file->sees_run) remove_host_file(options_.run, guest.name);
+  if (guest.joined) remove_host_file(options_.run, guest.name, {guest.address, false});
   drop(number);
 }
 

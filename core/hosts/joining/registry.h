@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/hosts/agents/stranger_log.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/net/connection.h"
 
@@ -55,10 +56,9 @@ class Registry {
   void hear(int64_t number, const Json& said);
   void judge(int64_t number);
   void require_sound(const Guest& guest) const;
-  void ask_who_listens(int64_t number, const std::string& address);
+  void ask_for_name(int64_t number, const std::string& address);
   void enrol(int64_t number);
   void refuse(int64_t number, const Error& why);
-  void log_refusal(const std::string& from, const Error& why) const;
   void lose(int64_t number);
   void drop(int64_t number);
 
@@ -68,6 +68,7 @@ class Registry {
   std::map<int64_t, Guest> guests_;  // by the number of their connection
   int64_t next_ = 1;
   std::shared_ptr<net::Loop::Timer> timer_;
+  StrangerLog strangers_;
   net::Listener listener_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -47,6 +48,22 @@ void add_last_metrics(const std::string& path, RunStatus& status) {
   }
 }
 
+// How the last launch began or ended, from the end of the events: there may be many lines before it.
+void add_last_event(const std::string& path, RunStatus& status) {
+  BackwardLineReader lines(path);
+  constexpr std::array<std::string_view, 4> kEnds = {"start", "finished", "stopped", "failed"};
+  for (std::string_view text; lines.next(&text);) {
+    if (std::ranges::none_of(kEnds, [&](std::string_view word) { return text.find(word) != text.npos; })) continue;
+    const Json event = parse_json_if_sound(text);
+    const std::string name = event.is_object() ? text_in(event, "event").value_or("") : "";
+    if (name == "start") return;
+    if (name != "finished" && name != "stopped" && name != "failed") continue;
+    status.state = name;
+    if (name == "failed") status.error = text_in(event, "error").value_or("");
+    return;
+  }
+}
+
 void add_owner_elsewhere(const RunDirectory& directory, RunStatus& status) {
   const std::optional<DistantOwner> owner = directory.owner_elsewhere();
   if (!owner) return;
@@ -80,12 +97,7 @@ RunStatus recorded_status(const RunDirectory& directory) {
   status.run = directory.path();
   status.state = "not running";
   status.ests = spec.job.ests;
-  for_each_object(directory.events(), [&](const Json& event) {
-    const std::string name = text_in(event, "event").value_or("");
-    if (name == "start") status.state = "not running";
-    if (name == "finished" || name == "stopped" || name == "failed") status.state = name;
-    if (name == "failed") status.error = text_in(event, "error").value_or("");
-  });
+  add_last_event(directory.events(), status);
   if (std::vector<WrongDevice> wrong = find_wrong_devices(directory); !wrong.empty())
     status.audit.emplace().wrong_devices = std::move(wrong);
   add_owner_elsewhere(directory, status);
@@ -243,7 +255,7 @@ WrongDevice wrong_device(const Json& fault) {
 
 std::vector<WrongDevice> find_wrong_devices(const RunDirectory& run) {
   std::vector<WrongDevice> devices;
-  for_each_object(run.events(), [&](const Json& event) {
+  for_each_object_with("wrong_results", run.events(), [&](const Json& event) {
     if (text_in(event, "event") == "fault" && text_in(event, "cause") == "wrong_results")
       devices.push_back(wrong_device(event));
   });

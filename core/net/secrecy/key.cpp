@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/base/files/unique_fd.h"
@@ -27,8 +28,8 @@ void require_private(const std::string& path, int fd) {
 
 // Writes the random bytes under another name first, so that nobody finds a part of the key.
 void make(const std::string& path) {
-  const std::string beside = path + "." + std::to_string(::getpid());
-  UniqueFd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  std::string beside = path + ".XXXXXX";  // process ids repeat: containers begin with the same ones
+  UniqueFd fd(::mkostemp(beside.data(), O_CLOEXEC));
   if (!fd) throw system_error("cannot make " + beside, errno);
   std::array<std::byte, key_bytes> bytes;
   const bool drawn = ::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
@@ -48,7 +49,7 @@ void make(const std::string& path) {
 Key::~Key() { ::OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
 
 Key Key::read(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // it may be a FIFO
   if (!fd) throw system_error("cannot read the network key " + path, errno);
   require_private(path, fd.get());
   Key key({});

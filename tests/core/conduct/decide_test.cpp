@@ -147,6 +147,37 @@ TEST_CASE("a resize whose worker is lost is refused, and the job goes on as it w
   CHECK(job.state.faults_at_step == 0);
 }
 
+TEST_CASE("a resize whose device is lost before its first step is refused: the job does not have it") {
+  JobAtWork job;
+  job.ask({"cpu", "cpu", "cpu", "cpu"});
+  for (const int64_t id : {2, 3}) job(WorkerReady{WorkerId(id)});
+  job.leave({0, 1});
+  job(StageClosed{.held = true});
+  job.state = after_handover(job.state);
+  Verdict verdict = may_be_retried();
+  SUBCASE("it is given up") {
+    verdict.other_device = true;
+    job.lose(3, verdict);
+    REQUIRE(job.find<Refuse>() != nullptr);
+    CHECK(job.find<Refuse>()->client == 1);
+    CHECK_FALSE(job.state.resize);
+  }
+  SUBCASE("it is replaced") {
+    job.lose(3, verdict);
+    CHECK(job.find<Refuse>() == nullptr);
+    CHECK(job.state.resize);
+  }
+  SUBCASE("somebody waits for the devices that were given back") {
+    job.state.resize->gives_back = true;
+    verdict.other_device = true;
+    job.lose(3, verdict);
+    CHECK(job.find<Refuse>() == nullptr);
+    REQUIRE(job.state.resize);
+    CHECK(place::parse_device(job.state.resize->after) == std::nullopt);  // a list
+    CHECK(std::ranges::count(job.state.resize->after, ',') == 2);
+  }
+}
+
 TEST_CASE("a second resize is refused while one is under way") {
   JobAtWork job;
   job.ask({"cpu:avx2"});

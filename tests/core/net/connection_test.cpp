@@ -3,12 +3,16 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -16,6 +20,7 @@
 #include <vector>
 
 #include "core/base/files/unique_fd.h"
+#include "core/net/peers/places.h"
 
 namespace estrain::net {
 namespace {
@@ -120,8 +125,12 @@ struct Client {
   std::optional<Fault> fault;
 };
 
-UniqueFd plain_socket(uint16_t port) {
+UniqueFd plain_socket(uint16_t port, const char* from = "127.0.0.1") {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  REQUIRE(::inet_pton(AF_INET, from, &own.sin_addr) == 1);
+  REQUIRE(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
@@ -407,22 +416,85 @@ TEST_CASE("a frame that is too large, or of no kind, ends the connection before 
   CHECK(server.lost[0].starts_with("a frame of "));
 }
 
-TEST_CASE("a crowd of strangers is turned away, and costs no memory") {
+TEST_CASE("one address that holds as many connections as it gets keeps nobody else out") {
   Loop loop;
-  Server server(loop, 2000);
+  Server server(loop, 4000);
   std::vector<UniqueFd> crowd;
-  for (size_t i = 0; i < most_strangers + 8; ++i) crowd.push_back(plain_socket(server.listener->address().port));
-  // Those beyond the limit are closed at once, long before the patience with the others is over.
-  std::thread last([&] {
-    char byte;
-    (void)::recv(crowd.back().get(), &byte, 1, 0);
-    loop.post([&] { loop.stop(); });
+  for (size_t i = 0; i < 200; ++i) crowd.push_back(plain_socket(server.listener->address().port, "127.0.0.2"));
+  REQUIRE(server.run_until([&] { return !server.refused.empty(); }));
+  Client client(server, key_of('k'), greeting("client"));  // from 127.0.0.1
+  REQUIRE(server.run_until([&] { return client.settled(); }));
+  CHECK(client.connection);
+  CHECK(server.refused.size() == crowd.size() - Places::most_of_a_stranger - Places::most_waiting_of_an_address);
+}
+
+TEST_CASE("hosts that connect many times at once all get in") {
+  Loop loop;
+  Server server(loop);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 60; ++i) clients.push_back(std::make_unique<Client>(server, key_of('k'), greeting("client")));
+  CHECK(server.run_until([&] { return server.accepted.size() == clients.size(); }));
+}
+
+TEST_CASE("without a descriptor left, a listener waits, and takes who comes once there is one") {
+  Loop loop;
+  Server server(loop);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const UniqueFd stranger = plain_socket(server.listener->address().port);
+  const UniqueFd least(::dup(0));
+  const rlimit none = {static_cast<rlim_t>(least.get()), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  bool late = false;
+  const auto end = loop.once(1000, [&] {
+    late = true;
+    loop.stop();
   });
-  const auto late = loop.once(1500, [&] { FAIL("the last stranger was not turned away"); });
+  rusage begin{}, now{};
+  ::getrusage(RUSAGE_THREAD, &begin);
   loop.run();
   loop.restart();
-  last.join();
-  CHECK(server.refused.empty());
+  ::getrusage(RUSAGE_THREAD, &now);
+  const auto used_ms = [](const rusage& usage) {
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+  };
+  CHECK(used_ms(now) - used_ms(begin) < 500);  // a second of spinning would be nearly all of it
+  CHECK(late);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE_FALSE(server.refused.empty());
+  CHECK(server.refused.front().find("cannot take a connection") != std::string::npos);
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled(); }));
+  CHECK(client.connection);
+}
+
+TEST_CASE("no process that is started inherits a connection") {
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('k'), greeting("client"));
+  REQUIRE(server.run_until([&] { return client.settled() && !server.accepted.empty(); }));
+  int sockets = 0;
+  for (int fd = 3; fd < 256; ++fd) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
+    ++sockets;
+    CAPTURE(fd);
+    CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(sockets >= 3);
+}
+
+TEST_CASE("an address may have a name for its host, and always has a port") {
+  CHECK(split_address("nodeA:7000").host == "nodeA");
+  CHECK(split_address("nodeA:7000").port == 7000);
+  CHECK(split_address("[fd00::2]:1").host == "fd00::2");
+  CHECK_FALSE(is_number(split_address("nodeA:7000")));
+  CHECK(is_number(split_address("[fd00::2]:1")));
+  for (const char* text : {"", "nodeA", "nodeA:", ":7000", "nodeA:x", "nodeA:70000", "fd00::2:1", "[]:1"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(split_address(text), Error);
+  }
 }
 
 TEST_CASE("addresses") {
@@ -431,6 +503,11 @@ TEST_CASE("addresses") {
   CHECK_THROWS_AS(parse_address("127.0.0.1"), Error);
   CHECK_THROWS_AS(parse_address("127.0.0.1:70000"), Error);
   CHECK_THROWS_AS(parse_address(":80"), Error);
+  for (const char* text : {"", ":", "localhost:7000", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2:7a", "fd00::2:1",
+                           "[fd00::2]", "10.0.0:7000", "[10.0.0.2]:80"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_address(text), Error);
+  }
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ bool is_blind(const Run& run) {
 
 int64_t times_gone_back(const RunDirectory& directory, Step to) {
   int64_t times = 0;
-  for_each_object(directory.events(), [&](const Json& event) {
+  for_each_object_with("gone_back", directory.events(), [&](const Json& event) {
     if (text_in(event, "event") == "gone_back" && whole_in(event, "from") == to.value) ++times;
   });
   return times;

@@ -16,7 +16,10 @@ TEST_CASE("where an agent listens is read as it was written, and is gone with it
   CHECK(read_host_file(run.path(), "nodeB").address == "10.0.0.2:7000");
   write_host_file(run.path(), "nodeB", {"10.0.0.2:7001"});
   CHECK(read_host_file(run.path(), "nodeB").address == "10.0.0.2:7001");
-  remove_host_file(run.path(), "nodeB");
+  remove_host_file(run.path(), "nodeB", {"10.0.0.2:7000"});  // of another agent
+  remove_host_file(run.path(), "nodeB", {"10.0.0.2:7001", false});
+  CHECK(read_host_file(run.path(), "nodeB").address == "10.0.0.2:7001");
+  remove_host_file(run.path(), "nodeB", {"10.0.0.2:7001"});
   CHECK_THROWS_WITH_AS(read_host_file(run.path(), "nodeB"), doctest::Contains("no agent of host nodeB"), Error);
 }
 
@@ -41,7 +44,8 @@ TEST_CASE("the names of all agents that have a file, in order") {
 TEST_CASE("a file that names no address is told as such") {
   const ScratchFolder run;
   write_host_file(run.path(), "nodeB", {"x"});
-  for (const char* text : {"{}", "[]", "{\"address\": \"\"}", "{\"addr", ""}) {
+  for (const char* text : {"{}", "[]", "{\"address\": \"\"}", "{\"address\": \"far.example:7000\"}",
+                           "{\"address\": \"10.0.0.2\"}", "{\"addr", ""}) {
     CAPTURE(text);
     std::ofstream(run.path() + "/hosts/nodeB.json") << text;
     CHECK_THROWS_AS(read_host_file(run.path(), "nodeB"), Error);

@@ -206,6 +206,21 @@ TEST_CASE("what another has written since under its name stays when an agent goe
   CHECK(scene.file_of("nodeB") == "10.0.0.9:7000");
 }
 
+TEST_CASE("the file that an agent has written itself stays when the one that joined at the same address goes") {
+  JoinScene scene;
+  scene.open(3);
+  std::optional<JoiningAgent> agent;
+  agent.emplace(scene, "nodeB", "10.0.0.2:7000");
+  REQUIRE(agent->joins());
+  write_host_file(scene.run.path(), "nodeB", {"10.0.0.2:7000"});  // it sees the run directory now
+  JoiningAgent other(scene, "nodeC", "10.0.0.3:7000");
+  REQUIRE(other.joins());
+  agent.reset();
+  other.registration.reset();
+  REQUIRE(scene.comes([&] { return scene.file_of("nodeC") == "none"; }));
+  CHECK(scene.file_of("nodeB") == "10.0.0.2:7000");
+}
+
 TEST_CASE("a connection for anything else is closed") {
   JoinScene scene;
   scene.open(3);

@@ -65,6 +65,37 @@ TEST_CASE("without locks that are seen a majority must back the host, and each b
   CHECK(b.claim().backs == "a");
 }
 
+TEST_CASE("half of the hosts are no majority") {
+  const auto of_even_stage = [](const std::string& name, std::vector<std::string> hosts) {
+    Orphan one = orphan(name, false);
+    one.hosts = std::move(hosts);
+    return one;
+  };
+  Succession of_two(of_even_stage("a", {"", "a"}), {}, 0);
+  CHECK(of_two.next(50'000 * kMs) == Next::wait);
+  Succession a(of_even_stage("a", {"", "a", "b", "c"}), {"b"}, 0);
+  const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
+  a.hear("b", backs_a);
+  CHECK(a.next(1) == Next::wait);  // the other two may be one, too
+  CHECK(a.claim().backs == "a");
+  a.hear("c", backs_a);
+  CHECK(a.next(2) == Next::take_lease);
+}
+
+TEST_CASE("hosts that were not in the stage have no voice") {
+  const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
+  Succession a(orphan("a", false), {"b"}, 0);
+  a.hear("b", {.stage = 7, .fit = true, .backs = ""});
+  a.hear("stranger", backs_a);
+  CHECK(a.next(1) == Next::wait);
+  CHECK(a.claim().backs == "a");
+  a.hear("b", backs_a);
+  CHECK(a.next(2) == Next::take_lease);
+  Succession seen(orphan("a", true), {}, 0);
+  seen.hear("stranger", {.stage = 9, .fit = true, .backs = "stranger"});  // of another stage, so it leads nowhere
+  CHECK(seen.next(1) == Next::take_lease);
+}
+
 TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") {
   Orphan unfit = orphan("a", true);
   unfit.fit = false;

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/clock.h"
+#include "core/base/json/json_lines.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/spec/parsing/parse.h"
@@ -50,6 +52,30 @@ TEST_CASE("a run that ended shows its last step and its last evaluation, whateve
   CHECK(status.at("loss") == 0.5);
   CHECK(status.at("lr") == 0.25);
   CHECK(status.at("test_accuracy") == 0.75);
+}
+
+TEST_CASE(
+    "how the last launch ended is found behind any number of other events, and without reading them all as JSON") {
+  const EndedRun run(step_line(100));
+  const std::string events = run.folder / "events.jsonl";
+  std::string lines = "{\"event\":\"start\"}\n{\"event\":\"failed\",\"error\":\"no room\"}\n";
+  replace_bytes(events, lines);
+  CHECK(run.status().at("error") == "no room");
+  lines += "{\"event\":\"fault\",\"cause\":\"wrong_results\",\"device\":\"cpu\",\"worker\":1,\"step\":7}\n";
+  lines += "{\"event\":\"start\"}\n{\"event\":\"stopped\"}\n";
+  for (int i = 0; i < 200'000; ++i)
+    lines +=
+        "{\"time\":\"2026-01-01T00:00:00Z\",\"event\":\"refused_connection\",\"host\":\"h1\",\"from\":\"10.0.0.9:1\"}"
+        "\n";
+  replace_bytes(events, lines);
+  const int64_t begin = monotonic_ns();
+  const Json status = run.status();
+  const int64_t told = monotonic_ns();
+  for_each_object(events, [](const Json&) {});
+  CHECK(told - begin < (monotonic_ns() - told) / 2);
+  CHECK(status.at("state") == "stopped");
+  CHECK_FALSE(status.contains("error"));  // of a launch before
+  CHECK(status.at("audit").at("wrong_devices").size() == 1);
 }
 
 TEST_CASE("the text has the batch and the noise of gradients, and how much of a worker's time waits for data") {

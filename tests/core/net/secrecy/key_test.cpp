@@ -42,5 +42,20 @@ TEST_CASE("a key that others may read, or that is none, is refused") {
   CHECK_THROWS_AS(Key::read(path), Error);
 }
 
+TEST_CASE("a FIFO in the place of a key is refused, and does not block") {
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/network.key";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(Key::read_or_make(path), (path + ": a network key is a file of 32 bytes").c_str(), Error);
+}
+
+TEST_CASE("what a process that was killed has left of a key is in nobody's way") {
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/network.key";
+  write_file_atomically(path + "." + std::to_string(::getpid()), "half");  // in a container ids begin anew
+  const Key made = Key::read_or_make(path);
+  CHECK(Key::read(path).bytes() == made.bytes());
+}
+
 }  // namespace
 }  // namespace estrain::net

@@ -1,0 +1,39 @@
+#include "core/hosts/agents/name_holder.h"
+
+#include <optional>
+#include <utility>
+
+#include "core/hosts/agents/host_file.h"
+#include "core/hosts/agents/own_greeting.h"
+
+namespace estrain::hosts {
+
+void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& name, const std::string& address,
+                     std::function<void(bool it_does)> done) {
+  net::connect(loop, key, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
+               [name, done = std::move(done)](const net::ConnectionPtr& connection, const Error*) {
+                 const bool it_does = connection && connection->peer().host == name;
+                 if (connection) connection->close();
+                 done(it_does);
+               });
+}
+
+Error name_is_taken(const std::string& name, const std::string& address) {
+  return Error::make(Fault::usage, "another agent of this run has the name {}: it listens on {}", name, address)
+      .advise("give this one another name: --name");
+}
+
+void require_free_name(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name) {
+  const std::optional<HostFile> file = read_host_file_if_sound(run, name);
+  if (!file) return;
+  bool is_taken = false;
+  ask_who_listens(loop, key, name, file->address, [&](bool it_does) {
+    is_taken = it_does;
+    loop.stop();
+  });
+  loop.run();
+  loop.restart();
+  if (is_taken) throw name_is_taken(name, file->address);
+}
+
+}  // namespace estrain::hosts

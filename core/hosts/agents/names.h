@@ -1,0 +1,35 @@
+#pragma once
+// Names of hosts. A name server may be silent for half a minute: each look-up is made in a thread of its own.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/net/connection.h"
+
+namespace estrain::hosts {
+
+// What a name leads to. Waits for `patience_ms` at most. Throws Fault::peer where it leads nowhere by then.
+std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms);
+
+// A look-up beside a loop. `done` is called once, with the addresses or with the reason why there are none, unless the
+// look-up is dropped first.
+class LookUp {
+ public:
+  using Done = std::function<void(const std::vector<net::Address>& found, const Error* why)>;
+  LookUp(net::Loop& loop, const net::Address& named, Done done);
+  ~LookUp();
+  LookUp(const LookUp&) = delete;
+
+ private:
+  struct Errand;
+  friend std::vector<net::Address> look_up_within(const net::Address&, int);
+
+  std::shared_ptr<Errand> errand_;
+  std::shared_ptr<net::Loop::Watch> watch_;
+  Done done_;
+};
+
+}  // namespace estrain::hosts

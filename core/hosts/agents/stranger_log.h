@@ -1,0 +1,36 @@
+#pragma once
+// Tells of refused connections in events.jsonl: of the first at once, then once a minute of all that came since.
+// Anybody can connect, so a line for each would let a stranger fill the disk.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/launch/directory/run_directory.h"
+#include "core/net/loop.h"
+
+namespace estrain::hosts {
+
+class StrangerLog {
+ public:
+  // `host`: the name of this one.
+  StrangerLog(net::Loop& loop, const std::string& run, std::string host, int between_ms = 60'000);
+  ~StrangerLog() { write(); }
+  StrangerLog(const StrangerLog&) = delete;
+
+  void note(const std::string& from, const Error& why);
+
+ private:
+  void write();
+
+  net::Loop& loop_;
+  const launch::RunDirectory directory_;
+  const std::string host_;
+  const int between_ms_;
+  int64_t connections_ = 0;  // that no line tells of yet
+  std::string from_, why_;   // of the newest
+  std::shared_ptr<net::Loop::Timer> pause_;
+};
+
+}  // namespace estrain::hosts
