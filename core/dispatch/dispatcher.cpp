@@ -183,6 +183,8 @@ JobId Dispatcher::submit(const Request& request, double now) {
   return job.id;
 }
 
+void Dispatcher::number_from(JobId id) { state_.last_job = std::max(state_.last_job, id - 1); }
+
 void Dispatcher::forget(JobId id) {
   state_.jobs.erase(id);
   std::erase_if(actions_, [&](const Action& action) {
