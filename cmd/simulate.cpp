@@ -135,7 +135,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->check(not_empty());
   verb->add_option("--world", arguments->world, "Folder with the tables of one world")->check(not_empty());
   verb->add_option("--policy", arguments->policies,
-                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies())
+                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies(false))
       ->delimiter(',')
       ->required();
   verb->add_option("--workload", arguments->workloads,
