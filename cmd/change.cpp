@@ -7,6 +7,7 @@
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/checkpoint/directory.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/directory/batch_changes.h"
@@ -64,7 +65,7 @@ int change(const ChangeArguments& arguments) {
       launch::launcher_answers(arguments.run) || launch::may_be_reached_elsewhere(arguments.run)
           ? launch::ask_launcher(arguments.run, conduct::ChangeRequest{arguments.batch, arguments.lr_factor}, -1)
           : change_resting(directory, arguments);
-  fmt::print("{}\n", arguments.json ? json_text(answer) : in_words(answer));
+  fmt::print("{}\n", arguments.json ? json_text(answer) : visible(in_words(answer)));
   return answer.contains("batch") ? 0 : exit_code(Fault::interrupted);
 }
 

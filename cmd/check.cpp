@@ -10,6 +10,7 @@
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/memory_use.h"
+#include "core/base/visible_text.h"
 #include "core/batches/batch_schedule.h"
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
@@ -95,8 +96,8 @@ class Check {
     }
     const auto errors = std::ranges::count(findings_, Severity::error, &Finding::severity);
     const auto warnings = std::ranges::count(findings_, Severity::warning, &Finding::severity);
-    fmt::print("{}\nchecks: {}, errors: {}, warnings: {}\n", launch::format_findings(findings_), findings_.size(),
-               errors, warnings);
+    fmt::print("{}\nchecks: {}, errors: {}, warnings: {}\n", visible(launch::format_findings(findings_)),
+               findings_.size(), errors, warnings);
     return code;
   }
 

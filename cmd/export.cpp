@@ -8,6 +8,7 @@
 #include "cmd/commands.h"
 #include "cmd/export_program.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/models/export_model.h"
 
@@ -38,7 +39,8 @@ CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> 
         .advise(fmt::format("{}/checkpoints has the existing ones", run));
   }
   checkpoint::NewestCheckpoint newest = folder.newest_valid();
-  for (const auto& skipped : newest.skipped) fmt::print(stderr, "skipped {}: {}\n", skipped.path, skipped.why);
+  for (const auto& skipped : newest.skipped)
+    fmt::print(stderr, "skipped {}: {}\n", visible(skipped.path), visible(skipped.why));
   if (!newest.file) throw Error::make(Fault::usage, "{}: no usable checkpoint", run);
   return std::move(*newest.file);
 }

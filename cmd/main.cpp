@@ -17,6 +17,7 @@
 #include "core/base/fault_words.h"
 #include "core/base/json/json_text.h"
 #include "core/base/unknown_word.h"
+#include "core/base/visible_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/spec/keys/closest.h"
 
@@ -41,7 +42,7 @@ int report(const Error& error, bool as_json, const std::vector<std::string>& sim
     if (!similar.empty()) answer["similar"] = similar;
     fmt::print("{}\n", json_text(answer));
   }
-  std::fprintf(stderr, "estrain: %s\n%s\n", error.message().c_str(), advice.c_str());
+  fmt::print(stderr, "estrain: {}\n{}\n", visible(error.message()), visible(advice));
   return error.exit_code();
 }
 

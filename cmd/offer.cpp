@@ -5,6 +5,7 @@
 #include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/preflight/devices.h"
 
@@ -22,7 +23,7 @@ int ask(const OfferArguments& arguments, const conduct::Request& request) {
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
                                           whole_in(answer, "step").value_or(0), arguments.run);
-  fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(stopped));
+  fmt::print("{}\n", arguments.json ? json_text(answer) : visible(text_in(answer, "message").value_or(stopped)));
   return 0;
 }
 

@@ -32,7 +32,7 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
           "--policy", options->policy,
           "NAME or NAME:KEY=VALUE:… (default: the one before; for a new pool: " + std::string(serve::kDefaultPolicy) +
               "). Those that choose batches change them only for jobs that allow it (elastic.batch). All:\n" +
-              pool::describe_policies())
+              pool::describe_policies(true))
       ->check(not_empty());
   verb->add_option("--round", options->settings.round, "Seconds between decisions at the most")
       ->check(seconds_from(0.1))

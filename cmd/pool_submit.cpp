@@ -10,6 +10,7 @@
 #include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/serve/pool_client.h"
 #include "core/spec/parsing/parse.h"
 
@@ -42,7 +43,8 @@ int submit(const SubmitArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {
-    fmt::print("job {}, run directory {}\n", whole_in(answer, "job").value_or(0), text_in(answer, "run").value_or(""));
+    fmt::print("job {}, run directory {}\n", whole_in(answer, "job").value_or(0),
+               visible_in_line(text_in(answer, "run").value_or("")));
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/files/files.h"
+#include "core/base/visible_text.h"
 #include "core/report/page.h"
 
 namespace estrain::cmd {
@@ -25,7 +26,7 @@ int write_report(const ReportArguments& arguments) {
   const std::string page = report::page(runs, differences);
   write_file_atomically(arguments.html, page);
   for (const report::RunRecords& run : runs)
-    for (const std::string& words : run.damage) fmt::print(stderr, "warning: {}\n", words);
+    for (const std::string& words : run.damage) fmt::print(stderr, "warning: {}\n", visible(words));
   fmt::print("{}: {} bytes, {} run(s)\n", arguments.html, page.size(), runs.size());
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "cmd/commands.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/preflight/devices.h"
 
@@ -25,7 +26,7 @@ int resize(const ResizeArguments& arguments) {
   if (adds || list != launch::automatic_devices) launch::parse_devices(list);
   const conduct::ResizeRequest request{list, arguments.oversubscribe, arguments.allow_mixed, adds};
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
-  fmt::print("{}\n", arguments.json ? json_text(answer) : text_in(answer, "message").value_or(""));
+  fmt::print("{}\n", arguments.json ? json_text(answer) : visible(text_in(answer, "message").value_or("")));
   return 0;
 }
 

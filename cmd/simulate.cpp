@@ -9,6 +9,7 @@
 #include "core/base/files/files.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
+#include "core/base/visible_text.h"
 #include "core/pool/policy.h"
 #include "core/profile/profile_store.h"
 #include "core/simulate/replay.h"
@@ -121,7 +122,7 @@ int run(const SimulateArguments& arguments) {
     return 0;
   }
   if (!arguments.json.empty()) write_file_atomically(arguments.json, json_text(all) + "\n");
-  fmt::print("{}", simulate::format_table(results));
+  fmt::print("{}", visible(simulate::format_table(results)));
   return 0;
 }
 
@@ -135,7 +136,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->check(not_empty());
   verb->add_option("--world", arguments->world, "Folder with the tables of one world")->check(not_empty());
   verb->add_option("--policy", arguments->policies,
-                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies())
+                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies(false))
       ->delimiter(',')
       ->required();
   verb->add_option("--workload", arguments->workloads,

@@ -5,6 +5,7 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/launch/control/control_socket.h"
 #include "core/launch/control/run_status.h"
 #include "core/watch/watch.h"
@@ -51,7 +52,7 @@ int status_of_all(bool as_json) {
   } else if (all.empty()) {
     fmt::print("no runs in ./runs; give a run directory\n");
   } else {
-    fmt::print("{}", launch::format_status_table(all));
+    fmt::print("{}", visible(launch::format_status_table(all)));
   }
   return 0;
 }
@@ -66,7 +67,8 @@ int status(const StatusArguments& arguments) {
   if (arguments.watch) return watch(arguments);
   if (arguments.run.empty()) return status_of_all(arguments.json);
   const launch::RunStatus one = launch::run_status(arguments.run);
-  fmt::print("{}", arguments.json ? json_text(launch::status_as_json(one)) + "\n" : launch::format_status(one));
+  fmt::print("{}",
+             arguments.json ? json_text(launch::status_as_json(one)) + "\n" : visible(launch::format_status(one)));
   return 0;
 }
 

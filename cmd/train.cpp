@@ -6,6 +6,7 @@
 #include "cmd/job_hosts.h"
 #include "cmd/validators.h"
 #include "core/base/process/replace_program.h"
+#include "core/base/visible_text.h"
 #include "core/launch/preflight/start.h"
 #include "core/launch/run/launcher.h"
 #include "core/launch/run/parts/go_back.h"
@@ -45,7 +46,7 @@ int train(TrainArguments& arguments) {
     if (arguments.handover >= 0) return launch::Launcher(launch::take_handover(arguments.handover)).run();
     return start(arguments)->run();
   } catch (const launch::GoBack& back) {  // the launcher's descriptors are closed by now
-    fmt::print(stderr, "estrain: {}\n{}\n", back.message(), back.advice());
+    fmt::print(stderr, "estrain: {}\n{}\n", visible(back.message()), visible(back.advice()));
     std::fflush(nullptr);
     replace_program(back.arguments.front(), back.arguments);
   }

@@ -6,6 +6,7 @@
 #include "cmd/commands.h"
 #include "core/base/files/temporary_folder.h"
 #include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/launch/run/replay.h"
 #include "core/verify/compare.h"
 #include "core/verify/replay.h"
@@ -44,7 +45,7 @@ int compare(const VerifyArguments& arguments) {
       text += "no replay: the runs have no equal checkpoint before the difference\n";
     }
   }
-  fmt::print("{}", arguments.json ? json_text(json) + "\n" : text);
+  fmt::print("{}", arguments.json ? json_text(json) + "\n" : visible(text));
   return comparison.identical() ? 0 : kDiffers;
 }
 

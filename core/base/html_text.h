@@ -7,8 +7,7 @@
 
 namespace estrain {
 
-// Writes & < > " ' as entities. Invalid UTF-8, control characters and characters that change the text direction become
-// U+FFFD; line feeds stay.
+// Writes & < > " ' as entities, and the rest as visible() does.
 std::string html_escaped(std::string_view text);
 
 }  // namespace estrain

@@ -133,6 +133,7 @@ class Change {
       missing[group] = more;
     }
     if (missing.empty()) return;
+    underway_.asked[job.id] = {held_by(job.id), job.target};
     GrowJob action{job.id, {}, {}};
     for (auto& [group, more] : missing) {
       for (Slot& slot : state_.slots) {
@@ -150,6 +151,7 @@ class Change {
   }
 
   void change_batch(Job& job) {
+    underway_.asked[job.id] = {held_by(job.id), held_by(job.id)};
     job.phase = Phase::changing;
     actions_.emplace_back(ChangeBatch{job.id, job.batch.wanted, job.batch.wanted_lr_factor});
     note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", job.batch.wanted, job.targeted()));
@@ -159,11 +161,12 @@ class Change {
     ShrinkJob action{job.id, {}, time_to_let_go(job.id, now)};
     std::vector<Slot*> slots = slots_held_by(job.id);
     std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
-    Target more;
-    for (const auto& [group, count] : held_by(job.id)) more[group] = count - wanted(job, group);
+    Target more, kept = held_by(job.id);
+    for (const auto& [group, count] : kept) more[group] = count - wanted(job, group);
     for (const Slot* slot : slots) {
       if (more[slot->group()] <= 0 && slot->state == Slot::State::present) continue;
       --more[slot->group()];
+      if (--kept[slot->group()] == 0) kept.erase(slot->group());
       action.given_back.push_back(slot->name);
     }
     if (action.given_back.empty()) return;
@@ -172,6 +175,7 @@ class Change {
     ++job.starts;
     actions_.emplace_back(std::move(action));
     underway_.asked_to_let_go[job.id] = now;
+    underway_.asked[job.id] = {held_by(job.id), std::move(kept)};
     note(job, "shrinks", job.reason);
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/dispatch/action.h"
+#include "core/dispatch/homes.h"
 
 namespace estrain::dispatch {
 
@@ -38,6 +39,12 @@ struct Underway {
   std::vector<Owed> owed;
   std::set<JobId> killed;                   // for not letting go of devices
   std::map<JobId, double> asked_to_let_go;  // and have not answered; the moment
+  // What a job in Phase::changing had, and what it has once it has done what it was asked for. Its target may be
+  // another one by then.
+  struct Asked {
+    Target had, then;
+  };
+  std::map<JobId, Asked> asked;
 };
 
 // Has every job take its next step towards its target, and adds what is to be done to `actions`.

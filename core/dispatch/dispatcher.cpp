@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/dispatch/homes.h"
 #include "core/dispatch/slots.h"
 #include "core/dispatch/targets.h"
 
@@ -81,14 +82,36 @@ void see_last(State& state, Job& job, int64_t step, double now) {
   job.seen_at = 0;
 }
 
-// The job declined devices, or could not take them, or has lost them: the policy is told the truth, and offers the job
-// none before that moment.
-void limit_to_held(const State& state, Job& job, double no_growth_before) {
+Target held_by(const State& state, JobId id) {
+  Target held;
+  for (const Slot& slot : state.slots) {
+    if (slot.holder == id) ++held[slot.group()];
+  }
+  return held;
+}
+
+Target common_to(const Target& one, const Target& other) {
+  Target both;
+  for (const auto& [group, count] : one) {
+    const auto at = other.find(group);
+    if (const int64_t least = at == other.end() ? 0 : std::min(count, at->second); least > 0) both[group] = least;
+  }
+  return both;
+}
+
+// Where the job has less than this, it declined devices, or could not take them, or has lost them: the policy is told
+// the truth, and offers the job none before that moment. More may be meant for it by now, which is no matter of its.
+void limit_to_held(const State& state, Job& job, const Target& expected, double no_growth_before) {
+  const Target has = held_by(state, job.id);
+  const auto falls_short = [&](const auto& entry) {
+    const auto at = has.find(entry.first);
+    return std::min(entry.second, wanted(job, entry.first)) > (at == has.end() ? 0 : at->second);
+  };
+  if (std::ranges::none_of(expected, falls_short)) return;
+  job.no_growth_before = no_growth_before;
   for (auto& [group, count] : job.target) {
-    const int64_t has = held(state, job.id, group);
-    if (has >= count) continue;
-    count = has;
-    job.no_growth_before = no_growth_before;
+    const auto at = has.find(group);
+    count = std::min(count, at == has.end() ? 0 : at->second);
   }
   std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
 }
@@ -96,12 +119,6 @@ void limit_to_held(const State& state, Job& job, double no_growth_before) {
 void count_lost(State& state, Job& job, double lost) {
   job.lost += lost;
   if (lost > 0) state.charge = state.charge > 0 ? 0.7 * state.charge + 0.3 * lost : lost;
-}
-
-bool has_what_is_meant_for_it(const State& state, const Job& job) {
-  return held_in_all(state, job.id) == job.targeted() && std::ranges::all_of(job.target, [&](const auto& entry) {
-           return held(state, job.id, entry.first) == entry.second;
-         });
 }
 
 Note changed_note(const Job& job, double lost) {
@@ -141,6 +158,7 @@ Dispatcher::Dispatcher(State state, const Settings& settings)
       settings_(settings),
       policy_(pool::make_policy_for_real_jobs(state_.policy, state_.seed)) {
   for (auto& [id, job] : state_.jobs) {
+    if (job.phase == Phase::changing) underway_.asked[id] = {{}, common_to(held_by(state_, id), job.target)};
     if (job.phase == Phase::checking) actions_.emplace_back(CheckJob{id});
     if (job.seen_at > 0) go_on_watching(state_, job, state_.seen);
   }
@@ -182,6 +200,8 @@ JobId Dispatcher::submit(const Request& request, double now) {
   tick(now);
   return job.id;
 }
+
+void Dispatcher::number_from(JobId id) { state_.last_job = std::max(state_.last_job, id - 1); }
 
 void Dispatcher::forget(JobId id) {
   state_.jobs.erase(id);
@@ -268,18 +288,19 @@ void Dispatcher::changed(JobId id, const Changed& change, double now) {
   Job& one = job_of(state_, id);
   if (!is_up(one.phase)) return;
   see_last(state_, one, change.step, now);
+  const Target given = held_by(state_, id);
   hold(state_, id, change.held);
   count_lost(state_, one, change.lost);
   if (one.phase != Phase::changing) {
-    if (one.phase == Phase::running) limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
+    if (one.phase == Phase::running) limit_to_held(state_, one, given, now + settings_.growth_pause);
     return tick(now);
   }
   one.phase = Phase::running;
   if (change.step > 0) begin_to_watch(state_, one, change.step, now);
   underway_.asked_to_let_go.erase(id);
-  if (std::exchange(one.batch.wanted, 0) != 0) return wake(now);  // it was not asked to take devices
-  limit_to_held(state_, one, now + settings_.growth_pause);
-  actions_.emplace_back(changed_note(one, change.lost));
+  limit_to_held(state_, one, underway_.asked[id].then, now + settings_.growth_pause);
+  const bool was_asked_for_devices = std::exchange(one.batch.wanted, 0) == 0;
+  if (was_asked_for_devices) actions_.emplace_back(changed_note(one, change.lost));
   wake(now);
 }
 
@@ -301,9 +322,14 @@ void Dispatcher::moved(JobId id, const std::string& home, const std::vector<std:
   one.is_leaderless = false;
   one.seen_at = 0;
   if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // the launcher that was asked is gone
+  Target expected = held_by(state_, id);
+  if (one.phase == Phase::changing) {  // the launcher that was asked may have done it, or not
+    const Underway::Asked& asked = underway_.asked[id];
+    expected = common_to(expected, common_to(asked.had, asked.then));
+  }
   if (one.phase == Phase::stopping || one.phase == Phase::changing) one.phase = Phase::running;
   hold(state_, id, names);
-  limit_to_held(state_, one, now + settings_.growth_pause);
+  limit_to_held(state_, one, expected, now + settings_.growth_pause);
   actions_.emplace_back(note_of(one, "moved", "it is led from " + home));
   wake(now);
 }
@@ -351,10 +377,11 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
     if (one.phase == Phase::stopping || held_in_all(state_, id) > one.targeted()) underway_.asked_to_let_go[id] = now;
     return wake(now);
   }
-  const int64_t had = held_in_all(state_, id);
+  const Target had = held_by(state_, id);
   hold(state_, id, found.held);
   if (was_asked) {
-    const bool is_done = one.phase == Phase::changing && one.batch.wanted == 0 && has_what_is_meant_for_it(state_, one);
+    const bool is_done =
+        one.phase == Phase::changing && one.batch.wanted == 0 && held_by(state_, id) == underway_.asked[id].then;
     one.phase = Phase::running;  // a request that was lost is made again
     if (is_done) {
       count_lost(state_, one, found.lost);
@@ -363,8 +390,8 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
   } else if (one.phase == Phase::starting && trains) {
     const double passed = see_first(state_, one, found.step, steps, found.step_seconds, now);
     actions_.emplace_back(begin_to_train(one, passed));
-  } else if (one.phase == Phase::running && std::ssize(found.held) < had) {
-    limit_to_held(state_, one, now + settings_.growth_pause);  // it has lost some
+  } else if (one.phase == Phase::running) {
+    limit_to_held(state_, one, had, now + settings_.growth_pause);
   }
   wake(now);
 }
@@ -378,6 +405,7 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   one.home.clear();
   one.is_leaderless = false;
   underway_.asked_to_let_go.erase(id);
+  underway_.asked.erase(id);
   free_slots_of(state_, id);
   if (is_over(one.phase)) return wake(now);
   if (ended.how == Ended::How::done) {

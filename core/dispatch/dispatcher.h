@@ -61,7 +61,8 @@ class Dispatcher {
 
   // Requests. Each throws Fault::usage for an impossible one, and then changes nothing.
   JobId submit(const Request& request, double now);
-  void forget(JobId job);  // one that was just submitted and could not be recorded
+  void number_from(JobId id);  // the next job has this number: those below it are taken
+  void forget(JobId job);      // one that was just submitted and could not be recorded
   void cancel(JobId job, double now);
   void choose_policy(const std::string& policy, double now);
   void add_devices(const std::vector<std::string>& names, double now);

@@ -89,7 +89,7 @@ void Dispatcher::decide(double now) {
   std::map<JobId, Target> before;
   for (const auto& [id, job] : state_.jobs) before[id] = job.target;
   make_fit(state_);
-  give_back_owed(state_);
+  give_back_owed(state_, now);
   std::vector<pool::Host> hosts;
   const std::vector<std::string> groups = groups_of(state_);
   for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state_, group)});
@@ -149,7 +149,7 @@ void Dispatcher::decide(double now) {
     }
   }
   for (Job* job : all) settle_on_hosts(state_, *job);
-  keep_least(state_, all);
+  keep_least(state_, all, now);
   for (Job* job : all) choose_batch(state_, policy_, shared, *job, now);
   for (auto& [id, job] : state_.jobs) {
     if (is_over(job.phase) || job.target == before[id]) continue;

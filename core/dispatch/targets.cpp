@@ -95,8 +95,9 @@ void make_fit(State& state) {
 }
 
 // Devices that were taken from jobs for somebody of higher right go back to them, when there are some again.
-void give_back_owed(State& state) {
+void give_back_owed(State& state, double now) {
   for (auto& [id, job] : state.jobs) {
+    if (now < job.no_growth_before) continue;
     while (job.owed > 0 && is_up(job.phase) && !job.is_unwanted) {
       const auto group = spare_group(state, job);
       if (!group) break;
@@ -107,9 +108,11 @@ void give_back_owed(State& state) {
 }
 
 // A job that runs keeps what its owner wants it to keep, at the cost of others.
-void keep_least(State& state, const std::vector<Job*>& jobs) {
+void keep_least(State& state, const std::vector<Job*>& jobs, double now) {
   for (Job* job : jobs) {
-    while (is_up(job->phase) && job->phase != Phase::stopping && job->targeted() < job->request.least) {
+    const int64_t has = std::ranges::count(state.slots, job->id, &Slot::holder);
+    const int64_t least = now < job->no_growth_before ? std::min(job->request.least, has) : job->request.least;
+    while (is_up(job->phase) && job->phase != Phase::stopping && job->targeted() < least) {
       std::optional<std::string> group = spare_group(state, *job);
       if (!group) {
         const auto gives_way = [&](const Job* other) {

@@ -30,9 +30,10 @@ std::vector<Job*> queue(State& state, double now);
 void lessen(Job& job, const std::string& group);
 // No more devices are meant for jobs than there are.
 void make_fit(State& state);
-// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again.
-void give_back_owed(State& state);
+// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again. None are
+// set aside for a job that is not offered any at the moment: here and below.
+void give_back_owed(State& state, double now);
 // A job of these that runs keeps what its owner wants it to keep, at the cost of others.
-void keep_least(State& state, const std::vector<Job*>& jobs);
+void keep_least(State& state, const std::vector<Job*>& jobs, double now);
 
 }  // namespace estrain::dispatch

@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/process/watched_signals.h"
+#include "core/base/visible_text.h"
 #include "core/hosts/agent_workers.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
@@ -189,7 +190,7 @@ class Agent {
   }
 
   void say(const std::string& what) const {
-    fmt::print("host {}: {}\n", setup_.name, what);
+    fmt::print("host {}: {}\n", setup_.name, visible_in_line(what));
     std::fflush(stdout);
   }
 

@@ -70,8 +70,9 @@ PolicyChoice make_policy(std::string_view text, uint64_t seed, EasyscaleRules ru
 
 // The same for jobs that are real. Throws Fault::usage for choices that only a simulation can carry out.
 PolicyChoice make_policy_for_real_jobs(std::string_view text, uint64_t seed);
+std::vector<std::string> policies_for_real_jobs();  // their names
 
 // One line for each policy: its name, its source, its options and their defaults.
-std::string describe_policies();
+std::string describe_policies(bool for_real_jobs);
 
 }  // namespace estrain::pool

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/json/json_text.h"
+#include "core/base/visible_text.h"
 #include "core/dispatch/slots.h"
 #include "core/launch/preflight/devices.h"
 
@@ -74,9 +74,10 @@ std::string format_jobs(const State& state, double now) {
     const std::string steps = job.request.total_steps > 0 ? fmt::format("{}/{}", job.step, job.request.total_steps)
                                                           : std::to_string(job.step);
     const std::string batch = job.request.batch ? std::to_string(job.batch_in_force()) : "-";
-    text += fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>6}  {:>10}  {}\n", id, job.request.name,
-                        job.request.user, phase_name(job.phase), devices, steps, batch,
-                        duration(job.finished.value_or(now) - job.submitted), job.reason);
+    text += fmt::format("{:>4}  {:<16} {:<10} {:<10} {:<14} {:>15}  {:>6}  {:>10}  {}\n", id,
+                        visible_in_line(job.request.name), visible_in_line(job.request.user), phase_name(job.phase),
+                        visible_in_line(devices), steps, batch, duration(job.finished.value_or(now) - job.submitted),
+                        visible_in_line(job.reason));
   }
   return text;
 }
@@ -112,10 +113,11 @@ Json status_json(const State& state, bool is_served, double now) {
 }
 
 std::string format_status(const Json& status) {
-  std::string text = fmt::format("policy       {}{}\n", status.at("policy").get<std::string>(),
+  std::string text = fmt::format("policy       {}{}\n", visible_in_line(status.at("policy").get<std::string>()),
                                  status.at("served").get<bool>() ? "" : "; no daemon serves the pool");
   for (const Json& device : status.at("devices")) {
-    text += fmt::format("  {:<12} {}{}\n", device.at("name").get<std::string>(), device.at("state").get<std::string>(),
+    text += fmt::format("  {:<12} {}{}\n", visible_in_line(device.at("name").get<std::string>()),
+                        device.at("state").get<std::string>(),
                         device.at("job").is_null() ? "" : fmt::format(", job {}", device.at("job").get<int64_t>()));
   }
   text += "jobs        ";
@@ -124,13 +126,13 @@ std::string format_status(const Json& status) {
   text += fmt::format("\nutilisation  {:.0f} % of the device-seconds since the first submission\n",
                       100 * status.at("utilisation").get<double>());
   for (const auto& [user, seconds] : status.at("users").items())
-    text += fmt::format("  {:<12} {:.0f} device-seconds of late\n", user, seconds.get<double>());
+    text += fmt::format("  {:<12} {:.0f} device-seconds of late\n", visible_in_line(user), seconds.get<double>());
   for (const Json& one : status.at("batches")) {
     text += fmt::format("batch        job {}: {} samples, learning rates times {:.6g}\n", one.at("job").get<int64_t>(),
                         one.at("batch").get<int64_t>(), one.at("lr_factor").get<double>());
   }
   for (const auto& [cause, count] : status.at("faults").items())
-    text += fmt::format("failed       {} x {}\n", count.get<int64_t>(), cause);
+    text += fmt::format("failed       {} x {}\n", count.get<int64_t>(), visible_in_line(cause));
   return text;
 }
 
@@ -154,7 +156,9 @@ Json devices_json(const State& state, const std::string& own) {
 
 std::string format_devices(const Json& devices, double now) {
   if (devices.empty()) return "no devices; estrain pool devices add, or estrain agent --pool\n";
-  const auto text_of = [](const Json& value) { return value.is_null() ? "-" : value.get<std::string>(); };
+  const auto text_of = [](const Json& value) {
+    return value.is_null() ? "-" : visible_in_line(value.get<std::string>());
+  };
   std::string text = fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}\n", "host", "device", "state", "job",
                                  "name", "user", "since");
   for (const Json& device : devices) {
@@ -196,8 +200,8 @@ std::string format_history(const std::vector<Line>& lines) {
   const double first = lines.empty() ? 0 : lines.front().time;
   for (const Line& line : lines) {
     text += fmt::format("{:>10.1f} s  {:<8} {:<10} {:>3}  {}{}\n", line.time - first,
-                        line.job == 0 ? "pool" : fmt::format("job {}", line.job), line.what, line.devices, line.reason,
-                        in_brackets(line.names));
+                        line.job == 0 ? "pool" : fmt::format("job {}", line.job), line.what, line.devices,
+                        visible_in_line(line.reason), visible_in_line(in_brackets(line.names)));
   }
   return text;
 }

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "core/base/error.h"
@@ -18,7 +20,26 @@ bool PoolDirectory::has_pool() const {
   return std::filesystem::exists(database(), failure);
 }
 
+std::vector<dispatch::JobId> PoolDirectory::jobs() const {
+  std::vector<dispatch::JobId> numbers;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(path_ + "/jobs", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const std::string name = at->path().filename().string();
+    dispatch::JobId number = 0;
+    const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (wrong == std::errc() && rest == name.data() + name.size() && number > 0) numbers.push_back(number);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
 void PoolDirectory::require_pool() const {
+  if (!has_pool() && !jobs().empty()) {
+    throw Error::make(Fault::usage, "{}: the queue of this pool is lost: there are folders of jobs, and no pool.db",
+                      path_)
+        .advise("put pool.db back; or begin a new queue beside them: estrain pool serve " + path_ + " --devices LIST");
+  }
   if (!has_pool()) {
     throw Error::make(Fault::usage, "{}: there is no pool", path_)
         .advise("make one: estrain pool serve " + path_ + " --devices LIST");

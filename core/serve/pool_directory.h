@@ -10,6 +10,7 @@
 //   jobs/7/*.log      what `estrain check`, `estrain train` and the requests to the run have said
 
 #include <string>
+#include <vector>
 
 #include "core/base/files/unique_fd.h"
 #include "core/dispatch/state.h"
@@ -31,6 +32,8 @@ class PoolDirectory {
   std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
 
   bool has_pool() const;
+  // The numbers of the folders in jobs, in order. A folder may be there that the queue does not know.
+  std::vector<dispatch::JobId> jobs() const;
   // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage where another daemon
   // serves it, naming its process.
   UniqueFd lock() const;

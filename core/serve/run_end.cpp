@@ -30,11 +30,6 @@ LastEvents last_events(const std::string& run) {
   return events;
 }
 
-bool somebody_else_is_at_work(const std::string& run) {
-  const std::optional<launch::RunOwner> owner = launch::RunDirectory(run).owner();
-  return (owner && owner->is_here() && !owner->has_ended()) || launch::RunDirectory(run).owner_elsewhere();
-}
-
 Ended by_table(const LastEvents& events, const std::optional<ChildEnd>& ended, const std::string& log) {
   const faults::FaultTable table = faults::FaultTable::built_in();
   std::string words = last_words(log);
@@ -54,6 +49,11 @@ Ended by_table(const LastEvents& events, const std::optional<ChildEnd>& ended, c
 
 }  // namespace
 
+bool somebody_is_at_work(const std::string& run) {
+  const std::optional<launch::RunOwner> owner = launch::RunDirectory(run).owner();
+  return (owner && owner->is_here() && !owner->has_ended()) || launch::RunDirectory(run).owner_elsewhere();
+}
+
 std::string last_words(const std::string& log) {
   constexpr std::string_view kSpeaker = "estrain: ";
   std::string words;
@@ -70,7 +70,7 @@ Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, cons
   if (ended && !ended->signaled && ended->code == exit_code(Fault::interrupted))
     return {Ended::How::stopped, events.why, 1, events.step};
   if (ended && ended->signaled) return {Ended::How::vanished, "its launcher was ended by " + ended->text()};
-  if (ended && somebody_else_is_at_work(run)) return {Ended::How::never_began, last_words(log), 2};
+  if (ended && somebody_is_at_work(run)) return {Ended::How::never_began, last_words(log), 2};
   if (ended) return by_table(events, ended, log);
   if (events.last == "finished") return {Ended::How::done, "all steps are done"};
   if (events.last == "stopped") return {Ended::How::stopped, events.why, 1, events.step};

@@ -14,6 +14,9 @@ namespace estrain::serve {
 // what is tried again (core/faults).
 dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log);
 
+// Whether a launcher is at work on this run, on this host or on another one.
+bool somebody_is_at_work(const std::string& run);
+
 // The last sentence in this file that a command of estrain said to its user; empty: it said none.
 std::string last_words(const std::string& log);
 

@@ -218,6 +218,58 @@ TEST_CASE("jobs that a restart of the host has ended go on from their checkpoint
   check_like_alone(folder, pool, job, with({spec}, size));
 }
 
+TEST_CASE("where the queue is lost, no job gets another one's run; a run of another spec is not resumed") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", long_job()), lenet = folder.write("lenet.toml", lenet_job());
+  Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "fifo"});
+  const int64_t first = pool.submit(lenet);
+  pool.wait_for(first, "done");
+  pool.daemon().signal(SIGTERM);
+  pool.daemon().wait();
+  for (const char* file : {"/pool.db", "/pool.db-wal", "/pool.db-shm"}) std::filesystem::remove(pool.folder() + file);
+  const Ended list = pool.ask("list");
+  CHECK(list.code == 2);
+  CHECK(list.says("the queue of this pool is lost: there are folders of jobs, and no pool.db"));
+  pool.serve({"--devices", "cpu", "--policy", "fifo"});
+  CHECK(pool.daemon().text().find("the queue does not know the jobs whose folders are in jobs: 1;") !=
+        std::string::npos);
+  const int64_t second = pool.submit(spec, {"--set", "train.steps=100000", "--set", "checkpoint.every=50"});
+  CHECK(second == first + 1);
+  wait_until("a checkpoint", [&] { return !checkpoint_steps(pool.run(second)).empty(); });
+  CHECK(events(pool.run(first), "start").size() == 1);
+  pool.daemon().kill();
+  for (const ProcessInfo& process : processes()) {
+    const auto is_of_run = [&](const std::string& word) { return word == pool.run(second); };
+    if (std::ranges::any_of(process.arguments, is_of_run)) ::kill(process.pid, SIGKILL);
+  }
+  edit(pool.folder() + "/jobs/2/job.toml", "\nlr = ", "\nlr = 1");
+  pool.serve();
+  pool.wait_for(second, "failed");
+  INFO(pool.log());
+  CHECK(pool.job(second).at("reason").get<std::string>().find(
+            "the spec has changed since the run began: optimizer.lr") != std::string::npos);
+}
+
+TEST_CASE("names that would act on a terminal do nothing there, and are whole in JSON") {
+  const ScratchFolder folder;
+  const std::string evil = "a\x1B]0;b\x07\x1B[2Jc";
+  Pool pool(folder / "pool", {"--devices", "none"});
+  const int64_t job = pool.submit(folder.write("job.toml", long_job()), {"--user", evil});
+  CHECK(pool.ask("cancel", {std::to_string(job)}).code == 0);
+  for (const char* verb : {"list", "status", "log"}) {
+    CAPTURE(verb);
+    const Ended ended = pool.ask(verb);
+    CHECK(ended.code == 0);
+    CHECK(ended.text.find('\x1B') == std::string::npos);
+  }
+  CHECK(pool.ask("list").says("]0;b"));
+  CHECK(pool.job(job).at("user") == evil);
+  CHECK(pool.daemon().text().find('\x1B') == std::string::npos);
+  const Ended refused = estrain({"pool", "list", folder / evil});
+  CHECK(refused.code == 2);
+  CHECK(refused.shown().find('\x1B') == std::string::npos);
+}
+
 TEST_CASE("what cannot run is found by check, a fault of the user's is not tried again, a cancelled job stops") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
+#include "core/base/visible_text.h"
 
 namespace estrain::launch {
 
@@ -72,7 +73,7 @@ void ProgressPrinter::show(const Progress& progress, int64_t now_ns) {
 
 void ProgressPrinter::note(const std::string& line) {
   clear_line(screen_of_(out_));
-  fmt::print(out_, "{}\n", line);
+  fmt::print(out_, "{}\n", visible(line));
   std::fflush(out_);
 }
 

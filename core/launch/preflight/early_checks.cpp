@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/process/memory_use.h"
+#include "core/base/visible_text.h"
 #include "core/comm/records/step_record.h"
 #include "core/comm/sums/reduction_tree.h"
 #include "core/spec/defaults.h"
@@ -345,7 +346,7 @@ void check_before_start(const CheckedJob& job, const Machine& machine) {
   std::vector<const Finding*> errors;
   for (const Finding& finding : findings) {
     if (finding.severity == Severity::warning)
-      fmt::print(stderr, "warning: {}: {}\n  {}\n", finding.check, finding.seen, finding.advice);
+      fmt::print(stderr, "warning: {}: {}\n  {}\n", finding.check, visible(finding.seen), visible(finding.advice));
     if (finding.severity == Severity::error) errors.push_back(&finding);
   }
   if (errors.empty()) return;

@@ -9,6 +9,7 @@
 #include "core/algorithms/pinning.h"
 #include "core/base/files/files.h"
 #include "core/base/process/child_process.h"
+#include "core/base/visible_text.h"
 #include "core/checkpoint/directory.h"
 #include "core/checkpoint/state/est_streams.h"
 #include "core/data/job_data.h"
@@ -116,7 +117,7 @@ std::optional<spec::JobSpec> spec_of(const checkpoint::CheckpointFile& file) {
     return spec::parse_text(file.meta().spec, file.path());
   } catch (const Error& error) {
     fmt::print(stderr, "warning: the spec in this checkpoint is not one of this version of estrain: {}\n",
-               error.message());
+               visible(error.message()));
     return std::nullopt;
   }
 }
@@ -146,7 +147,7 @@ spec::JobSpec spec_to_go_on_with(const StartRequest& request, const RunDirectory
     if (!begun.spec)
       throw error.advise("give the spec that the run began with: estrain train SPEC.toml --resume --run " +
                          directory.path());
-    fmt::print(stderr, "warning: {}\nThe run goes on with the spec of {}.\n", error.message(), begun.source);
+    fmt::print(stderr, "warning: {}\nThe run goes on with the spec of {}.\n", visible(error.message()), begun.source);
     directory.log_event("spec_restored", {{"from", begun.source}, {"why", error.message()}});
     return spec::parse_text(spec::to_toml(*begun.spec), begun.source, request.overrides);
   }
@@ -229,7 +230,7 @@ void settle_data(const RunDirectory& directory, const checkpoint::CheckpointMeta
   for (const data::DataChange& change : changes) {
     directory.log_event("data_accepted", {{"step", meta.step.value}, {"what", change.in_words()}});
     fmt::print(stderr, "{}: goes on from step {} with other data, as accepted: {}\n", directory.path(), meta.step,
-               change.in_words());
+               visible(change.in_words()));
   }
 }
 
@@ -237,7 +238,7 @@ void choose_checkpoint(const RunDirectory& directory, const Begun& begun, Launch
   const checkpoint::NewestCheckpoint& newest = begun.newest;
   for (const checkpoint::SkippedCheckpoint& skipped : newest.skipped) {
     fmt::print(stderr, "warning: {} is not valid ({}); falling back to the checkpoint before it\n", skipped.path,
-               skipped.why);
+               visible(skipped.why));
     directory.log_event("checkpoint_skipped",
                         {{"step", skipped.step.value}, {"path", skipped.path}, {"why", skipped.why}});
   }

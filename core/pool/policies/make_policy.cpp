@@ -79,6 +79,7 @@ class Given {
 struct Maker {
   std::string name, source, options;
   std::function<void(Given&, uint64_t seed, PolicyChoice&)> make;
+  const char* only_simulated = nullptr;  // why only a simulation can carry it out
 };
 
 EstrainOptions free_batch_options(Knowledge knowledge) {
@@ -180,7 +181,8 @@ const std::vector<Maker>& makers() {
       {"elasticflow", "smallest shares that meet deadlines, admission at arrival (ASPLOS'23)", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_elasticflow({}); }},
       {"deeppool", "burst-parallel foreground, background jobs in its gaps (MLSys'22)", "",
-       [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_deeppool(); }},
+       [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_deeppool(); },
+       "gives each layer of a job devices of its own, and other jobs the gaps, which no real job can do yet"},
       {"ones", "evolution towards the smallest remaining utilisation, with free batches (SC'21)",
        "population=64, generations=4, rate=0.1, patience=20, age=5, belief=1",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {
@@ -206,39 +208,51 @@ const std::vector<Maker>& makers() {
   return all;
 }
 
+// By the name that the text begins with.
+const Maker& maker_for(std::string_view text) {
+  const std::string name(text.substr(0, text.find(':')));
+  const auto maker = std::ranges::find(makers(), name, &Maker::name);
+  if (maker != makers().end()) return *maker;
+  std::vector<std::string> names;
+  for (const Maker& known : makers()) names.push_back(known.name);
+  const std::optional<std::string> meant = spec::closest(name, names);
+  throw Error::make(Fault::usage, "unknown policy \"{}\"; {}", name,
+                    meant ? "did you mean \"" + *meant + "\"?" : "known are " + spec::quoted_list(names));
+}
+
 }  // namespace
 
 PolicyChoice make_policy(std::string_view text, uint64_t seed, EasyscaleRules rules) {
-  const size_t colon = std::min(text.find(':'), text.size());
-  const std::string name(text.substr(0, colon));
-  const auto maker = std::ranges::find(makers(), name, &Maker::name);
-  if (maker == makers().end()) {
-    std::vector<std::string> names;
-    for (const Maker& known : makers()) names.push_back(known.name);
-    const std::optional<std::string> meant = spec::closest(name, names);
-    throw Error::make(Fault::usage, "unknown policy \"{}\"; {}", name,
-                      meant ? "did you mean \"" + *meant + "\"?" : "known are " + spec::quoted_list(names));
-  }
-  Given given(name, text.substr(std::min(colon + 1, text.size())), rules);
+  const Maker& maker = maker_for(text);
+  Given given(maker.name, text.substr(std::min(maker.name.size() + 1, text.size())), rules);
   PolicyChoice choice;
   choice.text = text;
-  maker->make(given, seed, choice);
+  maker.make(given, seed, choice);
   given.refuse_unknown();
   return choice;
 }
 
 PolicyChoice make_policy_for_real_jobs(std::string_view text, uint64_t seed) {
   PolicyChoice choice = make_policy(text, seed);
-  if (choice.holds_idle_devices) {
-    throw Error::make(Fault::usage,
-                      "policy \"{}\" gives jobs more devices than they can use: only for estrain simulate", text);
-  }
-  return choice;
+  const char* why = maker_for(text).only_simulated;
+  if (choice.holds_idle_devices) why = "gives jobs more devices than they can use";
+  if (why == nullptr) return choice;
+  throw Error::make(Fault::usage, "policy \"{}\" {}: only for estrain simulate", text, why)
+      .advise("policies for a pool: " + spec::quoted_list(policies_for_real_jobs()));
 }
 
-std::string describe_policies() {
+std::vector<std::string> policies_for_real_jobs() {
+  std::vector<std::string> names;
+  for (const Maker& maker : makers()) {
+    if (maker.only_simulated == nullptr) names.push_back(maker.name);
+  }
+  return names;
+}
+
+std::string describe_policies(bool for_real_jobs) {
   std::string text;
   for (const Maker& maker : makers()) {
+    if (for_real_jobs && maker.only_simulated != nullptr) continue;
     text += fmt::format("  {:<14} {}{}\n", maker.name, maker.source,
                         maker.options.empty() ? "" : "; options: " + maker.options);
   }

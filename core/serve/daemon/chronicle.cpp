@@ -1,6 +1,7 @@
 #include "core/serve/daemon/chronicle.h"
 
 #include "core/base/clock.h"
+#include "core/base/visible_text.h"
 #include "core/serve/overview.h"
 
 namespace estrain::serve {
@@ -37,8 +38,8 @@ void Chronicle::carry_out(const dispatch::Note& note) {
   const auto job = pool_.state().jobs.find(note.job);
   const std::string who =
       job == pool_.state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
-  fmt::print("{} {}: {}, {} devices: {}{}\n", utc_timestamp(), who, note.what, note.devices, note.reason,
-             in_brackets(note.names));
+  fmt::print("{} {}: {}, {} devices: {}\n", utc_timestamp(), visible_in_line(who), note.what, note.devices,
+             visible_in_line(note.reason + in_brackets(note.names)));
   std::fflush(stdout);
 }
 

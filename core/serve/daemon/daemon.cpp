@@ -1,5 +1,7 @@
 #include "core/serve/daemon/daemon.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -9,6 +11,7 @@
 #include "core/place/assignment.h"
 #include "core/serve/daemon/readiness.h"
 #include "core/serve/daemon/settle_devices.h"
+#include "core/serve/run_end.h"
 
 namespace estrain::serve {
 namespace {
@@ -34,6 +37,16 @@ std::string checked_directory(const ServeOptions& options) {
   return path;
 }
 
+// Numbers of jobs: "1", "1 to 3", "1, 2, 5 and 9 more"
+std::string numbers_of(const std::vector<dispatch::JobId>& jobs) {
+  constexpr size_t kMost = 5;
+  if (jobs.size() > 2 && jobs.back() - jobs.front() + 1 == std::ssize(jobs))
+    return fmt::format("{} to {}", jobs.front(), jobs.back());
+  const size_t shown = std::min(jobs.size(), kMost);
+  return fmt::format("{}{}", fmt::join(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     shown < jobs.size() ? fmt::format(" and {} more", jobs.size() - shown) : "");
+}
+
 }  // namespace
 
 Daemon::Daemon(const ServeOptions& options, UniqueFd end)
@@ -47,6 +60,7 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   if (!options.policy.empty())
     dispatch::require_known(pool::make_policy(options.policy, state.seed), dispatch::types_with(state, {}));
   const double seen = state.seen;
+  number_above_folders(state);
   pool_.dispatcher.emplace(std::move(state), options.settings);
   server_.emplace(pool_.directory.path());
   requests_.emplace(pool_, chronicle_, *server_);
@@ -58,6 +72,29 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", pool_.directory.path(),
              pool_.state().slots.size(), pool_.state().policy, std::ranges::count_if(pool_.state().jobs, is_in_queue));
   std::fflush(stdout);
+}
+
+// The queue may have been lost, or be an older one: new jobs get no folder, and no run, of a job that it does not know.
+void Daemon::number_above_folders(dispatch::State& state) {
+  std::vector<JobId> unknown = pool_.directory.jobs();
+  std::erase_if(unknown, [&](JobId id) { return id <= state.last_job; });
+  if (unknown.empty()) return;
+  state.last_job = unknown.back();
+  std::vector<JobId> at_work;
+  std::ranges::copy_if(unknown, std::back_inserter(at_work),
+                       [&](JobId id) { return somebody_is_at_work(pool_.directory.run(id)); });
+  const std::string words = fmt::format(
+      "the queue does not know the jobs whose folders are in jobs: {}; pool.db was lost, or is an older one. New jobs "
+      "are numbered from {}{}",
+      numbers_of(unknown), state.last_job + 1,
+      at_work.empty()
+          ? ""
+          : fmt::format(". Still at work, on devices that the pool takes for free: {}", numbers_of(at_work)));
+  fmt::print(stderr,
+             "warning: pool {}: {}.\nPut pool.db back, or end these runs (estrain stop {}/N/run) and submit their "
+             "job.toml again.\n",
+             pool_.directory.path(), words, pool_.directory.path() + "/jobs");
+  chronicle_.add({wall_seconds(), 0, "unknown", 0, words});
 }
 
 // Finds the launchers that an earlier daemon left at work, and jobs whose launchers have ended meanwhile.

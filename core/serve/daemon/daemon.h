@@ -48,6 +48,7 @@ class Daemon {
  private:
   using JobId = dispatch::JobId;
 
+  void number_above_folders(dispatch::State& state);
   void take_up_jobs();
   bool hear(int milliseconds);
   void do_actions();

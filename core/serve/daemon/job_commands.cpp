@@ -21,12 +21,9 @@ std::string list_of(const std::vector<std::string>& devices) { return fmt::forma
 void JobCommands::carry_out(const dispatch::StartJob& action) {
   const JobId id = action.job;
   const std::string run = pool_.directory.run(id);
-  std::vector<std::string> words = {"train", "--own-session"};  // it goes on when the daemon's terminal is closed
-  if (launch::RunDirectory(run).has_run()) {
-    words.emplace_back("--resume");
-  } else {
-    words.push_back(pool_.directory.spec(id));
-  }
+  // The job resumes by its spec, too: a run of another spec is refused. It outlives the daemon's terminal.
+  std::vector<std::string> words = {"train", "--own-session", pool_.directory.spec(id)};
+  if (launch::RunDirectory(run).has_run()) words.emplace_back("--resume");
   words.insert(words.end(), {"--run", run, "--devices", list_of(action.devices)});
   const bool is_spread = !run_agents_for(pool_.state(), id, pool_.directory).hosts.empty();
   if (is_spread || !action.home.empty())

@@ -7,6 +7,7 @@
 
 #include "core/base/files/file_lock.h"
 #include "core/base/json/json_fields.h"
+#include "core/base/visible_text.h"
 #include "core/dispatch/slots.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/serve/change_cost.h"
@@ -99,7 +100,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   pool_.asked.erase(id);
   const Json answer = answer_in(pool_.directory.request_log(id));
   if (end.code != 0 || end.signaled) {
-    fmt::print("job {}: {}\n", id, text_in(answer, "error").value_or(end.text()));
+    fmt::print("job {}: {}\n", id, visible_in_line(text_in(answer, "error").value_or(end.text())));
     if (asked.what == Asked::What::stop) return commands_.signal_launcher(id, SIGTERM);  // it would not by itself
   }
   if (asked.what == Asked::What::stop) return;  // its end is what counts

@@ -1,5 +1,7 @@
 #include "core/serve/daemon/requests.h"
 
+#include <filesystem>
+
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
 #include "core/launch/preflight/devices.h"
@@ -61,18 +63,38 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
 void Requests::submit(launch::ClientId client, const Json& asked) {
   const std::string text = text_in(asked, "spec").value_or("");
   const spec::JobSpec spec = spec::parse_text(text, "the spec");
-  const dispatch::JobId next = pool_.state().last_job + 1;
-  make_folders(pool_.directory.job(next));
-  write_file_atomically(pool_.directory.spec(next), text);
-  const double now = wall_seconds();
-  const dispatch::JobId id = pool_.dispatcher->submit(request_for(spec, asked, now), now);
+  const dispatch::JobId id = claim_folder();
+  try {
+    write_file_atomically(pool_.directory.spec(id), text);
+    const double now = wall_seconds();
+    pool_.dispatcher->submit(request_for(spec, asked, now), now);
+    write_down(id);
+  } catch (const Error&) {
+    std::error_code failure;
+    std::filesystem::remove_all(pool_.directory.job(id), failure);
+    throw;
+  }
+  server_.reply(client, {{"ok", true}, {"job", id}, {"run", pool_.directory.run(id)}});
+}
+
+// A folder that no job had before, for the next job: the queue may have been lost, or be an older one.
+dispatch::JobId Requests::claim_folder() {
+  dispatch::JobId id = pool_.state().last_job + 1;
+  make_folders(pool_.directory.path() + "/jobs");
+  std::error_code failure;
+  while (!std::filesystem::create_directory(pool_.directory.job(id), failure) && !failure) ++id;
+  if (failure) throw system_error("cannot create folder " + pool_.directory.job(id), failure.value());
+  pool_.dispatcher->number_from(id);
+  return id;
+}
+
+void Requests::write_down(dispatch::JobId id) {
   try {
     chronicle_.save_or_throw();
   } catch (const Error& error) {
     pool_.dispatcher->forget(id);
     throw error.within("the job was not taken: it cannot be written down");
   }
-  server_.reply(client, {{"ok", true}, {"job", id}, {"run", pool_.directory.run(id)}});
 }
 
 void Requests::on_request(launch::ClientId client, const Json& request) {

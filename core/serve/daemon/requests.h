@@ -23,6 +23,8 @@ class Requests {
 
  private:
   void submit(launch::ClientId client, const Json& request);
+  dispatch::JobId claim_folder();
+  void write_down(dispatch::JobId id);
 
   ServedPool& pool_;
   Chronicle& chronicle_;

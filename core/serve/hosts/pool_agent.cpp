@@ -17,6 +17,7 @@
 #include "core/base/files/own_file.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/process/watched_signals.h"
+#include "core/base/visible_text.h"
 #include "core/host/allocation.h"
 #include "core/launch/directory/run_directory.h"
 #include "core/launch/preflight/devices.h"
@@ -113,7 +114,7 @@ class PoolAgent {
 
  private:
   void say(const std::string& what) const {
-    fmt::print("host {}: {}\n", options_.name, what);
+    fmt::print("host {}: {}\n", options_.name, visible_in_line(what));
     std::fflush(stdout);
   }
 

@@ -85,12 +85,58 @@ TEST_CASE("where a job cannot have a batch, half way to it is tried next, after 
   world.run_out();
   CHECK(world.batches[id].empty());
   std::vector<std::string> refusals;
-  for (const Note& note : world.notes) {
+  for (const FakeWorld::Noted& note : world.notes) {
     if (note.what == "batch_refused") refusals.push_back(note.reason.substr(0, note.reason.find(':')));
   }
   REQUIRE(refusals.size() == 5);
   for (size_t i = 0; i < 5; ++i)
     CHECK(refusals[i] == fmt::format("mini-batches of {} samples", std::vector{32, 24, 20, 18, 17}[i]));
+  const std::vector<double> asked = world.times_of(id, "batch_asked"), refused = world.times_of(id, "batch_refused");
+  REQUIRE(asked.size() == refusals.size());
+  for (size_t i = 1; i < asked.size(); ++i) {
+    CHECK(asked[i] >= refused[i - 1] + Settings().growth_pause);
+    CHECK(asked[i] <= refused[i - 1] + Settings().growth_pause + Settings().round);
+  }
+}
+
+// Job 1 has four devices, and is to have twice the batch for them.
+State asked_for_a_batch() {
+  State state;
+  state.policy = "ones";
+  Job& job = state.jobs[1];
+  job.id = state.last_job = 1;
+  job.request = adaptive(20);
+  job.request.ests = job.request.most = 8;
+  job.request.type = "cpu";
+  job.request.total_steps = 1000;
+  job.phase = Phase::changing;
+  job.batch.wanted = 32;
+  job.target["cpu"] = 4;
+  for (const SlotId id : {1, 2, 3, 4}) state.slots.push_back({.id = id, .name = "cpu", .holder = 1});
+  return state;
+}
+
+TEST_CASE("a batch that is refused for now is asked for again, after a pause") {
+  Dispatcher pool(asked_for_a_batch(), {});
+  pool.batch_refused(1, false, "no room at the moment", 1000);
+  const BatchState& batch = pool.state().jobs.at(1).batch;
+  CHECK(batch.not_before == 1000 + Settings().growth_pause);
+  CHECK(pool.state().jobs.at(1).request.batch->terms.most == 1000);
+  pool.batch_is(1, {16, 1, 3});
+  const auto asks = [&](double now) {
+    pool.tick(now);
+    return std::ranges::any_of(pool.take_actions(),
+                               [](const Action& action) { return std::holds_alternative<ChangeBatch>(action); });
+  };
+  CHECK_FALSE(asks(1000 + Settings().growth_pause - 1));
+  CHECK(asks(1000 + Settings().growth_pause + Settings().round));
+}
+
+TEST_CASE("a job that loses a device while its batch is changed is offered none for a while") {
+  Dispatcher pool(asked_for_a_batch(), {});
+  pool.changed(1, {{"cpu", "cpu", "cpu"}, 0.5, 10}, 1000);
+  CHECK(pool.state().jobs.at(1).targeted() == 3);
+  CHECK(pool.state().jobs.at(1).no_growth_before == 1000 + Settings().growth_pause);
 }
 
 TEST_CASE("a change whose answer is lost with the daemon is neither forgotten nor made twice") {

@@ -30,7 +30,7 @@ struct FakeOptions {
 };
 
 inline bool policy_changes_batches(const std::string& policy) {
-  return policy == "ones" || policy == "pollux" || policy == "estrain:batch=free";
+  return policy.starts_with("ones") || policy.starts_with("pollux") || policy == "estrain:batch=free";
 }
 
 class FakeWorld {
@@ -53,7 +53,10 @@ class FakeWorld {
   const Job& job(JobId id) const { return state().jobs.at(id); }
   std::map<JobId, double> killed;                     // how often
   std::vector<std::pair<ClientId, double>> released;  // and after how many seconds
-  std::vector<Note> notes;
+  struct Noted : Note {
+    double time;
+  };
+  std::vector<Noted> notes;
   struct Changed {
     int64_t epoch, batch, devices;
     double lr_factor;
@@ -191,6 +194,15 @@ class FakeWorld {
     launchers_.clear();
     requests_.clear();
     restart_daemon();
+  }
+
+  // When this was noted of the job.
+  std::vector<double> times_of(JobId id, const std::string& what) const {
+    std::vector<double> times;
+    for (const Noted& note : notes) {
+      if (note.job == id && note.what == what) times.push_back(note.time);
+    }
+    return times;
   }
 
   std::string text() const {
@@ -373,7 +385,7 @@ class FakeWorld {
     REQUIRE(action.batch >= allowed->terms.least);
     REQUIRE(action.batch <= allowed->terms.most);
     const double ratio = static_cast<double>(action.batch) / static_cast<double>(allowed->terms.own);
-    if (state().policy == "ones") REQUIRE(action.lr_factor == doctest::Approx(ratio));
+    if (state().policy.starts_with("ones")) REQUIRE(action.lr_factor == doctest::Approx(ratio));
     REQUIRE(action.lr_factor >= std::min(1.0, ratio) * (1 - 1e-9));
     REQUIRE(action.lr_factor <= std::max(1.0, ratio) * (1 + 1e-9));
     requests_[action.job] = {now + drawn(options_.change_seconds), {}, true, action.batch, action.lr_factor};
@@ -390,7 +402,7 @@ class FakeWorld {
   void carry_out(const Released& action) {
     released.emplace_back(action.client, action.seconds), check_promise(action);
   }
-  void carry_out(const Note& action) { notes.push_back(action); }
+  void carry_out(const Note& action) { notes.push_back({action, now}); }
 
   // 5: it is led from a host where it has a device; only from the daemon's own where it has one there.
   static void check_home(const Launcher& launcher, const std::vector<std::string>& held) {

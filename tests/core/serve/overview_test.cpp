@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "core/base/visible_text.h"
+
 namespace estrain::serve {
 namespace {
 
@@ -54,6 +58,39 @@ TEST_CASE("the table of devices tells those that are taken from those that are r
         "nodeB        nodeB/cpu          leaving, removed    7  lenet            anna         1:30 min\n"
         "nodeB        nodeB/cpu          leaving, taken      7  lenet            anna         1:30 min\n");
   CHECK(format_devices(Json::array(), 0) == "no devices; estrain pool devices add, or estrain agent --pool\n");
+}
+
+// A pool in which everything that somebody else may have named has an escape sequence, and a line of its own.
+TEST_CASE("nothing that users, hosts or runs say reaches the terminal as an escape or a line; JSON has all of it") {
+  const std::string evil =
+      "a\x1B]0;b\x07\x1B[2J\nc\xC2\x9B"
+      "d";
+  dispatch::State state;
+  state.policy = evil;
+  dispatch::Job& job = state.jobs[1];
+  job.id = 1;
+  job.phase = dispatch::Phase::failed;
+  job.request.name = job.request.user = job.reason = evil;
+  state.usage[evil] = {1, 0};
+  state.slots = {{1, "cpu", Slot::State::present, false, 1, 0}};
+  const std::vector<Line> lines = {{0, 1, "ended", 1, evil, {evil}}};
+  const Json status = status_json(state, true, 0), devices = devices_json(state, evil);
+  const auto lines_in = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  for (const auto& [text, count] : {std::pair{format_jobs(state, 0), 2},
+                                    {format_devices(devices, 0), 2},
+                                    {format_history(lines), 1},
+                                    {format_status(status), 6}}) {
+    INFO(text);
+    CHECK(text == visible(text));
+    CHECK(text.find("]0;b") != std::string::npos);
+    CHECK(lines_in(text) == count);
+  }
+  CHECK(jobs_json(PoolDirectory("pool"), state)[0].at("user") == evil);
+  CHECK(jobs_json(PoolDirectory("pool"), state)[0].at("reason") == evil);
+  CHECK(status.at("users").contains(evil));
+  CHECK(status.at("faults").contains(evil));
+  CHECK(devices[0].at("name") == evil);
+  CHECK(history_json(lines)[0].at("reason") == evil);
 }
 
 }  // namespace

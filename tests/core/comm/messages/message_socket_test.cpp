@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/process/process_stat.h"
 #include "tests/error_of.h"
 
 namespace estrain::comm {
@@ -171,6 +172,11 @@ TEST_CASE("a peer that is stopped stops nobody, and hears everything when it goe
   CHECK(::waitpid(peer, &status, 0) == peer);
 }
 
+// As in /proc: S sleeps, T is stopped. A process that has ended stays a zombie, Z.
+void wait_for_state(pid_t process, char wanted) {
+  for (char state = ' '; state != wanted && state != 'Z';) state = process_stat(process).state;
+}
+
 TEST_CASE("a wait is not cut short by a stop and its continuation") {
   auto [ours, theirs] = MessageSocket::pair();
   const pid_t peer = ::fork();
@@ -182,12 +188,13 @@ TEST_CASE("a wait is not cut short by a stop and its continuation") {
     ::_exit(received == Received::message ? 7 : 1);
   }
   theirs.close();
+  wait_for_state(peer, 'S');
   for (int i = 0; i < 3; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
     ::kill(peer, SIGSTOP);
+    wait_for_state(peer, 'T');
     ::kill(peer, SIGCONT);
+    wait_for_state(peer, 'S');  // a wait that is cut short ends the process
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
   CHECK(ours.send(1));
   int status = 0;
   REQUIRE(::waitpid(peer, &status, 0) == peer);

@@ -116,6 +116,10 @@ TEST_CASE("evaluation: the shorter side is scaled, the longer one in proportion,
   const auto cut = [&](const image::Size& photo) { return PhotoCut(section).of(photo, SampleDraw::fixed()); };
   CHECK(cut({375, 500}).resizing.size == image::Size{256, 341});
   CHECK(cut({500, 333}).resizing.size == image::Size{384, 256});
+  CHECK(cut({300, 500}).resizing.size == image::Size{256, 426});  // of 426.67
+  CHECK(cut({511, 257}).resizing.size == image::Size{509, 256});  // of 509.01
+  CHECK(cut({515, 258}).resizing.size == image::Size{511, 256});  // of 511.01
+  CHECK(cut({600, 257}).resizing.size == image::Size{597, 256});  // of 597.67
   CHECK(cut({256, 700}).resizing.size == image::Size{256, 700});
   CHECK(cut({10, 10}).resizing.size == image::Size{256, 256});
   CHECK(cut({375, 500}).resizing.part == Rectangle{16, 58, 224, 224});  // 58.5 rounds to even

@@ -8,11 +8,14 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <set>
 #include <thread>
 
+#include "core/base/files/files.h"
+#include "core/base/process/process_stat.h"
 #include "core/data/reading/evaluation.h"
 #include "tests/core/data/data_files.h"
 #include "tests/error_of.h"
@@ -65,6 +68,22 @@ class Numbers : public Dataset {
   mutable std::condition_variable changed_;
 };
 
+// All readers of this process wait for something, and at a second look they still do: one that is about to read on is
+// not asleep, however busy the machine is.
+void wait_until_readers_sleep() {
+  for (int looks = 0; looks < 2;) {
+    int64_t readers = 0, asleep = 0;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (text_if_readable(thread.path() / "comm") != "estrain-reader\n") continue;
+      ++readers;
+      asleep += process_stat(std::stoi(thread.path().filename())).state == 'S';
+    }
+    REQUIRE(readers > 0);
+    looks = asleep == readers ? looks + 1 : 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 EstRange range(int64_t begin, int64_t end) { return {VirtualRank(begin), VirtualRank(end)}; }
 
 void check_content(const LoadedBatch& batch, const Sampler& sampler, uint64_t seed) {
@@ -113,7 +132,7 @@ TEST_CASE("nothing is read beyond prefetch or beyond the last step") {
     data.wait_for_reads(12);
     const LoadedBatch held = loader.next();
     data.wait_for_reads(16);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a reader that went too far would be noticed
+    wait_until_readers_sleep();
     CHECK(data.reads() == 16);
   }
   {

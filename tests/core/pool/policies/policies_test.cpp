@@ -166,6 +166,41 @@ TEST_CASE("philly lets an owner below its quota take back devices, but only wher
   }
 }
 
+TEST_CASE("philly takes nothing from an owner that is at its quota, and no more than brings an owner down to it") {
+  for (const int64_t quota : {8, 4}) {
+    StubPool pool(kTwoHosts);
+    for (int i = 0; i < 2; ++i) {
+      Job& job = pool.add(4, std::vector<double>(8, 1), 10);
+      job.owner = "large";
+      job.quota = quota;
+    }
+    const auto policy = make_philly({.busy = 0.5});
+    CHECK(pool.decide(*policy) == std::vector<int64_t>{4, 4});
+    for (const char* owner : {"small", "other"}) {
+      Job& job = pool.add(4, std::vector<double>(8, 1), 10);
+      job.owner = owner;
+      job.quota = 4;
+    }
+    CHECK(pool.decide(*policy) == (quota == 8 ? std::vector<int64_t>{4, 4, 0, 0} : std::vector<int64_t>{4, 0, 4, 0}));
+    CHECK(pool.decide(*policy) == (quota == 8 ? std::vector<int64_t>{4, 4, 0, 0} : std::vector<int64_t>{4, 0, 4, 0}));
+  }
+}
+
+TEST_CASE(
+    "philly: a job that would take its owner beyond its quota comes after those that would not, and takes nothing") {
+  StubPool pool(kTwoHosts);
+  const auto add = [&](int64_t requested, const char* owner) {
+    Job& job = pool.add(requested, std::vector<double>(8, 1), 10);
+    job.owner = owner;
+    job.quota = 3;
+  };
+  add(4, "beyond");
+  add(3, "within");
+  add(3, "also");
+  const auto policy = make_philly({.busy = 0});
+  CHECK(pool.decide(*policy) == std::vector<int64_t>{0, 3, 3});
+}
+
 TEST_CASE("ours shares devices out to short jobs first, and leaves what is held unless a change is worth it") {
   const std::vector<double> linear = {8, 4, 8.0 / 3, 2, 1.6, 8.0 / 6, 8.0 / 7, 1};
   StubPool pool(kTwoHosts);
@@ -326,6 +361,7 @@ TEST_CASE("policies are chosen by name, with options") {
   CHECK(make_policy("easyscale-heter:rule=simulator", 1).policy != nullptr);
   CHECK(make_policy_for_real_jobs("easyscale-homo:rule=simulator", 1).policy != nullptr);
   CHECK(error_of([] { make_policy_for_real_jobs("easyscale-heter:rule=simulator", 1); }).fault() == Fault::usage);
+  CHECK(error_of([] { make_policy_for_real_jobs("deeppool", 1); }).fault() == Fault::usage);
   CHECK(message("estrain:batch=huge").find("not one of \"given\", \"free\"") != std::string::npos);
 }
 

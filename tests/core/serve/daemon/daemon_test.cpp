@@ -34,6 +34,7 @@ class ServedFolder {
   }
   void serve() { serve(options()); }
   void serve(const ServeOptions& options) { daemon_.emplace(options, UniqueFd(::dup(end_.get()))); }
+  void stop() { daemon_.reset(); }
   Daemon& daemon() { return *daemon_; }
   const dispatch::Job& job(dispatch::JobId id = 1) const { return daemon_->state().jobs.at(id); }
 
@@ -165,6 +166,35 @@ TEST_CASE("the history tells from when to when no daemon served the pool, and no
   first.begin();
   REQUIRE(first.turn(0));
   for (const Line& line : Ledger::open(folder / "new/pool.db").history()) CHECK(line.what != "served");
+}
+
+TEST_CASE("where the queue was lost, jobs are numbered above those whose folders are there, which is said once") {
+  ServedFolder pool{dispatch::State()};
+  const PoolDirectory directory(pool.path());
+  make_folders(directory.run(2));
+  make_folders(directory.run(7));
+  make_folders(pool.path() + "/jobs/12x");
+  for (const dispatch::JobId number : {8, 9}) {
+    pool.serve();
+    pool.daemon().begin();
+    REQUIRE(pool.daemon().turn(0));
+    const std::string spec = "[job]\nests = 2\n[model]\nname = \"mlp\"\n[data]\nshape = [7]\n[train]\nsteps = 5\n";
+    const UniqueFd client = pool.ask({{"do", "submit"}, {"spec", spec}, {"user", "ann"}});
+    REQUIRE(pool.daemon().turn(1000));
+    CHECK(ServedFolder::answer(client).at("job") == number);
+    CHECK(pool.job(number).request.user == "ann");
+    REQUIRE(pool.history("unknown").size() == 1);
+    CHECK(pool.history("unknown")[0].reason.find("whose folders are in jobs: 2, 7;") != std::string::npos);
+    pool.stop();
+  }
+}
+
+TEST_CASE("a pool that knows all its jobs says nothing of them when it begins") {
+  ServedFolder pool(left_behind(Phase::waiting));
+  pool.serve();
+  pool.daemon().begin();
+  REQUIRE(pool.daemon().turn(0));
+  CHECK(pool.history("unknown").empty());
 }
 
 TEST_CASE("a pool keeps its policy and its devices unless it is served with others") {

@@ -22,15 +22,18 @@ struct Commands : RestingPool {
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("a job starts from its spec the first time, and goes on from its run directory later") {
+TEST_CASE("a job starts from its spec the first time; later it resumes its run, if that is one of its spec") {
   for (const bool has_run : {false, true}) {
     Commands at(state_with_job(Phase::starting, {"nodeB/cpu"}, "nodeB"));
     if (has_run) at.run_file("job.toml", "");
     at.commands.carry_out(dispatch::StartJob{1, {"nodeB/cpu"}, "nodeB"});
     const auto launchers = at.tasks(kLauncher);
     REQUIRE(launchers.size() == 1);
-    CHECK(launchers[0].words == Words{"train", "--own-session", has_run ? "--resume" : at.pool.directory.spec(1),
-                                      "--run", at.pool.directory.run(1), "--devices", "nodeB/cpu", "--name", "nodeB"});
+    Words words = {"train", "--own-session", at.pool.directory.spec(1)};
+    if (has_run) words.emplace_back("--resume");
+    const Words others = {"--run", at.pool.directory.run(1), "--devices", "nodeB/cpu", "--name", "nodeB"};
+    words.insert(words.end(), others.begin(), others.end());
+    CHECK(launchers[0].words == words);
     REQUIRE(at.pool.launchers.contains(1));
     CHECK(at.pool.launchers[1].task == launchers[0].id);
     CHECK(at.pool.launchers[1].host == "nodeB");

@@ -77,6 +77,23 @@ TEST_CASE("a job that cannot be written down is not taken") {
   const Error error = error_of([&] { at.answer_to(submission()); });
   CHECK(error.message().find("the job was not taken") != std::string::npos);
   CHECK(at.pool.state().jobs.size() == 1);
+  CHECK(at.pool.directory.jobs() == std::vector<dispatch::JobId>{1});
+}
+
+TEST_CASE("a job gets a folder that none had before it, and a refused one leaves none") {
+  Asking at(state_with_job(Phase::done, {"cpu"}));
+  make_folders(at.pool.directory.run(2));
+  make_folders(at.pool.directory.run(3));
+  Json wrong = submission();
+  wrong["least"] = 9;
+  CHECK(error_of([&] { at.answer_to(wrong); }).fault() == Fault::usage);
+  CHECK(at.pool.directory.jobs() == std::vector<dispatch::JobId>{1, 2, 3});
+  const Json answer = at.answer_to(submission());
+  const dispatch::JobId id = answer.at("job");
+  CHECK(id > 3);
+  CHECK(answer.at("run") == at.pool.directory.run(id));
+  CHECK(bytes_of(at.pool.directory.spec(id)) == kSpec);
+  CHECK(Ledger::open(at.pool.directory.database()).load().jobs.contains(id));
 }
 
 TEST_CASE("a request that a pool does not know, a wrong spec and a wrong policy are refused, and change nothing") {

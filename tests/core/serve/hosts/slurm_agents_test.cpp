@@ -1,9 +1,11 @@
 #include "core/serve/hosts/slurm_agents.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -29,6 +31,18 @@ class FakeSrun {
   ScratchFolder folder_;
   std::string before_;
 };
+
+// Processes that this one has started, at work or ended. One that is started is there at once, before it does anything.
+int64_t children() {
+  int64_t count = 0;
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    const std::string stat = text_if_readable(process.path() / "stat");
+    pid_t parent = 0;
+    if (std::sscanf(stat.c_str() + std::min(stat.size(), stat.rfind(')') + 1), " %*c %d", &parent) == 1)
+      count += parent == ::getpid();
+  }
+  return count;
+}
 
 // Until something has ended, ten seconds at the most.
 std::vector<SlurmAgents::Ended> tend_until_ended(SlurmAgents& agents, double now) {
@@ -56,9 +70,11 @@ TEST_CASE("an agent that ends is told of, with its last words in a file; none is
   const ScratchFolder pool;
   FakeSrun srun("echo one more >> " + (pool / "starts") + "\necho no such node\nexit 3\n");
   SlurmAgents agents(pool.path(), {"n2", "n3"});
+  const int64_t before = children();
   CHECK(agents.tend({"n2", "n3"}, 1000).empty());
-  CHECK_FALSE(std::filesystem::exists(pool / "starts"));
+  CHECK(children() == before);
   agents.tend({"n2"}, 1000);
+  CHECK(children() == before + 1);
   const auto first = tend_until_ended(agents, 1001);
   REQUIRE(first.size() >= 1);
   CHECK(first[0].how.find("exit status 3, see ") == 0);
@@ -70,8 +86,11 @@ TEST_CASE("an agent that has ended is started again after a pause") {
   FakeSrun srun("echo one more >> " + (pool / "starts") + "\nexit 1\n");
   SlurmAgents agents(pool.path(), {"n2"});
   REQUIRE(tend_until_ended(agents, 1000).size() == 1);
-  for (const double now : {1001.0, 1010.0, 1019.0}) CHECK(agents.tend({}, now).empty());
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which one could start
+  const int64_t before = children();
+  for (const double now : {1001.0, 1010.0, 1019.0}) {
+    CHECK(agents.tend({}, now).empty());
+    CHECK(children() == before);
+  }
   CHECK(read_file(pool / "starts") == "one more\n");
   REQUIRE(tend_until_ended(agents, 1021).size() == 1);
   CHECK(read_file(pool / "starts") == "one more\none more\n");

@@ -1,0 +1,45 @@
+#include "core/base/visible_text.h"
+
+#include <doctest/doctest.h>
+
+#include "core/base/json/json_text.h"
+
+namespace estrain {
+namespace {
+
+const std::string kUnknown = "\xEF\xBF\xBD";
+
+TEST_CASE("what a terminal would act on is shown as a sign") {
+  CHECK(visible("a\x1B[31mb\x1B]0;title\x07") == "a" + kUnknown + "[31mb" + kUnknown + "]0;title" + kUnknown);
+  CHECK(visible("a\rb\bc\x7F") == "a" + kUnknown + "b" + kUnknown + "c" + kUnknown);
+  CHECK(visible("\xC2\x9B"
+                "31m") == kUnknown + "31m");  // CSI in one character
+  CHECK(visible("\x9B"
+                "31m") == kUnknown + "31m");                      // the same outside UTF-8
+  CHECK(visible("\xE2\x80\xAEgnp.exe") == kUnknown + "gnp.exe");  // would be shown backwards
+  CHECK(visible(std::string("a\0b", 3)) == "a" + kUnknown + "b");
+}
+
+TEST_CASE("text of all languages is shown as it is, and lines stay lines") {
+  const std::string text = "Zo\xC3\xAB \xE6\x9D\x8E \xF0\x9F\x98\x80\n\t" + kUnknown;
+  CHECK(visible(text) == text);
+  CHECK(visible_in_line("a\nb\tc") == "a b c");
+  CHECK(visible_in_line("Zo\xC3\xAB\x1B[2J") == "Zo\xC3\xAB" + kUnknown + "[2J");
+}
+
+TEST_CASE("JSON has nothing that a terminal acts on, and whoever parses it has all of it") {
+  for (const std::string text : {"a\x1B[31m\n\"b\"",
+                                 "\xC2\x9B"
+                                 "31m\x7F",
+                                 "\xE2\x80\xAEgnp.exe", "Zo\xC3\xAB \xE6\x9D\x8E \xF0\x9F\x98\x80"}) {
+    CAPTURE(text);
+    const std::string json = json_text({{text, {text}}});
+    CHECK(visible(json) == json);
+    CHECK(Json::parse(json) == Json{{text, {text}}});
+  }
+  CHECK(json_text("Zo\xC3\xAB") == "\"Zo\xC3\xAB\"");
+  CHECK(json_text("\x7F") == "\"\\u007f\"");
+}
+
+}  // namespace
+}  // namespace estrain
