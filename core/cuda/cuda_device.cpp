@@ -15,6 +15,7 @@
 #include <ATen/ops/prod_cuda_dispatch.h>
 #include <ATen/ops/remainder_cuda_dispatch.h>
 #include <ATen/ops/scatter_add_cuda_dispatch.h>
+#include <ATen/ops/scatter_reduce_cuda_dispatch.h>
 #include <ATen/ops/sort_cuda_dispatch.h>
 #include <ATen/ops/sub_cuda_dispatch.h>
 #include <ATen/ops/sum_cuda_dispatch.h>

@@ -13,6 +13,7 @@
 #include <ATen/ops/prod_cpu_dispatch.h>
 #include <ATen/ops/remainder_cpu_dispatch.h>
 #include <ATen/ops/scatter_add_cpu_dispatch.h>
+#include <ATen/ops/scatter_reduce_cpu_dispatch.h>
 #include <ATen/ops/sort_cpu_dispatch.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>

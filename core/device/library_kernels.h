@@ -50,6 +50,8 @@ struct LibraryIndexing {
   Tensor (*index_add)(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                       const at::Scalar& alpha);
   Tensor (*scatter_add)(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source);
+  Tensor (*scatter_reduce)(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                           std::string_view reduce, bool include_self);
 };
 
 struct LibraryKernels {
@@ -84,7 +86,8 @@ struct LibraryKernels {
       .sort = backend::sort,                              \
       .index_put_ = backend::_index_put_impl_,            \
       .index_add = backend::index_add,                    \
-      .scatter_add = backend::scatter_add                 \
+      .scatter_add = backend::scatter_add,                \
+      .scatter_reduce = backend::scatter_reduce           \
     }                                                     \
   }
 

@@ -35,6 +35,15 @@ enum class Unary {
   hardsigmoid,     // m / 6, m = min(max(x + 3, 0), 6)
   hardswish,       // x * m / 6
   mish,            // x * (n / (n + 2)), n = e * (e + 2), e = exp(min(x, 20)): x tanh(log(1 + e^x))
+  tan,             // sin(x) / cos(x)
+  asin,            // arithmetic/inverse_trigonometry.h
+  acos,
+  atan,
+  sinh,  // arithmetic/hyperbolic.h
+  cosh,
+  asinh,
+  acosh,
+  atanh,
 };
 void unary(Unary function, float* out, const float* x, int64_t n, const Execution& execution);
 

@@ -1,10 +1,16 @@
-// Convolutions of one and two dimensions (kernels/portable/convolution.h). A transposed one is the backward pass, for
-// the data, of the convolution that leads from its output to its input, plus its bias: y = data(x, w) + b,
-// dx = forward(dy, w), dw = filter(dy, x), db the sum of dy.
+// Convolutions of one and two dimensions (kernels/portable/convolution.h), and those of three, which add up
+// convolutions of images: one for each slice of the filters along the depth, in the order of the slices. A transposed
+// one is the backward pass, for the data, of the convolution that leads from its output to its input, plus its bias: y
+// = data(x, w) + b, dx = forward(dy, w), dw = filter(dy, x), db the sum of dy.
 
 #include "kernels/portable/convolution.h"
 
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
 #include <tuple>
@@ -26,7 +32,7 @@ using kernels::portable::Convolution;
 Convolution shape_of(const char* name, const Tensor& input, const Tensor& weight,
                      const ConvolutionArguments& arguments) {
   const int64_t dim = input.dim();
-  if (dim != 3 && dim != 4) refuse_case(name, "volumes");
+  if (dim != 3 && dim != 4) refuse_case(name, "inputs of six dimensions and more");
   TORCH_CHECK(weight.dim() == dim && input.size(1) == weight.size(1) * arguments.groups &&
                   weight.size(0) % arguments.groups == 0,
               name, ": filters of ", weight.sizes(), " do not fit an input of ", input.sizes());
@@ -49,7 +55,7 @@ struct Transposed {
 
   Transposed(const char* name, const Tensor& x, const Tensor& w, const ConvolutionArguments& arguments,
              IntArrayRef output_padding) {
-    if (x.dim() != 3 && x.dim() != 4) refuse_case(name, "volumes");
+    if (x.dim() != 3 && x.dim() != 4) refuse_case(name, "inputs of six dimensions and more");
     TORCH_CHECK(w.dim() == x.dim() && x.size(1) == w.size(0) && w.size(0) % arguments.groups == 0, name,
                 ": filters of ", w.sizes(), " do not fit a transposed convolution of ", x.sizes());
     sizes = {x.size(0), w.size(1) * arguments.groups};
@@ -79,11 +85,108 @@ Tensor transposed_convolution(const Tensor& x, const Tensor& w, const Tensor& b,
   return y;
 }
 
+// A convolution of volumes [n, channels, depth, height, width]. Its wide side is the input, or the output of a
+// transposed one; slice k of the filters (along their depth) joins depth d of the narrow side to depth d * stride + k *
+// dilation of the padded wide side.
+class VolumeConvolution {
+ public:
+  VolumeConvolution(const char* name, const Tensor& weight, const ConvolutionArguments& arguments,
+                    IntArrayRef output_padding)
+      : name_(name),
+        weight_(weight),
+        transposed_(arguments.transposed),
+        groups_(arguments.groups),
+        stride_(along_depth(arguments.stride)),
+        padding_(along_depth(arguments.padding)),
+        dilation_(along_depth(arguments.dilation)),
+        output_padding_(along_depth(output_padding)),
+        image_stride_(of_images(arguments.stride)),
+        image_padding_(of_images(arguments.padding)),
+        image_dilation_(of_images(arguments.dilation)),
+        image_output_padding_(of_images(output_padding)) {}
+
+  Tensor forward(const Tensor& x, const std::optional<Tensor>& bias) const {
+    TORCH_CHECK(weight_.dim() == 5, name_, ": filters of ", weight_.sizes(), " do not fit volumes of ", x.sizes());
+    const Tensor y = transposed_ ? widened(x) : narrowed(x);
+    return bias && bias->defined() ? y.add_(bias->view({1, -1, 1, 1, 1})) : y;
+  }
+
+  // The gradients of input and filters that are wanted.
+  std::pair<Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, bool wants_input, bool wants_filters) const {
+    const Tensor wide = padded(transposed_ ? dy : x);
+    const int64_t depth = (transposed_ ? x : dy).size(2);
+    Tensor dx;
+    if (wants_input) dx = at::zeros(transposed_ ? x.sizes() : wide.sizes(), x.options());
+    std::vector<Tensor> filters;
+    for (int64_t slice = 0; slice < weight_.size(2); ++slice) {
+      const Tensor met = as_images(met_by(wide, slice, depth));
+      const auto [part, filter, bias] = at::convolution_backward(
+          transposed_ ? met : as_images(dy), transposed_ ? as_images(x) : met, weight_.select(2, slice), std::nullopt,
+          image_stride_, image_padding_, image_dilation_, transposed_, image_output_padding_, groups_,
+          {wants_input, wants_filters, false});
+      if (wants_input) (transposed_ ? dx : met_by(dx, slice, depth)).add_(as_volumes(part, x.size(0)));
+      if (wants_filters) filters.push_back(filter);
+    }
+    if (wants_input && !transposed_) dx = dx.narrow(2, padding_, x.size(2)).contiguous();
+    return {dx, wants_filters ? at::stack(filters, 2) : Tensor()};
+  }
+
+ private:
+  static int64_t along_depth(IntArrayRef values) { return values[0]; }
+  static std::array<int64_t, 2> of_images(IntArrayRef values) {
+    return {values[values.size() == 1 ? 0 : 1], values[values.size() - 1]};
+  }
+  static Tensor as_images(const Tensor& volumes) { return volumes.transpose(1, 2).flatten(0, 1); }
+  static Tensor as_volumes(const Tensor& images, int64_t n) { return images.unflatten(0, {n, -1}).transpose(1, 2); }
+
+  int64_t reach() const { return dilation_ * (weight_.size(2) - 1) + 1; }
+  Tensor padded(const Tensor& wide) const { return at::constant_pad_nd(wide, {0, 0, 0, 0, padding_, padding_}); }
+  Tensor met_by(const Tensor& wide, int64_t slice, int64_t depth) const {
+    const int64_t first = slice * dilation_;
+    return wide.slice(2, first, first + (depth - 1) * stride_ + 1, stride_);
+  }
+  Tensor image_convolution(const Tensor& volumes, int64_t slice) const {
+    const Tensor images = at::convolution(as_images(volumes), weight_.select(2, slice), std::nullopt, image_stride_,
+                                          image_padding_, image_dilation_, transposed_, image_output_padding_, groups_);
+    return as_volumes(images, volumes.size(0));
+  }
+
+  Tensor narrowed(const Tensor& x) const {
+    const Tensor wide = padded(x);
+    TORCH_CHECK(wide.size(2) >= reach(), name_, ": an input of ", x.sizes(), " is too small for filters of ",
+                weight_.sizes());
+    const int64_t depth = (wide.size(2) - reach()) / stride_ + 1;
+    Tensor y = image_convolution(met_by(wide, 0, depth), 0).contiguous();
+    for (int64_t slice = 1; slice < weight_.size(2); ++slice)
+      y.add_(image_convolution(met_by(wide, slice, depth), slice));
+    return y;
+  }
+  Tensor widened(const Tensor& x) const {
+    const int64_t depth = (x.size(2) - 1) * stride_ + reach() + output_padding_;
+    TORCH_CHECK(depth > 2 * padding_, name_, ": an input of ", x.sizes(), " is too small for filters of ",
+                weight_.sizes());
+    Tensor wide;
+    for (int64_t slice = 0; slice < weight_.size(2); ++slice) {
+      const Tensor part = image_convolution(x, slice);
+      if (slice == 0) wide = at::zeros({x.size(0), part.size(1), depth, part.size(3), part.size(4)}, x.options());
+      met_by(wide, slice, x.size(2)).add_(part);
+    }
+    return wide.narrow(2, padding_, depth - 2 * padding_).contiguous();
+  }
+
+  const char* name_;
+  const Tensor weight_;
+  const bool transposed_;
+  const int64_t groups_, stride_, padding_, dilation_, output_padding_;  // the latter four: along the depth
+  const std::array<int64_t, 2> image_stride_, image_padding_, image_dilation_, image_output_padding_;
+};
+
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                    int64_t groups) {
   const Tensor x = floats("convolution", input), w = floats("convolution", weight), b = floats("convolution", bias);
   const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
+  if (x.dim() == 5) return VolumeConvolution("convolution", w, arguments, output_padding).forward(x, b);
   if (transposed) return transposed_convolution(x, w, b, arguments, output_padding);
   const Convolution shape = shape_of("convolution", x, w, arguments);
   Tensor y = new_floats(image_sizes(x, shape.channels_out, shape.output_height(), shape.output_width()), x);
@@ -124,6 +227,10 @@ Gradients convolution_backward(const Tensor& gradient, const Tensor& input, cons
   constexpr const char* name = "convolution_backward";
   const Tensor dy = floats(name, gradient), x = floats(name, input), w = floats(name, weight);
   const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
+  if (x.dim() == 5) {
+    const auto [dx, dw] = VolumeConvolution(name, w, arguments, output_padding).backward(dy, x, wanted[0], wanted[1]);
+    return {dx, dw, wanted[2] ? at::sum(dy, at::IntArrayRef{0, 2, 3, 4}) : Tensor()};
+  }
   if (transposed) return transposed_backward(dy, x, w, Transposed(name, x, w, arguments, output_padding).shape, wanted);
   const Convolution shape = shape_of(name, x, w, arguments);
   Tensor dx, dw, db;

@@ -7,9 +7,13 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/atan.h>
+#include <ATen/ops/copysign.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/gt.h>
 #include <ATen/ops/isinf.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/log.h>
@@ -17,9 +21,12 @@
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/rsub.h>
+#include <ATen/ops/signbit.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
@@ -207,6 +214,23 @@ Tensor& logaddexp_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(operators::logaddexp(self, other), out);
 }
 
+// The angle of (x, y): the arc tangent of the smaller magnitude over the larger one, turned into its eighth of the
+// circle.
+Tensor atan2(const Tensor& self, const Tensor& other) {
+  const at::ScalarType type = at::result_type(self, other);
+  if (type != at::kFloat && !at::isIntegralType(type, /*includeBool=*/true)) refuse_type("atan2", type);
+  const Tensor y = self.to(at::kFloat), x = other.to(at::kFloat), height = at::abs(y), width = at::abs(x);
+  const Tensor most = at::maximum(height, width), ratio = at::div(at::minimum(height, width), most);
+  const Tensor same = at::eq(height, width);  // of two zeros or two infinities the quotient is NaN
+  const Tensor angle = at::atan(at::where(same, at::eq(most, 0).logical_not().to(at::kFloat), ratio));
+  const Tensor upright = at::where(at::gt(height, width), at::rsub(angle, M_PI_2), angle);
+  return at::copysign(at::where(at::signbit(x), at::rsub(upright, M_PI), upright), y);
+}
+Tensor& atan2_(Tensor& self, const Tensor& other) { return self.copy_(operators::atan2(self, other)); }
+Tensor& atan2_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  return give(operators::atan2(self, other), out);
+}
+
 }  // namespace
 
 void register_elementwise(Registry& registry) {
@@ -239,6 +263,9 @@ void register_elementwise(Registry& registry) {
   registry.replace("xlogy.Tensor", xlogy);
   registry.replace("xlogy_.Tensor", xlogy_);
   registry.replace("xlogy.OutTensor", xlogy_out);
+  registry.replace("atan2", atan2);
+  registry.replace("atan2_", atan2_);
+  registry.replace("atan2.out", atan2_out);
   registry.replace("logaddexp", logaddexp);
   registry.replace("logaddexp.out", logaddexp_out);
 }

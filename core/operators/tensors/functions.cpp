@@ -77,6 +77,24 @@ constexpr const char* name_of(Unary function) {
       return "hardswish";
     case Unary::mish:
       return "mish";
+    case Unary::tan:
+      return "tan";
+    case Unary::asin:
+      return "asin";
+    case Unary::acos:
+      return "acos";
+    case Unary::atan:
+      return "atan";
+    case Unary::sinh:
+      return "sinh";
+    case Unary::cosh:
+      return "cosh";
+    case Unary::asinh:
+      return "asinh";
+    case Unary::acosh:
+      return "acosh";
+    case Unary::atanh:
+      return "atanh";
     default:
       return "a function";  // not an operator of its own
   }
@@ -234,6 +252,15 @@ void register_functions(Registry& registry) {
   replace_forms<Unary::hardsigmoid>(registry);
   replace_forms<Unary::hardswish>(registry);
   replace_forms<Unary::mish>(registry);
+  replace_forms<Unary::tan>(registry);
+  replace_forms<Unary::asin>(registry);
+  replace_forms<Unary::acos>(registry);
+  replace_forms<Unary::atan>(registry);
+  replace_forms<Unary::sinh>(registry);
+  replace_forms<Unary::cosh>(registry);
+  replace_forms<Unary::asinh>(registry);
+  replace_forms<Unary::acosh>(registry);
+  replace_forms<Unary::atanh>(registry);
   replace_backward<UnaryBackward::tanh>(registry);
   replace_backward<UnaryBackward::sigmoid>(registry);
   replace_backward<UnaryBackward::silu>(registry);

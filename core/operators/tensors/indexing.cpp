@@ -7,9 +7,12 @@
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
@@ -224,9 +227,41 @@ Tensor& scatter_add_out(const Tensor& self, int64_t dim, const Tensor& index, co
   return give(operators::scatter_add(self, dim, index, source), out);
 }
 
+// The number of values that each place takes, and at least 1.
+Tensor counts_of(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, bool include_self) {
+  Tensor count = at::full(self.sizes(), include_self ? 1 : 0, self.options());
+  return at::clamp_min(operators::scatter_add(count, dim, index, at::ones_like(source)), 1);
+}
+
+// Sums and means by scatter_add. The largest or least value is exact whatever the order, but for the sign of a zero,
+// which becomes +.
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                      std::string_view reduce, bool include_self) {
+  if (!at::isFloatingType(self.scalar_type()))
+    return library_of(self).indexing.scatter_reduce(self, dim, index, source, reduce, include_self);
+  require_float("scatter_reduce", self);
+  if (reduce == "amax" || reduce == "amin")
+    return library_of(self).indexing.scatter_reduce(self, dim, index, source, reduce, include_self).add_(0);
+  if (reduce != "sum" && reduce != "mean") refuse_case("scatter_reduce", "products");
+  const Tensor start = include_self ? self : self.scatter(dim, index, 0);
+  const Tensor sums = operators::scatter_add(start, dim, index, source);
+  return reduce == "sum" ? sums : at::div(sums, counts_of(self, dim, index, source, include_self));
+}
+Tensor& scatter_reduce_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                        bool include_self) {
+  return self.copy_(operators::scatter_reduce(self, dim, index, source, reduce, include_self));
+}
+Tensor& scatter_reduce_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                           std::string_view reduce, bool include_self, Tensor& out) {
+  return give(operators::scatter_reduce(self, dim, index, source, reduce, include_self), out);
+}
+
 }  // namespace
 
 void register_indexing(Registry& registry) {
+  registry.replace("scatter_reduce.two", operators::scatter_reduce);
+  registry.replace("scatter_reduce_.two", scatter_reduce_);
+  registry.replace("scatter_reduce.two_out", scatter_reduce_out);
   registry.replace("_index_put_impl_", operators::index_put);
   registry.replace("index_add", operators::index_add);
   registry.replace("index_add_", index_add_);

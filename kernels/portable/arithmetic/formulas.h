@@ -3,6 +3,8 @@
 
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/hard.h"
+#include "kernels/portable/arithmetic/hyperbolic.h"
+#include "kernels/portable/arithmetic/inverse_trigonometry.h"
 #include "kernels/portable/arithmetic/log.h"
 #include "kernels/portable/arithmetic/log_sigmoid.h"
 #include "kernels/portable/arithmetic/mish.h"
@@ -42,6 +44,15 @@ ESTRAIN_FORMULA(LogSigmoid, log_sigmoid(x));
 ESTRAIN_FORMULA(Hardsigmoid, hard_ramp(x) / 6.0f);
 ESTRAIN_FORMULA(Hardswish, x* hard_ramp(x) / 6.0f);
 ESTRAIN_FORMULA(Mish, mish(x));
+ESTRAIN_FORMULA(Tangent, tangent(x));
+ESTRAIN_FORMULA(ArcSine, arc_sine(x));
+ESTRAIN_FORMULA(ArcCosine, arc_cosine(x));
+ESTRAIN_FORMULA(ArcTangent, arc_tangent(x));
+ESTRAIN_FORMULA(Sinh, hyperbolic_sine(x));
+ESTRAIN_FORMULA(Cosh, hyperbolic_cosine(x));
+ESTRAIN_FORMULA(Asinh, inverse_hyperbolic_sine(x));
+ESTRAIN_FORMULA(Acosh, inverse_hyperbolic_cosine(x));
+ESTRAIN_FORMULA(Atanh, inverse_hyperbolic_tangent(x));
 #undef ESTRAIN_FORMULA
 
 #define ESTRAIN_FORMULA(name, expression)                                             \

@@ -43,10 +43,11 @@ static void three(const Arguments& arguments, const Execution& execution) {
 }
 
 extern const ElementwiseLoops elementwise_loops = {
-    {one<Exp>,        one<Log>,        one<Log1p>,       one<Expm1>,     one<Sqrt>, one<Rsqrt>,
-     one<Reciprocal>, one<Tanh>,       one<Sigmoid>,     one<Silu>,      one<Gelu>, one<GeluTanh>,
-     one<Erf>,        one<Sine>,       one<Cosine>,      one<Square>,    one<Cube>, one<InverseSquare>,
-     one<Log2>,       one<LogSigmoid>, one<Hardsigmoid>, one<Hardswish>, one<Mish>},
+    {one<Exp>,       one<Log>,     one<Log1p>,   one<Expm1>,         one<Sqrt>,      one<Rsqrt>,      one<Reciprocal>,
+     one<Tanh>,      one<Sigmoid>, one<Silu>,    one<Gelu>,          one<GeluTanh>,  one<Erf>,        one<Sine>,
+     one<Cosine>,    one<Square>,  one<Cube>,    one<InverseSquare>, one<Log2>,      one<LogSigmoid>, one<Hardsigmoid>,
+     one<Hardswish>, one<Mish>,    one<Tangent>, one<ArcSine>,       one<ArcCosine>, one<ArcTangent>, one<Sinh>,
+     one<Cosh>,      one<Asinh>,   one<Acosh>,   one<Atanh>},
     {two<TanhBackward>, two<SigmoidBackward>, two<SiluBackward>, two<GeluBackward>, two<GeluTanhBackward>,
      two<LogSigmoidBackward>, two<HardsigmoidBackward>, two<HardswishBackward>, two<MishBackward>},
     one<SoftplusFormula>,

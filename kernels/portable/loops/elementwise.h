@@ -17,7 +17,7 @@ using Elementwise = void (*)(const ElementwiseArguments& arguments, const Execut
 
 struct ElementwiseLoops {
   // In the order of portable::Unary.
-  Elementwise unary[23];
+  Elementwise unary[32];
   // In the order of portable::UnaryBackward.
   Elementwise unary_backward[9];
   Elementwise softplus, softplus_backward, elu, elu_backward_of_result, elu_backward_of_input;

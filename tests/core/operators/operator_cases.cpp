@@ -36,6 +36,16 @@ std::vector<Case> differentiable_cases() {
       {"conv2d, depthwise",
        {{2, 6, 9, 8}, {6, 1, 3, 3}, {6}},
        [](In x) { return at::conv2d(x[0], x[1], x[2], 1, 1, 1, 6); }},
+      {"conv3d",
+       {{2, 4, 5, 6, 7}, {6, 2, 3, 2, 3}, {6}},
+       [](In x) {
+         return at::conv3d(x[0], x[1], x[2], {2, 1, 2}, {1, 0, 2}, {1, 2, 1}, 2);
+       }},
+      {"conv_transpose3d",
+       {{2, 4, 3, 4, 5}, {4, 3, 2, 3, 3}, {6}},
+       [](In x) {
+         return at::conv_transpose3d(x[0], x[1], x[2], {2, 1, 2}, {1, 0, 1}, {1, 0, 0}, 2, {2, 1, 1});
+       }},
       {"conv1d", {{2, 6, 20}, {4, 6, 3}, {4}}, [](In x) { return at::conv1d(x[0], x[1], x[2], 2, 1); }},
       {"batch_norm",
        {{4, 5, 6, 7}, {5}, {5}},
@@ -231,7 +241,59 @@ std::vector<Case> differentiable_cases() {
       {"log_sigmoid", {{777}}, [](In x) { return at::log_sigmoid(x[0] * 3); }},
       {"glu", {{7, 10}}, [](In x) { return at::glu(x[0], 1); }},
       {"prelu", {{4, 3, 9}, {3}}, [](In x) { return at::prelu(x[0], x[1]); }},
+      {"scatter_reduce, amax",
+       {{5, 7}, {9, 7}},
+       [](In x) {
+         return x[0].scatter_reduce(0, indices({9, 7}, 5), x[1], "amax");
+       }},
+      {"scatter_reduce, amin, without self",
+       {{5, 7}, {9, 7}},
+       [](In x) {
+         return x[0].scatter_reduce(0, indices({9, 7}, 4), x[1], "amin", false);
+       }},
+      {"scatter_reduce, mean",
+       {{5, 7}, {9, 7}},
+       [](In x) {
+         return x[0].scatter_reduce(0, indices({9, 7}, 4), x[1], "mean");
+       }},
+      {"scatter_reduce, mean without self",
+       {{5, 7}, {9, 7}},
+       [](In x) {
+         return x[0].scatter_reduce(0, indices({9, 7}, 4), x[1], "mean", false);
+       }},
+      {"scatter_reduce, sum",
+       {{7, 5}, {7, 9}},
+       [](In x) {
+         return x[0].scatter_reduce(1, indices({7, 9}, 5), x[1], "sum");
+       }},
+      {"cdist, few rows", {{2, 5, 4}, {3, 4}}, [](In x) { return at::cdist(x[0], x[1], 2.0); }},
+      {"cdist, p 1", {{2, 5, 4}, {3, 4}}, [](In x) { return at::cdist(x[0], x[1], 1.0); }},
+      {"cdist, p 3.5", {{2, 5, 4}, {3, 4}}, [](In x) { return at::cdist(x[0], x[1], 3.5); }},
+      {"cdist, p infinity", {{2, 5, 4}, {3, 4}}, [](In x) { return at::cdist(x[0], x[1], INFINITY); }},
+      {"cdist, many rows", {{2, 30, 4}, {2, 5, 4}}, [](In x) { return at::cdist(x[0], x[1], 2.0); }},
+      {"ctc_loss",  // the last sample has repeated labels, and one of no time to spare
+       {{9, 4, 6}},
+       [](In x) {
+         const Tensor targets = torch::tensor({{1, 2, 3}, {4, 0, 0}, {0, 0, 0}, {5, 5, 2}});
+         return at::ctc_loss(x[0].log_softmax(2), targets, {9, 5, 7, 4}, {3, 1, 0, 3}, 0, at::Reduction::None);
+       }},
+      {"ctc_loss of joined targets, infinite losses as 0",
+       {{6, 3, 5}},
+       [](In x) {
+         const Tensor targets = torch::tensor({0, 1, 1, 2, 3, 0, 1, 2, 3, 0});
+         return at::ctc_loss(x[0].log_softmax(2), targets, {6, 3, 6}, {3, 4, 3}, 4, at::Reduction::None, true);
+       }},
       {"log2", {{777}}, [](In x) { return x[0].log2(); }, true},
+      {"tan", {{777}}, [](In x) { return x[0].tan(); }},
+      {"asin", {{777}}, [](In x) { return x[0].tanh().asin(); }},
+      {"acos", {{777}}, [](In x) { return x[0].tanh().acos(); }},
+      {"atan", {{777}}, [](In x) { return (x[0] * 3).atan(); }},
+      {"sinh", {{777}}, [](In x) { return x[0].sinh(); }},
+      {"cosh", {{777}}, [](In x) { return x[0].cosh(); }},
+      {"asinh", {{777}}, [](In x) { return (x[0] * 3).asinh(); }},
+      {"acosh", {{777}}, [](In x) { return (x[0].square() + 1.5).acosh(); }},
+      {"atanh", {{777}}, [](In x) { return (x[0].tanh() * 0.9).atanh(); }},
+      {"atan2", {{20, 7}, {7}}, [](In x) { return x[0].atan2(x[1]); }},
       {"pow of two tensors", {{777}, {777}}, [](In x) { return x[0].pow(x[1]); }, true},
       {"pow of a number", {{777}}, [](In x) { return torch::pow(1.7, x[0]); }},
       {"xlogy", {{777}, {777}}, [](In x) { return at::xlogy(x[0], x[1]); }, true},

@@ -11,7 +11,7 @@ std::string elementwise_case(uint32_t seed) {
   const int64_t n = draw.one_of<int64_t>({0, 1, 255, 1024, 1025, draw.integer(1, 5000)});
   const int64_t shift = draw.chance(25) ? draw.integer(1, 3) : 0;  // aligned for reads of 16 bytes
   Twin<float> a(draw.floats(n + shift)), b(draw.floats(n)), c(draw.floats(n)), out(Draw::blank(n + shift));
-  constexpr int functions = 23, backwards = 9;
+  constexpr int functions = 32, backwards = 9;
   const int which = static_cast<int>(seed % (functions + backwards + 13));
   const float x = draw.floats(1)[0], y = draw.normal(1)[0];
   const auto both = [&](auto call) {

@@ -116,6 +116,15 @@ const Function functions[] = {
     {"hardswish", Unary::hardswish, [](float x) { return x * ramp(x) / 6; },
      [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }, 1e7, 1e37f},
     {"mish", Unary::mish, scalar::mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 5, 85},
+    {"tan", Unary::tan, scalar::tangent, std::tan, 2, 1e38f},
+    {"asin", Unary::asin, scalar::arc_sine, std::asin, 0.7, 1e38f},
+    {"acos", Unary::acos, scalar::arc_cosine, std::acos, 0.7, 1e38f},
+    {"atan", Unary::atan, scalar::arc_tangent, std::atan, 1.9, 1e38f},
+    {"sinh", Unary::sinh, scalar::hyperbolic_sine, std::sinh, 2.2, 1e38f},
+    {"cosh", Unary::cosh, scalar::hyperbolic_cosine, std::cosh, 1.1, 1e38f},
+    {"asinh", Unary::asinh, scalar::inverse_hyperbolic_sine, std::asinh, 1.6, 1e38f},
+    {"acosh", Unary::acosh, scalar::inverse_hyperbolic_cosine, std::acosh, 2, 1e38f},
+    {"atanh", Unary::atanh, scalar::inverse_hyperbolic_tangent, std::atanh, 2, 1e38f},
 };
 
 // The distance in float ulps of the exact value.
@@ -199,12 +208,31 @@ TEST_CASE("Functions of one element at the ends of their domains") {
   for (Unary any : {Unary::log2, Unary::log_sigmoid, Unary::hardsigmoid, Unary::hardswish, Unary::mish}) {
     CHECK(std::isnan(at(any, std::numeric_limits<float>::quiet_NaN())));
   }
-  for (Unary odd :
-       {Unary::log1p, Unary::expm1, Unary::tanh, Unary::silu, Unary::gelu, Unary::gelu_tanh, Unary::erf, Unary::sin}) {
+  CHECK(at(Unary::atan, infinity) == 1.57079637f);
+  CHECK(at(Unary::acos, 1.0f) == 0);
+  CHECK(at(Unary::acos, -1.0f) == 3.14159274f);
+  CHECK(at(Unary::asin, -1.0f) == -1.57079637f);
+  CHECK(at(Unary::sinh, -infinity) == -infinity);
+  CHECK(at(Unary::cosh, -infinity) == infinity);
+  CHECK(at(Unary::cosh, 0.0f) == 1);
+  CHECK(at(Unary::asinh, -infinity) == -infinity);
+  CHECK(at(Unary::acosh, 1.0f) == 0);
+  CHECK(at(Unary::acosh, infinity) == infinity);
+  CHECK(at(Unary::atanh, -1.0f) == -infinity);
+  CHECK(std::isnan(at(Unary::tan, infinity)));
+  for (float outside : {1.5f, -1.5f, infinity, -infinity}) {
+    for (Unary any : {Unary::asin, Unary::acos, Unary::atanh}) CHECK(std::isnan(at(any, outside)));
+  }
+  for (float outside : {0.5f, -3.0f, -1e10f, -infinity}) CHECK(std::isnan(at(Unary::acosh, outside)));
+  for (Unary odd : {Unary::log1p, Unary::expm1, Unary::tanh, Unary::silu, Unary::gelu, Unary::gelu_tanh, Unary::erf,
+                    Unary::sin, Unary::tan, Unary::asin, Unary::atan, Unary::sinh, Unary::asinh, Unary::atanh}) {
     CHECK(test::bits(at(odd, 0.0f)) == 0);
     CHECK(test::bits(at(odd, -0.0f)) == 0x80000000);
   }
-  for (Unary slope_one : {Unary::log1p, Unary::expm1, Unary::tanh, Unary::sin}) CHECK(at(slope_one, 1e-40f) == 1e-40f);
+  for (Unary slope_one : {Unary::log1p, Unary::expm1, Unary::tanh, Unary::sin, Unary::tan, Unary::asin, Unary::atan,
+                          Unary::sinh, Unary::asinh, Unary::atanh}) {
+    CHECK(at(slope_one, 1e-40f) == 1e-40f);
+  }
 }
 
 TEST_CASE("Backward functions: every instruction set gives the formula's bits") {
