@@ -67,7 +67,8 @@ std::string visible_in_line(std::string_view text) {
   return out;
 }
 
-// In JSON, such characters are within strings only; those below 0x20 are escaped there anyway, or between values.
+// In JSON, such characters are within strings only. Below 0x20 the writer has escaped them; a line feed may stand
+// between values.
 std::string visible_json(std::string json) {
   if (std::ranges::none_of(json, [](char byte) { return static_cast<uint8_t>(byte) >= 0x7F; })) return json;
   std::string out;

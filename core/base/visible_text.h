@@ -1,6 +1,6 @@
 #pragma once
 // Text for a terminal, a log or a page. Names, paths and messages of users, runs and other hosts are untrusted: shown,
-// they must move no cursor, change no colour and begin no line. What prints such text takes it from here.
+// they must move no cursor, change no colour and begin no line. Code that prints such text calls these functions.
 
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ std::string visible(std::string_view text);
 // The same for text within a line: a line feed or a tab becomes a space.
 std::string visible_in_line(std::string_view text);
 
-// The same for JSON in valid UTF-8: such characters are escaped (\u009b), so whoever parses it has all of them.
+// The same for JSON in valid UTF-8: such characters are escaped (\u009b), so a parser gets the text as it was.
 std::string visible_json(std::string json);
 
 }  // namespace estrain

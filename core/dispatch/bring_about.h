@@ -39,8 +39,8 @@ struct Underway {
   std::vector<Owed> owed;
   std::set<JobId> killed;                   // for not letting go of devices
   std::map<JobId, double> asked_to_let_go;  // and have not answered; the moment
-  // What a job in Phase::changing had, and what it has once it has done what it was asked for. Its target may be
-  // another one by then.
+  // The devices of a job in Phase::changing before the request that it carries out, and after it. Meanwhile the policy
+  // may have given the job another target.
   struct Asked {
     Target had, then;
   };

@@ -100,7 +100,8 @@ Target common_to(const Target& one, const Target& other) {
 }
 
 // Where the job has less than this, it declined devices, or could not take them, or has lost them: the policy is told
-// the truth, and offers the job none before that moment. More may be meant for it by now, which is no matter of its.
+// the truth, and offers the job none before that moment. A job that has as many did its part: what its target names
+// beyond them it was not asked to take yet.
 void limit_to_held(const State& state, Job& job, const Target& expected, double no_growth_before) {
   const Target has = held_by(state, job.id);
   const auto falls_short = [&](const auto& entry) {

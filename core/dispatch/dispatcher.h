@@ -61,7 +61,7 @@ class Dispatcher {
 
   // Requests. Each throws Fault::usage for an impossible one, and then changes nothing.
   JobId submit(const Request& request, double now);
-  void number_from(JobId id);  // the next job has this number: those below it are taken
+  void number_from(JobId id);  // the next job gets this number: lower ones are taken
   void forget(JobId job);      // one that was just submitted and could not be recorded
   void cancel(JobId job, double now);
   void choose_policy(const std::string& policy, double now);

@@ -30,8 +30,8 @@ std::vector<Job*> queue(State& state, double now);
 void lessen(Job& job, const std::string& group);
 // No more devices are meant for jobs than there are.
 void make_fit(State& state);
-// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again. None are
-// set aside for a job that is not offered any at the moment: here and below.
+// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again. While
+// a job is offered no devices (Job::no_growth_before), neither function sets any aside for it.
 void give_back_owed(State& state, double now);
 // A job of these that runs keeps what its owner wants it to keep, at the cost of others.
 void keep_least(State& state, const std::vector<Job*>& jobs, double now);

@@ -501,7 +501,7 @@ TEST_CASE("what cannot be taken or lent is refused by name") {
   CHECK(error_of([&] { world.pool().add_devices({"cuda:0", "cuda:0"}, 1); }).fault() == Fault::usage);
 }
 
-// Every one for real jobs, and what options make another one of it. Searches are short.
+// All policies for real jobs, and options that change a policy into another one. Searches are short.
 std::vector<std::string> policies_to_try() {
   std::vector<std::string> all = {"estrain:batch=free", "estrain:deadlines=first"};
   for (const std::string& name : pool::policies_for_real_jobs()) {

@@ -32,7 +32,7 @@ class FakeSrun {
   std::string before_;
 };
 
-// Processes that this one has started, at work or ended. One that is started is there at once, before it does anything.
+// Children of this process, at work or ended. A child is there as soon as it is started, before it does anything.
 int64_t children() {
   int64_t count = 0;
   for (const auto& process : std::filesystem::directory_iterator("/proc")) {
