@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -113,9 +115,25 @@ int run(int argc, char** argv, bool as_json) {
   return chosen();
 }
 
+// LibTorch's and HDF5's own calls need more than a tiny stack; threads get the limit as their size, too.
+constexpr rlim_t kLeastStack = rlim_t{1} << 20, kUsualStack = rlim_t{8} << 20;
+
+// Raises a small limit on the stack where the hard one permits that: children inherit it.
+void require_stack() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeastStack) return;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::min(limit.rlim_max, kUsualStack);
+  if (limit.rlim_cur >= kLeastStack && ::setrlimit(RLIMIT_STACK, &limit) == 0) return;
+  throw Error::make(Fault::infeasible, "the stack may have {} KB here, {} are needed", before / 1024,
+                    kLeastStack / 1024)
+      .advise("raise the limit: ulimit -s 8192, as root or in the shell that lowered it");
+}
+
 int run_or_report(int argc, char** argv) {
   const bool as_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   try {
+    require_stack();
     return run(argc, argv, as_json);
   } catch (const UnknownWord& error) {
     return report(error, as_json, error.similar);
@@ -130,6 +148,7 @@ int run_or_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_files();
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` is an error that is told, as on a full disk
   // The kernel names a process after the executed file, which for a child is /proc/self/exe.
   ::prctl(PR_SET_NAME, program_invocation_short_name);
   try {

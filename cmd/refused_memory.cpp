@@ -1,5 +1,6 @@
 #include "cmd/refused_memory.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace estrain::cmd {
 namespace {
@@ -41,42 +43,73 @@ const std::atomic<uint64_t>& watch_refused_memory() {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-// glibc's own functions, by the names that it keeps for wrappers.
-extern "C" {
-void* __libc_malloc(size_t bytes);
-void* __libc_calloc(size_t count, size_t bytes);
-void* __libc_realloc(void* old, size_t bytes);
-void* __libc_memalign(size_t alignment, size_t bytes);
-}
+namespace {
+
+// The definition behind a wrapper: that of a library in LD_PRELOAD, else glibc's. free() is not wrapped, so it is of
+// the same library.
+template <typename Function>
+class Behind {
+ public:
+  constexpr explicit Behind(const char* name) : name_(name) {}
+
+  // Null while it is being looked up: the dynamic linker does without memory then.
+  Function* get() {
+    if (Function* const known = known_.load(std::memory_order_relaxed)) [[likely]]
+      return known;
+    if (looking_) return nullptr;
+    looking_ = true;
+    const auto found = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
+    looking_ = false;
+    known_.store(found, std::memory_order_relaxed);
+    return found;
+  }
+
+  template <typename... Arguments>
+  auto operator()(Arguments... arguments) -> decltype(std::declval<Function*>()(arguments...)) {
+    Function* const function = get();
+    return function == nullptr ? decltype(function(arguments...)){} : function(arguments...);
+  }
+
+ private:
+  const char* name_;
+  std::atomic<Function*> known_{nullptr};
+  static inline thread_local bool looking_ = false;
+};
+
+constinit Behind<void*(size_t)> next_malloc{"malloc"};
+constinit Behind<void*(size_t, size_t)> next_calloc{"calloc"};
+constinit Behind<void*(void*, size_t)> next_realloc{"realloc"};
+constinit Behind<void*(size_t, size_t)> next_memalign{"memalign"}, next_aligned_alloc{"aligned_alloc"};
+constinit Behind<int(void**, size_t, size_t)> next_posix_memalign{"posix_memalign"};
+
+}  // namespace
 
 using estrain::cmd::counted;
 
 extern "C" {
 
-void* malloc(size_t bytes) noexcept { return counted(__libc_malloc(bytes), bytes, "malloc"); }
+void* malloc(size_t bytes) noexcept { return counted(next_malloc(bytes), bytes, "malloc"); }
 
 void* calloc(size_t count, size_t bytes) noexcept {
-  return counted(__libc_calloc(count, bytes), count == 0 ? 0 : bytes, "calloc");
+  return counted(next_calloc(count, bytes), count == 0 ? 0 : bytes, "calloc");
 }
 
-void* realloc(void* old, size_t bytes) noexcept { return counted(__libc_realloc(old, bytes), bytes, "realloc"); }
+void* realloc(void* old, size_t bytes) noexcept { return counted(next_realloc(old, bytes), bytes, "realloc"); }
 
 void* memalign(size_t alignment, size_t bytes) noexcept {
-  return counted(__libc_memalign(alignment, bytes), bytes, "memalign");
+  return counted(next_memalign(alignment, bytes), bytes, "memalign");
 }
 
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  return counted(__libc_memalign(alignment, bytes), bytes, "aligned_alloc");
+  return counted(next_aligned_alloc(alignment, bytes), bytes, "aligned_alloc");
 }
 
 int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
-  if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
   const int before = errno;
-  void* const got = counted(__libc_memalign(alignment, bytes), bytes, "posix_memalign");
+  const int failure = next_posix_memalign(memory, alignment, bytes);
+  if (failure == ENOMEM) counted(nullptr, bytes, "posix_memalign");
   errno = before;
-  if (got == nullptr && bytes != 0) return ENOMEM;
-  *memory = got;
-  return 0;
+  return failure;
 }
 
 // MKL and oneDNN map large buffers themselves.

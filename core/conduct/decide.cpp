@@ -49,7 +49,7 @@ struct Dispatch {
   void operator()(const OfferAsked& event) const { on_offer_asked(turn, event); }
   void operator()(const ReclaimAsked& event) const { on_reclaim_asked(turn, event); }
   void operator()(const StopAsked& event) const { on_stop_asked(turn, event); }
-  void operator()(const HostsFailed& event) const { fail(turn, event.error); }
+  void operator()(const CannotGoOn& event) const { fail(turn, event.error); }
   void operator()(const EndBegan&) const { on_end_began(turn); }
 };
 

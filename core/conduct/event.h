@@ -62,6 +62,8 @@ struct Saved {
 struct NotSaved {
   Step step;
   std::string error;
+  bool no_room = false;        // the disk is full, or a quota: later there may be room
+  uint64_t missing_bytes = 0;  // so much more is needed; 0: not known
 };
 struct NotWritten {  // records wait in memory
   std::string error;
@@ -104,8 +106,9 @@ struct StopAsked {
   bool insists = false;  // a second one gives up the step under way
 };
 
-// The job over several hosts cannot go on: they have come to different bits, or nobody connects them.
-struct HostsFailed {
+// The job cannot go on: its hosts have come to different bits, nobody connects them, or what it trains cannot be put on
+// record.
+struct CannotGoOn {
   Error error;
 };
 
@@ -114,6 +117,6 @@ struct EndBegan {};
 
 using Event = std::variant<Tick, WorkerReady, WorkerLeft, WorkerLost, WorkerEnded, WorkerHangs, AllWait, CannotStart,
                            StageClosed, Saved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed, ScribeLost,
-                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, HostsFailed, EndBegan>;
+                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, CannotGoOn, EndBegan>;
 
 }  // namespace estrain::conduct

@@ -13,8 +13,11 @@ void on_saved(Turn& turn, const Saved& event) {
 }
 
 void on_not_saved(Turn& turn, const NotSaved& event) {
-  turn.state.scribe.last_save_error = event.error;
-  turn.state.scribe.unsaved_step = event.step.value;
+  Scribe& scribe = turn.state.scribe;
+  scribe.last_save_error = event.error;
+  scribe.unsaved_step = event.step.value;
+  scribe.missing_bytes = event.missing_bytes;
+  if (turn.state.closing == Closing::saving) wait_for_room(turn, event);
   go_on_closing(turn);
 }
 

@@ -11,9 +11,11 @@ namespace estrain::conduct {
 
 void on_stop_asked(Turn& turn, const StopAsked& event) {
   State& state = turn.state;
-  if (state.ending == Ending::finished && event.client)
+  if (has_no_room(turn)) return on_stop_without_room(turn, event);
+  if ((state.ending == Ending::finished || state.failure) && event.client)
     return turn.act(Refuse{*event.client, Error(Fault::usage, "the job is already ending")}, "all steps are done");
   if (event.client) state.stop_clients.push_back(*event.client);
+  if (state.phase == Phase::over) return;
   const bool second = state.ending == Ending::stopped;
   request_stop(turn, event.why);
   if (second && event.insists) stop_at_once(turn);
@@ -49,6 +51,12 @@ void pause_stage(Turn& turn, std::string reason) {
 void watch_stop_deadline(Turn& turn) {
   State& state = turn.state;
   if (state.phase == Phase::over || state.ending != Ending::stopped || state.stop_deadline_ns == 0) return;
+  if (!turn.now.no_room.empty() && may_say_again(turn))
+    turn.say(
+        fmt::format("records wait for room on the disk: {}. The step under way may wait with them, until the grace of "
+                    "{} s is over. "
+                    "Free some, and the run stops by itself",
+                    turn.now.no_room, state.grace_seconds));
   if (turn.now.ns <= state.stop_deadline_ns) return;
   turn.say(fmt::format("the step under way takes longer than the grace of {} s: given up", state.grace_seconds));
   stop_at_once(turn);

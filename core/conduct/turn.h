@@ -86,6 +86,11 @@ void on_save_begun(Turn& turn);
 void on_scribe_done(Turn& turn);
 void on_scribe_failed(Turn& turn, const ScribeFailed& event);
 void go_on_closing(Turn& turn);
+void wait_for_room(Turn& turn, const NotSaved& event);  // the last state is tried again if only room is missing
+// A stop, while what is left to write has no room: the first says what giving it up would lose, the next gives it up.
+void on_stop_without_room(Turn& turn, const StopAsked& event);
+bool may_say_again(Turn& turn);      // that there is no room: every ten seconds
+bool has_no_room(const Turn& turn);  // the run is being closed, and what is left to write has no room
 
 // Moves the member to those that are leaving.
 void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id);

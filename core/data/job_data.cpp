@@ -1,6 +1,8 @@
 #include "core/data/job_data.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/data/file_names.h"
@@ -9,6 +11,9 @@
 
 namespace estrain::data {
 namespace {
+
+// FileName::what for a module, before its name.
+constexpr std::string_view kModule = "module ";
 
 std::vector<FileName> program_names(const spec::ModelSection& model) {
   if (model.is_python()) return {{code_file, model.code_file(), FileKind::as_it_is}};
@@ -50,6 +55,23 @@ std::vector<std::string> arrays_of(const std::vector<DataFile>& files, const spe
 std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
   std::vector<FileName> names = file_names(spec.data);
   std::ranges::copy(program_names(spec.model), std::back_inserter(names));
+  return names;
+}
+
+std::vector<FileName> module_names(const spec::ModelSection& model, const std::vector<std::string>& imported) {
+  const std::filesystem::path folder = std::filesystem::path(model.code_file()).parent_path();
+  std::vector<FileName> names;
+  for (const std::string& name : imported)
+    names.push_back({std::string(kModule) + name, (folder / name).string(), FileKind::as_it_is});
+  return names;
+}
+
+std::vector<FileName> modules_in(const spec::ModelSection& model, const DataIdentity& known) {
+  std::vector<std::string> imported;
+  for (const FileIdentity& file : known.files)
+    if (model.is_python() && file.what.starts_with(kModule)) imported.push_back(file.what.substr(kModule.size()));
+  std::vector<FileName> names = module_names(model, imported);
+  std::erase_if(names, [](const FileName& name) { return !stamp_of(name).has_value(); });
   return names;
 }
 

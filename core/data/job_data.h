@@ -1,12 +1,13 @@
 #pragma once
 // All files that a job reads: its data and those of a user's model: the program, or the file of Python code. They are
-// opened together, so that a changed program is noticed like changed data (identity.h). Modules that
-// the code imports are not known here.
+// opened together, so that a changed program is noticed like changed data (identity.h). Modules that the
+// code imports from its own folder are known once it has run: module_names().
 
 #include <string>
 #include <vector>
 
 #include "core/data/files/data_files.h"
+#include "core/data/files/identity.h"
 #include "core/data/formats/dataset.h"
 
 namespace estrain::data {
@@ -18,6 +19,11 @@ inline constexpr const char* code_file = "the model's Python code";
 
 // file_names() of the data, followed by the programs.
 std::vector<FileName> job_file_names(const spec::JobSpec& spec);
+
+// The modules of `imported` (model::Interpreter), whose names are relative to the folder of the job's Python code.
+std::vector<FileName> module_names(const spec::ModelSection& model, const std::vector<std::string>& imported);
+// Those of them in `known` that are still there: for who has not run the code.
+std::vector<FileName> modules_in(const spec::ModelSection& model, const DataIdentity& known);
 
 // The names of the arrays that the job's programs take, including the target of the loss; those of the data where
 // the model is Python code; empty for a built-in model.

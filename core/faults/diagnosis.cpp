@@ -30,6 +30,24 @@ Pass pass_of(const FaultCause& cause, const Signature& signature) {
   return signature.faults.empty() ? implicit_signature : reported_kind;
 }
 
+// Of the dynamic linker: "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded (…): ignored." The program
+// runs without that library.
+bool tells_what_is_ignored(std::string_view line) {
+  return line.starts_with("ERROR: ld.so: object ") && line.ends_with(": ignored.");
+}
+
+std::string without_what_is_ignored(std::string_view log) {
+  std::string kept;
+  while (!log.empty()) {
+    const size_t length = std::min(log.find('\n'), log.size() - 1) + 1;
+    std::string_view line = log.substr(0, length);
+    log.remove_prefix(length);
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    if (!tells_what_is_ignored(line)) kept.append(line.data(), length);
+  }
+  return kept;
+}
+
 // Prepares the end of a log for matching: no zero bytes, no overlong lines.
 std::string matchable(std::string_view log) {
   if (log.size() > most_log_bytes) log.remove_prefix(log.size() - most_log_bytes);
@@ -84,7 +102,8 @@ class Clues {
  public:
   explicit Clues(const Evidence& evidence) : evidence_(evidence) {
     if (evidence.said) report_ = matchable(evidence.said->message());
-    if (!evidence.said || !is_users(evidence.said->fault())) log_ = matchable(evidence.log_tail);
+    if (!evidence.said || !is_users(evidence.said->fault()))
+      log_ = matchable(without_what_is_ignored(evidence.log_tail));
     kind_decides_ = evidence.said && is_users(evidence.said->fault()) && evidence.said->fault() != Fault::infeasible;
   }
 

@@ -13,6 +13,7 @@
 //   - the log, if the process reported an error that the user has to correct (usage, spec, infeasible, corrupt,
 //     mismatch): that report is the last word. For all of these but "infeasible", the kind of error decides, not its
 //     text, unless a signature names that kind;
+//   - what the dynamic linker says that it ignores: a library in LD_PRELOAD that is not there;
 //   - log lines about a user's error, if the process was ended from outside (SIGKILL, hung): a user's error ends a
 //     process by itself.
 

@@ -124,26 +124,40 @@ int64_t visible_gpus(std::string_view list) {
   return count;
 }
 
-std::optional<int64_t> gpus_of_node(const Environment& environment) {
+// CUDA goes by its own variable, whoever set it.
+std::optional<int64_t> gpus_of_node(const Environment& environment, bool by_slurm) {
   if (const auto found = environment.find("CUDA_VISIBLE_DEVICES"); found != environment.end())
     return visible_gpus(found->second);
+  if (!by_slurm) return std::nullopt;
   const auto count = parse_integer(value_of(environment, "SLURM_GPUS_ON_NODE"));
   return count && *count >= 0 ? count : std::nullopt;
 }
 
-std::optional<int64_t> end_of_job(const Environment& environment, const Instant& now) {
-  const auto end = parse_positive(value_of(environment, "SLURM_JOB_END_TIME"));
+constexpr std::string_view kEnd = "SLURM_JOB_END_TIME";
+
+// Negative: it has ended.
+std::optional<int64_t> seconds_to_end(const Environment& environment, const Instant& now) {
+  const auto end = parse_positive(value_of(environment, kEnd));
   if (!end || *end - now.unix_seconds > kMostSeconds) return std::nullopt;
-  return now.monotonic_ns + std::max<int64_t>(0, *end - now.unix_seconds) * kNanosecondsPerSecond;
+  return *end - now.unix_seconds;
 }
 
 void read_slurm(const Environment& environment, const Instant& now, Allocation& allocation) {
   const std::string_view job = value_of(environment, "SLURM_JOB_ID");
   if (job.empty()) return;
+  const std::optional<int64_t> left = seconds_to_end(environment, now);
+  if (left && *left < 0) {
+    allocation.ended_job = job;
+    return;
+  }
   allocation.slurm_job = job;
+  if (left) allocation.ends_ns = now.monotonic_ns + *left * kNanosecondsPerSecond;
   allocation.restarts = std::max<int64_t>(0, parse_integer(value_of(environment, "SLURM_RESTART_COUNT")).value_or(0));
   allocation.nodes = parse_positive(value_of(environment, "SLURM_JOB_NUM_NODES")).value_or(1);
-  allocation.ends_ns = end_of_job(environment, now);
+}
+
+// What Slurm grants, where that is less than what the machine gives.
+void grant(const Environment& environment, Allocation& allocation) {
   const std::optional<Cores> cores = slurm_cores(environment);
   if (cores && cores->count <= allocation.cores) {
     allocation.cores = cores->count;
@@ -183,6 +197,14 @@ std::optional<int64_t> end_by_squeue(const std::string& job, std::optional<int64
   return *left == kNoTimeLimit ? std::nullopt : std::optional(monotonic_ns() + *left * kNanosecondsPerSecond);
 }
 
+// Asked once in a process: squeue may take a while, and what has ended does not begin again.
+bool still_runs(const std::string& job) {
+  static std::map<std::string, bool> known;
+  const auto found = known.find(job);
+  if (found != known.end()) return found->second;
+  return known[job] = ask_time_left(job, kPatienceWithSqueueMs).has_value();
+}
+
 Instant this_instant() { return {static_cast<int64_t>(::time(nullptr)), monotonic_ns()}; }
 
 }  // namespace
@@ -198,12 +220,20 @@ Allocation read_allocation(const Environment& environment, const MachineLimits& 
   allocation.cores_from = limits.cores_from;
   allocation.memory_bytes = limits.memory_bytes;
   allocation.memory_from = limits.memory_from;
-  allocation.gpus = gpus_of_node(environment);
   read_slurm(environment, now, allocation);
+  allocation.gpus = gpus_of_node(environment, !allocation.ended_job);
+  if (allocation.slurm_job) grant(environment, allocation);
   return allocation;
 }
 
-Allocation current_resources() { return read_allocation(own_environment(), machine_limits(), this_instant()); }
+Allocation current_resources() {
+  Environment environment = own_environment();
+  const MachineLimits limits = machine_limits();
+  const Allocation allocation = read_allocation(environment, limits, this_instant());
+  if (!allocation.ended_job || !still_runs(*allocation.ended_job)) return allocation;
+  environment.erase(std::string(kEnd));
+  return read_allocation(environment, limits, this_instant());
+}
 
 Allocation current_allocation() {
   Allocation allocation = current_resources();
@@ -212,8 +242,15 @@ Allocation current_allocation() {
 }
 
 std::optional<int64_t> current_end_ns(std::optional<int64_t> known) {
-  const Allocation allocation = current_resources();
-  return allocation.slurm_job ? end_by_squeue(*allocation.slurm_job, known) : known;
+  const std::optional<std::string> job = environment_variable("SLURM_JOB_ID");
+  return job && !job->empty() ? end_by_squeue(*job, known) : known;
+}
+
+std::string words_of_ended_job(const Allocation& allocation) {
+  if (!allocation.ended_job) return "";
+  return "Slurm job " + *allocation.ended_job +
+         " has ended (SLURM_JOB_END_TIME is past, and squeue does not know that the job runs): its variables in this "
+         "environment do not count";
 }
 
 Json describe(const Allocation& allocation) {

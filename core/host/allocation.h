@@ -4,7 +4,8 @@
 // only the latter count.
 //
 // A variable with a value that sbatch(1) does not allow counts as absent: a wrapper may have set it, and that need not
-// fail a run.
+// fail a run. The variables of a job that has ended count as absent, too: a terminal multiplexer that was started in an
+// interactive job hands them to every shell that it opens later.
 
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@ struct Allocation {
   std::string memory_from;               // "SLURM_MEM_PER_NODE", "cgroup", "physical memory"; empty: unknown
   std::optional<int64_t> gpus;           // of this node, if known
   std::optional<std::string> slurm_job;  // its id; absent outside Slurm
+  std::optional<std::string> ended_job;  // the id of the job that left its variables behind; then slurm_job is absent
   int64_t restarts = 0;                  // how often Slurm has requeued the job
   int64_t nodes = 1;                     // of the whole job; this version uses the first
   std::optional<int64_t> ends_ns;        // when Slurm will end the job, on the clock of monotonic_ns()
@@ -42,7 +44,8 @@ struct Instant {
   int64_t monotonic_ns = 0;
 };
 
-// Pure. Takes the end from SLURM_JOB_END_TIME, if this version of Slurm sets it.
+// Pure. Takes the end from SLURM_JOB_END_TIME, if this version of Slurm sets it. An end in the past is believed: the
+// job has ended.
 Allocation read_allocation(const Environment& environment, const MachineLimits& limits, const Instant& now);
 
 // This process's allocation. If Slurm's environment lacks the end, asks `squeue` once, for at most two seconds. Call it
@@ -53,8 +56,12 @@ Allocation current_allocation();
 // above; if squeue does not tell, returns `known`.
 std::optional<int64_t> current_end_ns(std::optional<int64_t> known);
 
-// Like current_allocation(), but without asking squeue for the end.
+// Like current_allocation(), but asks squeue only where the end in the environment is past, once in a process: the end
+// of a job that still runs may have been put off.
 Allocation current_resources();
+
+// "Slurm job 17 has ended (…)": for the user. Empty where `ended_job` is.
+std::string words_of_ended_job(const Allocation& allocation);
 
 // For events.jsonl.
 Json describe(const Allocation& allocation);

@@ -48,6 +48,7 @@ if torch.__version__ != JOB["torch"]:
 
 import importlib.util
 import inspect
+import sysconfig
 import traceback
 
 try:
@@ -260,6 +261,22 @@ def build(seed):
     announce("any name", ["yes"] * any_name, [])
 
 
+def imported(_):
+    """Announces the files of the user's modules that have been imported by now: those in the folder of the user's file,
+    or below, by their names there. What is installed is no part of the job."""
+    folder = os.path.dirname(PATH) + os.sep
+    installed = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+    found = set()
+    for module in list(sys.modules.values()):
+        file = os.path.abspath(getattr(module, "__file__", None) or os.sep)
+        places = file.split(os.sep)
+        if not file.startswith(folder) or file == PATH or file.startswith(installed):
+            continue
+        if "site-packages" not in places and "dist-packages" not in places and os.path.isfile(file):
+            found.add(file[len(folder):])
+    announce("imported", sorted(found), [])
+
+
 def named_buffers(module, persistent):
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for name, tensor in owner._buffers.items():
@@ -355,7 +372,7 @@ def tell_modules(tells, watched=[]):
 user = None
 # In the order of `Duty` in core/python/interpreter.cpp.
 DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _: user.backward(_), seed_streams,
-          load_streams, store_streams, tell_modules)
+          load_streams, store_streams, tell_modules, imported)
 
 
 def users_frames(trace):

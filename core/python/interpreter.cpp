@@ -15,7 +15,7 @@ namespace estrain::python {
 namespace {
 
 // In the order of DUTIES in host.py.
-enum Duty : int { build_module, take_names, run_forward, run_backward, seed, load, store, tell };
+enum Duty : int { build_module, take_names, run_forward, run_backward, seed, load, store, tell, list_imported };
 
 using Tensors = std::vector<torch::Tensor>;
 using Names = std::vector<std::string>;
@@ -116,6 +116,11 @@ void HostInterpreter::backward(const torch::Tensor& loss) { run_backward_of(loss
 std::vector<std::string> HostInterpreter::first_backward(const torch::Tensor& loss) {
   run_backward_of(loss, true);
   return names_of("written");
+}
+
+std::vector<std::string> HostInterpreter::imported() {
+  ask(list_imported, 0);
+  return names_of("imported");
 }
 
 void HostInterpreter::tell_modules(bool tells) { ask(tell, tells ? 1 : 0); }

@@ -28,6 +28,7 @@ class HostInterpreter : public model::Interpreter {
   void backward(const torch::Tensor& loss) override;
   std::vector<std::string> first_backward(const torch::Tensor& loss) override;
   void tell_modules(bool tells) override;
+  std::vector<std::string> imported() override;
   size_t stream_bytes() const override { return stream_bytes_; }
   void seed_streams(uint64_t seed) override;
   void load_streams(const std::byte* state) override;

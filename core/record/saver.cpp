@@ -1,5 +1,11 @@
 #include "core/record/saver.h"
 
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <system_error>
 
@@ -15,7 +21,28 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 
+constexpr uint64_t kBesideState = 1 << 20;  // what a checkpoint holds beside its tensors, rounded up
+
 SaveFailed failure(Step step, const std::string& why, const std::string& advice = "") { return {step, why, advice}; }
+
+// An Error of the system ends with its text.
+bool lacks_room(const Error& error) {
+  return error.fault() == Fault::io &&
+         std::ranges::any_of(std::initializer_list<int>{ENOSPC, EDQUOT, EFBIG},
+                             [&](int number) { return error.message().ends_with(std::strerror(number)); });
+}
+
+// How much room the file system and the limit on a file's size leave for a file in `folder`.
+uint64_t room_in(const std::string& folder) {
+  uint64_t room = UINT64_MAX;
+  struct statvfs space {};
+  if (::statvfs(folder.c_str(), &space) == 0 && space.f_blocks > 0)
+    room = uint64_t{::geteuid() == 0 ? space.f_bfree : space.f_bavail} * space.f_frsize;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    room = std::min<uint64_t>(room, limit.rlim_cur);
+  return room;
+}
 
 }  // namespace
 
@@ -60,7 +87,11 @@ SaveOutcome Saver::write(const Source& source) {
     const Step best = best_;
     directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
   } catch (const Error& error) {
-    return failure(step, error.message(), error.advice());
+    SaveFailed failed = failure(step, error.message(), error.advice());
+    const uint64_t needed = manifest_.layout.bytes + kBesideState, room = room_in(run_);
+    failed.no_room = lacks_room(error);
+    if (failed.no_room && room < needed) failed.missing_bytes = needed - room;
+    return failed;
   } catch (const std::exception& error) {  // for example, out of memory
     return failure(step, error.what());
   }

@@ -276,13 +276,16 @@ class Scribe {
     }
   }
 
-  // The launcher has nothing more to save. Throws Fault::io if the disk is full and a resume will repeat the steps.
+  // The launcher has nothing more to save. Throws Fault::io if the disk is full and a resume will repeat the steps, or
+  // the launcher gives the records up.
   void finish() {
     saver_.wait();
     while (!drain_or_wait() && records_would_be_lost()) {
       beat(memory_);
       ScribeOrder order;
-      if (setup_.launcher.receive(&order, kDrainMilliseconds) == comm::Received::closed) return save_what_is_left();
+      const comm::Received received = setup_.launcher.receive(&order, kDrainMilliseconds);
+      if (received == comm::Received::closed) return save_what_is_left();
+      if (received == comm::Received::message) break;  // told to finish once more: they are given up
     }
     drain();
     point_best();

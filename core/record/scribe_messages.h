@@ -48,13 +48,17 @@ struct SaveFailed {
   static constexpr std::string_view name = "save_failed";
   Step step;
   std::string error, advice;
-  bool damaged = false;  // the state in memory is not what was written: steps after it may be wrong
+  bool damaged = false;        // the state in memory is not what was written: steps after it may be wrong
+  bool no_room = false;        // the disk is full, or a quota
+  uint64_t missing_bytes = 0;  // so much more is needed; 0: not known
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("step", self.step);
     visit("error", self.error);
     visit("advice", self.advice);
     visit("damaged", self.damaged);
+    visit("no_room", self.no_room);
+    visit("missing_bytes", self.missing_bytes);
   }
 };
 

@@ -1,7 +1,9 @@
 #include "core/train/worker.h"
 
+#include <algorithm>
 #include <atomic>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -12,6 +14,7 @@
 #include "core/base/process/build_id.h"
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/data/files/identity.h"
+#include "core/data/job_data.h"
 #include "core/device/cpu.h"
 #include "core/model/torch_error.h"
 #include "core/operators/portable.h"
@@ -61,10 +64,20 @@ struct Built {
   bool has_other_keys = false;  // its portable random operators took other keys than this program's
 };
 
-Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup) {
+// The job's files: with the modules that a user's Python code has imported.
+std::vector<data::DataFile> files_of_job(const WorkerSetup& setup, const data::DataPair& data) {
+  std::vector<data::DataFile> files = data.files;
+  if (setup.interpreter == nullptr) return files;
+  const auto names = data::module_names(setup.spec.model, setup.interpreter->imported());
+  std::ranges::copy(with_context("model", [&] { return data::open_files(names); }), std::back_inserter(files));
+  return files;
+}
+
+Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup,
+                  const std::vector<data::DataFile>& files) {
   Checkpoint file;
   if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
-  job.set_data(data_of_run(job.samples().data().files, file, setup.options.accepts_data).to_json());
+  job.set_data(data_of_run(files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
   if (!file) {
     write_first_state(job, memory.state_of(Step(0)));
@@ -213,12 +226,12 @@ void run_worker(WorkerSetup& setup) {
   job.set_processor(device->describe());
   Built built;
   if (setup.options.builds) {
-    built = build_state(job, memory, setup);
+    built = build_state(job, memory, setup, files_of_job(setup, data));
     memory.set_ready();
   } else {
     while (!memory.wait_ready(kGlanceMs)) {
     }
-    require_data_of_run(data.files, memory);
+    require_data_of_run(files_of_job(setup, data), memory);
   }
   data.files.clear();  // the data sets keep what they need of them
   if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);

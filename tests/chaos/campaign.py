@@ -23,10 +23,21 @@ TMPFS_MB = 24
 ATTEMPTS = 4  # per scenario: on a busy machine, faults may miss their phase
 
 
+TARGETS = {"estrain": "estrain", "tests/libchaos_inject.so": "chaos_inject", "tests/chaos_memory_words": "chaos_memory_words"}
+
+
+def require_built(build, *files):
+    missing = [file for file in files if not (build / file).exists()]
+    if missing:
+        raise SystemExit(f"{build} lacks {', '.join(missing)}; build with: scripts/build {build} " +
+                         " ".join(f"--target {TARGETS[file]}" for file in missing))
+
+
 class Tools:
     """The program under test and its observer."""
 
     def __init__(self, build, work):
+        require_built(build, "estrain", "tests/libchaos_inject.so", "tests/chaos_memory_words")
         self.estrain = (build / "estrain").resolve()
         self.inject = (build / "tests/libchaos_inject.so").resolve()
         self.offsets = json.loads(subprocess.check_output([build / "tests/chaos_memory_words"]))

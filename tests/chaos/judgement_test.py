@@ -3,6 +3,7 @@
 bits fail at the first attempt."""
 import io
 import os
+import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stdout
@@ -115,7 +116,20 @@ def expect_matches():
     assert match(["a", "c"], ["a|c", "a"]) and not match(["d"], ["a|c"], all_of_them=False)
 
 
+def expect_words_for_missing_targets():
+    """A traceback is for who writes these tools."""
+    with tempfile.TemporaryDirectory() as empty:
+        for options in (["--faults", "1"], ["--scenarios"], ["--save-kills", "1"], ["--hosts", "2", "--faults", "1"]):
+            command = [Path(__file__).parents[2] / "scripts/chaos", "--build", empty, "--work", Path(empty) / "work", *options]
+            ended = subprocess.run(command, capture_output=True, text=True)
+            assert ended.returncode == 1, ended
+            assert ended.stderr.startswith(f"{empty} lacks estrain"), ended.stderr
+            assert f"build with: scripts/build {empty} --target estrain" in ended.stderr, ended.stderr
+            assert "Traceback" not in ended.stderr, ended.stderr
+
+
 expect_matches()
+expect_words_for_missing_targets()
 expect_blameless()
 expect_verdicts()
 expect_wrong_causes_to_fail()

@@ -191,11 +191,20 @@ TEST_CASE("no room for a checkpoint: training goes on, earlier ones stay whole, 
   job.reach(job.step() + 5);
   CHECK(checkpoint_steps(job.run()).back() >= before.back());
   const std::vector<int64_t> left = checkpoint_steps(job.run());
-  SUBCASE("still none at the stop") {
+  SUBCASE("still none at the stop, and none is waited for") {
+    Command first({"stop", job.run()});
+    wait_until("the word that the state waits",
+               [&] { return job.launcher().text().find("waits for room") != std::string::npos; });
+    const Ended second = job.stop();
+    INFO(second.shown());
+    CHECK(second.code != 0);
+    CHECK(second.says("To give it up loses steps"));
+    CHECK_FALSE(job.launcher().ended_within(0));
     const Ended stop = job.stop();
     INFO(stop.shown());
     CHECK(stop.code != 0);
     CHECK(stop.says("could not be written"));
+    CHECK(first.wait().says("could not be written"));
     const Ended train = job.launcher().wait();
     INFO(train.shown());
     CHECK(train.code == 1);
@@ -306,10 +315,19 @@ TEST_CASE("no room for the records: the job says so and waits, goes on when ther
     CHECK(difference(run, whole).text == "");
   }
   SUBCASE("stopped while there is none") {
-    const Ended stop = job.stop();
-    INFO(stop.shown());
-    CHECK(stop.code != 0);
-    CHECK(stop.says("cannot write " + run + "/"));
+    Command stop({"stop", run});
+    wait_until("the word that the state waits",
+               [&] { return job.launcher().text().find("the state of step") != std::string::npos; });
+    const Ended told = job.stop();
+    INFO(told.shown());
+    CHECK(told.says("To give it up loses steps"));
+    CHECK_FALSE(job.launcher().ended_within(0));
+    // The state is given up, then the records, if a checkpoint has steps of theirs.
+    for (int more = 0; more < 3 && !job.launcher().ended_within(2000); ++more) CHECK(job.stop().code != 0);
+    const Ended stopped = stop.wait();
+    INFO(stopped.shown());
+    CHECK(stopped.code != 0);
+    CHECK(stopped.says("cannot write " + run + "/"));
     CHECK(job.launcher().wait().code == 1);
     const std::string steps = "train.steps=" + std::to_string(checkpoint_steps(run).back() + 5);
     const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", steps});

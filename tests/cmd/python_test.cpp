@@ -12,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/base/files/files.h"
 #include "in_time.h"
 #include "job.h"
 #include "run_files.h"
@@ -268,6 +269,83 @@ TEST_CASE("a Python or a file that will not do is refused by name" * doctest::sk
       refused(files, files.spec(net, python_with("LD_PRELOAD=" + (files.folder / "libtorch_cpu.so"))), 1);
   CHECK(built.says("this Python's libtorch_cpu.so is another build (build id "));
   CHECK(built.says("install PyPI's wheel of torch"));
+}
+
+// A module that takes its layer from a package beside it, which takes a number from another file; forward imports one
+// more.
+std::string importing_module(const PythonFiles& files) {
+  fs::create_directories(files.folder / "parts");
+  files.folder.write("parts/__init__.py", "from .layer import size\n");
+  files.folder.write("parts/layer.py", "size = 4\n");
+  files.folder.write("late.py", "factor = 1.0\n");
+  return files.folder.write("importing.py",
+                            "from parts import size\n" + code("import late; images = images * late.factor"));
+}
+
+TEST_CASE("a module that net.py imports is edited while the job runs: the worker that starts then is refused by name" *
+          doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string net = importing_module(files), run = files.folder / "run";
+  for (const char* name : {"parts/layer.py", "late.py"}) {
+    CAPTURE(name);
+    importing_module(files);
+    fs::remove_all(run);
+    Job job(files.spec(net + ":build"), run,
+            {"--devices", "2", "--set", "train.steps=1000000", "--set", "train.eval_every=never"});
+    job.reach(3);
+    files.folder.write(name, read_file(files.folder / name) + "# edited\n");
+    ::kill(job.workers().at(0), SIGKILL);
+    const Ended ended = job.launcher().wait();
+    INFO(ended.shown());
+    CHECK(ended.code == 1);
+    CHECK(ended.says("the data have changed since the run began: " + (files.folder / name)));
+    CHECK(events(run, "fault").back().at("cause") == "data_changed");
+  }
+}
+
+TEST_CASE("a resume refuses an edited module that net.py imports, unless it is accepted" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string spec = files.spec(importing_module(files) + ":build"), layer = files.folder / "parts/layer.py";
+  const std::string run = train_on(files.folder, spec, "2"), original = read_file(layer);
+  const Words more = {"--set", "train.steps=12"};
+  files.folder.write("parts/layer.py", original + "# edited\n");
+  const Ended refused = estrain(with({"train", "--resume", "--run", run}, more));
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  CHECK(refused.says("the data have changed since the run began: " + layer + ": "));
+  CHECK(refused.says("--accept-data"));
+  fs::remove(layer);
+  const Ended gone = estrain(with({"train", "--resume", "--run", run}, more));
+  CHECK(gone.code == 1);
+  CHECK(gone.says(layer + ": no longer a file of the data (module parts/layer.py)"));
+
+  files.folder.write("parts/layer.py", original + "# edited\n");
+  const Ended accepted = estrain(with({"train", "--resume", "--accept-data", "--run", run}, more));
+  INFO(accepted.shown());
+  CHECK(accepted.code == 0);
+  REQUIRE(changes_of(run).size() == 1);
+  CHECK(changes_of(run)[0].at("path") == layer);
+  // From here on the edited module is the job's.
+  CHECK(estrain({"train", "--resume", "--run", run, "--set", "train.steps=14"}).code == 0);
+  files.folder.write("parts/layer.py", original);
+  CHECK(estrain({"train", "--resume", "--run", run, "--set", "train.steps=16"}).code == 1);
+}
+
+TEST_CASE("what is installed or not imported may change" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string net = importing_module(files);
+  const fs::path installed = fs::path(files.folder / "venv/lib/python3.11/site-packages");
+  fs::create_directories(installed);
+  files.folder.write("venv/lib/python3.11/site-packages/thing.py", "x = 1\n");
+  files.folder.write("unused.py", "x = 1\n");
+  files.folder.write("importing.py",
+                     "import sys; sys.path.append('" + installed.string() + "'); import thing\n" + read_file(net));
+  const std::string run = train_on(files.folder, files.spec(net + ":build"), "1");
+  files.folder.write("venv/lib/python3.11/site-packages/thing.py", "x = 2\n");
+  files.folder.write("unused.py", "x = 2\n");
+  const Ended resumed = estrain({"train", "--resume", "--run", run, "--set", "train.steps=12"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
 }
 
 TEST_CASE("without the environment of scripts/setup --peers there is no Python to try" * doctest::skip(is_here())) {

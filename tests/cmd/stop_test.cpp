@@ -11,6 +11,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "setting.h"
 #include "stopped_thread.h"
 
 namespace estrain::testing {
@@ -119,6 +120,19 @@ TEST_CASE("a stop while the job starts, and a second signal, end it with exit co
   INFO(ended.shown());
   CHECK(ended.code == 75);
   CHECK(checkpoint_steps(twice.run()).back() >= 5);
+}
+
+TEST_CASE("what a Slurm job that has ended left in the environment ends no job, and limits none") {
+  const ScratchFolder folder;
+  const Setting job("SLURM_JOB_ID", "4999999"), end("SLURM_JOB_END_TIME", "1700000000"),
+      memory("SLURM_MEM_PER_NODE", "1");
+  const std::string run = folder / "run";
+  const Ended ended = estrain({"train", folder.write("job.toml", mlp_job()), "--run", run});
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+  CHECK(ended.says("warning: Slurm job 4999999 has ended"));
+  CHECK(metric_steps(run) == first_steps(13));
+  CHECK(events(run, "allocation").empty());
 }
 
 TEST_CASE("a stop while a resize waits for the scribe") {

@@ -55,7 +55,7 @@ void World::strike() {
     if (random_.chance(50)) {
       decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
     } else {
-      decide(conduct::HostsFailed{Error(Fault::mismatch, "hosts have come to different bits")});
+      decide(conduct::CannotGoOn{Error(Fault::mismatch, "hosts have come to different bits")});
     }
   }
 }
@@ -82,7 +82,7 @@ place::Assignment World::some_devices(int64_t most) {
 
 void World::request() {
   disturbed_until_ = std::max(disturbed_until_, now_);
-  if (job_.phase == conduct::Phase::over) return;  // the launcher no longer listens
+  if (job_.closing == conduct::Closing::closed) return;  // the launcher no longer listens
   ++outcome_.coverage.requests[static_cast<size_t>(job_.phase)];
   const int64_t kind = random_.between(1, 100);
   if (kind <= 40) return ask_change();
@@ -98,6 +98,11 @@ void World::request() {
     const double within = static_cast<double>(random_.between(50, 5000)) / 1000;
     return ask_reclaim(new_client(), {place::list_of(wanted), within}, now_);
   }
+  ask_stop();
+  if (job_.scribe.waits_for_room && random_.chance(50)) ask_stop();  // and again
+}
+
+void World::ask_stop() {
   const bool signal = random_.chance(50);
   decide(conduct::StopAsked{
       .why = "asked to", .client = signal ? std::nullopt : std::optional(new_client()), .insists = signal});

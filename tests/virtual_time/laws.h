@@ -14,9 +14,9 @@ enum class Law {
   nobody_gone_called = 5,  // no action concerns a process known to have ended, or starts an existing one
   each_request_answered = 6,  // exactly once, whatever happens to the job
   each_phase_left = 7,        // once disturbances stop, the job continues and ends
-  state_saved = 8,          // a state is held while it is saved; the last state of a run that did not fail is saved if
-                            // possible
-  faults_counted = 9,       // a job survives exactly the allowed number of faults in a row at one step
+  state_saved = 8,     // a state is held while it is saved; the last state of a run is saved, unless nobody is left
+                       // to write it, or two stops, while it had no room, gave it up
+  faults_counted = 9,  // a job survives exactly the allowed number of faults in a row at one step
   devices_given_back = 10,  // a reclaim is answered when no process uses the devices
   stopped_in_time = 11,     // a stop aborts the current step after the grace period
   always_decided = 12,      // no event makes decide() throw

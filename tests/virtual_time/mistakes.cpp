@@ -97,6 +97,18 @@ Actions saves_without_hold(State& state, const Event& event, const Moment& now) 
   return actions;
 }
 
+Actions does_not_wait_for_room(State& state, const Event& event, const Moment& now) {
+  Event heard = event;
+  if (auto* unsaved = std::get_if<conduct::NotSaved>(&heard)) unsaved->no_room = false;
+  return decide(state, heard, now);
+}
+
+Actions gives_up_at_the_first_stop(State& state, const Event& event, const Moment& now) {
+  if (std::holds_alternative<conduct::StopAsked>(event) && state.scribe.waits_for_room)
+    state.scribe.told_what_is_lost = true;
+  return decide(state, event, now);
+}
+
 Actions does_not_count_faults(State& state, const Event& event, const Moment& now) {
   state.faults_at_step = 0;
   return decide(state, event, now);
@@ -144,6 +156,8 @@ constexpr Mistake kMistakes[] = {
     {"never tries again", Law::each_phase_left, never_tries_again},
     {"gives a recovery up", Law::each_phase_left, gives_up_a_recovery},
     {"saves what is not held", Law::state_saved, saves_without_hold},
+    {"does not wait for room", Law::state_saved, does_not_wait_for_room},
+    {"gives a state up at the first stop", Law::state_saved, gives_up_at_the_first_stop},
     {"does not count faults", Law::faults_counted, does_not_count_faults},
     {"gives devices back too early", Law::devices_given_back, gives_back_early},
     {"waits for ever to stop", Law::stopped_in_time, waits_for_ever_to_stop},

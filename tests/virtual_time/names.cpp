@@ -21,10 +21,10 @@ void Coverage::add(const Coverage& other) {
 
 std::string event_name(size_t kind) {
   static constexpr const char* names[] = {
-      "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost",  "WorkerEnded",       "WorkerHangs",
-      "AllWait",    "CannotStart",  "StageClosed",  "Saved",       "NotSaved",          "NotWritten",
-      "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost",  "CannotStartScribe", "ChangeAsked",
-      "OfferAsked", "ReclaimAsked", "StopAsked",    "HostsFailed", "EndBegan"};
+      "Tick",       "WorkerReady",  "WorkerLeft",   "WorkerLost", "WorkerEnded",       "WorkerHangs",
+      "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
+      "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
+      "OfferAsked", "ReclaimAsked", "StopAsked",    "CannotGoOn", "EndBegan"};
   static_assert(std::size(names) == std::variant_size_v<conduct::Event>);
   return names[kind];
 }

@@ -174,7 +174,7 @@ void World::on_saved(int64_t scribe, int64_t step) {
   if (scribe != scribe_.number || !scribe_.alive) return;
   if (held_ == step) release_hold();
   if (disk_full_) {
-    decide(conduct::NotSaved{Step(step), "no space left on device"});
+    decide(conduct::NotSaved{Step(step), "no space left on device", true, 4096});
   } else {
     decide(conduct::Saved{Step(step)});
   }

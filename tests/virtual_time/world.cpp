@@ -204,7 +204,7 @@ int64_t World::tick_interval() const {
   return std::min(kTick << std::min<int64_t>(idle_ticks_, 10), kLongestTick);
 }
 
-// While a run closes, its launcher watches only the scribe.
+// While a run closes, its launcher watches only the scribe, and listens to users.
 void World::handle(const Happening& happening) {
   const WorkerId worker(happening.id);
   switch (happening.what) {
@@ -224,13 +224,13 @@ void World::handle(const Happening& happening) {
       return;
     case What::fault:
       return strike();
+    case What::request:
+      return request();
     default:
       break;
   }
   if (job_.closing != Closing::none) return;
   switch (happening.what) {
-    case What::request:
-      return request();
     case What::worker_ready:
       return on_ready(worker);
     case What::worker_begun:
@@ -277,6 +277,7 @@ void World::decide(conduct::Event event) {
     const bool tells = trace_ != nullptr && !std::holds_alternative<conduct::Tick>(next);
     if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(now_) / 1e9, name_of(next));
     const bool was_asked_to_stop = job_.ending == Ending::stopped;
+    if (std::holds_alternative<conduct::StopAsked>(next) && job_.scribe.waits_for_room) ++stops_without_room_;
     const std::vector<conduct::Action> actions = decisions_on(next);
     if (!was_asked_to_stop && job_.ending == Ending::stopped)
       stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
@@ -384,10 +385,13 @@ void World::check_end() {
     if (client.answers == 0) break_law(Law::each_request_answered, fmt::format("client {} still waits", id));
   }
   if (!processes_.empty()) break_law(Law::nobody_forgotten, fmt::format("{} processes are left", processes_.size()));
+  const conduct::Scribe& scribe = job_.scribe;
+  const bool is_lost = attached_ && scribe.last_saved_step != trained_ && trained_ > 0;
+  if (is_lost && scribe.unsaved_step == trained_ && !scribe.brought_back && stops_without_room_ < 2)
+    break_law(Law::state_saved, fmt::format("step {} was given up, saved is {}", trained_, scribe.last_saved_step));
   if (job_.failure) return;
   if (job_.ending == Ending::finished && trained_ != total_)
     break_law(Law::each_step_once, fmt::format("finished at step {} of {}", trained_, total_));
-  const conduct::Scribe& scribe = job_.scribe;
   if (attached_ && scribe.last_saved_step != trained_ && scribe.unsaved_step != trained_)
     break_law(Law::state_saved,
               fmt::format("the last state is of step {}, saved is {}", trained_, scribe.last_saved_step));

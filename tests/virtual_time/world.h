@@ -150,6 +150,7 @@ class World {
   void request();
   void ask_change();
   void ask_shares();
+  void ask_stop();
   void ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
   void take_up(const conduct::WaitingRequest& waiting);
   void weigh(conduct::ClientId client, const conduct::OfferRequest& request);
@@ -184,6 +185,7 @@ class World {
   int64_t tally_step_ = -1, tally_ = 0;
   bool hopeless_ = false;  // after a fault that need not be survived
   bool failed_ = false;
+  int64_t stops_without_room_ = 0;  // asked for while the last state waited for room
 };
 
 // An event or action by name, for the trace.

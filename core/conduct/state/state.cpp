@@ -51,11 +51,14 @@ std::optional<Error> why_not_now(const State& state, const Moment& now) {
   return std::nullopt;
 }
 
+int64_t newest_saved(const State& state) { return std::max(state.scribe.last_saved_step, state.from_step); }
+
 State after_handover(const State& state) {
   State next;
   next.ests = state.ests;
   next.retries = state.retries;
   next.host = state.host;
+  next.from_step = state.from_step;
   next.phase = Phase::training;
   next.stage = state.stage;
   next.workers = state.workers;

@@ -37,6 +37,13 @@ struct Scribe {
   int64_t last_saved_step = -1;  // -1: no checkpoint of this run's yet
   int64_t unsaved_step = -1;     // the last step whose state could not be saved
   std::string last_save_error;
+  uint64_t missing_bytes = 0;  // of room for that state; 0: not known
+
+  // While the end of the run waits for room.
+  bool waits_for_room = false;  // the last state was refused for want of room: it is tried again
+  int64_t try_again_at_ns = 0;
+  int64_t say_again_at_ns = 0;     // the user is told now and then
+  bool told_what_is_lost = false;  // to who asked for a stop meanwhile: another one gives up what has no room
 };
 
 struct State {
@@ -44,6 +51,8 @@ struct State {
   int64_t ests = 1;
   int64_t retries = 0;  // the run survives so many faults in a row at one step
   std::string host;     // the launcher's own, as devices name it
+
+  int64_t from_step = 0;  // of the checkpoint that this launch goes on from
 
   Phase phase = Phase::starting;
   Ending ending = Ending::none;
@@ -87,6 +96,7 @@ struct State {
     visit("ests", self.ests);
     visit("retries", self.retries);
     visit("host", self.host);
+    visit("from_step", self.from_step);
     visit("stage", self.stage);
     visit("workers", self.workers);
     visit("leaving", self.leaving);
@@ -125,6 +135,9 @@ bool all_left(const State& state);
 bool is_settled(const State& state);
 // Why no change can begin now; nothing: one can.
 std::optional<Error> why_not_now(const State& state, const Moment& now);
+
+// The newest step that a checkpoint has.
+int64_t newest_saved(const State& state);
 
 // The part of the state that the launcher keeps over a re-exec. The rest begins anew.
 State after_handover(const State& state);

@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr int64_t kRestNs = 1'000'000'000;
+constexpr int64_t kTurnAwayNs = 1'000'000'000;
+constexpr int kTurnAwayMs = 10;
 
 // The mode of a socket's file is that of the descriptor that is bound to it.
 UniqueFd listen_in(const std::string& run) {
@@ -71,6 +73,20 @@ std::map<ClientId, int> ControlServer::clients() const {
     if (client.phase == Phase::asking && client.text.empty()) all[-id] = client.fd.get();
   }
   return all;
+}
+
+void ControlServer::turn_away(const Error& why) {
+  const Json answer = error_answer(why);
+  const auto refuse = [&](ClientId client, const Json&) { reply(client, answer); };
+  for (int64_t now = monotonic_ns(), end = now + kTurnAwayNs; now < end; now = monotonic_ns()) {
+    std::vector<ClientId> waiting;
+    for (const auto& [id, client] : clients_)
+      if (client.phase == Phase::waiting) waiting.push_back(id);
+    for (const ClientId id : waiting) reply(id, answer);
+    std::vector<pollfd> all = polled(now);
+    if (all.empty() || (::poll(all.data(), all.size(), kTurnAwayMs) <= 0 && clients_.empty())) return;
+    serve_objects(all, refuse, now);
+  }
 }
 
 void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns) {

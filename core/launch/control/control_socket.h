@@ -51,6 +51,10 @@ class ControlServer {
   // Answers and hangs up; what the client does not take at once is sent as it does. No effect if the client is gone.
   void reply(ClientId client, const Json& answer);
 
+  // Before the server goes: accepts who waits for that, and gives `why` to all that have not been answered, for at most
+  // a second.
+  void turn_away(const Error& why);
+
   int listener() const { return listener_.get(); }
   // Descriptors that a successor must take up: clients that wait for an answer under their own number, those that have
   // not begun to ask under its negative. An exec cuts off a client that is in the middle of asking or of its answer.

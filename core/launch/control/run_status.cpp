@@ -216,10 +216,11 @@ bool may_be_run(const std::string& path) {
 
 RunStatus run_status(const std::string& run) {
   const RunDirectory directory(run);
-  if (!directory.has_run())
+  const bool answers = launcher_answers(run);  // it may be starting a run of which nothing is on record yet
+  if (!answers && !directory.has_run())
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
-  if (launcher_answers(run)) return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
+  if (answers) return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
   if (may_be_reached_elsewhere(run)) {
     try {
       return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceElsewhereMs));

@@ -14,8 +14,8 @@
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
 #include "core/base/json/json_text.h"
-#include "core/base/process/child_process.h"
 #include "core/base/process/host_name.h"
+#include "core/host/allocation.h"
 
 namespace estrain::launch {
 namespace {
@@ -33,7 +33,7 @@ std::optional<timespec> time_of(const std::string& path) {
 }  // namespace
 
 RunOwner RunOwner::this_process() {
-  return {::getpid(), host_name(), environment_variable("SLURM_JOB_ID").value_or("")};
+  return {::getpid(), host_name(), host::current_resources().slurm_job.value_or("")};
 }
 
 std::optional<RunOwner> RunOwner::from_text(const std::string& text) {

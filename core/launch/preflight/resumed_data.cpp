@@ -1,8 +1,12 @@
 #include "core/launch/preflight/resumed_data.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/base/clock.h"
 #include "core/base/json/json.h"
 #include "core/data/file_names.h"
+#include "core/data/job_data.h"
 
 namespace estrain::launch {
 namespace {
@@ -12,18 +16,26 @@ Json content_of(const std::optional<data::FileIdentity>& file) {
   return {{"size", file->size}, {"sampled", file->sampled}, {"whole", file->whole ? Json(*file->whole) : Json()}};
 }
 
-}  // namespace
-
-std::vector<data::DataChange> changes_since(const std::string& known, const std::vector<data::FileName>& names) {
-  const data::DataIdentity identity = data::DataIdentity::from_json(known);
+std::vector<data::DataChange> changes_among(const data::DataIdentity& identity,
+                                            const std::vector<data::FileName>& names) {
   return with_context("data", [&]() -> std::vector<data::DataChange> {
     if (data::is_untouched(identity, names)) return {};
     return data::recognize(identity, data::open_files(names)).changes;
   });
 }
 
+}  // namespace
+
 std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section) {
-  return changes_since(known, with_context("data", [&] { return data::file_names(section); }));
+  return changes_among(data::DataIdentity::from_json(known),
+                       with_context("data", [&] { return data::file_names(section); }));
+}
+
+std::vector<data::DataChange> changes_since(const std::string& known, const spec::JobSpec& spec) {
+  const data::DataIdentity identity = data::DataIdentity::from_json(known);
+  std::vector<data::FileName> names = data::job_file_names(spec);
+  std::ranges::copy(data::modules_in(spec.model, identity), std::back_inserter(names));
+  return changes_among(identity, names);
 }
 
 std::string change_log_lines(const std::vector<data::DataChange>& changes, Step step) {

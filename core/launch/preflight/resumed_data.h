@@ -14,8 +14,8 @@ namespace estrain::launch {
 // The changes of the files that `section` names since `known`, a checkpoint's CheckpointMeta::data, was taken. Reads no
 // file whose stamp is unchanged. Throws Fault::io where one is missing, Fault::corrupt.
 std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section);
-// The same of files that are given.
-std::vector<data::DataChange> changes_since(const std::string& known, const std::vector<data::FileName>& names);
+// The same of all files of a job (core/data/job_data.h).
+std::vector<data::DataChange> changes_since(const std::string& known, const spec::JobSpec& spec);
 
 // Their lines in changes.jsonl (core/record/FORMAT.md), as accepted at `step`.
 std::string change_log_lines(const std::vector<data::DataChange>& changes, Step step);

@@ -223,7 +223,7 @@ void settle_data(const RunDirectory& directory, const checkpoint::CheckpointMeta
                  directory.path());
     return;
   }
-  const std::vector<data::DataChange> changes = changes_since(meta.data, data::job_file_names(plan.spec));
+  const std::vector<data::DataChange> changes = changes_since(meta.data, plan.spec);
   if (!changes.empty() && !plan.accepts_data) throw data::changed_data(changes).within(directory.path());
   plan.accepts_data = !changes.empty();
   plan.changes += change_log_lines(changes, meta.step);
@@ -336,6 +336,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.options.listen = request.listen;
   plan.grace_seconds = request.grace_seconds;
   const host::Allocation allocation = host::current_allocation();
+  if (allocation.ended_job) fmt::print(stderr, "warning: {}\n", host::words_of_ended_job(allocation));
   const bool given = !request.spec_path.empty();
   if (given) {
     plan.spec = spec::parse_file(request.spec_path, request.overrides);
@@ -375,10 +376,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
     choose_checkpoint(directory, begun, plan);
     mend_records(directory, plan);
   }
-  directory.write_spec(plan.spec);
-  const std::optional<std::string> log = read_file_if_present(directory.changes());
-  plan.changes = with_batch_changes(plan.changes, plan.spec.elastic.changes, log.value_or(""));
-  if (log != plan.changes) write_file_atomically(directory.changes(), plan.changes);
+  const std::string log = read_file_if_present(directory.changes()).value_or("");
+  plan.changes = with_batch_changes(plan.changes, plan.spec.elastic.changes, log);
   remove_verdict(plan.run);
   plan.lock = held.release();
   return plan;

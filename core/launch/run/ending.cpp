@@ -105,6 +105,7 @@ void Ending::close_files() {
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
     }
+    listen_();
     parts_.supervision.look_after_scribe();
     run_.decide(conduct::Tick{});
   }
@@ -133,6 +134,7 @@ int Ending::report_finish() {
 int Ending::report_stop() {
   const int64_t step = run_.trained();
   run_.directory.log_event("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
+  run_.put_on_record();  // where the stop came before the first stage: a resume takes up what this launch was given
   if (run_.memory && run_.job.scribe.last_saved_step != step) {
     const Error error =
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,

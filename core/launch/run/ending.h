@@ -1,6 +1,8 @@
 #pragma once
 // How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
 
+#include <functional>
+
 #include "core/launch/directory/verdict.h"
 #include "core/launch/run/parts/audits.h"
 #include "core/launch/run/parts/hosts.h"
@@ -24,7 +26,9 @@ class Ending {
     Hosts& hosts;
     Audits& audits;
   };
-  Ending(Run& run, const Parts& parts) : run_(run), parts_(parts) {}
+  // `listen`: takes up the signals and the clients' requests that have come, without waiting for more.
+  Ending(Run& run, const Parts& parts, std::function<void()> listen)
+      : run_(run), parts_(parts), listen_(std::move(listen)) {}
 
   // Returns the exit code. Throws Error where the job failed. Either way it leaves verdict.json.
   int end();
@@ -46,6 +50,7 @@ class Ending {
 
   Run& run_;
   const Parts parts_;
+  const std::function<void()> listen_;
 };
 
 }  // namespace estrain::launch

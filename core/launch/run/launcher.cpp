@@ -44,7 +44,13 @@ Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
   stages_.go_on();
 }
 
-Launcher::~Launcher() { ::unlink((run_.directory.path() + "/control.sock").c_str()); }
+// Nobody finds the socket from here on. Who has come before gets an answer.
+Launcher::~Launcher() {
+  ::unlink((run_.directory.path() + "/control.sock").c_str());
+  if (run_.control)
+    run_.control->turn_away(Error(Fault::usage, "the launcher has ended before it took this up")
+                                .advise("`estrain status` says how it ended"));
+}
 
 void Launcher::listen() {
   block_signals();
@@ -97,6 +103,13 @@ void Launcher::wait_for_events() {
   }
   serve_clients(std::span(polled).subspan(2, first_worker - 2));
   tick();
+}
+
+// While the run is closed.
+void Launcher::hear_users() {
+  on_signal();
+  std::vector<pollfd> polled = run_.control->polled(monotonic_ns());
+  if (::poll(polled.data(), polled.size(), 0) > 0) serve_clients(polled);
 }
 
 void Launcher::serve_clients(std::span<const pollfd> polled) {

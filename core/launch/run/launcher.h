@@ -41,6 +41,7 @@ class Launcher {
   void listen();
   void block_signals();
   void wait_for_events();
+  void hear_users();
   void on_signal();
   void serve_clients(std::span<const pollfd> polled);
   void tick();
@@ -63,7 +64,8 @@ class Launcher {
   StatusReport report_{run_, stages_, scribe_, audits_};
   Requests requests_{run_, crew_, speeds_, report_, audits_};
   Supervision supervision_{run_, sentry_, losses_, speeds_};
-  Ending ending_{run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_, audits_}};
+  Ending ending_{
+      run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_, audits_}, [this] { hear_users(); }};
 };
 
 }  // namespace estrain::launch

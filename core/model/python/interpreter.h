@@ -63,6 +63,10 @@ class Interpreter {
   // Whether the modules that run become current_block() (model.h). It costs time: for a scan of operators.
   virtual void tell_modules(bool tells) = 0;
 
+  // The files of the user's own modules that have been imported by now, by their names below the folder of the user's
+  // file, which is none of them.
+  virtual std::vector<std::string> imported() = 0;
+
   // The random streams of Python's `random` and of numpy: states of this many bytes.
   virtual size_t stream_bytes() const = 0;
   virtual void seed_streams(uint64_t seed) = 0;

@@ -115,6 +115,13 @@ std::optional<Told> tell(const std::string& name, const Json& event) {
   return Told{MarkKind::note, fields_in_words(event)};
 }
 
+// Logged before the launch's `start`: the time since the launch before is nobody's.
+bool precedes_start(const std::string& name) {
+  static constexpr std::string_view kinds[] = {"allocation",  "checkpoint_skipped", "data_accepted",
+                                               "determinism", "records_damaged",    "spec_restored"};
+  return std::ranges::find(kinds, name) != std::end(kinds);
+}
+
 void add_mean_of_workers(const Json& event, TimeSpent& spent) {
   double computing = 0;
   int64_t workers = 0;
@@ -140,7 +147,7 @@ void TimelineReader::add(const Json& event) {
     launch_at_ = line_.length;
     fault_at_ = -1;
     line_.state.clear();
-  } else if (wall_ > 0) {
+  } else if (wall_ > 0 && !precedes_start(*name)) {
     line_.length += now - wall_;
   }
   wall_ = now;
@@ -158,7 +165,8 @@ void TimelineReader::add(const Json& event) {
 
 void TimelineReader::count_times(const std::string& name, const Json& event, double at) {
   TimeSpent& spent = line_.spent;
-  if (name == "first_step") spent.starting += seconds_in(event, "seconds");
+  // Measured from the launch, which is before its first event: that time is no part of the line.
+  if (name == "first_step") spent.starting += std::min(seconds_in(event, "seconds"), at - std::max(launch_at_, 0.0));
   if (name == "checkpoint") {
     spent.saving += seconds_in(event, "seconds");
     ++spent.checkpoints;

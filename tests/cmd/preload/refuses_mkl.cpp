@@ -54,10 +54,10 @@ bool refuses(size_t bytes) {
 
 }  // namespace
 
-// The program wraps malloc around this one, which glibc keeps for wrappers.
-extern "C" void* __libc_malloc(size_t bytes) noexcept {
+// Behind the program's own wrapper.
+extern "C" void* malloc(size_t bytes) noexcept {
   using Malloc = void* (*)(size_t);
-  static const auto next = reinterpret_cast<Malloc>(::dlsym(RTLD_NEXT, "__libc_malloc"));
+  static const auto next = reinterpret_cast<Malloc>(::dlsym(RTLD_NEXT, "malloc"));
   if (!refuses(bytes)) return next(bytes);
   errno = ENOMEM;
   return nullptr;

@@ -40,6 +40,21 @@ TEST_CASE("no cause is without a sample") {
   CHECK(in_table == sampled);
 }
 
+TEST_CASE("what the dynamic linker ignores is the cause of nothing") {
+  const std::string ignored =
+      "ERROR: ld.so: object '/nowhere/libnone.so' from LD_PRELOAD cannot be preloaded (cannot open shared object "
+      "file): "
+      "ignored.\n";
+  Evidence crashed = ended_with(1, ignored + "step 1\n" + ignored);
+  crashed.ended->signaled = true;
+  crashed.ended->code = SIGSEGV;
+  CHECK(cause_of(crashed) == "invalid_memory_access");
+  CHECK(cause_of(ended_with(1, ignored)) == "no_signature");
+  CHECK(cause_of(ended_with(1, ignored.substr(0, ignored.size() - 1))) == "no_signature");
+  CHECK(cause_of(ended_with(1, ignored + "libx.so: cannot open shared object file: No such file or directory\n")) ==
+        "cannot_load_libs");
+}
+
 TEST_CASE("a line of a log leads to its cause") {
   for (const SampleLine& sample : sample_log_lines()) {
     CAPTURE(sample.line);

@@ -129,7 +129,8 @@ TEST_CASE("which job, which of its starts, how many nodes") {
 TEST_CASE("the end of the job is kept on the monotonic clock") {
   const auto end = [](const char* text) { return allocation_of({{"SLURM_JOB_END_TIME", text}}).ends_ns; };
   CHECK(end("1800000060") == kNow.monotonic_ns + 60'000'000'000);
-  CHECK(end("1799999000") == kNow.monotonic_ns);  // already over
+  CHECK(end("1800000000") == kNow.monotonic_ns);
+  CHECK(end("1799999999") == std::nullopt);  // of a job that has ended
   CHECK(end("1831536000") == kNow.monotonic_ns + 31'536'000 * INT64_C(1'000'000'000));
   for (const char* wrong : {"", "0", "-5", "soon", "1e9", "9223372036854775807", "1800000060 "}) {
     CAPTURE(wrong);
@@ -214,6 +215,56 @@ TEST_CASE("the end of a job whose time limit was changed is squeue's, not that o
   CHECK(current_end_ns(known) == std::nullopt);
   fake_squeue(folder, "exit 1");
   CHECK(current_end_ns(known) == known);
+}
+
+TEST_CASE("of an allocation that has ended nothing counts, whatever its variables say") {
+  const Environment left = {{"SLURM_JOB_END_TIME", "1799999999"}, {"SLURM_CPUS_ON_NODE", "2"},
+                            {"SLURM_MEM_PER_NODE", "100"},        {"SLURM_RESTART_COUNT", "3"},
+                            {"SLURM_JOB_NUM_NODES", "4"},         {"SLURM_GPUS_ON_NODE", "2"}};
+  const Allocation allocation = allocation_of(left);
+  CHECK(allocation.ended_job == "17");
+  CHECK_FALSE(allocation.slurm_job.has_value());
+  CHECK(allocation.cores == 64);
+  CHECK(allocation.memory_from == "physical memory");
+  CHECK(allocation.restarts == 0);
+  CHECK(allocation.nodes == 1);
+  CHECK_FALSE(allocation.gpus.has_value());
+  CHECK_FALSE(allocation.seconds_left().has_value());
+  Environment now = left;
+  now["SLURM_JOB_END_TIME"] = "1800000001";
+  CHECK_FALSE(allocation_of(now).ended_job.has_value());
+  CHECK(allocation_of(now).cores == 2);
+}
+
+TEST_CASE(
+    "an allocation whose end was put off is known to squeue, and counts; one that squeue does not know has ended") {
+  const ScratchFolder folder;
+  const std::string a_minute_ago = std::to_string(::time(nullptr) - 60);
+  const testing::Setting end("SLURM_JOB_END_TIME", a_minute_ago), cores("SLURM_CPUS_ON_NODE", "1");
+  const testing::Setting path("PATH", folder.path() + ":" + ::getenv("PATH"));
+  {
+    fake_squeue(folder, "echo 1:00:00");
+    const testing::Setting job("SLURM_JOB_ID", "17");
+    const Allocation put_off = current_allocation();
+    CHECK(put_off.slurm_job == "17");
+    CHECK(put_off.cores_from == "SLURM_CPUS_ON_NODE");
+    CHECK(put_off.seconds_left().value_or(0) > 3000);
+    CHECK(words_of_ended_job(put_off) == "");
+    fake_squeue(folder, "echo UNLIMITED");
+    CHECK(current_allocation().slurm_job == "17");
+    CHECK_FALSE(current_allocation().ends_ns.has_value());
+  }
+  for (const char* answer : {"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", "exit 0"}) {
+    fake_squeue(folder, answer);
+    const std::string id = std::to_string(std::string(answer).size());
+    const testing::Setting job("SLURM_JOB_ID", id);
+    const Allocation ended = current_allocation();
+    CHECK(ended.ended_job == id);
+    CHECK_FALSE(ended.slurm_job.has_value());
+    CHECK_FALSE(ended.ends_ns.has_value());
+    CHECK(current_end_ns(std::nullopt) == std::nullopt);
+    CHECK(words_of_ended_job(ended).starts_with("Slurm job " + id + " has ended"));
+  }
 }
 
 TEST_CASE("what the event says: the sources, and Slurm's part only under Slurm") {

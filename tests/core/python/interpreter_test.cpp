@@ -16,7 +16,17 @@ namespace {
 using Tensors = std::vector<torch::Tensor>;
 using Names = std::vector<std::string>;
 
-enum Duty { build_module, take_names, run_forward, run_backward, seed, load, store, tell };  // DUTIES in host.py
+enum Duty {
+  build_module,
+  take_names,
+  run_forward,
+  run_backward,
+  seed,
+  load,
+  store,
+  tell,
+  list_imported
+};  // DUTIES in host.py
 
 // Calls an operator by its schema, as torch.ops does.
 std::vector<c10::IValue> call(const char* name, std::vector<c10::IValue> arguments) {
@@ -115,6 +125,16 @@ TEST_CASE("the first backward pass tells which constants it wrote") {
   host.backward(loss);
   CHECK(given().empty());
   CHECK(calls == std::vector<std::pair<int, int64_t>>{{run_backward, 1}, {run_backward, 0}});
+}
+
+TEST_CASE("the modules that have been imported are those that Python announces now") {
+  Names imported = {"parts.py", "sub/more.py"};
+  HostInterpreter host = interpreter([&](int duty, int64_t) {
+    if (duty == list_imported) announce("imported", imported);
+  });
+  CHECK(host.imported() == imported);
+  imported.clear();
+  CHECK(host.imported().empty());
 }
 
 TEST_CASE("inputs go by name or by position as the interpreter is told") {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <limits>
 
 #include "core/base/files/files.h"
 #include "core/record/logs/metrics.h"
@@ -148,6 +149,41 @@ TEST_CASE("the difference of two runs is zero, or names the first step") {
   const std::string html = page({read_run(a.path), read_run(b.path), read_run(c.path)}, {same, other});
   CHECK(has(html, "Run 2 from run 1: <strong>none: all bits are equal</strong>"));
   CHECK(has(html, "Run 3 from run 1: <strong>first at step 50</strong>"));
+}
+
+TEST_CASE("losses that are NaN in the same bits are no difference, those in other bits are") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const RunFolder a(100, "plain", nan), b(100, "plain", nan), c;
+  const Series equal = difference_of(a.path, b.path).losses, other = difference_of(a.path, c.path).losses;
+  CHECK(equal.not_finite() == 0);
+  CHECK(equal.spans().size() == 100);
+  CHECK(equal.in_spans(1).front().high == 0);
+  CHECK(other.not_finite() == 1);
+  CHECK(other.first_not_finite() == 50);
+}
+
+TEST_CASE("steps that repeat are left out and named, steps without an update are counted") {
+  RunFolder run;
+  const std::string path = run.path + "/metrics.jsonl";
+  std::string metrics = bytes_of(path);
+  const size_t first = metrics.find('\n') + 1, second = metrics.find('\n', first) + 1;
+  const std::string line = metrics.substr(first, second - first);
+  metrics.insert(second, line + line);
+  replace_bytes(path, metrics);
+  const RunRecords records = read_run(run.path);
+  CHECK(records.steps == 100);
+  CHECK(records.last_step == 100);
+  CHECK(records.loss.spans().size() == 100);
+  REQUIRE(records.damage.size() == 1);
+  CHECK(records.damage[0] == "damaged: 2 line(s) of " + path + " repeat a step and are left out");
+
+  record::MetricsWriter writer(path, Step(100));
+  std::vector<record::StepRecord> more = {step_record(101, 0.5f), step_record(102, 0.5f), step_record(103, 0.5f)};
+  more[0].left_out = more[2].left_out = true;
+  writer.append(more);
+  CHECK(read_run(run.path).steps == 103);
+  CHECK(read_run(run.path).without_update == 2);
+  CHECK(records.without_update == 0);
 }
 
 TEST_CASE("runs without a common step are not compared, and told so") {

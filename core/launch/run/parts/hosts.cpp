@@ -108,7 +108,7 @@ void Hosts::hear() {
       looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
       return;
     }
-    return run_.decide(conduct::HostsFailed{
+    return run_.decide(conduct::CannotGoOn{
         Error::make(Fault::peer, "the courier, which talks to the other hosts, ended with {}", ended.text())
             .advise("log: " + run_.directory.courier_log())});
   }
@@ -120,7 +120,7 @@ void Hosts::hear() {
   run_.left_to_others |= said.value("gives_up", false);
   comm::Failed failed;
   codec::from_field(said, failed);
-  run_.decide(conduct::HostsFailed{failed.error()});
+  run_.decide(conduct::CannotGoOn{failed.error()});
 }
 
 void Hosts::note_link(const std::string& host, Json said) {

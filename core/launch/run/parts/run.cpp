@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/files/files.h"
 #include "core/host/allocation.h"
 #include "core/launch/directory/passed_spec.h"
 #include "core/launch/directory/worker_library.h"
 #include "core/launch/profiling/profiling.h"
+#include "core/spec/parsing/parse.h"
 
 namespace estrain::launch {
 namespace {
@@ -33,13 +35,15 @@ Run::Run(LaunchPlan& plan)
                   pass_spec(spec),
                   UniqueFd(::open(worker_library().c_str(), O_RDONLY | O_CLOEXEC)),
                   new_doorbell()},
-      origin{std::move(plan.checkpoint), std::move(plan.checkpoint_cpu), plan.accepts_data, plan.from_step},
+      origin{std::move(plan.checkpoint), std::move(plan.checkpoint_cpu), plan.accepts_data, plan.from_step,
+             std::move(plan.changes)},
       printer(spec.logging.every_seconds),
       adviser(spec, ChangeHistory()) {
   state.run = plan.run;
   state.fault_rules = std::move(plan.fault_rules);
   state.options = plan.options;
   job.ests = spec.job.ests;
+  job.from_step = origin.step;
   job.retries = spec.recovery.retries;
   job.host = plan.options.own_host;
   job.grace_seconds = plan.grace_seconds;
@@ -56,6 +60,7 @@ Run::Run(Handover handover)
       state(std::move(handover)),
       descriptors{UniqueFd(state.shared.memory), UniqueFd(state.shared.doorbell), UniqueFd(state.shared.lock),
                   UniqueFd(state.shared.spec),   UniqueFd(state.shared.library),  UniqueFd(state.shared.courier)},
+      on_record(true),
       control(std::make_unique<ControlServer>(state.listener, state.clients)),
       printer(spec.logging.every_seconds),
       adviser(spec, ChangeHistory::from_json(state.changes)) {
@@ -68,6 +73,16 @@ void Run::attach_memory() {
   if (!memory->is_ready()) throw Error(Fault::bug, "workers are ready but the shared memory is not");
   manifest = checkpoint::Manifest::from_json(memory->manifest());
   adviser.settle(profile_host(state.cores), state.options.allow_mixed);
+}
+
+// Files that are right already are left alone: a full disk does not keep a run from going on.
+void Run::put_on_record() {
+  if (std::exchange(on_record, true)) return;
+  const auto put = [](const std::string& path, const std::string& text) {
+    if (read_file_if_present(path) != text) write_file_atomically(path, text);
+  };
+  put(directory.spec(), spec::to_toml(spec));
+  put(directory.changes(), origin.changes);
 }
 
 std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory) {

@@ -38,6 +38,7 @@ struct Origin {
   std::string processor;      // that the checkpoint was made on
   bool accepts_data = false;  // other data files than the checkpoint's
   int64_t step = 0;
+  std::string changes;  // of changes.jsonl, up to this step
 };
 
 struct Run {
@@ -56,6 +57,7 @@ struct Run {
   std::optional<checkpoint::Manifest> manifest;
   // A change of the batch that the job is being stopped for; the program then replaces itself by a launch that goes on.
   std::optional<conduct::ChangeRequest> change;
+  bool on_record = false;       // put_on_record() is done, by this launcher or one before it in this launch
   bool left_to_others = false;  // hosts that are cut off may go on with the run
   std::unique_ptr<ControlServer> control;
   ProgressPrinter printer;
@@ -67,6 +69,9 @@ struct Run {
   int64_t trained() const { return memory ? memory->commit().trained().value : origin.step; }
   // The first workers are ready. Throws Fault::bug where the memory is not.
   void attach_memory();
+  // Writes job.toml and changes.jsonl: what this launch trains is now what the run trains. Not before all checks are
+  // made, which workers make the last of: a launch that is refused leaves the run as it was. Throws Fault::io.
+  void put_on_record();
 };
 
 // The record of the newest step. None before the first step, or if it has left the ring.

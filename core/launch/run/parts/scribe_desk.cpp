@@ -68,11 +68,15 @@ void ScribeDesk::on_report(const record::Saved& saved) {
   run_.decide(conduct::Saved{saved.step});
 }
 
+// Where the end of the run waits for room, this is said by who decides that.
 void ScribeDesk::on_report(const record::SaveFailed& failed) {
-  run_.directory.log_event("checkpoint_failed", codec::fields_of(failed));
-  run_.printer.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
+  const bool is_again = failed.no_room && run_.job.scribe.waits_for_room;
+  if (!is_again) {
+    run_.directory.log_event("checkpoint_failed", codec::fields_of(failed));
+    run_.printer.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
+  }
   if (failed.damaged && run_.job.phase != conduct::Phase::over) return end_by_damage(failed);
-  run_.decide(conduct::NotSaved{failed.step, failed.error});
+  run_.decide(conduct::NotSaved{failed.step, failed.error, failed.no_room, failed.missing_bytes});
 }
 
 // Steps after that one may have begun from the damage.
@@ -119,6 +123,7 @@ void ScribeDesk::save_last(Step step) {
 void ScribeDesk::finish() { run_.state.scribe.socket.send(record::FinishFiles{}); }
 
 std::string ScribeDesk::no_room() const {
+  if (run_.job.scribe.waits_for_room) return run_.job.scribe.last_save_error;
   if (write_error_.empty() || !run_.memory) return "";
   const comm::RecordRing ring = run_.memory->ring();
   return ring.drained() == written_before_error_ && ring.waiting() > 0 ? write_error_ : "";

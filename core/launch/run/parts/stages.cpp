@@ -18,6 +18,11 @@ using conduct::Member;
 
 void Stages::begin_training() {
   run_.attach_memory();
+  try {
+    run_.put_on_record();
+  } catch (const Error& error) {
+    run_.decide(conduct::CannotGoOn{error});
+  }
   measure_rate_from(monotonic_ns(), run_.trained());
   run_.state.start_seconds = seconds(monotonic_ns() - run_.state.started_ns);
   const int64_t step = run_.trained();

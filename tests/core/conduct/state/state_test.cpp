@@ -13,6 +13,7 @@ State busy_state() {
   State state = JobAtWork().state;
   state.retries = 5;
   state.host = "a";
+  state.from_step = 3;
   state.stage = 7;
   state.leaving = {{.id = WorkerId(9), .device = {"cpu:sse"}, .left = true}};
   state.workers_started = 11;

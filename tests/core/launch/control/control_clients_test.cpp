@@ -44,6 +44,25 @@ TEST_CASE("what is no request is refused with a reason; the others are served") 
   CHECK(gives_status(run.path()));
 }
 
+TEST_CASE("before it goes, a server answers who waits, who asks meanwhile and who has yet to be accepted") {
+  const ScratchFolder run;
+  ControlServer server(run.path());
+  const UniqueFd waits = connect_plainly(run.path());
+  send_all(waits, "{\"do\":\"status\"}\n");
+  REQUIRE(wait_for_request(server) > 0);
+  const UniqueFd asks = connect_plainly(run.path());
+  send_all(asks, "{\"do\":\"stop\"}\n");
+  const int64_t begin = monotonic_ns();
+  server.turn_away(Error(Fault::usage, "it has ended"));
+  CHECK(seconds(monotonic_ns() - begin) < kHangs);
+  CHECK(refusal(waits) == "it has ended");
+  CHECK(refusal(asks) == "it has ended");
+
+  const UniqueFd silent = connect_plainly(run.path());
+  server.turn_away(Error(Fault::usage, "it has ended"));  // waits for it, but not for long
+  CHECK(seconds(monotonic_ns() - begin) < kHangs);
+}
+
 TEST_CASE("a request may come in parts, and a silent client holds nobody up") {
   const ScratchFolder run;
   const Serving serving(run.path(), answer_with_echo);

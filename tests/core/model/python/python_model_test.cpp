@@ -47,6 +47,7 @@ class PretendPython : public Interpreter {
     return {"scale"};
   }
   void tell_modules(bool) override {}
+  Strings imported() override { return {}; }
   size_t stream_bytes() const override { return 0; }
   void seed_streams(uint64_t) override {}
   void load_streams(const std::byte*) override {}

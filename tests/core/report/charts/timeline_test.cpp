@@ -44,6 +44,18 @@ TEST_CASE("launches lie behind each other, without the time between them") {
   CHECK(line.marks[2].words == "on cuda:0");
 }
 
+TEST_CASE("what a launch records before its start does not make the pause before it running time") {
+  TimelineReader reader;
+  reader.add(event("10:00:00.000", "start"));
+  reader.add(event("10:00:10.000", "stopped"));
+  for (const char* name :
+       {"allocation", "determinism", "spec_restored", "data_accepted", "checkpoint_skipped", "records_damaged"})
+    reader.add(event("11:59:59.000", name));
+  reader.add(event("12:00:00.000", "start"));
+  reader.add(event("12:00:05.000", "finished"));
+  CHECK(reader.finish().length == 15);
+}
+
 TEST_CASE("a launch without a last word ends with the last thing it recorded") {
   TimelineReader reader;
   reader.add(event("10:00:00.000", "start"));
@@ -117,6 +129,22 @@ TEST_CASE("what was measured of stages is added up") {
   CHECK(line.work.at("cpu").mini_batches == 40);
   CHECK(line.work.at("cpu").computing_seconds == 10);
   CHECK(line.work.at("cpu").reading_seconds == 2);
+}
+
+TEST_CASE(
+    "a launch that took longer before its first event than after it does not make the parts more than the whole") {
+  TimelineReader reader;
+  for (const char* minute : {"10:00", "10:05"}) {
+    const std::string at = minute;
+    reader.add(event(at + ":00.000", "start"));
+    reader.add(event(at + ":01.000", "first_step", {{"step", 1}, {"seconds", 2.5}}));
+    reader.add(event(at + ":05.000", "stage_speed", {{"seconds", 4}}));
+    reader.add(event(at + ":05.000", "stopped"));
+  }
+  const Timeline line = reader.finish();
+  CHECK(line.spent.running == 10);
+  CHECK(line.spent.starting == 2);
+  CHECK(line.spent.starting + line.spent.stepping <= line.spent.running);
 }
 
 TEST_CASE("of thousands of events the first and the last ones stay") {

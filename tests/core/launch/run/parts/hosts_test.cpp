@@ -93,12 +93,12 @@ TEST_CASE("an error of the courier, and its end, end a job over several hosts; o
   said["say"] = "error";
   said["gives_up"] = true;
   sample.hear(said);
-  CHECK(sample.only<conduct::HostsFailed>().error.message() == "other bits");
+  CHECK(sample.only<conduct::CannotGoOn>().error.message() == "other bits");
   CHECK(sample.run->left_to_others);
   sample.events.clear();
   sample.courier.close();
   sample.hosts.hear();
-  const Error error = sample.only<conduct::HostsFailed>().error;
+  const Error error = sample.only<conduct::CannotGoOn>().error;
   CHECK(error.fault() == Fault::peer);
   CHECK(error.message().ends_with("ended with exit status 2"));
   CHECK_FALSE(sample.run->state.courier);
