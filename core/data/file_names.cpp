@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/data/formats/cifar.h"
 #include "core/data/formats/idx.h"
+#include "core/h5/elsewhere.h"
 
 namespace estrain::data {
 namespace {
@@ -36,6 +37,18 @@ std::vector<FileName> one_or_two(const spec::DataSection& section, FileKind kind
   return names;
 }
 
+// Behind the files of the section, those to which they lead.
+std::vector<FileName> hdf5_names(const spec::DataSection& section) {
+  std::vector<FileName> names =
+      one_or_two(section, FileKind::as_it_is, "data.format = \"hdf5\" needs data.path, the training file");
+  for (const FileName& name : std::vector<FileName>(names)) {
+    int64_t part = 0;
+    for (const std::string& path : h5::other_files(name.path))
+      names.push_back({fmt::format("{}, part {}", name.what, ++part), path, FileKind::as_it_is});
+  }
+  return names;
+}
+
 std::vector<FileName> voc_names(const spec::DataSection& section) {
   if (section.path.empty())
     throw Error(Fault::spec, "data.format = \"voc\" needs data.path, such as VOCdevkit/VOC2012");
@@ -56,7 +69,7 @@ std::vector<FileName> file_names(const spec::DataSection& section) {
     case spec::DataFormat::cifar100:
       return cifar_names(section, Cifar::hundred);
     case spec::DataFormat::hdf5:
-      return one_or_two(section, FileKind::as_it_is, "data.format = \"hdf5\" needs data.path, the training file");
+      return hdf5_names(section);
     case spec::DataFormat::text:
       return one_or_two(section, FileKind::content, "data.format = \"text\" needs data.path, the text's file");
     case spec::DataFormat::tokens:

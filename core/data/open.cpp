@@ -14,6 +14,7 @@
 #include "core/data/photos/image_folder.h"
 #include "core/data/photos/voc.h"
 #include "core/data/photos/webdataset.h"
+#include "core/h5/filters.h"
 
 namespace estrain::data {
 namespace {
@@ -34,15 +35,25 @@ Tables cifar_tables(const std::vector<DataFile>& files, Cifar kind) {
   return {read_cifar(kind, all.first(files.size() - 1)), read_cifar(kind, all.last(1))};
 }
 
-Tables hdf5_tables(const std::vector<DataFile>& files) {
-  return {read_hdf5_images(files[0]), files.size() > 1 ? read_hdf5_images(files[1]) : nullptr};
+// The files are the training file, the test file where there is one, then those to which they lead.
+Tables hdf5_tables(const std::vector<DataFile>& files, const spec::DataSection& section) {
+  const bool has_test = !section.test_path.empty();
+  return {read_hdf5_images(files[0], section.layout), has_test ? read_hdf5_images(files[1], section.layout) : nullptr};
 }
 
-DataPair open_hdf5_arrays(const std::vector<DataFile>& files, const std::vector<std::string>& names) {
+DataPair open_hdf5_arrays(const std::vector<DataFile>& files, const spec::DataSection& section,
+                          const std::vector<std::string>& names) {
   DataPair pair;
   pair.train = read_hdf5_arrays(files[0], names);
-  if (files.size() > 1) pair.test = read_hdf5_arrays(files[1], names);
+  if (!section.test_path.empty()) pair.test = read_hdf5_arrays(files[1], names);
   return pair;
+}
+
+// HDF5 opens files again, by their paths.
+void require_unchanged(const std::vector<DataFile>& files) {
+  for (const DataFile& file : files)
+    if (FileStamp::of(file.path) != file.content.stamp)
+      throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
 }
 
 DataPair images(Tables tables, const spec::DataSection& section, Classes classes) {
@@ -75,8 +86,8 @@ DataPair open_unchecked(const spec::DataSection& section, const std::vector<Data
     case spec::DataFormat::cifar100:
       return images(cifar_tables(files, Cifar::hundred), section, options.classes);
     case spec::DataFormat::hdf5:
-      if (!options.arrays.empty() && !holds_images(files[0])) return open_hdf5_arrays(files, options.arrays);
-      return images(hdf5_tables(files), section, options.classes);
+      if (!options.arrays.empty() && !holds_images(files[0])) return open_hdf5_arrays(files, section, options.arrays);
+      return images(hdf5_tables(files, section), section, options.classes);
     case spec::DataFormat::text:
       return open_text(files,
                        {.holdout = section.holdout, .context = options.text_context, .classes = options.classes});
@@ -108,8 +119,10 @@ void Dataset::read_fields(int64_t, const SampleDraw&, std::span<std::byte* const
 DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed, Classes classes,
               const std::vector<std::string>& arrays) {
   DataPair pair = with_context("data", [&] {
+    if (section.plugins) h5::allow_plugins();
     std::vector<DataFile> files = open_files(file_names(section));
     DataPair opened = open_unchecked(section, files, {text_context, seed, classes, arrays});
+    if (section.format == spec::DataFormat::hdf5) require_unchanged(files);
     opened.files = std::move(files);
     return opened;
   });

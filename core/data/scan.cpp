@@ -19,6 +19,7 @@
 #include "core/data/pixels/image_transform.h"
 #include "core/data/scanned_files.h"
 #include "core/data/scanned_photos.h"
+#include "core/h5/filters.h"
 
 namespace estrain::data {
 namespace {
@@ -315,6 +316,7 @@ bool DataScan::fine() const {
 
 DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes,
               const std::vector<std::string>& arrays) {
+  if (section.plugins) h5::allow_plugins();
   DataScan result;
   if (section.format == spec::DataFormat::hdf5 && !arrays.empty() && are_arrays(section.path)) {
     scan_arrays(result, section, arrays);

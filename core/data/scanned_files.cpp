@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/data/files/file_bytes.h"
 #include "core/data/formats/cifar.h"
+#include "core/data/formats/hdf5_elements.h"
+#include "core/data/formats/hdf5_images.h"
 #include "core/data/formats/idx.h"
 #include "core/h5/file.h"
 
@@ -18,9 +20,6 @@ constexpr const char* kFetchAgain = "download the file again";
 constexpr const char* kStandardNames =
     "data.path must be a folder with the four standard files; otherwise name them: data.images, data.labels, "
     "data.test_images, data.test_labels";
-constexpr const char* kHdf5Shapes =
-    "images must be uint8 or float32 of shape (N, C, H, W) or (N, H, W), labels integers of shape (N)";
-
 std::string text_of(const ImageLayout& layout) {
   return fmt::format("[{}, {}, {}]", layout.channels, layout.height, layout.width);
 }
@@ -137,75 +136,30 @@ LabelledFile scan_cifar_file(const std::string& path, size_t label_bytes, std::v
 }
 
 // HDF5: see hdf5_images.h.
-Error unfit(const std::string& path, const std::string& what) {
-  return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kHdf5Shapes);
-}
-
-h5::Dataset dataset_of(const h5::File& file, const char* name) {
-  if (!file.root().contains(name)) throw unfit(file.path(), fmt::format("has no dataset {}", name));
-  return file.root().dataset(name);
-}
-
-ImageLayout announced_layout(const h5::Dataset& images, const std::string& path) {
-  const auto& shape = images.shape();
-  const size_t n = shape.size();
-  if (n != 3 && n != 4) throw unfit(path, "images has shape " + h5::shape_text(shape));
-  if (images.type() != h5::Type::u8 && images.type() != h5::Type::f32)
-    throw unfit(path, "images holds neither uint8 nor float32");
-  const ImageLayout layout{images.type() == h5::Type::u8 ? PixelType::u8 : PixelType::f32, n == 4 ? shape[1] : 1,
-                           shape[n - 2], shape[n - 1]};
-  if (layout.elements() == 0) throw unfit(path, "its images have no pixels");
-  return layout;
-}
-
-void require_whole(const std::string& path, const h5::Dataset& images, const ImageLayout& layout) {
-  const std::optional<uint64_t> offset = images.offset();
-  if (!offset) return;  // chunked: HDF5 itself checks when it reads them
-  const uint64_t size = FileBytes::map(path).size(), bytes = static_cast<uint64_t>(images.shape()[0]) * layout.bytes();
-  if (*offset <= size && bytes <= size - *offset) return;
-  throw corrupt(path, fmt::format("truncated: images end at byte {}, the file at {}", *offset + bytes, size));
-}
-
-// A small file can declare more data than fit into memory, but deflate shrinks data at most to 1/1032.
-void require_stored(const std::string& path, const h5::Dataset& data, const char* name) {
-  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
-  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
-  if (announced <= small || announced / most_per_byte <= FileBytes::map(path).size()) return;
-  throw corrupt(path, fmt::format("{} declares {} bytes, which are missing", name, announced));
-}
-
-void scan_hdf5_images(const h5::File& file, ScannedSet& set, std::vector<Finding>& findings) {
+void scan_hdf5_images(const h5::File& file, spec::ImageOrder order, ScannedSet& set, std::vector<Finding>& findings) {
   note_file(findings, file.path(), [&] {
-    const h5::Dataset images = dataset_of(file, "images");
-    const ImageLayout layout = announced_layout(images, file.path());
+    const h5::Dataset images = labelled_part(file.root(), "images", file.path());
+    const ImageLayout layout = stored_images(images, order, file.path()).layout;
     set.files.back().images = images.shape()[0];
     set.layout = layout;
-    require_stored(file.path(), images, "images");
-    require_whole(file.path(), images, layout);
+    require_readable(images, file.path());
     return fmt::format("{} images of {}, {}", images.shape()[0], text_of(layout), h5::type_name(images.type()));
   });
 }
 
 void scan_hdf5_labels(const h5::File& file, LabelledFile& labelled, std::vector<Finding>& findings) {
   note_file(findings, file.path(), [&] {
-    const h5::Dataset labels = dataset_of(file, "labels");
-    const h5::Type type = labels.type();
-    if (type == h5::Type::f32 || type == h5::Type::f64 || type == h5::Type::other)
-      throw unfit(file.path(), "labels are not integers");
-    if (labels.shape().size() != 1) throw unfit(file.path(), "labels has shape " + h5::shape_text(labels.shape()));
-    require_stored(file.path(), labels, "labels");
-    std::vector<int64_t> values(static_cast<size_t>(labels.elements()));
-    if (!values.empty()) labels.read(h5::Type::i64, values.data());
-    labelled.labels = std::move(values);
+    labelled.labels = hdf5_labels(labelled_part(file.root(), "labels", file.path()), file.path());
     return fmt::format("{} labels", labelled.labels->size());
   });
 }
 
-ScannedSet scan_hdf5_set(std::string name, const std::string& path, std::vector<Finding>& findings) {
+ScannedSet scan_hdf5_set(std::string name, const std::string& path, spec::ImageOrder order,
+                         std::vector<Finding>& findings) {
   ScannedSet set{std::move(name), {}, {{path + ": labels", {}, {}}}};
   try {
     const h5::File file = h5::File::open(path);
-    scan_hdf5_images(file, set, findings);
+    scan_hdf5_images(file, order, set, findings);
     scan_hdf5_labels(file, set.files.back(), findings);
   } catch (const Error& error) {
     findings.push_back(unreadable(error));
@@ -245,8 +199,8 @@ std::vector<ScannedSet> scan_cifar(const spec::DataSection& section, std::vector
 }
 
 std::vector<ScannedSet> scan_hdf5(const spec::DataSection& section, std::vector<Finding>& findings) {
-  std::vector<ScannedSet> sets = {scan_hdf5_set("training", section.path, findings)};
-  if (!section.test_path.empty()) sets.push_back(scan_hdf5_set("test", section.test_path, findings));
+  std::vector<ScannedSet> sets = {scan_hdf5_set("training", section.path, section.layout, findings)};
+  if (!section.test_path.empty()) sets.push_back(scan_hdf5_set("test", section.test_path, section.layout, findings));
   return sets;
 }
 

@@ -31,7 +31,7 @@ bool has_end(std::span<const std::byte> file) {
 
 struct Damage {
   int64_t index;
-  std::string words;
+  std::string words, advice;
 };
 
 // Throws where an image like this makes no sample.
@@ -73,7 +73,7 @@ class PhotoSetScan {
         look_at(i, set_.read(i, scratch), photo);
       } catch (const Error& error) {
         std::lock_guard lock(mutex_);
-        damages_.push_back({i, error.message()});
+        damages_.push_back({i, error.message(), error.advice()});
       }
     }
   }
@@ -103,9 +103,10 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
     return;
   }
   for (size_t i = 0; i < std::min(damages.size(), kFilesNamed); ++i) {
-    const auto& [index, words] = damages[i];
+    const auto& [index, words, advice] = damages[i];
     findings.push_back(Finding::user_error(
-        "images", fmt::format("{}: sample {} of the {} set: {}", source.name(index), index, name, words), kReplace));
+        "images", fmt::format("{}: sample {} of the {} set: {}", source.name(index), index, name, words),
+        advice.empty() ? kReplace : advice));
   }
   if (damages.size() > kFilesNamed) {
     findings.push_back(Finding::user_error(
@@ -118,6 +119,7 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
 struct OpenedPhotos {
   std::unique_ptr<PhotoSource> source;
   std::string what;  // "1000 images in 10 classes"
+  LeftOut left_out;
 };
 
 class PhotosScan {
@@ -138,7 +140,7 @@ class PhotosScan {
       const DataFile file = std::move(open_files({name}).front());
       OpenedPhotos opened = open(file, is_training);
       findings_.push_back(Finding::fine("data", fmt::format("{}: {}", name.path, opened.what)));
-      note_others(*file.tree);
+      note_left_out(file, opened);
       LabelledFile& labelled = set.files.front();
       labelled.images = opened.source->size();
       labelled.labels.emplace();
@@ -154,21 +156,22 @@ class PhotosScan {
     if (section_.format == spec::DataFormat::webdataset) {
       auto set = std::make_unique<WebDataset>(file);
       const std::string what = fmt::format("{} images in {} shards", set->size(), file.tree->size());
-      return {std::move(set), what};
+      LeftOut left_out = set->left_out();
+      return {std::move(set), what, std::move(left_out)};
     }
     auto folder = std::make_unique<ImageFolder>(file, is_training ? std::vector<std::string>() : classes_);
     classes_ = folder->classes();
     const std::string what = fmt::format("{} images in {} classes", folder->size(), classes_.size());
-    return {std::move(folder), what};
+    return {std::move(folder), what, file.tree->left_out()};
   }
 
-  void note_others(const FileTree& tree) {
-    if (tree.others() == 0) return;
-    findings_.push_back(Finding::warn(
-        "data",
-        fmt::format("{}: {} files are skipped because of their names, the first is {}", tree.root(), tree.others(),
-                    tree.first_other()),
-        section_.format == spec::DataFormat::images ? "images end in .jpg, .jpeg or .png" : "shards end in .tar"));
+  void note_left_out(const DataFile& file, const OpenedPhotos& opened) {
+    if (opened.left_out.count() == 0) return;
+    findings_.push_back(
+        Finding::warn("data", fmt::format("{}: {}", file.path, opened.left_out.words()),
+                      section_.format == spec::DataFormat::images
+                          ? "images end in .jpg, .jpeg or .png"
+                          : "images end in .jpg, .jpeg or .png, labels in .cls or .json, shards in .tar"));
   }
 
   void look_at_images(const PhotoSource& source, const std::string& name) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/h5/failure.h"
+#include "core/h5/filters.h"
 #include "core/h5/native_type.h"
 
 namespace estrain::h5 {
@@ -36,7 +37,8 @@ Dataset::Dataset(Handle id, std::string where) : Object(std::move(id), std::move
   shape_ = shape_of(id_.get(), where_);
   const Handle stored(check(H5Dget_type(id_.get()), Fault::corrupt, where_), H5Tclose);
   const H5T_class_t kind = H5Tget_class(stored.get());
-  numeric_ = kind == H5T_INTEGER || kind == H5T_FLOAT;
+  float_ = kind == H5T_FLOAT;
+  numeric_ = float_ || kind == H5T_INTEGER;
   type_ = type_of(stored.get());
   native_ = type_ != Type::other && H5Tequal(stored.get(), native_type(type_)) > 0;
 }
@@ -54,15 +56,29 @@ std::optional<uint64_t> Dataset::offset() const {
   return at;
 }
 
-void Dataset::read(Type as, void* out) const {
+std::string Dataset::file() const {
   quiet();
+  const ssize_t length = check(H5Fget_name(id_.get(), nullptr, 0), Fault::corrupt, where_);
+  std::string name(static_cast<size_t>(length) + 1, '\0');
+  H5Fget_name(id_.get(), name.data(), name.size());
+  name.pop_back();
+  return name;
+}
+
+void Dataset::require_readable() const {
+  quiet();
+  h5::require_filters(id_.get(), where_);
+}
+
+void Dataset::read(Type as, void* out) const {
+  require_readable();
   if (!numeric_) throw Error::make(Fault::mismatch, "{}: holds no numbers", where_);
   if (elements() == 0) return;
   check(H5Dread(id_.get(), native_type(as), H5S_ALL, H5S_ALL, H5P_DEFAULT, out), Fault::corrupt, where_);
 }
 
 void Dataset::read_rows(Type as, int64_t first, int64_t count, void* out) const {
-  quiet();
+  require_readable();
   if (!numeric_) throw Error::make(Fault::mismatch, "{}: holds no numbers", where_);
   if (shape_.empty() || first < 0 || count < 0 || first > shape_[0] - count)
     throw Error::make(Fault::mismatch, "{}: rows {} to {} of an array of shape {}", where_, first, first + count,

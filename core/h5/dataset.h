@@ -21,11 +21,17 @@ class Dataset : public Object {
   int64_t elements() const;
   Type type() const { return type_; }        // as stored; `other` for half precision, booleans, strings, compounds
   bool numeric() const { return numeric_; }  // whether read() can convert it
+  bool is_float() const { return float_; }   // of any precision
 
-  // Bytes from the start of the file to element 0, if the elements are contiguous, in native byte order and of type
+  // The file that it is in: another one than that of the group if a link leads there (elsewhere.h).
+  std::string file() const;
+
+  // Bytes from the start of file() to element 0, if the elements are contiguous, in native byte order and of type
   // type(); nothing for chunked, compressed, foreign-endian, empty or unallocated datasets.
   std::optional<uint64_t> offset() const;
 
+  // Throws Fault::mismatch naming a filter that reading would need and that cannot be had (filters.h).
+  void require_readable() const;
   // Reads all elements, converted to `as`, into `out`, which must have space for elements() of them.
   void read(Type as, void* out) const;
   // Reads `count` rows (entries of the first dimension) from row `first`.
@@ -40,7 +46,7 @@ class Dataset : public Object {
 
   std::vector<int64_t> shape_;
   Type type_ = Type::other;
-  bool numeric_ = false;
+  bool numeric_ = false, float_ = false;
   bool native_ = false;  // stored as in memory
 };
 

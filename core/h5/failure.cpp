@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/h5/elsewhere.h"
+#include "core/h5/filters.h"
+
 namespace estrain::h5 {
 namespace {
 
@@ -25,6 +28,8 @@ int errno_in(const std::string& message) {
 void quiet() {
   thread_local const bool done = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
   (void)done;
+  static const bool set_up = (take_over_external_links(), set_up_filters(), true);
+  (void)set_up;
 }
 
 Error failure(Fault fault, std::string_view what) {

@@ -8,7 +8,8 @@
 
 namespace estrain::h5 {
 
-// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function here calls it first.
+// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function here calls it first. The
+// first call sets up what holds for the process: external links (elsewhere.h) and filters (filters.h).
 void quiet();
 
 // "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and

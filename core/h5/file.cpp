@@ -5,12 +5,11 @@
 
 #include "core/base/files/input_file.h"
 #include "core/h5/failure.h"
+#include "core/h5/open_file.h"
 
 namespace estrain::h5 {
 namespace {
 
-// Disables HDF5's own locks: they fail on some network file systems, and every worker of a host reads the same data
-// file.
 Handle access_plan() {
   Handle plan(check(H5Pcreate(H5P_FILE_ACCESS), Fault::bug, "file access properties"), H5Pclose);
   H5Pset_file_locking(plan.get(), false, true);
@@ -26,23 +25,23 @@ Handle creation_plan() {
 // Reports the system's reason, which HDF5 would hide.
 void require_regular_file(const std::string& path, int flags) { (void)open_input(path, flags); }
 
-Handle open_hdf5(const std::string& path, unsigned mode) {
+}  // namespace
+
+Handle open_file(const std::string& path, unsigned mode) {
   const Handle access = access_plan();
   return {check(H5Fopen(path.c_str(), mode, access.get()), Fault::corrupt, path), H5Fclose};
 }
 
-}  // namespace
-
 File File::open(const std::string& path) {
   quiet();
   require_regular_file(path, O_RDONLY);
-  return {open_hdf5(path, H5F_ACC_RDONLY), path};
+  return {open_file(path, H5F_ACC_RDONLY), path};
 }
 
 File File::open_for_update(const std::string& path) {
   quiet();
   require_regular_file(path, O_RDWR);
-  return {open_hdf5(path, H5F_ACC_RDWR), path};
+  return {open_file(path, H5F_ACC_RDWR), path};
 }
 
 File File::create(const std::string& path) {

@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include "core/h5/elsewhere.h"
 #include "core/h5/failure.h"
 #include "core/h5/native_type.h"
 
@@ -110,6 +111,7 @@ std::vector<Child> Group::children() const {
 }
 
 Error Group::not_found(const std::string& name, Child::Kind wanted) const {
+  if (const std::optional<Error> refusal = take_link_refusal()) return refusal->within(path_of(name));
   Error reason = failure(Fault::corrupt, path_of(name));
   if (!contains(name)) return Error::make(Fault::mismatch, "{}: no such {}", path_of(name), kind_name(wanted));
   if (describe(id_.get(), name.c_str()).kind != wanted)
@@ -119,6 +121,7 @@ Error Group::not_found(const std::string& name, Child::Kind wanted) const {
 
 Group Group::group(const std::string& name) const {
   quiet();
+  (void)take_link_refusal();  // of another call
   const hid_t id = H5Gopen2(id_.get(), name.c_str(), H5P_DEFAULT);
   if (id < 0) throw not_found(name, Child::Kind::group);
   return {{id, H5Gclose}, path_of(name)};
@@ -126,9 +129,11 @@ Group Group::group(const std::string& name) const {
 
 Dataset Group::dataset(const std::string& name) const {
   quiet();
-  const hid_t id = H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT);
-  if (id < 0) throw not_found(name, Child::Kind::dataset);
-  return {{id, H5Dclose}, path_of(name)};
+  (void)take_link_refusal();  // of another call
+  Handle id(H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (id.get() < 0) throw not_found(name, Child::Kind::dataset);
+  require_sources(id.get(), path_of(name));
+  return {std::move(id), path_of(name)};
 }
 
 Group Group::create_group(const std::string& name) {

@@ -3,7 +3,9 @@
 //
 //   JPEG   libjpeg-turbo's default, exact integer DCT and smooth upsampling. Grey stays grey, YCbCr becomes RGB. CMYK,
 //          taken as inverted, becomes RGB as Pillow's convert("RGB") does it
-//   PNG    grey, RGB and palettes of any depth up to 8; of 16 bits RGB by its upper bytes. Alpha is dropped
+//   PNG    grey, RGB and palettes of any depth up to 8; of 16 bits RGB, and grey with alpha, by its upper bytes. Alpha
+//   is
+//          dropped
 //
 // The first bytes of a file determine its format, not its name. Orientation (EXIF), colour profiles and gamma are
 // ignored.

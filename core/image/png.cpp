@@ -32,7 +32,7 @@ class PngDecoder {
     const bool grey = (colour & PNG_COLOR_MASK_COLOR) == 0;
     const Header header = {{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, grey ? 1 : 3};
     require_sane(header, bytes_, kMostPngPixelsPerByte);
-    if (grey && png_get_bit_depth(png_, info_) == 16)
+    if (colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png_, info_) == 16)
       throw Error(Fault::corrupt, "PNG of 16-bit grey")
           .advise("convert it to 8 bits; there is more than one way to do so");
     return header;

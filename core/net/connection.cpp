@@ -46,6 +46,9 @@ Address parse_address(const std::string& text) {
   if (error || address.port == 0)
     throw Error::make(Fault::usage, "\"{}\" is no address with a port", text)
         .advise("give one such as 10.0.0.2:7000 or [fd00::2]:7000: names are not looked up here");
+  if (number.is_v6() && number.to_v6().is_link_local() && number.to_v6().scope_id() == 0)
+    throw Error::make(Fault::usage, "{}: an address of one link, without an interface of this host", text)
+        .advise("add it, such as [fe80::2%eth0]:7000");
   address.host = number.to_string();
   return address;
 }

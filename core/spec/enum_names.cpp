@@ -26,6 +26,8 @@ constexpr EnumName<DataFormat> data_format_names[] = {
     {DataFormat::tokens, "tokens"}, {DataFormat::images, "images"},   {DataFormat::webdataset, "webdataset"},
     {DataFormat::voc, "voc"}};
 constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
+constexpr EnumName<ImageOrder> image_order_names[] = {
+    {ImageOrder::automatic, "auto"}, {ImageOrder::nchw, "nchw"}, {ImageOrder::nhwc, "nhwc"}};
 constexpr auto optimizer_names = names_of<OptimizerKind>(optimizers);
 constexpr auto schedule_names = names_of<ScheduleKind>(schedules);
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
@@ -91,6 +93,10 @@ std::span<const EnumName<TokenType>> enum_names() {
   return token_type_names;
 }
 template <>
+std::span<const EnumName<ImageOrder>> enum_names() {
+  return image_order_names;
+}
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names() {
   return optimizer_names;
 }
@@ -144,6 +150,7 @@ std::string_view to_string(Exchange value) { return name_of(value); }
 std::string_view to_string(Secrecy value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(TokenType value) { return name_of(value); }
+std::string_view to_string(ImageOrder value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }

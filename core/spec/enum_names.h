@@ -38,6 +38,8 @@ std::span<const EnumName<DataFormat>> enum_names();
 template <>
 std::span<const EnumName<TokenType>> enum_names();
 template <>
+std::span<const EnumName<ImageOrder>> enum_names();
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
@@ -69,6 +71,7 @@ std::string_view to_string(Exchange value);
 std::string_view to_string(Secrecy value);
 std::string_view to_string(DataFormat value);
 std::string_view to_string(TokenType value);
+std::string_view to_string(ImageOrder value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);

@@ -26,6 +26,7 @@ enum class Exchange { automatic, host };
 enum class Secrecy { all, control };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc };
 enum class TokenType { u16, u32 };
+enum class ImageOrder { automatic, nchw, nhwc };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
 enum class Best { none, loss, accuracy };
@@ -88,6 +89,8 @@ struct DataSection {
                           // the folder of test_list, if it is another
   double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
   TokenType token_type = TokenType::u16;          // tokens: what a file holds that does not say so itself
+  ImageOrder layout = ImageOrder::automatic;      // hdf5: where the channels of images stand
+  bool plugins = false;                           // hdf5: load filter plugins; does not affect the bits
   std::string list = "train", test_list = "val";  // voc: ImageSets/Main/NAME.txt; no test_list: no test set
   int64_t boxes = 56;                             // voc: places for boxes in a sample
   std::vector<std::string> names;                 // voc: classes; empty: VOC's twenty

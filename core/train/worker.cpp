@@ -253,7 +253,9 @@ void run_worker(WorkerSetup& setup) {
   if (built.has_other_keys) refuse_other_random_numbers(place, setup.options.checkpoint);
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
-  setup.launcher.send(comm::Ready{});
+  comm::Ready ready;
+  if (setup.options.builds) ready.notes = job.samples().data().notes;
+  setup.launcher.send(ready);
   obey(place, setup.launcher);
 }
 

@@ -164,6 +164,34 @@ def comes_back_after_a_cut(site):
         site.same(run, reference(site, LONG))
 
 
+def link_local(site, host):
+    """The host's address of its link, once it may be used: "fe80::1%eth0"."""
+    def address():
+        lines = site.network.run(host, ["ip", "-6", "-json", "address", "show", "dev", "eth0", "scope", "link"]).stdout
+        found = [each for link in json.loads(lines or "[]") for each in link.get("addr_info", []) if not each.get("tentative")]
+        return found and found[0]["local"] + "%eth0"
+    wait_for(address, "no link-local address")
+    return address()
+
+
+def joins_over_one_link(site):
+    """By link-local IPv6 addresses alone: they hold with the interface behind them."""
+    run = site.folder / "apart-link"
+    with apart(site) as other:
+        at = f"[{link_local(site, 0)}]:{PORT}"
+        own = link_local(site, 1)
+        job = site.train(run, "cpu", LONG, "--listen", at)
+        other.take_key(run, job)
+        agent = other.start(1, "agent", "--join", at, "--key-file", str(other.key), "--name", "h1")
+        wait_for(lambda: is_listed(run, 1), "the agent is not listed", agent)
+        check(json.loads((run / "hosts" / "h1.json").read_text())["address"].startswith(f"[{own}]:"), "another address")
+        site.resize(run, "cpu,h1/cpu*2")
+        trains_on(run, job)
+        finish(job)
+        finish(agent)
+        site.same(run, reference(site, LONG))
+
+
 def joins_nowhere(site):
     """What cannot be done is said, with the exit code of its kind; strangers at the launcher's address disturb nobody."""
     run = site.folder / "apart-nowhere"
@@ -197,4 +225,5 @@ def joins_nowhere(site):
         site.same(run, reference(site, LONG))
 
 
-JOINING_CASES = [joins_without_the_run_directory, follows_a_coordinator_that_sees_the_run_directory, comes_back_after_a_cut, joins_nowhere]
+JOINING_CASES = [joins_without_the_run_directory, follows_a_coordinator_that_sees_the_run_directory, comes_back_after_a_cut,
+                 joins_over_one_link, joins_nowhere]

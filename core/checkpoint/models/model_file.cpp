@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_file.h"
+#include "core/checkpoint/models/conversion.h"
 #include "core/checkpoint/models/safetensors.h"
 #include "core/checkpoint/state/array_match.h"
 #include "core/checkpoint/state/structure.h"
@@ -36,7 +37,7 @@ std::vector<WantedName> wanted_names(const StateLayout& layout) {
   return names;
 }
 
-// A foreign file: its arrays by state_dict name, and a function to read one.
+// A foreign file: its arrays by state_dict name, and a function to read one as the model's type.
 struct Source {
   std::vector<ArrayForm> forms;
   std::function<void(const std::string& name, const StateTensor& as, std::byte* out)> read;
@@ -60,15 +61,25 @@ Found find_arrays(const h5::Group& root) {
   return found;
 }
 
+// HDF5 itself makes floats of half precision.
+h5::Type type_to_read(const h5::Dataset& data) {
+  return data.type() == h5::Type::other && data.is_float() ? h5::Type::f32 : data.type();
+}
+
 Source hdf5_source(const std::string& path) {
   const auto file = std::make_shared<h5::File>(h5::File::open(path));
   if (file->root().has("format")) throw Error(Fault::corrupt, "a checkpoint whose seal is damaged");
   const auto found = std::make_shared<Found>(find_arrays(file->root()));
   Source source;
   for (const auto& [name, dataset] : *found)
-    source.forms.push_back({name, std::string(h5::type_name(dataset.type())), dataset.shape(), ""});
+    source.forms.push_back({name, std::string(h5::type_name(type_to_read(dataset))), dataset.shape(), ""});
   source.read = [file, found](const std::string& name, const StateTensor& as, std::byte* out) {
-    found->at(name).read(h5_type(as.dtype), out);
+    const h5::Dataset& data = found->at(name);
+    const h5::Type stored = type_to_read(data);
+    if (stored == h5_type(as.dtype)) return data.read(stored, out);
+    std::vector<std::byte> elements(static_cast<size_t>(data.elements()) * h5::type_size(stored));
+    data.read(stored, elements.data());
+    convert_elements(h5::type_name(stored), elements.data(), as.elements(), as.dtype, out);
   };
   return source;
 }
@@ -82,8 +93,13 @@ Source safetensors_source(const std::string& path) {
     source.forms.push_back({tensor.name, tensor.dtype, tensor.shape, ""});
     by_name.emplace(tensor.name, i);
   }
-  source.read = [file, by_name](const std::string& name, const StateTensor&, std::byte* out) {
-    file->read(by_name.at(name), out);
+  source.read = [file, by_name](const std::string& name, const StateTensor& as, std::byte* out) {
+    const size_t tensor = by_name.at(name);
+    const Safetensor& stored = file->tensors()[tensor];
+    if (stored.dtype == dtype_name(as.dtype)) return file->read(tensor, out);
+    std::vector<std::byte> elements(stored.bytes);
+    file->read(tensor, elements.data());
+    convert_elements(stored.dtype, elements.data(), as.elements(), as.dtype, out);
   };
   return source;
 }
@@ -112,6 +128,18 @@ std::vector<ArrayForm> wanted_forms(const StateLayout& layout, const std::vector
   return forms;
 }
 
+// The forms of a file once its arrays are converted. One of another shape keeps its type, for the message.
+std::vector<ArrayForm> converted_forms(std::vector<ArrayForm> found, const std::vector<ArrayForm>& wanted) {
+  std::map<std::string, const ArrayForm*> by_path;
+  for (const ArrayForm& want : wanted) by_path.emplace(want.path, &want);
+  for (ArrayForm& form : found) {
+    const auto want = by_path.find(form.path);
+    if (want == by_path.end() || want->second->shape != form.shape || !is_convertible(form.dtype)) continue;
+    form.dtype = want->second->dtype;
+  }
+  return found;
+}
+
 // Two names of one tensor may be two arrays in a foreign file: they must have the same bits.
 void require_same_bits(const WantedName& name, const StateTensor& tensor, const Source& source, const std::byte* have) {
   std::vector<std::byte> again(tensor.bytes());
@@ -123,7 +151,8 @@ void require_same_bits(const WantedName& name, const StateTensor& tensor, const 
 
 void read_foreign(const Source& source, const StateLayout& layout, std::byte* state) {
   const std::vector<WantedName> names = names_to_read(layout, source);
-  require_same_arrays(wanted_forms(layout, names), source.forms);
+  const std::vector<ArrayForm> wanted = wanted_forms(layout, names);
+  require_same_arrays(wanted, converted_forms(source.forms, wanted));
   std::set<size_t> done;
   for (const WantedName& wanted : names) {
     const StateTensor& tensor = layout.tensors[wanted.tensor];

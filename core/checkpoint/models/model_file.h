@@ -11,8 +11,8 @@
 // Or it is a safetensors file (safetensors.h) with the state_dict's names. It may have one of a tied weight's
 // names or all, since safetensors.torch.save_model omits all but one.
 //
-// Strict: the file must have every parameter and buffer of the model, including tied names, with the same type and
-// shape, and no others.
+// Strict: the file must have every parameter and buffer of the model, including tied names, with the same shape, and no
+// others. Numbers of another type (bfloat16, half, double, integers) become the model's, as load_state_dict makes them.
 
 #include <string>
 

@@ -70,8 +70,11 @@ struct HostLost {
 // It has a model and data, and waits for its first stage.
 struct Ready {
   static constexpr std::string_view name = "ready";
+  std::vector<std::string> notes;  // from the one that built the state: what a run says of its data
   template <typename Self, typename Visit>
-  static void fields(Self&, Visit&&) {}
+  static void fields(Self& self, Visit&& visit) {
+    visit("notes", self.notes);
+  }
 };
 
 // It has left its loop.

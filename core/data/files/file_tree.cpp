@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files/files.h"
+#include "core/data/files/python_order.h"
 #include "kernels/digest.h"
 
 namespace estrain::data {
@@ -85,7 +86,7 @@ class FileTree::Walk {
       tree_.folders_.push_back(entry.name);
       std::vector<Listing> below;
       collect(entry.name, 1, below);
-      std::ranges::sort(below, {}, &Listing::name);
+      std::ranges::sort(below, python_sorts_before, &Listing::name);
       for (const Listing& listing : below) emit(listing);
     }
   }
@@ -118,8 +119,8 @@ class FileTree::Walk {
       if (!next) break;
       add_entry(::dirfd(stream.get()), next->d_name, listing);
     }
-    std::ranges::sort(listing.files, {}, &Entry::name);
-    std::ranges::sort(listing.folders, {}, &Entry::name);
+    std::ranges::sort(listing.files, python_sorts_before, &Entry::name);
+    std::ranges::sort(listing.folders, python_sorts_before, &Entry::name);
     return listing;
   }
 
@@ -128,21 +129,20 @@ class FileTree::Walk {
     if (text == "." || text == "..") return;
     const std::string from_root = listing.name.empty() ? std::string(text) : fmt::format("{}/{}", listing.name, text);
     struct stat status {};
+    if (text.starts_with('.')) return tree_.left_out_.add("hidden", from_root);
     const bool wanted = ends_in_one_of(text, endings_);
     if (::fstatat(fd, name, &status, 0) != 0) {
-      if (!wanted) return other(from_root);  // a dangling link
+      if (!wanted) return leave_out(from_root);  // a dangling link
       throw system_error(path_of(from_root), errno);
     }
     if (S_ISDIR(status.st_mode)) return listing.folders.push_back({name, status});
-    if (!wanted) return other(from_root);
+    if (!wanted) return leave_out(from_root);
     if (!S_ISREG(status.st_mode))
       throw Error::make(Fault::io, "{}: not a regular file", path_of(from_root)).advise("remove it");
     listing.files.push_back({name, status});
   }
 
-  void other(const std::string& name) {
-    if (tree_.others_++ == 0 || name < tree_.first_other_) tree_.first_other_ = name;
-  }
+  void leave_out(const std::string& name) { tree_.left_out_.add(kind_of_file(name), name); }
 
   void file(const std::string& name, const struct stat& status) {
     if (!S_ISREG(status.st_mode)) throw Error::make(Fault::io, "{}: not a regular file", path_of(name));

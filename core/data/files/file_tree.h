@@ -3,8 +3,11 @@
 // are listed once, when the data are opened, in an order determined by the names alone.
 //
 //   order   the root's own files; then its folders by name, each with all that is below it: folder by folder, sorted by
-//           their paths, the files of one by their names. Bytes are compared. It is the order of torchvision's
-//           ImageFolder.
+//           their paths, the files of one by their names. Names are compared as Python compares them (python_order.h).
+//           It is the order of torchvision's ImageFolder.
+//
+// What begins with a dot is left out, and so are folders with all that they hold: editors, file managers and notebooks
+// leave such (._1.jpg, .ipynb_checkpoints).
 //
 // Links are followed. More than 32 nested folders (for example a link to itself) or 10^9 files are an error.
 
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "core/data/files/file_stamp.h"
+#include "core/data/files/left_out.h"
 
 namespace estrain::data {
 
@@ -33,9 +37,8 @@ class FileTree {
   uint64_t total_bytes() const { return total_bytes_; }
   // Names of the root's subfolders, in order, including those without files.
   const std::vector<std::string>& folders() const { return folders_; }
-  // The number of files skipped because of their names, and the first of them.
-  int64_t others() const { return others_; }
-  const std::string& first_other() const { return first_other_; }
+  // Files left out because of their names, and hidden folders.
+  const LeftOut& left_out() const { return left_out_; }
 
   // Device and inode are the root's, the size is that of all files. Instead of the two times it has digests over those
   // of every file and folder, which change when any of them does.
@@ -52,8 +55,7 @@ class FileTree {
   std::vector<uint64_t> bytes_;  // of each file
   uint64_t total_bytes_ = 0;
   std::vector<std::string> folders_;
-  int64_t others_ = 0;
-  std::string first_other_;
+  LeftOut left_out_;
   FileStamp stamp_;
 };
 

@@ -39,6 +39,8 @@ struct DataPair {
   std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
                                   // test files
   std::vector<DataFile> files{};  // the files of both, for identity.h
+  // What a run says once of its data: "train: 3 files are left out: …".
+  std::vector<std::string> notes{};
 };
 
 // Opens the data of `section` and checks everything that does not need reading every image: files exist and are

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <new>
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/data/formats/hdf5_elements.h"
 #include "core/h5/file.h"
 
 namespace estrain::data {
@@ -53,8 +52,7 @@ std::optional<ArrayType> array_type(h5::Type stored) {
 
 struct Array {
   Field field;
-  std::shared_ptr<const std::byte> owner;
-  const std::byte* first = nullptr;
+  Elements elements;
 };
 
 class ArrayDataset : public Dataset {
@@ -74,7 +72,7 @@ class ArrayDataset : public Dataset {
   void read_fields(int64_t index, const SampleDraw&, std::span<std::byte* const> out) const override {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const size_t bytes = arrays_[i].field.bytes();
-      std::memcpy(out[i], arrays_[i].first + static_cast<size_t>(index) * bytes, bytes);
+      std::memcpy(out[i], arrays_[i].elements.first + static_cast<size_t>(index) * bytes, bytes);
     }
   }
 
@@ -86,32 +84,6 @@ class ArrayDataset : public Dataset {
 
 Error unfit(const std::string& path, const std::string& what) {
   return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kArrayAdvice);
-}
-
-// A small file can declare more data than fit into memory, but deflate shrinks data at most to 1/1032.
-void require_stored(const h5::Dataset& data, uint64_t file_bytes) {
-  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
-  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
-  if (announced <= small || announced / most_per_byte <= file_bytes) return;
-  throw Error::make(Fault::corrupt, "{}: declares {} bytes of data, but the file has {}", data.where(), announced,
-                    file_bytes)
-      .advise("it was never filled, or is damaged");
-}
-
-void map_array(Array& array, const DataFile& file, uint64_t offset, uint64_t bytes) {
-  if (offset > file.content.size() || bytes > file.content.size() - offset)
-    throw Error::make(Fault::corrupt, "{}: truncated: {} ends at byte {}, the file at {}", file.path, array.field.name,
-                      offset + bytes, file.content.size());
-  array.owner = file.content.owner;
-  array.first = file.content.data() + offset;
-}
-
-void load_array(Array& array, const h5::Dataset& data, h5::Type as, uint64_t bytes) {
-  constexpr std::align_val_t alignment{64};
-  auto* memory = static_cast<std::byte*>(::operator new(bytes, alignment));
-  array.owner = {memory, [](const std::byte* p) { ::operator delete(const_cast<std::byte*>(p), alignment); }};
-  array.first = memory;
-  data.read(as, memory);
 }
 
 std::string names_in(const h5::Group& root) {
@@ -130,17 +102,9 @@ Array read_array(const DataFile& file, const h5::Group& root, const std::string&
   const std::optional<ArrayType> type = array_type(data.type());
   if (!type) throw unfit(file.path, name + " holds neither integers nor float32 or float64 (store booleans as uint8)");
   if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
-  Array array{{name, type->type, {data.shape().begin() + 1, data.shape().end()}}, {}, nullptr};
-  require_stored(data, file.content.size());
-  const uint64_t bytes = static_cast<uint64_t>(data.shape()[0]) * array.field.bytes();
-  if (bytes == 0) throw unfit(file.path, fmt::format("{} is empty: {}", name, h5::shape_text(data.shape())));
-  const std::optional<uint64_t> offset = data.offset();
-  if (offset && type->read_as == data.type() && *offset % h5::type_size(data.type()) == 0) {
-    map_array(array, file, *offset, bytes);
-  } else {
-    load_array(array, data, type->read_as, bytes);
-  }
-  return array;
+  Field field{name, type->type, {data.shape().begin() + 1, data.shape().end()}};
+  if (data.elements() == 0) throw unfit(file.path, fmt::format("{} is empty: {}", name, h5::shape_text(data.shape())));
+  return {std::move(field), elements_of(data, type->read_as, file)};
 }
 
 }  // namespace
@@ -164,8 +128,6 @@ std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vecto
           .advise(kArrayAdvice);
     samples = rows;
   }
-  if (FileStamp::of(file.path) != file.content.stamp)
-    throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
   return std::make_unique<ArrayDataset>(std::move(arrays), samples);
 }
 

@@ -2,9 +2,6 @@
 // Named arrays in an HDF5 file: one dataset each, at the file's root, with samples as the first dimension; integers and
 // floating-point numbers of any size. Values are used unchanged. Types that torch lacks are widened: uint16 to int32,
 // uint32 and uint64 to int64.
-//
-// An array that is contiguous and in native format is mapped; others are read into
-// memory once (so are images: hdf5_images.h).
 
 #include <memory>
 #include <string>

@@ -1,111 +1,77 @@
 #include "core/data/formats/hdf5_images.h"
 
-#include <filesystem>
-#include <new>
-#include <optional>
-
 #include "core/base/error.h"
-#include "core/data/files/file_bytes.h"
+#include "core/data/formats/hdf5_elements.h"
 #include "core/h5/file.h"
 
 namespace estrain::data {
 namespace {
 
 constexpr const char* kHdf5Advice =
-    "images must be uint8 or float32 of shape (N, C, H, W) or (N, H, W), labels integers of shape (N)";
-
-struct Pixels {
-  std::shared_ptr<const std::byte> owner;
-  const std::byte* first;
-};
+    "images must be uint8 or float32 of shape (N, C, H, W), (N, H, W) or, with data.layout = \"nhwc\", (N, H, W, C); "
+    "labels integers of shape (N)";
+constexpr int64_t kMostChannels = 4;  // of usual images: grey, with alpha, colours, with alpha
 
 Error wrong(const std::string& path, const std::string& what) {
   return Error::make(Fault::mismatch, "{}: {}", path, what).advise(kHdf5Advice);
 }
 
-ImageLayout layout_of(const h5::Dataset& images, const std::string& path) {
-  const auto& shape = images.shape();
-  const size_t rank = shape.size();
-  if (rank != 3 && rank != 4) throw wrong(path, fmt::format("images has {} dimensions", rank));
-  if (images.type() != h5::Type::u8 && images.type() != h5::Type::f32)
-    throw wrong(path, "images holds neither uint8 nor float32");
-  const ImageLayout layout{images.type() == h5::Type::u8 ? PixelType::u8 : PixelType::f32, rank == 4 ? shape[1] : 1,
-                           shape[rank - 2], shape[rank - 1]};
-  if (layout.elements() == 0) throw wrong(path, "its images have no pixels");
-  return layout;
+void require_clear_order(const std::vector<int64_t>& shape, const std::string& path) {
+  if (shape[1] <= kMostChannels || shape[3] > kMostChannels) return;
+  throw Error::make(Fault::mismatch, "{}: images of shape {}: {} channels of {} x {} pixels, or {} channels of {} x {}",
+                    path, h5::shape_text(shape), shape[1], shape[2], shape[3], shape[3], shape[1], shape[2])
+      .advise(fmt::format("say which: data.layout = \"nhwc\" for {0} channels, which stand last, or \"nchw\" for {1}",
+                          shape[3], shape[1]));
 }
 
 bool is_integer(h5::Type type) { return type != h5::Type::f32 && type != h5::Type::f64 && type != h5::Type::other; }
 
-// Unwritten chunks take no space, so a small file can declare more data than fit into memory. But deflate, the
-// strongest filter in use, shrinks data at most to 1/1032.
-void require_stored(const h5::Dataset& data, const std::string& path) {
-  constexpr uint64_t most_per_byte = 1032, small = 1 << 20;
-  const uint64_t announced = static_cast<uint64_t>(data.elements()) * h5::type_size(data.type());
-  const uint64_t stored = std::filesystem::file_size(path);
-  if (announced > small && announced / most_per_byte > stored) {
-    throw Error::make(Fault::corrupt, "{}: declares {} bytes of data, but the file has {}", data.where(), announced,
-                      stored)
-        .advise("it was never filled, or is damaged");
-  }
+}  // namespace
+
+StoredImages stored_images(const h5::Dataset& images, spec::ImageOrder order, const std::string& path) {
+  const std::vector<int64_t>& shape = images.shape();
+  const size_t rank = shape.size();
+  if (rank != 3 && rank != 4) throw wrong(path, "images has shape " + h5::shape_text(shape));
+  if (images.type() != h5::Type::u8 && images.type() != h5::Type::f32)
+    throw wrong(path, "images holds neither uint8 nor float32");
+  if (rank == 4 && order == spec::ImageOrder::automatic) require_clear_order(shape, path);
+  StoredImages stored;
+  stored.is_interleaved = rank == 4 && order == spec::ImageOrder::nhwc;
+  const size_t row = stored.is_interleaved ? 1 : rank - 2;
+  const int64_t channels = rank == 3 ? 1 : stored.is_interleaved ? shape[3] : shape[1];
+  stored.layout = {images.type() == h5::Type::u8 ? PixelType::u8 : PixelType::f32, channels, shape[row],
+                   shape[row + 1]};
+  if (stored.layout.elements() == 0) throw wrong(path, "its images have no pixels");
+  return stored;
 }
 
-std::vector<int64_t> labels_of(const h5::Dataset& labels, int64_t images, const std::string& path) {
-  if (labels.shape().size() != 1 || !is_integer(labels.type())) throw wrong(path, "labels is not a list of integers");
-  if (labels.shape()[0] != images)
-    throw Error::make(Fault::corrupt, "{}: {} images, but {} labels", path, images, labels.shape()[0]);
-  require_stored(labels, path);
-  std::vector<int64_t> values(static_cast<size_t>(images));
+h5::Dataset labelled_part(const h5::Group& root, const char* name, const std::string& path) {
+  if (!root.contains(name)) throw wrong(path, fmt::format("has no dataset {}", name));
+  return root.dataset(name);
+}
+
+std::vector<int64_t> hdf5_labels(const h5::Dataset& labels, const std::string& path) {
+  if (labels.shape().size() != 1 || !is_integer(labels.type()))
+    throw wrong(path, fmt::format("labels is not a list of integers, but {} {}", h5::type_name(labels.type()),
+                                  h5::shape_text(labels.shape())));
+  require_readable(labels, path);
+  std::vector<int64_t> values(static_cast<size_t>(labels.elements()));
   labels.read(h5::Type::i64, values.data());
   return values;
 }
 
-Pixels pixels_at(const DataFile& file, uint64_t offset, uint64_t bytes) {
-  const FileBytes& content = file.content;
-  if (offset > content.size() || bytes > content.size() - offset)
-    throw Error::make(Fault::corrupt, "{}: truncated: images end at byte {}, the file at {}", file.path, offset + bytes,
-                      content.size());
-  return {content.owner, content.data() + offset};
-}
-
-Pixels read_pixels(const h5::Dataset& images, uint64_t bytes) {
-  constexpr std::align_val_t alignment{64};
-  auto* memory = static_cast<std::byte*>(::operator new(bytes, alignment));
-  std::shared_ptr<const std::byte> owner(
-      memory, [](const std::byte* p) { ::operator delete(const_cast<std::byte*>(p), alignment); });
-  images.read(images.type(), memory);
-  return {owner, memory};
-}
-
-Pixels pixels_of(const h5::Dataset& images, const ImageLayout& layout, const DataFile& file) {
-  require_stored(images, file.path);
-  const uint64_t bytes = static_cast<uint64_t>(images.shape()[0]) * layout.bytes();
-  const std::optional<uint64_t> offset = images.offset();
-  return offset && *offset % sizeof(float) == 0 ? pixels_at(file, *offset, bytes) : read_pixels(images, bytes);
-}
-
-void require_same_file(const DataFile& file) {
-  if (FileStamp::of(file.path) == file.content.stamp) return;
-  throw Error::make(Fault::io, "{}: changed while it was read", file.path).advise("try again");
-}
-
-}  // namespace
-
-std::unique_ptr<ImageTable> read_hdf5_images(const DataFile& data_file) {
-  const std::string& path = data_file.path;
-  const h5::File file = h5::File::open(path);
-  const h5::Group root = file.root();
-  for (const char* name : {"images", "labels"}) {
-    if (!root.contains(name)) throw wrong(path, fmt::format("has no dataset {}", name));
-  }
-  const h5::Dataset images = root.dataset("images");
-  const ImageLayout layout = layout_of(images, path);
-  const std::vector<int64_t> labels = labels_of(root.dataset("labels"), images.shape()[0], path);
-  auto table = std::make_unique<ImageTable>(layout);
-  if (labels.empty()) return table;
-  const Pixels pixels = pixels_of(images, layout, data_file);
-  require_same_file(data_file);
-  table->append({pixels.owner, pixels.first, layout.bytes()}, labels, path + ": labels");
+std::unique_ptr<ImageTable> read_hdf5_images(const DataFile& file, spec::ImageOrder order) {
+  const std::string& path = file.path;
+  const h5::Group root = h5::File::open(path).root();
+  const h5::Dataset images = labelled_part(root, "images", path), labels = labelled_part(root, "labels", path);
+  const StoredImages stored = stored_images(images, order, path);
+  const std::vector<int64_t> values = hdf5_labels(labels, path);
+  if (images.shape()[0] != static_cast<int64_t>(values.size()))
+    throw Error::make(Fault::corrupt, "{}: {} images, but {} labels", path, images.shape()[0], values.size());
+  auto table = std::make_unique<ImageTable>(stored.layout);
+  if (values.empty()) return table;
+  const Elements pixels = elements_of(images, images.type(), file);
+  table->append({pixels.owner, pixels.first, stored.layout.bytes(), stored.is_interleaved}, values, path + ": labels");
   return table;
 }
 

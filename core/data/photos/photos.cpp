@@ -14,6 +14,10 @@ void require_labels(const PhotoSource& source, int64_t classes) {
   }
 }
 
+void note_left_out(DataPair& pair, const std::string& path, const LeftOut& left_out) {
+  if (left_out.count() > 0) pair.notes.push_back(fmt::format("{}: {}", path, left_out.words()));
+}
+
 void PhotoDataset::read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const {
   thread_local std::vector<std::byte> file;
   thread_local image::Image photo;

@@ -18,6 +18,9 @@ class PhotoSource : public PhotoFiles {
 // Throws Fault::corrupt naming the first image whose label is outside of [0, classes).
 void require_labels(const PhotoSource& source, int64_t classes);
 
+// Adds to the pair's notes what is left out of the data at `path`, if anything.
+void note_left_out(DataPair& pair, const std::string& path, const LeftOut& left_out);
+
 class PhotoDataset : public Dataset {
  public:
   // Throws Fault::spec where keys of `section` contradict each other.

@@ -19,11 +19,28 @@ struct MemberName {
   std::string_view sample, part;
 };
 
-MemberName split_name(std::string_view name) {
+// Nothing for a name that is part of no sample.
+std::optional<MemberName> split_name(std::string_view name) {
   const size_t slash = name.rfind('/'), from = slash == name.npos ? 0 : slash + 1;
-  const size_t dot = name.find('.', from);
-  if (dot == name.npos || dot == from) return {name, ""};
-  return {name.substr(0, dot), name.substr(dot + 1)};
+  const size_t dot = name.find('.', from), meta = name.find("__", 2);
+  if (dot == name.npos || dot == from) return std::nullopt;
+  if (name.starts_with("__") && meta < name.find('/', 2) && (meta + 2 == name.size() || name[meta + 2] == '/'))
+    return std::nullopt;
+  return MemberName{name.substr(0, dot), name.substr(dot + 1)};
+}
+
+// Whether a part that stands for nothing would be a sample's under another name.
+bool looks_like_one(std::string_view part) {
+  return part.ends_with(".png") || part.ends_with(".jpg") || part.ends_with(".jpeg") || part.ends_with(".cls");
+}
+
+Error no_sample(const std::string& part) {
+  const std::string kind = kind_of_file("x." + part);
+  if (is_unread_image(kind))
+    return Error::make(Fault::corrupt, "an image of a kind that is not read, {}", kind)
+        .advise("write the shards with PNG or JPEG images");
+  return Error::make(Fault::corrupt, "{} makes no sample: a sample's name ends at its first dot", part)
+      .advise("write the shards with other names, such as img_v2_0003.png instead of img.v2.0003.png");
 }
 
 std::string lower(std::string_view text) {
@@ -71,15 +88,23 @@ class WebDataset::Indexer {
 
  private:
   void add(const archive::Member& member) {
-    const MemberName name = split_name(member.name);
-    if (name.sample != sample_) {
+    const std::optional<MemberName> name = split_name(member.name);
+    if (!name) return leave_out(member);
+    if (name->sample != sample_) {
       end_sample();
-      sample_ = name.sample;
+      sample_ = name->sample;
     }
-    const std::string part = lower(name.part);
+    const std::string part = lower(name->part);
     if (part == "jpg" || part == "jpeg" || part == "png") return take(image_, member, "image");
     if (part == "cls") return take(cls_, member, ".cls");
     if (part == "json") return take(json_, member, ".json");
+    if (part_of_none_.empty() && (looks_like_one(part) || is_unread_image(kind_of_file("x." + part))))
+      part_of_none_ = name->part;
+    leave_out(member);
+  }
+
+  void leave_out(const archive::Member& member) {
+    set_.left_out_.add(kind_of_file(member.name), std::string(member.name));
   }
 
   void take(std::optional<archive::Member>& place, const archive::Member& member, const char* what) {
@@ -102,14 +127,18 @@ class WebDataset::Indexer {
 
   // Files that are neither image nor label form no sample.
   void end_sample() {
+    if (!image_ && !part_of_none_.empty()) with_context(sample_, [&] { throw no_sample(part_of_none_); });
     if (image_ || cls_) {
       with_context(sample_, [&] {
         if (!image_) throw Error(Fault::corrupt, "a label without its image, .jpg, .jpeg or .png");
         set_.names_ += sample_;
         set_.samples_.push_back({image_->offset, image_->size, label(), set_.names_.size(), shard_});
       });
+    } else if (json_) {
+      set_.left_out_.add(".json", sample_ + ".json");
     }
     image_ = cls_ = json_ = std::nullopt;
+    part_of_none_.clear();
   }
 
   WebDataset& set_;
@@ -117,9 +146,25 @@ class WebDataset::Indexer {
   std::span<const std::byte> bytes_;
   std::string sample_;
   std::optional<archive::Member> image_, cls_, json_;
+  std::string part_of_none_;  // the first that would be an image or label under another name
 };
 
-WebDataset::WebDataset(const DataFile& shards) : tree_(shards.tree) {
+namespace {
+
+void require_plain_shards(const FileTree& tree) {
+  std::vector<LeftOut::Kind> packed = tree.left_out().kinds();
+  std::erase_if(packed,
+                [](const LeftOut::Kind& kind) { return !kind.name.starts_with(".tar.") && kind.name != ".tgz"; });
+  if (packed.empty()) return;
+  throw Error::make(Fault::corrupt, "{}: {}", tree.root(), in_words(packed))
+      .advise(
+          "decompress these shards (gunzip, unzstd), or take them out of the folder: a sample is read where it lies");
+}
+
+}  // namespace
+
+WebDataset::WebDataset(const DataFile& shards) : tree_(shards.tree), left_out_(tree_->left_out()) {
+  require_plain_shards(*tree_);
   if (tree_->size() == 0)
     throw Error::make(Fault::corrupt, "{}: no .tar file in this folder", shards.path)
         .advise("data.path must be a tar file or a folder of them");
@@ -156,10 +201,12 @@ DataPair open_webdataset(const std::vector<DataFile>& files, const spec::DataSec
     count = std::max(count, std::min(train->label(i), most_classes - 1) + 1);
   require_labels(*train, count);
   DataPair pair;
+  note_left_out(pair, files[0].path, train->left_out());
   pair.train = std::make_unique<PhotoDataset>(std::move(train), count, section);
   if (files.size() > 1) {
     auto test = std::make_unique<WebDataset>(files[1]);
     require_labels(*test, count);
+    note_left_out(pair, files[1].path, test->left_out());
     pair.test = std::make_unique<PhotoDataset>(std::move(test), count, section);
   }
   return pair;

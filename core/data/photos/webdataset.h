@@ -5,7 +5,11 @@
 //   .jpg .jpeg .png    the image
 //   .cls               its label: a number in ASCII
 //   .json              or an object with the number as "cls" or "label"; used if there is no .cls
-//   anything else      skipped
+//   anything else      left out: further parts of a sample (seg.png, txt), files that belong to none
+//
+// What looks like a sample and makes none is refused: a name with more dots, whose image is "v2.0003.png"; an image of
+// a kind that is not read. Left out without ending a sample, as by the webdataset library: names without a dot, those
+// that begin with one (a Mac's ._1.jpg), and __folders__.
 //
 // The shards are a folder's .tar files sorted by name, or one file. They are mapped, and their headers read once, when
 // the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are as exact as
@@ -13,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +38,8 @@ class WebDataset : public PhotoSource {
   std::string name(int64_t index) const override;  // "shards/train-0003.tar: n01440764_18"
   uint64_t bytes(int64_t index) const override { return at(index).bytes; }
   std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const override;
+  // Members of the shards, and files of their folder.
+  const LeftOut& left_out() const { return left_out_; }
 
  private:
   struct Sample {
@@ -48,6 +55,7 @@ class WebDataset : public PhotoSource {
   std::vector<FileBytes> shards_;
   std::vector<Sample> samples_;
   std::string names_;
+  LeftOut left_out_;
 };
 
 // `files`: training samples and, if there is a second entry, test samples. Also throws if a label is not in [0,

@@ -5,6 +5,19 @@
 #include "core/base/error.h"
 
 namespace estrain::data {
+namespace {
+
+// Makes planes of pixels whose channels stand together.
+template <typename Value>
+void separate(const std::byte* from, const ImageLayout& layout, std::byte* to) {
+  const auto* in = reinterpret_cast<const Value*>(from);
+  auto* out = reinterpret_cast<Value*>(to);
+  const int64_t area = layout.height * layout.width;
+  for (int64_t c = 0; c < layout.channels; ++c)
+    for (int64_t i = 0; i < area; ++i) *out++ = in[i * layout.channels + c];
+}
+
+}  // namespace
 
 void ImageTable::append(Block block, const std::vector<int64_t>& labels, std::string label_source) {
   segments_.push_back({size(), std::move(block), std::move(label_source)});
@@ -41,9 +54,17 @@ const ImageTable::Segment& ImageTable::segment_of(int64_t index) const {
   return *std::prev(behind);
 }
 
-const std::byte* ImageTable::pixels(int64_t index, std::vector<std::byte>&) const {
+const std::byte* ImageTable::pixels(int64_t index, std::vector<std::byte>& scratch) const {
   const Segment& segment = segment_of(index);
-  return segment.block.first + static_cast<size_t>(index - segment.begin) * segment.block.stride;
+  const std::byte* stored = segment.block.first + static_cast<size_t>(index - segment.begin) * segment.block.stride;
+  if (!segment.block.is_interleaved) return stored;
+  scratch.resize(layout_.bytes());
+  if (layout_.type == PixelType::u8) {
+    separate<uint8_t>(stored, layout_, scratch.data());
+  } else {
+    separate<float>(stored, layout_, scratch.data());
+  }
+  return scratch.data();
 }
 
 }  // namespace estrain::data

@@ -43,6 +43,7 @@ class ImageTable : public ImageSource {
     std::shared_ptr<const std::byte> owner;  // keeps the memory alive
     const std::byte* first;                  // image i starts at first + i * stride
     size_t stride;
+    bool is_interleaved = false;  // rows of pixels, a pixel's channels together, instead of planes
   };
 
   explicit ImageTable(const ImageLayout& layout) : layout_(layout) {}

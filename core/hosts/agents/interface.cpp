@@ -3,10 +3,12 @@
 #include <arpa/inet.h>
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <set>
 
@@ -19,6 +21,7 @@ namespace {
 
 constexpr int kPatienceWithNamesMs = 20'000;
 
+// Empty for a link-local address, which other hosts could not use without knowing the link.
 std::string text_of(const sockaddr& address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address.sa_family == AF_INET) {
@@ -28,6 +31,36 @@ std::string text_of(const sockaddr& address) {
     if (!IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
   }
   return text;
+}
+
+// With the interface: "fe80::1%eth0".
+std::string link_local_text(const sockaddr_in6& address) {
+  char number[INET6_ADDRSTRLEN] = {}, name[IF_NAMESIZE] = {};
+  ::inet_ntop(AF_INET6, &address.sin6_addr, number, sizeof number);
+  const char* interface = ::if_indextoname(address.sin6_scope_id, name);
+  return fmt::format("{}%{}", number, interface ? interface : std::to_string(address.sin6_scope_id));
+}
+
+sockaddr_storage numeric_address(const net::Address& address) {
+  sockaddr_storage at{};
+  const Error no_address = Error::make(Fault::usage, "\"{}\" is no address", address.host);
+  if (address.host.find(':') == address.host.npos) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(at);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    if (::inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) != 1) throw no_address;
+    return at;
+  }
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(at);
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(address.port);
+  if (::inet_pton(AF_INET6, address.host.substr(0, address.host.find('%')).c_str(), &v6.sin6_addr) != 1)
+    throw no_address;
+  v6.sin6_scope_id = scope_of(address.host);
+  if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) && v6.sin6_scope_id == 0)
+    throw Error::make(Fault::usage, "{}: an address of one link, without the interface that leads to it", address.host)
+        .advise(fmt::format("add it: {}%eth0", address.host));
+  return at;
 }
 
 }  // namespace
@@ -51,26 +84,33 @@ std::string address_of_interface(const std::string& name) {
       .advise(fmt::format("name one of {}", fmt::join(names, ", ")));
 }
 
+uint32_t scope_of(const std::string& host) {
+  const size_t percent = host.find('%');
+  if (percent == host.npos) return 0;
+  const std::string name = host.substr(percent + 1);
+  uint32_t number = ::if_nametoindex(name.c_str());
+  const char* end = name.data() + name.size();
+  char known[IF_NAMESIZE] = {};
+  if (number == 0 && (std::from_chars(name.data(), end, number).ptr != end || !::if_indextoname(number, known)))
+    throw Error::make(Fault::usage, "{}: this host has no interface {}", host, name)
+        .advise("behind % stands the interface by which this host reaches that address");
+  return number;
+}
+
 // A datagram socket that is connected sends nothing, and has the address.
 std::string address_toward(const net::Address& other) {
   const bool v6 = other.host.find(':') != other.host.npos;
   const UniqueFd socket(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket) throw system_error("cannot make a socket", errno);
-  sockaddr_storage at{};
-  socklen_t bytes = v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  at.ss_family = v6 ? AF_INET6 : AF_INET;
-  void* number = v6 ? static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(at).sin6_addr)
-                    : static_cast<void*>(&reinterpret_cast<sockaddr_in&>(at).sin_addr);
-  (v6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port : reinterpret_cast<sockaddr_in&>(at).sin_port) =
-      htons(other.port);
-  if (::inet_pton(at.ss_family, other.host.c_str(), number) != 1)
-    throw Error::make(Fault::usage, "\"{}\" is no address", other.host);
+  sockaddr_storage at = numeric_address(other);
   auto* generic = reinterpret_cast<sockaddr*>(&at);
+  socklen_t bytes = v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (::connect(socket.get(), generic, bytes) != 0)
     throw system_error(fmt::format("no way leads to {}", other.text()), errno);
   bytes = sizeof at;
   if (::getsockname(socket.get(), generic, &bytes) != 0) throw system_error("cannot ask for an own address", errno);
-  return text_of(*generic);
+  const std::string text = text_of(*generic);
+  return text.empty() ? link_local_text(reinterpret_cast<const sockaddr_in6&>(at)) : text;
 }
 
 ListeningPlace place_to_listen(const std::string& text, const std::string& interface) {

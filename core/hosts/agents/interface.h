@@ -12,7 +12,12 @@ namespace estrain::hosts {
 // interfaces that there are where it has none.
 std::string address_of_interface(const std::string& name);
 
-// The one by which packets leave this host for that address. Throws Fault::io where none does.
+// The number of the interface behind the % of a link-local address ("fe80::1%eth0", "fe80::1%2"); 0 without one. Throws
+// Fault::usage where this host has no such interface.
+uint32_t scope_of(const std::string& host);
+
+// The one by which packets leave this host for that address; a link-local one has its interface: "fe80::2%eth0". Throws
+// Fault::io where none does.
 std::string address_toward(const net::Address& other);
 
 // Where to listen. `text`: "10.0.0.2", "10.0.0.2:7000", "nodeA:7000", ":7000", or empty; without a host the address of

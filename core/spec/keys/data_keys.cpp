@@ -37,6 +37,17 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.token_type)
           .only("data.format", {"tokens"})
           .means("Type of a token in flat files; .npy files and those of llm.c declare theirs."),
+      ESTRAIN_KEY(data.layout)
+          .only("data.format", {"hdf5"})
+          .means(
+              "Order of the dimensions of images: nchw or nhwc. auto is nchw, and refuses a shape that looks like the "
+              "other, such as [1000, 32, 32, 3]."),
+      ESTRAIN_KEY(data.plugins)
+          .only("data.format", {"hdf5"})
+          .not_in_bits()
+          .means(
+              "Whether HDF5 may load filters for compressed data from the folders in HDF5_PLUGIN_PATH. Their code runs "
+              "in check, too."),
       ESTRAIN_KEY(data.list)
           .filled()
           .only("data.format", {"voc"})

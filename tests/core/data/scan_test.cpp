@@ -247,7 +247,7 @@ TEST_CASE("hdf5: images and labels by themselves") {
                    {"train.h5: images has shape [3, 2]", "the first is -1 of sample 2", "test.h5"});
   write_hdf5(section.path, {3, 2, 2}, {0, 1}, h5::Type::f32);
   write_hdf5(section.test_path, {1, 2, 2}, {0});
-  check_complaints(scan(section, 0, 1), {"train.h5: labels are not integers"});
+  check_complaints(scan(section, 0, 1), {"train.h5: labels is not a list of integers"});
   write_hdf5(section.path, {3, 2, 2}, {0, 0});
   check_complaints(scan(section, 0, 1), {"train.h5: labels: 2 labels for 3 images"});
 }
@@ -263,7 +263,7 @@ TEST_CASE("headers that announce more than there can be") {
   add_unwritten(file, "images", H5T_STD_U8LE, {hsize_t{1} << 40, 2, 2});
   add_unwritten(file, "labels", H5T_STD_I64LE, {hsize_t{1} << 40});
   H5Fclose(file);
-  check_complaints(scan(section, 0), {"images declares 4398046511104 bytes", "labels declares 8796093022208 bytes"});
+  check_complaints(scan(section, 0), {"images: declares 4398046511104 bytes", "labels: declares 8796093022208 bytes"});
   write_hdf5(section.path, {2, 2, 2}, {0, INT64_MAX});
   check_complaints(scan(section, 0), {"1 of 2 labels are out of range, the first is 9223372036854775807 of sample 1"});
 }

@@ -80,6 +80,11 @@ TEST_CASE("PNG: every kind of pixel comes back exactly") {
     CHECK(decoded(png_bytes(grey, {PNG_COLOR_TYPE_GRAY, 8, interlaced})).pixels == grey.pixels);
   }
   CHECK(decoded(png_bytes(colours, {PNG_COLOR_TYPE_RGB, 16})).pixels == colours.pixels);
+  // Pillow takes the upper bytes of 16-bit grey with alpha, unlike those of 16-bit grey alone.
+  const Picture deep_alpha = smooth(9, 7, 2);
+  std::vector<uint8_t> grey_alone;
+  for (size_t i = 0; i < deep_alpha.pixels.size(); i += 2) grey_alone.push_back(deep_alpha.pixels[i]);
+  CHECK(decoded(png_bytes(deep_alpha, {PNG_COLOR_TYPE_GRAY_ALPHA, 16})).pixels == grey_alone);
 
   const Picture with_alpha = some_picture(6, 7, 4);
   std::vector<uint8_t> without;

@@ -108,8 +108,15 @@ void Crew::hear(WorkerId id) {
   } else if (const auto* found = std::get_if<comm::AuditFound>(&report)) {
     audits_.note_found(id, found->vouched);
   } else {
+    note_data(std::get<comm::Ready>(report));
     run_.decide(conduct::WorkerReady{id});
   }
+}
+
+// Once: a later worker may build the state again.
+void Crew::note_data(const comm::Ready& ready) {
+  for (const std::string& note : ready.notes)
+    if (data_notes_.insert(note).second) run_.printer.note("data: " + note);
 }
 
 void Crew::lose_by_error(WorkerId id, const comm::Failed& failed) {

@@ -1,6 +1,9 @@
 #pragma once
 // The workers of a run: started, heard, told to leave, killed.
 
+#include <set>
+#include <string>
+
 #include "core/conduct/action.h"
 #include "core/launch/run/parts/losses.h"
 #include "core/launch/run/parts/run.h"
@@ -34,11 +37,13 @@ class Crew {
   bool starts_by_fork_here(const Device& device) const;
   void begin_servers(const Devices& devices);
   void start_one(const conduct::WorkerOrder& order, bool to_be_built, int patience_ms);
+  void note_data(const comm::Ready& ready);
   void lose_by_error(conduct::WorkerId id, const comm::Failed& failed);
 
   Run& run_;
   Losses& losses_;
   Audits& audits_;
+  std::set<std::string> data_notes_;  // said
 };
 
 }  // namespace estrain::launch

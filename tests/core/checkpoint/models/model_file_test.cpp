@@ -1,9 +1,11 @@
 #include "core/checkpoint/models/model_file.h"
 
 #include <doctest/doctest.h>
+#include <hdf5.h>
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/h5/file.h"
@@ -92,8 +94,46 @@ TEST_CASE("names missing, superfluous and of another shape are all told") {
   CHECK(error.fault() == Fault::mismatch);
   CHECK(error.message() == folder / "dict.h5" +
                                ": does not fit the model: layer1.0.bias is float32 [6] in the file, float32 [7] in the "
-                               "model, bn.num_batches_tracked is int64 [] in the file, float32 [] in the model; "
-                               "missing: head.weight; superfluous: fc.weight");
+                               "model; missing: head.weight; superfluous: fc.weight");
+}
+
+TEST_CASE("arrays of another type become the model's, half precision too") {
+  const ScratchFolder folder;
+  const std::string path = folder / "half.h5";
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t half = H5Tcopy(H5T_IEEE_F32LE);  // as h5py writes numpy's float16
+  H5Tset_fields(half, 15, 10, 5, 0, 10), H5Tset_size(half, 2), H5Tset_ebias(half, 15);
+  const hsize_t three = 3;
+  const hid_t space = H5Screate_simple(1, &three, nullptr);
+  const auto put = [&](const char* name, hid_t stored, hid_t memory, const void* values) {
+    const hid_t data = H5Dcreate2(file, name, stored, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Dwrite(data, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+    H5Dclose(data);
+  };
+  const uint16_t halves[3] = {0x3e00, 0x8001, 0x7c00};
+  const double doubles[3] = {0.1, 1e300, -3.0000001};
+  const int32_t integers[3] = {-1, 7, 16777217};
+  put("half", half, half, halves);
+  put("double", H5T_NATIVE_DOUBLE, H5T_NATIVE_DOUBLE, doubles);
+  put("integer", H5T_NATIVE_INT32, H5T_NATIVE_INT32, integers);
+  put("whole", H5T_NATIVE_DOUBLE, H5T_NATIVE_DOUBLE, doubles);
+  H5Tclose(half), H5Sclose(space), H5Fclose(file);
+  StateLayout layout;
+  layout.append(Role::parameter, "half", "", DType::f32, {3});
+  layout.append(Role::parameter, "double", "", DType::f32, {3});
+  layout.append(Role::parameter, "integer", "", DType::f32, {3});
+  layout.append(Role::buffer, "whole", "", DType::i64, {3});
+  State read(layout);
+  read_model(path, read.layout, read.bytes());
+  const auto at = [&](size_t tensor, const auto& expected) {
+    return std::memcmp(read.bytes() + read.layout.tensors[tensor].offset, expected.data(),
+                       sizeof expected[0] * expected.size()) == 0;
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(at(0, std::vector<float>{1.5f, -0x1p-24f, infinity}));
+  CHECK(at(1, std::vector<float>{0.1f, infinity, -3.0f}));
+  CHECK(at(2, std::vector<float>{-1, 7, 16777216}));
+  CHECK(at(3, std::vector<int64_t>{0, INT64_MIN, -3}));
 }
 
 TEST_CASE("tied weights that differ in the file are refused") {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "core/checkpoint/models/export_model.h"
 #include "core/checkpoint/models/model_file.h"
@@ -139,10 +140,47 @@ TEST_CASE("tied weights that differ, other types and names are refused by name")
   };
   CHECK(complaint(with_length(both, "aaaabbbb")) ==
         "embed.weight and head.weight are tied in the model, but differ in the file");
-  CHECK(complaint(with_length(R"({"embed.weight":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", "aa")) ==
-        "does not fit the model: embed.weight is BF16 [1] in the file, float32 [1] in the model");
+  CHECK(complaint(with_length(R"({"embed.weight":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", "a")) ==
+        "does not fit the model: embed.weight is F8_E4M3 [1] in the file, float32 [1] in the model");
+  CHECK(complaint(with_length(R"({"embed.weight":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", "aaaa")) ==
+        "does not fit the model: embed.weight is BF16 [2] in the file, float32 [1] in the model");
   CHECK(complaint(with_length(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "aaaa")) ==
         "does not fit the model: missing: embed.weight, head.weight; superfluous: x");
+}
+
+template <typename Number>
+std::string bytes_of(const std::vector<Number>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
+}
+
+// The expected values are those of torch: torch.zeros(4, dtype=…).copy_(stored).
+TEST_CASE("numbers of another type become the model's, as load_state_dict makes them") {
+  const ScratchFolder folder;
+  const auto taken = [&]<typename Number>(const std::string& type, const std::string& elements, DType as,
+                                          const std::vector<Number>& expected) {
+    CAPTURE(type);
+    StateLayout layout;
+    layout.append(Role::buffer, "x", "", as, {4});
+    State read(layout);
+    const std::string header =
+        R"({"x":{"dtype":")" + type + R"(","shape":[4],"data_offsets":[0,)" + std::to_string(elements.size()) + "]}}";
+    read_model(written(folder, with_length(header, elements)), read.layout, read.bytes());
+    CHECK(std::memcmp(read.bytes(), expected.data(), 4 * sizeof(Number)) == 0);
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  taken("BF16", bytes_of<uint16_t>({0x3fc0, 0xbf81, 0x8000, 0x0001}), DType::f32,
+        std::vector<float>{1.5f, -1.0078125f, -0.0f, 0x1p-133f});
+  taken("F16", bytes_of<uint16_t>({0x3e00, 0x8001, 0x7c00, 0x7bff}), DType::f32,
+        std::vector<float>{1.5f, -0x1p-24f, infinity, 65504});
+  taken("F16", bytes_of<uint16_t>({0x3e00, 0x8001, 0xfc00, 0x0400}), DType::f64,
+        std::vector<double>{1.5, -0x1p-24, -infinity, 0x1p-14});
+  taken("F64", bytes_of<double>({0.1, 1e300, -1e-50, 16777217}), DType::f32,
+        std::vector<float>{0.1f, infinity, -0.0f, 16777216});
+  taken("F32", bytes_of<float>({0.1f, -7.9f, 3e9f, 0}), DType::i64, std::vector<int64_t>{0, -7, 3000000000, 0});
+  taken("I32", bytes_of<int32_t>({-1, 7, INT32_MIN, 0}), DType::i64, std::vector<int64_t>{-1, 7, INT32_MIN, 0});
+  taken("I64", bytes_of<int64_t>({-1, 16777217, 0, 3}), DType::f32, std::vector<float>{-1, 16777216, 0, 3});
+  taken("BOOL", bytes_of<uint8_t>({0, 1, 1, 0}), DType::f32, std::vector<float>{0, 1, 1, 0});
+  taken("BOOL", bytes_of<uint8_t>({0, 1, 1, 0}), DType::i64, std::vector<int64_t>{0, 1, 1, 0});
 }
 
 TEST_CASE("whatever is wrong with a file is said, and where") {

@@ -167,13 +167,72 @@ TEST_CASE("of thousands of JPEG files a scan names the one that is damaged") {
 
 TEST_CASE("a good folder passes the scan; names that are passed over are a warning") {
   const ThreeClasses folder;
-  folder.write("train/ant/page.webp", "x");
+  folder.write("train/ant/notes.txt", "x");
   const DataScan found = scan(folder.section(), 0);
   CHECK(found.fine());
   const auto warnings = std::ranges::count(found.findings, Severity::warning, &Finding::severity);
   CHECK(warnings == 1);
   const auto warning = std::ranges::find(found.findings, Severity::warning, &Finding::severity);
-  CHECK(contains(warning->seen, "1 files are skipped because of their names, the first is ant/page.webp"));
+  CHECK(contains(warning->seen, "train: 1 file is left out: 1 .txt (the first is ant/notes.txt)"));
+}
+
+TEST_CASE("images of kinds that are not read are refused by kind, in a test set, too") {
+  for (const char* name : {"x.webp", "x.BMP", "x.tif", "x.tiff", "x.ppm", "x.pgm", "x.gif"}) {
+    for (const char* set : {"train/bee/", "val/bee/"}) {
+      const ThreeClasses folder;
+      folder.write(std::string(set) + name, "x");
+      folder.write(std::string(set) + "notes.txt", "x");
+      CAPTURE(name);
+      const Error error = error_of([&] { open(folder.section(), 0, 0); });
+      CHECK(error.fault() == Fault::corrupt);
+      CHECK(contains(error.message(), std::string("(the first is bee/") + name + ")"));
+      CHECK_FALSE(contains(error.message(), ".txt"));
+      CHECK(contains(error.advice(), "convert them to PNG"));
+      CHECK_FALSE(scan(folder.section(), 0).fine());
+    }
+  }
+}
+
+TEST_CASE("hidden files and folders are no images and no classes") {
+  const ThreeClasses folder;
+  folder.write("train/ant/._1.jpg", "Mac OS X");
+  folder.write("train/.ipynb_checkpoints/1-checkpoint.jpg", "x");
+  folder.write("train/bee/deep/.ipynb_checkpoints/1-checkpoint.png", "x");
+  const DataPair pair = open(folder.section(), 0, 0);
+  CHECK(pair.train->size() == 6);
+  CHECK(pair.train->classes() == 3);
+  REQUIRE(pair.notes.size() == 1);
+  CHECK(contains(pair.notes[0], "train: 3 files are left out: 3 hidden (the first is .ipynb_checkpoints)"));
+  CHECK(scan(folder.section(), 0).fine());
+}
+
+// Python reads a name that is not UTF-8 with a surrogate for each such byte: above most letters, below emoji.
+TEST_CASE("class and file names that are not UTF-8 come where Python sorts them") {
+  const PhotoFolder folder;
+  const std::vector<std::string> sorted = {"a",         "\xc3\xa9t\xc3\xa9", "\xe4\xb8\xad",    "\x80x",
+                                           "\xe9t\xe9", "\xef\xbf\xbd",      "\xf0\x9f\x98\x80"};
+  std::vector<std::string> expected;
+  for (const std::string& name : sorted) {
+    folder.write("train/" + name + "/1.png", png_bytes(some_picture(10, 10)));
+    expected.push_back(name + "/1.png");
+  }
+  CHECK(names_of(folder, "train") == expected);
+  const DataPair pair = open(folder.section(DataFormat::images, "train"), 0, 0);
+  for (int64_t i = 0; i < pair.train->size(); ++i) CHECK(read_photo(*pair.train, i).target == i);
+  for (const std::string& name : sorted) folder.write("files/c/" + name + ".png", "x");
+  expected.clear();
+  for (const std::string& name : sorted) expected.push_back("c/" + name + ".png");
+  CHECK(names_of(folder, "files") == expected);
+}
+
+TEST_CASE("a scan keeps the advice of who reads an image") {
+  const ThreeClasses folder;
+  folder.write("train/bee/grey.png", png_bytes(some_picture(40, 40, 1), {PNG_COLOR_TYPE_GRAY, 16}));
+  const DataScan found = scan(folder.section(), 0);
+  const auto error = std::ranges::find(found.findings, Severity::error, &Finding::severity);
+  REQUIRE(error != found.findings.end());
+  CHECK(contains(error->seen, "PNG of 16-bit grey"));
+  CHECK(contains(error->advice, "convert it to 8 bits"));
 }
 
 TEST_CASE("folders that make no data set are refused in words") {

@@ -98,6 +98,59 @@ TEST_CASE("shards that are wrong are refused, with shard and sample") {
   CHECK(contains(refusal_of(std::string(4096, 'z')), "not a whole tar archive"));
 }
 
+TEST_CASE("a name ends at its first dot; what looks like a sample and makes none is refused") {
+  const std::string image = picture(1);
+  const auto says = [](const Files& files, const std::string& words) {
+    const std::string message = refusal_of(tar_bytes(files));
+    CAPTURE(message);
+    CHECK(contains(message, words));
+  };
+  says({{"a.png", image}, {"a.cls", "1"}, {"img.v2.0003.png", image}, {"img.v2.0003.cls", "0"}},
+       "img: v2.0003.png makes no sample: a sample's name ends at its first dot");
+  says({{"img.v2.0003.cls", "0"}, {"img.v2.0003.jpg", image}}, "img: v2.0003.cls makes no sample");
+  says({{"a.webp", image}, {"a.json", R"({"cls": 0})"}}, "a: an image of a kind that is not read, .webp");
+  says({{"a.png", image}, {"a.cls", "1"}, {"b.tiff", image}}, "b: an image of a kind that is not read, .tiff");
+  says({{"a.png", image}, {"a.cls", "1"}, {"b.seg.png", image}, {"b.json", "{}"}}, "b: seg.png makes no sample");
+}
+
+TEST_CASE("further parts of a sample are left out, and said once") {
+  const PhotoFolder folder;
+  const std::string image = picture(1);
+  folder.write("s.tar", tar_bytes({{"__index__/x.json", "{}"},
+                                   {"a.png", image},
+                                   {"a.seg.png", image},
+                                   {"a.txt", "an ant"},
+                                   {"a.cls", "1"},
+                                   {"b.json", R"({"cls": 0})"},
+                                   {"b.txt", "a bee"},
+                                   {"b.jpg", image},
+                                   {"dataset.json", "{}"},
+                                   {"LICENSE", "free"}}));
+  const DataPair pair = open(folder.section(DataFormat::webdataset, "s.tar"), 0, 0);
+  CHECK(pair.train->size() == 2);
+  REQUIRE(pair.notes.size() == 1);
+  CHECK(contains(pair.notes[0],
+                 "s.tar: 6 files are left out: 2 .json (the first is __index__/x.json), 2 .txt (the first "
+                 "is a.txt), 1 .png (the first is a.seg.png), 1 without an ending (the first is LICENSE)"));
+}
+
+TEST_CASE("a tar file from a Mac: its ._ members are part of no sample") {
+  const PhotoFolder folder;
+  const std::string image = picture(1);
+  folder.write("s.tar", tar_bytes({{"./._a.png", "Mac OS X"},
+                                   {"./a.png", image},
+                                   {"./._a.cls", "Mac OS X"},
+                                   {"./a.cls", "1"},
+                                   {"x/._b.cls", "Mac OS X"},
+                                   {"x/b.cls", "0"},
+                                   {"x/._b.jpg", "Mac OS X"},
+                                   {"x/b.jpg", image}}));
+  const DataPair pair = open(folder.section(DataFormat::webdataset, "s.tar"), 0, 0);
+  REQUIRE(pair.train->size() == 2);
+  CHECK(read_photo(*pair.train, 0).target == 1);
+  CHECK(read_photo(*pair.train, 1).target == 0);
+}
+
 TEST_CASE("a damaged image in a shard is named when it is read, and by a scan") {
   const PhotoFolder folder;
   folder.write("s.tar",
@@ -115,6 +168,15 @@ TEST_CASE("a folder without shards") {
   folder.write("s/notes.txt", "x");
   CHECK(contains(error_of([&] { open(folder.section(DataFormat::webdataset, "s"), 0, 0); }).message(),
                  "s: no .tar file in this folder"));
+}
+
+TEST_CASE("a compressed shard beside others is refused, not left out") {
+  const PhotoFolder folder;
+  folder.write("s/a.tar", tar_bytes({{"a.png", picture(1)}, {"a.cls", "0"}}));
+  folder.write("s/b.tar.gz", "x");
+  const Error error = error_of([&] { open(folder.section(DataFormat::webdataset, "s"), 0, 0); });
+  CHECK(contains(error.message(), "s: 1 .tar.gz (the first is b.tar.gz)"));
+  CHECK(contains(error.advice(), "decompress"));
 }
 
 TEST_CASE("identity and recognition of shards") {

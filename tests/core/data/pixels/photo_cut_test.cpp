@@ -87,6 +87,8 @@ TEST_CASE("a random cut is torchvision's, with Philox's words in the place of it
       {1, 2, 3, {100, 100}, usual, ratio, {13, 6, 87, 94}},
       {123456789012, 7, 5000000000, {480, 640}, {0.2, 0.9}, ratio, {95, 264, 355, 369}},
       {5, 1, 9, {10, 1000}, {0.9, 1.0}, ratio, {0, 493, 10, 13}},  // no try fits: the widest part from the centre
+      {3, 1, 1, {100, 300}, usual, ratio, {0, 146, 100, 84}},      // at the tenth try, the last
+      {3, 1, 65, {100, 300}, usual, ratio, {0, 83, 100, 133}},     // an eleventh would fit, but there is none
       {5, 1, 9, {1000, 10}, {0.9, 1.0}, ratio, {493, 0, 13, 10}},
       {9, 0, 1, {1, 1}, usual, ratio, {0, 0, 1, 1}},
       {4, 4, 4, {300, 200}, usual, {0.1, 9}, {19, 43, 277, 82}},

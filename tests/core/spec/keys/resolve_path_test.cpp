@@ -33,5 +33,15 @@ TEST_CASE("a folder is relative to the current one, and may be absent") {
   CHECK(resolve_path("x", "not there") == (fs::canonical(".") / "not there/x").string());
 }
 
+TEST_CASE("a leading ~ is a home folder, as in a shell") {
+  const std::string home = ::getenv("HOME");
+  CHECK(resolve_path("~", "/a") == home);
+  CHECK(resolve_path("~/data/x", "/a") == home + "/data/x");
+  CHECK(resolve_path("~root/data", "/a") == "/root/data");
+  CHECK(resolve_path("./~/x", "/tmp") == "/tmp/~/x");
+  CHECK(resolve_path("x/~", "/tmp") == "/tmp/x/~");
+  CHECK(resolve_path("~no-such-user/x", "/tmp") == "/tmp/~no-such-user/x");
+}
+
 }  // namespace
 }  // namespace estrain::spec
