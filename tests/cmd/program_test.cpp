@@ -304,6 +304,37 @@ TEST_CASE("trained weights go back into the program's file, and a job that start
   CHECK_FALSE(fs::exists(files.folder / "no.pt2"));
 }
 
+TEST_CASE("the evaluation program gets the trained weights, if the job has one; another one on demand") {
+  const Files files;
+  ProgramParts evaluation = small_program();
+  evaluation.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
+  evaluation.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
+  evaluation.nodes().erase(evaluation.nodes().begin() + 2);
+  const std::string eval_file = files.folder.write("net-eval.pt2", evaluation.file());
+  const std::string spec =
+      files.folder.write("both.toml", job_of(files.program, kVectors, "eval_file = \"" + eval_file + "\"\n"));
+  const std::string run = train_on(files.folder, spec, "1"), out = files.folder / "out.pt2";
+  const auto written = [&](const Words& more) {
+    const Ended ended = estrain(with({"export", run, out, "--format", "pt2", "--force"}, more));
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+    CHECK(ended.says("exported in train() mode") == false);
+    return ended.text;
+  };
+  CHECK(contains(written({}), "the weights after step 9 in " + eval_file));
+  CHECK(fs::file_size(out) == fs::file_size(eval_file));
+  CHECK(bytes_of(out) != bytes_of(eval_file));
+  CHECK(contains(written({"--json"}), "\"program\":\"" + eval_file + "\""));
+  CHECK(contains(written({"--program", files.program}), "in " + files.program));
+  CHECK(fs::file_size(out) == fs::file_size(files.program));
+
+  const std::string alone = train_on(files.folder, files.spec, "1");
+  const Ended ended = estrain({"export", alone, out, "--format", "pt2", "--force"});
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+  CHECK(ended.says("net.pt2 was exported in train() mode, so " + out + " drops out"));
+}
+
 TEST_CASE("check tells the operators with the user's source line") {
   const Files files;
   const Ended check = estrain({"check", files.spec, "--run", files.folder / "run"});
