@@ -60,17 +60,27 @@ int export_weights(const ExportArguments& arguments) {
     throw Error::make(Fault::usage, "--program is for --format pt2, not {}", arguments.format);
   const CheckpointFile from = source_of(arguments);
   const auto weights = arguments.average ? checkpoint::Weights::average : checkpoint::Weights::trained;
+  WrittenProgram written;
   if (arguments.format == "pt2") {
-    export_program(from, {arguments.program, weights}, out);
+    written = export_program(from, {arguments.program, weights}, out);
   } else {
     const ModelFormat format = arguments.format == "hdf5" ? ModelFormat::hdf5 : ModelFormat::safetensors;
     checkpoint::export_model(from, out, {format, weights});
   }
   if (arguments.json) {
-    fmt::print("{}\n", json_text({{"path", out}, {"format", arguments.format}, {"step", from.meta().step.value}}));
+    Json told = {{"path", out}, {"format", arguments.format}, {"step", from.meta().step.value}};
+    if (!written.program.empty()) told["program"] = written.program;
+    fmt::print("{}\n", json_text(told));
   } else {
-    fmt::print("{}: the {} after step {}\n", out, arguments.average ? "averages of the weights" : "weights",
-               from.meta().step);
+    const std::string in = written.program.empty() ? "" : " in " + written.program;
+    fmt::print("{}: the {} after step {}{}\n", out, arguments.average ? "averages of the weights" : "weights",
+               from.meta().step, in);
+  }
+  if (written.trains) {
+    fmt::print(stderr,
+               "{} was exported in train() mode, so {} drops out and normalizes as in training; for predictions export "
+               "the model in eval() mode, too, and name that file with --program\n",
+               written.program, out);
   }
   return 0;
 }
@@ -83,10 +93,12 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_option("SOURCE", arguments->source, "Run directory or checkpoint")->required();
   verb->add_option("OUT", arguments->out, "File to write (default: model.safetensors, model.h5 or model.pt2, here)");
   verb->add_option("--format", arguments->format,
-                   "safetensors, hdf5 as model.init takes it, or pt2: the exported program that was trained")
+                   "safetensors, hdf5 as model.init takes it, or pt2: the exported program that the job evaluates "
+                   "(model.eval_file), or without one that it trains (model.file)")
       ->check(CLI::IsMember({"safetensors", "hdf5", "pt2"}))
       ->capture_default_str();
-  verb->add_option("--program", arguments->program, "pt2: put the weights into this program (default: model.file)");
+  verb->add_option("--program", arguments->program,
+                   "pt2: put the weights into this program of the model, such as model.file");
   verb->add_option("--step", arguments->step, "The checkpoint of this step (default: the newest)");
   verb->add_flag("--ema", arguments->average, "The averages of the weights (ema.decay) in the place of the weights");
   verb->add_flag("--force", arguments->force, "Replace OUT if it is there");

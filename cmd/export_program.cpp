@@ -27,9 +27,10 @@ Type type_of(DType dtype) {
   throw Error(Fault::bug, "unknown type of a tensor");
 }
 
-std::string program_of_job(const checkpoint::CheckpointFile& from) {
+WrittenProgram program_of_job(const checkpoint::CheckpointFile& from) {
   const spec::ModelSection model = spec::parse_text(from.meta().spec, from.path()).model;
-  if (model.name == "program") return model.file;
+  if (model.name == "program" && !model.eval_file.empty()) return {model.eval_file};
+  if (model.name == "program") return {model.file, true};
   throw Error::make(Fault::usage, "{}: the job trains {}, no exported program", from.path(), model.name)
       .advise("--format pt2 is for model.name = \"program\"; safetensors and hdf5 are for every model");
 }
@@ -41,8 +42,10 @@ Error another_model(const StoredTensor& tensor, const std::string& program, cons
 
 }  // namespace
 
-void export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what, const std::string& out) {
-  const std::string path = what.program.empty() ? program_of_job(from) : what.program;
+WrittenProgram export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what,
+                              const std::string& out) {
+  WrittenProgram written = what.program.empty() ? program_of_job(from) : WrittenProgram{what.program};
+  const std::string& path = written.program;
   const data::FileBytes file = data::FileBytes::map(path);
   const checkpoint::ModelReader weights(from, what.weights);
   const auto fill = [&](const StoredTensor& tensor, std::byte* to) {
@@ -53,6 +56,7 @@ void export_program(const checkpoint::CheckpointFile& from, const ProgramExport&
     weights.read(*found, to);
   };
   checkpoint::write_whole_file(out, program::with_weights(file.bytes, path, fill));
+  return written;
 }
 
 }  // namespace estrain::cmd

@@ -1,5 +1,6 @@
 #pragma once
-// `estrain export --format pt2`: a run's weights in the file of the program that it trains.
+// `estrain export --format pt2`: a run's weights in the file of a program of the model. That is the program that the
+// job evaluates (model.eval_file), which predicts; without one the program that it trains (model.file).
 
 #include <string>
 
@@ -9,12 +10,18 @@
 namespace estrain::cmd {
 
 struct ProgramExport {
-  std::string program;  // its file; empty: that of the program that the job trains (model.file)
+  std::string program;  // its file; empty: the job's own
   checkpoint::Weights weights = checkpoint::Weights::trained;
+};
+
+struct WrittenProgram {
+  std::string program;  // its file
+  bool trains = false;  // the job's own, exported in train() mode
 };
 
 // Writes `out`: the program with the weights of a checkpoint. Throws Fault::usage where the job trains none,
 // Fault::mismatch where the program is of another model, Fault::corrupt, Fault::io.
-void export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what, const std::string& out);
+WrittenProgram export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what,
+                              const std::string& out);
 
 }  // namespace estrain::cmd

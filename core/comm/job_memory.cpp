@@ -66,13 +66,14 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.pulses = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(WorkerPulse));
   h.folded = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(FoldedWord));
   h.ring = regions.take(h.record_bytes * h.ring_records);
-  h.evaluation = regions.take(static_cast<uint64_t>(plan.evaluation_samples) * 8);
+  h.evaluation = regions.take(plan.evaluation_bytes());
   h.audit_words = static_cast<uint64_t>(plan.audit_words);
   h.audit = regions.take(AuditBoard::kRows * h.audit_words * sizeof(uint64_t));
   h.ests = plan.ests;
   h.parameters = plan.parameters;
   h.digests = plan.digests;
   h.evaluation_samples = plan.evaluation_samples;
+  h.evaluation_columns = plan.evaluation_columns;
   h.total_bytes = regions.end();
   h.stage_end.store(-1);
   h.held_step.store(-1);
@@ -110,8 +111,10 @@ std::byte* JobMemory::state_of(Step step) const {
 WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return memory_.at<WorkerPulse>(words().pulses)[worker.value]; }
 
 EvaluationResults JobMemory::evaluation() const {
+  const int64_t samples = words().evaluation_samples;
   auto* losses = memory_.at<float>(words().evaluation);
-  return {words().evaluation_samples, losses, reinterpret_cast<int32_t*>(losses + words().evaluation_samples)};
+  auto* correct = reinterpret_cast<int32_t*>(losses + samples);
+  return {samples, words().evaluation_columns, losses, correct, correct + samples, losses + 3 * samples};
 }
 
 }  // namespace estrain::comm

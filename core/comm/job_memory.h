@@ -43,15 +43,25 @@ struct MemoryPlan {
   int64_t parameters = 0;       // tensors that have gradients
   int64_t digests = 0;          // per step record
   int64_t evaluation_samples = 0;
+  int64_t evaluation_columns = 0;  // further numbers of each sample
   int64_t ring_records = 0;
   int64_t audit_words = 0;  // of one row of the audit board
+
+  // Of an evaluation's results: three numbers of each sample, and its columns.
+  uint64_t evaluation_bytes() const {
+    return static_cast<uint64_t>(evaluation_samples) * static_cast<uint64_t>(3 + evaluation_columns) * 4;
+  }
 };
 
 // The results of the newest evaluation for each sample of the test set.
 struct EvaluationResults {
-  int64_t samples;
+  int64_t samples, num_columns;
   float* losses;     // [samples]
-  int32_t* correct;  // [samples]
+  int32_t* correct;  // [samples]: predictions that are right
+  int32_t* counted;  // [samples]: predictions that have a target
+  float* columns;    // [num_columns, samples]
+
+  float* column(int64_t index) const { return columns + index * samples; }
 };
 
 class JobMemory {

@@ -108,6 +108,17 @@ DataPair open_unchecked(const spec::DataSection& section, const std::vector<Data
   throw Error(Fault::bug, "unknown data format");
 }
 
+// The test set is in the last file.
+void require_samples(const DataPair& pair) {
+  if (pair.train->size() == 0)
+    throw Error::make(Fault::corrupt, "data: {}: the training set is empty", pair.files.front().path);
+  if (pair.test && pair.test->size() == 0) {
+    throw Error::make(Fault::corrupt, "data: {}: the test set is empty, so there is nothing to evaluate",
+                      pair.files.back().path)
+        .advise("give a test set with samples, or remove the keys of data that name it");
+  }
+}
+
 std::string describe(const SampleShape& shape) { return fmt::format("[{}]", fmt::join(shape.dims(), ", ")); }
 
 }  // namespace
@@ -126,7 +137,7 @@ DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t s
     opened.files = std::move(files);
     return opened;
   });
-  if (pair.train->size() == 0) throw Error(Fault::corrupt, "data: the training set is empty");
+  require_samples(pair);
   if (pair.test && pair.train->shape().kind == SampleShape::Kind::fields) {
     require_same_arrays(pair.train->shape(), pair.test->shape());
   } else if (pair.test && pair.test->shape() != pair.train->shape()) {

@@ -45,9 +45,12 @@ struct Batch {
 
 // The results of an evaluation for each sample of a batch, in sample order.
 struct Evaluation {
-  torch::Tensor losses;            // float32 [n]: mean over the sample's predictions, without label smoothing
-  torch::Tensor correct;           // int64 [n]: predictions whose most likely class is the target
-  int64_t predictions_per_sample;  // 1 for images, the sequence's length for text; 0: the model makes none
+  // float32 [n]: mean over the sample's predictions, without label smoothing; one without a target counts as 0.
+  torch::Tensor losses;
+  torch::Tensor correct;  // int64 [n]: predictions whose most likely class is the target
+  // int64 [n]: predictions that have a target, all but those of ignored_class: 1 for images, the sequence's length for
+  // text. 0: the model makes none that are right or wrong.
+  torch::Tensor counted;
   // The metrics that MetricsWanted names, float32 [n] each: for each k the predictions whose target is among the k most
   // likely classes (fewer than k are likelier than it); the target's class; each further output.
   std::vector<torch::Tensor> columns = {};

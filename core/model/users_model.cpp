@@ -10,15 +10,11 @@
 #include <algorithm>
 
 #include "core/model/class_scores.h"
+#include "core/model/exported/scalar_type.h"
 #include "core/model/torch_error.h"
 #include "core/spec/enum_names.h"
 
 namespace estrain::model {
-namespace {
-
-constexpr int64_t kIgnoredTarget = -100;  // torch's ignore_index
-
-}  // namespace
 
 Offer offered_input(const DataShape& shape) {
   if (const auto* image = std::get_if<ImageShape>(&shape))
@@ -37,9 +33,23 @@ const torch::Tensor& tensor_of(const Batch& batch, const Source& source) {
   return source.field == 0 ? batch.input : batch.target;
 }
 
+namespace {
+
+// Predictions for a target of a sample that are right or wrong.
+int64_t predictions_for(spec::Loss loss, const Offer& target) {
+  if (loss == spec::Loss::mse) return 0;
+  int64_t elements = 1;
+  for (const int64_t dim : target.dims) elements *= dim;
+  // The first dimension of probabilities is that of the classes.
+  const bool has_classes =
+      loss == spec::Loss::cross_entropy && at::isFloatingType(scalar_type(target.type)) && !target.dims.empty();
+  return has_classes ? elements / std::max<int64_t>(1, target.dims[0]) : elements;
+}
+
+}  // namespace
+
 void UsersModel::find_target(const DataShape& shape, const std::string& second_input) {
   if (gives_loss()) return;
-  const bool counts = loss_ != spec::Loss::mse;
   if (const auto* named = std::get_if<NamedShape>(&shape)) {
     const auto found = std::ranges::find(named->fields, loss_target_, &NamedShape::Field::name);
     if (loss_target_.empty() || found == named->fields.end()) {
@@ -47,25 +57,23 @@ void UsersModel::find_target(const DataShape& shape, const std::string& second_i
                         spec::to_string(loss_))
           .advise("name a dataset of the HDF5 file");
     }
-    int64_t elements = 1;
-    for (const int64_t dim : found->dims) elements *= dim;
-    predictions_ = counts ? elements : 0;
+    predictions_ = predictions_for(loss_, {found->type, found->dims});
     target_ = {.name = loss_target_, .field = static_cast<size_t>(found - named->fields.begin()), .is_named = true};
     return;
   }
   if (!loss_target_.empty() && loss_target_ != second_input)
     throw Error::make(Fault::spec, "model.loss_target: {} is not the name of the data's labels", loss_target_)
         .advise("remove it: the loss uses the labels");
-  int64_t elements = 1;
-  for (const int64_t dim : offered_target(shape).dims) elements *= dim;
-  predictions_ = counts ? elements : 0;
+  predictions_ = predictions_for(loss_, offered_target(shape));
   target_ = {.name = "labels", .field = 1};
 }
 
 namespace {
 
-// Converts classes, which may be stored in smaller types, to the int64 that the losses need.
-torch::Tensor to_classes(const torch::Tensor& target) {
+// Classes, which may be stored in smaller types, as the int64 that the losses need; probabilities of float64 as
+// float32, for a loss of float32.
+torch::Tensor as_target(const torch::Tensor& target) {
+  if (target.scalar_type() == torch::kDouble) return target.to(torch::kFloat);
   return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
 }
 
@@ -74,14 +82,28 @@ Error unfit_target(spec::Loss loss, const torch::Tensor& output, const torch::Te
                      spec::to_string(loss), fmt::join(output.sizes(), ", "), fmt::join(target.sizes(), ", "), rule);
 }
 
-// The target of cross_entropy and nll has the sizes of the output without its dimension of classes, the second.
+void require_probabilities(spec::Loss loss, const torch::Tensor& output, const torch::Tensor& target) {
+  if (loss == spec::Loss::nll)
+    throw unfit_target(loss, output, target, "and it is not of whole numbers, as classes are")
+        .advise("store the classes as integers; for probabilities of classes return logits, with \"cross_entropy\"");
+  if (output.dim() > 1 && output.sizes() == target.sizes()) return;
+  throw unfit_target(loss, output, target, "a target that is not of whole numbers is the probabilities of all classes")
+      .advise("store classes as integers, and probabilities of classes in the sizes of the output");
+}
+
+// The target of cross_entropy and nll: classes, with the sizes of the output without its dimension of classes, the
+// second; or for cross_entropy probabilities of classes, with the sizes of the output.
 void require_classes(spec::Loss loss, const torch::Tensor& output, const torch::Tensor& target) {
-  if (!at::isIntegralType(target.scalar_type(), /*includeBool=*/true)) return;  // probabilities
+  if (!at::isIntegralType(target.scalar_type(), /*includeBool=*/true))
+    return require_probabilities(loss, output, target);
   std::vector<int64_t> wanted = output.sizes().vec();
   if (wanted.size() > 1) {
     wanted.erase(wanted.begin() + 1);
     if (target.sizes() == at::IntArrayRef(wanted)) return;
   }
+  if (loss == spec::Loss::cross_entropy && output.dim() > 1 && target.sizes() == output.sizes())
+    throw unfit_target(loss, output, target, "probabilities of classes must not be of whole numbers")
+        .advise("store them as float32, or store the classes");
   const bool is_last = output.dim() > 2 && target.sizes() == output.sizes().slice(0, output.dim() - 1);
   throw unfit_target(loss, output, target, "the second dimension of the output must be that of the classes")
       .advise(is_last ? "return logits.transpose(1, -1), or compute the loss in the module"
@@ -110,14 +132,14 @@ torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, con
       }
       return (output.dim() == 0 ? output : output.reshape({})).to(torch::kFloat);
     case spec::Loss::cross_entropy:
-      return at::cross_entropy_loss(output, to_classes(target), /*weight=*/{}, reduction, kIgnoredTarget,
+      return at::cross_entropy_loss(output, as_target(target), /*weight=*/{}, reduction, ignored_class,
                                     reduction == at::Reduction::Mean ? label_smoothing_ : 0);
     case spec::Loss::mse:
       return at::mse_loss(output, target.to(output.scalar_type()), reduction);
     case spec::Loss::bce_with_logits:
       return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()), {}, {}, reduction);
     case spec::Loss::nll:
-      return at::nll_loss_nd(output, to_classes(target), {}, reduction, kIgnoredTarget);
+      return at::nll_loss_nd(output, as_target(target), {}, reduction, ignored_class);
   }
   throw Error(Fault::bug, "unknown loss");
 }
@@ -196,29 +218,29 @@ Evaluation UsersModel::compute_evaluation(const Batch& batch) {
 Evaluation UsersModel::evaluation_of(const Batch& batch) {
   require_evaluation();
   const std::vector<torch::Tensor> given = evaluation_outputs(batch);
+  Evaluation evaluation = evaluation_of_outputs(given, batch);
+  add_outputs(given, batch.size(), evaluation.columns);
+  return evaluation;
+}
+
+Evaluation UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const Batch& batch) {
   const int64_t samples = batch.size();
-  std::vector<torch::Tensor> columns;
-  if (loss_ == spec::Loss::output) {
-    add_outputs(given, samples, columns);
-    return {loss_of(given, {}, at::Reduction::Mean).expand({samples}), torch::zeros({samples}, torch::kLong), 0,
-            std::move(columns)};
-  }
+  const torch::Tensor none = torch::zeros({samples}, torch::kLong);
+  if (gives_loss()) return {loss_of(outputs, {}, at::Reduction::Mean).expand({samples}), none, none};
   const torch::Tensor& target = tensor_of(batch, *target_);
-  const torch::Tensor losses = loss_of(given, target, at::Reduction::None).to(torch::kFloat).reshape({samples, -1});
-  torch::Tensor correct;
-  if (loss_ == spec::Loss::mse) {
-    correct = torch::zeros({samples}, torch::kLong);
-  } else {
-    const torch::Tensor hit = loss_ == spec::Loss::bce_with_logits ? given.front().gt(0).eq(target.to(torch::kBool))
-                                                                   : given.front().argmax(1).eq(target);
-    correct = hit.reshape({samples, -1}).sum(1);
-  }
+  const torch::Tensor losses = loss_of(outputs, target, at::Reduction::None);
   if (loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll) {
-    const torch::Tensor scores = given.front().movedim(1, -1);
-    columns = class_columns(wanted(), scores.reshape({-1, scores.size(-1)}), to_classes(target).reshape(-1), samples);
+    const auto by_prediction = [](const torch::Tensor& values) {
+      return values.movedim(1, -1).reshape({-1, values.size(1)});
+    };
+    const torch::Tensor classes =
+        target.is_floating_point() ? by_prediction(target).argmax(1) : as_target(target).reshape(-1);
+    return evaluation_of_classes(wanted(), by_prediction(outputs.front()), classes, losses, samples);
   }
-  add_outputs(given, samples, columns);
-  return {losses.mean(1), correct, predictions_, std::move(columns)};
+  const torch::Tensor means = losses.to(torch::kFloat).reshape({samples, -1}).mean(1);
+  if (loss_ == spec::Loss::mse) return {means, none, none};
+  const torch::Tensor hits = outputs.front().gt(0).eq(target.gt(0.5));  // of two classes, the likelier one
+  return {means, hits.reshape({samples, -1}).sum(1), torch::full({samples}, predictions_, torch::kLong)};
 }
 
 }  // namespace estrain::model

@@ -11,7 +11,9 @@
 // then counts for each of its samples.
 //
 // Evaluation. A model that gives its loss is evaluated by mini-batches: its loss counts for each sample of the
-// mini-batch, and there is no accuracy.
+// mini-batch, and there is no accuracy. Otherwise loss and accuracy are means over the predictions of the whole set, as
+// torch.nn.functional's loss is over a mini-batch: a target of ignored_class does not count. What is right: the most
+// likely class is the target's, which is the most likely one where the target is probabilities of classes.
 
 #include <optional>
 #include <string>
@@ -49,7 +51,7 @@ class UsersModel : public Model {
   // Throws Fault::spec where an evaluation is known to give fewer outputs than want_metrics() names.
   virtual void require_outputs() const = 0;
 
-  // Predictions that an evaluation makes for a sample; 0: it tells no accuracy.
+  // Predictions that an evaluation makes for a sample whose targets all count; 0: it tells no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }
 
  protected:
@@ -79,6 +81,8 @@ class UsersModel : public Model {
   torch::Tensor compute_loss(const Batch& batch) override;
   Evaluation compute_evaluation(const Batch& batch) override;
   Evaluation evaluation_of(const Batch& batch);
+  // Without the metrics among the outputs.
+  Evaluation evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const Batch& batch);
 
   spec::Loss loss_;
   std::string loss_target_;

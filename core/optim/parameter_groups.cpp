@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/optim/name_distance.h"
@@ -32,10 +33,24 @@ GroupSettings overridden(const GroupSettings& own, const spec::OptimizerGroup& g
           .momentum = group.momentum.value_or(own.momentum)};
 }
 
-void check_pattern(size_t group, const std::string& pattern, const std::vector<std::string>& names) {
+void require_match(size_t group, const std::string& pattern, const std::vector<std::string>& names) {
   if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); })) return;
   throw Error::make(Fault::spec, "optimizer.groups[{}].match: \"{}\" matches no parameter of the model", group, pattern)
       .advise(fmt::format("the names that come closest are: {}", fmt::join(nearest_names(pattern, names, 3), ", ")));
+}
+
+// A pattern, which matches a parameter, decides for one.
+void require_effect(const ParameterGroups& resolved, size_t group, const std::string& pattern,
+                    const std::vector<std::string>& names) {
+  std::set<size_t> takers;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (matches(pattern, names[i])) takers.insert(resolved.group_of[i] - 1);
+  if (takers.contains(group)) return;
+  throw Error::make(Fault::spec,
+                    "optimizer.groups[{}].match: \"{}\" has no effect: the parameters that it matches belong to "
+                    "optimizer.groups[{}]",
+                    group, pattern, fmt::join(takers, "], optimizer.groups["))
+      .advise("a parameter belongs to the first group that matches it: put this group before, or remove the pattern");
 }
 
 }  // namespace
@@ -45,7 +60,7 @@ ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
   ParameterGroups resolved;
   resolved.groups.push_back(own_settings(optimizer));
   for (size_t g = 0; g < optimizer.groups.size(); ++g) {
-    for (const auto& pattern : optimizer.groups[g].match) check_pattern(g, pattern, parameter_names);
+    for (const auto& pattern : optimizer.groups[g].match) require_match(g, pattern, parameter_names);
     resolved.groups.push_back(overridden(resolved.groups[0], optimizer.groups[g]));
   }
   for (const auto& name : parameter_names) {
@@ -54,6 +69,8 @@ ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
     resolved.group_of.push_back(
         taken == optimizer.groups.end() ? 0 : static_cast<size_t>(taken - optimizer.groups.begin()) + 1);
   }
+  for (size_t g = 0; g < optimizer.groups.size(); ++g)
+    for (const auto& pattern : optimizer.groups[g].match) require_effect(resolved, g, pattern, parameter_names);
   return resolved;
 }
 

@@ -27,7 +27,8 @@ struct ParameterGroups {
   const GroupSettings& settings(size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
-// Throws Fault::spec for a pattern that matches no parameter, naming the closest ones.
+// Throws Fault::spec for a pattern that matches no parameter, naming the closest ones, or whose parameters all belong
+// to earlier groups.
 ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
                                const std::vector<std::string>& parameter_names);
 

@@ -70,7 +70,7 @@ comm::ProbedSize size_of(const Job& job) {
           .tensors = std::ssize(job.layout().tensors),
           .parameters = job.manifest().parameter_count,
           .digests = plan.digests,
-          .evaluation_samples = plan.evaluation_samples,
+          .evaluation_bytes = plan.evaluation_bytes(),
           .steps = job.timetable().total_steps()};
 }
 

@@ -84,11 +84,11 @@ TEST_CASE("a job whose evaluations get no better ends early, at one step whereve
   const Ended ended = estrain(with({"train", spec, "--run", run, "--devices", "1"}, longer));
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
-  CHECK(ended.says("ended early: 3 evaluations in a row were no better"));
+  CHECK(ended.says("ended early: evaluations in a row without improvement: 2 (early_stop.patience)"));
   const auto evaluations = evaluations_of(run);
   const auto loss = &record::EvaluationRecord::loss;
   const auto best = std::ranges::min_element(evaluations, {}, loss);
-  CHECK(evaluations.end() - best == 4);  // it, and three that were no better
+  CHECK(evaluations.end() - best == 3);  // it, and two that were no better
   const int64_t last = last_step(run);
   CHECK(last == evaluations.back().step.value);
   CHECK(last < 400);

@@ -2,7 +2,9 @@
 // same on every placement and name the EST and tensor.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/checkpoint/checkpoint_file.h"
@@ -178,11 +180,13 @@ int64_t updates_of(const std::string& run, const std::string& parameter) {
   return -1;
 }
 
-void check_skipping(const std::string& optimizer, const std::string& clip) {
+void check_skipping(const std::string& optimizer, const std::string& clip, const std::string& more = "") {
   CAPTURE(optimizer);
   CAPTURE(clip);
+  CAPTURE(more);
   const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", job_on(write_images(folder, kSample, kInfinity), optimizer));
+  const std::string images = write_images(folder, kSample, kInfinity);
+  const std::string spec = folder.write("job.toml", job_on(images, optimizer) + more);
   const Words skip = {"--set", "train.nonfinite=skip", "--set", "train.clip_grad_norm=" + clip, "--devices"};
   std::vector<std::string> runs;
   for (const std::string devices : {"1", "2", "cpu=1,cpu=1,cpu=2"}) {
@@ -203,6 +207,42 @@ TEST_CASE("with \"skip\" a step passes without an update, in the same bits on ev
   check_skipping(kMomentum, "0");  // one worker: updates in the hooks
   check_skipping(kAdamW, "0");
   check_skipping(kAdamW, "0.5");
+}
+
+// The tensor /`kind`/layers.0.weight of the checkpoint of a step.
+std::vector<float> weights_of(const std::string& run, const std::string& kind, int64_t step) {
+  const auto file = checkpoint::CheckpointFile::open(fmt::format("{}/checkpoints/step-{:09}.h5", run, step));
+  const auto& tensors = file.layout().tensors;
+  const auto found = std::ranges::find(tensors, "/" + kind + "/layers.0.weight", &checkpoint::StateTensor::path);
+  REQUIRE(found != tensors.end());
+  std::vector<float> values(found->elements());
+  file.read(static_cast<size_t>(found - tensors.begin()), reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
+TEST_CASE("averages of the weights stay as they were, too") {
+  const std::string averages = "[ema]\ndecay = 0.75\n";
+  check_skipping(kMomentum, "0", averages);
+  check_skipping(kAdamW, "0.5", averages);
+
+  const ScratchFolder folder;
+  const std::string images = write_images(folder, kSample, kInfinity);
+  const std::string spec = folder.write("job.toml", job_on(images, kMomentum) + averages);
+  const Words more = {"--set", "train.nonfinite=skip", "--set", "checkpoint.every=1", "--set", "checkpoint.keep=20"};
+  const std::string run = folder / "run", stopped = folder / "stopped";
+  REQUIRE(train(spec, run, more).code == 0);
+  CHECK(weights_of(run, "ema", 1) == weights_of(run, "model", 1));
+  for (int64_t step = 2; step <= 8; ++step) {
+    CAPTURE(step);
+    const std::vector<float> before = weights_of(run, "ema", step - 1), now = weights_of(run, "ema", step);
+    CHECK((now == before) == (step == kStep));
+    if (step == kStep) continue;
+    const std::vector<float> weights = weights_of(run, "model", step);
+    for (size_t i = 0; i < now.size(); ++i) CHECK(now[i] == doctest::Approx(0.75 * before[i] + 0.25 * weights[i]));
+  }
+  REQUIRE(train(spec, stopped, with(more, {"--set", "train.steps=3"})).code == 0);
+  REQUIRE(estrain({"train", "--resume", "--run", stopped, "--devices", "2", "--set", "train.steps=8"}).code == 0);
+  CHECK(difference(run, stopped).text == "");
 }
 
 TEST_CASE("buffers stay as they were, too") {

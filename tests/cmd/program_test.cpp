@@ -4,11 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "core/checkpoint/checkpoint_file.h"
 #include "core/h5/file.h"
+#include "core/record/logs/metrics.h"
 #include "job.h"
 #include "run_files.h"
+#include "tests/contains.h"
 #include "tests/program_file.h"
 
 namespace estrain::testing {
@@ -120,6 +123,138 @@ TEST_CASE("arrays of an HDF5 file go to the inputs of their names; a loss of tor
   CHECK(difference(files.folder / "run", alone).text == "");
 }
 
+// x [n, 3] of random-looking numbers, and `kind`, of this type and these sizes after the first.
+template <typename T>
+std::string labelled(const ScratchFolder& folder, const std::string& name, h5::Type type,
+                     const std::vector<int64_t>& sizes, const std::vector<size_t>& samples,
+                     const std::function<T(size_t sample, size_t element)>& kind) {
+  size_t elements = 1;
+  for (const int64_t size : sizes) elements *= static_cast<size_t>(size);
+  std::vector<float> x;
+  std::vector<T> kinds;
+  for (const size_t sample : samples) {
+    for (size_t i = 0; i < 3; ++i) x.push_back(static_cast<float>((sample * 3 + i) * (sample + i + 5) % 17 + 1) / 17);
+    for (size_t i = 0; i < elements; ++i) kinds.push_back(kind(sample, i));
+  }
+  const auto count = static_cast<int64_t>(samples.size());
+  std::vector<int64_t> shape = {count};
+  shape.insert(shape.end(), sizes.begin(), sizes.end());
+  h5::File file = h5::File::create(folder / name);
+  h5::Group root = file.root();
+  root.create_dataset("x", h5::Type::f32, {count, 3}).write(h5::Type::f32, x.data());
+  root.create_dataset("kind", type, shape).write(type, kinds.data());
+  return folder / name;
+}
+
+std::string trained_on(const std::string& train, const std::string& test) {
+  return "format = \"hdf5\"\npath = \"" + train + "\"\ntest_path = \"" + test + "\"\n";
+}
+
+// The last evaluation of a job with this data, on two workers.
+Json evaluation_of(const ScratchFolder& folder, const std::string& name, const ProgramParts& program,
+                   const std::string& data) {
+  const std::string file = folder.write(name + ".pt2", program.file());
+  const std::string model = "loss = \"cross_entropy\"\nloss_target = \"kind\"\n";
+  const std::string spec = folder.write(name + ".toml", job_of(file, data, model));
+  const std::string run = folder / name;
+  const Ended ended = estrain(
+      {"train", spec, "--run", run, "--devices", "2", "--set", "train.eval_batch=7", "--set", "train.top_k=[1]"});
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  const auto evaluations = record::read_metrics(run + "/metrics.jsonl").evaluations;
+  REQUIRE(!evaluations.empty());
+  const record::EvaluationRecord& last = evaluations.back();
+  CHECK(last.metrics.at(0).second == last.accuracy);  // top1
+  return {{"loss", last.loss}, {"accuracy", last.accuracy}, {"predictions", last.predictions}};
+}
+
+TEST_CASE("an evaluation counts the targets that are not ignored, as PyTorch's loss does") {
+  const ScratchFolder folder;
+  ProgramParts logits = small_program();
+  logits.set_output("norm");
+  std::vector<size_t> all, some;
+  for (size_t i = 0; i < 40; ++i) all.push_back(i);
+  for (size_t i = 0; i < 40; i += 4) some.push_back(i);
+  const auto kinds = [](size_t sample, size_t) -> int16_t { return sample / 2 % 2; };
+  const auto quarter = [](size_t sample, size_t) -> int16_t { return sample % 4 == 0 ? sample / 2 % 2 : -100; };
+  const std::string train = labelled<int16_t>(folder, "train.h5", h5::Type::i16, {}, all, kinds);
+  const std::string ignoring = labelled<int16_t>(folder, "ignoring.h5", h5::Type::i16, {}, all, quarter);
+  const std::string without = labelled<int16_t>(folder, "without.h5", h5::Type::i16, {}, some, quarter);
+  const Json found = evaluation_of(folder, "one", logits, trained_on(train, ignoring));
+  const Json expected = evaluation_of(folder, "two", logits, trained_on(train, without));
+  CHECK(found.at("loss").get<double>() == doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-9));
+  CHECK(found.at("accuracy") == expected.at("accuracy"));
+  CHECK(found.at("predictions") == 10);
+  CHECK(expected.at("predictions") == 10);
+}
+
+TEST_CASE("targets that are ignored in some places of a sample count in none of an evaluation's means") {
+  const ScratchFolder folder;
+  ProgramParts places = small_program();
+  const auto unsqueezed = [](const char* of, int64_t dim, const char* name) {
+    return call_of("torch.ops.aten.unsqueeze.default",
+                   {{"self", tensor_argument(of)}, {"dim", object_of("as_int", dim)}}, name);
+  };
+  places.nodes().push_back(unsqueezed("norm", 2, "classes"));
+  places.nodes().push_back(unsqueezed("x", 1, "numbers"));
+  places.nodes().push_back(call_of("torch.ops.aten.mul.Tensor",
+                                   {{"self", tensor_argument("classes")}, {"other", tensor_argument("numbers")}},
+                                   "all"));
+  places.set_output("all");  // [n, 2, 3]
+  std::vector<size_t> all;
+  for (size_t i = 0; i < 40; ++i) all.push_back(i);
+  const auto kind = [](size_t sample, size_t place) { return static_cast<int16_t>((sample + place) / 2 % 2); };
+  const auto first = [](size_t sample, size_t place) { return sample % 5 == 0 || sample % 3 == place; };
+  struct Means {
+    double loss, right, predictions;
+  };
+  const auto means = [&](const std::string& name, const std::function<bool(size_t, size_t)>& counts) -> Means {
+    const auto kinds = [&](size_t sample, size_t place) -> int16_t {
+      return counts(sample, place) ? kind(sample, place) : static_cast<int16_t>(-100);
+    };
+    const std::string train = labelled<int16_t>(folder, name + "-train.h5", h5::Type::i16, {3}, all, kind);
+    const std::string test = labelled<int16_t>(folder, name + "-test.h5", h5::Type::i16, {3}, all, kinds);
+    const Json found = evaluation_of(folder, name, places, trained_on(train, test));
+    const double predictions = found.at("predictions").get<double>();
+    return {found.at("loss").get<double>() * predictions, found.at("accuracy").get<double>() * predictions,
+            predictions};
+  };
+  const Means whole = means("whole", [](size_t, size_t) { return true; });
+  const Means part = means("part", first);
+  const Means rest = means("rest", [&](size_t sample, size_t place) { return !first(sample, place); });
+  CHECK(whole.predictions == 120);
+  CHECK(part.predictions == 56);
+  CHECK(rest.predictions == 64);
+  CHECK(part.loss + rest.loss == doctest::Approx(whole.loss).epsilon(1e-6));
+  CHECK(part.right + rest.right == doctest::Approx(whole.right));
+  CHECK(part.loss / part.predictions != doctest::Approx(whole.loss / whole.predictions).epsilon(1e-3));
+}
+
+TEST_CASE("probabilities of classes are evaluated as they are trained; eval_batch may be the number of classes") {
+  const ScratchFolder folder;
+  ProgramParts logits = small_program();
+  logits.set_output("norm");
+  std::vector<size_t> all;
+  for (size_t i = 0; i < 40; ++i) all.push_back(i);
+  const auto kind = [](size_t sample) { return sample / 2 % 2; };
+  const auto kinds = [&](size_t sample, size_t) { return static_cast<int64_t>(kind(sample)); };
+  const auto one_hot = [&](size_t sample, size_t i) { return i == kind(sample) ? 1.0f : 0.0f; };
+  const std::string classes = labelled<int64_t>(folder, "classes.h5", h5::Type::i64, {}, all, kinds);
+  const std::string hot = labelled<float>(folder, "hot.h5", h5::Type::f32, {2}, all, one_hot);
+  const std::string wide = labelled<double>(folder, "wide.h5", h5::Type::f64, {2}, all, one_hot);
+  const Json expected = evaluation_of(folder, "classes", logits, trained_on(classes, classes));
+  for (const std::string& file : {hot, wide}) {
+    CAPTURE(file);
+    const Json found = evaluation_of(folder, fs::path(file).stem(), logits, trained_on(file, file));
+    CHECK(found.at("loss").get<double>() == doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-4));
+    CHECK(found.at("accuracy") == expected.at("accuracy"));
+    CHECK(found.at("predictions") == 40);
+  }
+  const std::string spec = folder / "hot.toml", run = folder / "again";
+  REQUIRE(estrain({"train", spec, "--run", run, "--set", "train.eval_batch=2"}).code == 0);
+  CHECK(record::read_metrics(run + "/metrics.jsonl").evaluations.back().accuracy == expected.at("accuracy"));
+}
+
 TEST_CASE("a loss of the program's own is evaluated without an accuracy, which status and records bear") {
   const Files files;
   const std::string run = files.folder / "run";
@@ -167,6 +302,37 @@ TEST_CASE("trained weights go back into the program's file, and a job that start
   CHECK(refusal.code == 1);
   CHECK(refusal.says("other.pt2: its layer.weight is not that of"));
   CHECK_FALSE(fs::exists(files.folder / "no.pt2"));
+}
+
+TEST_CASE("the evaluation program gets the trained weights, if the job has one; another one on demand") {
+  const Files files;
+  ProgramParts evaluation = small_program();
+  evaluation.nodes()[1]["inputs"][2]["arg"] = object_of("as_bool", false);
+  evaluation.nodes()[3]["inputs"][5]["arg"] = object_of("as_bool", false);
+  evaluation.nodes().erase(evaluation.nodes().begin() + 2);
+  const std::string eval_file = files.folder.write("net-eval.pt2", evaluation.file());
+  const std::string spec =
+      files.folder.write("both.toml", job_of(files.program, kVectors, "eval_file = \"" + eval_file + "\"\n"));
+  const std::string run = train_on(files.folder, spec, "1"), out = files.folder / "out.pt2";
+  const auto written = [&](const Words& more) {
+    const Ended ended = estrain(with({"export", run, out, "--format", "pt2", "--force"}, more));
+    INFO(ended.shown());
+    REQUIRE(ended.code == 0);
+    CHECK(ended.says("exported in train() mode") == false);
+    return ended.text;
+  };
+  CHECK(contains(written({}), "the weights after step 9 in " + eval_file));
+  CHECK(fs::file_size(out) == fs::file_size(eval_file));
+  CHECK(bytes_of(out) != bytes_of(eval_file));
+  CHECK(contains(written({"--json"}), "\"program\":\"" + eval_file + "\""));
+  CHECK(contains(written({"--program", files.program}), "in " + files.program));
+  CHECK(fs::file_size(out) == fs::file_size(files.program));
+
+  const std::string alone = train_on(files.folder, files.spec, "1");
+  const Ended ended = estrain({"export", alone, out, "--format", "pt2", "--force"});
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+  CHECK(ended.says("net.pt2 was exported in train() mode, so " + out + " drops out"));
 }
 
 TEST_CASE("check tells the operators with the user's source line") {

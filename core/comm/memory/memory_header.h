@@ -35,7 +35,7 @@ struct MemoryHeader {
   uint64_t ring, record_bytes, ring_records;
   uint64_t evaluation;
   uint64_t audit, audit_words;
-  int64_t ests, parameters, digests, evaluation_samples;
+  int64_t ests, parameters, digests, evaluation_samples, evaluation_columns;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
   // Build ids (core/base/process/build_id.h) of the first worker, which all others must have; 0: there is none yet.
   std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch

@@ -69,9 +69,9 @@ struct ProbedSize {
   uint64_t batch_bytes = 0;     // of one mini-batch: inputs and targets
   int64_t tensors = 0;          // of the state
   int64_t parameters = 0;
-  int64_t digests = 0;  // per step
-  int64_t evaluation_samples = 0;
-  int64_t steps = 0;  // of the whole job
+  int64_t digests = 0;            // per step
+  uint64_t evaluation_bytes = 0;  // of an evaluation's results
+  int64_t steps = 0;              // of the whole job
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -81,7 +81,7 @@ struct ProbedSize {
     visit("tensors", self.tensors);
     visit("parameters", self.parameters);
     visit("digests", self.digests);
-    visit("evaluation_samples", self.evaluation_samples);
+    visit("evaluation_bytes", self.evaluation_bytes);
     visit("steps", self.steps);
   }
 };

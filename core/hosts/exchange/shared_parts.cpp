@@ -83,8 +83,12 @@ Places SharedParts::evaluation(size_t host) const {
   for (int64_t number = 0; number * batch < samples; ++number) {
     if (number % workers < first || number % workers >= last) continue;
     const auto count = static_cast<size_t>(std::min(batch, samples - number * batch));
-    places.push_back(bytes_at(results.losses + number * batch, count));
-    places.push_back(bytes_at(results.correct + number * batch, count));
+    const int64_t at = number * batch;
+    places.push_back(bytes_at(results.losses + at, count));
+    places.push_back(bytes_at(results.correct + at, count));
+    places.push_back(bytes_at(results.counted + at, count));
+    for (int64_t column = 0; column < results.num_columns; ++column)
+      places.push_back(bytes_at(results.column(column) + at, count));
   }
   return places;
 }

@@ -129,7 +129,7 @@ JobSize job_size(const comm::ProbeReport& report) {
           .address_space = memory.address_space,
           .tensors = size.tensors,
           .digests = size.digests,
-          .evaluation_samples = size.evaluation_samples,
+          .evaluation_bytes = size.evaluation_bytes,
           .steps = size.steps};
 }
 
@@ -140,8 +140,8 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
   needs.slots = gradient_slots(job);
   needs.workers =
       workers_of(job) * (size.worker + unsigned_of(spec::most_prefetch(job.spec.data, size.batch)) * size.batch);
-  const uint64_t records = comm::records_of_ring * comm::record_bytes(job.spec.job.ests, size.digests) +
-                           8 * unsigned_of(size.evaluation_samples);
+  const uint64_t records =
+      comm::records_of_ring * comm::record_bytes(job.spec.job.ests, size.digests) + size.evaluation_bytes;
   needs.shared = 2 * size.state + unsigned_of(needs.slots) * size.gradients + records;
   needs.mapped = 2 * size.state + ests * size.gradients + records;
   needs.saving = size.state;

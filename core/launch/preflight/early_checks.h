@@ -26,16 +26,16 @@ namespace estrain::launch {
 
 // The size of a job, as its probe measured it on one device. Bytes.
 struct JobSize {
-  uint64_t state = 0;          // one copy of the state
-  uint64_t gradients = 0;      // one slot of gradients
-  uint64_t batch = 0;          // one mini-batch: inputs and targets
-  uint64_t worker = 0;         // a worker's own memory at its peak
-  uint64_t files = 0;          // pages of libraries and data files, of which all workers share one copy
-  uint64_t address_space = 0;  // of a worker
-  int64_t tensors = 0;         // of the state
-  int64_t digests = 0;         // per step
-  int64_t evaluation_samples = 0;
-  int64_t steps = 0;  // of the whole job
+  uint64_t state = 0;             // one copy of the state
+  uint64_t gradients = 0;         // one slot of gradients
+  uint64_t batch = 0;             // one mini-batch: inputs and targets
+  uint64_t worker = 0;            // a worker's own memory at its peak
+  uint64_t files = 0;             // pages of libraries and data files, of which all workers share one copy
+  uint64_t address_space = 0;     // of a worker
+  int64_t tensors = 0;            // of the state
+  int64_t digests = 0;            // per step
+  uint64_t evaluation_bytes = 0;  // of an evaluation's results
+  int64_t steps = 0;              // of the whole job
 };
 JobSize job_size(const comm::ProbeReport& report);
 

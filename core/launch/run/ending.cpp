@@ -123,8 +123,8 @@ int Ending::report_finish() {
   const bool early = run_.trained() < run_.manifest->total_steps;
   run_.directory.log_event("finished", {{"step", run_.trained()}, {"early", early}});
   if (early)
-    run_.printer.note(fmt::format("ended early: {} evaluations in a row were no better (early_stop.patience = {})",
-                                  run_.spec.early_stop.patience + 1, run_.spec.early_stop.patience));
+    run_.printer.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
+                                  run_.spec.early_stop.patience));
   run_.printer.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
                                 format_duration(seconds(monotonic_ns() - run_.state.started_ns)),
                                 run_.directory.checkpoints()));

@@ -128,7 +128,8 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .min(0)
           .max(kMostSteps)
           .only("schedule.name", following_evaluations)
-          .means("Evaluations in a row without improvement before the rate drops."),
+          .means(
+              "Evaluations in a row without improvement that pass; the rate drops after one more, as PyTorch's does."),
       ESTRAIN_KEY(schedule.threshold)
           .min(0)
           .only("schedule.name", following_evaluations)

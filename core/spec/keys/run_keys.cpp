@@ -37,7 +37,10 @@ std::vector<Key<JobSpec>> run_keys() {
       ESTRAIN_KEY(train.clip_grad_norm)
           .min(0)
           .means("Norm to which the gradient is clipped (torch's clip_grad_norm_); 0: not clipped."),
-      ESTRAIN_KEY(train.label_smoothing).min(0).below(1).means("Label smoothing of the cross entropy."),
+      ESTRAIN_KEY(train.label_smoothing)
+          .min(0)
+          .below(1)
+          .means("Label smoothing of the cross entropy; evaluations are without it."),
       ESTRAIN_KEY(train.nonfinite)
           .not_in_bits()
           .means("If a gradient holds NaN or infinity: stop before that step, or skip its update and continue."),

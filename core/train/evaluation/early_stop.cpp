@@ -37,7 +37,7 @@ void write_first_early_stop(const Job& job, std::byte* state) {
 
 bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
   if (!job.places().metrics.has_early_stop() || !job.timetable().evaluates_after(step)) return false;
-  return past_after(job, memory, step, state).worse > static_cast<double>(job.spec().early_stop.patience);
+  return past_after(job, memory, step, state).worse >= static_cast<double>(job.spec().early_stop.patience);
 }
 
 void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {

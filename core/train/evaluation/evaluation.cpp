@@ -16,44 +16,49 @@
 namespace estrain::train {
 namespace {
 
-// Behind the losses: one after another.
-float* column_of(const Job& job, comm::JobMemory& memory, size_t column) {
-  return memory.evaluation().losses + static_cast<int64_t>(column + 1) * job.samples().evaluated();
-}
-
-double sum_of(const float* values, int64_t count) {
+template <typename T>
+double sum_of(const T* values, int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
   return sum;
 }
 
+// Copies the numbers of a batch's samples to their places, which begin at `out`.
+template <typename T>
+void put(const torch::Tensor& values, T* out) {
+  const torch::Tensor there = values.to(c10::CppTypeToScalarType<T>::value).cpu().contiguous();
+  std::memcpy(out, there.const_data_ptr(), there.nbytes());
+}
+
 // For each class, the fraction of its samples that were right.
-void add_classes(const Job& job, comm::JobMemory& memory, const float* targets, std::vector<double>& metrics) {
+void add_classes(const Job& job, const comm::EvaluationResults& results, const float* targets,
+                 std::vector<double>& metrics) {
   const spec::TrainSection& train = job.spec().train;
   const size_t others =
       train.top_k.size() + train.metrics.size() + (tells_perplexity(job.spec(), job.samples()) ? 1 : 0);
   const size_t count = job.manifest().metric_names.size() - others;
   std::vector<int64_t> samples(count, 0), right(count, 0);
-  for (int64_t i = 0; i < job.samples().evaluated(); ++i) {
+  for (int64_t i = 0; i < results.samples; ++i) {
     const auto target = static_cast<size_t>(targets[i]);
     if (targets[i] < 0 || target >= count) continue;
     ++samples[target];
-    right[target] += memory.evaluation().correct[i];
+    right[target] += results.correct[i];
   }
   for (size_t c = 0; c < count; ++c)
     metrics.push_back(samples[c] == 0 ? std::nan("") : static_cast<double>(right[c]) / static_cast<double>(samples[c]));
 }
 
-std::vector<double> metrics_of_evaluation(const Job& job, comm::JobMemory& memory, const EvaluationResult& result) {
+std::vector<double> metrics_of_evaluation(const Job& job, const comm::EvaluationResults& results,
+                                          const EvaluationResult& result) {
   const spec::TrainSection& train = job.spec().train;
-  const int64_t samples = job.samples().evaluated();
   std::vector<double> metrics;
-  size_t column = 0;
+  int64_t column = 0;
+  const auto sum_of_next = [&] { return sum_of(results.column(column++), results.samples); };
   for (size_t k = 0; k < train.top_k.size(); ++k)
-    metrics.push_back(sum_of(column_of(job, memory, column++), samples) / static_cast<double>(result.predictions));
-  if (train.per_class) add_classes(job, memory, column_of(job, memory, column++), metrics);
+    metrics.push_back(sum_of_next() / static_cast<double>(result.predictions));
+  if (train.per_class) add_classes(job, results, results.column(column++), metrics);
   for (size_t i = 0; i < train.metrics.size(); ++i)
-    metrics.push_back(sum_of(column_of(job, memory, column++), samples) / static_cast<double>(samples));
+    metrics.push_back(sum_of_next() / static_cast<double>(results.samples));
   if (tells_perplexity(job.spec(), job.samples())) metrics.push_back(std::exp(result.loss));
   return metrics;
 }
@@ -81,14 +86,12 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
                                    operators::evaluation_stream, static_cast<uint64_t>(step.value));
     const model::Evaluation result = place.job.network().model().evaluate(as_tensors(*batch, place.device));
     const int64_t first = batch->number() * options.batch;
-    const torch::Tensor losses = result.losses.cpu().contiguous();
-    const torch::Tensor correct = result.correct.to(torch::kInt).cpu().contiguous();
-    std::memcpy(memory.evaluation().losses + first, losses.const_data_ptr(), losses.nbytes());
-    std::memcpy(memory.evaluation().correct + first, correct.const_data_ptr(), correct.nbytes());
-    for (size_t c = 0; c < result.columns.size(); ++c) {
-      const torch::Tensor column = result.columns[c].cpu().contiguous();
-      std::memcpy(column_of(place.job, memory, c) + first, column.const_data_ptr(), column.nbytes());
-    }
+    const comm::EvaluationResults results = memory.evaluation();
+    put(result.losses, results.losses + first);
+    put(result.correct, results.correct + first);
+    put(result.counted, results.counted + first);
+    for (int64_t c = 0; c < results.num_columns; ++c)
+      put(result.columns[static_cast<size_t>(c)], results.column(c) + first);
     if (memory.gate().aborted()) return false;
     memory.clock().note_evaluation_batch(begun_ns, monotonic_ns());
     pulse.beat(comm::Activity::computing, monotonic_ns());
@@ -98,17 +101,15 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
 
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
   const comm::EvaluationResults results = memory.evaluation();
-  const int64_t samples = job.samples().evaluated();
-  double loss = 0;
-  int64_t correct = 0;
-  for (int64_t i = 0; i < samples; ++i) {
-    loss += static_cast<double>(results.losses[i]);
-    correct += results.correct[i];
-  }
-  const int64_t predictions = samples * job.network().predictions_per_sample(job.samples().train().shape());
-  const double accuracy = predictions == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(predictions);
-  EvaluationResult result = {loss / static_cast<double>(samples), accuracy, predictions};
-  result.metrics = metrics_of_evaluation(job, memory, result);
+  const double counted = sum_of(results.counted, results.samples), correct = sum_of(results.correct, results.samples);
+  const auto each = static_cast<double>(job.network().predictions_per_sample(job.samples().train().shape()));
+  // A sample's loss is a mean over all of its predictions, so a sample without a target in half of them counts half.
+  const double weight = each == 0 ? static_cast<double>(results.samples) : counted / each;
+  EvaluationResult result;
+  result.loss = sum_of(results.losses, results.samples) / weight;
+  result.accuracy = each == 0 ? 0 : correct / counted;
+  result.predictions = static_cast<int64_t>(counted);
+  result.metrics = metrics_of_evaluation(job, results, result);
   return result;
 }
 

@@ -14,8 +14,10 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
 
 // The result of the newest evaluation in shared memory, over all samples in their order.
 struct EvaluationResult {
-  double loss = 0, accuracy = 0;  // means over the predictions
-  int64_t predictions = 0;
+  // Means over the predictions that have a target; NaN where all targets are ignored. A loss without predictions is a
+  // mean over the samples.
+  double loss = 0, accuracy = 0;
+  int64_t predictions = 0;  // that have a target
   // Manifest::metric_names: means over the predictions, of a class over its samples (NaN: there are none), of outputs
   // over the samples.
   std::vector<double> metrics = {};

@@ -122,7 +122,8 @@ comm::MemoryPlan Job::memory_plan() const {
   plan.parameters = static_cast<int64_t>(places_.model.num_parameters());
   // An evaluation's record has its metrics behind the digests.
   plan.digests = static_cast<int64_t>(manifest_.digest_names.size() + manifest_.metric_names.size());
-  plan.evaluation_samples = samples_.evaluated() * (1 + static_cast<int64_t>(metrics_of(spec_.train).columns()));
+  plan.evaluation_samples = samples_.evaluated();
+  plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_.train).columns());
   plan.ring_records = comm::records_of_ring;
   plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()));
   return plan;

@@ -17,6 +17,7 @@ inline MemoryPlan small_plan() {
   plan.parameters = 7;
   plan.digests = 9;
   plan.evaluation_samples = 11;
+  plan.evaluation_columns = 2;
   plan.ring_records = 4;
   return plan;
 }

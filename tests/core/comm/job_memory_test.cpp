@@ -22,7 +22,7 @@ TEST_CASE("regions are page-aligned, as large as asked for, and do not overlap")
                                                    {h.presence, 3 * 7},
                                                    {h.norms, 7 * 4},
                                                    {h.ring, 4 * record_bytes(3, 9)},
-                                                   {h.evaluation, 11 * (4 + 4)}};
+                                                   {h.evaluation, 11 * (4 + 4 + 4 + 2 * 4)}};
   uint64_t end = 0;
   for (const auto& [begin, bytes] : regions) {
     CHECK(begin % 4096 == 0);
@@ -43,7 +43,13 @@ TEST_CASE("state copies and records start at whole cache lines, within their reg
   CHECK(memory.state_of(Step(1)) - memory.state_of(Step(0)) >= 5000);
   for (uint32_t sequence = 0; sequence < 4; ++sequence) CHECK(address(memory.ring().at(sequence).head) % 64 == 0);
   CHECK(memory.ring().at(4).head == memory.ring().at(0).head);
-  CHECK(address(memory.evaluation().correct) - address(memory.evaluation().losses) == 44);
+  const EvaluationResults results = memory.evaluation();
+  CHECK(results.num_columns == 2);
+  const uintptr_t first = address(results.losses);
+  CHECK(address(results.correct) == first + 44);
+  CHECK(address(results.counted) == first + 88);
+  CHECK(address(results.column(0)) == first + 132);
+  CHECK(address(results.column(1)) == first + 176);
 }
 
 TEST_CASE("memory reads as zero at first, and the committed state is that of the step's copy") {

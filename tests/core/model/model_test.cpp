@@ -83,7 +83,7 @@ TEST_CASE("evaluation tells loss and hits of each sample") {
   batch.target = torch::stack({logits[0].argmax(), logits[1].argmin()});
   const Evaluation evaluation = model->evaluate(batch);
   CHECK(evaluation.correct.equal(torch::tensor({1, 0}, torch::kLong)));
-  CHECK(evaluation.predictions_per_sample == 1);
+  CHECK(evaluation.counted.equal(torch::tensor({1, 1}, torch::kLong)));
   CHECK(evaluation.losses.dtype() == torch::kFloat);
   CHECK_FALSE(evaluation.losses.requires_grad());
   CHECK(same_bits(evaluation.losses, at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::None).detach()));
@@ -97,9 +97,15 @@ TEST_CASE("evaluation of text counts every token") {
   batch.target = model->forward(batch.input).argmax(2);
   batch.target[1].narrow(0, 0, 15).add_(1).remainder_(256);
   const Evaluation evaluation = model->evaluate(batch);
-  CHECK(evaluation.predictions_per_sample == 40);
+  CHECK(evaluation.counted.equal(torch::tensor({40, 40}, torch::kLong)));
   CHECK(evaluation.correct.equal(torch::tensor({40, 25}, torch::kLong)));
   CHECK(evaluation.losses.numel() == 2);
+  batch.target[0].narrow(0, 0, 30).fill_(-100);
+  const Evaluation less = model->evaluate(batch);
+  CHECK(less.counted.equal(torch::tensor({10, 40}, torch::kLong)));
+  CHECK(less.correct.equal(torch::tensor({10, 25}, torch::kLong)));
+  CHECK(less.losses[0].item<float>() < evaluation.losses[0].item<float>());
+  CHECK(same_bits(less.losses[1], evaluation.losses[1]));
 }
 
 TEST_CASE("evaluation draws nothing, updates nothing and restores the mode") {

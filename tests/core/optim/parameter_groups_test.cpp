@@ -72,6 +72,29 @@ TEST_CASE("a pattern that matches nothing is refused with the names that come cl
   }
 }
 
+TEST_CASE("a pattern whose parameters all belong to earlier groups is refused, and which groups those are is told") {
+  const auto complaint = [](std::vector<spec::OptimizerGroup> groups) -> std::string {
+    try {
+      resolve_groups(adamw_with(std::move(groups)), kNames);
+    } catch (const Error& error) {
+      CHECK(error.fault() == Fault::spec);
+      CHECK(error.advice().starts_with("a parameter belongs to the first group that matches it"));
+      return error.message();
+    }
+    return "";
+  };
+  CHECK(complaint({without_decay({"*"}), with_lr({"fc.*"}, 1)}) ==
+        "optimizer.groups[1].match: \"fc.*\" has no effect: the parameters that it matches belong to "
+        "optimizer.groups[0]");
+  CHECK(complaint({with_lr({"*.weight"}, 1), with_lr({"fc.bias"}, 2), with_lr({"conv1.*", "fc.*"}, 3)}) ==
+        "optimizer.groups[2].match: \"conv1.*\" has no effect: the parameters that it matches belong to "
+        "optimizer.groups[0]");
+  CHECK(complaint({with_lr({"*.weight"}, 1), with_lr({"*.bias"}, 2), with_lr({"fc.*"}, 3)}) ==
+        "optimizer.groups[2].match: \"fc.*\" has no effect: the parameters that it matches belong to "
+        "optimizer.groups[0], optimizer.groups[1]");
+  CHECK(complaint({with_lr({"*.weight", "fc.*", "fc.bias"}, 1), with_lr({"*"}, 2)}) == "");  // in one group
+}
+
 TEST_CASE("the distance of a pattern knows its wildcards") {
   CHECK(name_distance("fc.bias", "fc.bias") == 0);
   CHECK(name_distance("*.bias", "layer1.0.bn1.bias") == 0);

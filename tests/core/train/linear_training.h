@@ -7,10 +7,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/checkpoint/state/recorded_digests.h"
 #include "core/spec/parsing/parse.h"
 #include "core/train/shared/shared_carrier.h"
 #include "tests/core/train/worker_in_process.h"
@@ -54,12 +56,12 @@ inline torch::Tensor loss_of(const Job& job, int64_t rank, const Reach& reaches)
 
 class LinearTraining {
  public:
-  // `elastic`: further TOML.
-  LinearTraining(const std::string& optimizer, const Way& way, const std::string& elastic = "") : ranges_(way.ranges) {
+  // `more`: further TOML.
+  LinearTraining(const std::string& optimizer, const Way& way, const std::string& more = "") : ranges_(way.ranges) {
     const spec::JobSpec spec = spec::parse_text(
         fmt::format("[job]\nests = {}\n[model]\nname = \"mlp\"\nhidden = [5]\n[data]\nformat = \"synthetic\"\n"
                     "shape = [7]\nsamples = 64\nbatch = 2\n[optimizer]\n{}[train]\nsteps = 9\n{}{}",
-                    kNumEsts, optimizer, way.clipping, elastic),
+                    kNumEsts, optimizer, way.clipping, more),
         "test");
     workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get(), WorkerInProcess::plan_of(spec)));
     while (workers_.size() < ranges_.size()) workers_.push_back(std::make_unique<WorkerInProcess>(spec, fd_.get()));
@@ -84,6 +86,20 @@ class LinearTraining {
       values.insert(values.end(), job().places().optimizer.slot(state(), parameter, k),
                     job().places().optimizer.slot(state(), parameter, k) + n);
     return values;
+  }
+
+  std::vector<float> average(size_t parameter) {
+    const float* first = job().places().averages.average(state(), parameter);
+    return {first, first + job().places().model.elements(parameter)};
+  }
+
+  // Whether the digest of the parameter on record is that of the state.
+  bool is_as_recorded(size_t parameter) {
+    const checkpoint::StateLayout& layout = job().layout();
+    const auto digests = checkpoint::recorded_digests(layout, checkpoint::digests_of_tensors(layout, state()));
+    const std::optional<comm::RecordView> record = workers_[0]->memory().ring().find(step_);
+    REQUIRE(record);
+    return record->digests[parameter].load() == digests.at(job().manifest().digest_names[parameter]);
   }
 
   const comm::WorkerPulse& pulse(size_t w) { return workers_[w]->memory().pulse(WorkerRank(static_cast<int64_t>(w))); }

@@ -180,9 +180,12 @@ TEST_CASE("averages of the weights, evaluations with metrics and steps without a
   const std::string metrics = "eval_every = 2\ntop_k = [2]\nper_class = true\n[ema]\ndecay = 0.9\n";
   CHECK(train(audited_job(1, metrics), 2, {}).passed == kAuditedSteps);
   // A rate with which all losses become NaN.
-  spec::JobSpec diverging = audited_job(1, kNeverEvaluated + "nonfinite = \"skip\"\n");
-  diverging.optimizer.lr = 1e38;
-  CHECK(train(diverging, 2, {}).passed == kAuditedSteps);
+  for (const std::string& more : {kNeverEvaluated, metrics}) {
+    CAPTURE(more);
+    spec::JobSpec diverging = audited_job(1, "nonfinite = \"skip\"\n" + more);
+    diverging.optimizer.lr = 1e38;
+    CHECK(train(diverging, 2, {}).passed == kAuditedSteps);
+  }
 }
 
 TEST_CASE("a worker that is always wrong is found and named at the first audit in which it takes part") {

@@ -1,6 +1,7 @@
 // A parameter that no EST reaches in a step does not change: torch.optim skips parameters without gradients. Tested
 // through whole updates, for each update path in updater.h.
 
+#include <ATen/ops/lerp.h>
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -70,6 +71,28 @@ TEST_CASE("the first update of a parameter that was reached late has the bits of
     CHECK(late.updates(kMissed) == at_once.updates(kMissed));
     CHECK_FALSE(same_bits(late.values(0), at_once.values(0)));
   });
+}
+
+std::vector<float> averaged(const std::vector<float>& average, const std::vector<float>& values, double decay) {
+  const auto tensor = [](const std::vector<float>& numbers) { return torch::tensor(numbers); };
+  const torch::Tensor moved = at::lerp(tensor(average), tensor(values), 1 - decay);
+  return {moved.const_data_ptr<float>(), moved.const_data_ptr<float>() + moved.numel()};
+}
+
+TEST_CASE("the average of a parameter that no EST reached moves on towards its values, and is on record") {
+  for (const Way& way : kWays) {
+    CAPTURE(std::string(way.name));
+    LinearTraining training("name = \"sgd\"\nlr = 0.1\n", way, "[ema]\ndecay = 0.75\n");
+    training.step(all);
+    CHECK(same_bits(training.average(kMissed), training.values(kMissed)));
+    for (const Reach& reach : {Reach(all), Reach(all_but_missed), Reach(all_but_missed)}) {
+      const std::vector<float> before = training.average(kMissed);
+      training.step(reach);
+      CHECK_FALSE(same_bits(training.average(kMissed), before));
+      CHECK(same_bits(training.average(kMissed), averaged(before, training.values(kMissed), 0.75)));
+      for (size_t i = 0; i < kParameters; ++i) CHECK(training.is_as_recorded(i));
+    }
+  }
 }
 
 }  // namespace

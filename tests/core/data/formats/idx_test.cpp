@@ -72,6 +72,19 @@ TEST_CASE("idx: plain files, gzipped files, files by name") {
   }
 }
 
+TEST_CASE("a set without samples is refused, for training and for evaluations") {
+  const NamedIdxFolder folder;
+  folder.write(NamedIdxFolder::names[2], idx_bytes({0, 2, 3}, ""));
+  folder.write(NamedIdxFolder::names[3], idx_bytes({0}, ""));
+  const Error test = refusal(folder.section());
+  CHECK(test.fault() == Fault::corrupt);
+  CHECK(contains(test.message(), "t10k-labels-idx1-ubyte: the test set is empty, so there is nothing to evaluate"));
+  CHECK(contains(test.advice(), "remove the keys of data that name it"));
+  folder.write(NamedIdxFolder::names[0], idx_bytes({0, 2, 3}, ""));
+  folder.write(NamedIdxFolder::names[1], idx_bytes({0}, ""));
+  CHECK(contains(refusal(folder.section()).message(), "train-images-idx3-ubyte: the training set is empty"));
+}
+
 TEST_CASE("idx: a gzip file of several members and more than its trailer says") {
   NamedIdxFolder folder;
   std::string pixels = pattern_bytes(5 * 100 * 100);

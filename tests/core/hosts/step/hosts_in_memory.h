@@ -50,6 +50,7 @@ class Host : public Outbox {
     wanted.parameters = kParameters;
     wanted.digests = static_cast<int64_t>(manifest_.digest_names.size());
     wanted.evaluation_samples = samples;
+    wanted.evaluation_columns = 2;
     wanted.ring_records = 8;
     memory.lay_out(wanted);
     memory.set_ready();

@@ -93,6 +93,9 @@ TEST_CASE("results of an evaluation reach every host, each from whose workers ha
       const bool own = (i / 4 % 3 == 2) == (host->plan.own == 1);
       results.losses[i] = own ? static_cast<float>(i) : -1;
       results.correct[i] = own ? static_cast<int32_t>(i) : -1;
+      results.counted[i] = own ? static_cast<int32_t>(2 * i) : -1;
+      results.column(0)[i] = own ? static_cast<float>(3 * i) : -1;
+      results.column(1)[i] = own ? static_cast<float>(4 * i) : -1;
     }
     host->ask(comm::HostAsk::evaluation, 5);
   }
@@ -103,6 +106,9 @@ TEST_CASE("results of an evaluation reach every host, each from whose workers ha
     for (int64_t i = 0; i < samples; ++i) {
       CHECK(results.losses[i] == static_cast<float>(i));
       CHECK(results.correct[i] == static_cast<int32_t>(i));
+      CHECK(results.counted[i] == static_cast<int32_t>(2 * i));
+      CHECK(results.column(0)[i] == static_cast<float>(3 * i));
+      CHECK(results.column(1)[i] == static_cast<float>(4 * i));
     }
   }
 }

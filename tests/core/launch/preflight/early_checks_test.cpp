@@ -379,7 +379,7 @@ TEST_CASE("a job's size comes from the probe's report") {
                  .tensors = 4,
                  .parameters = 5,
                  .digests = 6,
-                 .evaluation_samples = 7,
+                 .evaluation_bytes = 7,
                  .steps = 8};
   const JobSize size = job_size(report);
   CHECK(size.worker == 700);
@@ -390,7 +390,7 @@ TEST_CASE("a job's size comes from the probe's report") {
   CHECK(size.batch == 3);
   CHECK(size.tensors == 4);
   CHECK(size.digests == 6);
-  CHECK(size.evaluation_samples == 7);
+  CHECK(size.evaluation_bytes == 7);
   CHECK(size.steps == 8);
 }
 

@@ -2,11 +2,15 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/nll_loss_nd.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tests/contains.h"
@@ -123,6 +127,114 @@ TEST_CASE("an evaluation without a program of its own: dropout off, batch norm b
   CHECK(model->named_buffers()["layer.norm.num_batches_tracked"].item<int64_t>() == 0);
 }
 
+// The scores of two classes in three places: [n, 2, 3].
+ProgramParts program_with_places() {
+  ProgramParts parts = small_program();
+  const auto unsqueezed = [](const char* of, int64_t dim, const char* name) {
+    return call_of("torch.ops.aten.unsqueeze.default",
+                   {{"self", tensor_argument(of)}, {"dim", object_of("as_int", dim)}}, name);
+  };
+  parts.nodes().push_back(unsqueezed("norm", 2, "classes"));
+  parts.nodes().push_back(unsqueezed("x", 1, "places"));
+  parts.nodes().push_back(call_of("torch.ops.aten.mul.Tensor",
+                                  {{"self", tensor_argument("classes")}, {"other", tensor_argument("places")}}, "all"));
+  parts.set_output("all");
+  return parts;
+}
+
+// Evaluates the samples in mini-batches of 3, 3 and 1, as a job does.
+struct EvaluatedSet {
+  double loss = 0;  // the mean over predictions, or without any over samples
+  int64_t correct = 0, predictions = 0;
+  std::vector<double> columns{};  // their sums
+};
+EvaluatedSet evaluated(Exported& model, const torch::Tensor& input, const torch::Tensor& target) {
+  EvaluatedSet all;
+  for (int64_t first = 0; first < input.size(0); first += 3) {
+    const int64_t samples = std::min<int64_t>(3, input.size(0) - first);
+    Batch batch;
+    batch.fields = {input.narrow(0, first, samples), target.narrow(0, first, samples)};
+    const Evaluation part = model.evaluate(batch);
+    all.loss += part.losses.to(torch::kDouble).sum().item<double>();
+    all.correct += part.correct.sum().item<int64_t>();
+    all.predictions += part.counted.sum().item<int64_t>();
+    all.columns.resize(part.columns.size());
+    for (size_t c = 0; c < part.columns.size(); ++c) all.columns[c] += part.columns[c].sum().item<double>();
+  }
+  const double each = static_cast<double>(model.predictions_per_sample());
+  all.loss /= each == 0 ? static_cast<double>(input.size(0)) : static_cast<double>(all.predictions) / each;
+  return all;
+}
+
+struct EvaluationCase {
+  spec::Loss loss;
+  torch::Tensor target;
+  program::Type type;
+  std::vector<int64_t> dims;
+  int64_t predictions;  // of all samples
+};
+
+TEST_CASE("an evaluation's loss and accuracy are PyTorch's of all samples at once, whatever the target is") {
+  torch::manual_seed(5);
+  const int64_t samples = 7;
+  const torch::Tensor input = torch::randn({samples, 3});
+  const torch::Tensor some = torch::tensor({0, 1, -100, 1, -100, -100, 0}, torch::kLong);
+  torch::Tensor places = torch::randint(2, {samples, 3}, torch::kLong);
+  places[0].fill_(-100);
+  places[4][1] = places[6][0] = -100;
+  const torch::Tensor soft = torch::softmax(torch::randn({samples, 2}), 1);
+  const torch::Tensor soft_places = torch::softmax(torch::randn({samples, 2, 3}), 1);
+  const torch::Tensor smoothed = torch::randint(2, {samples, 2}, torch::kLong).to(torch::kFloat) * 0.9 + 0.05;
+  using enum spec::Loss;
+  using program::Type;
+  const EvaluationCase cases[] = {
+      {cross_entropy, some, Type::i64, {}, 4},
+      {cross_entropy, some.to(torch::kChar), Type::i8, {}, 4},
+      {nll, some, Type::i64, {}, 4},
+      {cross_entropy, places, Type::i64, {3}, 16},
+      {nll, places, Type::i64, {3}, 16},
+      {cross_entropy, soft, Type::f32, {2}, 7},
+      {cross_entropy, soft.to(torch::kDouble), Type::f64, {2}, 7},
+      {cross_entropy, soft.to(torch::kHalf), Type::f16, {2}, 7},
+      {cross_entropy, soft_places, Type::f32, {2, 3}, 21},
+      {bce_with_logits, smoothed, Type::f32, {2}, 14},
+      {mse, soft, Type::f32, {2}, 0},
+  };
+  for (const EvaluationCase& wanted : cases) {
+    CAPTURE(static_cast<int>(wanted.loss));
+    CAPTURE(static_cast<int>(wanted.type));
+    CAPTURE(wanted.dims.size());
+    const bool has_places = !wanted.dims.empty() && wanted.dims.back() == 3;
+    spec::ModelSection model_section = section(wanted.loss);
+    model_section.loss_target = "kind";
+    const NamedShape shape{{{"x", Type::f32, {3}}, {"kind", wanted.type, wanted.dims}}};
+    const auto model = build(has_places ? program_with_places() : program_with_logits(), shape, model_section);
+    const bool scores = wanted.loss == cross_entropy || wanted.loss == nll;
+    if (scores) model->want_metrics({.top_k = {1}});
+    const EvaluatedSet found = evaluated(*model, input, wanted.target);
+
+    const auto named = model->named_parameters();
+    const torch::NoGradGuard no_graph;
+    torch::Tensor output =
+        at::batch_norm(at::linear(input, named["layer.weight"], named["layer.bias"]), {}, {}, torch::tensor({0.f, 1.f}),
+                       torch::tensor({1.f, 4.f}), false, 0.1, 1e-5, false);
+    if (has_places) output = output.unsqueeze(2) * input.unsqueeze(1);
+    const torch::Tensor target =
+        scores && !wanted.target.is_floating_point() ? wanted.target.to(torch::kLong) : wanted.target.to(torch::kFloat);
+    torch::Tensor loss, hits;
+    if (wanted.loss == cross_entropy) loss = at::cross_entropy_loss(output, target);
+    if (wanted.loss == nll) loss = at::nll_loss_nd(output, target);
+    if (wanted.loss == mse) loss = at::mse_loss(output, target);
+    if (wanted.loss == bce_with_logits) loss = at::binary_cross_entropy_with_logits(output, target);
+    if (scores) hits = output.argmax(1).eq(target.is_floating_point() ? target.argmax(1) : target);
+    if (wanted.loss == bce_with_logits) hits = output.gt(0).eq(target.gt(0.5));
+    CHECK(found.loss == doctest::Approx(loss.item<double>()).epsilon(1e-5));
+    CHECK(found.predictions == wanted.predictions);
+    CHECK(found.correct == (hits.defined() ? hits.sum().item<int64_t>() : 0));
+    if (scores) CHECK(found.columns == std::vector<double>{static_cast<double>(found.correct)});
+  }
+}
+
 TEST_CASE("a loss of the program is evaluated by mini-batches, without an accuracy") {
   const auto model = build(small_program());
   const Evaluation evaluation = model->evaluate(some_batch());
@@ -146,6 +258,13 @@ TEST_CASE("a target whose sizes do not fit the output is refused with both, and 
     CHECK(contains(refusal(program_with_logits(), loss, classes), "[4, 2], the target [4]; both must have the same"));
   CHECK(
       build(program_with_logits(), kVectors, section(spec::Loss::nll))->loss({some_batch().input, classes}).defined());
+  CHECK(contains(refusal(program_with_logits(), spec::Loss::cross_entropy, torch::zeros({4, 2}, torch::kLong)),
+                 "the target [4, 2]; probabilities of classes must not be of whole numbers; store them as float32"));
+  CHECK(contains(refusal(program_with_logits(), spec::Loss::cross_entropy, torch::zeros({4})),
+                 "the target [4]; a target that is not of whole numbers is the probabilities of all classes; store "
+                 "classes as integers"));
+  CHECK(contains(refusal(program_with_logits(), spec::Loss::nll, torch::zeros({4, 2})),
+                 "the target [4, 2]; and it is not of whole numbers, as classes are; store the classes as integers"));
   CHECK(contains(refusal(program_with_logits(), spec::Loss::nll, torch::zeros({4, 2}, torch::kLong)),
                  "the target [4, 2]; the second dimension of the output must be that of the classes"));
   ProgramParts classes_last = program_with_logits();

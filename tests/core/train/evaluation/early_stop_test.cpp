@@ -24,17 +24,21 @@ struct Stopping : EvaluatedWorker {
   }
 };
 
-TEST_CASE("a job ends when more evaluations in a row than its patience are no better than the best") {
-  Stopping job("patience = 1\n");
+TEST_CASE("a job ends when as many evaluations in a row as its patience are no better than the best") {
+  Stopping job("patience = 2\n");
   CHECK_FALSE(job.ends_with(5));
   CHECK_FALSE(job.ends_with(5));  // no better: 1
   CHECK_FALSE(job.ends_with(4));  // better
   CHECK_FALSE(job.ends_with(4.5));
   CHECK(job.ends_with(4));  // as good as the best is no better
+  Stopping at_once("patience = 1\n");
+  CHECK_FALSE(at_once.ends_with(5));
+  CHECK_FALSE(at_once.ends_with(4));
+  CHECK(at_once.ends_with(4.5));
 }
 
 TEST_CASE("NaN is no better than anything, and a number is better than the beginning") {
-  Stopping job("patience = 1\n");
+  Stopping job("patience = 2\n");
   CHECK_FALSE(job.ends_with(std::nanf("")));
   CHECK_FALSE(job.ends_with(1000));
   CHECK_FALSE(job.ends_with(std::nanf("")));
@@ -42,13 +46,13 @@ TEST_CASE("NaN is no better than anything, and a number is better than the begin
 }
 
 TEST_CASE("what is better by min_delta or less is no better, for a loss that falls and an accuracy that grows") {
-  Stopping loss("patience = 1\nmin_delta = 0.5\n");
+  Stopping loss("patience = 2\nmin_delta = 0.5\n");
   CHECK_FALSE(loss.ends_with(4));
   CHECK_FALSE(loss.ends_with(3.5));
   CHECK_FALSE(loss.ends_with(3.25));
   CHECK_FALSE(loss.ends_with(3));
   CHECK(loss.ends_with(2.75));
-  Stopping accuracy("patience = 1\nmetric = \"accuracy\"\n");
+  Stopping accuracy("patience = 2\nmetric = \"accuracy\"\n");
   CHECK_FALSE(accuracy.ends_with(1, true));
   CHECK_FALSE(accuracy.ends_with(0, true));
   CHECK(accuracy.ends_with(0, false));

@@ -32,6 +32,7 @@ struct EvaluatedWorker {
     for (int64_t i = 0; i < worker.job().samples().evaluated(); ++i) {
       results.losses[i] = loss;
       results.correct[i] = right ? 1 : 0;
+      results.counted[i] = 1;
     }
     memory.commit().note_evaluated(step);
   }

@@ -79,6 +79,30 @@ TEST_CASE("means over the test set; a class without samples has no accuracy") {
   CHECK(std::ranges::count(result.metrics, 1.0) == kClasses - unknown);
 }
 
+TEST_CASE("predictions whose target is ignored count in no mean; where all are, there is none") {
+  EvaluatedWorker job("top_k = [2]\n");
+  const comm::EvaluationResults results = job.memory.evaluation();
+  REQUIRE(results.num_columns == 1);
+  REQUIRE(results.samples == 12);
+  for (int64_t i = 0; i < results.samples; ++i) {
+    const bool counts = i % 3 == 0;
+    results.losses[i] = counts ? static_cast<float>(i) : 0;
+    results.correct[i] = i == 3 ? 1 : 0;
+    results.column(0)[i] = i == 3 || i == 6 ? 1 : 0;
+    results.counted[i] = counts ? 1 : 0;
+  }
+  const EvaluationResult some = result_of_evaluation(job.worker.job(), job.memory);
+  CHECK(some.loss == (0 + 3 + 6 + 9) / 4.0);
+  CHECK(some.accuracy == 1 / 4.0);
+  CHECK(some.predictions == 4);
+  CHECK(some.metrics == std::vector<double>{2 / 4.0});
+  for (int64_t i = 0; i < results.samples; ++i) results.losses[i] = results.counted[i] = results.correct[i] = 0;
+  const EvaluationResult none = result_of_evaluation(job.worker.job(), job.memory);
+  CHECK(std::isnan(none.loss));
+  CHECK(std::isnan(none.accuracy));
+  CHECK(none.predictions == 0);
+}
+
 TEST_CASE("an evaluation is on record, of the epoch that its step ended in") {
   EvaluatedWorker job;
   job.evaluate(Step(0), 0.5f, true);
