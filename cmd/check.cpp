@@ -194,6 +194,7 @@ class Check {
       note_short_batches();
       note_determinism();
       note_first_weights();
+      note_what_differs();
     } catch (const Error& error) {
       findings_.push_back(Finding::of("mini-batch", error));
     }
@@ -210,6 +211,13 @@ class Check {
                     job_.spec.data.batch, scan_.fine() ? "" : " (made up)", report_->size.parameters,
                     job_.devices.front().device.text(), 1e3 * seconds.torch, portable,
                     format_bytes(report_->memory.peak), format_bytes(job_.size->worker))));
+  }
+
+  void note_what_differs() {
+    for (const std::string& note : report_->notes)
+      findings_.push_back(Finding::warn("model", note,
+                                        "where that matters, train with fewer ESTs of larger mini-batches: job.ests, "
+                                        "data.batch"));
   }
 
   void note_short_batches() {

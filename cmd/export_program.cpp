@@ -13,18 +13,24 @@ using checkpoint::StateTensor;
 using program::StoredTensor;
 using program::Type;
 
-Type type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return Type::f32;
-    case DType::f64:
-      return Type::f64;
-    case DType::i64:
-      return Type::i64;
-    case DType::u8:
-      return Type::u8;
+// The type of a program's tensor in a checkpoint.
+DType dtype_of(Type type) {
+  switch (type) {
+    case Type::f32:
+      return DType::f32;
+    case Type::f64:
+      return DType::f64;
+    case Type::i64:
+      return DType::i64;
+    case Type::i32:
+      return DType::i32;
+    case Type::u8:
+    case Type::boolean:
+      return DType::u8;
+    default:
+      break;
   }
-  throw Error(Fault::bug, "unknown type of a tensor");
+  throw Error(Fault::bug, "a type that no checkpoint holds");
 }
 
 WrittenProgram program_of_job(const checkpoint::CheckpointFile& from) {
@@ -51,7 +57,7 @@ WrittenProgram export_program(const checkpoint::CheckpointFile& from, const Prog
   const auto fill = [&](const StoredTensor& tensor, std::byte* to) {
     const StateTensor* found = weights.find(tensor.name);
     if (found == nullptr && !tensor.persistent) return;  // a constant
-    if (found == nullptr || found->shape != tensor.sizes || type_of(found->dtype) != tensor.type)
+    if (found == nullptr || found->shape != tensor.sizes || found->dtype != dtype_of(tensor.type))
       throw another_model(tensor, path, from.path());
     weights.read(*found, to);
   };

@@ -24,30 +24,54 @@ std::vector<FileName> program_names(const spec::ModelSection& model) {
   return names;
 }
 
-// A module in Python is not known before it is built: it is offered all arrays. A file that cannot be read is told of
-// by who opens the data.
-std::vector<std::string> arrays_of_data(const spec::DataSection& data) {
-  if (data.format != spec::DataFormat::hdf5) return {};
-  try {
-    return array_names(data.path);
-  } catch (const Error&) {
-    return {};
-  }
-}
+using Inputs = std::vector<program::UserInput>;
 
-std::vector<std::string> arrays_of_programs(const std::vector<DataFile>& programs, const std::string& loss_target) {
+constexpr program::Type kAnyClass = program::Type::i64;
+
+std::vector<std::string> names_of(const Inputs& inputs) {
   std::vector<std::string> names;
-  const auto add = [&](const std::string& name) {
-    if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
-  };
-  for (const DataFile& file : programs)
-    for (const program::UserInput& input : program::read_program(file.content.bytes, file.path).inputs) add(input.name);
-  if (!programs.empty()) add(loss_target);
+  for (const program::UserInput& input : inputs) names.push_back(input.name);
   return names;
 }
 
-std::vector<std::string> arrays_of(const std::vector<DataFile>& files, const spec::JobSpec& spec) {
-  return spec.model.is_python() ? arrays_of_data(spec.data) : arrays_of_programs(files, spec.model.loss_target);
+void add(Inputs& inputs, const program::UserInput& input) {
+  if (std::ranges::find(inputs, input.name, &program::UserInput::name) == inputs.end()) inputs.push_back(input);
+}
+
+// Of all programs, and the target of the loss, whose type is not known.
+Inputs inputs_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
+  Inputs inputs;
+  for (const DataFile& file : programs)
+    for (const program::UserInput& input : program::read_program(file.content.bytes, file.path).inputs)
+      add(inputs, input);
+  if (!programs.empty() && !loss_target.empty()) add(inputs, {.name = loss_target, .type = kAnyClass, .sizes = {}});
+  return inputs;
+}
+
+// A module in Python is not known before it is built: it is offered all arrays. A file that cannot be read is told of
+// by who opens the data.
+Inputs offered_inputs(const std::string& path) {
+  Inputs inputs;
+  const auto type = [](const std::string& name) { return name == "images" ? program::Type::f32 : kAnyClass; };
+  for (const std::string& name : array_names(path)) add(inputs, {.name = name, .type = type(name), .sizes = {}});
+  return inputs;
+}
+
+std::vector<std::string> arrays_for(const std::string& path, const Inputs& inputs) {
+  if (is_labelled_pictures(path, inputs)) return {};
+  return names_of(inputs);
+}
+
+std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const spec::JobSpec& spec) {
+  Inputs inputs;
+  if (!spec.model.is_python()) inputs = inputs_of(programs, spec.model.loss_target);
+  if (spec.data.format != spec::DataFormat::hdf5) return names_of(inputs);
+  try {
+    if (spec.model.is_python()) inputs = offered_inputs(spec.data.path);
+    return arrays_for(spec.data.path, inputs);
+  } catch (const Error&) {
+    return names_of(inputs);
+  }
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ std::vector<FileName> module_names(const spec::ModelSection& model, const std::v
 std::vector<FileName> modules_in(const spec::ModelSection& model, const DataIdentity& known);
 
 // The names of the arrays that the job's programs take, including the target of the loss; those of the data where
-// the model is Python code; empty for a built-in model.
-// Throws Fault::io, and as program::read_program().
+// the model is Python code; empty for a built-in model, and where the data are pictures and classes for the model
+// (is_labelled_pictures()). Throws Fault::io, and as program::read_program().
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec);
 
 // open() (dataset.h) for the job; DataPair::files includes the programs.

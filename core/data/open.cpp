@@ -41,8 +41,9 @@ Tables hdf5_tables(const std::vector<DataFile>& files, const spec::DataSection& 
   return {read_hdf5_images(files[0], section.layout), has_test ? read_hdf5_images(files[1], section.layout) : nullptr};
 }
 
-DataPair open_hdf5_arrays(const std::vector<DataFile>& files, const spec::DataSection& section,
+DataPair open_hdf5_arrays(const spec::DataSection& section, const std::vector<DataFile>& files,
                           const std::vector<std::string>& names) {
+  require_unchanged(section, names);
   DataPair pair;
   pair.train = read_hdf5_arrays(files[0], names);
   if (!section.test_path.empty()) pair.test = read_hdf5_arrays(files[1], names);
@@ -86,7 +87,7 @@ DataPair open_unchecked(const spec::DataSection& section, const std::vector<Data
     case spec::DataFormat::cifar100:
       return images(cifar_tables(files, Cifar::hundred), section, options.classes);
     case spec::DataFormat::hdf5:
-      if (!options.arrays.empty() && !holds_images(files[0])) return open_hdf5_arrays(files, section, options.arrays);
+      if (!options.arrays.empty()) return open_hdf5_arrays(section, files, options.arrays);
       return images(hdf5_tables(files, section), section, options.classes);
     case spec::DataFormat::text:
       return open_text(files,

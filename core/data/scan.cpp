@@ -273,15 +273,6 @@ void scan_synthetic(DataScan& scan, const spec::DataSection& section, std::optio
   check_shapes({ScannedSet{"training", layout, {}}}, section, scan.findings);
 }
 
-// False if the file is unreadable: then scan_hdf5() reports why.
-bool are_arrays(const std::string& path) {
-  try {
-    return !holds_images(open_files({{"training data", path, FileKind::as_it_is}}).front());
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector<std::string>& arrays,
                                          Findings& findings) {
   try {
@@ -296,6 +287,11 @@ std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector
 }
 
 void scan_arrays(DataScan& scan, const spec::DataSection& section, const std::vector<std::string>& arrays) {
+  try {
+    require_unchanged(section, arrays);
+  } catch (const Error& error) {
+    scan.findings.push_back(Finding::of("data", error));
+  }
   const auto train = scan_array_file({"training data", section.path, FileKind::as_it_is}, arrays, scan.findings);
   if (train) scan.train_samples = train->size();
   if (section.test_path.empty()) return;
@@ -318,7 +314,7 @@ DataScan scan(const spec::DataSection& section, int64_t text_context, std::optio
               const std::vector<std::string>& arrays) {
   if (section.plugins) h5::allow_plugins();
   DataScan result;
-  if (section.format == spec::DataFormat::hdf5 && !arrays.empty() && are_arrays(section.path)) {
+  if (section.format == spec::DataFormat::hdf5 && !arrays.empty()) {
     scan_arrays(result, section, arrays);
     return result;
   }

@@ -38,9 +38,9 @@ Dataset::Dataset(Handle id, std::string where) : Object(std::move(id), std::move
   const Handle stored(check(H5Dget_type(id_.get()), Fault::corrupt, where_), H5Tclose);
   const H5T_class_t kind = H5Tget_class(stored.get());
   float_ = kind == H5T_FLOAT;
-  numeric_ = float_ || kind == H5T_INTEGER;
   type_ = type_of(stored.get());
-  native_ = type_ != Type::other && H5Tequal(stored.get(), native_type(type_)) > 0;
+  numeric_ = kind == H5T_INTEGER || kind == H5T_FLOAT || type_ == Type::boolean;
+  native_ = type_ == Type::boolean || (type_ != Type::other && H5Tequal(stored.get(), native_type(type_)) > 0);
 }
 
 int64_t Dataset::elements() const {

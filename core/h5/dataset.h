@@ -19,7 +19,7 @@ class Dataset : public Object {
  public:
   const std::vector<int64_t>& shape() const { return shape_; }  // empty: a scalar
   int64_t elements() const;
-  Type type() const { return type_; }        // as stored; `other` for half precision, booleans, strings, compounds
+  Type type() const { return type_; }        // as stored; `other` for half precision, strings, compounds
   bool numeric() const { return numeric_; }  // whether read() can convert it
   bool is_float() const { return float_; }   // of any precision
 

@@ -2,6 +2,8 @@
 
 #include <hdf5.h>
 
+#include <string_view>
+
 #include "core/base/error.h"
 
 namespace estrain::h5 {
@@ -22,6 +24,21 @@ Type integer_type(size_t size, bool is_signed) {
   }
 }
 
+// h5py stores numpy's bool as an enumeration of one byte: FALSE = 0, TRUE = 1.
+bool is_boolean(hid_t enumeration) {
+  int8_t no = -1, yes = -1;
+  if (H5Tget_size(enumeration) != 1 || H5Tget_nmembers(enumeration) != 2) return false;
+  for (int member = 0; member < 2; ++member) {
+    char* name = H5Tget_member_name(enumeration, static_cast<unsigned>(member));
+    if (name == nullptr) return false;
+    const std::string_view word(name);
+    if (word == "FALSE") H5Tget_member_value(enumeration, static_cast<unsigned>(member), &no);
+    if (word == "TRUE") H5Tget_member_value(enumeration, static_cast<unsigned>(member), &yes);
+    H5free_memory(name);
+  }
+  return no == 0 && yes == 1;
+}
+
 }  // namespace
 
 int64_t native_type(Type type) {
@@ -39,6 +56,7 @@ int64_t native_type(Type type) {
     case Type::i64:
       return H5T_NATIVE_INT64;
     case Type::u8:
+    case Type::boolean:
       return H5T_NATIVE_UINT8;
     case Type::u16:
       return H5T_NATIVE_UINT16;
@@ -59,6 +77,8 @@ Type type_of(int64_t datatype) {
       return integer_type(size, H5Tget_sign(datatype) != H5T_SGN_NONE);
     case H5T_FLOAT:
       return size == 4 ? Type::f32 : size == 8 ? Type::f64 : Type::other;
+    case H5T_ENUM:
+      return is_boolean(datatype) ? Type::boolean : Type::other;
     default:
       return Type::other;
   }

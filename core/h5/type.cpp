@@ -8,6 +8,7 @@ size_t type_size(Type type) {
   switch (type) {
     case Type::i8:
     case Type::u8:
+    case Type::boolean:
       return 1;
     case Type::i16:
     case Type::u16:
@@ -48,6 +49,8 @@ std::string_view type_name(Type type) {
       return "uint32";
     case Type::u64:
       return "uint64";
+    case Type::boolean:
+      return "bool";
     case Type::other:
       return "other";
   }

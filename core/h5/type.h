@@ -9,7 +9,7 @@
 
 namespace estrain::h5 {
 
-enum class Type : uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, other };
+enum class Type : uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, other };
 
 // Bytes of one element in memory; 0 for `other`.
 size_t type_size(Type type);

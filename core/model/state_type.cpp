@@ -39,8 +39,10 @@ void require_parameter_type(const std::string& what, c10::ScalarType type) {
 }
 
 void require_buffer_type(const std::string& what, c10::ScalarType type) {
-  if (type == c10::kFloat || type == c10::kDouble || type == c10::kLong || type == c10::kByte) return;
-  throw Error::make(Fault::mismatch, "{} is {}, but a checkpoint can hold only float32, float64, int64 and uint8", what,
+  constexpr c10::ScalarType kept[] = {c10::kFloat, c10::kDouble, c10::kLong, c10::kInt, c10::kByte, c10::kBool};
+  if (std::ranges::find(kept, type) != std::end(kept)) return;
+  throw Error::make(Fault::mismatch,
+                    "{} is {}, but a checkpoint can hold only float32, float64, int64, int32, uint8 and bool", what,
                     name_of(type))
       .advise("register it with persistent=False if it is constant, or use another type");
 }

@@ -33,6 +33,19 @@ const torch::Tensor& tensor_of(const Batch& batch, const Source& source) {
   return source.field == 0 ? batch.input : batch.target;
 }
 
+std::string note_of_synced(const std::string& module) {
+  return fmt::format(
+      "{} is a SyncBatchNorm: each EST takes the statistics of its own mini-batch, as BatchNorm does; under "
+      "DistributedDataParallel they are those of the mini-batches of all ranks",
+      module.empty() ? "the module" : module);
+}
+
+std::string note_of_ranks(const std::string& call) {
+  return call +
+         " of torch.distributed: each EST computes alone, without a process group; what the module gathers over ranks "
+         "under DistributedDataParallel is that of one EST's mini-batch here";
+}
+
 namespace {
 
 // Predictions for a target of a sample that are right or wrong.

@@ -43,6 +43,11 @@ struct Source {
 };
 const torch::Tensor& tensor_of(const Batch& batch, const Source& source);
 
+// What to say of a module of the class SyncBatchNorm.
+std::string note_of_synced(const std::string& module);
+// And of a call of torch.distributed: "net.py:7 calls is_initialized".
+std::string note_of_ranks(const std::string& call);
+
 class UsersModel : public Model {
  public:
   // Throws the reason if this model cannot be evaluated.
@@ -50,6 +55,13 @@ class UsersModel : public Model {
 
   // Throws Fault::spec where an evaluation is known to give fewer outputs than want_metrics() names.
   virtual void require_outputs() const = 0;
+
+  // The strides of a parameter's gradient in the user's module; empty: those of the parameter. In their order torch
+  // sums a gradient's norm.
+  virtual std::vector<int64_t> gradient_strides(const torch::Tensor& parameter) const = 0;
+
+  // What the job computes otherwise than the user may think, for `estrain check`; each is a sentence.
+  virtual std::vector<std::string> notes() const = 0;
 
   // Predictions that an evaluation makes for a sample whose targets all count; 0: it tells no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }

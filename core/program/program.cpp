@@ -40,6 +40,16 @@ std::string sizes_text(const std::vector<Size>& sizes) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
+bool is_in_c_order(const StoredTensor& tensor) {
+  int64_t expected = 1;
+  for (size_t d = tensor.sizes.size(); d-- > 0;) {
+    if (tensor.sizes[d] == 0) return true;
+    if (tensor.sizes[d] != 1 && tensor.strides[d] != expected) return false;
+    expected *= tensor.sizes[d];
+  }
+  return true;
+}
+
 std::string Call::place() const {
   if (line.empty()) return module;
   return module.empty() ? line : fmt::format("{} ({})", module, line);

@@ -50,17 +50,22 @@ struct Range {
   std::optional<int64_t> high;
 };
 
-// A tensor stored in the file. `bytes` are in the file's memory: contiguous, `elements` of `type`.
+// A tensor stored in the file. `bytes` are in the file's memory: elements of `type` without gaps, in the order that the
+// strides tell. A module in channels_last, or with a transposed weight, has other strides than a contiguous one.
 struct StoredTensor {
   std::string name;  // its name in the state_dict, or the constant's name
   Type type = Type::f32;
   std::vector<int64_t> sizes{};
+  std::vector<int64_t> strides{};  // in elements
   bool requires_grad = false;
   std::span<const std::byte> bytes{};
   int value = -1;          // its number
   std::string alias_of{};  // the earlier name of the same tensor (tied weights)
   bool persistent = true;  // for a buffer: whether it is in the state_dict
 };
+// Whether its elements are in C order. So they may be under strides of several kinds, where a dimension has one entry:
+// those of (8, 1, 3, 3) are (9, 9, 3, 1) or, in channels_last, (9, 1, 3, 1), and LibTorch's kernels differ with them.
+bool is_in_c_order(const StoredTensor& tensor);
 
 struct UserInput {
   std::string name;
@@ -89,7 +94,8 @@ using Argument =
     std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                  std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
-// Settings of `with` blocks for their calls; unset: inherited.
+// Settings of `with` blocks for their calls; unset: inherited. A program is exported on a
+// CPU, where torch.autocast("cuda", ...) is off whatever its arguments are.
 struct Modes {
   std::optional<bool> grad;
   struct Autocast {
@@ -98,7 +104,8 @@ struct Modes {
     bool cache;
     int64_t outermost;  // number of the outermost block that contains it
   };
-  std::optional<Autocast> autocast;
+  std::optional<Autocast> autocast;  // for the CPU
+  bool cuda_autocast_off = false;    // torch.autocast("cuda", enabled=False)
 };
 
 struct Call {
@@ -121,9 +128,12 @@ struct Call {
 };
 
 struct Program {
-  std::string path;                  // for messages
-  std::string torch_version;         // "2.11.0+cu130"
-  bool is_marked_training = false;   // set by the export (examples/export)
+  std::string path;                 // for messages
+  std::string torch_version;        // "2.11.0+cu130"
+  bool is_marked_training = false;  // set by the export (examples/export)
+  // The one precision for which it computes as its module, where the export says so: "fp32" or "bf16".
+  std::string precision;
+  std::vector<std::string> notes;    // what the export has to say of it, for `estrain check`
   std::vector<std::string> modules;  // every module's name, in the order of named_modules()
   std::vector<StoredTensor> parameters, buffers, constants;
   std::vector<UserInput> inputs;                       // tensors; the user's other arguments are fixed in the calls
@@ -132,6 +142,7 @@ struct Program {
   std::vector<Modes> modes;
   std::vector<Call> calls;
   std::map<std::string, Range> ranges;  // of symbols
+  std::vector<std::string> synced;      // modules of the class SyncBatchNorm
   int values = 0;
 };
 

@@ -115,7 +115,7 @@ class Reader {
     check_versions(model);
     weights_ = config("data/weights/", "model_weights_config.json");
     constants_ = config("data/constants/", "model_constants_config.json");
-    program_.is_marked_training = archive_.contains(folder_ + "extra/estrain.training");
+    read_marks();
     const Json& module = field(model, "graph_module");
     const Json& graph = field(module, "graph");
     read_modules(list_field(module, "module_call_graph"));
@@ -130,6 +130,7 @@ class Reader {
 
  private:
   void check_versions(const Json& model);
+  void read_marks();
   void read_modules(const Json& calls);
   void read_ranges(const Json& constraints);
   Json config(const char* folder, const char* name) const;
@@ -141,6 +142,7 @@ class Reader {
   void read_calls(const Json& graph, Scope& scope, size_t modes);
   void read_call(const Json& node, Scope& scope, size_t modes);
   void read_inner_graph(const Json& node, Scope& scope, size_t modes);
+  void read_autocast(const Json& inputs, Modes& inner);
   Call::Result read_result(const Json& output, Scope& scope);
   void read_outputs(const Json& graph, const Json& roles, const Scope& scope);
   int new_value(const std::string& name, Scope& scope) {
@@ -172,6 +174,20 @@ void Reader::check_versions(const Json& model) {
     if (text(verifier) != "TRAINING")
       throw Error::make(Fault::mismatch, "a program of the kind {}, which cannot be trained", text(verifier))
           .advise("save the result of torch.export.export, without run_decompositions()");
+}
+
+// What examples/export puts beside the program.
+void Reader::read_marks() {
+  const std::string marks = folder_ + "extra/estrain.";
+  program_.is_marked_training = archive_.contains(marks + "training");
+  if (archive_.contains(marks + "precision")) {
+    const ZipArchive::Bytes word = archive_.member(marks + "precision");
+    program_.precision.assign(reinterpret_cast<const char*>(word.data()), word.size());
+  }
+  if (!archive_.contains(marks + "notes")) return;
+  const Json notes = json_member(archive_, marks + "notes");
+  if (!notes.is_array()) throw damaged_program("its notes are not a list");
+  for (const Json& note : notes) program_.notes.push_back(text(note));
 }
 
 void Reader::read_modules(const Json& calls) {
@@ -209,7 +225,11 @@ StoredTensor Reader::stored_tensor(const std::string& name) const {
     throw unknown_in_program(name + " is saved by Python's pickle: a tensor of a custom class, or on another device");
   const StoredMeta meta = stored_meta_from(field(entry, "tensor_meta"), name);
   const std::string& file = text(field(entry, "path_name"));
-  StoredTensor tensor{.name = name, .type = meta.type, .sizes = meta.sizes, .requires_grad = meta.requires_grad};
+  StoredTensor tensor{.name = name,
+                      .type = meta.type,
+                      .sizes = meta.sizes,
+                      .strides = meta.strides,
+                      .requires_grad = meta.requires_grad};
   if (meta.elements == 0) return tensor;
   const auto content = archive_.member(folder_ + (is_weight ? "data/weights/" : "data/constants/") + file);
   const uint64_t room = content.size() / type_size(meta.type), offset = static_cast<uint64_t>(meta.offset);
@@ -225,7 +245,8 @@ void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const c
   StoredTensor tensor = stored_tensor(text(field(spec, name_field)));
   if (!names_.insert(tensor.name).second) throw damaged_program(tensor.name + " occurs twice");
   if (const StoredTensor* other = sharing_memory(tensor)) {
-    if (other->bytes.data() != tensor.bytes.data() || other->sizes != tensor.sizes || other->type != tensor.type)
+    if (other->bytes.data() != tensor.bytes.data() || other->sizes != tensor.sizes ||
+        other->strides != tensor.strides || other->type != tensor.type)
       throw unknown_in_program(fmt::format("{} and {}, which share part of their memory", other->name, tensor.name));
     tensor.alias_of = other->name;
     tensor.value = other->value;
@@ -314,8 +335,11 @@ void Reader::read_call(const Json& node, Scope& scope, size_t modes) {
   set_target(call, text(field(node, "target")));
   call.modes = modes;
   call.line = user_line(metadata(node, "stack_trace"));
-  call.module = module_of(metadata(node, "nn_module_stack"));
+  const ModuleEntry module = module_of(metadata(node, "nn_module_stack"));
+  call.module = module.name;
   if (std::ranges::find(program_.modules, call.module) == program_.modules.end()) call.module.clear();
+  const bool is_known = std::ranges::find(program_.synced, module.name) != program_.synced.end();
+  if (module.type.ends_with("SyncBatchNorm") && !is_known) program_.synced.push_back(module.name);
   for (const Json& input : list_field(node, "inputs"))
     call.arguments.emplace_back(text(field(input, "name")), argument_of(field(input, "arg"), scope));
   for (const Json& output : list_field(node, "outputs")) call.results.push_back(read_result(output, scope));
@@ -339,6 +363,24 @@ const Json& inner_argument(const Json& inputs, size_t at, const char* kind) {
   return value;
 }
 
+void Reader::read_autocast(const Json& inputs, Modes& inner) {
+  const std::string& device = text(inner_argument(inputs, 0, "as_string"));
+  const bool enabled = truth(inner_argument(inputs, 2, "as_bool"));
+  if (inputs.size() < 4) throw damaged_program("torch.autocast lacks an argument");
+  if (device == "cuda" && !enabled) {
+    inner.cuda_autocast_off = true;
+    return;
+  }
+  if (device != "cpu")
+    throw unknown_in_program(fmt::format("torch.autocast(\"{}\"), which is for another device than the CPU,", device))
+        .advise(
+            "leave it out of the module: job.precision = \"bf16\" computes as torch.autocast does, on every device");
+  const auto cache = one_of(field(inputs[3], "arg"));
+  inner.autocast = Modes::Autocast{enabled, type_from(inner_argument(inputs, 1, "as_scalar_type")),
+                                   cache.first != "as_bool" || truth(cache.second),
+                                   inner.autocast ? inner.autocast->outermost : autocasts_++};
+}
+
 // `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and returns values.
 void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const std::string& target = text(field(node, "target"));
@@ -348,14 +390,7 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") {
     inner.grad = truth(inner_argument(inputs, 0, "as_bool")), at = 1;
   } else if (target == "torch.ops.higher_order.wrap_with_autocast") {
-    if (text(inner_argument(inputs, 0, "as_string")) != "cpu")
-      throw unknown_in_program("torch.autocast for another device than \"cpu\"");
-    const Type type = type_from(inner_argument(inputs, 1, "as_scalar_type"));
-    const bool enabled = truth(inner_argument(inputs, 2, "as_bool"));
-    if (inputs.size() < 4) throw damaged_program("torch.autocast lacks an argument");
-    const auto cache = one_of(field(inputs[3], "arg"));
-    inner.autocast = Modes::Autocast{enabled, type, cache.first != "as_bool" || truth(cache.second),
-                                     inner.autocast ? inner.autocast->outermost : autocasts_++};
+    read_autocast(inputs, inner);
     at = 4;
   } else {
     throw unknown_in_program("the inner graph of " + target);

@@ -1,5 +1,6 @@
 #include "core/program/schema.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 
@@ -28,12 +29,18 @@ std::vector<int64_t> numbers_from(const Json& sym_ints, const std::string& name)
   return numbers;
 }
 
-bool is_contiguous(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
-  int64_t expected = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
+// Whether the elements fill their memory, each in a place of its own, in whatever order.
+bool is_dense(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
+  for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return true;
-    if (sizes[d] != 1 && strides[d] != expected) return false;
-    expected *= sizes[d];
+    if (sizes[d] != 1) steps.emplace_back(strides[d], sizes[d]);
+  }
+  std::ranges::sort(steps);
+  int64_t expected = 1;
+  for (const auto& [stride, size] : steps) {
+    if (stride != expected) return false;
+    expected *= size;
   }
   return true;
 }
@@ -126,19 +133,22 @@ Size size_from(const Json& sym_int) {
 }
 
 StoredMeta stored_meta_from(const Json& meta, const std::string& name) {
-  StoredMeta read{type_from(field(meta, "dtype")), numbers_from(list_field(meta, "sizes"), name), 0,
-                  truth(field(meta, "requires_grad")), 1};
-  const std::vector<int64_t> strides = numbers_from(list_field(meta, "strides"), name);
+  StoredMeta read{type_from(field(meta, "dtype")),
+                  numbers_from(list_field(meta, "sizes"), name),
+                  numbers_from(list_field(meta, "strides"), name),
+                  0,
+                  truth(field(meta, "requires_grad")),
+                  1};
   read.offset = size_from(field(meta, "storage_offset")).number;
-  if (strides.size() != read.sizes.size() || read.sizes.size() > kMostDimensions)
+  if (read.strides.size() != read.sizes.size() || read.sizes.size() > kMostDimensions)
     throw damaged_program(name + ": sizes and strides do not match");
   for (const int64_t size : read.sizes)
     if (__builtin_mul_overflow(read.elements, static_cast<uint64_t>(size), &read.elements))
       throw damaged_program(name + ": more elements than can be counted");
   if (whole(field(meta, "layout")) != kStrided) throw unknown_in_program(name + ": a sparse tensor");
-  if (!is_contiguous(read.sizes, strides))
-    throw unknown_in_program(name + ": a tensor that is not contiguous")
-        .advise("make it contiguous before the export: tensor.contiguous()");
+  if (!is_dense(read.sizes, read.strides))
+    throw unknown_in_program(name + ": a tensor whose elements share memory or have gaps")
+        .advise("give it memory of its own before the export: tensor.clone(memory_format=torch.contiguous_format)");
   return read;
 }
 
@@ -159,13 +169,15 @@ std::string user_line(std::string_view stack_trace) {
   return found;
 }
 
-std::string module_of(std::string_view module_stack) {
+ModuleEntry module_of(std::string_view module_stack) {
   const size_t last = module_stack.rfind(';');
   const std::string_view entry = last == std::string_view::npos ? module_stack : module_stack.substr(last + 1);
   const size_t begin = entry.find(',');
-  if (begin == std::string_view::npos) return "";
-  const std::string_view name = entry.substr(begin + 1, entry.find(',', begin + 1) - begin - 1);
-  return std::string(name.substr(0, name.find('@')));
+  if (begin == std::string_view::npos) return {};
+  const size_t end = entry.find(',', begin + 1);
+  const std::string_view name = entry.substr(begin + 1, end - begin - 1);
+  return {std::string(name.substr(0, name.find('@'))),
+          std::string(end == std::string_view::npos ? "" : entry.substr(end + 1))};
 }
 
 }  // namespace estrain::program

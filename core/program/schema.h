@@ -31,17 +31,20 @@ Size size_from(const Json& sym_int);
 // Sizes, strides and position of a stored tensor: numbers only.
 struct StoredMeta {
   Type type;
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes, strides;
   int64_t offset;  // in elements, into its storage
   bool requires_grad;
   uint64_t elements;
 };
-// Throws damaged_program() if it is invalid, unknown_in_program() if the tensor is not contiguous.
+// Throws damaged_program() if it is invalid, unknown_in_program() if the tensor's elements overlap or have gaps.
 StoredMeta stored_meta_from(const Json& meta, const std::string& name);
 
 // The user's line, "net.py:12", from a node's stack trace; empty if there is none.
 std::string user_line(std::string_view stack_trace);
-// "encoder.layer.0", from a node's nn_module_stack.
-std::string module_of(std::string_view module_stack);
+// "encoder.layer.0" and "torch.nn.modules.linear.Linear", from a node's nn_module_stack.
+struct ModuleEntry {
+  std::string name, type;
+};
+ModuleEntry module_of(std::string_view module_stack);
 
 }  // namespace estrain::program

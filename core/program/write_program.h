@@ -11,8 +11,8 @@
 
 namespace estrain::program {
 
-// Writes a tensor's elements to `out`, tensor.bytes.size() bytes. Called once for each parameter and each buffer of the
-// program; of tied ones for the first name.
+// Writes a tensor's elements to `out` in C order, tensor.bytes.size() bytes. Called once for each parameter and each
+// buffer of the program; of tied ones for the first name.
 using Fill = std::function<void(const StoredTensor& tensor, std::byte* out)>;
 
 // Throws as read_program(), and what `fill` throws.

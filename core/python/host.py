@@ -7,6 +7,7 @@ module, run forward and backward, switch the random streams. Tensors cross as ar
 operators, numbers and addresses as arguments of a plain function. The lock of the interpreter is held during such a
 call alone: readers and whatever else the library runs are free of it.
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -99,7 +100,7 @@ class Module:
     """The user's module, and what must stay as it is while it trains. Places of its tensors are those of places()."""
 
     def __init__(self, module):
-        self.module, self.names, self.modes = module, None, None
+        self.module, self.names, self.modes, self.is_new = module, None, None, True
         self.parameters = list(places(module, "_parameters", lambda owner, name: True))
         self.buffers = list(places(module, "_buffers", is_persistent))
         constants = list(places(module, "_buffers", lambda owner, name: not is_persistent(owner, name)))
@@ -110,10 +111,10 @@ class Module:
         inputs = given()
         if trains == (self.modes is not None):
             self.switch(trains)
-        if self.names is None:
-            outputs = self.module(*inputs)
-        else:
-            outputs = self.module(**dict(zip(self.names, inputs)))
+        watched = CallsToRanks() if self.is_new else contextlib.nullcontext()
+        self.is_new = False
+        with watched:
+            outputs = self.module(*inputs) if self.names is None else self.module(**dict(zip(self.names, inputs)))
         tensors = list(flattened(outputs))
         if not tensors:
             raise Refused(f"forward returned {type(outputs).__name__} without a tensor")
@@ -259,6 +260,8 @@ def build(seed):
     announce("arguments", [name for name, _ in positional], [])
     announce("by name", by_name, [])
     announce("any name", ["yes"] * any_name, [])
+    announce("synced", [name for name, part in module.named_modules()
+                        if isinstance(part, torch.nn.SyncBatchNorm)], [])
 
 
 def imported(_):
@@ -313,6 +316,25 @@ def load_streams(address):
     if numpy is not None and known:
         keys = numpy.frombuffer(state, numpy.uint32, NUMPY_KEYS, NUMPY_AT + NUMPY_WORDS.size)
         numpy.random.set_state(("MT19937", keys, position, has_gauss, gauss))
+
+
+class CallsToRanks:
+    """Announces where the user's code calls functions of torch.distributed: what it would gather over ranks."""
+
+    def __enter__(self):
+        self.found, self.before = {}, sys.getprofile()
+        sys.setprofile(self.note)
+
+    def __exit__(self, *_):
+        sys.setprofile(self.before)
+        announce("calls to ranks", list(self.found), [])
+
+    def note(self, frame, event, _):
+        is_one = frame.f_globals.get("__name__", "").startswith("torch.distributed")
+        if event != "call" or not is_one or frame.f_code.co_name == "is_available":
+            return
+        if line := line_of(frame.f_back):
+            self.found[f"{line} calls {frame.f_code.co_name}"] = True
 
 
 class Watched:

@@ -87,6 +87,7 @@ model::PythonModule HostInterpreter::build(uint64_t seed) {
     module.arguments.push_back({name, std::ranges::find(required, name) != required.end()});
   module.by_name = names_of("by name");
   module.takes_any_name = !names_of("any name").empty();
+  module.synced = names_of("synced");
   crossing().announced.clear();
   return module;
 }
@@ -122,6 +123,8 @@ std::vector<std::string> HostInterpreter::imported() {
   ask(list_imported, 0);
   return names_of("imported");
 }
+
+std::vector<std::string> HostInterpreter::calls_to_ranks() { return names_of("calls to ranks"); }
 
 void HostInterpreter::tell_modules(bool tells) { ask(tell, tells ? 1 : 0); }
 

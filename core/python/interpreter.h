@@ -27,6 +27,7 @@ class HostInterpreter : public model::Interpreter {
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs, bool trains) override;
   void backward(const torch::Tensor& loss) override;
   std::vector<std::string> first_backward(const torch::Tensor& loss) override;
+  std::vector<std::string> calls_to_ranks() override;
   void tell_modules(bool tells) override;
   std::vector<std::string> imported() override;
   size_t stream_bytes() const override { return stream_bytes_; }

@@ -118,6 +118,7 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   if (setup.measures) report.seconds = measure(trial, batch, has_portable);
   report.memory = own_memory_use();
   report.size = size_of(job);
+  report.notes = job.network().notes();
   if (setup.spec.model.init.empty()) return report;
   if (!device->torch_device().is_cpu()) job.network().model().to(torch::kCPU);
   try_first_state(job, report);

@@ -72,6 +72,8 @@ ElementDifference describe_element(DType dtype, const std::byte* a, const std::b
       return describe<int64_t, uint64_t>(a, b, index, difference);
     case DType::u8:
       return describe<uint8_t, uint8_t>(a, b, index, difference);
+    case DType::i32:
+      return describe<int32_t, uint32_t>(a, b, index, difference);
   }
   return {};
 }

@@ -10,16 +10,27 @@ From Python: export(module, batch, "net.pt2").
 
 Some of what Python does is not in an export. So a step of the module is compared with a step of the file as it is read
 back: loss, every gradient, every buffer, bit for bit, on the whole mini-batch and on a shorter one. What is known to get
-lost is refused by name.
+lost is refused by name, with the line of the code and with what to do. A module that cannot be exported trains as it is:
+model = { name = "python", file = "net.py:build" } (examples/python).
+
+    --precision bf16    for job.precision = "bf16": exported under torch.autocast, as it trains then. Which types tensors
+                        have, and so what `x.float()` or torch.finfo(x.dtype) mean, is fixed in a program.
 """
 
 import argparse
 import contextlib
 import copy
 import importlib.util
+import io
+import json
+import linecache
+import logging
+import os
 import pathlib
 import random
+import re
 import sys
+import traceback
 import warnings
 
 import torch
@@ -27,18 +38,36 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 SEED = 5  # of the random numbers in the steps that are compared
 TRAINING_MARK = {"estrain.training": "exported in train() mode"}
+IN_PYTHON = 'or train the module as it is, in your own Python: model = {{ name = "python", file = "{}" }} (examples/python)'
+INNER_GRAPHS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")  # that estrain can run
 
 
 class NotExportable(Exception):
-    pass
+    """What cannot be exported, in one line; `place`: the line of the code, where it is known; `trains`: whether the module
+    does in Python."""
+
+    def __init__(self, what, advice="change the module", place="", trains=True):
+        super().__init__(what)
+        self.advice, self.place, self.trains = advice, place, trains
+
+    def lines(self, build):
+        place = [f"  at {self.place}"] if self.place else []
+        advice = f"{self.advice}; {IN_PYTHON.format(build)}" if self.trains else self.advice
+        return "\n".join([f"{build} cannot be exported: {self}", *place, f"  {advice}"])
 
 
-def export(module, batch, path, evaluation=True):
-    """Writes `path`, and with `evaluation` the path of evaluation_path(path). Returns the paths. Throws NotExportable;
-    then nothing is written."""
-    path = pathlib.Path(path)
+def export(module, batch, path, evaluation=True, precision="fp32"):
+    """Writes `path`, and with `evaluation` the path of evaluation_path(path). Returns the paths. What the program will
+    compute otherwise than the module may under DistributedDataParallel is said on standard error, and noted in the file
+    for `estrain check`. Throws NotExportable; then nothing is written."""
+    with torch.compiler.set_stance("force_eager"):
+        return export_plain(without_compilation(module), batch, pathlib.Path(path), evaluation, precision)
+
+
+def export_plain(module, batch, path, evaluation, precision):
     args, kwargs = own_tensors(batch)
     refuse_hooks(module)
+    refuse_shared_memory(module)
     state = copy.deepcopy(module.state_dict())
     was_training = module.training
     written = []
@@ -47,10 +76,12 @@ def export(module, batch, path, evaluation=True):
             module.train(trains)
             target = path if trains else evaluation_path(path)
             temporary = target.with_name(target.name + ".tmp.pt2")
-            save(module, args, kwargs, temporary, trains)
+            with translated(module, args, kwargs), under(precision):
+                save(module, args, kwargs, temporary, trains, precision)
             written.append((temporary, target))
             module.load_state_dict(state)
-            compare(module, temporary, (args, kwargs), state, trains)
+            with under(precision):
+                compare(module, temporary, (args, kwargs), state, trains)
         for temporary, target in written:
             temporary.replace(target)
     finally:
@@ -69,13 +100,20 @@ def own_tensors(batch):
     """The mini-batch as arguments and keyword arguments. Each tensor is its own: one that is given twice would become
     one input."""
     def clone(value):
-        return value.detach().clone() if isinstance(value, torch.Tensor) else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        copied = value.detach().clone(memory_format=torch.contiguous_format)
+        if value.numel() > 0 and copied.stride() != value.stride():
+            say("an example tensor is in another order than C's (channels_last?): estrain passes tensors in C order, so "
+                "let forward convert it")
+        return copied
     is_dictionary = isinstance(batch, dict)
     args = () if is_dictionary else tree_map(clone, tuple(batch))
     kwargs = tree_map(clone, dict(batch)) if is_dictionary else {}
     for tensor in tensors_of(args, kwargs):
         if tensor.dim() == 0 or len(tensor) < 2:
-            raise NotExportable("the example mini-batch needs two or more samples along the first dimension of each tensor")
+            raise NotExportable("the example mini-batch needs two or more samples along the first dimension of each tensor",
+                                "let build() return a larger one")
     return args, kwargs
 
 
@@ -86,24 +124,244 @@ def tensors_of(args, kwargs):
 def refuse_hooks(module):
     for name, part in module.named_modules():
         if part._backward_hooks or part._backward_pre_hooks:
-            raise NotExportable(f"module {name or type(part).__name__} has backward hooks, which an export drops")
+            raise NotExportable(f"module {name or type(part).__name__} has backward hooks, which an export drops",
+                                "remove them")
     for name, tensor in module.named_parameters():
         if tensor._backward_hooks or tensor._post_accumulate_grad_hooks:
-            raise NotExportable(f"parameter {name} has gradient hooks, which an export drops")
+            raise NotExportable(f"parameter {name} has gradient hooks, which an export drops", "remove them")
 
 
-def save(module, args, kwargs, path, trains):
+def refuse_shared_memory(module):
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
+            raise NotExportable(f"{name} has elements that share memory, or gaps between them",
+                                "give it memory of its own: tensor.clone(memory_format=torch.contiguous_format)")
+
+
+def say(text):
+    print(f"note: {text}", file=sys.stderr)
+
+
+def without_compilation(module):
+    """The module below torch.compile, itself and its parts, which its program does without."""
+    compiled = torch._dynamo.eval_frame.OptimizedModule
+    if isinstance(module, compiled):
+        module = module._orig_mod
+    for part in list(module.modules()):
+        for name, child in part.named_children():
+            if isinstance(child, compiled):
+                setattr(part, name, child._orig_mod)
+    return module
+
+
+def under(precision):
+    """As a job of that precision trains."""
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+def save(module, args, kwargs, path, trains, precision):
+    program = traced(module, args, kwargs)
+    refuse_operators(program)
+    marks = TRAINING_MARK | {"estrain.notes": json.dumps(notes_of(module, args, kwargs))} if trains else {}
+    if not works_at_other(module, args, kwargs, program, precision):
+        marks["estrain.precision"] = precision
+    torch.export.save(program, path, extra_files=marks)
+
+
+def traced(module, args, kwargs):
+    """The exported program. Where the module draws from Python's or numpy's random numbers, as typing checks do, it is
+    the same whatever they are; else they would be frozen in it."""
+    before = random.getstate(), numpy_state()
+    program = trace(module, args, kwargs)
+    if random.getstate() == before[0] and str(numpy_state()) == str(before[1]):
+        return program
+    for words in STATES:
+        set_random_states((3, (*words, 0), None), ("MT19937", words, 0, 0, 0.0))
+        if not same_programs(program, trace(module, args, kwargs)):
+            raise NotExportable("the module draws from Python's or numpy's random numbers, which an export freezes",
+                                "use torch's")
+    set_random_states(*before)
+    return program
+
+
+# States of the Mersenne Twister whose next numbers are all near 0, near 1, and any: a decision that depends on a number is
+# made otherwise after one of them.
+STATES = [[0x80110220] * 624, [0x12DD9BB3] * 624, list(range(1, 625))]
+
+
+def set_random_states(pythons, numpys):
+    random.setstate(pythons)
+    if numpys is not None and "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(numpys)
+
+
+def same_programs(a, b):
+    return a.graph_module.code == b.graph_module.code and a.constants.keys() == b.constants.keys() and all(
+        same(value, b.constants[name]) for name, value in a.constants.items() if isinstance(value, torch.Tensor))
+
+
+def trace(module, args, kwargs):
     def any_batch(value):
         return {0: torch.export.Dim.DYNAMIC} if isinstance(value, torch.Tensor) else None
     shapes = tree_map(any_batch, args) if args else tree_map(any_batch, kwargs)
-    before = random.getstate(), numpy_state()
-    with warnings.catch_warnings(), right_lstm_states():
+    with warnings.catch_warnings(), right_lstm_states(), silence():
         warnings.simplefilter("ignore")
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
-        if random.getstate() != before[0] or numpy_state() != before[1]:
-            raise NotExportable("the module draws from Python's or numpy's random numbers, which an export freezes: "
-                                "use torch's")
-        torch.export.save(program, path, extra_files=TRAINING_MARK if trains else {})
+    for graph in graphs_of(program):
+        for node in graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload):
+                with_all_arguments(node)
+                with_own_products(node)
+    return program
+
+
+@contextlib.contextmanager
+def silence():
+    """torch prints its graph where an export fails."""
+    logging.disable(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def graphs_of(program):
+    return [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+
+
+def with_all_arguments(node):
+    """torch.export.load needs an argument that is called like a word of Python, `from` of uniform_, though it has the
+    default value and so was left out."""
+    schema = [each for each in node.target._schema.arguments if not each.kwarg_only]
+    missing = schema[len(node.args):]
+    if any(each.name == "from" for each in missing) and not any(each.name in node.kwargs for each in missing):
+        node.args = (*node.args, *(each.default_value for each in missing))
+
+
+def with_own_products(node):
+    """transformers' product of experts, an operator written in Python, does what PyTorch's own does on a CPU."""
+    if str(node.target) == "transformers.grouped_mm_fallback.default":
+        node.target = torch.ops.aten._grouped_mm.default
+
+
+def refuse_operators(program):
+    for graph in graphs_of(program):
+        for node in graph.nodes:
+            is_operator = isinstance(node.target, torch._ops.OpOverload)
+            is_inner = isinstance(node.target, torch._ops.HigherOrderOperator)
+            if is_operator and node.target.namespace != "aten" or \
+                    is_inner and node.target.name() not in INNER_GRAPHS:
+                raise NotExportable(f"it calls {node.target.name()}, which is none of PyTorch's own operators (ATen)",
+                                    "write it with these", users_place(node.meta.get("stack_trace", "")))
+
+
+def works_at_other(module, args, kwargs, program, precision):
+    """Whether the program is that of the other precision, too."""
+    try:
+        with under("fp32" if precision == "bf16" else "bf16"):
+            return same_programs(program, traced(module, args, kwargs))
+    except Exception:
+        return False
+
+
+def notes_of(module, args, kwargs):
+    """What the module does under DistributedDataParallel and a program cannot, each in a sentence."""
+    calls, before = {}, sys.getprofile()
+
+    def note(frame, event, _):
+        is_one = frame.f_globals.get("__name__", "").startswith("torch.distributed")
+        if event == "call" and is_one and frame.f_code.co_name != "is_available":
+            caller = frame.f_back.f_code.co_filename
+            if not is_torchs(caller):
+                calls[f"{os.path.basename(caller)}:{frame.f_back.f_lineno} calls {frame.f_code.co_name}"] = True
+    again = copied(module)
+    sys.setprofile(note)
+    try:
+        again(*args, **kwargs)
+    finally:
+        sys.setprofile(before)
+    notes = [f"{call} of torch.distributed: each EST computes alone, without a process group; what the module gathers "
+             "over ranks under DistributedDataParallel is that of one EST's mini-batch here" for call in calls]
+    synced = [f"{name or 'the module'} is a SyncBatchNorm: each EST takes the statistics of its own mini-batch, as "
+              "BatchNorm does; under DistributedDataParallel they are those of the mini-batches of all ranks"
+              for name, part in module.named_modules() if isinstance(part, torch.nn.SyncBatchNorm)]
+    for text in notes + synced:
+        say(text)
+    return notes  # `estrain check` finds a SyncBatchNorm itself
+
+
+def copied(module):
+    try:
+        return copy.deepcopy(module)
+    except Exception:  # a module that cannot be copied keeps what a call leaves in it
+        return module
+
+
+@contextlib.contextmanager
+def translated(module, args, kwargs):
+    """An error of torch.export as a NotExportable with the line of the user's code."""
+    try:
+        yield
+    except NotExportable:
+        raise
+    except Exception as error:
+        own = own_failure(module, args, kwargs)
+        if own is not None:
+            raise NotExportable(f"its forward fails, {first_line(own)}", "correct it", place_of(own), False) from own
+        raise NotExportable(first_line(error), advice_for(error), place_of(error)) from error
+
+
+def own_failure(module, args, kwargs):
+    try:
+        copied(module)(*args, **kwargs)
+    except Exception as error:
+        return error
+    return None
+
+
+def first_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else "without a message"
+    return f"{type(error).__name__}: {text[:240]}"
+
+
+def advice_for(error):
+    if "data-dependent" in str(error):
+        return "let no `if`, size or index depend on the values of tensors (torch.where takes either value)"
+    if "dynamic_shapes" in str(error) or isinstance(error, torch._dynamo.exc.UserError):
+        return "let build() return forward's arguments in their order, or by name"
+    return "change the line"
+
+
+def place_of(error):
+    """The user's line at which it was raised: the innermost outside of torch, and of this file."""
+    found = [frame for frame in traceback.extract_tb(error.__traceback__)
+             if not is_torchs(frame.filename) and frame.filename != __file__]
+    if not found:
+        return users_place(str(error))
+    own = [frame for frame in found if "site-packages" not in frame.filename]
+    frame = found[-1]
+    text = f"{shown(frame.filename)}:{frame.lineno}, in {frame.name}: {(frame.line or '').strip()}"
+    called = own and own[-1] is not frame
+    return text + (f" (from {shown(own[-1].filename)}:{own[-1].lineno})" if called else "")
+
+
+def users_place(trace):
+    """Of a trace as text."""
+    lines = [(file, number) for file, number in re.findall(r'File "([^"\n]+)", line (\d+)', trace) if not is_torchs(file)]
+    if not lines:
+        return ""
+    file, number = lines[-1]
+    return f"{shown(file)}:{number}: {linecache.getline(file, int(number)).strip()}"
+
+
+def is_torchs(file):
+    return file.startswith((os.path.dirname(torch.__file__) + os.sep, "<"))
+
+
+def shown(file):
+    return file.split("site-packages" + os.sep)[-1] if "site-packages" in file else os.path.relpath(file)
 
 
 @contextlib.contextmanager
@@ -126,7 +384,7 @@ def right_lstm_states():
 
 def numpy_state():
     numpy = sys.modules.get("numpy")
-    return None if numpy is None else repr(numpy.random.get_state())
+    return None if numpy is None else numpy.random.get_state()
 
 
 def compare(module, path, batch, state, trains):
@@ -141,16 +399,24 @@ def compare(module, path, batch, state, trains):
         different = [name for name in ours | theirs if not same(ours.get(name), theirs.get(name))]
         if different:
             raise NotExportable(f"the exported program computes otherwise than the module with {count} samples: "
-                                f"{', '.join(different[:5])}{' and more' if len(different) > 5 else ''} differ" +
+                                f"{', '.join(different[:5])}{' and more' if len(different) > 5 else ''} differ",
                                 way_out(module))
+        refuse_written_order(module, state)
+
+
+def refuse_written_order(module, state):
+    for name, value in module.named_buffers():
+        if name in state and not value.is_contiguous() and not same(value, state[name]):
+            raise NotExportable(f"its forward writes buffer {name}, which is in another order than C's (channels_last?)",
+                                "register it as tensor.contiguous()")
 
 
 def way_out(module):
     """transformers takes another path through its attention "sdpa" while a model is exported than while it trains."""
     configs = [getattr(part, "config", None) for part in module.modules()]
     if not any(getattr(config, "_attn_implementation", None) == "sdpa" for config in configs):
-        return ""
-    return '; build the model with attn_implementation="eager": "sdpa" is exported otherwise than it trains'
+        return "look for what depends on the number of samples, or is done once"
+    return 'build the model with attn_implementation="eager": "sdpa" is exported otherwise than it trains'
 
 
 def same(a, b):
@@ -166,7 +432,7 @@ def training_step(module, batch, state):
     torch.manual_seed(SEED)
     outputs = [value for value in tree_flatten(module(*batch[0], **batch[1]))[0] if isinstance(value, torch.Tensor)]
     if not outputs:
-        raise NotExportable("forward returns no tensor")
+        raise NotExportable("forward returns no tensor", "return the loss or the prediction first")
     refuse_functions(outputs[0])
     result = {f"output {i}": value.detach().contiguous() for i, value in enumerate(outputs)}
     if outputs[0].requires_grad:
@@ -211,7 +477,7 @@ def refuse_functions(tensor):
         function = getattr(node, "_forward_cls", None)
         if function is not None and not function.__module__.startswith("torch."):
             raise NotExportable(f"torch.autograd.Function {function.__qualname__} has a backward of its own, which an "
-                                "export drops: write it with torch's operators")
+                                "export drops", "write it with torch's operators")
         waiting.extend(next_node for next_node, _ in node.next_functions)
 
 
@@ -230,13 +496,17 @@ def main():
     parser.add_argument("build", metavar="FILE.py:FUNCTION")
     parser.add_argument("path", metavar="OUT.pt2")
     parser.add_argument("--no-eval", action="store_true", help="only the program that is trained")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="the job's (default: fp32)")
+    parser.add_argument("--traceback", action="store_true", help="of a module that cannot be exported, in full")
     arguments = parser.parse_args()
     module, batch = build_of(arguments.build)()
     try:
-        for path in export(module, batch, arguments.path, not arguments.no_eval):
+        for path in export(module, batch, arguments.path, not arguments.no_eval, arguments.precision):
             print(path)
     except NotExportable as error:
-        sys.exit(f"{arguments.build}: {error}")
+        if arguments.traceback:
+            traceback.print_exc()
+        sys.exit(error.lines(arguments.build))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
 COLOUR = 'format = "hdf5", path = "@/colour.h5", test_path = "@/colour-test.h5"'
 FLOAT = 'format = "hdf5", path = "@/float.h5"'
 ENCODER = 'format = "hdf5", path = "@/encoder.h5", test_path = "@/encoder-test.h5"'
+MASKED = 'format = "hdf5", path = "@/masked.h5", test_path = "@/masked-test.h5"'
 UNUSUAL = 'format = "hdf5", path = "@/unusual.h5", test_path = "@/unusual-test.h5"'
 TEXT = 'format = "text", path = "@/text"'
 NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 }, ' \
@@ -259,6 +260,23 @@ optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 0.01 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
 checkpoint = {{ every = 1, keep = 100 }}
 """),
+    "program-channels-last": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/channels_last.pt2", eval_file = "@/channels_last-eval.pt2" }}
+data = {{ {MASKED}, batch = 4 }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9, weight_decay = 5e-4 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5, clip_grad_norm = 0.3 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-typed-bf16": Job(("1",), f"""
+job.ests = 1
+job.precision = "bf16"
+model = {{ name = "program", file = "@/typed.pt2", eval_file = "@/typed-eval.pt2" }}
+data = {{ {UNUSUAL}, batch = 7 }}
+optimizer = {{ name = "sgd", lr = 0.05 }}
+train = {{ steps = 9 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
     "program-recurrent-4": Job(("1", "cpu=1,cpu=3"), f"""
 job.ests = 4
 model = {{ name = "program", file = "@/recurrent.pt2", eval_file = "@/recurrent-eval.pt2" }}
@@ -353,7 +371,7 @@ def write_data(folder):
 
 
 def write_arrays(folder, draw):
-    """For programs.encoder and programs.unusual, some in narrower types than theirs."""
+    """For programs.encoder, programs.unusual and programs.channels_last, some in narrower types than theirs."""
     for name, count in ("encoder", 50), ("encoder-test", 13):
         with h5py.File(folder / f"{name}.h5", "w") as file:
             lengths = draw.integers(3, 13, count)
@@ -368,6 +386,11 @@ def write_arrays(folder, draw):
             file["weight"] = draw.random(count, numpy.float32)
             file["target"] = draw.integers(0, 2, count)
             file["not_taken"] = draw.random(3)
+    for name, count in ("masked", 50), ("masked-test", 13):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["images"] = draw.standard_normal((count, 3, 32, 32), numpy.float32)
+            file["labels"] = draw.integers(0, 10, count)
+            file["mask"] = draw.random((count, 32, 32)) < 0.8
 
 
 def write_idx(folder, name, draw, count):

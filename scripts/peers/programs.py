@@ -167,6 +167,41 @@ class Recurrent(nn.Module):
         return F.cross_entropy(self.head(torch.cat([hidden[-2], hidden[-1], last[0]], 1)), start)
 
 
+class ChannelsLast(nn.Module):
+    """Weights in channels_last, some with one channel, some of one pixel; a transposed weight; a mask as an argument; buffers
+    of booleans and of int32."""
+
+    def __init__(self):
+        super().__init__()
+        self.grey, self.stem = nn.Conv2d(3, 1, 1), nn.Conv2d(1, 8, 3, padding=1)
+        self.bn, self.mix, self.wide = nn.BatchNorm2d(8), nn.Conv2d(8, 16, 1), nn.Conv2d(16, 8, 3, 2)
+        self.turned = nn.Parameter((torch.randn(10, 8) * 0.3).t())
+        self.register_buffer("seen", torch.zeros(10, dtype=torch.bool))
+        self.register_buffer("count", torch.zeros(2, dtype=torch.int32))
+
+    def forward(self, images, mask, labels):
+        if self.training:
+            self.count += 1
+            self.seen |= (torch.arange(10) == labels[:, None]).any(0)
+        x = self.mix(F.relu(self.bn(self.stem(self.grey(images * mask[:, None])))))
+        return F.cross_entropy(self.wide(F.relu(x)).mean((2, 3)) @ self.turned, labels)
+
+
+class Typed(nn.Module):
+    """Under torch.autocast it depends on the types that tensors have then."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(20, 32), nn.Linear(32, 1)
+
+    def forward(self, features, weight, target):
+        x = self.first(features)
+        x = x.masked_fill(x < 0, torch.finfo(x.dtype).eps)
+        with torch.autocast("cuda", enabled=False):
+            x = x * x.float().sigmoid() * torch.empty_like(x).uniform_(0, 1)
+        return F.mse_loss(self.last(x).squeeze(1).float() * weight, target.float())
+
+
 def resnet():
     return ResNet(), (torch.randn(4, 3, 32, 32),)
 
@@ -194,7 +229,18 @@ def recurrent():
     return Recurrent(), {"ids": torch.randint(0, 40, (4, 12)), "start": torch.tensor([0, 1, 2, 1])}
 
 
-ALL = {"scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual,
+def channels_last():
+    return ChannelsLast().to(memory_format=torch.channels_last), {
+        "images": torch.randn(4, 3, 32, 32), "mask": torch.rand(4, 32, 32) < 0.8, "labels": torch.tensor([0, 3, 9, 3])}
+
+
+def typed():
+    return Typed(), (torch.randn(4, 20), torch.rand(4), torch.tensor([0, 1, 1, 0]))
+
+
+BF16 = ("typed",)  # exported for it
+
+ALL = {"channels_last": channels_last, "typed": typed, "scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual,
        "recurrent": recurrent}
 
 
@@ -221,7 +267,7 @@ def function(file, name):
 
 def write(folder, names=ALL):
     for name in names:
-        export.export(*build(name), pathlib.Path(folder) / f"{name}.pt2")
+        export.export(*build(name), pathlib.Path(folder) / f"{name}.pt2", precision="bf16" if name in BF16 else "fp32")
 
 
 if __name__ == "__main__":

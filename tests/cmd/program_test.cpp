@@ -344,6 +344,57 @@ TEST_CASE("check tells the operators with the user's source line") {
   CHECK(check.says("aten::native_batch_norm"));
 }
 
+TEST_CASE("check warns of what a program computes otherwise than its user may think") {
+  const Files files;
+  ProgramParts parts = small_program();
+  parts.more["extra/estrain.notes"] = R"(["net.py:3 calls all_gather of torch.distributed"])";
+  parts.nodes()[0]["metadata"]["nn_module_stack"] =
+      "L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.batchnorm.SyncBatchNorm";
+  files.folder.write("net.pt2", parts.file());
+  const Ended check = estrain({"check", files.spec, "--run", files.folder / "run"});
+  INFO(check.shown());
+  CHECK(check.code == 0);
+  CHECK(check.says("warning  net.py:3 calls all_gather of torch.distributed"));
+  CHECK(check.says("warning  layer is a SyncBatchNorm: each EST takes the statistics of its own mini-batch"));
+}
+
+TEST_CASE("a program for one precision is refused at the other, with what to do") {
+  const Files files;
+  ProgramParts parts = small_program();
+  parts.more["extra/estrain.precision"] = "bf16";
+  files.folder.write("net.pt2", parts.file());
+  const Ended ended = refused(files.folder, files.spec, 2);
+  CHECK(ended.says("exported for bf16; at job.precision = \"fp32\" its module computes otherwise"));
+  CHECK(ended.says("export it with --precision fp32"));
+}
+
+TEST_CASE("booleans and int32 of a program are in its checkpoints, and go back into its file") {
+  const Files files;
+  ProgramParts parts = small_program();
+  parts.add_stored("buffer", "seen", "b_seen", meta_of({3}, 12), std::string("\1\0\1", 3));
+  parts.add_stored("buffer", "count", "b_count32", meta_of({2}, 4), raw<int32_t>({7, -1}));
+  parts.nodes().push_back(call_of("torch.ops.aten.add_.Scalar",
+                                  {{"self", tensor_argument("b_count32")}, {"other", object_of("as_int", 1)}}, "more"));
+  parts.nodes().push_back(
+      call_of("torch.ops.aten.logical_not_.default", {{"self", tensor_argument("b_seen")}}, "turned"));
+  files.folder.write("net.pt2", parts.file());
+  const std::string run = train_on(files.folder, files.spec, "1", {"--set", "train.eval_every=never"});
+  CHECK(difference(run, train_on(files.folder, files.spec, "2", {"--set", "train.eval_every=never"})).text == "");
+  const Ended written = estrain({"export", run, files.folder / "out.pt2", "--format", "pt2"});
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  const std::string spec = files.folder.write("next.toml", job_of(files.folder / "out.pt2", kVectors));
+  const std::string next =
+      train_on(files.folder, spec, "1", {"--set", "train.steps=1", "--set", "train.eval_every=never"});
+  const h5::File first = h5::File::open(next + "/checkpoints/step-000000000.h5");
+  std::vector<int32_t> count(2);
+  first.root().group("buffers").dataset("count").read(h5::Type::i32, count.data());
+  CHECK(count == std::vector<int32_t>{16, 8});  // after nine steps of every EST
+  std::vector<uint8_t> seen(3);
+  first.root().group("buffers").dataset("seen").read(h5::Type::u8, seen.data());
+  CHECK(seen == std::vector<uint8_t>{0, 1, 0});
+}
+
 TEST_CASE("programs that cannot be trained are refused with the reason") {
   const ScratchFolder folder;
   const auto spec_of = [&](const ProgramParts& parts, const std::string& data = kVectors) {

@@ -196,6 +196,23 @@ TEST_CASE("check tells the operators with module and line of the user's code" * 
   CHECK(line_of("aten::_log_softmax").ends_with("  net.py:10"));
 }
 
+TEST_CASE("check names a SyncBatchNorm, and calls that would gather over ranks" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string net =
+      files.folder.write("net.py", code("if torch.distributed.is_initialized(): torch.distributed.all_reduce(images)",
+                                        "net = Net(); net.norm = torch.nn.SyncBatchNorm(4); return net"));
+  const Ended check = estrain({"check", files.spec(net + ":build"), "--run", files.folder / "run"});
+  INFO(check.shown());
+  CHECK(check.code == 0);
+  CHECK(check.says("warning  norm is a SyncBatchNorm: each EST takes the statistics of its own mini-batch"));
+  CHECK(check.says("warning  net.py:9 calls is_initialized of torch.distributed: each EST computes alone"));
+  const Ended other = estrain(
+      {"check", files.spec(files.folder.write("net.py", code("pass")) + ":build"), "--run", files.folder / "b"});
+  INFO(other.shown());
+  CHECK_FALSE(other.says("warning  norm"));
+  CHECK_FALSE(other.says("torch.distributed"));
+}
+
 TEST_CASE("what the code raises ends the run with its traceback, and with what was reached" *
           doctest::skip(!is_here())) {
   PythonFiles files;

@@ -15,11 +15,12 @@ struct DTypeRow {
   size_t size;
   std::string_view name;
 };
-constexpr std::array<DTypeRow, 4> dtypes = {{
+constexpr std::array<DTypeRow, 5> dtypes = {{
     {DType::f32, 4, "float32"},
     {DType::f64, 8, "float64"},
     {DType::i64, 8, "int64"},
     {DType::u8, 1, "uint8"},
+    {DType::i32, 4, "int32"},
 }};
 
 struct RoleRow {

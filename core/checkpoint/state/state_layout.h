@@ -16,9 +16,9 @@
 
 namespace estrain::checkpoint {
 
-enum class DType : uint8_t { f32, f64, i64, u8 };
+enum class DType : uint8_t { f32, f64, i64, u8, i32 };
 size_t element_size(DType dtype);
-std::string_view dtype_name(DType dtype);  // "float32", "float64", "int64", "uint8"
+std::string_view dtype_name(DType dtype);  // "float32", "float64", "int64", "uint8", "int32"
 
 enum class Role : uint8_t {
   parameter,  // /model/<name>

@@ -25,6 +25,8 @@ DType dtype_of(const h5::Dataset& dataset) {
       return DType::i64;
     case h5::Type::u8:
       return DType::u8;
+    case h5::Type::i32:
+      return DType::i32;
     default:
       throw Error::make(Fault::mismatch, "{}: holds {}, which does not belong in a checkpoint", dataset.where(),
                         h5::type_name(dataset.type()));
@@ -192,6 +194,8 @@ h5::Type h5_type(DType dtype) {
       return h5::Type::i64;
     case DType::u8:
       return h5::Type::u8;
+    case DType::i32:
+      return h5::Type::i32;
   }
   throw Error(Fault::bug, "a dtype that checkpoints cannot hold");
 }

@@ -105,6 +105,7 @@ struct ProbeReport {
   ProbedSize size;
   std::optional<ProbedError> short_batch_error;  // a step has mini-batches of one sample, which the model refuses
   std::optional<ProbedError> init_error;         // model.init cannot be taken
+  std::vector<std::string> notes;                // what the job computes otherwise than its user may think
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -114,6 +115,7 @@ struct ProbeReport {
     visit("size", self.size);
     visit("short_batch_error", self.short_batch_error);
     visit("init_error", self.init_error);
+    visit("notes", self.notes);
   }
 };
 

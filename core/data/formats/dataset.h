@@ -51,7 +51,7 @@ struct DataPair {
 //   text_context  tokens of a sample, for text
 //   seed          of the job: makes synthetic data
 //   classes       the number of classes the model has, where the spec says so; default: what the data has
-//   arrays        names of the arrays that the model takes, for an hdf5 file that is none of images and labels
+//   arrays        names of the arrays that the model takes of an hdf5 file; none: the file's images and labels
 //
 // Throws Fault::io (missing file), Fault::corrupt (truncated, wrong format, a label out of range), Fault::spec (keys
 // that do not fit the data), Fault::mismatch (training and test data differ in shape).

@@ -44,6 +44,8 @@ std::optional<ArrayType> array_type(h5::Type stored) {
     case h5::Type::u32:
     case h5::Type::u64:
       return ArrayType{program::Type::i64, h5::Type::i64};
+    case h5::Type::boolean:
+      return ArrayType{program::Type::boolean, stored};
     case h5::Type::other:
       break;
   }
@@ -95,12 +97,26 @@ std::string names_in(const h5::Group& root) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+constexpr const char *kImages = "images", *kLabels = "labels";
+
+bool is_integer(program::Type type) { return type <= program::Type::i64; }
+
+bool are_pictures(const h5::Dataset& data) {
+  const bool has_type = data.type() == h5::Type::u8 || data.type() == h5::Type::f32;
+  return has_type && (data.shape().size() == 3 || data.shape().size() == 4);
+}
+
+bool are_labels(const h5::Dataset& data) {
+  const std::optional<ArrayType> type = array_type(data.type());
+  return type && is_integer(type->type) && data.shape().size() == 1;
+}
+
 Array read_array(const DataFile& file, const h5::Group& root, const std::string& name) {
   if (!root.contains(name))
     throw unfit(file.path, fmt::format("lacks dataset {}, an input of the program; it has: {}", name, names_in(root)));
   const h5::Dataset data = root.dataset(name);
   const std::optional<ArrayType> type = array_type(data.type());
-  if (!type) throw unfit(file.path, name + " holds neither integers nor float32 or float64 (store booleans as uint8)");
+  if (!type) throw unfit(file.path, name + " holds neither integers, booleans, float32 nor float64");
   if (data.shape().empty()) throw unfit(file.path, name + " is a single number instead of one per sample");
   Field field{name, type->type, {data.shape().begin() + 1, data.shape().end()}};
   if (data.elements() == 0) throw unfit(file.path, fmt::format("{} is empty: {}", name, h5::shape_text(data.shape())));
@@ -109,9 +125,37 @@ Array read_array(const DataFile& file, const h5::Group& root, const std::string&
 
 }  // namespace
 
-bool holds_images(const DataFile& file) {
-  const h5::File opened = h5::File::open(file.path);
-  return opened.root().contains("images") && opened.root().contains("labels");
+bool is_labelled_pictures(const std::string& path, const std::vector<program::UserInput>& inputs) {
+  const h5::File opened = h5::File::open(path);
+  const h5::Group root = opened.root();
+  if (!root.contains(kImages) || !root.contains(kLabels) || inputs.size() > 2) return false;
+  bool is_by_name = false;
+  for (const program::UserInput& input : inputs) {
+    const bool is_picture = input.name == kImages, is_label = input.name == kLabels;
+    if (!is_picture && !is_label && root.contains(input.name)) return false;
+    if (is_picture && input.type != program::Type::f32) return false;
+    if (is_label && !is_integer(input.type)) return false;
+    is_by_name |= is_picture || is_label;
+  }
+  return !is_by_name || (are_pictures(root.dataset(kImages)) && are_labels(root.dataset(kLabels)));
+}
+
+void require_unchanged(const spec::DataSection& section, const std::vector<std::string>& names) {
+  const std::pair<bool, const char*> keys[] = {{section.channels.has_value(), "channels"},
+                                               {!section.resize.empty(), "resize"},
+                                               {section.pad != 0, "pad"},
+                                               {!section.crop.empty(), "crop"},
+                                               {section.flip, "flip"},
+                                               {!section.mean.empty(), "mean"},
+                                               {!section.std.empty(), "std"}};
+  for (const auto& [is_set, key] : keys) {
+    if (!is_set) continue;
+    throw Error::make(Fault::spec, "data.{} is for pictures, but the model takes arrays by name, unchanged: {}", key,
+                      fmt::join(names, ", "))
+        .advise(
+            "remove it, and let the model do that; pictures are a file with images and labels for a model that takes "
+            "no other array of it");
+  }
 }
 
 std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names) {

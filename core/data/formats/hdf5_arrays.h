@@ -1,7 +1,7 @@
 #pragma once
-// Named arrays in an HDF5 file: one dataset each, at the file's root, with samples as the first dimension; integers and
-// floating-point numbers of any size. Values are used unchanged. Types that torch lacks are widened: uint16 to int32,
-// uint32 and uint64 to int64.
+// Named arrays in an HDF5 file: one dataset each, at the file's root, with samples as the first dimension; integers,
+// booleans as h5py stores them, and floating-point numbers of any size. Values are used unchanged. Types that torch
+// lacks are widened: uint16 to int32, uint32 and uint64 to int64.
 
 #include <memory>
 #include <string>
@@ -9,11 +9,19 @@
 
 #include "core/data/files/data_files.h"
 #include "core/data/formats/dataset.h"
+#include "core/program/program.h"
+#include "core/spec/job_spec.h"
 
 namespace estrain::data {
 
-// Whether the file has images and labels (hdf5_images.h). Throws as read_hdf5_arrays().
-bool holds_images(const DataFile& file);
+// Whether the file is one of pictures and their classes (hdf5_images.h) for a program with these inputs. It has
+// `images` and `labels`, and the program asks for nothing else by name: of its inputs none is called like another
+// array, and `images` and `labels` are float32 and integers there, and what pictures and classes are in the file.
+// Throws Fault::io or Fault::corrupt.
+bool is_labelled_pictures(const std::string& path, const std::vector<program::UserInput>& inputs);
+
+// Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
+void require_unchanged(const spec::DataSection& section, const std::vector<std::string>& names);
 
 // Reads the arrays `names`, in that order. Throws Fault::mismatch if one is absent (listing the existing ones) or has
 // an unsupported type, Fault::corrupt if their lengths differ or one is damaged; Fault::io.

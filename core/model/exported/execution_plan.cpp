@@ -1,5 +1,7 @@
 #include "core/model/exported/execution_plan.h"
 
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -51,6 +53,8 @@ Error unfit(const Call& call, const std::string& what) {
       .advise("export the model again with the PyTorch release that this estrain is built with");
 }
 
+constexpr const char* kTrainInPython = "or train the module in Python: model.name = \"python\" (examples/python)";
+
 }  // namespace
 
 ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored)
@@ -73,7 +77,53 @@ ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const Sto
       throw Error::make(Fault::spec, "{}: the program replaces its buffer {}", program.path, buffer)
           .advise("export the model in eval() mode as well: model.eval_file");
   }
+  find_reordered();
   find_last_uses();
+}
+
+void ExecutionPlan::find_reordered() {
+  std::map<int, int> uses;
+  for (const Step& step : steps_) {
+    for (const Operand& operand : step.operands) {
+      ++uses[operand.value];
+      for (const Operand& item : operand.items) ++uses[item.value];
+    }
+  }
+  for (const auto* list : {&program_.parameters, &program_.buffers}) {
+    for (const program::StoredTensor& tensor : *list) {
+      if (!tensor.alias_of.empty() || program::is_in_c_order(tensor)) continue;
+      if (written_.contains(tensor.value))
+        throw Error::make(Fault::mismatch, "{}: the program writes to its buffer {}, which is not in C order",
+                          program_.path, tensor.name)
+            .advise("register it as tensor.contiguous() before the export");
+      reordered_.push_back({.value = tensor.value,
+                            .stored = values_[static_cast<size_t>(tensor.value)].toTensor(),
+                            .strides = tensor.strides,
+                            .uses = uses[tensor.value],
+                            .name = tensor.name});
+    }
+  }
+}
+
+// Autocast keeps the cast of a leaf alone, and the copy is none: a weight that is used twice would be cast twice, and
+// its gradient summed otherwise than in Python.
+void ExecutionPlan::reorder(const Reordered& one) {
+  const auto casts = [](const program::Modes& modes) { return modes.autocast && modes.autocast->enabled; };
+  const bool is_cast =
+      at::autocast::is_autocast_enabled(one.stored.device().type()) || std::ranges::any_of(program_.modes, casts);
+  if (is_cast && one.uses > 1 && one.stored.requires_grad())
+    throw Error::make(Fault::mismatch, "{} is used more than once under autocast, and is not in C order", one.name)
+        .advise("export the module in C order: module.to(memory_format=torch.contiguous_format); " +
+                std::string(kTrainInPython));
+  torch::Tensor copy = at::empty_strided(one.stored.sizes(), one.strides, one.stored.options());
+  copy.copy_(one.stored);
+  values_[static_cast<size_t>(one.value)] = copy;
+}
+
+std::vector<int64_t> ExecutionPlan::strides_of(const torch::Tensor& stored) const {
+  const auto is_it = [&](const Reordered& one) { return one.stored.is_same(stored); };
+  const auto found = std::ranges::find_if(reordered_, is_it);
+  return found == reordered_.end() ? std::vector<int64_t>() : found->strides;
 }
 
 void ExecutionPlan::add(const Call& call) {
@@ -103,7 +153,7 @@ void ExecutionPlan::add(const Call& call) {
 void ExecutionPlan::add_operator(const Call& call, Step& step) {
   if (!call.name.starts_with("aten::"))
     throw unfit(call, "an operator from a library other than PyTorch's ATen")
-        .advise("write it with PyTorch's own operators, whose gradients are supported");
+        .advise("write it with PyTorch's own operators, whose gradients are supported; " + std::string(kTrainInPython));
   if (std::ranges::find(kRefused, call.name) != std::end(kRefused))
     throw unfit(call, "an operator with effects beyond tensors").advise("remove it from the model");
   step.op = c10::Dispatcher::singleton().findSchema({call.name, call.overload});
@@ -254,6 +304,7 @@ std::vector<torch::Tensor> ExecutionPlan::run(const std::vector<torch::Tensor>& 
   const auto let_go = [this] {
     for (size_t i = 0; i < values_.size(); ++i)
       if (!stays_[i]) values_[i] = {};
+    for (const Reordered& one : reordered_) values_[static_cast<size_t>(one.value)] = one.stored;
     stack_.clear();
     set_current_block({});
   };
@@ -262,6 +313,7 @@ std::vector<torch::Tensor> ExecutionPlan::run(const std::vector<torch::Tensor>& 
   const auto where = [&] { return at == nullptr ? program_.path : fmt::format("{} at {}", at->name, at->place); };
   try {
     for (size_t i = 0; i < inputs.size(); ++i) values_[static_cast<size_t>(program_.inputs[i].value)] = inputs[i];
+    for (const Reordered& one : reordered_) reorder(one);
     {
       ModeSwitch modes(program_.modes, use_ == Use::training);
       for (Step& step : steps_) {

@@ -4,6 +4,10 @@
 // the portable kernels, like eager Python; a value is released after the last call that uses it, like a variable in
 // Python.
 //
+// The state holds parameters and buffers in C order. A stored tensor whose order in the file is another one
+// (channels_last, a transposed weight) is copied into that order at the beginning of a run, so that each operator gets
+// it as in Python; its gradient is copied back.
+//
 // Only ATen's operators are called, and none that reads or writes files.
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -40,6 +44,9 @@ class ExecutionPlan {
   // module before its message.
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs);
 
+  // Of a stored tensor that a run takes in another order than C's; of others none.
+  std::vector<int64_t> strides_of(const torch::Tensor& stored) const;
+
   // Numbers of the stored values that a run may modify.
   const std::set<int>& written() const { return written_; }
 
@@ -49,6 +56,13 @@ class ExecutionPlan {
 
  private:
   using Arithmetic = c10::IValue (*)(const std::vector<c10::IValue>&);
+  struct Reordered {
+    int value;
+    torch::Tensor stored;  // in C order
+    std::vector<int64_t> strides;
+    int uses;  // in calls
+    std::string name;
+  };
   struct Step {
     std::optional<c10::OperatorHandle> op;
     Arithmetic arithmetic = nullptr;
@@ -61,6 +75,8 @@ class ExecutionPlan {
     std::string name;
   };
 
+  void find_reordered();
+  void reorder(const Reordered& one);
   void add(const program::Call& call);
   void add_operator(const program::Call& call, Step& step);
   bool freeze(const program::Call& call, Step& step);
@@ -74,6 +90,7 @@ class ExecutionPlan {
   const program::Program& program_;
   const Use use_;
   std::vector<Step> steps_;
+  std::vector<Reordered> reordered_;
   std::vector<c10::IValue> values_;             // by number
   std::vector<bool> stays_;                     // stored values, which are not released
   std::vector<std::set<int>> roots_;            // for each value: stored ones whose memory it may share

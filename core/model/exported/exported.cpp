@@ -32,6 +32,7 @@ bool is_whole(Type type) {
 
 // Whether every value of type `from` can be represented in type `to`.
 bool can_widen(Type from, Type to) {
+  if (from == Type::boolean) return is_whole(to);
   if (to == Type::boolean) return is_whole(from);
   if (to == Type::i64) return is_whole(from);
   if (to == Type::i32) return is_whole(from) && from != Type::i64;
@@ -126,8 +127,18 @@ void check_mode(const Program& program, const ExecutionPlan& plan) {
       .advise("call module.train() before the export; examples/export can record that they are off on purpose");
 }
 
+void check_precision(const Program& program, spec::Precision precision) {
+  const std::string_view wanted = precision == spec::Precision::bf16 ? "bf16" : "fp32";
+  if (program.precision.empty() || program.precision == wanted) return;
+  throw Error::make(Fault::spec, "{}: exported for {}; at job.precision = \"{}\" its module computes otherwise",
+                    program.path, program.precision, wanted)
+      .advise(fmt::format("export it with --precision {} (examples/export), or set job.precision = \"{}\"", wanted,
+                          program.precision));
+}
+
+// With the strides of the file.
 torch::Tensor loaded(const StoredTensor& stored, bool draws) {
-  torch::Tensor tensor = torch::empty(stored.sizes, torch::dtype(scalar_type(stored.type)));
+  torch::Tensor tensor = torch::empty_strided(stored.sizes, stored.strides, torch::dtype(scalar_type(stored.type)));
   if (draws && !stored.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
   return tensor;
 }
@@ -165,12 +176,17 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
   training_.program = std::make_unique<Program>(program::read_program(files.program, files.section.file));
   const Program& program = *training_.program;
   check_release(program);
+  check_precision(program, files.precision);
   make_modules(program);
   StoredValues stored;
   for (const auto* list : {&program.parameters, &program.buffers, &program.constants}) {
     for (const StoredTensor& tensor : *list) {
       check_name(program, tensor.name);
-      if (tensor.alias_of.empty()) stored.emplace(tensor.value, loaded(tensor, draws || list == &program.constants));
+      if (!tensor.alias_of.empty()) continue;
+      const bool is_constant = list == &program.constants;
+      const torch::Tensor values = loaded(tensor, draws || is_constant);
+      // In C order for the state. What is so already keeps its strides.
+      stored.emplace(tensor.value, is_constant ? values : values.contiguous());
     }
   }
   for (const StoredTensor& parameter : program.parameters) check_parameter(program, parameter);
@@ -221,7 +237,8 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
   const auto take = [&](const std::vector<StoredTensor>& list, const std::vector<StoredTensor>& from) {
     for (const StoredTensor& tensor : list) {
       const auto found = std::ranges::find(from, tensor.name, &StoredTensor::name);
-      if (found == from.end() || found->sizes != tensor.sizes || found->type != tensor.type) {
+      if (found == from.end() || found->sizes != tensor.sizes || found->type != tensor.type ||
+          found->strides != tensor.strides) {
         throw Error::make(Fault::mismatch, "{}: its {} differs from that of {}", program.path, tensor.name,
                           trained.path)
             .advise("export both files from one model");
@@ -233,6 +250,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
   take(program.buffers, trained.buffers);
   for (const StoredTensor& constant : program.constants)
     if (constant.alias_of.empty()) own.emplace(constant.value, loaded(constant, true));
+  check_precision(program, files.precision);
   evaluation_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::evaluation, own);
   for (const int value : evaluation_.plan->written()) {
     const auto changes = [&](const std::vector<StoredTensor>& list) {
@@ -301,6 +319,16 @@ void Exported::require_outputs() const {
   throw Error::make(Fault::spec, "{}: the program gives {} outputs, and train.metrics names {} behind the first",
                     part.program->path, part.program->outputs.size(), wanted().outputs.size())
       .advise("return the metrics from forward in eval() mode, behind the loss or the prediction");
+}
+
+std::vector<int64_t> Exported::gradient_strides(const torch::Tensor& parameter) const {
+  return training_.plan->strides_of(parameter);
+}
+
+std::vector<std::string> Exported::notes() const {
+  std::vector<std::string> notes = training_.program->notes;
+  for (const std::string& name : training_.program->synced) notes.push_back(note_of_synced(name));
+  return notes;
 }
 
 std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws) {

@@ -6,7 +6,7 @@
 //
 // Inputs. Named arrays go to the program's inputs with the same names. For images, vectors and text, the first input
 // gets the sample, a second one the target. If the program's types are wider, values are widened: smaller integers to
-// int64, integers to bool (non-zero), float32 to float64.
+// int64, integers to bool (non-zero), bool to integers, float32 to float64.
 //
 // Evaluation, by the program that was exported for it or by the same one, frozen (ExecutionPlan::Use::frozen). Losses
 // and metrics: users_model.h.
@@ -31,6 +31,7 @@ struct ProgramFiles {
   std::span<const std::byte> program;
   std::span<const std::byte> evaluation;  // empty: none
   double label_smoothing = 0;
+  spec::Precision precision = spec::Precision::fp32;
 };
 
 class Exported : public UsersModel {
@@ -41,6 +42,8 @@ class Exported : public UsersModel {
     if (no_evaluation_) throw Error(*no_evaluation_);
   }
   void require_outputs() const override;
+  std::vector<std::string> notes() const override;
+  std::vector<int64_t> gradient_strides(const torch::Tensor& parameter) const override;
 
  private:
   struct Part {  // a program that is ready to run

@@ -1,7 +1,5 @@
 #include "core/model/exported/mode_switch.h"
 
-#include <ATen/autocast_mode.h>
-
 #include "core/model/exported/scalar_type.h"
 
 namespace estrain::model {
@@ -12,6 +10,8 @@ void ModeSwitch::enter(size_t index) {
   current_ = index;
   if (with_gradients_) c10::GradMode::set_enabled(to.grad.value_or(grad_before_));
   if (from.autocast || to.autocast) autocast(from, to);
+  if (from.cuda_autocast_off != to.cuda_autocast_off)
+    at::autocast::set_autocast_enabled(at::kCUDA, cuda_before_ && !to.cuda_autocast_off);
 }
 
 void ModeSwitch::autocast(const program::Modes& from, const program::Modes& to) {

@@ -33,6 +33,7 @@ struct PythonModule {
   std::vector<Argument> arguments;   // of forward that may be given by position, without self
   std::vector<std::string> by_name;  // and those that may be given by name alone
   bool takes_any_name = false;       // forward has **arguments
+  std::vector<std::string> synced;   // modules of the class SyncBatchNorm
 };
 
 class Interpreter {
@@ -59,6 +60,10 @@ class Interpreter {
   virtual void backward(const torch::Tensor& loss) = 0;
   // The same for the first mini-batch: constants that forward wrote or replaced are buffers from now on, and named.
   virtual std::vector<std::string> first_backward(const torch::Tensor& loss) = 0;
+
+  // Where the user's code called functions of torch.distributed in the first mini-batch: "net.py:7 calls
+  // is_initialized".
+  virtual std::vector<std::string> calls_to_ranks() = 0;
 
   // Whether the modules that run become current_block() (model.h). It costs time: for a scan of operators.
   virtual void tell_modules(bool tells) = 0;

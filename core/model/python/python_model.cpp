@@ -26,7 +26,9 @@ void check_place(const std::string& what, const torch::Tensor& tensor) {
         .advise("leave devices to estrain: build the module on the CPU");
   if (tensor.layout() != torch::kStrided || !tensor.is_contiguous())
     throw Error::make(Fault::mismatch, "{} is not contiguous, which the state's memory is", what)
-        .advise("build it with tensor.contiguous()");
+        .advise(
+            "build it with tensor.contiguous(), a module with to(memory_format=torch.contiguous_format); an exported "
+            "program (examples/export) keeps its order");
 }
 
 void check_parameter(const PythonModule::Named& parameter) {
@@ -66,6 +68,7 @@ void PythonModel::make_modules(const PythonModule& module) {
   }
   for (const PythonModule::Named& buffer : module.buffers) add_buffer(buffer);
   constants_ = module.constants;
+  for (const std::string& name : module.synced) notes_.push_back(note_of_synced(name));
 }
 
 void PythonModel::add_buffer(const PythonModule::Named& buffer) {
@@ -80,6 +83,7 @@ void PythonModel::try_out(const Batch& batch, bool evaluates) {
   for (const PythonModule::Named& constant : constants_) before.emplace(constant.name, constant.tensor.clone());
   const std::vector<std::string> written = interpreter_.first_backward(loss(batch));
   if (evaluates) evaluate(batch);
+  for (const std::string& call : interpreter_.calls_to_ranks()) notes_.push_back(note_of_ranks(call));
   for (const PythonModule::Named& constant : constants_)
     if (std::ranges::find(written, constant.name) != written.end()) add_buffer(constant);
   const torch::NoGradGuard no_graph;

@@ -35,6 +35,8 @@ class PythonModel : public UsersModel {
 
   void require_evaluation() const override {}
   void require_outputs() const override {}  // they are known when they come
+  std::vector<std::string> notes() const override { return notes_; }
+  std::vector<int64_t> gradient_strides(const torch::Tensor&) const override { return {}; }
 
  private:
   void make_modules(const PythonModule& module);
@@ -50,6 +52,7 @@ class PythonModel : public UsersModel {
   Interpreter& interpreter_;
   std::vector<PythonModule::Named> constants_;
   std::vector<Source> sources_;
+  std::vector<std::string> notes_;
 };
 
 // Builds the module in the interpreter, which must outlive it. Throws as Interpreter::build(); Fault::mismatch for a

@@ -44,8 +44,8 @@ model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<d
     if (found == files.end()) return {};
     return found->content.bytes;
   };
-  return {spec.model, bytes_of(data::program_file), bytes_of(data::evaluation_program_file),
-          spec.train.label_smoothing};
+  return {spec.model, bytes_of(data::program_file), bytes_of(data::evaluation_program_file), spec.train.label_smoothing,
+          spec.job.precision};
 }
 
 std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const Samples& samples, bool draws_weights) {
@@ -119,11 +119,19 @@ Network::Network(const spec::JobSpec& spec, const Samples& samples, const Option
       tensors_(model::named_tensors(*model_)) {
   for (const auto& [name, tensor] : tensors_.parameters) parameters_.push_back(tensor);
   for (const auto& [name, tensor] : tensors_.buffers) buffers_.push_back(tensor);
+  const auto* users = dynamic_cast<const model::UsersModel*>(model_.get());
+  for (const torch::Tensor& parameter : parameters_)
+    gradient_strides_.push_back(users != nullptr ? users->gradient_strides(parameter) : std::vector<int64_t>());
 }
 
 est::Backward Network::backward() const {
   if (interpreter_ == nullptr) return [](const torch::Tensor& loss) { loss.backward(); };
   return [python = interpreter_](const torch::Tensor& loss) { python->backward(loss); };
+}
+
+std::vector<std::string> Network::notes() const {
+  const auto* users = dynamic_cast<const model::UsersModel*>(model_.get());
+  return users != nullptr ? users->notes() : std::vector<std::string>();
 }
 
 int64_t Network::predictions_per_sample(const data::SampleShape& shape) const {

@@ -39,15 +39,21 @@ class Network {
   const model::NamedTensors& tensors() const { return tensors_; }
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   const std::vector<torch::Tensor>& buffers() const { return buffers_; }
+  // Of each parameter: UsersModel::gradient_strides().
+  const std::vector<std::vector<int64_t>>& gradient_strides() const { return gradient_strides_; }
 
   // Number of predictions for a sample of this shape in an evaluation; may be 0.
   int64_t predictions_per_sample(const data::SampleShape& shape) const;
+
+  // UsersModel::notes(); of another model none.
+  std::vector<std::string> notes() const;
 
  private:
   model::Interpreter* interpreter_;
   std::shared_ptr<model::Model> model_;
   model::NamedTensors tensors_;
   std::vector<torch::Tensor> parameters_, buffers_;
+  std::vector<std::vector<int64_t>> gradient_strides_;
 };
 
 }  // namespace estrain::train

@@ -1,5 +1,6 @@
 #include "core/train/shared/updater.h"
 
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <torch/types.h>
@@ -144,7 +145,8 @@ void Updater::sum_whole(size_t parameter) {
   }
   memory_.gradients().norms()[parameter] = -1;
   if (!reached) return;
-  memory_.gradients().norms()[parameter] = l2_norm(target, job_.network().parameters()[parameter].sizes());
+  memory_.gradients().norms()[parameter] =
+      l2_norm(target, job_.network().parameters()[parameter].sizes(), job_.network().gradient_strides()[parameter]);
 }
 
 // torch.nn.utils.clip_grad_norm_, operation by operation.
@@ -152,13 +154,16 @@ float Updater::total_norm() const {
   std::vector<float> norms;
   std::copy_if(memory_.gradients().norms(), memory_.gradients().norms() + places_.model.num_parameters(),
                std::back_inserter(norms), [](float norm) { return norm >= 0 || norm != norm; });
-  return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())});
+  return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())}, {});
 }
 
 // On a run with GPUs in the order that they have in common.
-float Updater::l2_norm(float* values, at::IntArrayRef sizes) const {
-  if (!places_.ests.has_cuda_streams())
-    return at::linalg_vector_norm(at::from_blob(values, sizes, torch::kFloat), 2).item<float>();
+float Updater::l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const {
+  if (!places_.ests.has_cuda_streams()) {
+    at::Tensor vector = at::from_blob(values, sizes, torch::kFloat);
+    if (!strides.empty()) vector = at::empty_strided(sizes, strides, torch::kFloat).copy_(vector);
+    return at::linalg_vector_norm(vector, 2).item<float>();
+  }
   float norm = 0;
   kernels::portable::l2_norm(&norm, values, {1, c10::multiply_integers(sizes), 1}, {});
   return norm;

@@ -50,7 +50,7 @@ class Updater {
  private:
   void cut_pieces();
   void sum_whole(size_t parameter);
-  float l2_norm(float* values, at::IntArrayRef sizes) const;
+  float l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const;  // no strides: in C order
   float clip_factor(float norm) const;
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>

@@ -16,7 +16,10 @@ DType dtype_of(const torch::Tensor& tensor, const std::string& name) {
       return DType::f64;
     case torch::kLong:
       return DType::i64;
+    case torch::kInt:
+      return DType::i32;
     case torch::kByte:
+    case torch::kBool:  // 0 and 1
       return DType::u8;
     default:
       throw Error::make(Fault::spec, "buffer {} has a type that a checkpoint cannot hold", name);

@@ -7,10 +7,11 @@ namespace {
 
 using device::MirrorUse;
 
+// With the strides of `like`, which is in C order: they may be channels_last's, too, where a dimension has one entry.
 torch::Tensor view_of(const c10::Storage& storage, const torch::Tensor& like, uint64_t byte_offset) {
   torch::Tensor view = torch::empty({0}, like.options().device(storage.device()).requires_grad(false));
   const int64_t element = static_cast<int64_t>(byte_offset / like.element_size());
-  view.set_(storage, element, like.sizes(), c10::contiguous_strides(like.sizes()));
+  view.set_(storage, element, like.sizes(), like.strides());
   return view;
 }
 

@@ -23,12 +23,13 @@ std::string refusal(const std::function<void()>& call) {
 
 TEST_CASE("types that the state can hold, and others by name") {
   const std::string name = "net.pt2: buffer a.b";
-  for (const c10::ScalarType type : {torch::kFloat, torch::kDouble, torch::kLong, torch::kByte})
+  for (const c10::ScalarType type :
+       {torch::kFloat, torch::kDouble, torch::kLong, torch::kInt, torch::kByte, torch::kBool})
     CHECK(refusal([&] { require_buffer_type(name, type); }) == "");
   for (const auto& [type, word] :
-       {std::pair(torch::kBool, "bool"), {torch::kInt, "int32"}, {torch::kBFloat16, "bfloat16"}})
+       {std::pair(torch::kShort, "int16"), {torch::kHalf, "float16"}, {torch::kBFloat16, "bfloat16"}})
     CHECK(refusal([&, type = type] { require_buffer_type(name, type); }) ==
-          name + " is " + word + ", but a checkpoint can hold only float32, float64, int64 and uint8");
+          name + " is " + word + ", but a checkpoint can hold only float32, float64, int64, int32, uint8 and bool");
   CHECK(refusal([] { require_parameter_type("parameter w", torch::kFloat); }) == "");
   CHECK(refusal([] { require_parameter_type("parameter w", torch::kDouble); }) ==
         "parameter w is float64, but must be float32");

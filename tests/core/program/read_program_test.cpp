@@ -131,7 +131,7 @@ TEST_CASE("a stored tensor lies within its file") {
                  "sizes and strides do not match"));
   CHECK(contains(
       complaint([&](ProgramParts& p) { meta(p)["strides"][0] = testing::object_of("as_int", 5); }, Fault::mismatch),
-      "is not contiguous"));
+      "share memory or have gaps"));
   CHECK(contains(complaint([&](ProgramParts& p) { meta(p)["dtype"] = 30; }, Fault::mismatch), "element type 30"));
   CHECK(contains(
       complaint([&](ProgramParts& p) { p.weights["config"]["layer.weight"]["use_pickle"] = true; }, Fault::mismatch),
@@ -178,6 +178,62 @@ TEST_CASE("a graph within the graph whose values do not match is refused") {
                      },
                      Fault::mismatch),
                  "the inner graph of torch.ops.higher_order.cond"));
+}
+
+TEST_CASE("a tensor in another order than C's keeps its strides; one tied to it has the same") {
+  ProgramParts parts = small_program();
+  parts.weights["config"]["layer.weight"]["tensor_meta"]["strides"] = testing::sizes_of({1, 2});
+  const Program program = read(parts);
+  CHECK(program.parameters[0].strides == std::vector<int64_t>{1, 2});
+  CHECK_FALSE(is_in_c_order(program.parameters[0]));
+  CHECK(is_in_c_order(program.parameters[1]));
+  CHECK(is_in_c_order({.name = "channels_last", .sizes = {8, 1, 3, 3}, .strides = {9, 1, 3, 1}}));
+  const std::string text = complaint(
+      [](ProgramParts& p) {
+        p.add_stored("parameter", "turned", "p_turned", meta_of({2, 3}, 7, true), "");
+        p.weights["config"]["turned"]["path_name"] = p.weights["config"]["layer.weight"]["path_name"];
+        p.weights["config"]["turned"]["tensor_meta"]["strides"] = testing::sizes_of({1, 2});
+      },
+      Fault::mismatch);
+  CHECK(contains(text, "layer.weight and turned, which share part of their memory"));
+}
+
+TEST_CASE("torch.autocast for GPUs that is switched off is a mode of its own; switched on it is refused") {
+  const auto with_autocast = [](const std::string& device, bool enabled) {
+    return [=](ProgramParts& parts) {
+      Json inner = {{"inputs", Json::array()}, {"outputs", Json::array()}, {"nodes", Json::array()}};
+      Json node = call_of("torch.ops.higher_order.wrap_with_autocast",
+                          {{"", testing::object_of("as_string", device)},
+                           {"", testing::object_of("as_scalar_type", 13)},
+                           {"", testing::object_of("as_bool", enabled)},
+                           {"", testing::object_of("as_none", true)},
+                           {"", testing::object_of("as_graph", {{"name", "body"}, {"graph", inner}})}},
+                          "none");
+      node["outputs"] = Json::array();
+      parts.nodes().insert(parts.nodes().begin(), node);
+    };
+  };
+  ProgramParts parts = small_program();
+  with_autocast("cuda", false)(parts);
+  const Program program = read(parts);
+  REQUIRE(program.modes.size() == 2);
+  CHECK(program.modes[1].cuda_autocast_off);
+  CHECK_FALSE(program.modes[1].autocast.has_value());
+  CHECK(contains(complaint(with_autocast("cuda", true), Fault::mismatch), "torch.autocast(\"cuda\")"));
+  CHECK(contains(complaint(with_autocast("mps", false), Fault::mismatch), "torch.autocast(\"mps\")"));
+}
+
+TEST_CASE("what the export notes beside the program is read, and modules that a SyncBatchNorm calls from") {
+  ProgramParts parts = small_program();
+  CHECK(read(parts).synced.empty());
+  parts.more = {{"extra/estrain.precision", "bf16"}, {"extra/estrain.notes", R"(["one", "two"])"}};
+  parts.nodes()[0]["metadata"]["nn_module_stack"] =
+      "L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.batchnorm.SyncBatchNorm";
+  const Program program = read(parts);
+  CHECK(program.precision == "bf16");
+  CHECK(program.notes == std::vector<std::string>{"one", "two"});
+  CHECK(program.synced == std::vector<std::string>{"layer"});
+  CHECK(contains(complaint([](ProgramParts& p) { p.more = {{"extra/estrain.notes", "{}"}}; }), "notes are not a list"));
 }
 
 TEST_CASE("the mark of an export in train() mode is seen") {

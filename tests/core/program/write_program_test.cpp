@@ -38,6 +38,19 @@ TEST_CASE("other weights: what was written stands under its name, and all else a
   CHECK(std::memcmp(written.data(), expected.file().data(), file.size()) == 0);
 }
 
+TEST_CASE("a tensor in another order than C's is given in C order, and written in its own") {
+  ProgramParts parts = small_program();
+  parts.weights["config"]["layer.weight"]["tensor_meta"]["strides"] = testing::sizes_of({1, 2});
+  const std::string file = parts.file();
+  const auto first_three = [](const StoredTensor& tensor, std::byte* out) {
+    const float values[] = {10, 20, 30};
+    if (tensor.name == "layer.weight") std::memcpy(out, values, sizeof values);
+  };
+  const std::vector<std::byte> written = with_weights(bytes_of(file), "net.pt2", first_three);
+  parts.files["data/weights/weight_0"] = testing::raw<float>({10, 2, 20, -1, 30, 0.25f});
+  CHECK(std::memcmp(written.data(), parts.file().data(), file.size()) == 0);
+}
+
 TEST_CASE("a checksum that stands behind its member, as PyTorch writes them, is renewed, too") {
   std::string archive = testing::zip_of({{"a", "12345678"}});
   const size_t content = archive.find("12345678"), directory = archive.find("PK\1\2");

@@ -1,6 +1,7 @@
 #include "core/data/formats/hdf5_arrays.h"
 
 #include <doctest/doctest.h>
+#include <hdf5.h>
 
 #include <cstring>
 #include <functional>
@@ -122,14 +123,97 @@ TEST_CASE("a test file with other arrays than the training file's is refused") {
   CHECK(found.train_samples == 5);
 }
 
-TEST_CASE("a file of images and labels stays one, whatever the program's inputs are called") {
+TEST_CASE("a file with images and labels is one of pictures, unless the program asks for something else by name") {
   const ScratchFolder folder;
   const std::string path = file_of(folder, "a.h5", [](h5::Group& root) {
     add<uint8_t>(root, "images", h5::Type::u8, {2, 1, 2, 2}, std::vector<uint8_t>(8, 255));
     add<int64_t>(root, "labels", h5::Type::i64, {2}, {0, 1});
+    add<uint8_t>(root, "mask", h5::Type::u8, {2, 2}, {1, 0, 1, 1});
   });
-  const DataPair pair = open_arrays(path, {"images", "labels"});
-  CHECK(pair.train->shape().kind == SampleShape::Kind::image);
+  const std::string many = file_of(folder, "many.h5", [](h5::Group& root) {
+    add<float>(root, "images", h5::Type::f32, {2, 1, 2, 2}, std::vector<float>(8, 1));
+    add<float>(root, "labels", h5::Type::f32, {2, 3}, {0, 1, 1, 1, 0, 0});
+  });
+  const std::string other = file_of(folder, "other.h5", [](h5::Group& root) {
+    add<uint8_t>(root, "images", h5::Type::u8, {2, 9}, std::vector<uint8_t>(18, 1));
+    add<int64_t>(root, "labels", h5::Type::i64, {2}, {0, 1});
+  });
+  using Inputs = std::vector<program::UserInput>;
+  const program::UserInput images{.name = "images", .type = program::Type::f32, .sizes = {}},
+      labels{.name = "labels", .type = program::Type::i64, .sizes = {}};
+  const auto named = [](const std::string& name, program::Type type = program::Type::f32) {
+    return program::UserInput{.name = name, .type = type, .sizes = {}};
+  };
+  CHECK(is_labelled_pictures(path, {images, labels}));
+  CHECK(is_labelled_pictures(path, {images}));
+  CHECK(is_labelled_pictures(path, Inputs{named("x"), named("y", program::Type::i64)}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("mask", program::Type::u8), labels}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("mask", program::Type::u8)}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("weights"), labels}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{named("images", program::Type::u8), labels}));
+  CHECK_FALSE(is_labelled_pictures(path, Inputs{images, named("labels", program::Type::f32)}));
+  CHECK_FALSE(is_labelled_pictures(many, {images, labels}));
+  CHECK(is_labelled_pictures(many, Inputs{named("x"), named("y")}));  // refused as pictures: that says what is wrong
+  CHECK_FALSE(is_labelled_pictures(other, {images, labels}));
+
+  spec::JobSpec spec;
+  spec.model.name = "python";
+  spec.model.file = folder.write("net.py", "");
+  spec.data.format = spec::DataFormat::hdf5;
+  spec.data.path = path;
+  CHECK(arrays_of_job(spec) == std::vector<std::string>{"images", "labels", "mask"});
+  spec.data.path = many;
+  CHECK(arrays_of_job(spec) == std::vector<std::string>{"images", "labels"});
+  const DataPair pair = open_arrays(many, {"images", "labels"});
+  CHECK(describe_arrays(pair.train->shape()) == "images float32 [1, 2, 2], labels float32 [3]");
+}
+
+TEST_CASE("keys that transform pictures are refused for arrays, which are used unchanged") {
+  const ScratchFolder folder;
+  spec::DataSection section;
+  section.format = spec::DataFormat::hdf5;
+  section.path = file_of(folder, "a.h5", five_samples);
+  section.mean = {0.5};
+  const Error error = error_of([&] { open(section, 0, 1, std::nullopt, {"x", "y"}); });
+  CHECK(error.fault() == Fault::spec);
+  CHECK(contains(error.message(), "data.mean is for pictures, but the model takes arrays by name, unchanged: x, y"));
+  CHECK_FALSE(scan(section, 0, std::nullopt, {"x", "y"}).fine());
+  section.mean = {};
+  CHECK(scan(section, 0, std::nullopt, {"x", "y"}).fine());
+}
+
+TEST_CASE("booleans that h5py stored are booleans") {
+  const ScratchFolder folder;
+  const std::string path = folder / "a.h5";
+  {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t boolean = H5Tenum_create(H5T_NATIVE_INT8), strange = H5Tenum_create(H5T_NATIVE_INT8);
+    const int8_t no = 0, yes = 1;
+    H5Tenum_insert(boolean, "FALSE", &no), H5Tenum_insert(boolean, "TRUE", &yes);
+    H5Tenum_insert(strange, "RED", &no), H5Tenum_insert(strange, "BLUE", &yes);
+    const hsize_t sizes[] = {3, 2};
+    const int8_t values[] = {1, 0, 0, 1, 1, 1};
+    const hid_t space = H5Screate_simple(2, sizes, nullptr), chunked = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[] = {2, 2};
+    H5Pset_chunk(chunked, 2, chunk);
+    const auto write = [&](const char* name, hid_t type, hid_t how) {
+      const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+      H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+      H5Dclose(set);
+    };
+    write("mask", boolean, H5P_DEFAULT), write("packed", boolean, chunked), write("colour", strange, H5P_DEFAULT);
+    H5Pclose(chunked), H5Sclose(space), H5Tclose(strange), H5Tclose(boolean), H5Fclose(file);
+  }
+  const DataPair pair = open_arrays(path, {"mask", "packed"});
+  CHECK(describe_arrays(pair.train->shape()) == "mask bool [2], packed bool [2]");
+  const Sampler sampler({.dataset_size = 3, .ests = 1, .batch = 3, .shuffle = false, .drop_last = false, .seed = 1});
+  Loader loader(*pair.train, sampler, {VirtualRank(0), VirtualRank(1)}, Step(0), {.readers = 1, .steps = 1});
+  const LoadedBatch batch = loader.next();
+  CHECK(values<uint8_t>(batch, 0, 6) == std::vector<uint8_t>{1, 0, 0, 1, 1, 1});
+  CHECK(values<uint8_t>(batch, 1, 6) == std::vector<uint8_t>{1, 0, 0, 1, 1, 1});
+  const Error error = error_of([&] { open_arrays(path, {"colour"}); });
+  CHECK(error.fault() == Fault::mismatch);
+  CHECK(contains(error.message(), "colour holds neither integers, booleans"));
 }
 
 TEST_CASE("a job's programs are files of the job, and tell which arrays it takes") {

@@ -11,7 +11,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <tuple>
 
 #include "tests/contains.h"
 #include "tests/error_of.h"
@@ -96,6 +98,133 @@ TEST_CASE("a program computes what its calls say: loss, gradients, buffers, with
   CHECK(torch::equal(named.buffers[0].second, mean));
   CHECK(torch::equal(named.buffers[1].second, var));
   CHECK(named.buffers[2].second.item<int64_t>() == 1);
+}
+
+std::vector<int64_t> strides_of(const torch::Tensor& tensor) { return tensor.strides().vec(); }
+
+// The weight as `weight.t()` of a module: file and calls have it in Fortran's order.
+ProgramParts program_with_turned_weight() {
+  ProgramParts parts = small_program();
+  parts.weights["config"]["layer.weight"]["tensor_meta"]["strides"] = testing::sizes_of({1, 2});
+  parts.files["data/weights/weight_0"] = raw<float>({1, -1, 2, 0.5f, 3, 0.25f});
+  return parts;
+}
+
+TEST_CASE("a tensor in another order than C's has C order in the state, and its own in the calls") {
+  const auto model = build(program_with_turned_weight()), plain = build(small_program());
+  const NamedTensors named = named_tensors(*model);
+  const torch::Tensor& weight = named.parameters[0].second;
+  CHECK(strides_of(weight) == std::vector<int64_t>{3, 1});
+  CHECK(torch::equal(weight, named_tensors(*plain).parameters[0].second));
+  CHECK(model->gradient_strides(weight) == std::vector<int64_t>{1, 2});
+  CHECK(model->gradient_strides(named.parameters[1].second).empty());
+  for (int pass = 0; pass < 2; ++pass) {
+    CAPTURE(pass);
+    const Batch batch = some_batch();
+    torch::manual_seed(8);
+    const torch::Tensor loss = model->loss(batch);
+    loss.backward();
+    torch::manual_seed(8);
+    const torch::Tensor expected = plain->loss(batch);
+    expected.backward();
+    CHECK(torch::allclose(loss, expected));
+    CHECK(torch::allclose(weight.grad(), named_tensors(*plain).parameters[0].second.grad()));
+    CHECK(strides_of(weight.grad()) == std::vector<int64_t>{3, 1});
+  }
+  // What an operator gets: a program that returns a view of the weight shows its strides.
+  ProgramParts shown = program_with_turned_weight();
+  shown.nodes().push_back(call_of("torch.ops.aten.alias.default", {{"self", tensor_argument("p_weight")}}, "seen"));
+  shown.nodes().push_back(call_of("torch.ops.aten.stride.int",
+                                  {{"self", tensor_argument("seen")}, {"dim", object_of("as_int", 1)}}, "step"));
+  shown.nodes().back()["outputs"] = Json::array({object_of("as_sym_int", object_of("as_name", "step"))});
+  shown.nodes().push_back(call_of(
+      "torch.ops.aten.mul.Scalar",
+      {{"self", tensor_argument("mean")}, {"other", object_of("as_sym_int", object_of("as_name", "step"))}}, "scaled"));
+  shown.set_output("scaled");
+  torch::manual_seed(8);
+  const float ours = build(shown)->loss(some_batch()).item<float>();
+  torch::manual_seed(8);
+  CHECK(ours == 2 * plain->loss(some_batch()).item<float>());
+}
+
+TEST_CASE("channels_last strides of a dimension of one entry stay with a tensor that is in C order") {
+  ProgramParts parts = small_program();
+  parts.add_stored("parameter", "kernel", "p_kernel", meta_of({8, 1, 3, 3}, 7, true), raw(std::vector<float>(72, 1)));
+  parts.weights["config"]["kernel"]["tensor_meta"]["strides"] = testing::sizes_of({9, 1, 3, 1});
+  const auto model = build(parts);
+  const torch::Tensor kernel = model->named_parameters()["kernel"];
+  CHECK(strides_of(kernel) == std::vector<int64_t>{9, 1, 3, 1});
+  CHECK(kernel.suggest_memory_format() == at::MemoryFormat::ChannelsLast);
+  CHECK(model->gradient_strides(kernel).empty());
+}
+
+TEST_CASE("a weight in another order that autocast would cast twice is refused; so is a buffer that is written") {
+  ProgramParts twice = program_with_turned_weight();
+  twice.nodes()[5]["inputs"][1]["arg"] = tensor_argument("again");
+  Json again = twice.nodes()[0];
+  again["outputs"] = Json::array({tensor_argument("again")});
+  twice.nodes().insert(twice.nodes().begin() + 1, again);
+  const auto model = build(twice);
+  torch::manual_seed(8);
+  CHECK(std::isfinite(model->loss(some_batch()).item<float>()));
+  model->set_precision(spec::Precision::bf16);
+  const Error error = error_of([&] { model->loss(some_batch()); });
+  CHECK(contains(error.message(), "layer.weight is used more than once under autocast"));
+  CHECK(contains(error.advice(), "model.name = \"python\""));
+
+  ProgramParts buffer = small_program();
+  buffer.add_stored("buffer", "seen", "b_seen", meta_of({2, 3}), raw<float>({1, 2, 3, 4, 5, 6}));
+  buffer.weights["config"]["seen"]["tensor_meta"]["strides"] = testing::sizes_of({1, 2});
+  build(buffer);
+  buffer.nodes().push_back(call_of("torch.ops.aten.add_.Scalar",
+                                   {{"self", tensor_argument("b_seen")}, {"other", object_of("as_int", 1)}}, "added"));
+  CHECK(contains(error_of([&] { build(buffer); }).message(), "writes to its buffer seen, which is not in C order"));
+}
+
+TEST_CASE("a program that was exported for one precision is refused at the other") {
+  for (const auto& [made, set, is_fine] : {std::tuple("bf16", spec::Precision::bf16, true),
+                                           {"bf16", spec::Precision::fp32, false},
+                                           {"fp32", spec::Precision::bf16, false},
+                                           {"fp32", spec::Precision::fp32, true}}) {
+    CAPTURE(made);
+    ProgramParts parts = small_program();
+    parts.more["extra/estrain.precision"] = made;
+    const std::string file = parts.file();
+    const spec::ModelSection model = section();
+    const ProgramFiles files{model, std::as_bytes(std::span(file)), {}, 0, set};
+    if (is_fine) {
+      CHECK(build_program(files, kVectors, true) != nullptr);
+      continue;
+    }
+    const Error error = error_of([&] { build_program(files, kVectors, true); });
+    CHECK(error.fault() == Fault::spec);
+    CHECK(contains(error.message(), std::string("net.pt2: exported for ") + made));
+  }
+}
+
+TEST_CASE("what a program computes otherwise than its user may think is told") {
+  ProgramParts parts = small_program();
+  parts.more["extra/estrain.notes"] = R"(["net.py:3 calls all_gather"])";
+  parts.nodes()[0]["metadata"]["nn_module_stack"] =
+      "L__self__,,net.Net;L__self___layer,layer,torch.nn.modules.batchnorm.SyncBatchNorm";
+  const std::vector<std::string> notes = build(parts)->notes();
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0] == "net.py:3 calls all_gather");
+  CHECK(contains(notes[1], "layer is a SyncBatchNorm"));
+  CHECK(build(small_program())->notes().empty());
+}
+
+TEST_CASE("buffers of booleans and of int32 are part of the state") {
+  ProgramParts parts = small_program();
+  parts.add_stored("buffer", "seen", "b_seen", meta_of({3}, 12), std::string("\1\0\1", 3));
+  parts.add_stored("buffer", "count", "b_count32", meta_of({2}, 4), raw<int32_t>({7, -1}));
+  parts.nodes().push_back(call_of("torch.ops.aten.add_.Scalar",
+                                  {{"self", tensor_argument("b_count32")}, {"other", object_of("as_int", 1)}}, "more"));
+  const auto model = build(parts);
+  const auto buffers = model->named_buffers();
+  CHECK(torch::equal(buffers["seen"], torch::tensor({true, false, true})));
+  model->loss(some_batch());
+  CHECK(torch::equal(buffers["count"], torch::tensor({8, 0}, torch::kInt)));
 }
 
 TEST_CASE("it computes with the registered tensors, wherever their memory is") {

@@ -46,6 +46,7 @@ class PretendPython : public Interpreter {
     loss.backward();
     return {"scale"};
   }
+  Strings calls_to_ranks() override { return {"net.py:7 calls is_initialized"}; }
   void tell_modules(bool) override {}
   Strings imported() override { return {}; }
   size_t stream_bytes() const override { return 0; }

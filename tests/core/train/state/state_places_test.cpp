@@ -77,6 +77,13 @@ TEST_CASE("the layout of a model has its types, shapes and tied names; a type th
   REQUIRE(layout.aliases.size() == 1);
   CHECK(layout.aliases[0].name == "head.weight");
   CHECK(layout.aliases[0].target == "weight");
+  StateLayout more;
+  tensors.buffers.emplace_back("count", torch::zeros({2}, torch::kInt));
+  tensors.buffers.emplace_back("flags", torch::zeros({3}, torch::kBool));
+  const ModelPlaces with_more(tensors, more);
+  CHECK(tensor_of(more, Role::buffer, "count", "").dtype == DType::i32);
+  CHECK(tensor_of(more, Role::buffer, "flags", "").dtype == DType::u8);
+  CHECK(with_more.buffer_bytes(with_more.num_buffers() - 1) == 3);
   tensors.buffers.emplace_back("half", torch::zeros({2}, torch::kHalf));
   CHECK_THROWS_WITH_AS(ModelPlaces(tensors, layout), doctest::Contains("buffer half has a type"), Error);
 }
