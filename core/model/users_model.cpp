@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "core/model/class_scores.h"
-#include "core/model/exported/scalar_type.h"
 #include "core/model/torch_error.h"
 #include "core/spec/enum_names.h"
 
@@ -48,14 +47,18 @@ std::string note_of_ranks(const std::string& call) {
 
 namespace {
 
+bool is_floating(program::Type type) {
+  using enum program::Type;
+  return type == f16 || type == bf16 || type == f32 || type == f64;
+}
+
 // Predictions for a target of a sample that are right or wrong.
 int64_t predictions_for(spec::Loss loss, const Offer& target) {
   if (loss == spec::Loss::mse) return 0;
   int64_t elements = 1;
   for (const int64_t dim : target.dims) elements *= dim;
   // The first dimension of probabilities is that of the classes.
-  const bool has_classes =
-      loss == spec::Loss::cross_entropy && at::isFloatingType(scalar_type(target.type)) && !target.dims.empty();
+  const bool has_classes = loss == spec::Loss::cross_entropy && is_floating(target.type) && !target.dims.empty();
   return has_classes ? elements / std::max<int64_t>(1, target.dims[0]) : elements;
 }
 
