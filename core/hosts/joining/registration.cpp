@@ -35,7 +35,10 @@ bool Registration::is_given_up(bool belongs, int64_t patience_ns) {
 
 void Registration::try_to_connect() {
   try {
-    const net::Call call = {net::parse_address(options_.to), options_.from, own_greeting(options_.name, "join", 0)};
+    const net::Call call = {.to = net::parse_address(options_.to),
+                            .host = "",
+                            .from = options_.from,
+                            .own = own_greeting(run_, options_.name, "join", 0)};
     reaching_ = true;
     net::connect(loop_, key_, call,
                  [this, weak = std::weak_ptr(alive_)](net::ConnectionPtr connection, const Error* why) {
@@ -72,8 +75,9 @@ void Registration::hear(const Json& said) {
   } else if (said.value("do", "") == "end") {
     options_.ended();
   } else if (said.value("is", "") == "joined" && !joined_) {
-    if (!options_.joined(link_->connection().peer().term))
-      return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
+    const net::Greeting& registry = link_->connection().peer();
+    if (!options_.joined(registry)) return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
+    run_ = registry.run;
     joined_ = was_joined_ = true;
   }
 }

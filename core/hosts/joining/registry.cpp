@@ -26,7 +26,7 @@ Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
       options_(std::move(options)),
       listener_(loop, key,
                 {.at = options_.at,
-                 .own = own_greeting("", "registry", options_.term),
+                 .own = own_greeting(name_of_run(options_.run), "", "registry", options_.term),
                  .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
                  .refused = [this](const std::string& from, const Error& why) { log_refusal(from, why); }}) {
   timer_ = loop.every(kBetweenGreetingsMs, [this] {
@@ -83,13 +83,15 @@ void Registry::judge(int64_t number) {
 
 void Registry::ask_who_listens(int64_t number, const std::string& address) {
   try {
-    net::connect(loop_, key_, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
+    net::connect(loop_, key_,
+                 {.to = net::parse_address(address),
+                  .host = guests_.at(number).name,
+                  .own = own_greeting(name_of_run(options_.run), "", "look", 0)},
                  [this, number, address](const net::ConnectionPtr& connection, const Error*) {
                    const auto at = guests_.find(number);
-                   const bool lives = connection && at != guests_.end() && connection->peer().host == at->second.name;
                    if (connection) connection->close();
                    if (at == guests_.end()) return;
-                   lives ? refuse(number, taken(at->second.name, address)) : enrol(number);
+                   connection ? refuse(number, taken(at->second.name, address)) : enrol(number);
                  });
   } catch (const Error&) {  // no address
     enrol(number);
