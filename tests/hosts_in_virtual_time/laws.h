@@ -18,6 +18,7 @@ enum class Law {
   everybody_ends = 9,       // once disturbances stop, the run goes on to its end, or everybody stops
   who_can_leads = 10,       // nobody who could have gone on stops instead, where locks are seen
   sees_what_it_leads = 11,  // nobody leads who does not see the run directory
+  openings_end = 12,        // a stage opens, or a host that has not opened it is set aside
 };
 
 inline std::string words_for(Law law) {
@@ -34,6 +35,7 @@ inline std::string words_for(Law law) {
       "everybody goes on or stops",
       "who can lead does",
       "who leads sees the run directory",
+      "the opening of a stage ends",
   };
   return words[static_cast<int>(law)];
 }
