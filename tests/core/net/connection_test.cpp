@@ -251,6 +251,7 @@ TEST_CASE("a connection that comes back to its own host is refused at both ends"
   REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
   CHECK(server.accepted.empty());
   CHECK(server.refused[0].starts_with("a connection of host server has come back to it"));
+  REQUIRE(client.why);
   CHECK(client.why->find("a connection of host server has come back to it") != std::string::npos);
   CHECK(client.fault == Fault::peer);  // another attempt may meet the right one
 }
@@ -268,6 +269,7 @@ TEST_CASE("a connection that was meant for another host is refused at both ends"
   REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
   CHECK(server.accepted.empty());
   CHECK(server.refused[0] == "a connection from host client to " + named + " has come to host server");
+  REQUIRE(client.why);
   CHECK(client.why->find("host server answers, not " + named) != std::string::npos);
 }
 
@@ -281,6 +283,7 @@ TEST_CASE("a connection of another run is refused at both ends, where both know 
     REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
     CHECK(server.accepted.empty());
     CHECK(server.refused[0] == "host client belongs to the run b, this one to the run a");
+    REQUIRE(client.why);
     CHECK(client.why->find("host server belongs to the run a, this one to the run b") != std::string::npos);
   }
   SUBCASE("one that the listener hears of later") {
