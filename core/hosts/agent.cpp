@@ -52,13 +52,14 @@ class Agent {
   explicit Agent(AgentSetup& setup)
       : setup_(setup),
         directory_(setup.run),
+        run_name_(joins() ? "" : name_of_run(setup.run)),
         key_(key_of(setup)),
         workers_(loop_, directory_, setup.name, !joins(), [this](const Error& why) { leave(why); }),
         strangers_(loop_, setup.run, setup.name),
         listener_(
             loop_, key_,
             {.at = address_of(setup),
-             .own = own_greeting(setup.name, "agent", 0),
+             .own = own_greeting(run_name_, setup.name, "agent", 0),
              .accepted = [this](net::ConnectionPtr connection) { on_connection(std::move(connection)); },
              .refused = [this](const std::string& address, const Error& why) { strangers_.note(address, why); }}) {
     if (!joins()) require_free_name(loop_, key_, setup.run, setup.name);
@@ -141,20 +142,23 @@ class Agent {
   // Joining by the launcher's address.
 
   void join() {
-    registration_.emplace(loop_, key_,
-                          Registration::Options{.to = setup_.join,
-                                                .from = listener_.address().host,
-                                                .name = setup_.name,
-                                                .address = listener_.address().text(),
-                                                .joined = [this](int64_t term) { return on_joined(term); },
-                                                .refused = [this](const Error& why) { fail(why); },
-                                                .ended = [this] { end(0, "the run is over"); }});
+    registration_.emplace(
+        loop_, key_,
+        Registration::Options{.to = setup_.join,
+                              .from = listener_.address().host,
+                              .name = setup_.name,
+                              .address = listener_.address().text(),
+                              .joined = [this](const net::Greeting& registry) { return on_joined(registry); },
+                              .refused = [this](const Error& why) { fail(why); },
+                              .ended = [this] { end(0, "the run is over"); }});
   }
 
-  bool on_joined(int64_t term) {
-    const PeerAnswer answer = judge_registry(held_.number, held_.orphan.has_value(), term);
+  bool on_joined(const net::Greeting& registry) {
+    const PeerAnswer answer = judge_registry(held_.number, held_.orphan.has_value(), registry.term);
     if (answer == PeerAnswer::turn_away) return false;
-    if (answer == PeerAnswer::begin_anew) begin_anew(term);
+    run_name_ = registry.run;
+    listener_.serve_run(run_name_);
+    if (answer == PeerAnswer::begin_anew) begin_anew(registry.term);
     say("has joined at " + setup_.join);
     return true;
   }
@@ -213,7 +217,7 @@ class Agent {
     workers_.begin_anew(held_.memory.get(), held_.doorbell.get());
     held_.courier = std::make_unique<Courier>(
         loop_, Courier::Options{.key = key_,
-                                .own = own_greeting(setup_.name, "courier", term),
+                                .own = own_greeting(run_name_, setup_.name, "courier", term),
                                 .from = listener_.address().host,
                                 .memory = held_.memory.get(),
                                 .doorbell = held_.doorbell.get(),
@@ -334,6 +338,7 @@ class Agent {
 
   AgentSetup& setup_;
   const launch::RunDirectory directory_;
+  std::string run_name_;  // of the one that has the key; empty: it is about to join, and does not know yet
   const net::Key key_;
   net::Loop loop_;
   AgentWorkers workers_;

@@ -56,14 +56,15 @@ class Asking {
     });
     const auto turn = ++turn_;
     try {
-      net::connect(
-          loop_, key_,
-          {.to = net::parse_address(read_host_file(setup_.run, name).address), .own = own_greeting("", "command", 0)},
-          [this, name, turn](net::ConnectionPtr connection, const Error* why) {
-            if (turn != turn_) return;
-            if (why != nullptr) return pass_on(name, why->message());
-            ask(name, std::move(connection));
-          });
+      net::connect(loop_, key_,
+                   {.to = net::parse_address(read_host_file(setup_.run, name).address),
+                    .host = name,
+                    .own = own_greeting(name_of_run(setup_.run), "", "command", 0)},
+                   [this, name, turn](net::ConnectionPtr connection, const Error* why) {
+                     if (turn != turn_) return;
+                     if (why != nullptr) return pass_on(name, why->message());
+                     ask(name, std::move(connection));
+                   });
     } catch (const Error& error) {
       pass_on(name, error.message());
     }

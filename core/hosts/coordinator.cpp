@@ -100,7 +100,7 @@ void run_courier(CourierSetup& setup) {
   CommandBridge commands(loop, key, setup.run, term);
   Door door(loop, key, setup.run, term);
   Courier courier(loop, {.key = key,
-                         .own = own_greeting("", "courier", term),
+                         .own = own_greeting(name_of_run(setup.run), "", "courier", term),
                          .memory = setup.memory,
                          .doorbell = setup.doorbell,
                          .tell = [&setup](const Json& said) { setup.launcher.send(said); },

@@ -57,7 +57,10 @@ class Look {
       const HostFile file = read_host_file(setup_.run, row_.at("host"));
       row_["address"] = file.address;
       row_["sees_run"] = file.sees_run;
-      net::connect(loop_, key_, {.to = net::parse_address(file.address), .own = own_greeting("", "look", 0)},
+      net::connect(loop_, key_,
+                   {.to = net::parse_address(file.address),
+                    .host = row_.at("host"),
+                    .own = own_greeting(name_of_run(setup_.run), "", "look", 0)},
                    [this](net::ConnectionPtr connection, const Error* why) {
                      if (why != nullptr) return fail(*why);
                      meter_.emplace(*connection, setup_.measure ? kBulkFrames : 0);

@@ -28,8 +28,9 @@ class Proxy {
     const net::Key key = net::Key::read(key_file(setup_.run));
     net::connect(loop_, key,
                  {.to = net::parse_address(address),
+                  .host = setup_.host,
                   .from = setup_.interface.empty() ? "" : address_of_interface(setup_.interface),
-                  .own = own_greeting("", "worker", launch::term_of(setup_.run).term)},
+                  .own = own_greeting(name_of_run(setup_.run), "", "worker", launch::term_of(setup_.run).term)},
                  [this](net::ConnectionPtr connection, const Error* why) {
                    if (why != nullptr) lose_host(*why);
                    begin(std::move(connection));

@@ -69,8 +69,10 @@ void bind_to(tcp::socket& socket, const std::string& address) {
 void connect(Loop& loop, const Key& key, const Call& call, std::function<void(ConnectionPtr, const Error* why)> done) {
   const Address& to = call.to;
   auto context = std::make_shared<asio::ssl::context>(tls_context(key, Side::client));
+  Greeting own = call.own;
+  own.to = call.host;
   auto connection =
-      std::make_shared<TlsConnection>(loop, tcp::socket(loop.engine().context), std::move(context), call.own);
+      std::make_shared<TlsConnection>(loop, tcp::socket(loop.engine().context), std::move(context), std::move(own));
   asio::error_code error;
   const auto host = asio::ip::make_address(to.host, error);
   if (error) throw Error::make(Fault::usage, "\"{}\" is no address", to.host);

@@ -1,11 +1,11 @@
 #pragma once
 // Connections between the hosts of a job: TCP, with TLS 1.3 by the run's key (OpenSSL, pre-shared key with an ephemeral
-// exchange, AES-128-GCM; no certificates). Payloads of 4 KiB and more go beside TLS, by keys from its handshake
-// (secrecy/seal.h). No byte of a peer without the key is looked at. A recorded handshake is of no use: it proves
-// nothing to a server that draws its own half anew, and early data is off.
-// Large payloads may be sent in clear, if the side that connects says so in its greeting: the other side must
-// still prove that it has the key, and the heads of frames are encrypted.
-// Large payloads of floats are packed without loss (packing/packed_floats.h) if the network is slower than that.
+// exchange, AES-128-GCM; no certificates). The handshake also proves whose connection it is and to whom (tls.h).
+// Payloads of 4 KiB and more go beside TLS, by keys from its handshake (secrecy/seal.h). No byte of a peer without the
+// key is looked at. A recorded handshake is of no use: it proves nothing to a server that draws its own half anew, and
+// early data is off. Large payloads may be sent in clear, if the side that connects says so in its greeting: the other
+// side must still prove that it has the key, and the heads of frames are encrypted. Large payloads of floats are packed
+// without loss (packing/packed_floats.h) if the network is slower than that.
 //
 // All of this runs in the thread of the loop.
 
@@ -82,6 +82,8 @@ class Listener {
   Listener& operator=(const Listener&) = delete;
 
   const Address& address() const;
+  // From now on, who connects must mean this run.
+  void serve_run(const std::string& name);
 
  private:
   struct Ears;
@@ -90,6 +92,7 @@ class Listener {
 
 struct Call {
   Address to;
+  std::string host = {};  // the name of the one that must answer there; empty: the launcher's host
   std::string from = {};  // the address of this host that it goes out by; empty: what the system chooses
   Greeting own = {};
 };

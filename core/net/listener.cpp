@@ -127,5 +127,6 @@ Listener::~Listener() {
 }
 
 const Address& Listener::address() const { return ears_->options.at; }
+void Listener::serve_run(const std::string& name) { ears_->options.own.run = name; }
 
 }  // namespace estrain::net

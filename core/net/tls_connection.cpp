@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/net/tcp_socket.h"
+#include "core/net/tls.h"
 
 namespace estrain::net {
 namespace {
@@ -54,6 +55,7 @@ void TlsConnection::post(void (TlsConnection::*act)()) {
 void TlsConnection::open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done) {
   done_ = std::move(done);
   side_ = side;
+  if (is_client()) stream_.identity() = identity_of(stream_.context(), {own_.run, own_.host, own_.to});
   set_options(socket());
   asio::error_code ignored;
   peer_address_ = address_of(socket().remote_endpoint(ignored)).text();
@@ -76,7 +78,7 @@ void TlsConnection::shake_hands() {
   send({.kind = kGreetingKind, .bytes = static_cast<uint32_t>(text.size())}, text);
   decoder_.emplace(hello_);
   is_reading_ = true;
-  read();
+  post(&TlsConnection::read);  // behind the writing of the own greeting: who is refused hears why by it
 }
 
 std::optional<std::span<std::byte>> TlsConnection::Hello::room_for(const FrameHead& head) {
@@ -86,13 +88,22 @@ std::optional<std::span<std::byte>> TlsConnection::Hello::room_for(const FrameHe
   return std::as_writable_bytes(std::span(text));
 }
 
+// The words of the greeting, and those that the handshake proves.
+void TlsConnection::require_right_end() {
+  if (is_client()) return require_is_whom_we_want(own_, peer_);
+  require_is_for_us(own_, peer_);
+  if (stream_.identity() != identity_of(stream_.context(), {peer_.run, peer_.host, peer_.to}))
+    throw Error(Fault::corrupt, "a greeting with other names than those of its handshake");
+}
+
 // The side that connects says whether payloads go in clear.
 void TlsConnection::take_greeting() {
   decoder_.reset();
   peer_ = Greeting::from_json(hello_.text);
   require_same_program(own_, peer_);
+  require_right_end();
   deadline_.cancel();
-  if (side_ == asio::ssl::stream_base::client ? own_.clear : peer_.clear) outflow_.allow_clear();
+  if (is_client() ? own_.clear : peer_.clear) outflow_.allow_clear();
   if (const Done done = std::exchange(done_, nullptr)) done(nullptr);
 }
 

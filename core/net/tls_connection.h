@@ -45,8 +45,10 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
     bool complete = false;
   };
 
+  bool is_client() const { return side_ == asio::ssl::stream_base::client; }
   void shake_hands();
   void take_greeting();
+  void require_right_end();
   void read();
   size_t read_some();
   void write();

@@ -39,6 +39,7 @@ void clear_errors() {
 TlsStream::TlsStream(asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> context)
     : socket_(std::move(socket)), context_(std::move(context)), session_(::SSL_new(context_->native_handle())) {
   if (!session_) throw Error(Fault::io, "OpenSSL has no memory for a session");
+  SSL_set_app_data(session_.get(), &identity_);
   ::SSL_set_mode(session_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 

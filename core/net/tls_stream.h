@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/net/engine.h"
@@ -26,6 +27,11 @@ class TlsStream {
 
   asio::ip::tcp::socket& socket() { return socket_; }
   int descriptor() { return socket_.native_handle(); }
+
+  // What the client claims (tls.h), of which the key of the session is made. The client's is set before the handshake;
+  // the server has it after the handshake.
+  std::string& identity() { return identity_; }
+  asio::ssl::context& context() { return *context_; }
 
   // The socket is connected.
   asio::error_code shake_hands(asio::ssl::stream_base::handshake_type side);
@@ -62,6 +68,7 @@ class TlsStream {
 
   asio::ip::tcp::socket socket_;
   const std::shared_ptr<asio::ssl::context> context_;
+  std::string identity_;
   std::unique_ptr<SSL, Free> session_;
   Wait read_waits_ = Wait::wait_read, write_waits_ = Wait::wait_write;
   size_t bytes_by_key_ = 0;

@@ -32,7 +32,9 @@ struct Simulation {
                                             "a finished run",
                                             "a first coordinator struck about its first step",
                                             "a takeover beside a host that does not see the run directory",
-                                            "a host that registers again"};
+                                            "a host that registers again",
+                                            "a connection that stands at one end alone",
+                                            "a host that is set aside, since a stage does not open"};
     bool all = true;
     for (size_t kind = 0; kind < coverage.hits.size(); ++kind) {
       fmt::print("{:>9} times {}\n", coverage.hits[kind], words[kind]);

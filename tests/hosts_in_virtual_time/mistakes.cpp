@@ -7,6 +7,7 @@ namespace {
 
 using hosts::Holdings;
 using hosts::LeaseAnswer;
+using hosts::OpeningPatience;
 using hosts::Orphan;
 using hosts::PeerAnswer;
 using hosts::Succession;
@@ -103,6 +104,20 @@ constexpr std::array kMistakes = {
               rules.orphan = [](Orphan orphan) {
                 orphan.patience_ns = INT64_C(1) << 60;
                 return orphan;
+              };
+            }},
+    Mistake{"a coordinator waits for ever for a stage to open", Law::openings_end,
+            [](Rules& rules) {
+              rules.unanswered = [](OpeningPatience&, int64_t) -> std::optional<OpeningPatience::Unanswered> {
+                return std::nullopt;
+              };
+            }},
+    Mistake{"a coordinator sets a host aside that has opened the stage", Law::openings_end,
+            [](Rules& rules) {
+              rules.unanswered = [](OpeningPatience& patience, int64_t now) {
+                auto found = patience.look(now);
+                if (found) found->host = "h1";
+                return found;
               };
             }},
     Mistake{"nobody but the first in order tries to lead", Law::who_can_leads,

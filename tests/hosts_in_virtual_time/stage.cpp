@@ -10,6 +10,9 @@
 namespace estrain::hosts_in_virtual_time {
 namespace {
 
+constexpr int64_t kBetweenWordsNs = 1'000 * kMs, kBetweenOpeningLooksNs = 100 * kMs;
+constexpr int64_t kLongestOpeningNs = 40'000 * kMs;
+
 bool is_in(const std::vector<int>& list, int id) { return std::ranges::find(list, id) != list.end(); }
 
 }  // namespace
@@ -54,8 +57,50 @@ void World::reopen(Host& host) {
            on_plan(this->host(other), id, stage, step, members);
          });
   }
+  std::vector<std::string> others;
+  for (const int other : host.next_members) {
+    if (other != host.id) others.push_back(name(other));
+  }
+  host.patience.emplace(std::move(others));
   ambush();
   try_open(host);
+  watch_opening(host, host.next_stage, now_);
+}
+
+hosts::OpeningWait World::waits_for(const Host& host) const {
+  hosts::OpeningWait wait;
+  for (const int other : host.next_members) {
+    if (other != host.id && !linked(host.id, other)) wait.hosts.push_back(name(other));
+  }
+  if (host.receives) wait.hosts.emplace_back();
+  return wait;
+}
+
+void World::tell_wait(Host& host, uint64_t stage) {
+  if (!host.opening || host.next_stage != stage || host.leader < 0) return;
+  push(now_ + kMs, [this, id = host.id, to = host.leader, stage, wait = waits_for(host)] {
+    Host& hears = this->host(to);
+    const bool arrives = hears.alive && hears.paused_until <= now_ && linked(id, to) && up_[index(id)][index(to)];
+    if (arrives && hears.opening && hears.next_stage == stage && hears.patience) hears.patience->hear(name(id), wait);
+  });
+  at(host, kBetweenWordsNs, [this, id = host.id, stage] { tell_wait(this->host(id), stage); });
+}
+
+void World::watch_opening(Host& host, uint64_t stage, int64_t began) {
+  if (host.role != Role::coordinator || !host.opening || host.next_stage != stage) return;
+  if (now_ - began > kLongestOpeningNs && host.paused_until < began)
+    return break_law(Law::openings_end, fmt::format("{} has waited with stage {}", name(host.id), stage));
+  host.patience->hear("", waits_for(host));
+  if (const auto found = rules_.unanswered(*host.patience, now_)) {
+    const auto named = std::ranges::find_if(hosts_, [&](const Host& one) { return name(one.id) == found->host; });
+    if (named == hosts_.end() || host.opened.contains(named->id))
+      return break_law(Law::openings_end, name(host.id) + " sets aside " + found->host + ", which has opened it");
+    say(fmt::format("{} sets {} aside: {}", name(host.id), found->host, found->why));
+    hit(Hit::set_aside);
+    return linked(host.id, named->id) ? drop(host, named->id, true) : lose(host, named->id, true);
+  }
+  at(host, kBetweenOpeningLooksNs,
+     [this, id = host.id, stage, began] { watch_opening(this->host(id), stage, began); });
 }
 
 void World::on_plan(Host& host, int from, uint64_t stage, int64_t step, const std::vector<int>& members) {
@@ -85,6 +130,7 @@ void World::on_plan(Host& host, int from, uint64_t stage, int64_t step, const st
   const auto own = std::ranges::find(members, host.id);
   for (auto other = own == members.end() ? own : own + 1; other != members.end(); ++other) connect(host, *other, false);
   try_open(host);
+  tell_wait(host, stage);
 }
 
 void World::try_open(Host& host) {
@@ -111,6 +157,7 @@ void World::open(Host& host) {
       Host& lead = this->host(leader);
       if (!lead.opening || lead.next_stage != stage) return;
       lead.opened.insert(id);
+      if (lead.patience) lead.patience->note_opened(name(id));
       try_open(lead);
     });
   }

@@ -29,6 +29,7 @@ World::World(uint64_t seed, const Rules& rules, std::FILE* trace)
   slowest_write_ns_ = random_.chance(30) ? 6'000 * kMs : 600 * kMs;
   patience_ns_ = (blind_ ? 180'000 : 100'000) * kMs;
   total_steps_ = random_.between(30, 80);
+  if (seed % 11 == 4) halves_.emplace(seed + 2);  // the other schedules stay what they are
   if (seed % 5 != 2) return;
   Random apart(seed + 1);  // the other schedules stay what they are
   for (Host& host : hosts_) host.sees_run = host.id == 0 || apart.chance(50);
@@ -135,6 +136,13 @@ void World::connect(Host& from, int to, bool leads) {
     if (answer == hosts::PeerAnswer::begin_anew) begin_anew(other, term);
     if (leads) other.leader = id;
     if (leads && !blind_) other.sees_locks = true;
+    // Somebody on the way has led it elsewhere, or the other end has let go of it.
+    if (halves_ && !leads && halves_->chance(30)) {
+      say(fmt::format("{} is connected to {}, and not the other way", name(id), name(to)));
+      hit(Hit::half_connections);
+      links_[index(id)][index(to)] = ++connections_;
+      return try_open(caller);
+    }
     if (linked(to, id)) close(other, id);
     links_[index(id)][index(to)] = links_[index(to)][index(id)] = ++connections_;
     judge_hearing(id, to);

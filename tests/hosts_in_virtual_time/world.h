@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/hosts/courier/opening_patience.h"
 #include "core/hosts/succession/succession.h"
 #include "tests/hosts_in_virtual_time/laws.h"
 #include "tests/virtual_time/random.h"
@@ -39,6 +40,8 @@ struct Rules {
   std::function<hosts::Succession::Step(hosts::Succession&, int64_t)> next =
       [](hosts::Succession& succession, int64_t now) { return succession.next(now); };
   std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
+  std::function<std::optional<hosts::OpeningPatience::Unanswered>(hosts::OpeningPatience&, int64_t)> unanswered =
+      [](hosts::OpeningPatience& patience, int64_t now) { return patience.look(now); };
   bool keeps_whole_steps = true;   // Courier::put_in_order()
   bool respects_locks = true;      // RunDirectory::try_lock()
   bool plan_tells_records = true;  // Courier: the plan of a stage comes with what the run's files have
@@ -64,6 +67,8 @@ enum class Hit {
   about_first_step,
   apart_takeovers,
   registered_again,
+  half_connections,
+  set_aside,
   count
 };
 
@@ -117,6 +122,7 @@ class World {
     // The coordinator's.
     std::set<int> silent, left_out;
     bool reopens = false;
+    std::optional<hosts::OpeningPatience> patience;
     // The orphan's.
     std::optional<hosts::Succession> succession;
     std::optional<hosts::Claim> told;
@@ -163,6 +169,9 @@ class World {
   void reopen(Host& host);
   void on_plan(Host& host, int from, uint64_t stage, int64_t step, const std::vector<int>& members);
   void try_open(Host& host);
+  hosts::OpeningWait waits_for(const Host& host) const;
+  void tell_wait(Host& host, uint64_t stage);
+  void watch_opening(Host& host, uint64_t stage, int64_t began);
   void open(Host& host);
   void compute(Host& host);
   void progress(Host& host);
@@ -207,6 +216,7 @@ class World {
 
   Random random_;
   const bool strikes_about_first_step_;
+  std::optional<Random> halves_;  // decides which connections stand at one end alone; nothing: none does
   const Rules& rules_;
   std::FILE* trace_;
   Outcome outcome_;

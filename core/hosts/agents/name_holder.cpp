@@ -8,14 +8,14 @@
 
 namespace estrain::hosts {
 
-void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& name, const std::string& address,
-                     std::function<void(bool it_does)> done) {
-  net::connect(loop, key, {.to = net::parse_address(address), .own = own_greeting("", "look", 0)},
-               [name, done = std::move(done)](const net::ConnectionPtr& connection, const Error*) {
-                 const bool it_does = connection && connection->peer().host == name;
-                 if (connection) connection->close();
-                 done(it_does);
-               });
+void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name,
+                     const std::string& address, std::function<void(bool it_does)> done) {
+  const net::Call call = {
+      .to = net::parse_address(address), .host = name, .own = own_greeting(name_of_run(run), "", "look", 0)};
+  net::connect(loop, key, call, [done = std::move(done)](const net::ConnectionPtr& connection, const Error*) {
+    if (connection) connection->close();
+    done(connection != nullptr);
+  });
 }
 
 Error name_is_taken(const std::string& name, const std::string& address) {
@@ -27,7 +27,7 @@ void require_free_name(net::Loop& loop, const net::Key& key, const std::string& 
   const std::optional<HostFile> file = read_host_file_if_sound(run, name);
   if (!file) return;
   bool is_taken = false;
-  ask_who_listens(loop, key, name, file->address, [&](bool it_does) {
+  ask_who_listens(loop, key, run, name, file->address, [&](bool it_does) {
     is_taken = it_does;
     loop.stop();
   });

@@ -10,8 +10,8 @@
 namespace estrain::hosts {
 
 // Calls back once. Throws Fault::usage where the address is none.
-void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& name, const std::string& address,
-                     std::function<void(bool it_does)> done);
+void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name,
+                     const std::string& address, std::function<void(bool it_does)> done);
 
 Error name_is_taken(const std::string& name, const std::string& address);
 

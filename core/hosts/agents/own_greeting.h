@@ -5,6 +5,9 @@
 
 namespace estrain::hosts {
 
-net::Greeting own_greeting(const std::string& host, const std::string& purpose, int64_t term);
+// `run`: the name of the run; empty where it is not known yet.
+net::Greeting own_greeting(const std::string& run, const std::string& host, const std::string& purpose, int64_t term);
+// By which hosts call a run: the last part of the path of its directory. The path itself may differ between hosts.
+std::string name_of_run(const std::string& directory);
 
 }  // namespace estrain::hosts

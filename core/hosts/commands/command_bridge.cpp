@@ -37,7 +37,10 @@ void CommandBridge::reach(const std::string& name) {
   if (agent.reaching || agent.link) return;
   try {
     const std::string address = read_host_file(run_, name).address;
-    const net::Call call = {net::parse_address(address), from_, own_greeting("", "commands", term_)};
+    const net::Call call = {.to = net::parse_address(address),
+                            .host = name,
+                            .from = from_,
+                            .own = own_greeting(name_of_run(run_), "", "commands", term_)};
     agent.reaching = true;
     net::connect(loop_, key_, call, [this, name](net::ConnectionPtr connection, const Error* why) {
       agents_[name].reaching = false;

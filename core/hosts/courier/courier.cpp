@@ -201,6 +201,7 @@ void Courier::retire() {
 
 void Courier::on_timer() {
   pass_on_abort();
+  entrance_.look(monotonic_ns());
   stage_.serve_workers();
   beats_.send_in_time();
   if (ticks_++ % kTicksBetweenPaces == 0) tell_pace();

@@ -7,6 +7,11 @@
 #include "core/hosts/agents/job_facts.h"
 
 namespace estrain::hosts {
+namespace {
+
+constexpr int64_t kBetweenWordsNs = 1'000'000'000;
+
+}  // namespace
 
 void Entrance::begin(HostPlan plan) {
   holding_.memory();
@@ -15,6 +20,11 @@ void Entrance::begin(HostPlan plan) {
   opening_->plan = std::move(plan);
   opening_->has_state = true;
   opening_->in_shares = comes_in_shares(opening_->plan);
+  std::vector<std::string> others;
+  for (const HostShare& host : opening_->plan.hosts) {
+    if (!host.name.empty()) others.push_back(host.name);
+  }
+  opening_->patience.emplace(std::move(others));
   for (const HostShare& host : opening_->plan.hosts) reach(host);
   try_open();
 }
@@ -62,7 +72,10 @@ bool Entrance::hear(const std::string& from, const Json& said) {
   } else if (leads_ && say == "opened") {
     if (!is_of_this) return true;
     opening_->opened.insert(from);
+    opening_->patience->note_opened(from);
     try_open();
+  } else if (leads_ && say == "waits") {
+    if (is_of_this) opening_->patience->hear(from, OpeningWait::from_json(said.at("for")));
   } else if (!leads_ && verb == "shares") {
     if (is_of_this && !opening_->shares) take_shares(said);
   } else {
@@ -159,6 +172,39 @@ void Entrance::take_state() {
   for (const auto& [sender, share] : opening_->state) shares[sender] = share.bytes();
   links_.tell("", {{"say", "received_state"}, {"step", opening_->plan.step}, {"shares", shares}});
   try_open();
+}
+
+// What keeps this host from opening the stage. The coordinator's own: the hosts that keep it from the next word to all.
+OpeningWait Entrance::waits_for() const {
+  OpeningWait wait;
+  const HostPlan& plan = opening_->plan;
+  const bool asks_all = leads_ && opening_->told && opening_->in_shares && !opening_->shares;
+  for (const HostShare& host : plan.hosts) {
+    const bool owes_word = asks_all && !opening_->has.contains(host.name);
+    if (&host != &plan.here() && (links_.to(host.name) == nullptr || owes_word)) wait.hosts.push_back(host.name);
+  }
+  if (leads_) return wait;
+  const bool needs_word = (opening_->asked_for_state || opening_->in_shares) && !opening_->shares;
+  if (needs_word) wait.hosts.emplace_back();
+  for (const auto& [sender, share] : opening_->state) {
+    wait.bytes += share.bytes();
+    const bool is_named = std::ranges::find(wait.hosts, sender) != wait.hosts.end();
+    if (!share.complete() && !is_named) wait.hosts.push_back(sender);
+  }
+  return wait;
+}
+
+void Entrance::look(int64_t now_ns) {
+  if (!opening_) return;
+  if (!leads_) {
+    if (now_ns - opening_->said_ns < kBetweenWordsNs) return;
+    opening_->said_ns = now_ns;
+    links_.tell("", {{"say", "waits"}, {"stage", opening_->plan.stage}, {"for", waits_for().to_json()}});
+    return;
+  }
+  opening_->patience->hear("", waits_for());
+  const auto late = opening_->patience->look(now_ns);
+  if (late) links_.drop(late->host, Error(Fault::peer, late->why), true);  // it may live
 }
 
 // Frames that wait for this opening are looked at again, and dropped.

@@ -5,6 +5,8 @@
 // Where hosts join that were not in the last stage, the state comes from all that have it, a share from each. Then
 // every host first says whether it has it, and the coordinator tells all who sends to whom. Nobody opens the stage
 // before its own shares are on their way: what it sends in the stage would stand before them.
+//
+// An opening has a time limit (opening_patience.h).
 
 #include <cstdint>
 #include <functional>
@@ -16,6 +18,7 @@
 
 #include "core/hosts/courier/holding.h"
 #include "core/hosts/courier/host_links.h"
+#include "core/hosts/courier/opening_patience.h"
 #include "core/hosts/courier/running_stage.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/state_shares.h"
@@ -37,6 +40,9 @@ class Entrance {
   // A frame of the state. Nothing: who sends it is not known yet.
   std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
   void try_open();
+  // Called every 10 ms. The others tell the coordinator now and then what they wait for; the coordinator drops a host
+  // that keeps the stage from opening.
+  void look(int64_t now_ns);
   // The stage never opens here.
   void give_up();
 
@@ -56,10 +62,13 @@ class Entrance {
     bool told = false;
     std::map<std::string, bool> has;
     std::set<std::string> opened;
+    std::optional<OpeningPatience> patience;
+    int64_t said_ns = 0;  // the others': when they told what they wait for
   };
 
   void reach(const HostShare& host);
   bool reaches_all() const;
+  OpeningWait waits_for() const;
   void tell_plan();
   bool comes_in_shares(const HostPlan& plan) const;
   void hear_of_state(const std::string& from, bool has_state);

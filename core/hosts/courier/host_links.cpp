@@ -20,7 +20,8 @@ void HostLinks::reach(const std::string& name, const std::string& address, bool 
   net::Greeting own = options_.own;
   own.purpose = "courier";
   own.clear = clear;
-  net::connect(loop_, options_.key, {net::parse_address(address), options_.from, own},
+  net::connect(loop_, options_.key,
+               {.to = net::parse_address(address), .host = name, .from = options_.from, .own = own},
                [this, name](const net::ConnectionPtr& connection, const Error* why) {
                  reaching_[name] = false;
                  if (why != nullptr) return drop(name, *why, false);

@@ -49,7 +49,8 @@ void Registration::try_to_connect() {
 
 void Registration::connect(const net::Address& to) {
   try {
-    net::connect(loop_, key_, {to, options_.from, own_greeting(options_.name, "join", 0)},
+    net::connect(loop_, key_,
+                 {.to = to, .host = "", .from = options_.from, .own = own_greeting(run_, options_.name, "join", 0)},
                  [this, weak = std::weak_ptr(alive_)](net::ConnectionPtr connection, const Error* why) {
                    if (weak.expired()) {
                      if (connection) connection->close();
@@ -87,8 +88,9 @@ void Registration::hear(const Json& said) {
   } else if (said.value("do", "") == "end") {
     options_.ended();
   } else if (said.value("is", "") == "joined" && !joined_) {
-    if (!options_.joined(link_->connection().peer().term))
-      return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
+    const net::Greeting& registry = link_->connection().peer();
+    if (!options_.joined(registry)) return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
+    run_ = registry.run;
     joined_ = was_joined_ = true;
   }
 }

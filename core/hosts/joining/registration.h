@@ -22,8 +22,8 @@ class Registration {
     std::string from;     // the address of this host that it goes out by
     std::string name;     // of this host in device lists
     std::string address;  // where this host's agent listens
-    // Returns whether this host may follow a coordinator of that term; if not, it connects again later.
-    std::function<bool(int64_t term)> joined;
+    // Returns whether this host may follow that coordinator, of a run and a term; if not, it connects again later.
+    std::function<bool(const net::Greeting& registry)> joined;
     // The reason will not go away: another key, another version, a name that is taken. It does not connect again.
     std::function<void(const Error&)> refused;
     std::function<void()> ended;  // the run is over
@@ -58,6 +58,7 @@ class Registration {
   std::unique_ptr<MessageLink> link_;
   std::optional<LookUp> look_up_;
   size_t tries_ = 0;  // where a name leads to several addresses, each has its turn
+  std::string run_;  // that it has joined; empty: none yet
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
   int64_t heard_ns_ = 0, attended_ns_;
   std::shared_ptr<net::Loop::Timer> timer_, beats_;

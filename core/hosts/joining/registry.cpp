@@ -22,7 +22,7 @@ Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
       strangers_(loop, options_.run, options_.own),
       listener_(loop, key,
                 {.at = options_.at,
-                 .own = own_greeting("", "registry", options_.term),
+                 .own = own_greeting(name_of_run(options_.run), "", "registry", options_.term),
                  .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
                  .refused = [this](const std::string& from, const Error& why) { strangers_.note(from, why); }}) {
   timer_ = loop.every(kBetweenGreetingsMs, [this] {
@@ -78,7 +78,7 @@ void Registry::judge(int64_t number) {
 }
 
 void Registry::ask_for_name(int64_t number, const std::string& address) {
-  ask_who_listens(loop_, key_, guests_.at(number).name, address, [this, number, address](bool lives) {
+  ask_who_listens(loop_, key_, options_.run, guests_.at(number).name, address, [this, number, address](bool lives) {
     const auto at = guests_.find(number);
     if (at == guests_.end()) return;
     lives ? refuse(number, name_is_taken(at->second.name, address)) : enrol(number);

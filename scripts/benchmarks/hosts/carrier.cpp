@@ -1,13 +1,17 @@
 // How many bytes a second connections between hosts carry (core/net/connection.h), over the loopback interface: a
 // process that sends frames of 1 MiB, and one that receives them.
 //
-//   carrier SECONDS STREAMS encrypted|clear      prints bytes a second
+//   carrier SECONDS STREAMS encrypted|clear [BITS_PER_SECOND]      prints bytes a second
+//
+// With BITS_PER_SECOND both processes send and receive, as hosts do in a step, each at most so much, as by a link of that
+// rate. Each has one thread for all of it, as a courier has.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,8 +32,9 @@ net::Key key() {
   return net::Key(bytes);
 }
 
-net::Greeting greeting(bool clear) {
+net::Greeting greeting(const std::string& host, bool clear) {
   net::Greeting own;
+  own.host = host;
   own.purpose = "bench";
   own.clear = clear;
   return own;
@@ -61,17 +66,57 @@ class Sink : public net::FrameSink {
   uint64_t bytes_ = 0;
 };
 
-int receive(int port_pipe, int streams) {
+// Frames of random bytes, which are not packed, however slow the machine is.
+class Source {
+ public:
+  // No `bytes_per_second`: as many as the connections take.
+  Source(net::Loop& loop, double bytes_per_second) : bytes_per_second_(bytes_per_second) {
+    std::mt19937 random;
+    std::ranges::generate(block_, [&] { return static_cast<std::byte>(random()); });
+    fill_ = loop.every(1, [this] { fill(); });
+  }
+  void add(const net::ConnectionPtr& connection) { connections_.push_back(connection); }
+  void close() {
+    for (const net::ConnectionPtr& each : connections_) each->close();
+  }
+
+ private:
+  // A link that was idle does not make up for it.
+  void fill() {
+    const int64_t now = monotonic_ns();
+    const double more = bytes_per_second_ * static_cast<double>(now - filled_ns_) / 1e9;
+    allowed_ = std::min(allowed_ + more, static_cast<double>(kMostWaiting));
+    filled_ns_ = now;
+    for (const net::ConnectionPtr& each : connections_) {
+      while (each->bytes_waiting() < kMostWaiting && (bytes_per_second_ == 0 || allowed_ >= net::most_frame_bytes)) {
+        each->send_from({2, net::most_frame_bytes, 0, 0}, block_);
+        allowed_ -= net::most_frame_bytes;
+      }
+    }
+  }
+
+  const double bytes_per_second_;
+  std::vector<std::byte> block_ = std::vector<std::byte>(net::most_frame_bytes);
+  std::vector<net::ConnectionPtr> connections_;
+  int64_t filled_ns_ = monotonic_ns();
+  double allowed_ = 0;
+  std::shared_ptr<net::Loop::Timer> fill_;
+};
+
+int receive(int port_pipe, int streams, double bytes_per_second) {
   net::Loop loop;
+  std::optional<Source> source;
+  if (bytes_per_second > 0) source.emplace(loop, bytes_per_second);
   Sink sink;  // of all streams: a frame is read whole before another stream has its turn, or its bytes do not matter
   int ended = 0;
   std::vector<net::ConnectionPtr> connections;
   net::Listener listener(loop, key(),
                          {.at = {"127.0.0.1", 0},
-                          .own = greeting(false),
+                          .own = greeting("receiver", false),
                           .accepted =
                               [&](net::ConnectionPtr connection) {
                                 connections.push_back(connection);
+                                if (source) source->add(connection);
                                 connection->start(sink, [&](const Error&) {
                                   if (++ended == streams) loop.stop();
                                 });
@@ -84,47 +129,39 @@ int receive(int port_pipe, int streams) {
   return 0;
 }
 
-void send(uint16_t port, double seconds, int streams, bool clear) {
+void send(uint16_t port, double seconds, int streams, bool clear, double bytes_per_second) {
   net::Loop loop;
-  std::vector<std::byte> block(net::most_frame_bytes);
-  std::mt19937 random;  // random bytes are not packed, however slow the machine is
-  std::ranges::generate(block, [&] { return static_cast<std::byte>(random()); });
-  std::vector<net::ConnectionPtr> connections;
-  const net::FrameHead head{2, net::most_frame_bytes, 0, 0};
-  const auto fill = loop.every(1, [&] {
-    for (const net::ConnectionPtr& each : connections) {
-      while (each->bytes_waiting() < kMostWaiting) each->send_from(head, block);
-    }
-  });
-  Sink nothing;
+  Source source(loop, bytes_per_second);
+  Sink sink;
   for (int i = 0; i < streams; ++i) {
-    net::connect(loop, key(), {.to = {"127.0.0.1", port}, .own = greeting(clear)},
-                 [&](net::ConnectionPtr made, const Error* why) {
+    net::connect(loop, key(), {.to = {"127.0.0.1", port}, .host = "receiver", .own = greeting("sender", clear)},
+                 [&](const net::ConnectionPtr& made, const Error* why) {
                    if (why != nullptr) throw *why;
-                   made->start(nothing, [](const Error& lost) { throw lost; });
-                   connections.push_back(made);
+                   made->start(sink, [](const Error& lost) { throw lost; });
+                   source.add(made);
                  });
   }
   const auto end = loop.once(static_cast<int>(seconds * 1000), [&] { loop.stop(); });
   loop.run();
-  for (const net::ConnectionPtr& each : connections) each->close();
+  source.close();
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 4) {
-    fmt::print(stderr, "usage: carrier SECONDS STREAMS encrypted|clear\n");
+  if (count != 4 && count != 5) {
+    fmt::print(stderr, "usage: carrier SECONDS STREAMS encrypted|clear [BITS_PER_SECOND]\n");
     return 2;
   }
   const int streams = std::atoi(words[2]);
+  const double bytes_per_second = count == 5 ? std::atof(words[4]) / 8 : 0;
   int ends[2];
   if (::pipe(ends) != 0) return 1;
   const pid_t receiver = ::fork();
-  if (receiver == 0) std::exit(receive(ends[1], streams));
+  if (receiver == 0) std::exit(receive(ends[1], streams, bytes_per_second));
   uint16_t port = 0;
   if (::read(ends[0], &port, sizeof port) != sizeof port) return 1;
-  send(port, std::atof(words[1]), streams, words[3] == std::string("clear"));
+  send(port, std::atof(words[1]), streams, words[3] == std::string("clear"), bytes_per_second);
   int status = 0;
   ::waitpid(receiver, &status, 0);
   return status == 0 ? 0 : 1;

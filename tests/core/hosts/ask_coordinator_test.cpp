@@ -28,7 +28,7 @@ class PretendedAgent {
       : answers_(std::move(answers)),
         listener_(loop_, net::Key::read_or_make(key_file(run)),
                   {.at = {"127.0.0.1", 0},
-                   .own = own_greeting(name, "agent", 0),
+                   .own = own_greeting(name_of_run(run), name, "agent", 0),
                    .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
                    .refused = [](const std::string&, const Error&) {}}) {
     write_host_file(run, name, {listener_.address().text()});
@@ -86,6 +86,22 @@ TEST_CASE("a question goes from agent to agent until one has a coordinator, this
   CHECK(ask.answer == Json{{"step", 7}});
   REQUIRE(heard.size() == 2);
   CHECK(heard[0] == "own");
+}
+
+TEST_CASE("another agent than the one that is meant is asked nothing") {
+  const ScratchFolder folder;
+  int asked = 0;
+  const auto tells = [&](const Json&) {
+    ++asked;
+    return Json{{"answer", {{"step", 7}}}};
+  };
+  PretendedAgent agent(folder.path(), "a", tells);
+  write_host_file(folder.path(), "b", *read_host_file_if_sound(folder.path(), "a"));
+  remove_host_file(folder.path(), "a");
+  AskSetup ask = question(folder, 1000);
+  const Error error = error_of([&] { estrain_ask_coordinator(&ask); });
+  CHECK(error.fault() == Fault::peer);
+  CHECK(asked == 0);
 }
 
 TEST_CASE("a coordinator that is just being replaced is waited for") {

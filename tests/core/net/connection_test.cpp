@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -21,6 +22,8 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/net/peers/places.h"
+#include "core/net/tls.h"
+#include "core/net/tls_stream.h"
 
 namespace estrain::net {
 namespace {
@@ -61,10 +64,11 @@ class Inbox : public FrameSink {
 
 // A listener with the key 'k' on a free port of 127.0.0.1, and what became of those who came.
 struct Server {
-  explicit Server(Loop& on, int patience_ms = handshake_milliseconds) : loop(on) {
+  explicit Server(Loop& on, int patience_ms = handshake_milliseconds, const std::string& run = "") : loop(on) {
     Listener::Options options;
     options.at = {"127.0.0.1", 0};
     options.own = greeting("server");
+    options.own.run = run;
     options.patience_ms = patience_ms;
     options.accepted = [this](ConnectionPtr connection) {
       accepted.push_back(connection);
@@ -109,8 +113,8 @@ struct Server {
 };
 
 struct Client {
-  Client(Server& to, const Key& key, const Greeting& own) {
-    connect(to.loop, key, {.to = to.listener->address(), .own = own},
+  Client(Server& to, const Key& key, const Greeting& own, const std::string& host = "server") {
+    connect(to.loop, key, {.to = to.listener->address(), .host = host, .own = own},
             [this, &to](ConnectionPtr made, const Error* error) {
               connection = std::move(made);
               if (error != nullptr) why = error->message();
@@ -145,7 +149,7 @@ void say(Server& server, const std::string& bytes) {
   CHECK(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-// Stands between a client and the server, keeps what the client said, and changes its byte number `changes`.
+// Stands between a client and the server, keeps what both said, and changes byte number `changes` of the client's.
 class Eavesdropper {
  public:
   explicit Eavesdropper(uint16_t server, size_t changes = SIZE_MAX)
@@ -168,6 +172,10 @@ class Eavesdropper {
     thread_ = std::thread([] {});
     return heard_;
   }
+  const std::string& heard_back() {
+    heard();
+    return heard_back_;
+  }
 
  private:
   void pass(uint16_t server) {
@@ -175,8 +183,10 @@ class Eavesdropper {
     const UniqueFd onwards = plain_socket(server);
     std::thread back([&] {
       std::array<char, 4096> buffer;
-      for (ssize_t n; (n = ::recv(onwards.get(), buffer.data(), buffer.size(), 0)) > 0;)
+      for (ssize_t n; (n = ::recv(onwards.get(), buffer.data(), buffer.size(), 0)) > 0;) {
+        heard_back_.append(buffer.data(), static_cast<size_t>(n));
         (void)::send(client.get(), buffer.data(), static_cast<size_t>(n), MSG_NOSIGNAL);
+      }
       ::shutdown(client.get(), SHUT_WR);
     });
     std::array<char, 4096> buffer;
@@ -193,7 +203,7 @@ class Eavesdropper {
   UniqueFd ears_;
   uint16_t port_ = 0;
   std::thread thread_;
-  std::string heard_;
+  std::string heard_, heard_back_;
 };
 
 TEST_CASE("frames arrive whole and in order, both ways") {
@@ -242,6 +252,137 @@ TEST_CASE("without the key nobody gets in") {
   CHECK(client.fault == Fault::mismatch);  // another attempt meets the same
 }
 
+// Somebody on the way may lead a connection elsewhere, without the key.
+TEST_CASE("a connection that comes back to its own host is refused at both ends") {
+  Loop loop;
+  Server server(loop);
+  Client client(server, key_of('k'), greeting("server"), "h2");
+  REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
+  CHECK(server.accepted.empty());
+  CHECK(server.refused[0].starts_with("a connection of host server has come back to it"));
+  REQUIRE(client.why);
+  CHECK(client.why->find("a connection of host server has come back to it") != std::string::npos);
+  CHECK(client.fault == Fault::peer);  // another attempt may meet the right one
+}
+
+TEST_CASE("a connection that was meant for another host is refused at both ends") {
+  Loop loop;
+  Server server(loop);
+  std::string meant, named;
+  SUBCASE("a third host") {
+    meant = "h3";
+    named = "host h3";
+  }
+  SUBCASE("the launcher") { named = "the launcher's host"; }
+  Client client(server, key_of('k'), greeting("client"), meant);
+  REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
+  CHECK(server.accepted.empty());
+  CHECK(server.refused[0] == "a connection from host client to " + named + " has come to host server");
+  REQUIRE(client.why);
+  CHECK(client.why->find("host server answers, not " + named) != std::string::npos);
+}
+
+TEST_CASE("a connection of another run is refused at both ends, where both know their run") {
+  Loop loop;
+  Server server(loop, handshake_milliseconds, "a");
+  Greeting own = greeting("client");
+  SUBCASE("another") {
+    own.run = "b";
+    Client client(server, key_of('k'), own);
+    REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
+    CHECK(server.accepted.empty());
+    CHECK(server.refused[0] == "host client belongs to the run b, this one to the run a");
+    REQUIRE(client.why);
+    CHECK(client.why->find("host server belongs to the run a, this one to the run b") != std::string::npos);
+  }
+  SUBCASE("one that the listener hears of later") {
+    server.listener->serve_run("b");
+    own.run = "a";
+    Client client(server, key_of('k'), own);
+    REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
+  }
+  SUBCASE("not known to the client") {
+    Client client(server, key_of('k'), own);
+    REQUIRE(server.run_until([&] { return client.settled() && server.accepted.size() == 1; }));
+    CHECK(client.connection->peer().run == "a");
+  }
+}
+
+// It has the key, shakes hands as "client" that wants "server", and then greets by another name.
+TEST_CASE("a greeting with other names than those of its handshake is refused") {
+  Loop loop;
+  Server server(loop);
+  Greeting said = greeting("client");
+  said.to = "server";
+  size_t let_in = 0;
+  SUBCASE("the same") { let_in = 1; }
+  SUBCASE("another name") { said.host = "h9"; }
+  SUBCASE("another run") { said.run = "b"; }
+  std::thread liar([&, port = server.listener->address().port] {
+    asio::io_context context;
+    asio::ip::tcp::socket socket(context);
+    socket.connect({asio::ip::address_v4::loopback(), port});
+    TlsStream stream(std::move(socket), std::make_shared<asio::ssl::context>(tls_context(key_of('k'), Side::client)));
+    stream.identity() = identity_of(stream.context(), {"", "client", "server"});
+    while (stream.shake_hands(asio::ssl::stream_base::client) == asio::error::would_block)
+      stream.socket().wait(asio::ip::tcp::socket::wait_read);
+    const std::string text = said.to_json();
+    const EncodedHead head = encode({1, static_cast<uint32_t>(text.size()), 0, 0});
+    size_t bytes = 0;
+    stream.write(head, Way::tls, bytes);
+    stream.write(std::as_bytes(std::span(text)), Way::tls, bytes);
+    stream.flush();
+    std::array<std::byte, 4096> answer;  // until the server hangs up, or the test does
+    for (;;) {
+      const asio::error_code error = stream.read(answer, Way::tls, bytes);
+      if (error && error != asio::error::would_block) break;
+      if (error) stream.socket().wait(asio::ip::tcp::socket::wait_read);
+    }
+  });
+  CHECK(server.run_until([&] { return server.refused.size() + server.accepted.size() == 1; }));
+  CHECK(server.accepted.size() == let_in);
+  CHECK(server.refused ==
+        std::vector<std::string>(1 - let_in, "a greeting with other names than those of its handshake"));
+  for (const ConnectionPtr& each : server.accepted) each->close();
+  liar.join();
+}
+
+// A payload that goes both ways, and over another connection, at the same place among the records: where two of them
+// had one key and one nonce, their encrypted bytes would be the same, and with AES-GCM the key that authenticates could
+// be had from the two.
+TEST_CASE("each direction of each connection seals by a key of its own") {
+  Loop loop;
+  Server server(loop);
+  const std::vector<std::byte> large(most_frame_bytes);
+  std::vector<std::string> heard;
+  for (size_t i = 0; i < 2; ++i) {
+    Eavesdropper between(server.listener->address().port);
+    ConnectionPtr made;
+    connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .host = "server", .own = greeting("client")},
+            [&](ConnectionPtr connection, const Error*) {
+              made = std::move(connection);
+              server.changed();
+            });
+    REQUIRE(server.run_until([&] { return made && server.accepted.size() == i + 1; }));
+    Inbox inbox;
+    inbox.on_frame = server.inbox.on_frame = [&] { server.changed(); };
+    made->start(inbox, [](const Error&) {});
+    made->send({6, most_frame_bytes, 0, 0}, std::string(most_frame_bytes, '\0'));
+    server.accepted[i]->send({6, most_frame_bytes, 0, 0}, std::string(most_frame_bytes, '\0'));
+    REQUIRE(server.run_until([&] { return server.inbox.heads.size() == i + 1 && inbox.heads.size() == 1; }));
+    made->close();
+    REQUIRE(server.run_until([&] { return server.lost.size() == i + 1; }));
+    heard.push_back(between.heard());
+    heard.push_back(between.heard_back());
+  }
+  for (const std::string& one : heard) {
+    REQUIRE(one.size() > most_frame_bytes);
+    const std::string piece = one.substr(one.size() / 2, 64);
+    CHECK(piece != std::string(64, '\0'));
+    CHECK(std::ranges::count_if(heard, [&](const std::string& other) { return other.find(piece) != other.npos; }) == 1);
+  }
+}
+
 TEST_CASE("hosts of a job run the same version and build") {
   Loop loop;
   Server server(loop);
@@ -282,7 +423,7 @@ TEST_CASE("a recorded handshake opens nothing, nor does a part of it") {
   {
     Eavesdropper between(server.listener->address().port);
     std::optional<ConnectionPtr> made;
-    connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .own = greeting("client")},
+    connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .host = "server", .own = greeting("client")},
             [&](ConnectionPtr connection, const Error*) {
               made = connection;
               server.changed();
@@ -317,7 +458,7 @@ TEST_CASE("payloads that lie somewhere go in clear if the side that connects say
   SUBCASE("clear") { own.clear = true; }
   Eavesdropper between(server.listener->address().port);
   ConnectionPtr made;
-  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .own = own},
+  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .host = "server", .own = own},
           [&](ConnectionPtr connection, const Error*) {
             made = std::move(connection);
             server.changed();
@@ -359,7 +500,7 @@ TEST_CASE("a byte of a large payload that is changed on its way ends the connect
   Server server(loop);
   Eavesdropper between(server.listener->address().port, 500'000);
   ConnectionPtr made;
-  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .own = greeting("client")},
+  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .host = "server", .own = greeting("client")},
           [&](ConnectionPtr connection, const Error*) {
             made = std::move(connection);
             server.changed();
@@ -392,7 +533,8 @@ TEST_CASE("a connection goes out by the address that is named") {
   Server server(loop);
   std::optional<std::string> from;
   ConnectionPtr made;
-  connect(loop, key_of('k'), {.to = server.listener->address(), .from = "127.0.0.9", .own = greeting("client")},
+  connect(loop, key_of('k'),
+          {.to = server.listener->address(), .host = "server", .from = "127.0.0.9", .own = greeting("client")},
           [&](ConnectionPtr connection, const Error*) {
             made = std::move(connection);
             server.changed();

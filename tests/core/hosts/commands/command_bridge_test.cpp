@@ -121,7 +121,7 @@ TEST_CASE("the bridge connects to the agents of the run directory, and again to 
     auto listener = std::make_unique<net::Listener>(
         scene.loop, scene.key,
         net::Listener::Options{.at = {"127.0.0.1", 0},
-                               .own = own_greeting("a", "agent", 0),
+                               .own = own_greeting(name_of_run(scene.run), "a", "agent", 0),
                                .accepted =
                                    [&](net::ConnectionPtr connection) {
                                      come.push_back(connection);

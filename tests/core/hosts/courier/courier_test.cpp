@@ -64,6 +64,22 @@ class CourierOf {
     return plan;
   }
 
+  // Runs the loop until it holds, for five seconds at most.
+  template <typename Holds>
+  bool comes(Holds&& holds) {
+    bool late = false;
+    const auto end = loop_.once(5000, [&] {
+      late = true;
+      loop_.stop();
+    });
+    const auto look = loop_.every(5, [&] {
+      if (holds()) loop_.stop();
+    });
+    loop_.run();
+    loop_.restart();
+    return !late;
+  }
+
   // "h1 is lost", "gives up": in the order in which its owner hears it.
   std::vector<std::string> words() const {
     std::vector<std::string> words;
@@ -155,6 +171,14 @@ TEST_CASE("a host asks for the state if the coordinator knows of another evaluat
   send_state(3, 7);
   CHECK(host.opened == 3);
   CHECK(host.memory.commit().evaluated() == Step(7));
+}
+
+TEST_CASE("a host that is about to open a stage tells the coordinator what it waits for") {
+  CourierOf host("h1", {""});
+  Pretended& coordinator = *host.connections[0];
+  coordinator.says(plan_said(host, 1, {"", "h1"}, false));
+  REQUIRE(host.comes([&] { return !heard(coordinator, "waits").is_null(); }));
+  CHECK(heard(coordinator, "waits").at("for") == Json{{"hosts", {""}}, {"bytes", 0}});  // the state, and who sends it
 }
 
 TEST_CASE("a coordinator has the state of a joiner sent by all that have it, and tells nobody before all have spoken") {

@@ -69,6 +69,32 @@ TEST_CASE("a coordinator that is dropped hears that the host leaves it; nothing 
   CHECK(coordinator->is_closed);
 }
 
+TEST_CASE("a connection that leads elsewhere is lost, and nobody is taken for the host that was meant") {
+  Links host("h1");
+  std::string answers;
+  SUBCASE("back to where it comes from") { answers = "h1"; }
+  SUBCASE("to a third host") { answers = "h3"; }
+  net::Greeting own;
+  own.host = answers;
+  std::vector<std::string> refused;
+  net::Listener listener(host.loop, net::Key({}),
+                         {.at = {"127.0.0.1", 0},
+                          .own = own,
+                          .accepted = [&](const net::ConnectionPtr& made) { host.links->take(made); },
+                          .refused = [&](const std::string&, const Error& why) { refused.push_back(why.message()); }});
+  host.links->reach("h2", listener.address().text(), false);
+  const auto late = host.loop.once(5000, [&] { host.loop.stop(); });
+  const auto look = host.loop.every(5, [&] {
+    if (!host.said.empty() && (!refused.empty() || host.said.size() == 2)) host.loop.stop();
+  });
+  host.loop.run();
+  CHECK(host.said == std::vector<std::string>{"ended h2"});
+  CHECK(host.links->names().empty());
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].starts_with(answers == "h1" ? "a connection of host h1 has come back to it"
+                                               : "a connection from host h1 to host h2 has come to host h3"));
+}
+
 TEST_CASE("a host that comes anew takes the place of its connection before; who is dropped once is not told of twice") {
   Links host("");
   const auto before = host.take("b"), now = host.take("b");

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,9 +62,10 @@ struct JoiningAgent {
                                                .name = name,
                                                .address = address,
                                                .joined =
-                                                   [this](int64_t term) {
-                                                     terms.push_back(term);
-                                                     return term >= least_term;
+                                                   [this](const net::Greeting& launcher) {
+                                                     terms.push_back(launcher.term);
+                                                     runs.insert(launcher.run);
+                                                     return launcher.term >= least_term;
                                                    },
                                                .refused = [this](const Error& error) { refused = error; },
                                                .ended = [this] { ended = true; }});
@@ -78,6 +80,7 @@ struct JoiningAgent {
   JoinScene& scene;
   std::optional<Registration> registration;
   std::vector<int64_t> terms;
+  std::set<std::string> runs;
   int64_t least_term = 0;
   std::optional<Error> refused;
   bool ended = false;
@@ -110,6 +113,44 @@ TEST_CASE("it comes again once the launcher's host does, with what the run direc
   CHECK_FALSE(agent.refused);
   scene.registry->end_run();
   CHECK(scene.comes([&] { return agent.ended; }));
+}
+
+TEST_CASE("it does not join where another agent answers, nor a launcher that has the key but another run") {
+  JoinScene scene;
+  scene.open(3);
+  const uint16_t port = scene.registry->address().port;
+  SUBCASE("another agent") {
+    scene.registry.reset();
+    net::Listener other(scene.loop, joining_key('k'),
+                        net::Listener::Options{.at = {"127.0.0.1", port},
+                                               .own = own_greeting("", "nodeC", "agent", 0),
+                                               .accepted = [](net::ConnectionPtr) { FAIL("was let in"); },
+                                               .refused = [](const std::string&, const Error&) {}});
+    Registration registration(scene.loop, joining_key('k'),
+                              {.to = other.address().text(),
+                               .from = "",
+                               .name = "nodeB",
+                               .address = "10.0.0.2:7000",
+                               .joined = [](const net::Greeting&) { return true; },
+                               .refused = [](const Error&) {},
+                               .ended = [] {}});
+    CHECK(
+        scene.comes([&] { return contains(registration.why().message(), "host nodeC answers, not the launcher's"); }));
+    CHECK_FALSE(registration.is_joined());
+  }
+  SUBCASE("another run") {
+    JoiningAgent agent(scene, "nodeB", "10.0.0.2:7000");
+    REQUIRE(agent.joins());
+    CHECK(agent.runs == std::set{name_of_run(scene.run.path())});
+    scene.registry.reset();
+    REQUIRE(scene.comes([&] { return !agent.registration->is_joined(); }));
+    const ScratchFolder another;
+    scene.registry.emplace(scene.loop, joining_key('k'),
+                           Registry::Options{another.path(), "nodeA", {"127.0.0.1", port}, 4});
+    CHECK(scene.comes([&] { return contains(agent.registration->why().message(), "belongs to the run "); }));
+    CHECK_FALSE(agent.registration->is_joined());
+    CHECK(agent.terms == std::vector<int64_t>{3});
+  }
 }
 
 TEST_CASE("it does not stay with an earlier coordinator, and tries again") {
@@ -174,7 +215,7 @@ TEST_CASE("the name of an agent that listens on its own is taken; that of one th
   std::optional<net::Listener> other;
   other.emplace(scene.loop, joining_key('k'),
                 net::Listener::Options{.at = {"127.0.0.1", 0},
-                                       .own = own_greeting("nodeB", "agent", 0),
+                                       .own = own_greeting(name_of_run(scene.run.path()), "nodeB", "agent", 0),
                                        .accepted = [&](net::ConnectionPtr connection) { met.push_back(connection); },
                                        .refused = [](const std::string&, const Error&) {}});
   write_host_file(scene.run.path(), "nodeB", {other->address().text()});
@@ -230,7 +271,8 @@ TEST_CASE("a connection for anything else is closed") {
     std::optional<std::span<std::byte>> room_for(const net::FrameHead&) override { return std::nullopt; }
     void received(const net::FrameHead&) override {}
   } sink;
-  net::connect(scene.loop, joining_key('k'), {.to = scene.registry->address(), .own = own_greeting("x", "courier", 9)},
+  net::connect(scene.loop, joining_key('k'),
+               {.to = scene.registry->address(), .own = own_greeting("", "x", "courier", 9)},
                [&](net::ConnectionPtr connection, const Error*) {
                  made = std::move(connection);
                  lost = !made;  // before its greeting was here

@@ -1,0 +1,138 @@
+// The time limit of a stage's opening: what hosts tell the coordinator, and whom it sets aside.
+#include "core/hosts/courier/entrance.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/files/unique_fd.h"
+#include "core/checkpoint/state/manifest.h"
+#include "core/hosts/agents/job_facts.h"
+#include "tests/contains.h"
+#include "tests/core/hosts/pretended_connection.h"
+
+namespace estrain::hosts {
+namespace {
+
+constexpr int64_t kLookTickNs = 10'000'000;
+
+// A host of a job of three, of one EST each.
+struct OpeningHost {
+  explicit OpeningHost(const std::string& own) : own_name(own), memory(fd.get()) {
+    checkpoint::Manifest manifest;
+    manifest.layout.append(checkpoint::Role::parameter, "p", "", checkpoint::DType::f32, {5});
+    comm::MemoryPlan wanted;
+    wanted.manifest = manifest.to_json();
+    wanted.state_bytes = wanted.gradient_bytes = manifest.layout.bytes;
+    wanted.ests = 3;
+    wanted.parameters = 1;
+    wanted.digests = 1;
+    wanted.ring_records = 8;
+    memory.lay_out(wanted);
+    memory.set_ready();
+    net::Greeting greeting;
+    greeting.host = own;
+    links.emplace(
+        loop,
+        HostLinks::Options{
+            .key = net::Key({}),
+            .own = greeting,
+            .connected = [](const std::string&) {},
+            .lost = [this](
+                        const std::string& name, const Error& why,
+                        bool silent) { lost.push_back(name + (silent ? ", which may live: " : ": ") + why.message()); },
+            .message = [this](const std::string& from, const Json& said) { entrance->hear(from, said); },
+            .measured = [](const std::string&, double, double) {},
+            .landing = [](const std::string&, const net::FrameHead&) { return std::optional<Landing>(Landing{}); }});
+    stage.emplace(loop, *links, [](const Error&) {});
+    entrance.emplace(*links, *holding, *stage, own.empty(), [this](const HostPlan&) { opened = true; });
+  }
+  HostPlan plan() const {
+    HostPlan plan;
+    plan.stage = 4;
+    for (const char* name : {"", "h1", "h2"}) {
+      const auto rank = static_cast<int64_t>(plan.hosts.size());
+      if (own_name == name) plan.own = plan.hosts.size();
+      plan.hosts.push_back(
+          {.name = name, .address = "127.0.0.1:1", .workers = {{VirtualRank(rank), VirtualRank(rank + 1)}}});
+    }
+    return plan;
+  }
+  std::shared_ptr<Pretended> take(const std::string& name) {
+    auto connection = std::make_shared<Pretended>(0, name);
+    links->take(connection);
+    return connection;
+  }
+  void look_for(int64_t ns) {
+    for (const int64_t end = now + ns; now < end; now += kLookTickNs) entrance->look(now);
+  }
+
+  const std::string own_name;
+  net::Loop loop;
+  UniqueFd fd = comm::JobMemory::create();
+  comm::JobMemory memory;
+  std::vector<std::string> lost;
+  bool opened = false;
+  int64_t now = 100'000'000'000;
+  std::unique_ptr<Holding> holding = std::make_unique<Holding>(fd.get());
+  std::optional<HostLinks> links;
+  std::optional<RunningStage> stage;
+  std::optional<Entrance> entrance;
+};
+
+TEST_CASE("a coordinator sets the host aside that keeps a stage from opening, after fifteen seconds without progress") {
+  OpeningHost coordinator("");
+  const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
+  coordinator.entrance->begin(coordinator.plan());
+  coordinator.look_for(opening_patience_ns / 2);
+  h1->says({{"say", "opened"}, {"stage", 4}});
+  h2->says({{"say", "waits"}, {"stage", 4}, {"for", {{"hosts", {"h1"}}, {"bytes", 0}}}});
+  coordinator.look_for(opening_patience_ns - 10 * kLookTickNs);
+  CHECK(coordinator.lost.empty());
+  h2->says({{"say", "waits"}, {"stage", 3}, {"for", {{"hosts", {""}}, {"bytes", 7}}}});  // of a stage that is over
+  coordinator.look_for(20 * kLookTickNs);
+  REQUIRE(coordinator.lost.size() == 1);
+  CHECK(coordinator.lost[0] == "h2, which may live: a stage has not opened for 15 s: it waits for h1");
+  CHECK(h2->is_closed);
+  CHECK_FALSE(h1->is_closed);
+  CHECK_FALSE(coordinator.opened);
+}
+
+TEST_CASE("a host that is slow to take the state is not set aside") {
+  OpeningHost coordinator("");
+  const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
+  coordinator.entrance->begin(coordinator.plan());
+  h1->says({{"say", "opened"}, {"stage", 4}});
+  for (uint64_t bytes = 0; bytes < 20; ++bytes) {
+    h2->says({{"say", "waits"}, {"stage", 4}, {"for", {{"hosts", {""}}, {"bytes", bytes}}}});
+    coordinator.look_for(opening_patience_ns / 2);
+  }
+  CHECK(coordinator.lost.empty());
+  h2->says({{"say", "opened"}, {"stage", 4}});
+  CHECK(coordinator.opened);
+  coordinator.look_for(2 * opening_patience_ns);
+  CHECK(coordinator.lost.empty());
+}
+
+TEST_CASE("a host that has not opened the stage says once a second what it waits for") {
+  OpeningHost host("h1");
+  const auto coordinator = host.take("");
+  const Json said = {{"facts", facts_of(host.memory)}, {"recorded", 0}, {"in_shares", false}, {"evaluated", -1}};
+  host.entrance->follow(host.plan(), said);
+  coordinator->heard.clear();
+  host.look_for(2'500'000'000);
+  REQUIRE(coordinator->heard.size() == 3);
+  const Json waits = {
+      {"say", "waits"}, {"stage", 4}, {"for", {{"hosts", {"h2", ""}}, {"bytes", 0}}}};  // h2, and the state
+  CHECK(coordinator->heard[0] == waits);
+  CHECK(coordinator->heard[2] == waits);
+  host.take("h2");
+  host.look_for(1'500'000'000);
+  CHECK(coordinator->heard.back().at("for").at("hosts") == Json::array({""}));
+}
+
+}  // namespace
+}  // namespace estrain::hosts
