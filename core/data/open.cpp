@@ -43,7 +43,7 @@ Tables hdf5_tables(const std::vector<DataFile>& files, const spec::DataSection& 
 
 DataPair open_hdf5_arrays(const spec::DataSection& section, const std::vector<DataFile>& files,
                           const std::vector<std::string>& names) {
-  require_unchanged(section, names);
+  refuse_transforms(section, names);
   DataPair pair;
   pair.train = read_hdf5_arrays(files[0], names);
   if (!section.test_path.empty()) pair.test = read_hdf5_arrays(files[1], names);

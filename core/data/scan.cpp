@@ -288,7 +288,7 @@ std::unique_ptr<Dataset> scan_array_file(const FileName& name, const std::vector
 
 void scan_arrays(DataScan& scan, const spec::DataSection& section, const std::vector<std::string>& arrays) {
   try {
-    require_unchanged(section, arrays);
+    refuse_transforms(section, arrays);
   } catch (const Error& error) {
     scan.findings.push_back(Finding::of("data", error));
   }

@@ -140,7 +140,7 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
   return !is_by_name || (are_pictures(root.dataset(kImages)) && are_labels(root.dataset(kLabels)));
 }
 
-void require_unchanged(const spec::DataSection& section, const std::vector<std::string>& names) {
+void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names) {
   const std::pair<bool, const char*> keys[] = {{section.channels.has_value(), "channels"},
                                                {!section.resize.empty(), "resize"},
                                                {section.pad != 0, "pad"},

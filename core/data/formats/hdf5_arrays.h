@@ -21,7 +21,7 @@ namespace estrain::data {
 bool is_labelled_pictures(const std::string& path, const std::vector<program::UserInput>& inputs);
 
 // Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
-void require_unchanged(const spec::DataSection& section, const std::vector<std::string>& names);
+void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names);
 
 // Reads the arrays `names`, in that order. Throws Fault::mismatch if one is absent (listing the existing ones) or has
 // an unsupported type, Fault::corrupt if their lengths differ or one is damaged; Fault::io.
