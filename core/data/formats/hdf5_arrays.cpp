@@ -141,7 +141,8 @@ bool is_labelled_pictures(const std::string& path, const std::vector<program::Us
 }
 
 void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names) {
-  const std::pair<bool, const char*> keys[] = {{section.channels.has_value(), "channels"},
+  const std::pair<bool, const char*> keys[] = {{section.layout != spec::ImageOrder::automatic, "layout"},
+                                               {section.channels.has_value(), "channels"},
                                                {!section.resize.empty(), "resize"},
                                                {section.pad != 0, "pad"},
                                                {!section.crop.empty(), "crop"},
