@@ -1,6 +1,6 @@
 #pragma once
-// `estrain export --format pt2`: a run's weights in the file of a program of the model. That is the program that the
-// job evaluates (model.eval_file), which predicts; without one the program that it trains (model.file).
+// `estrain export --format pt2`: a run's weights in the file of a program of the model: of the program for evaluations
+// (model.eval_file), or of the program that is trained (model.file) where the job has no other.
 
 #include <string>
 

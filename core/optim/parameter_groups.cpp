@@ -39,7 +39,7 @@ void require_match(size_t group, const std::string& pattern, const std::vector<s
       .advise(fmt::format("the names that come closest are: {}", fmt::join(nearest_names(pattern, names, 3), ", ")));
 }
 
-// A pattern, which matches a parameter, decides for one.
+// Refuses a pattern that decides for none of the parameters that it matches.
 void require_effect(const ParameterGroups& resolved, size_t group, const std::string& pattern,
                     const std::vector<std::string>& names) {
   std::set<size_t> takers;
