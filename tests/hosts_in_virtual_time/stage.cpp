@@ -99,8 +99,7 @@ void World::watch_opening(Host& host, uint64_t stage, int64_t began) {
     hit(Hit::set_aside);
     return linked(host.id, named->id) ? drop(host, named->id, true) : lose(host, named->id, true);
   }
-  at(host, kBetweenOpeningLooksNs,
-     [this, id = host.id, stage, began] { watch_opening(this->host(id), stage, began); });
+  at(host, kBetweenOpeningLooksNs, [this, id = host.id, stage, began] { watch_opening(this->host(id), stage, began); });
 }
 
 void World::on_plan(Host& host, int from, uint64_t stage, int64_t step, const std::vector<int>& members) {

@@ -3,8 +3,8 @@
 //
 //   carrier SECONDS STREAMS encrypted|clear [BITS_PER_SECOND]      prints bytes a second
 //
-// With BITS_PER_SECOND both processes send and receive, as hosts do in a step, each at most so much, as by a link of that
-// rate. Each has one thread for all of it, as a courier has.
+// With BITS_PER_SECOND both processes send and receive, as hosts do in a step, each at most so much, as by a link of
+// that rate. Each has one thread for all of it, as a courier has.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>

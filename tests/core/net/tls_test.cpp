@@ -123,8 +123,8 @@ int use_own_secret(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* id
   const auto& told = *static_cast<std::pair<std::string, std::string>*>(::SSL_get_ex_data(ssl, told_index()));
   const std::string key(key_bytes, 'k'), text = "estrain secret: " + told.second;
   std::array<unsigned char, 32> secret;
-  ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),
-         reinterpret_cast<const unsigned char*>(text.data()), text.size(), secret.data(), nullptr);
+  ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
+         text.size(), secret.data(), nullptr);
   *session = ::SSL_SESSION_new();
   ::SSL_SESSION_set1_master_key(*session, secret.data(), secret.size());
   ::SSL_SESSION_set_cipher(*session, ::SSL_CIPHER_find(ssl, kCipher));
