@@ -38,8 +38,12 @@ void require_parameter_type(const std::string& what, c10::ScalarType type) {
       .advise("build the module in float32; job.precision = \"bf16\" computes as torch.autocast does");
 }
 
+bool is_buffer_type(c10::ScalarType type) {
+  return type == c10::kFloat || type == c10::kDouble || type == c10::kLong || type == c10::kByte;
+}
+
 void require_buffer_type(const std::string& what, c10::ScalarType type) {
-  if (type == c10::kFloat || type == c10::kDouble || type == c10::kLong || type == c10::kByte) return;
+  if (is_buffer_type(type)) return;
   throw Error::make(Fault::mismatch, "{} is {}, but a checkpoint can hold only float32, float64, int64 and uint8", what,
                     name_of(type))
       .advise("register it with persistent=False if it is constant, or use another type");

@@ -27,6 +27,8 @@ class HostInterpreter : public model::Interpreter {
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs, bool trains) override;
   void backward(const torch::Tensor& loss) override;
   std::vector<std::string> first_backward(const torch::Tensor& loss) override;
+  void keep(const std::vector<std::string>& constants) override;
+  void run_eagerly(bool eagerly) override;
   void tell_modules(bool tells) override;
   size_t stream_bytes() const override { return stream_bytes_; }
   void seed_streams(uint64_t seed) override;
