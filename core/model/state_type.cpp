@@ -38,9 +38,13 @@ void require_parameter_type(const std::string& what, c10::ScalarType type) {
       .advise("build the module in float32; job.precision = \"bf16\" computes as torch.autocast does");
 }
 
-void require_buffer_type(const std::string& what, c10::ScalarType type) {
+bool is_buffer_type(c10::ScalarType type) {
   constexpr c10::ScalarType kept[] = {c10::kFloat, c10::kDouble, c10::kLong, c10::kInt, c10::kByte, c10::kBool};
-  if (std::ranges::find(kept, type) != std::end(kept)) return;
+  return std::ranges::find(kept, type) != std::end(kept);
+}
+
+void require_buffer_type(const std::string& what, c10::ScalarType type) {
+  if (is_buffer_type(type)) return;
   throw Error::make(Fault::mismatch,
                     "{} is {}, but a checkpoint can hold only float32, float64, int64, int32, uint8 and bool", what,
                     name_of(type))

@@ -105,6 +105,7 @@ constexpr auto kExact = std::to_array<std::string_view>({
     "aten::hardtanh",
     "aten::hardtanh_",
     "aten::hardtanh_backward",
+    "aten::histc",
     "aten::hstack",
     "aten::im2col",
     "aten::index",

@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
-#include "core/base/error.h"
 #include "core/device/cpu.h"
 #include "core/device/cpu_device.h"
 #include "core/operators/parallel.h"
@@ -32,16 +32,6 @@ const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& 
   return library_of(a.is_cpu() ? b : a);
 }
 
-void refuse_type(const char* name, at::ScalarType type) {
-  throw Error::make(Fault::infeasible, "the portable kernels do not cover aten::{} on {}", name, at::toString(type))
-      .advise("keep the model in float32, or use job.determinism = \"D1\" with job.kernels = \"torch\"");
-}
-
-void refuse_case(const char* name, const char* which) {
-  throw Error::make(Fault::infeasible, "the portable kernels do not cover aten::{} with {}", name, which)
-      .advise("use job.determinism = \"D1\" with job.kernels = \"torch\"");
-}
-
 void require_float(const char* name, const at::Tensor& tensor) {
   if (tensor.scalar_type() != at::kFloat) refuse_type(name, tensor.scalar_type());
 }
@@ -66,9 +56,48 @@ at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like) {
 
 at::Tensor new_like(const at::Tensor& like) { return new_floats(like.sizes(), like); }
 
+at::Tensor in_format(const at::Tensor& x, at::MemoryFormat format) {
+  if (format == at::MemoryFormat::Contiguous) return x;
+  at::Tensor wanted = at::empty(x.sizes(), x.options(), format);
+  return wanted.strides() == x.strides() ? x : wanted.copy_(x);
+}
+
+at::Tensor in_format_of(const at::Tensor& x, const at::Tensor& like) {
+  return in_format(x, like.suggest_memory_format());
+}
+
+at::Tensor in_rows(const at::Tensor& x) {
+  at::Tensor rows = at::empty(x.sizes(), x.options());
+  return rows.strides() == x.strides() ? x : rows.copy_(x);
+}
+
+at::Tensor in_layout_of(const at::Tensor& x, const at::Tensor& like) {
+  if (x.sizes() == like.sizes() && x.strides() == like.strides()) return x;
+  at::Tensor wanted = at::empty_like(like, x.options());
+  return wanted.strides() == x.strides() ? x : wanted.copy_(x);
+}
+
+namespace {
+
+void require_place(const at::Tensor& result, const at::Tensor& place) {
+  TORCH_CHECK(at::canCast(result.scalar_type(), place.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", place.scalar_type());
+}
+
+}  // namespace
+
 at::Tensor& give(const at::Tensor& result, at::Tensor& out) {
-  at::native::resize_output(out, result.sizes());
+  require_place(result, out);
+  const bool has_new_memory = at::native::resize_output(out, result.sizes());
+  if (has_new_memory && result.is_non_overlapping_and_dense()) out.as_strided_(result.sizes(), result.strides());
   return out.copy_(result);
+}
+
+at::Tensor& overwrite(at::Tensor& self, const at::Tensor& result) {
+  require_place(result, self);
+  TORCH_CHECK(self.sizes() == result.sizes(), "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+              result.sizes());
+  return self.copy_(result);
 }
 
 }  // namespace estrain::operators

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/device/device.h"
+#include "core/operators/refusal.h"
 #include "kernels/execution.h"
 
 namespace estrain::operators {
@@ -21,11 +22,7 @@ kernels::Execution execution_on(const at::Tensor& tensor);
 const device::LibraryKernels& library_of(const at::Tensor& tensor);
 const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& b);
 
-// Throws Fault::infeasible, naming operator and type.
-[[noreturn]] void refuse_type(const char* name, at::ScalarType type);
-[[noreturn]] void refuse_case(const char* name, const char* which);
-
-// Throws unless float32.
+// Throws Refusal unless float32.
 void require_float(const char* name, const at::Tensor& tensor);
 
 // Contiguous float32 values of `tensor`: itself, or a copy. Throws for another type.
@@ -39,7 +36,16 @@ const float* data_or_null(const at::Tensor& tensor);
 at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like);
 at::Tensor new_like(const at::Tensor& like);  // of the same sizes
 
-// Copies a result to an out= argument, which is resized to fit.
+// Contiguous `x` in that format, with its strides also where a dimension has the size 1.
+at::Tensor in_format(const at::Tensor& x, at::MemoryFormat format);
+at::Tensor in_format_of(const at::Tensor& x, const at::Tensor& like);
+// `x` in the strides of a new tensor of its sizes, or of at::empty_like(like).
+at::Tensor in_rows(const at::Tensor& x);
+at::Tensor in_layout_of(const at::Tensor& x, const at::Tensor& like);
+
+// Copies a result to an out= argument, which is resized to fit. Throws as LibTorch where a type cannot hold the result.
 at::Tensor& give(const at::Tensor& result, at::Tensor& out);
+// Copies it over the operand of an operator that works in place.
+at::Tensor& overwrite(at::Tensor& self, const at::Tensor& result);
 
 }  // namespace estrain::operators

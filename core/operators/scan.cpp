@@ -7,6 +7,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "core/operators/refusal.h"
+
 namespace estrain::operators {
 namespace {
 
@@ -15,11 +17,11 @@ constexpr std::string_view own_operators = "estrain::";  // they pass tensors be
 struct Call {
   std::string name;
   std::string layer;
-  std::string type;           // of a floating-point input that the portable kernels do not support
-  bool inside_known = false;  // inside an operator that is judged as a whole
-  bool judged = false;
-  bool is_operator = false;  // otherwise a step of autograd's engine
-  bool is_backward = false;  // begins a node of the backward pass
+  std::string which;                 // what the portable kernel, or one of its parts', does not cover
+  bool inside_known = false;         // inside an operator that is judged as a whole
+  std::optional<Coverage> coverage;  // if it is judged as a whole, and no part of one that is
+  bool is_operator = false;          // otherwise a step of autograd's engine
+  bool is_backward = false;          // begins a node of the backward pass
   bool has_parts = false;
 };
 
@@ -29,6 +31,8 @@ class Scanner {
 
   void begin(const at::RecordFunction& function);
   void end();
+  void refused(const Refusal& refusal);
+  bool was_stopped() const { return stopped_; }
   std::vector<OperatorUse> uses() const;
 
  private:
@@ -37,39 +41,36 @@ class Scanner {
 
   const ScanOptions& options_;
   std::vector<Call> open_;
-  std::map<std::pair<std::string, std::string>, OperatorUse> found_;  // by name and type
+  std::map<std::pair<std::string, std::string>, OperatorUse> found_;  // by name and what is refused
   std::unordered_map<int64_t, std::string> forward_layers_;           // by autograd's sequence number
   std::vector<std::string> backward_layers_;
+  bool stopped_ = false;  // by a refusal that no other kernel stands in for
 };
 
 // Set on the scanning thread, and on autograd's threads that work for it: LibTorch calls the observer there, too.
 Scanner* scanner = nullptr;
 
-// Some calls are recorded without inputs, and accessing these throws; then the kernel itself checks the types.
-c10::ArrayRef<const c10::IValue> inputs_if_recorded(const at::RecordFunction& function) {
-  try {
-    return function.inputs();
-  } catch (const c10::Error&) {
-    return {};
-  }
-}
-
-// A floating-point type other than float32 among the inputs. A number used as a tensor (`x + 1.0`) has the type of the
-// other operand.
-std::string foreign_type(const at::RecordFunction& function) {
-  for (const c10::IValue& input : inputs_if_recorded(function)) {
-    if (!input.isTensor() || !input.toTensor().defined()) continue;
-    if (input.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) continue;
-    const at::ScalarType type = input.toTensor().scalar_type();
-    if ((at::isFloatingType(type) && type != at::kFloat) || at::isComplexType(type)) return at::toString(type);
-  }
-  return "";
-}
-
 // Whether it has a kernel on the CPU, where another worker may run it, or on this device.
 bool has_own_kernel(const c10::OperatorName& name, c10::DispatchKey device) {
   const auto found = c10::Dispatcher::singleton().findOp(name);
   return found && (found->hasKernelForDispatchKey(c10::DispatchKey::CPU) || found->hasKernelForDispatchKey(device));
+}
+
+// Whether it answers with whole numbers, truths or words alone, such as `x.numel()`, and writes nothing.
+bool has_no_arithmetic(const c10::OperatorName& name) {
+  const auto found = c10::Dispatcher::singleton().findSchema(name);
+  if (!found || found->schema().returns().empty()) return false;
+  const auto writes = [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  };
+  const auto is_plain = [](const c10::Argument& result) {
+    const auto kind = result.type()->kind();
+    return kind == c10::TypeKind::IntType || kind == c10::TypeKind::SymIntType || kind == c10::TypeKind::BoolType ||
+           kind == c10::TypeKind::SymBoolType || kind == c10::TypeKind::StringType ||
+           kind == c10::TypeKind::DeviceObjType;
+  };
+  return std::ranges::none_of(found->schema().arguments(), writes) &&
+         std::ranges::all_of(found->schema().returns(), is_plain);
 }
 
 std::string Scanner::layer_of(const at::RecordFunction& function) {
@@ -94,14 +95,10 @@ void Scanner::begin(const at::RecordFunction& function) {
   const c10::OperatorName name = *function.operator_name();
   call.name = full_name(name);
   call.layer = layer_of(function);
-  call.inside_known = !open_.empty() && (open_.back().inside_known || open_.back().judged);
+  call.inside_known = !open_.empty() && (open_.back().inside_known || open_.back().coverage);
   if (!open_.empty()) open_.back().has_parts = true;
   const std::optional<Coverage> coverage = judge(name, options_);
-  if (coverage == Coverage::replaced) call.type = foreign_type(function);
-  if (!call.inside_known && coverage) {
-    call.judged = true;
-    if (!name.name.starts_with(own_operators)) note(call, call.type.empty() ? *coverage : Coverage::uncovered);
-  }
+  if (!call.inside_known) call.coverage = coverage;
   open_.push_back(std::move(call));
 }
 
@@ -109,15 +106,32 @@ void Scanner::end() {
   const Call call = std::move(open_.back());
   open_.pop_back();
   if (call.is_backward) backward_layers_.pop_back();
-  if (call.is_operator && !call.judged && !call.inside_known && !call.has_parts) {
+  if (!call.is_operator || call.inside_known || call.name.starts_with(own_operators)) return;
+  if (call.coverage) {
+    note(call, call.which.empty() ? *call.coverage : Coverage::uncovered);
+  } else if (!call.has_parts) {
     note(call, Coverage::uncovered);
   }
 }
 
+void Scanner::refused(const Refusal& refusal) {
+  const auto whole = std::ranges::find_if(open_, [](const Call& call) { return call.coverage.has_value(); });
+  if (whole != open_.end()) {
+    if (whole->which.empty()) whole->which = refusal.which;
+    return;
+  }
+  Call call;
+  call.name = "aten::" + refusal.name;
+  call.which = refusal.which;
+  if (!backward_layers_.empty()) call.layer = backward_layers_.back();
+  note(call, Coverage::uncovered);
+  stopped_ = true;
+}
+
 void Scanner::note(const Call& call, Coverage coverage) {
-  OperatorUse& use = found_[{call.name, call.type}];
+  OperatorUse& use = found_[{call.name, call.which}];
   use.name = call.name;
-  use.type = call.type;
+  use.which = call.which;
   use.coverage = coverage;
   use.calls += 1;
   if (!call.layer.empty() && std::ranges::find(use.layers, call.layer) == use.layers.end())
@@ -148,7 +162,6 @@ class Observing {
   explicit Observing(Scanner& with) {
     scanner = &with;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_begin, on_end)
-                                             .needsInputs(true)
                                              .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
   }
   ~Observing() {
@@ -171,7 +184,7 @@ std::string full_name(const c10::OperatorName& name) {
 std::optional<Coverage> judge(const c10::OperatorName& name, const ScanOptions& options) {
   const std::string full = full_name(name);
   if (options.replaced->contains(full)) return Coverage::replaced;
-  if (is_exact(full) || name.name.starts_with(own_operators)) return Coverage::exact;
+  if (is_exact(full) || name.name.starts_with(own_operators) || has_no_arithmetic(name)) return Coverage::exact;
   if (has_own_kernel(name, options.device)) return Coverage::uncovered;
   return std::nullopt;
 }
@@ -188,11 +201,29 @@ const char* to_string(Coverage coverage) {
   return "not covered";
 }
 
+std::vector<std::string> uncovered_so_far() {
+  std::vector<std::string> names;
+  if (scanner == nullptr) return names;
+  for (const OperatorUse& use : scanner->uses())
+    if (use.coverage == Coverage::uncovered) names.push_back(use.text());
+  return names;
+}
+
+std::string OperatorUse::text() const { return which.empty() ? name : name + " " + which; }
+
+bool is_scanning() { return scanner != nullptr; }
+
+void tell_scan(const Refusal& refusal) {
+  if (scanner != nullptr) scanner->refused(refusal);
+}
+
 std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work) {
   Scanner found(options);
-  {
+  try {
     const Observing observing(found);
     work();
+  } catch (...) {
+    if (!found.was_stopped()) throw;
   }
   return found.uses();
 }

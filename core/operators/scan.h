@@ -27,9 +27,11 @@ const char* to_string(Coverage coverage);
 struct OperatorUse {
   std::string name;  // "aten::convolution"
   Coverage coverage = Coverage::exact;
-  std::string type;  // the input type that makes a replaced operator uncovered: "Double"
+  std::string which;  // what a portable kernel does not cover: "on Double", "with volumes"
   int64_t calls = 0;
   std::vector<std::string> layers;  // blocks of the model that use it, in order of first use
+
+  std::string text() const;  // "aten::mm on Double"
 };
 
 struct ScanOptions {
@@ -43,8 +45,18 @@ struct ScanOptions {
 // How an operator is judged as a whole; nothing: by its parts. `name` as above.
 std::optional<Coverage> judge(const c10::OperatorName& name, const ScanOptions& options);
 
-// Runs `work` on this thread and lists the operators used, uncovered ones first, then by name.
+struct Refusal;
+
+// Runs `work` on this thread and lists the operators used, uncovered ones first, then by name. Where a portable kernel
+// refuses a type or a case, LibTorch's own computes it meanwhile. Where none can, as in a backward pass of estrain's,
+// the list ends there.
 std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work);
+
+// What the scan under way on this thread has found without a portable kernel, as OperatorUse::text(). None without one.
+std::vector<std::string> uncovered_so_far();
+
+// Tells the scan under way, if there is one, what a portable kernel does not cover.
+void tell_scan(const Refusal& refusal);
 
 // The name with the overload: "aten::mul.Tensor".
 std::string full_name(const c10::OperatorName& name);

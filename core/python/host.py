@@ -107,6 +107,13 @@ class Module:
         self.frozen = self.parameters + constants
         self.versions = [tensor._version for *_, tensor in self.frozen]
 
+    def keep(self, names):
+        """Makes these constants buffers."""
+        kept = [place for place in self.frozen if place[3] in names]
+        self.buffers += kept
+        self.frozen = [place for place in self.frozen if place[3] not in names]
+        self.versions = [tensor._version for *_, tensor in self.frozen]
+
     def forward(self, trains):
         inputs = given()
         if trains == (self.modes is not None):
@@ -256,6 +263,8 @@ def build(seed):
                         ("buffers", named_buffers(module, True)), ("constants", named_buffers(module, False))):
         named = list(named)
         announce(kind, [name for name, _ in named], [tensor for _, tensor in named])
+    announce("kept elsewhere", list(dict.fromkeys(kept_elsewhere(module))), [])
+    run_eagerly(eagerly)
     announce("required", [name for name, required in positional if required], [])
     announce("arguments", [name for name, _ in positional], [])
     announce("by name", by_name, [])
@@ -285,6 +294,36 @@ def named_buffers(module, persistent):
         for name, tensor in owner._buffers.items():
             if tensor is not None and is_persistent(owner, name) == persistent:
                 yield f"{prefix}.{name}" if prefix else name, tensor
+
+
+def kept_elsewhere(module):
+    """Names of tensors in attributes, and in lists, tuples and dictionaries there, that are no parameters or buffers."""
+    known = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+    for prefix, owner in module.named_modules():
+        for name, value in vars(owner).items():
+            if name not in ("_parameters", "_buffers", "_modules") and holds_tensor(value, known):
+                yield f"{prefix}.{name}" if prefix else name
+
+
+def holds_tensor(value, known, depth=4):
+    if isinstance(value, torch.Tensor):
+        return id(value) not in known
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)) or depth == 0:
+        return False
+    return any(holds_tensor(each, known, depth - 1) for each in value)
+
+
+eagerly = False
+
+
+def run_eagerly(wanted):
+    """Code that torch.compile was asked for runs as it is written."""
+    global eagerly
+    eagerly = bool(wanted)
+    if "torch._dynamo" in sys.modules and not JOB["portable"]:
+        torch.compiler.set_stance("force_eager" if eagerly else "default")
 
 
 def take_names(count):
@@ -394,7 +433,7 @@ def tell_modules(tells, watched=[]):
 user = None
 # In the order of `Duty` in core/python/interpreter.cpp.
 DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _: user.backward(_), seed_streams,
-          load_streams, store_streams, tell_modules, imported)
+          load_streams, store_streams, tell_modules, imported, lambda _: user.keep(OPS.names.default()), run_eagerly)
 
 
 def users_frames(trace):

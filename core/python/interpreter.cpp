@@ -15,7 +15,19 @@ namespace estrain::python {
 namespace {
 
 // In the order of DUTIES in host.py.
-enum Duty : int { build_module, take_names, run_forward, run_backward, seed, load, store, tell, list_imported };
+enum Duty : int {
+  build_module,
+  take_names,
+  run_forward,
+  run_backward,
+  seed,
+  load,
+  store,
+  tell,
+  list_imported,
+  keep_constants,
+  eager
+};
 
 using Tensors = std::vector<torch::Tensor>;
 using Names = std::vector<std::string>;
@@ -82,6 +94,7 @@ model::PythonModule HostInterpreter::build(uint64_t seed) {
   module.parameters = named("parameters");
   module.buffers = named("buffers");
   module.constants = named("constants");
+  module.kept_elsewhere = names_of("kept elsewhere");
   const Names& required = names_of("required");
   for (const std::string& name : names_of("arguments"))
     module.arguments.push_back({name, std::ranges::find(required, name) != required.end()});
@@ -125,6 +138,14 @@ std::vector<std::string> HostInterpreter::imported() {
 }
 
 std::vector<std::string> HostInterpreter::calls_to_ranks() { return names_of("calls to ranks"); }
+
+void HostInterpreter::keep(const std::vector<std::string>& constants) {
+  const Names names = std::exchange(crossing().names, constants);
+  ask(keep_constants, 0);
+  crossing().names = names;
+}
+
+void HostInterpreter::run_eagerly(bool eagerly) { ask(eager, eagerly ? 1 : 0); }
 
 void HostInterpreter::tell_modules(bool tells) { ask(tell, tells ? 1 : 0); }
 

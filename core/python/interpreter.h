@@ -28,6 +28,8 @@ class HostInterpreter : public model::Interpreter {
   void backward(const torch::Tensor& loss) override;
   std::vector<std::string> first_backward(const torch::Tensor& loss) override;
   std::vector<std::string> calls_to_ranks() override;
+  void keep(const std::vector<std::string>& constants) override;
+  void run_eagerly(bool eagerly) override;
   void tell_modules(bool tells) override;
   std::vector<std::string> imported() override;
   size_t stream_bytes() const override { return stream_bytes_; }

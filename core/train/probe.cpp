@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/device/cpu.h"
@@ -34,7 +38,7 @@ comm::ProbedOperator as_report(const operators::OperatorUse& use) {
     layers.resize(kMostLayers);
     layers.push_back(others);
   }
-  return {use.name, operators::to_string(use.coverage), use.type, use.calls, std::move(layers)};
+  return {use.name, operators::to_string(use.coverage), use.which, use.calls, std::move(layers)};
 }
 
 double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
@@ -43,9 +47,62 @@ double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
 }
 
+// The portable kernels, which compiled code of a Python module would pass by.
+class PortableTurn {
+ public:
+  PortableTurn(device::ComputeDevice& device, model::Interpreter* python) : kernels_(device), python_(python) {
+    if (python_ != nullptr) python_->run_eagerly(true);
+  }
+  ~PortableTurn() {
+    if (python_ != nullptr) python_->run_eagerly(false);
+  }
+  PortableTurn(const PortableTurn&) = delete;
+  PortableTurn& operator=(const PortableTurn&) = delete;
+
+  const std::set<std::string>& names() const { return kernels_.names(); }
+
+ private:
+  operators::PortableOperators kernels_;
+  model::Interpreter* python_;
+};
+
 double time_portable(const Trial& trial, const data::LoadedBatch& batch) {
-  const operators::PortableOperators kernels(trial.device);
+  const PortableTurn turn(trial.device, trial.job.network().interpreter());
   return time_mini_batch(trial, batch);
+}
+
+// What D2 lacks is never an error here: where a mini-batch fails with the portable kernels alone, that is what it
+// lacks.
+std::vector<operators::OperatorUse> scan_portable(const Trial& trial, const data::LoadedBatch& batch) {
+  std::string message;
+  try {
+    const PortableTurn turn(trial.device, trial.job.network().interpreter());
+    return scan_operators(trial, batch, turn.names());
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  trial.run(batch);
+  return {{.name = "the portable kernels",
+           .coverage = operators::Coverage::uncovered,
+           .which = "fail: " + message.substr(0, message.find('\n')),
+           .calls = 1,
+           .layers = {}}};
+}
+
+// A Python module is built as a worker at D2 builds it, so that what keeps it from D2 is found.
+void make_job(std::optional<Job>& job, ProbeSetup& setup, const data::DataPair& data, device::ComputeDevice& device,
+              bool has_portable) {
+  const auto make = [&] {
+    job.emplace(setup.spec, data, true, /*cuda_streams=*/false, PythonSide{setup.interpreter, &device});
+  };
+  if (setup.interpreter == nullptr || !has_portable) return make();
+  const PortableTurn turn(device, setup.interpreter);
+  operators::scan({.replaced = &turn.names(), .layer = model::current_block}, make);
+}
+
+bool is_covered(const std::vector<operators::OperatorUse>& uses) {
+  return std::ranges::none_of(
+      uses, [](const operators::OperatorUse& use) { return use.coverage == operators::Coverage::uncovered; });
 }
 
 // The fastest mini-batch of each, by turns so that what else the machine does falls on both.
@@ -96,7 +153,10 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
-  Job job(setup.spec, data, true, /*cuda_streams=*/false, {setup.interpreter, device.get()});
+  const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
+  std::optional<Job> made;
+  make_job(made, setup, data, *device, has_portable);
+  Job& job = *made;
   if (!device->torch_device().is_cpu()) job.network().model().to(device->torch_device());
   est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
   const Trial trial{job, hooks, *device};
@@ -106,16 +166,11 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   if (refusal && job.samples().sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
   if (refusal) report.short_batch_error = as_report(*refusal);
   const data::LoadedBatch batch = job.samples().first_batch();
-  const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
-  std::vector<operators::OperatorUse> uses;
-  if (has_portable) {
-    const operators::PortableOperators kernels(*device);
-    uses = scan_operators(trial, batch, kernels.names());
-  } else {
-    uses = scan_operators(trial, batch, {});
-  }
+  std::vector<operators::OperatorUse> uses = uses_of_building(job.network());
+  std::ranges::move(has_portable ? scan_portable(trial, batch) : scan_operators(trial, batch, {}),
+                    std::back_inserter(uses));
   for (const operators::OperatorUse& use : uses) report.operators.push_back(as_report(use));
-  if (setup.measures) report.seconds = measure(trial, batch, has_portable);
+  if (setup.measures) report.seconds = measure(trial, batch, has_portable && is_covered(uses));
   report.memory = own_memory_use();
   report.size = size_of(job);
   report.notes = job.network().notes();

@@ -218,7 +218,8 @@ void run_worker(WorkerSetup& setup) {
   const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr,
                                        .layer = model::current_block};
   if (watches) {
-    refuse_uncovered(operators::scan(scanned, make));
+    operators::scan(scanned, make);  // what of it has no portable kernel, LibTorch's own computes
+    refuse_uncovered(uses_of_building(made->network()));
   } else {
     make();
   }

@@ -179,6 +179,55 @@ TEST_CASE("at D2 it has the same bits on every kind of CPU; what has no portable
   CHECK(!metric_steps(files.folder / "later").empty());
 }
 
+TEST_CASE("what the portable kernels refuse is a row of the table, and auto takes D1" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string volumes = "torch.nn.functional.conv3d(images.reshape(-1, 1, 4, 14, 14), torch.ones(2, 1, 2, 2, 2))";
+  const std::string drawn = "torch.distributions.Beta(self.fc.bias.exp(), torch.ones(4)).rsample()";
+  const std::string halves =
+      "torch.autocast('cpu', torch.bfloat16)(torch.nn.functional.conv2d)(images.reshape(-1, 1, 28, 28), "
+      "torch.ones(2, 1, 3, 3))";
+  const std::string file = files.folder.write("net.py", code(volumes + "; " + drawn + "; " + halves)) + ":build";
+  const Ended check = estrain({"check", files.spec(file), "--run", files.folder / "run"});
+  INFO(check.shown());
+  CHECK(check.code == 0);
+  CHECK(check.says("aten::convolution with volumes"));
+  CHECK(check.says("aten::convolution on BFloat16"));
+  CHECK(check.says("aten::_sample_dirichlet"));
+  CHECK(check.says("\"auto\" would be D1: no portable kernel for"));
+  const Ended trained =
+      estrain({"train", files.spec(file), "--run", files.folder / "auto", "--set", "job.determinism=auto"});
+  INFO(trained.shown());
+  CHECK(trained.code == 0);
+  CHECK(trained.says("\"auto\" is D1"));
+}
+
+TEST_CASE("at D2 what build() computes without a portable kernel is the state's first value" *
+          doctest::skip(!is_here())) {
+  PythonFiles files;
+  const Words d2 = {"--set", "job.determinism=D2"};
+  const std::string begins =
+      "net = Net(); torch.nn.init.orthogonal_(net.fc.weight); torch.nn.init.trunc_normal_(net.fc.bias)\n"
+      "    schedule = torch.linspace(0.5, 1, 9, dtype=torch.float64).cumprod(0)\n    ";
+  const std::string kept = files.folder.write(
+      "kept.py", code("images = images * float(self.schedule[3])",
+                      begins + "net.register_buffer('schedule', schedule, persistent=False)\n    return net"));
+  const std::string spec = files.spec(kept + ":build");
+  const std::string alone = train_on(files.folder, spec, "cpu:sse", d2);
+  CHECK(difference(alone, train_on(files.folder, spec, "cpu:sse,cpu:avx2", d2)).text == "");
+  const std::string outside = files.folder.write(
+      "outside.py",
+      code("images = images * float(self.schedule[3])", begins + "net.schedule = schedule\n    return net"));
+  const std::string second = files.spec(outside + ":build");
+  const Ended refused = estrain(with({"train", second, "--run", files.folder / "outside"}, d2));
+  INFO(refused.shown());
+  CHECK(refused.code == 2);
+  CHECK(refused.says("in the module's function, for (schedule)"));
+  const Ended automatic = estrain({"train", second, "--run", files.folder / "auto", "--set", "job.determinism=auto"});
+  INFO(automatic.shown());
+  CHECK(automatic.code == 0);
+  CHECK(automatic.says("\"auto\" is D1"));
+}
+
 TEST_CASE("check tells the operators with module and line of the user's code" * doctest::skip(!is_here())) {
   PythonFiles files;
   fs::create_directory(files.folder / "parts");

@@ -90,6 +90,8 @@ void convert_elements(std::string_view type, const std::byte* in, uint64_t count
         return convert<float, Element>(in, count, out);
       case DType::f64:
         return convert<double, Element>(in, count, out);
+      case DType::i32:
+        return convert<int32_t, Element>(in, count, out);
       case DType::i64:
         return convert<int64_t, Element>(in, count, out);
       case DType::u8:

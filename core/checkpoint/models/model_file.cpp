@@ -154,12 +154,12 @@ void read_foreign(const Source& source, const StateLayout& layout, std::byte* st
   const std::vector<ArrayForm> wanted = wanted_forms(layout, names);
   require_same_arrays(wanted, converted_forms(source.forms, wanted));
   std::set<size_t> done;
-  for (const WantedName& wanted : names) {
-    const StateTensor& tensor = layout.tensors[wanted.tensor];
-    if (done.insert(wanted.tensor).second)
-      source.read(wanted.name, tensor, state + tensor.offset);
+  for (const WantedName& name : names) {
+    const StateTensor& tensor = layout.tensors[name.tensor];
+    if (done.insert(name.tensor).second)
+      source.read(name.name, tensor, state + tensor.offset);
     else
-      require_same_bits(wanted, tensor, source, state + tensor.offset);
+      require_same_bits(name, tensor, source, state + tensor.offset);
   }
 }
 

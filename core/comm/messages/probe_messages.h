@@ -37,7 +37,7 @@ struct ProbedOperator {
 
   std::string name;                 // "aten::convolution"
   std::string coverage;             // "replaced" | "exact" | "not covered"
-  std::string type;                 // empty, or the type that keeps it from being covered: "Double"
+  std::string which;                // what of it no portable kernel covers: "on Double"; empty: all
   int64_t calls = 0;                // in the mini-batch
   std::vector<std::string> layers;  // the modules that call it
 
@@ -45,7 +45,7 @@ struct ProbedOperator {
   static void fields(Self& self, Visit&& visit) {
     visit("name", self.name);
     visit("coverage", self.coverage);
-    visit("type", self.type);
+    visit("which", self.which);
     visit("calls", self.calls);
     visit("layers", self.layers);
   }

@@ -15,7 +15,7 @@ namespace {
 std::string layers_of(const comm::ProbedOperator& use) { return fmt::format("{}", fmt::join(use.layers, ", ")); }
 
 std::string name_of(const comm::ProbedOperator& use) {
-  return use.type.empty() ? use.name : use.name + " on " + use.type;
+  return use.which.empty() ? use.name : use.name + " " + use.which;
 }
 
 }  // namespace

@@ -29,11 +29,12 @@ struct PythonModule {
   // Tied tensors stand under each of their names.
   std::vector<Named> parameters;
   std::vector<Named> buffers;
-  std::vector<Named> constants;      // buffers with persistent=False
-  std::vector<Argument> arguments;   // of forward that may be given by position, without self
-  std::vector<std::string> by_name;  // and those that may be given by name alone
-  bool takes_any_name = false;       // forward has **arguments
-  std::vector<std::string> synced;   // modules of the class SyncBatchNorm
+  std::vector<Named> constants;             // buffers with persistent=False
+  std::vector<std::string> kept_elsewhere;  // tensors in attributes that are neither
+  std::vector<Argument> arguments;          // of forward that may be given by position, without self
+  std::vector<std::string> by_name;         // and those that may be given by name alone
+  bool takes_any_name = false;              // forward has **arguments
+  std::vector<std::string> synced;          // modules of the class SyncBatchNorm
 };
 
 class Interpreter {
@@ -64,6 +65,12 @@ class Interpreter {
   // Where the user's code called functions of torch.distributed in the first mini-batch: "net.py:7 calls
   // is_initialized".
   virtual std::vector<std::string> calls_to_ranks() = 0;
+
+  // From now on these constants are buffers, which forward may write. Before the first mini-batch.
+  virtual void keep(const std::vector<std::string>& constants) = 0;
+  // Whether compiled code runs as it is written instead: the portable kernels and a scan of operators do not see it
+  // else.
+  virtual void run_eagerly(bool eagerly) = 0;
 
   // Whether the modules that run become current_block() (model.h). It costs time: for a scan of operators.
   virtual void tell_modules(bool tells) = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/model/module_tree.h"
@@ -69,12 +70,28 @@ void PythonModel::make_modules(const PythonModule& module) {
   for (const PythonModule::Named& buffer : module.buffers) add_buffer(buffer);
   constants_ = module.constants;
   for (const std::string& name : module.synced) notes_.push_back(note_of_synced(name));
+  kept_elsewhere_ = module.kept_elsewhere;
 }
 
 void PythonModel::add_buffer(const PythonModule::Named& buffer) {
   check_buffer(buffer);
   const auto [owner, name] = split_name(buffer.name);
   module_at(*this, owner).register_buffer(name, buffer.tensor);
+}
+
+std::vector<std::string> PythonModel::keep_constants() {
+  std::vector<std::string> outside = kept_elsewhere_, kept;
+  for (const PythonModule::Named& constant : std::exchange(constants_, {})) {
+    if (!is_buffer_type(constant.tensor.scalar_type()) || !constant.tensor.is_contiguous()) {
+      outside.push_back(constant.name);
+      constants_.push_back(constant);
+    } else {
+      add_buffer(constant);
+      kept.push_back(constant.name);
+    }
+  }
+  interpreter_.keep(kept);
+  return outside;
 }
 
 void PythonModel::try_out(const Batch& batch, bool evaluates) {

@@ -33,6 +33,10 @@ class PythonModel : public UsersModel {
   // are as before then. Once. Throws as loss(), Interpreter::backward() and build_python_model().
   void try_out(const Batch& batch, bool evaluates);
 
+  // Makes the constants buffers: a part of the state from now on. Before try_out(). Returns the names of tensors that
+  // stay outside: of a type that the state cannot hold, or kept elsewhere than in buffers.
+  std::vector<std::string> keep_constants();
+
   void require_evaluation() const override {}
   void require_outputs() const override {}  // they are known when they come
   std::vector<std::string> notes() const override { return notes_; }
@@ -51,6 +55,7 @@ class PythonModel : public UsersModel {
 
   Interpreter& interpreter_;
   std::vector<PythonModule::Named> constants_;
+  std::vector<std::string> kept_elsewhere_;
   std::vector<Source> sources_;
   std::vector<std::string> notes_;
 };

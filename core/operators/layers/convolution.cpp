@@ -43,6 +43,12 @@ Convolution shape_of(const char* name, const Tensor& input, const Tensor& weight
   return shape;
 }
 
+// LibTorch's results are channels last where the images or the filters are.
+at::MemoryFormat format_of(const Tensor& x, const Tensor& w) {
+  const at::MemoryFormat format = x.suggest_memory_format();
+  return format == at::MemoryFormat::Contiguous ? w.suggest_memory_format() : format;
+}
+
 std::vector<int64_t> image_sizes(const Tensor& like, int64_t channels, int64_t height, int64_t width) {
   if (like.dim() == 3) return {like.size(0), channels, width};
   return {like.size(0), channels, height, width};
@@ -187,12 +193,13 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   const Tensor x = floats("convolution", input), w = floats("convolution", weight), b = floats("convolution", bias);
   const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
   if (x.dim() == 5) return VolumeConvolution("convolution", w, arguments, output_padding).forward(x, b);
-  if (transposed) return transposed_convolution(x, w, b, arguments, output_padding);
+  const at::MemoryFormat format = format_of(input, weight);
+  if (transposed) return in_format(transposed_convolution(x, w, b, arguments, output_padding), format);
   const Convolution shape = shape_of("convolution", x, w, arguments);
   Tensor y = new_floats(image_sizes(x, shape.channels_out, shape.output_height(), shape.output_width()), x);
   kernels::portable::convolution_forward(shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(), data_or_null(b),
                                          y.mutable_data_ptr<float>(), execution_on(x));
-  return y;
+  return in_format(y, format);
 }
 
 // The form that traces record. The flags choose among backends, which does not matter here.
@@ -221,9 +228,9 @@ Gradients transposed_backward(const Tensor& dy, const Tensor& x, const Tensor& w
   return {dx, dw, db};
 }
 
-Gradients convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight, OptionalIntArrayRef,
-                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                               IntArrayRef output_padding, int64_t groups, std::array<bool, 3> wanted) {
+Gradients gradients_of(const Tensor& gradient, const Tensor& input, const Tensor& weight, OptionalIntArrayRef,
+                       IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                       IntArrayRef output_padding, int64_t groups, std::array<bool, 3> wanted) {
   constexpr const char* name = "convolution_backward";
   const Tensor dy = floats(name, gradient), x = floats(name, input), w = floats(name, weight);
   const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
@@ -249,6 +256,19 @@ Gradients convolution_backward(const Tensor& gradient, const Tensor& input, cons
     kernels::portable::convolution_backward_bias(shape, dy.const_data_ptr<float>(), db.mutable_data_ptr<float>(),
                                                  execution_on(x));
   }
+  return {dx, dw, db};
+}
+
+// In the layouts of what they are the gradients of.
+Gradients convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight,
+                               OptionalIntArrayRef bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                               bool transposed, IntArrayRef output_padding, int64_t groups,
+                               std::array<bool, 3> wanted) {
+  auto [dx, dw, db] = gradients_of(gradient, input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                                   groups, wanted);
+  const at::MemoryFormat format = format_of(input, weight);
+  if (dx.defined()) dx = in_format(dx, format);
+  if (dw.defined()) dw = in_format(dw, format);
   return {dx, dw, db};
 }
 

@@ -8,6 +8,7 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/logical_or.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/searchsorted.h>
@@ -79,9 +80,15 @@ Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& of
   return {mode == mean_of_bag ? at::div(sums, divisors(sizes)) : sums, bag, sizes, at::empty({0}, index.options())};
 }
 
+// Which indices are padding. LibTorch's own forward pass puts those into a bag, too.
+Tensor is_left_out(const Tensor& bag, const Tensor& index, int64_t padding_index) {
+  const Tensor is_of_none = at::lt(bag, 0);
+  return padding_index < 0 ? is_of_none : at::logical_or(is_of_none, at::eq(index, padding_index));
+}
+
 Tensor embedding_bag_backward(const Tensor& gradient, const Tensor& indices, const Tensor&, const Tensor& bag,
                               const Tensor& bag_sizes, const Tensor&, int64_t rows, bool scale_by_frequency,
-                              int64_t mode, bool sparse, const std::optional<Tensor>& factors, int64_t) {
+                              int64_t mode, bool sparse, const std::optional<Tensor>& factors, int64_t padding_index) {
   constexpr const char* name = "_embedding_bag_backward";
   check_bag(name, mode, sparse);
   if (scale_by_frequency) refuse_case(name, "scale_grad_by_freq = true");
@@ -90,17 +97,19 @@ Tensor embedding_bag_backward(const Tensor& gradient, const Tensor& indices, con
   const Tensor each = of_bag.index_select(0, at::clamp_min(bag, 0));
   const Tensor scaled = factors && factors->defined() ? at::mul(each, floats(name, *factors).unsqueeze(1)) : each;
   const Tensor index = indices.to(at::kLong);
-  return sum_into_rows(scaled, at::where(at::lt(bag, 0), at::full_like(index, -1), index), rows);
+  return sum_into_rows(scaled, at::where(is_left_out(bag, index, padding_index), at::full_like(index, -1), index),
+                       rows);
 }
 
 // The gradient of a sum's factors: the dot product of each row with the gradient of its bag.
 Tensor embedding_bag_factors_backward(const Tensor& gradient, const Tensor& weight, const Tensor& indices,
-                                      const Tensor&, const Tensor& bag, int64_t mode, int64_t) {
+                                      const Tensor&, const Tensor& bag, int64_t mode, int64_t padding_index) {
   constexpr const char* name = "_embedding_bag_per_sample_weights_backward";
   check_bag(name, mode, false);
   const Tensor dy = floats(name, gradient).index_select(0, at::clamp_min(bag, 0));
-  const Tensor dots = at::sum(at::mul(dy, weight.index_select(0, indices.to(at::kLong))), at::IntArrayRef{1});
-  return at::where(at::lt(bag, 0), at::zeros_like(dots), dots);
+  const Tensor index = indices.to(at::kLong);
+  const Tensor dots = at::sum(at::mul(dy, weight.index_select(0, index)), at::IntArrayRef{1});
+  return at::where(is_left_out(bag, index, padding_index), at::zeros_like(dots), dots);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 
 #include "core/operators/float_tensor.h"
 #include "core/operators/registry.h"
+#include "core/operators/tensors/elements.h"
 #include "kernels/portable/cross_entropy.h"
 
 namespace estrain::operators {
@@ -79,7 +80,7 @@ Arguments prepare(const char* name, const Tensor& self, const Tensor& target, co
 std::tuple<Tensor, Tensor> nll_loss(const Tensor& self, const Tensor& target, const Optional& weight, int64_t reduction,
                                     int64_t ignore_index) {
   const Arguments a = prepare("nll_loss_forward", self, target, weight, reduction, ignore_index);
-  const bool each = a.loss.reduction == LossReduction::none;
+  const bool each = a.loss.reduction == LossReduction::none && self.dim() > 1;
   Tensor out = each ? new_floats(target.sizes(), a.x) : new_floats({}, a.x);
   Tensor total = new_floats({}, a.x);
   checking_targets([&] {
@@ -98,11 +99,11 @@ Tensor nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tenso
     kernels::portable::nll_loss_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
                                          total_weight.const_data_ptr<float>(), a.loss, execution_on(a.x));
   });
-  return self.dim() == 4 ? dx.permute({0, 3, 1, 2}).contiguous() : dx;
+  return self.dim() == 4 ? new_like(self).copy_(dx.permute({0, 3, 1, 2})) : dx;
 }
 
-Tensor reduced(const Tensor& each, int64_t reduction) {
-  if (reduction == at::Reduction::None) return each;
+Tensor reduced(const Tensor& each, at::ArrayRef<Tensor> operands, int64_t reduction) {
+  if (reduction == at::Reduction::None) return laid_out_as_elements(each, operands);
   return reduction == at::Reduction::Mean ? at::mean(each) : at::sum(each);
 }
 
@@ -114,13 +115,13 @@ Tensor share(const Tensor& gradient, const Tensor& self, int64_t reduction) {
 Tensor mse_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
   require_float("mse_loss", self);
   const Tensor difference = at::sub(self, target);
-  return reduced(at::mul(difference, difference), reduction);
+  return reduced(at::mul(difference, difference), {self, target}, reduction);
 }
 
 Tensor mse_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction) {
   require_float("mse_loss_backward", self);
   const double factor = reduction == at::Reduction::Mean ? 2.0 / static_cast<double>(self.numel()) : 2.0;
-  return at::mul(at::mul(at::sub(self, target), factor), gradient);
+  return in_rows(at::mul(at::mul(at::sub(self, target), factor), gradient));
 }
 
 // z = |self - target|: z * z / 2 / beta for z < beta, else z - beta / 2.
@@ -128,7 +129,7 @@ Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reductio
   require_float("smooth_l1_loss", self);
   const Tensor z = at::abs(at::sub(self, target));
   const Tensor curved = at::div(at::mul(at::mul(z, z), 0.5), beta);
-  return reduced(at::where(at::lt(z, beta), curved, at::sub(z, beta / 2)), reduction);
+  return reduced(at::where(at::lt(z, beta), curved, at::sub(z, beta / 2)), {self, target}, reduction);
 }
 Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
   return give(operators::smooth_l1_loss(self, target, reduction, beta), out);
@@ -139,7 +140,8 @@ Tensor& smooth_l1_loss_backward(const Tensor& gradient, const Tensor& self, cons
   require_float("smooth_l1_loss_backward", self);
   const Tensor d = at::sub(self, target);
   const Tensor slope = at::where(at::lt(at::abs(d), beta), at::div(d, beta), at::sign(d));
-  return give(at::mul(slope, share(gradient, self, reduction)), out);
+  const Tensor result = at::mul(slope, share(gradient, self, reduction));
+  return give(laid_out_as_elements(result, {self, target, gradient}), out);
 }
 
 // z = |self - target|: z * z / 2 for z <= delta, else delta * (z - delta / 2).
@@ -147,7 +149,9 @@ Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, d
   require_float("huber_loss", self);
   const Tensor z = at::abs(at::sub(self, target));
   const Tensor straight = at::mul(at::sub(z, delta / 2), delta);
-  return reduced(at::where(at::le(z, delta), at::mul(at::mul(z, z), 0.5), straight), reduction);
+  const Tensor each = at::where(at::le(z, delta), at::mul(at::mul(z, z), 0.5), straight);
+  const bool is_of_self = reduction == at::Reduction::None && self.sizes() == each.sizes();
+  return is_of_self ? in_layout_of(each, self) : reduced(each, {self, target}, reduction);
 }
 Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
   return give(operators::huber_loss(self, target, reduction, delta), out);
@@ -157,7 +161,8 @@ Tensor& huber_loss_backward(const Tensor& gradient, const Tensor& self, const Te
                             double delta, Tensor& out) {
   require_float("huber_loss_backward", self);
   const Tensor slope = at::clamp(at::sub(self, target), -delta, delta);
-  return give(at::mul(slope, share(gradient, self, reduction)), out);
+  const Tensor result = at::mul(slope, share(gradient, self, reduction));
+  return give(laid_out_as_elements(result, {self, target, gradient}), out);
 }
 
 constexpr double kLeastLogarithm = -100, kLeastVariance = 1e-12;  // as LibTorch bounds them
@@ -174,7 +179,8 @@ Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Opti
   const Tensor no = at::clamp_min(at::log1p(at::neg(self)), kLeastLogarithm);
   const Tensor yes = at::clamp_min(at::log(self), kLeastLogarithm);
   const Tensor each = at::sub(at::mul(at::sub(target, 1), no), at::mul(target, yes));
-  return reduced(weighted(each, weight), reduction);
+  const Tensor all = weighted(each, weight);
+  return reduction == at::Reduction::None ? in_layout_of(all, self) : reduced(all, {self, target}, reduction);
 }
 Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const Optional& weight, int64_t reduction,
                                  Tensor& out) {
@@ -186,7 +192,7 @@ Tensor binary_cross_entropy_backward(const Tensor& gradient, const Tensor& self,
   require_float("binary_cross_entropy_backward", self);
   const Tensor variance = at::clamp_min(at::mul(at::rsub(self, 1), self), kLeastVariance);
   const Tensor each = at::div(at::mul(share(gradient, self, reduction), at::sub(self, target)), variance);
-  return weighted(each, weight);
+  return in_layout_of(weighted(each, weight), self);
 }
 Tensor& binary_cross_entropy_backward_out(const Tensor& gradient, const Tensor& self, const Tensor& target,
                                           const Optional& weight, int64_t reduction, Tensor& out) {
@@ -200,18 +206,18 @@ void register_loss(Registry& registry) {
   registry.replace("nll_loss2d_forward", nll_loss);
   registry.replace("nll_loss_backward", nll_loss_backward);
   registry.replace("nll_loss2d_backward", nll_loss_backward);
-  registry.replace("mse_loss", mse_loss);
-  registry.replace("mse_loss_backward", mse_loss_backward);
-  registry.replace("smooth_l1_loss", operators::smooth_l1_loss);
-  registry.replace("smooth_l1_loss.out", smooth_l1_loss_out);
-  registry.replace("smooth_l1_loss_backward.grad_input", smooth_l1_loss_backward);
-  registry.replace("huber_loss", operators::huber_loss);
-  registry.replace("huber_loss.out", huber_loss_out);
-  registry.replace("huber_loss_backward.out", huber_loss_backward);
-  registry.replace("binary_cross_entropy", operators::binary_cross_entropy);
-  registry.replace("binary_cross_entropy.out", binary_cross_entropy_out);
-  registry.replace("binary_cross_entropy_backward", operators::binary_cross_entropy_backward);
-  registry.replace("binary_cross_entropy_backward.grad_input", binary_cross_entropy_backward_out);
+  registry.replace_elementwise("mse_loss", mse_loss);
+  registry.replace_elementwise("mse_loss_backward", mse_loss_backward);
+  registry.replace_elementwise("smooth_l1_loss", operators::smooth_l1_loss);
+  registry.replace_elementwise("smooth_l1_loss.out", smooth_l1_loss_out);
+  registry.replace_elementwise("smooth_l1_loss_backward.grad_input", smooth_l1_loss_backward);
+  registry.replace_elementwise("huber_loss", operators::huber_loss);
+  registry.replace_elementwise("huber_loss.out", huber_loss_out);
+  registry.replace_elementwise("huber_loss_backward.out", huber_loss_backward);
+  registry.replace_elementwise("binary_cross_entropy", operators::binary_cross_entropy);
+  registry.replace_elementwise("binary_cross_entropy.out", binary_cross_entropy_out);
+  registry.replace_elementwise("binary_cross_entropy_backward", operators::binary_cross_entropy_backward);
+  registry.replace_elementwise("binary_cross_entropy_backward.grad_input", binary_cross_entropy_backward_out);
 }
 
 }  // namespace estrain::operators

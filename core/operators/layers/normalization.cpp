@@ -14,6 +14,7 @@
 #include <ATen/ops/sum.h>
 
 #include <array>
+#include <limits>
 #include <tuple>
 
 #include "core/operators/float_tensor.h"
@@ -55,7 +56,7 @@ Three native_batch_norm(const Tensor& input, const Optional& weight, const Optio
     const Tensor mean = floats(name, running_mean), var = floats(name, running_var);
     portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, parameters,
                               mean.const_data_ptr<float>(), var.const_data_ptr<float>(), execution_on(x));
-    return {y, new_floats({0}, x), new_floats({0}, x)};
+    return {in_format_of(y, input), new_floats({0}, x), new_floats({0}, x)};
   }
   Tensor save_mean = new_floats({shape.channels}, x), save_invstd = new_floats({shape.channels}, x);
   const portable::BatchNormRunning running{mutable_or_null(running_mean, name), mutable_or_null(running_var, name),
@@ -63,7 +64,7 @@ Three native_batch_norm(const Tensor& input, const Optional& weight, const Optio
   portable::batch_norm_train(y.mutable_data_ptr<float>(), save_mean.mutable_data_ptr<float>(),
                              save_invstd.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, parameters,
                              running, execution_on(x));
-  return {y, save_mean, save_invstd};
+  return {in_format_of(y, input), save_mean, save_invstd};
 }
 
 Three native_batch_norm_backward(const Tensor& gradient, const Tensor& input, const Optional& weight,
@@ -89,7 +90,7 @@ Three native_batch_norm_backward(const Tensor& gradient, const Tensor& input, co
                                        data_or_null(w), mean.const_data_ptr<float>(), spread.const_data_ptr<float>(),
                                        eps, execution_on(x));
   }
-  return {dx, dw, db};
+  return {dx.defined() ? in_format_of(dx, input) : dx, dw, db};
 }
 
 portable::LayerNormShape layer_shape(const Tensor& x, IntArrayRef normalized) {
@@ -109,6 +110,7 @@ Three native_layer_norm(const Tensor& input, IntArrayRef normalized, const Optio
   std::vector<int64_t> statistics(x.sizes().begin(), x.sizes().end());
   std::fill(statistics.end() - static_cast<std::ptrdiff_t>(normalized.size()), statistics.end(), 1);
   Tensor y = new_like(x), mean = new_floats(statistics, x), rstd = new_floats(statistics, x);
+  if (shape.d == 0) return {y, mean.zero_(), rstd.fill_(std::numeric_limits<float>::quiet_NaN())};
   portable::layer_norm(y.mutable_data_ptr<float>(), mean.mutable_data_ptr<float>(), rstd.mutable_data_ptr<float>(),
                        x.const_data_ptr<float>(), shape, {data_or_null(w), data_or_null(b), eps}, execution_on(x));
   return {y, mean, rstd};
@@ -161,7 +163,7 @@ Three native_group_norm(const Tensor& input, const Optional& weight, const Optio
   portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), groups.channel_shape(),
                             {data_or_null(weights), data_or_null(biases), eps}, means.const_data_ptr<float>(),
                             variances.const_data_ptr<float>(), execution_on(x));
-  return {y, mean, at::rsqrt(at::add(variance, eps))};
+  return {in_format_of(y, input), mean, at::rsqrt(at::add(variance, eps))};
 }
 
 // y = fma(x - shift, scale, offset), each a number for each channel of each image.
@@ -203,7 +205,7 @@ Three native_group_norm_backward(const Tensor& gradient, const Tensor& input, co
   }
   if (wanted[1]) dw = at::sum(dots.view({n, channels}), 0);
   if (wanted[2]) db = at::sum(sums.view({n, channels}), 0);
-  return {dx, dw, db};
+  return {dx.defined() ? in_format_of(dx, input) : dx, dw, db};
 }
 
 // The norm of each slice v[i] along `dim`, with as many dimensions as v.

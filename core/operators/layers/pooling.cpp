@@ -69,7 +69,7 @@ std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntA
   Tensor y = new_floats(sizes, x), indices = new_indices(sizes, x);
   portable::max_pool(y.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>(), x.const_data_ptr<float>(), shape,
                      execution_on(x));
-  return {y, indices};
+  return {in_format_of(y, self), in_format_of(indices, self)};
 }
 
 Tensor max_pool_backward(const Tensor& gradient, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
@@ -80,7 +80,7 @@ Tensor max_pool_backward(const Tensor& gradient, const Tensor& self, IntArrayRef
   Tensor dx = new_like(self);
   portable::max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
                               chosen.const_data_ptr<int64_t>(), shape, execution_on(dy));
-  return dx;
+  return in_format_of(dx, self);
 }
 
 Tensor average_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
@@ -91,7 +91,7 @@ Tensor average_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, 
   shape.divisor_override = divisor.value_or(0);
   Tensor y = new_floats(output_sizes(x, shape.output_height, shape.output_width), x);
   portable::average_pool(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, execution_on(x));
-  return y;
+  return in_format_of(y, self);
 }
 
 Tensor average_pool_backward(const Tensor& gradient, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
@@ -103,7 +103,7 @@ Tensor average_pool_backward(const Tensor& gradient, const Tensor& self, IntArra
   shape.divisor_override = divisor.value_or(0);
   Tensor dx = new_like(self);
   portable::average_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), shape, execution_on(dy));
-  return dx;
+  return in_format_of(dx, self);
 }
 
 portable::AdaptivePoolingShape adaptive_shape(const Tensor& x, int64_t height, int64_t width) {
@@ -116,7 +116,7 @@ Tensor adaptive_average_pool(const Tensor& self, IntArrayRef output) {
   Tensor y = new_floats(output_sizes(x, first(output), second(output)), x);
   portable::adaptive_average_pool(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(),
                                   adaptive_shape(x, first(output), second(output)), execution_on(x));
-  return y;
+  return in_format_of(y, self);
 }
 
 Tensor adaptive_average_pool_backward(const Tensor& gradient, const Tensor& self) {
@@ -124,7 +124,7 @@ Tensor adaptive_average_pool_backward(const Tensor& gradient, const Tensor& self
   Tensor dx = new_like(self);
   portable::adaptive_average_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
                                            adaptive_shape(self, dy.size(-2), dy.size(-1)), execution_on(dy));
-  return dx;
+  return in_format_of(dx, self);
 }
 
 std::tuple<Tensor, Tensor> adaptive_max_pool(const Tensor& self, IntArrayRef output) {
@@ -134,7 +134,7 @@ std::tuple<Tensor, Tensor> adaptive_max_pool(const Tensor& self, IntArrayRef out
   portable::adaptive_max_pool(y.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>(),
                               x.const_data_ptr<float>(), adaptive_shape(x, first(output), second(output)),
                               execution_on(x));
-  return {y, indices};
+  return {in_format_of(y, self), in_format_of(indices, self)};
 }
 
 Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, const Tensor& indices) {
@@ -143,7 +143,7 @@ Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, co
   portable::adaptive_max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
                                        chosen.const_data_ptr<int64_t>(), adaptive_shape(self, dy.size(-2), dy.size(-1)),
                                        execution_on(dy));
-  return dx;
+  return in_format_of(dx, self);
 }
 
 }  // namespace

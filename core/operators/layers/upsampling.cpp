@@ -32,7 +32,7 @@ Tensor nearest(const Tensor& self, IntArrayRef output, Factor height, Factor wid
   Tensor y = new_floats({x.size(0), x.size(1), output[0], output[1]}, x);
   portable::upsample_nearest(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(),
                              shape_of(x.sizes(), output, height, width), execution_on(x));
-  return y;
+  return in_format_of(y, self);
 }
 
 Tensor nearest_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, Factor height, Factor width) {
@@ -40,7 +40,7 @@ Tensor nearest_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef 
   Tensor dx = new_floats(input, dy);
   portable::upsample_nearest_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
                                       shape_of(input, output, height, width), execution_on(dy));
-  return dx;
+  return in_format_of(dx, gradient);
 }
 
 // One dimension: images of height 1.
@@ -65,7 +65,7 @@ Tensor bilinear(const Tensor& self, IntArrayRef output, bool align_corners, Fact
   shape.align_corners = align_corners;
   Tensor y = new_floats({x.size(0), x.size(1), output[0], output[1]}, x);
   portable::upsample_bilinear(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, execution_on(x));
-  return y;
+  return in_format_of(y, self);
 }
 
 Tensor bilinear_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, bool align_corners,
@@ -76,7 +76,7 @@ Tensor bilinear_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef
   Tensor dx = new_floats(input, dy);
   portable::upsample_bilinear_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), shape,
                                        execution_on(dy));
-  return dx;
+  return in_format_of(dx, gradient);
 }
 
 }  // namespace

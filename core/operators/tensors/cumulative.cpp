@@ -21,9 +21,7 @@ using at::Tensor;
 using Type = std::optional<ScalarType>;
 
 // Whether the result is of integers, which LibTorch's own kernels compute the same everywhere.
-bool is_whole(const Tensor& self, Type type) {
-  return at::isIntegralType(self.scalar_type(), true) && (!type || at::isIntegralType(*type, true));
-}
+bool is_whole(const Tensor& self, Type type) { return at::isIntegralType(type.value_or(self.scalar_type()), true); }
 
 Tensor as_float(const char* name, const Tensor& self, Type type) {
   const ScalarType wanted = type.value_or(self.scalar_type());
@@ -45,14 +43,23 @@ Tensor cumulative(Combine combine, const Tensor& x, int64_t dim) {
     const Tensor later = combine(running.narrow(dim, 0, n - s), running.narrow(dim, s, n - s));
     running = at::cat({running.narrow(dim, 0, s), later}, dim);
   }
-  return running.is_same(x) ? x.clone() : running;
+  return running.is_same(x) ? x.clone(at::MemoryFormat::Contiguous) : running;
 }
 
 Tensor cumsum(const Tensor& self, int64_t dim, Type type) {
   if (is_whole(self, type)) return library_of(self).reductions.cumsum(self, dim, type);
   return cumulative(sum_of, as_float("cumsum", self, type), dim);
 }
-Tensor& cumsum_(Tensor& self, int64_t dim, Type type) { return self.copy_(operators::cumsum(self, dim, type)); }
+// The type of a result in place: that of the operand.
+Type own_type(const Tensor& self, Type type) {
+  TORCH_CHECK(!type || *type == self.scalar_type(), "Bad in-place call: input tensor dtype ", self.scalar_type(),
+              " and output tensor dtype ", *type, " should match");
+  return self.scalar_type();
+}
+
+Tensor& cumsum_(Tensor& self, int64_t dim, Type type) {
+  return overwrite(self, operators::cumsum(self, dim, own_type(self, type)));
+}
 Tensor& cumsum_out(const Tensor& self, int64_t dim, Type type, Tensor& out) {
   return give(operators::cumsum(self, dim, type), out);
 }
@@ -61,7 +68,9 @@ Tensor cumprod(const Tensor& self, int64_t dim, Type type) {
   if (is_whole(self, type)) return library_of(self).reductions.cumprod(self, dim, type);
   return cumulative(product_of, as_float("cumprod", self, type), dim);
 }
-Tensor& cumprod_(Tensor& self, int64_t dim, Type type) { return self.copy_(operators::cumprod(self, dim, type)); }
+Tensor& cumprod_(Tensor& self, int64_t dim, Type type) {
+  return overwrite(self, operators::cumprod(self, dim, own_type(self, type)));
+}
 Tensor& cumprod_out(const Tensor& self, int64_t dim, Type type, Tensor& out) {
   return give(operators::cumprod(self, dim, type), out);
 }
@@ -78,7 +87,7 @@ Tensor product(const Tensor& x, int64_t dim) {
     const Tensor products = at::mul(factors.narrow(dim, 0, n - half), factors.narrow(dim, half, n - half));
     factors = n - half == half ? products : at::cat({products, factors.narrow(dim, n - half, 1)}, dim);
   }
-  return factors.is_same(x) ? x.clone() : factors;
+  return factors.is_same(x) ? x.clone(at::MemoryFormat::Contiguous) : in_rows(factors);
 }
 
 Tensor prod_dim(const Tensor& self, int64_t dim, bool keep, Type type) {

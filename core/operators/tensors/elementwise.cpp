@@ -3,7 +3,6 @@
 
 #include "kernels/portable/elementwise.h"
 
-#include <ATen/ExpandUtils.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
@@ -33,6 +32,7 @@
 
 #include "core/operators/float_tensor.h"
 #include "core/operators/registry.h"
+#include "core/operators/tensors/elements.h"
 
 namespace estrain::operators {
 namespace {
@@ -55,13 +55,10 @@ bool stays_torchs(const Tensor& a, const Tensor& b, const Scalar& alpha) {
 Tensor scaled_sum(const char* name, const Tensor& a, const Tensor& b, double alpha) {
   const at::ScalarType type = at::result_type(a, b);
   if (type != at::kFloat) refuse_type(name, type);
-  const auto sizes = at::infer_size(a.sizes(), b.sizes());
-  const at::TensorOptions options = (a.is_cpu() ? b : a).options().dtype(at::kFloat);
-  const Tensor x = a.to(options).expand(sizes).contiguous(), y = b.to(options).expand(sizes).contiguous();
-  Tensor out = new_floats(sizes, x);
-  portable::add_scaled(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), y.const_data_ptr<float>(),
-                       static_cast<float>(alpha), out.numel(), execution_on(x));
-  return out;
+  const Elements each(name, {a, b});
+  portable::add_scaled(each.out(), each.operand(0), each.operand(1), static_cast<float>(alpha), each.count(),
+                       each.execution());
+  return each.result();
 }
 
 Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
@@ -70,7 +67,7 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
 }
 Tensor& add_(Tensor& self, const Tensor& other, const Scalar& alpha) {
   return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.add_(self, other, alpha)
-                                          : self.copy_(scaled_sum("add_", self, other, alpha.toDouble()));
+                                          : overwrite(self, scaled_sum("add_", self, other, alpha.toDouble()));
 }
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.add_out(out, self, other, alpha)
@@ -82,7 +79,7 @@ Tensor sub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
 }
 Tensor& sub_(Tensor& self, const Tensor& other, const Scalar& alpha) {
   return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.sub_(self, other, alpha)
-                                          : self.copy_(scaled_sum("sub_", self, other, -alpha.toDouble()));
+                                          : overwrite(self, scaled_sum("sub_", self, other, -alpha.toDouble()));
 }
 Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   return stays_torchs(self, other, alpha) ? library_of(self, other).arithmetic.sub_out(out, self, other, alpha)
@@ -108,19 +105,18 @@ Tensor& div_out(const Tensor& self, const Tensor& other, Tensor& out) {
 using Ternary = void (*)(float*, const float*, const float*, const float*, float, int64_t, const kernels::Execution&);
 
 Tensor apply(const char* name, Ternary kernel, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
-  const auto sizes = at::infer_size(at::infer_size(a.sizes(), b.sizes()), c.sizes());
-  const Tensor x = floats(name, a.expand(sizes)), y = floats(name, b.expand(sizes)), z = floats(name, c.expand(sizes));
-  Tensor out = new_floats(sizes, x);
-  kernel(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), y.const_data_ptr<float>(), z.const_data_ptr<float>(),
-         static_cast<float>(value), out.numel(), execution_on(x));
-  return out;
+  for (const Tensor& operand : {a, b, c}) require_float(name, operand);
+  const Elements each(name, {a, b, c});
+  kernel(each.out(), each.operand(0), each.operand(1), each.operand(2), static_cast<float>(value), each.count(),
+         each.execution());
+  return each.result();
 }
 
 Tensor addcmul(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
   return apply("addcmul", portable::add_product, self, a, b, value.toDouble());
 }
 Tensor& addcmul_(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
-  return self.copy_(operators::addcmul(self, a, b, value));
+  return overwrite(self, operators::addcmul(self, a, b, value));
 }
 Tensor& addcmul_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out) {
   return give(operators::addcmul(self, a, b, value), out);
@@ -129,44 +125,38 @@ Tensor addcdiv(const Tensor& self, const Tensor& a, const Tensor& b, const Scala
   return apply("addcdiv", portable::add_quotient, self, a, b, value.toDouble());
 }
 Tensor& addcdiv_(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value) {
-  return self.copy_(operators::addcdiv(self, a, b, value));
+  return overwrite(self, operators::addcdiv(self, a, b, value));
 }
 Tensor& addcdiv_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& value, Tensor& out) {
   return give(operators::addcdiv(self, a, b, value), out);
 }
 
 Tensor lerp(const Tensor& self, const Tensor& end, const Scalar& weight) {
-  const auto sizes = at::infer_size(self.sizes(), end.sizes());
-  const Tensor a = floats("lerp", self.expand(sizes)), b = floats("lerp", end.expand(sizes));
-  Tensor out = new_floats(sizes, a);
-  portable::lerp(out.mutable_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-                 static_cast<float>(weight.toDouble()), out.numel(), execution_on(a));
-  return out;
+  for (const Tensor& operand : {self, end}) require_float("lerp", operand);
+  const Elements each("lerp", {self, end});
+  portable::lerp(each.out(), each.operand(0), each.operand(1), static_cast<float>(weight.toDouble()), each.count(),
+                 each.execution());
+  return each.result();
 }
 Tensor& lerp_(Tensor& self, const Tensor& end, const Scalar& weight) {
-  return self.copy_(operators::lerp(self, end, weight));
+  return overwrite(self, operators::lerp(self, end, weight));
 }
 Tensor lerp_each(const Tensor& self, const Tensor& end, const Tensor& weight) {
-  const auto sizes = at::infer_size(at::infer_size(self.sizes(), end.sizes()), weight.sizes());
-  const Tensor a = floats("lerp", self.expand(sizes)), b = floats("lerp", end.expand(sizes));
-  const Tensor w = floats("lerp", weight.expand(sizes));
-  Tensor out = new_floats(sizes, a);
-  portable::lerp(out.mutable_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-                 w.const_data_ptr<float>(), out.numel(), execution_on(a));
-  return out;
+  for (const Tensor& operand : {self, end, weight}) require_float("lerp", operand);
+  const Elements each("lerp", {self, end, weight});
+  portable::lerp(each.out(), each.operand(0), each.operand(1), each.operand(2), each.count(), each.execution());
+  return each.result();
 }
 
 Tensor power(const Tensor& self, const Scalar& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
   if (at::isIntegralType(type, /*includeBool=*/true)) return library_of(self).arithmetic.pow(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
-  const Tensor x = self.to(at::kFloat).contiguous();
-  Tensor out = new_like(x);
-  portable::power(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), static_cast<float>(exponent.toDouble()),
-                  x.numel(), execution_on(x));
-  return out;
+  const Elements each("pow", {self});
+  portable::power(each.out(), each.operand(0), static_cast<float>(exponent.toDouble()), each.count(), each.execution());
+  return each.result();
 }
-Tensor& power_(Tensor& self, const Scalar& exponent) { return self.copy_(operators::power(self, exponent)); }
+Tensor& power_(Tensor& self, const Scalar& exponent) { return overwrite(self, operators::power(self, exponent)); }
 Tensor& power_out(const Tensor& self, const Scalar& exponent, Tensor& out) {
   return give(operators::power(self, exponent), out);
 }
@@ -174,31 +164,28 @@ Tensor& power_out(const Tensor& self, const Scalar& exponent, Tensor& out) {
 Tensor power_each(const Tensor& self, const Tensor& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
-  const auto sizes = at::infer_size(self.sizes(), exponent.sizes());
-  const at::TensorOptions options = (self.is_cpu() ? exponent : self).options().dtype(at::kFloat);
-  const Tensor x = self.to(options).expand(sizes).contiguous(), y = exponent.to(options).expand(sizes).contiguous();
-  Tensor out = new_floats(sizes, x);
-  portable::power(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), y.const_data_ptr<float>(), out.numel(),
-                  execution_on(x));
-  return out;
+  const Elements each("pow", {self, exponent});
+  portable::power(each.out(), each.operand(0), each.operand(1), each.count(), each.execution());
+  return each.result();
 }
-Tensor& power_each_(Tensor& self, const Tensor& exponent) { return self.copy_(power_each(self, exponent)); }
+Tensor& power_each_(Tensor& self, const Tensor& exponent) { return overwrite(self, power_each(self, exponent)); }
 Tensor& power_each_out(const Tensor& self, const Tensor& exponent, Tensor& out) {
   return give(power_each(self, exponent), out);
 }
 Tensor power_of_number(const Scalar& self, const Tensor& exponent) {
-  return power_each(c10::scalar_to_tensor(self, exponent.device()).to(at::result_type(self, exponent)), exponent);
+  const Tensor base = c10::scalar_to_tensor(self, exponent.device()).to(at::result_type(self, exponent));
+  return in_rows(power_each(base, exponent));
 }
 
 // x log(y), and 0 where x is 0, whatever y but NaN is.
 Tensor xlogy(const Tensor& self, const Tensor& other) {
   const at::ScalarType type = at::result_type(self, other);
-  if (type != at::kFloat) refuse_type("xlogy", type);
+  if (type != at::kFloat && !at::isIntegralType(type, /*includeBool=*/true)) refuse_type("xlogy", type);
   const Tensor product = at::mul(self, at::log(other));
-  return at::where(at::logical_and(at::eq(self, 0), at::logical_not(at::isnan(other))), at::zeros_like(product),
-                   product);
+  const Tensor is_zero = at::logical_and(at::eq(self, 0), at::logical_not(at::isnan(other)));
+  return laid_out_as_elements(at::where(is_zero, at::zeros_like(product), product), {self, other});
 }
-Tensor& xlogy_(Tensor& self, const Tensor& other) { return self.copy_(operators::xlogy(self, other)); }
+Tensor& xlogy_(Tensor& self, const Tensor& other) { return overwrite(self, operators::xlogy(self, other)); }
 Tensor& xlogy_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(operators::xlogy(self, other), out);
 }
@@ -208,7 +195,8 @@ Tensor logaddexp(const Tensor& self, const Tensor& other) {
   require_float("logaddexp", self);
   const Tensor most = at::maximum(self, other), distance = at::abs(at::sub(self, other));
   const Tensor sum = at::add(most, at::log1p(at::exp(at::neg(distance))));
-  return at::where(at::logical_and(at::isinf(self), at::eq(self, other)), self, sum);
+  const Tensor result = at::where(at::logical_and(at::isinf(self), at::eq(self, other)), self, sum);
+  return laid_out_as_elements(result, {self, other});
 }
 Tensor& logaddexp_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(operators::logaddexp(self, other), out);
@@ -234,40 +222,40 @@ Tensor& atan2_out(const Tensor& self, const Tensor& other, Tensor& out) {
 }  // namespace
 
 void register_elementwise(Registry& registry) {
-  registry.replace("add.Tensor", add);
-  registry.replace("add_.Tensor", add_);
-  registry.replace("add.out", add_out);
-  registry.replace("sub.Tensor", sub);
-  registry.replace("sub_.Tensor", sub_);
-  registry.replace("sub.out", sub_out);
-  registry.replace("rsub.Tensor", rsub);
+  registry.replace_elementwise("add.Tensor", add);
+  registry.replace_elementwise("add_.Tensor", add_);
+  registry.replace_elementwise("add.out", add_out);
+  registry.replace_elementwise("sub.Tensor", sub);
+  registry.replace_elementwise("sub_.Tensor", sub_);
+  registry.replace_elementwise("sub.out", sub_out);
+  registry.replace_elementwise("rsub.Tensor", rsub);
   registry.replace_on_device("div.Tensor", div);
   registry.replace_on_device("div_.Tensor", div_);
   registry.replace_on_device("div.out", div_out);
-  registry.replace("addcmul", addcmul);
-  registry.replace("addcmul_", addcmul_);
-  registry.replace("addcmul.out", addcmul_out);
-  registry.replace("addcdiv", addcdiv);
-  registry.replace("addcdiv_", addcdiv_);
-  registry.replace("addcdiv.out", addcdiv_out);
-  registry.replace("lerp.Scalar", lerp);
-  registry.replace("lerp_.Scalar", lerp_);
-  registry.replace("lerp.Tensor", lerp_each);
-  registry.replace("pow.Tensor_Scalar", power);
-  registry.replace("pow_.Scalar", power_);
-  registry.replace("pow.Tensor_Scalar_out", power_out);
-  registry.replace("pow.Tensor_Tensor", power_each);
-  registry.replace("pow_.Tensor", power_each_);
-  registry.replace("pow.Tensor_Tensor_out", power_each_out);
-  registry.replace("pow.Scalar", power_of_number);
-  registry.replace("xlogy.Tensor", xlogy);
-  registry.replace("xlogy_.Tensor", xlogy_);
-  registry.replace("xlogy.OutTensor", xlogy_out);
-  registry.replace("atan2", atan2);
-  registry.replace("atan2_", atan2_);
-  registry.replace("atan2.out", atan2_out);
-  registry.replace("logaddexp", logaddexp);
-  registry.replace("logaddexp.out", logaddexp_out);
+  registry.replace_elementwise("addcmul", addcmul);
+  registry.replace_elementwise("addcmul_", addcmul_);
+  registry.replace_elementwise("addcmul.out", addcmul_out);
+  registry.replace_elementwise("addcdiv", addcdiv);
+  registry.replace_elementwise("addcdiv_", addcdiv_);
+  registry.replace_elementwise("addcdiv.out", addcdiv_out);
+  registry.replace_elementwise("lerp.Scalar", lerp);
+  registry.replace_elementwise("lerp_.Scalar", lerp_);
+  registry.replace_elementwise("lerp.Tensor", lerp_each);
+  registry.replace_elementwise("pow.Tensor_Scalar", power);
+  registry.replace_elementwise("pow_.Scalar", power_);
+  registry.replace_elementwise("pow.Tensor_Scalar_out", power_out);
+  registry.replace_elementwise_for_floats("pow.Tensor_Tensor", power_each);
+  registry.replace_elementwise_for_floats("pow_.Tensor", power_each_);
+  registry.replace_elementwise_for_floats("pow.Tensor_Tensor_out", power_each_out);
+  registry.replace_elementwise_for_floats("pow.Scalar", power_of_number);
+  registry.replace_elementwise("xlogy.Tensor", xlogy);
+  registry.replace_elementwise("xlogy_.Tensor", xlogy_);
+  registry.replace_elementwise("xlogy.OutTensor", xlogy_out);
+  registry.replace_elementwise("atan2", atan2);
+  registry.replace_elementwise("atan2_", atan2_);
+  registry.replace_elementwise("atan2.out", atan2_out);
+  registry.replace_elementwise("logaddexp", logaddexp);
+  registry.replace_elementwise("logaddexp.out", logaddexp_out);
 }
 
 }  // namespace estrain::operators

@@ -11,6 +11,7 @@
 
 #include "core/operators/float_tensor.h"
 #include "core/operators/registry.h"
+#include "core/operators/tensors/elements.h"
 #include "kernels/portable/elementwise.h"
 
 namespace estrain::operators {
@@ -22,25 +23,16 @@ using kernels::portable::Unary;
 using kernels::portable::UnaryBackward;
 namespace portable = kernels::portable;
 
-// Integers are taken as float32, as LibTorch does.
-Tensor as_floats(const char* name, const Tensor& x) {
-  if (at::isIntegralType(x.scalar_type(), /*includeBool=*/true)) return x.to(at::kFloat).contiguous();
-  return floats(name, x);
-}
-
 Tensor apply(const char* name, Unary function, const Tensor& self) {
-  const Tensor x = as_floats(name, self);
-  Tensor out = new_like(x);
-  portable::unary(function, out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(), execution_on(x));
-  return out;
+  const Elements each(name, {self});
+  portable::unary(function, each.out(), each.operand(0), each.count(), each.execution());
+  return each.result();
 }
 
 Tensor apply(const char* name, UnaryBackward function, const Tensor& gradient, const Tensor& saved) {
-  const Tensor dy = floats(name, gradient), s = floats(name, saved);
-  Tensor out = new_like(dy);
-  portable::unary_backward(function, out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                           s.const_data_ptr<float>(), dy.numel(), execution_on(dy));
-  return out;
+  const Elements each(name, {gradient, saved});
+  portable::unary_backward(function, each.out(), each.operand(0), each.operand(1), each.count(), each.execution());
+  return each.result();
 }
 
 constexpr const char* name_of(Unary function) {
@@ -125,16 +117,16 @@ constexpr const char* name_of(UnaryBackward function) {
 template <Unary function>
 struct Forms {
   static Tensor plain(const Tensor& self) { return apply(name_of(function), function, self); }
-  static Tensor& in_place(Tensor& self) { return self.copy_(plain(self)); }
+  static Tensor& in_place(Tensor& self) { return overwrite(self, plain(self)); }
   static Tensor& out(const Tensor& self, Tensor& result) { return give(plain(self), result); }
 };
 
 template <Unary function>
 void replace_forms(Registry& registry) {
   const std::string name = name_of(function);
-  registry.replace(name, Forms<function>::plain);
-  registry.replace(name + "_", Forms<function>::in_place);
-  registry.replace(name + ".out", Forms<function>::out);
+  registry.replace_elementwise(name, Forms<function>::plain);
+  registry.replace_elementwise(name + "_", Forms<function>::in_place);
+  registry.replace_elementwise(name + ".out", Forms<function>::out);
 }
 
 template <UnaryBackward function>
@@ -150,14 +142,17 @@ struct BackwardForms {
 template <UnaryBackward function>
 void replace_backward(Registry& registry) {
   const std::string name = name_of(function);
-  registry.replace(name, BackwardForms<function>::plain);
-  registry.replace(name + ".grad_input", BackwardForms<function>::out);
+  registry.replace_elementwise(name, BackwardForms<function>::plain);
+  registry.replace_elementwise(name + ".grad_input", BackwardForms<function>::out);
 }
 
 Tensor gelu(const Tensor& self, std::string_view approximate) {
+  require_float("gelu", self);
   return apply("gelu", approximate == "tanh" ? Unary::gelu_tanh : Unary::gelu, self);
 }
-Tensor& gelu_(Tensor& self, std::string_view approximate) { return self.copy_(operators::gelu(self, approximate)); }
+Tensor& gelu_(Tensor& self, std::string_view approximate) {
+  return overwrite(self, operators::gelu(self, approximate));
+}
 Tensor& gelu_out(const Tensor& self, std::string_view approximate, Tensor& out) {
   return give(operators::gelu(self, approximate), out);
 }
@@ -169,50 +164,45 @@ Tensor& gelu_backward_out(const Tensor& gradient, const Tensor& self, std::strin
 }
 
 Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  const Tensor x = floats("softplus", self);
-  Tensor out = new_like(x);
-  portable::softplus(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
-                     {beta.to<float>(), threshold.to<float>()}, execution_on(x));
-  return out;
+  const Elements each("softplus", {self});
+  portable::softplus(each.out(), each.operand(0), each.count(), {beta.to<float>(), threshold.to<float>()},
+                     each.execution());
+  return each.result();
 }
 Tensor softplus_backward(const Tensor& gradient, const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  const Tensor dy = floats("softplus_backward", gradient), x = floats("softplus_backward", self);
-  Tensor out = new_like(x);
-  portable::softplus_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
-                              x.numel(), {beta.to<float>(), threshold.to<float>()}, execution_on(x));
-  return out;
+  const Elements each("softplus_backward", {gradient, self});
+  portable::softplus_backward(each.out(), each.operand(0), each.operand(1), each.count(),
+                              {beta.to<float>(), threshold.to<float>()}, each.execution());
+  return each.result();
 }
 
 Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-  const Tensor x = floats("elu", self);
-  Tensor out = new_like(x);
-  portable::elu(out.mutable_data_ptr<float>(), x.const_data_ptr<float>(), x.numel(),
-                {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, execution_on(x));
-  return out;
+  const Elements each("elu", {self});
+  portable::elu(each.out(), each.operand(0), each.count(),
+                {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, each.execution());
+  return each.result();
 }
 Tensor& elu_(Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-  return self.copy_(operators::elu(self, alpha, scale, input_scale));
+  return overwrite(self, operators::elu(self, alpha, scale, input_scale));
 }
 Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
                     bool is_result, const Tensor& saved) {
-  const Tensor dy = floats("elu_backward", gradient), s = floats("elu_backward", saved);
-  Tensor out = new_like(s);
-  portable::elu_backward(out.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), s.const_data_ptr<float>(),
-                         s.numel(), {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), is_result},
-                         execution_on(s));
-  return out;
+  const Elements each("elu_backward", {gradient, saved});
+  portable::elu_backward(each.out(), each.operand(0), each.operand(1), each.count(),
+                         {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), is_result}, each.execution());
+  return each.result();
 }
 
 // LibTorch's own kernel keeps exp(-|x|) in a buffer; this one needs none.
 std::tuple<Tensor, Tensor> log_sigmoid(const Tensor& self) {
-  return {apply("log_sigmoid_forward", Unary::log_sigmoid, self), new_floats({0}, self)};
+  return {in_rows(apply("log_sigmoid_forward", Unary::log_sigmoid, self)), new_floats({0}, self)};
 }
 std::tuple<Tensor&, Tensor&> log_sigmoid_out(const Tensor& self, Tensor& out, Tensor& buffer) {
-  give(apply("log_sigmoid_forward", Unary::log_sigmoid, self), out);
+  give(in_rows(apply("log_sigmoid_forward", Unary::log_sigmoid, self)), out);
   return {out, buffer};
 }
 Tensor log_sigmoid_backward(const Tensor& gradient, const Tensor& self, const Tensor&) {
-  return apply("log_sigmoid_backward", UnaryBackward::log_sigmoid, gradient, self);
+  return in_layout_of(apply("log_sigmoid_backward", UnaryBackward::log_sigmoid, gradient, self), gradient);
 }
 Tensor& log_sigmoid_backward_out(const Tensor& gradient, const Tensor& self, const Tensor& buffer, Tensor& out) {
   return give(operators::log_sigmoid_backward(gradient, self, buffer), out);
@@ -222,12 +212,13 @@ Tensor& log_sigmoid_backward_out(const Tensor& gradient, const Tensor& self, con
 Tensor glu(const Tensor& self, int64_t dim) {
   TORCH_CHECK(self.dim() > 0 && self.size(dim) % 2 == 0, "glu: dimension ", dim, " of ", self.sizes(),
               " has no two halves");
-  return at::mul(self.chunk(2, dim)[0], at::sigmoid(self.chunk(2, dim)[1]));
+  const std::vector<Tensor> halves = self.chunk(2, dim);
+  return laid_out_as_elements(at::mul(halves[0], at::sigmoid(halves[1])), halves);
 }
 Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out) { return give(operators::glu(self, dim), out); }
 Tensor glu_backward(const Tensor& gradient, const Tensor& self, int64_t dim) {
   const Tensor a = self.chunk(2, dim)[0], s = at::sigmoid(self.chunk(2, dim)[1]), da = at::mul(gradient, s);
-  return at::cat({da, at::sigmoid_backward(at::mul(gradient, a), s)}, dim);
+  return in_rows(at::cat({da, at::sigmoid_backward(at::mul(gradient, a), s)}, dim));
 }
 Tensor& glu_backward_out(const Tensor& gradient, const Tensor& self, int64_t dim, Tensor& out) {
   return give(operators::glu_backward(gradient, self, dim), out);
@@ -265,26 +256,26 @@ void register_functions(Registry& registry) {
   replace_backward<UnaryBackward::sigmoid>(registry);
   replace_backward<UnaryBackward::silu>(registry);
   replace_backward<UnaryBackward::hardsigmoid>(registry);
-  registry.replace("hardswish_backward", BackwardForms<UnaryBackward::hardswish>::plain);
-  registry.replace("mish_backward", BackwardForms<UnaryBackward::mish>::plain);
-  registry.replace("log_sigmoid_forward", log_sigmoid);
-  registry.replace("log_sigmoid_forward.output", log_sigmoid_out);
-  registry.replace("log_sigmoid_backward", log_sigmoid_backward);
-  registry.replace("log_sigmoid_backward.grad_input", log_sigmoid_backward_out);
-  registry.replace("glu", glu);
-  registry.replace("glu.out", glu_out);
-  registry.replace("glu_backward", glu_backward);
-  registry.replace("glu_backward.grad_input", glu_backward_out);
-  registry.replace("gelu", gelu);
-  registry.replace("gelu_", gelu_);
-  registry.replace("gelu.out", gelu_out);
-  registry.replace("gelu_backward", gelu_backward);
-  registry.replace("gelu_backward.grad_input", gelu_backward_out);
-  registry.replace("softplus", softplus);
-  registry.replace("softplus_backward", softplus_backward);
-  registry.replace("elu", elu);
-  registry.replace("elu_", elu_);
-  registry.replace("elu_backward", elu_backward);
+  registry.replace_elementwise("hardswish_backward", BackwardForms<UnaryBackward::hardswish>::plain);
+  registry.replace_elementwise("mish_backward", BackwardForms<UnaryBackward::mish>::plain);
+  registry.replace_elementwise("log_sigmoid_forward", log_sigmoid);
+  registry.replace_elementwise("log_sigmoid_forward.output", log_sigmoid_out);
+  registry.replace_elementwise("log_sigmoid_backward", log_sigmoid_backward);
+  registry.replace_elementwise("log_sigmoid_backward.grad_input", log_sigmoid_backward_out);
+  registry.replace_elementwise("glu", glu);
+  registry.replace_elementwise("glu.out", glu_out);
+  registry.replace_elementwise("glu_backward", glu_backward);
+  registry.replace_elementwise("glu_backward.grad_input", glu_backward_out);
+  registry.replace_elementwise("gelu", gelu);
+  registry.replace_elementwise("gelu_", gelu_);
+  registry.replace_elementwise("gelu.out", gelu_out);
+  registry.replace_elementwise("gelu_backward", gelu_backward);
+  registry.replace_elementwise("gelu_backward.grad_input", gelu_backward_out);
+  registry.replace_elementwise("softplus", softplus);
+  registry.replace_elementwise("softplus_backward", softplus_backward);
+  registry.replace_elementwise("elu", elu);
+  registry.replace_elementwise("elu_", elu_);
+  registry.replace_elementwise("elu_backward", elu_backward);
 }
 
 }  // namespace estrain::operators

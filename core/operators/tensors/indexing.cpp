@@ -154,10 +154,19 @@ Tensor& index_put(Tensor& self, const IndexList& indices, const Tensor& values, 
   const Places places = places_of(self, indices);
   if (!places.rows.defined() || places.rows.numel() == 0) return library(self, indices, values, accumulate, unsafe);
   if (!accumulate) return library(self, indices, last_ones(values, places), accumulate, unsafe);
-  const Tensor sums = sum_into_rows(places.values_by_row(values), places.rows, places.row_count);
+  const Tensor given = values.dim() == 0 ? values.to(self.device()) : values;
+  const Tensor sums = sum_into_rows(places.values_by_row(given), places.rows, places.row_count);
   Tensor target = places.self;
   target.add_(sums.view(target.sizes()));
   return self;
+}
+
+// Whether `source` has a slice of `self` for each index.
+bool fits_slices(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  if (source.dim() != self.dim() || source.size(dim) != index.numel()) return false;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (d != dim && source.size(d) != self.size(d)) return false;
+  return true;
 }
 
 // Element i of dimension `dim` of `self` gets `alpha` times the sum of those slices of `source` whose index is i.
@@ -167,14 +176,18 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   require_float("index_add", self);
   if (self.dim() == 0) return at::add(self, at::sum(source), alpha);
   dim = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK_INDEX(index.dim() <= 1, "index_add: the index has ", index.dim(), " dimensions, expected one");
+  TORCH_CHECK(fits_slices(self, dim, index, source), "source tensor shape must match self tensor shape, excluding the ",
+              "specified dimension. Got self.shape = ", self.sizes(), " source.shape = ", source.sizes());
   require_inside(index, self.size(dim));
+  if (index.numel() == 0 || self.numel() == 0) return self.clone(at::MemoryFormat::Contiguous);
   const Tensor by_row = source.movedim(dim, 0).reshape({index.numel(), -1});
   const Tensor moved = self.movedim(dim, 0);
   const Tensor sums = sum_into_rows(by_row, index.to(at::kLong), self.size(dim)).view(moved.sizes());
   return at::add(moved, sums, alpha).movedim(0, dim).contiguous();
 }
 Tensor& index_add_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
-  return self.copy_(operators::index_add(self, dim, index, source, alpha));
+  return overwrite(self, operators::index_add(self, dim, index, source, alpha));
 }
 Tensor& index_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
                       Tensor& out) {
@@ -207,9 +220,12 @@ bool is_one_per_slice(const Tensor& self, int64_t dim, const Tensor& index) {
 Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   if (!at::isFloatingType(self.scalar_type())) return library_of(self).indexing.scatter_add(self, dim, index, source);
   require_float("scatter_add", self);
-  if (index.numel() == 0) return self.clone();
-  if (self.dim() == 0) return at::add(self, source.view({}));
   dim = at::maybe_wrap_dim(dim, self.dim());
+  if (index.numel() == 0 || self.numel() == 0) return self.clone(at::MemoryFormat::Contiguous);
+  if (self.dim() == 0 || index.dim() == 0 || source.dim() == 0) {  // each counts as a vector of one element
+    const auto vector = [](const Tensor& x) { return x.dim() == 0 ? x.unsqueeze(0) : x; };
+    return operators::scatter_add(vector(self), dim, vector(index), vector(source)).view(self.sizes());
+  }
   require_inside(index, self.size(dim));
   Tensor part = source;
   for (int64_t d = 0; d < self.dim(); ++d) part = part.narrow(d, 0, index.size(d));
@@ -218,10 +234,10 @@ Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const T
     return operators::index_add(self, dim, slices, part, 1);
   }
   const Tensor sums = sum_into_rows(part.reshape({-1, 1}), flat_places(self, dim, index.to(at::kLong)), self.numel());
-  return at::add(self, sums.view(self.sizes()));
+  return at::add(self, sums.view(self.sizes())).contiguous();
 }
 Tensor& scatter_add_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  return self.copy_(operators::scatter_add(self, dim, index, source));
+  return overwrite(self, operators::scatter_add(self, dim, index, source));
 }
 Tensor& scatter_add_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
   return give(operators::scatter_add(self, dim, index, source), out);
@@ -262,7 +278,7 @@ void register_indexing(Registry& registry) {
   registry.replace("scatter_reduce.two", operators::scatter_reduce);
   registry.replace("scatter_reduce_.two", scatter_reduce_);
   registry.replace("scatter_reduce.two_out", scatter_reduce_out);
-  registry.replace("_index_put_impl_", operators::index_put);
+  registry.replace_elementwise("_index_put_impl_", operators::index_put);
   registry.replace("index_add", operators::index_add);
   registry.replace("index_add_", index_add_);
   registry.replace("index_add.out", index_add_out);

@@ -75,7 +75,7 @@ Tensor& addmm_out(const Tensor& self, const Tensor& a, const Tensor& b, const Sc
   return give(operators::addmm(self, a, b, beta, alpha), out);
 }
 Tensor& addmm_(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  return self.copy_(operators::addmm(self, a, b, beta, alpha));
+  return overwrite(self, operators::addmm(self, a, b, beta, alpha));
 }
 
 Tensor baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
@@ -87,7 +87,7 @@ Tensor& baddbmm_out(const Tensor& self, const Tensor& a, const Tensor& b, const 
   return give(operators::baddbmm(self, a, b, beta, alpha), out);
 }
 Tensor& baddbmm_(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  return self.copy_(operators::baddbmm(self, a, b, beta, alpha));
+  return overwrite(self, operators::baddbmm(self, a, b, beta, alpha));
 }
 
 Tensor mv(const Tensor& a, const Tensor& x) { return operators::mm(a, x.unsqueeze(1)).squeeze(1); }
@@ -101,30 +101,33 @@ Tensor& addmv_out(const Tensor& self, const Tensor& a, const Tensor& x, const Sc
   return give(operators::addmv(self, a, x, beta, alpha), out);
 }
 Tensor& addmv_(Tensor& self, const Tensor& a, const Tensor& x, const Scalar& beta, const Scalar& alpha) {
-  return self.copy_(operators::addmv(self, a, x, beta, alpha));
+  return overwrite(self, operators::addmv(self, a, x, beta, alpha));
 }
 
-Tensor dot(const Tensor& a, const Tensor& b) { return operators::mm(a.unsqueeze(0), b.unsqueeze(1)).view({}); }
+Tensor dot(const Tensor& a, const Tensor& b) {
+  TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
+  return operators::mm(a.unsqueeze(0), b.unsqueeze(1)).view(at::IntArrayRef{});
+}
 
 }  // namespace
 
 void register_matmul(Registry& registry) {
-  registry.replace("mm", mm);
-  registry.replace("mm.out", mm_out);
-  registry.replace("bmm", bmm);
-  registry.replace("bmm.out", bmm_out);
-  registry.replace("addmm", addmm);
-  registry.replace("addmm.out", addmm_out);
-  registry.replace("addmm_", addmm_);
-  registry.replace("baddbmm", baddbmm);
-  registry.replace("baddbmm.out", baddbmm_out);
-  registry.replace("baddbmm_", baddbmm_);
-  registry.replace("mv", mv);
-  registry.replace("mv.out", mv_out);
-  registry.replace("addmv", addmv);
-  registry.replace("addmv.out", addmv_out);
-  registry.replace("addmv_", addmv_);
-  registry.replace("dot", dot);
+  registry.replace_for_floats("mm", mm);
+  registry.replace_for_floats("mm.out", mm_out);
+  registry.replace_for_floats("bmm", bmm);
+  registry.replace_for_floats("bmm.out", bmm_out);
+  registry.replace_for_floats("addmm", addmm);
+  registry.replace_for_floats("addmm.out", addmm_out);
+  registry.replace_for_floats("addmm_", addmm_);
+  registry.replace_for_floats("baddbmm", baddbmm);
+  registry.replace_for_floats("baddbmm.out", baddbmm_out);
+  registry.replace_for_floats("baddbmm_", baddbmm_);
+  registry.replace_for_floats("mv", mv);
+  registry.replace_for_floats("mv.out", mv_out);
+  registry.replace_for_floats("addmv", addmv);
+  registry.replace_for_floats("addmv.out", addmv_out);
+  registry.replace_for_floats("addmv_", addmv_);
+  registry.replace_for_floats("dot", dot);
 }
 
 }  // namespace estrain::operators

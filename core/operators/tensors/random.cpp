@@ -13,6 +13,7 @@
 #include "core/operators/float_tensor.h"
 #include "core/operators/random_stream.h"
 #include "core/operators/registry.h"
+#include "core/operators/tensors/elements.h"
 
 namespace estrain::operators {
 namespace {
@@ -36,6 +37,7 @@ Tensor& fill(const char* name, Tensor& self, Draw draw) {
 }
 
 Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
+  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
   const portable::Stream call = next_random_call(generator);
   return fill("uniform_", self, [&](float* out, int64_t n) {
     portable::uniform(out, n, static_cast<float>(from), static_cast<float>(to), call, execution_on(self));
@@ -120,6 +122,7 @@ Tensor& randperm_out(int64_t n, Generator generator, Tensor& out) {
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout: the probability is ", p);
+  if (input.numel() == 0) return {input, at::empty_like(input)};
   const Tensor x = floats("native_dropout", input);
   Tensor out = new_like(x);
   Tensor mask = at::empty(x.sizes(), x.options().dtype(at::kBool));
@@ -127,7 +130,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   const portable::Stream call = next_random_call({});
   portable::dropout(out.mutable_data_ptr<float>(), mask.mutable_data_ptr<bool>(), x.const_data_ptr<float>(), x.numel(),
                     drop, call, execution_on(x));
-  return {out, mask};
+  return {in_layout_of(out, input), in_layout_of(mask, input)};
 }
 
 Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, double scale) {
@@ -135,7 +138,7 @@ Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, doubl
   Tensor dx = new_like(dy);
   portable::dropout_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), kept.const_data_ptr<bool>(),
                              dy.numel(), static_cast<float>(scale), execution_on(dy));
-  return dx;
+  return laid_out_as_elements(dx, {gradient, mask});
 }
 
 // On the CPU, LibTorch composes it of a mask, a division and a product.
@@ -151,9 +154,9 @@ void register_random(Registry& registry) {
   registry.replace("normal_", normal_);
   registry.replace("exponential_", exponential_);
   registry.replace("bernoulli_.float", bernoulli_);
-  registry.replace("bernoulli_.Tensor", bernoulli_each);
-  registry.replace("bernoulli", bernoulli);
-  registry.replace("bernoulli.out", bernoulli_out);
+  registry.replace_elementwise("bernoulli_.Tensor", bernoulli_each);
+  registry.replace_elementwise("bernoulli", bernoulli);
+  registry.replace_elementwise("bernoulli.out", bernoulli_out);
   registry.replace("random_", random_);
   registry.replace("random_.to", random_to);
   registry.replace("random_.from", random_from);

@@ -83,9 +83,9 @@ Tensor in_type(const char* name, const Tensor& self, Type type) {
   return self.to(at::kFloat);
 }
 
+// Of fractions as integers LibTorch rounds each towards zero first.
 bool counts_integers(const Tensor& self, Type type) {
-  return at::isIntegralType(type.value_or(self.scalar_type()), /*includeBool=*/true) &&
-         at::isIntegralType(self.scalar_type(), true);
+  return at::isIntegralType(type.value_or(self.scalar_type()), /*includeBool=*/true);
 }
 
 Tensor sum_dims(const Tensor& self, OptionalIntArrayRef dims, bool keep, Type type) {

@@ -35,7 +35,8 @@ Sorted topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
   TORCH_CHECK(k >= 0 && k <= self.size(dim), "topk: k = ", k, " is out of range for a dimension of size ",
               self.size(dim));
   const Sorted all = operators::sort(self, true, dim, largest);
-  return {std::get<0>(all).narrow(dim, 0, k).contiguous(), std::get<1>(all).narrow(dim, 0, k).contiguous()};
+  return {std::get<0>(all).narrow(dim, 0, k).clone(at::MemoryFormat::Contiguous),
+          std::get<1>(all).narrow(dim, 0, k).clone(at::MemoryFormat::Contiguous)};
 }
 Into topk_out(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
   return give_both(operators::topk(self, k, dim, largest, sorted), values, indices);

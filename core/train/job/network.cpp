@@ -9,6 +9,7 @@
 #include "core/model/exported/exported.h"
 #include "core/model/zoo/build.h"
 #include "core/operators/random_stream.h"
+#include "core/operators/scan.h"
 #include "core/train/job/batch_tensors.h"
 
 namespace estrain::train {
@@ -78,8 +79,16 @@ void prepare(model::Model& model, const spec::JobSpec& spec) {
   model.want_metrics(metrics_of(spec.train));
 }
 
+// What operators without a portable kernel compute differs among kinds of device, so one place computes it: parameters
+// and buffers are the state, which the first worker gives to all; constants become a part of it.
+Network::BuiltWith keep_what_was_built(model::PythonModel& module) {
+  Network::BuiltWith built{.uncovered = operators::uncovered_so_far(), .unkept = {}};
+  if (!built.uncovered.empty()) built.unkept = module.keep_constants();
+  return built;
+}
+
 std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, const Samples& samples,
-                                                     const Network::Options& options) {
+                                                     const Network::Options& options, Network::BuiltWith& built) {
   if (!spec.model.is_python()) {
     auto program = model::build_program(program_files(spec, samples.data().files), model_shape(samples.train().shape()),
                                         options.draws_weights);
@@ -87,19 +96,20 @@ std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, 
     return program;
   }
   auto module = build_module(spec, samples, options.python);
+  built = keep_what_was_built(*module);
   prepare(*module, spec);
   try_out(*module, samples, options);
   return module;
 }
 
-std::shared_ptr<model::Model> build(const spec::JobSpec& spec, const Samples& samples,
-                                    const Network::Options& options) {
+std::shared_ptr<model::Model> build(const spec::JobSpec& spec, const Samples& samples, const Network::Options& options,
+                                    Network::BuiltWith& built) {
   if (!spec.model.is_users()) {
     auto model = build_zoo_model(spec, samples, options.draws_weights);
     prepare(*model, spec);
     return model;
   }
-  auto model = build_users_model(spec, samples, options);
+  auto model = build_users_model(spec, samples, options, built);
   if (options.evaluates) {
     model->require_evaluation();
     model->require_outputs();
@@ -115,7 +125,7 @@ model::MetricsWanted metrics_of(const spec::TrainSection& train) {
 
 Network::Network(const spec::JobSpec& spec, const Samples& samples, const Options& options)
     : interpreter_(options.python.interpreter),
-      model_(build(spec, samples, options)),
+      model_(build(spec, samples, options, built_with_)),
       tensors_(model::named_tensors(*model_)) {
   for (const auto& [name, tensor] : tensors_.parameters) parameters_.push_back(tensor);
   for (const auto& [name, tensor] : tensors_.buffers) buffers_.push_back(tensor);

@@ -28,12 +28,19 @@ class Network {
     PythonSide python;   // for a Python module
   };
 
+  // How a Python module was built while operators were scanned (core/operators/scan.h).
+  struct BuiltWith {
+    std::vector<std::string> uncovered;  // operators without a portable kernel
+    std::vector<std::string> unkept;     // if there are any: tensors of the module that are no part of the state
+  };
+
   // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.
   Network(const spec::JobSpec& spec, const Samples& samples, const Options& options);
 
   model::Model& model() const { return *model_; }
   model::Interpreter* interpreter() const { return interpreter_; }  // null: no Python module
   est::Backward backward() const;
+  const BuiltWith& built_with() const { return built_with_; }
 
   // Parameters and buffers in state_dict order, tied ones once.
   const model::NamedTensors& tensors() const { return tensors_; }
@@ -49,6 +56,7 @@ class Network {
   std::vector<std::string> notes() const;
 
  private:
+  BuiltWith built_with_;
   model::Interpreter* interpreter_;
   std::shared_ptr<model::Model> model_;
   model::NamedTensors tensors_;

@@ -30,12 +30,23 @@ std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const dat
   return uses;
 }
 
+std::vector<operators::OperatorUse> uses_of_building(const Network& network) {
+  std::vector<operators::OperatorUse> uses;
+  if (network.built_with().unkept.empty()) return uses;
+  for (const std::string& name : network.built_with().uncovered)
+    uses.push_back({.name = name,
+                    .coverage = operators::Coverage::uncovered,
+                    .which = "in the module's function, for",
+                    .calls = 1,
+                    .layers = network.built_with().unkept});
+  return uses;
+}
+
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {
   std::vector<std::string> found;
   for (const operators::OperatorUse& use : uses) {
     if (use.coverage != operators::Coverage::uncovered) continue;
-    std::string text = use.name;
-    if (!use.type.empty()) text += " on " + use.type;
+    std::string text = use.text();
     if (!use.layers.empty()) text += fmt::format(" ({})", fmt::join(use.layers, ", "));
     found.push_back(text);
   }

@@ -28,6 +28,10 @@ struct Trial {
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced);
 
+// The operators without a portable kernel that a Python module was built with, if it keeps tensors for itself, which
+// every worker computes; those are the layers.
+std::vector<operators::OperatorUse> uses_of_building(const Network& network);
+
 // Throws Fault::infeasible naming every operator that is not covered, with its layers.
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses);
 

@@ -1,9 +1,12 @@
 #include "core/operators/scan.h"
 
 #include <doctest/doctest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/library.h>
 #include <torch/nn/modules/rnn.h>
 #include <torch/types.h>
+
+#include <algorithm>
 
 #include "core/device/cpu_device.h"
 #include "core/operators/portable.h"
@@ -70,7 +73,60 @@ TEST_CASE("a replaced operator on another type is not covered") {
   const OperatorUse* use = find(uses, "aten::mm");
   REQUIRE(use != nullptr);
   CHECK(use->coverage == Coverage::uncovered);
-  CHECK(use->type == "Double");
+  CHECK(use->which == "on Double");
+}
+
+TEST_CASE("what the portable kernels refuse is listed, and LibTorch's own computes on") {
+  const auto uses = scan_work([] {
+    const Tensor x = torch::rand({1, 2, 4, 4, 4}).requires_grad_(true), w = torch::rand({3, 2, 2, 2, 2});
+    const Tensor y = at::conv3d(x, w);
+    CHECK(y.sizes() == at::IntArrayRef{1, 3, 3, 3, 3});
+    y.sum().backward();
+    CHECK(x.grad().defined());
+    const Tensor half = torch::rand({2, 3, 8, 8}).to(torch::kBFloat16);
+    CHECK(at::conv2d(half, torch::rand({4, 3, 3, 3}).to(torch::kBFloat16)).scalar_type() == torch::kBFloat16);
+    CHECK(torch::rand({5}, torch::kDouble).cumprod(0).scalar_type() == torch::kDouble);
+    CHECK(at::linalg_vector_norm(torch::rand({5}, torch::kDouble), 3).scalar_type() == torch::kDouble);
+  });
+  const auto has = [&](const char* name, const char* which) {
+    return std::ranges::any_of(uses, [&](const OperatorUse& use) {
+      return use.name == name && use.which == which && use.coverage == Coverage::uncovered;
+    });
+  };
+  CHECK(has("aten::convolution", "with volumes"));
+  CHECK(has("aten::convolution_backward", "with volumes"));
+  CHECK(has("aten::convolution", "on BFloat16"));
+  CHECK(has("aten::cumprod", "on Double"));
+  CHECK(has("aten::linalg_vector_norm", "on Double"));
+}
+
+TEST_CASE("a refusal in a backward pass of estrain's is listed, and ends the scan") {
+  bool ended = false;
+  const auto uses = scan_work([&] {
+    const Tensor x = torch::randn({1, 2, 3, 4}).requires_grad_(true);
+    const Tensor y = at::scaled_dot_product_attention(x, x, x);
+    torch::autograd::grad({y.sum()}, {x}, {}, true, true);
+    ended = true;
+  });
+  CHECK_FALSE(ended);
+  CHECK(coverage_of(uses, "aten::scaled_dot_product_attention") == Coverage::uncovered);
+  CHECK(uses[0].which == "with gradients of gradients");
+}
+
+TEST_CASE("operators without arithmetic are exact") {
+  const auto uses = scan_work([] {
+    const Tensor x = torch::rand({4, 5}), bags = torch::tensor({0, 2});
+    x.sym_numel();
+    at::promote_types(torch::kFloat, torch::kInt);
+    at::_has_compatible_shallow_copy_type(x, x);
+    torch::tensor({1, 2, 3}, torch::kInt).cumsum(0);
+    at::histc(x, 4, 0, 1);
+    x.remainder(0.3);
+  });
+  for (const OperatorUse& use : uses) {
+    CAPTURE(use.name);
+    CHECK(use.coverage != Coverage::uncovered);
+  }
 }
 
 TEST_CASE("a number beside a tensor has the tensor's type") {

@@ -17,9 +17,9 @@ ProbeReport report(double torch, std::optional<double> portable, std::vector<Pro
   return made;
 }
 
-ProbedOperator use(const char* name, const char* coverage, const char* type = "",
+ProbedOperator use(const char* name, const char* coverage, const char* which = "",
                    std::vector<std::string> layers = {}) {
-  return {name, coverage, type, 3, std::move(layers)};
+  return {name, coverage, which, 3, std::move(layers)};
 }
 
 Verdict choose(const ProbeReport& measured, spec::Precision precision = spec::Precision::fp32) {
@@ -43,7 +43,8 @@ TEST_CASE("auto takes D2 where all is covered and it costs nothing, and says why
 
 TEST_CASE("auto takes D1 where an operator is not covered, however cheap, and names it") {
   const std::vector<ProbedOperator> operators = {use("aten::cumsum", "not covered", "", {"stem", "head"}),
-                                                 use("aten::mm", "not covered", "Double"), use("aten::relu", "exact")};
+                                                 use("aten::mm", "not covered", "on Double"),
+                                                 use("aten::relu", "exact")};
   const Verdict verdict = choose(report(0.010, 0.001, operators));
   CHECK(verdict.determinism == spec::Determinism::d1);
   CHECK(verdict.reason == "no portable kernel for aten::cumsum (stem, head); aten::mm on Double");

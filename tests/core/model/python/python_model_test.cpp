@@ -17,6 +17,7 @@ using Strings = std::vector<std::string>;
 // The module's forward: the sum of weight * x over all inputs. In training it adds 1 to its buffer and to its constant.
 class PretendPython : public Interpreter {
  public:
+  std::vector<std::string> kept;
   PretendPython() {
     module.modules = {"body"};
     module.parameters = {{"body.weight", torch::full({3}, 2.0f, torch::requires_grad())}};
@@ -47,6 +48,8 @@ class PretendPython : public Interpreter {
     return {"scale"};
   }
   Strings calls_to_ranks() override { return {"net.py:7 calls is_initialized"}; }
+  void keep(const std::vector<std::string>& constants) override { kept = constants; }
+  void run_eagerly(bool) override {}
   void tell_modules(bool) override {}
   Strings imported() override { return {}; }
   size_t stream_bytes() const override { return 0; }
