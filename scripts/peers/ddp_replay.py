@@ -247,7 +247,8 @@ class Replay:
                   for name, value in module.named_parameters(remove_duplicate=False)}
         # A buffer that is in no state_dict is a part of the state where forward changes it.
         kept = module.state_dict().keys() | {"seen"}
-        shared |= {f"buffers/{name}": value.numpy() for name, value in module.named_buffers() if name in kept}
+        shared |= {f"buffers/{name}": (value.byte() if value.dtype == torch.bool else value).numpy()
+                   for name, value in module.named_buffers() if name in kept}
         for name, parameter in module.named_parameters():
             slots = {"step": self.updates[name]} | self.optimizer.state[parameter]
             if not self.updates[name]:

@@ -198,7 +198,9 @@ class Typed(nn.Module):
         x = self.first(features)
         x = x.masked_fill(x < 0, torch.finfo(x.dtype).eps)
         with torch.autocast("cuda", enabled=False):
-            x = x * x.float().sigmoid() * torch.empty_like(x).uniform_(0, 1)
+            x = x * x.float().sigmoid()
+        if self.training:
+            x = x * torch.empty_like(x).uniform_(0, 1)
         return F.mse_loss(self.last(x).squeeze(1).float() * weight, target.float())
 
 

@@ -159,7 +159,7 @@ def open_data(spec):
 def is_of_arrays(path):
     import h5py  # not needed for the other formats
     with h5py.File(path) as file:
-        return not {"images", "labels"} <= set(file)
+        return set(file) != {"images", "labels"}  # other arrays than pictures and their classes
 
 
 def open_text(section, context, dtype=torch.uint8):
