@@ -96,8 +96,9 @@ TEST_CASE("another agent than the one that is meant is asked nothing") {
     return Json{{"answer", {{"step", 7}}}};
   };
   PretendedAgent agent(folder.path(), "a", tells);
-  write_host_file(folder.path(), "b", *read_host_file_if_sound(folder.path(), "a"));
-  remove_host_file(folder.path(), "a");
+  const HostFile file = *read_host_file_if_sound(folder.path(), "a");
+  write_host_file(folder.path(), "b", file);
+  remove_host_file(folder.path(), "a", file);
   AskSetup ask = question(folder, 1000);
   const Error error = error_of([&] { estrain_ask_coordinator(&ask); });
   CHECK(error.fault() == Fault::peer);

@@ -139,6 +139,16 @@ void add_functions(Table& table) {
   for (const char* name :
        {"exp", "expm1", "tanh", "sigmoid", "silu", "erf", "sin", "cos", "hardsigmoid", "hardswish", "mish"})
     unary(table, name, normal);
+  for (const char* name : {"tan", "atan", "sinh", "cosh", "asinh"}) unary(table, name, normal);
+  for (const char* name : {"asin", "acos", "atanh"}) {
+    unary(table, name, fraction);
+    table.add(name, "ends of the domain", {torch::tensor({-1.0f, 1.0f, -0.0f, 1.5f, -2.0f})});
+  }
+  unary(table, "acosh", [](const Sizes& sizes) { return positive(sizes) + 1; });
+  table.add("acosh", "ends of the domain", {torch::tensor({1.0f, 0.5f, -3.0f, -1e10f})});
+  for (const char* name : {"tan", "atan", "sinh", "cosh", "asinh", "acosh"})
+    table.add(name, "whole numbers", {below({3, 4}, 4) + 1});
+  for (const char* name : {"asin", "acos", "atanh"}) table.add(name, "whole numbers", {truths({5})});
   for (const char* name : {"log", "log1p", "sqrt", "rsqrt", "log2"}) unary(table, name, positive);
   for (const char* name : {"exp", "expm1", "tanh", "sigmoid", "erf", "sin", "cos"}) {
     table.add(name, "whole numbers", {turned(whole({3, 4}))});
@@ -231,6 +241,12 @@ void add_arithmetic(Table& table) {
   const auto special = torch::tensor({0.0f, -1.0f, std::numeric_limits<float>::infinity(), std::nanf("")});
   table.add("xlogy.Tensor", "of zero", {zeros, special});
   table.add("xlogy.Tensor", "whole numbers", {whole({3, 4}), below({3, 4}, 5) + 1});
+  binary(table, "atan2", normal, normal);
+  const auto sides = torch::tensor({0.0f, -0.0f, 1.0f, -1.0f, std::numeric_limits<float>::infinity(),
+                                    -std::numeric_limits<float>::infinity(), std::nanf("")});
+  table.add("atan2", "all sides", {sides.view({7, 1}), sides});
+  table.add("atan2", "whole numbers", {whole({3, 4}), whole({3, 4})});
+  table.add("atan2", "of a number of the program", {normal({3, 4}), wrapped(1.5)});
   binary(table, "logaddexp", normal, normal);
   const auto infinite =
       torch::tensor({std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), 1.0f});
@@ -517,6 +533,9 @@ void add_indexing(Table& table) {
   const auto scattered = [&](const std::string& what, const Tensor& self, int64_t dim, const Tensor& index,
                              const Tensor& source) {
     table.add("scatter_add", what, {self, dim, index, source});
+    for (const char* how : {"amax", "amin", "mean", "sum"})
+      for (const bool includes_self : {true, false})
+        table.add("scatter_reduce.two", what + ", " + how, {self, dim, index, source, how, includes_self});
   };
   scattered("plain", normal({5, 6}), 0, below({4, 6}, 5), normal({4, 6}));
   scattered("a part", normal({5, 6}), 1, below({3, 4}, 6), normal({4, 7}));
@@ -667,6 +686,79 @@ void add_losses(Table& table) {
   table.add("binary_cross_entropy", "certain",
             {torch::tensor({0.0f, 1.0f, 0.0f, 1.0f}), torch::tensor({0.0f, 1.0f, 1.0f, 0.0f}), none, 0});
   table.add("binary_cross_entropy", "no probability", {torch::tensor({1.5f}), torch::tensor({1.0f}), none, 1});
+}
+
+void add_ctc_loss(Table& table) {
+  struct Speech {
+    std::string what;
+    Tensor x, targets;
+    Sizes times, lengths;
+    int64_t blank;
+    bool zero_infinity;
+  };
+  const auto probabilities = [](const Sizes& sizes) { return normal(sizes).log_softmax(2); };
+  const auto targets = torch::tensor({{1, 2, 3}, {4, 0, 0}, {0, 0, 0}, {5, 5, 2}});
+  const std::vector<Speech> all = {
+      {"rows", probabilities({9, 4, 6}), targets, {9, 5, 7, 4}, {3, 1, 0, 3}, 0, false},
+      {"turned", turned(probabilities({9, 4, 6})), turned(targets), {9, 9, 9, 9}, {3, 1, 0, 3}, 0, false},
+      {"joined targets", probabilities({6, 3, 5}), below({8}, 4), {6, 6, 6}, {3, 2, 3}, 4, false},
+      {"int", probabilities({6, 2, 5}), torch::tensor({{1, 2}, {3, 3}}, torch::kInt), {6, 5}, {2, 2}, 0, false},
+      {"too little time", probabilities({6, 2, 5}), torch::tensor({{1, 1, 1}, {1, 2, 3}}), {3, 6}, {3, 3}, 0, true},
+      {"infinite", probabilities({6, 2, 5}), torch::tensor({{1, 1, 1}, {1, 2, 3}}), {3, 6}, {3, 3}, 0, false},
+      {"no label", probabilities({4, 2, 3}), torch::empty({2, 0}, torch::kLong), {4, 2}, {0, 0}, 0, false},
+      {"lengths that do not fit", probabilities({6, 2, 5}), torch::tensor({{1}, {2}}), {6}, {1, 1}, 0, false},
+  };
+  for (const Speech& one : all) {
+    Comparison& forward =
+        table.add("_ctc_loss", one.what, {one.x, one.targets, one.times, one.lengths, one.blank, one.zero_infinity});
+    forward.tolerance = 1e-5;
+    forward.scratch = {1};
+    if (one.times.size() != one.lengths.size()) continue;
+    const Tensor times = torch::tensor(one.times), lengths = torch::tensor(one.lengths);
+    Comparison& of_tensors =
+        table.add("_ctc_loss.Tensor", one.what, {one.x, one.targets, times, lengths, one.blank, one.zero_infinity});
+    of_tensors.tolerance = 1e-5;
+    of_tensors.scratch = {1};
+    const auto [loss, alpha] = at::_ctc_loss(one.x, one.targets, one.times, one.lengths, one.blank, one.zero_infinity);
+    const Tensor gradient = normal({loss.size(0)});
+    table
+        .add("_ctc_loss_backward", one.what,
+             {gradient, one.x, one.targets, one.times, one.lengths, loss, alpha, one.blank, one.zero_infinity})
+        .tolerance = 1e-5;
+    table
+        .add("_ctc_loss_backward.Tensor", one.what,
+             {gradient, one.x, one.targets, times, lengths, loss, alpha, one.blank, one.zero_infinity})
+        .tolerance = 1e-5;
+  }
+}
+
+void add_distances(Table& table) {
+  struct Rows {
+    std::string what;
+    Tensor a, b;
+  };
+  const std::vector<Rows> all = {{"rows", normal({5, 4}), normal({3, 4})},
+                                 {"batches", normal({2, 5, 4}), normal({2, 3, 4})},
+                                 {"broadcast", normal({2, 1, 5, 4}), normal({3, 3, 4})},
+                                 {"turned", turned(normal({2, 5, 4})), turned(normal({2, 3, 4}))},
+                                 {"expanded", normal({1, 4}).expand({5, 4}), normal({3, 1}).expand({3, 4})},
+                                 {"many rows", normal({2, 30, 4}), normal({2, 5, 4})},
+                                 {"one element", normal({1, 1}), normal({1, 1})},
+                                 {"no row", normal({0, 4}), normal({3, 4})},
+                                 {"rows of nothing", normal({5, 0}), normal({3, 0})},
+                                 {"widths that do not fit", normal({5, 4}), normal({3, 5})}};
+  for (const Rows& rows : all) {
+    for (const double p : {0.0, 1.0, 1.5, 2.0, 3.5, std::numeric_limits<double>::infinity()}) {
+      for (const IValue& mode : {none, IValue(int64_t{1}), IValue(int64_t{2})})
+        table.add("_cdist_forward", rows.what, {rows.a, rows.b, p, mode}).tolerance = 2e-5;
+      if (rows.a.size(-1) != rows.b.size(-1) || rows.a.dim() != rows.b.dim()) continue;
+      const Tensor distances = at::_cdist_forward(rows.a, rows.b, p, {});
+      table.add("_cdist_backward", rows.what, {normal(distances.sizes().vec()), rows.a, rows.b, p, distances})
+          .tolerance = 1e-5;
+    }
+  }
+  table.add("_cdist_backward", "equal rows",
+            {torch::ones({2, 2}), torch::ones({2, 3}), torch::ones({2, 3}), 2.0, torch::zeros({2, 2})});
 }
 
 // ---- layers
@@ -858,6 +950,57 @@ void add_convolution(Table& table) {
        {1, 1},
        false,
        {0, 0},
+       1},
+      {"volumes",
+       normal({2, 4, 5, 6, 7}),
+       normal({6, 2, 3, 2, 3}),
+       normal({6}),
+       {2, 1, 2},
+       {1, 0, 2},
+       {1, 2, 1},
+       false,
+       {0, 0, 0},
+       2},
+      {"volumes, turned",
+       turned(normal({2, 4, 5, 6, 7})),
+       normal({6, 4, 3, 2, 3}),
+       {},
+       {1, 1, 1},
+       {1, 1, 1},
+       {1, 1, 1},
+       false,
+       {0, 0, 0},
+       1},
+      {"volumes, one number for all sides",
+       normal({2, 3, 5, 6, 7}),
+       normal({2, 3, 3, 3, 3}),
+       normal({2}),
+       {2},
+       {1},
+       {1},
+       false,
+       {0},
+       1},
+      {"volumes, transposed",
+       normal({2, 4, 3, 4, 5}),
+       normal({4, 3, 2, 3, 3}),
+       normal({6}),
+       {2, 1, 2},
+       {1, 0, 1},
+       {1, 1, 1},
+       true,
+       {1, 0, 1},
+       2},
+      {"no volume", normal({0, 4, 5, 6, 7}), normal({6, 4, 3, 2, 3}), normal({6}), {1}, {0}, {1}, false, {0}, 1},
+      {"volumes that are too small",
+       normal({2, 4, 2, 6, 7}),
+       normal({6, 4, 3, 2, 3}),
+       normal({6}),
+       {1},
+       {0},
+       {1},
+       false,
+       {0},
        1},
       {"too small", normal({2, 6, 2, 2}), normal({4, 6, 3, 3}), {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1},
       {"channels that do not fit",
@@ -1180,10 +1323,11 @@ void add_copies(Table& table) {
 std::vector<Comparison> comparisons() {
   generator().set_current_seed(11);
   Table table;
-  for (const auto add : {add_functions, add_arithmetic,    add_whole_numbers, add_reductions, add_running,
-                         add_sorting,   add_products,      add_indexing,      add_random,     add_softmax,
-                         add_losses,    add_normalization, add_convolution,   add_pooling,    add_upsampling,
-                         add_padding,   add_embedding,     add_attention,     add_lstm,       add_copies})
+  for (const auto add :
+       {add_functions,   add_arithmetic, add_whole_numbers, add_reductions, add_running,   add_sorting,
+        add_products,    add_indexing,   add_random,        add_softmax,    add_losses,    add_normalization,
+        add_convolution, add_pooling,    add_upsampling,    add_padding,    add_embedding, add_attention,
+        add_lstm,        add_copies,     add_ctc_loss,      add_distances})
     add(table);
   return std::move(table.all_);
 }

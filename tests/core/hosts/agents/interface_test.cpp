@@ -28,7 +28,7 @@ TEST_CASE("the address by which packets leave is that of the way there") {
 
 TEST_CASE("a link-local address names the interface of its link, by name or number") {
   const unsigned lo = ::if_nametoindex("lo");
-  for (const std::string scope : {std::string("lo"), std::to_string(lo)}) {
+  for (const std::string& scope : {std::string("lo"), std::to_string(lo)}) {
     CAPTURE(scope);
     CHECK(scope_of("fe80::1%" + scope) == lo);
   }
