@@ -85,8 +85,8 @@ TEST_CASE("what the portable kernels refuse is listed, and LibTorch's own comput
     CHECK(x.grad().defined());
     const Tensor half = torch::rand({2, 3, 8, 8}).to(torch::kBFloat16);
     CHECK((at::conv2d(half, torch::rand({4, 3, 3, 3}).to(torch::kBFloat16)).scalar_type() == torch::kBFloat16));
-    CHECK(torch::rand({5}, torch::kDouble).cumprod(0).scalar_type() == torch::kDouble);
-    CHECK(at::linalg_vector_norm(torch::rand({5}, torch::kDouble), 3).scalar_type() == torch::kDouble);
+    CHECK((torch::rand({5}, torch::kDouble).cumprod(0).scalar_type() == torch::kDouble));
+    CHECK((at::linalg_vector_norm(torch::rand({5}, torch::kDouble), 3).scalar_type() == torch::kDouble));
   });
   const auto has = [&](const char* name, const char* which) {
     return std::ranges::any_of(uses, [&](const OperatorUse& use) {
