@@ -77,7 +77,7 @@ class Listener {
   };
   // Throws Fault::io where it cannot listen there.
   Listener(Loop& loop, const Key& key, Options options);
-  ~Listener();
+  ~Listener();  // NOLINT(bugprone-exception-escape): memory that runs out ends the process
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 

@@ -117,7 +117,7 @@ Listener::Listener(Loop& loop, const Key& key, Options options)
   ears_->listen();
 }
 
-Listener::~Listener() {
+Listener::~Listener() {  // NOLINT(bugprone-exception-escape)
   ears_->ended = true;
   for (const auto& [number, stranger] : std::exchange(ears_->strangers, {})) stranger->close();
   ears_->waiting.clear();
