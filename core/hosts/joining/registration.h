@@ -58,7 +58,7 @@ class Registration {
   std::unique_ptr<MessageLink> link_;
   std::optional<LookUp> look_up_;
   size_t tries_ = 0;  // where a name leads to several addresses, each has its turn
-  std::string run_;  // that it has joined; empty: none yet
+  std::string run_;   // that it has joined; empty: none yet
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
   int64_t heard_ns_ = 0, attended_ns_;
   std::shared_ptr<net::Loop::Timer> timer_, beats_;
