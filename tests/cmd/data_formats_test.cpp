@@ -201,6 +201,31 @@ TEST_CASE("an image that changed since the run began is refused at a resume") {
   CHECK(refused.says("the data have changed since the run began: " + (folder / "train")));
 }
 
+size_t times(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("a run says once what it leaves out of its data, and trains on no folder with images that it cannot read") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", write_images(folder));
+  for (const char* name : {"/train/cat/notes.txt", "/train/cat/._100.png", "/val/Thumbs.db"})
+    write_file(folder.path() + name, "x");
+  const Ended run = estrain({"train", spec, "--run", folder / "run", "--devices", "2", "--set", "train.steps=2"});
+  INFO(run.shown());
+  CHECK(run.code == 0);
+  CHECK(times(run.text, "are left out: 1 .txt (the first is cat/notes.txt), 1 hidden (the first is cat/._100.png)") ==
+        1);
+  CHECK(times(run.text, "1 file is left out: 1 .db (the first is Thumbs.db)") == 1);
+  write_file(folder.path() + "/train/cat/x.webp", "x");
+  const Ended refused = estrain({"train", spec, "--run", folder / "other", "--devices", "1"});
+  INFO(refused.shown());
+  CHECK(refused.code == 1);
+  CHECK(refused.says("images of kinds that are not read: 1 .webp (the first is cat/x.webp)"));
+  CHECK(refused.says("convert them to PNG or JPEG"));
+}
+
 TEST_CASE("shards and tokens that are damaged end a job before it starts, with code 1 and their names") {
   const ScratchFolder folder;
   const std::string shards = folder.write("shards.toml", write_shards(folder));
