@@ -130,7 +130,7 @@ class VolumeConvolution {
           transposed_ ? met : as_images(dy), transposed_ ? as_images(x) : met, weight_.select(2, slice), std::nullopt,
           image_stride_, image_padding_, image_dilation_, transposed_, image_output_padding_, groups_,
           {wants_input, wants_filters, false});
-      if (wants_input) (transposed_ ? dx : met_by(dx, slice, depth)).add_(as_volumes(part, x.size(0)));
+      if (wants_input) (transposed_ ? dx : met_by(dx, slice, depth)).add_(as_volumes(part, x.size(0), depth));
       if (wants_filters) filters.push_back(filter);
     }
     if (wants_input && !transposed_) dx = dx.narrow(2, padding_, x.size(2)).contiguous();
@@ -143,7 +143,9 @@ class VolumeConvolution {
     return {values[values.size() == 1 ? 0 : 1], values[values.size() - 1]};
   }
   static Tensor as_images(const Tensor& volumes) { return volumes.transpose(1, 2).flatten(0, 1); }
-  static Tensor as_volumes(const Tensor& images, int64_t n) { return images.unflatten(0, {n, -1}).transpose(1, 2); }
+  static Tensor as_volumes(const Tensor& images, int64_t n, int64_t depth) {
+    return images.unflatten(0, {n, depth}).transpose(1, 2);
+  }
 
   int64_t reach() const { return dilation_ * (weight_.size(2) - 1) + 1; }
   Tensor padded(const Tensor& wide) const { return at::constant_pad_nd(wide, {0, 0, 0, 0, padding_, padding_}); }
@@ -154,7 +156,7 @@ class VolumeConvolution {
   Tensor image_convolution(const Tensor& volumes, int64_t slice) const {
     const Tensor images = at::convolution(as_images(volumes), weight_.select(2, slice), std::nullopt, image_stride_,
                                           image_padding_, image_dilation_, transposed_, image_output_padding_, groups_);
-    return as_volumes(images, volumes.size(0));
+    return as_volumes(images, volumes.size(0), volumes.size(2));
   }
 
   Tensor narrowed(const Tensor& x) const {
@@ -162,7 +164,7 @@ class VolumeConvolution {
     TORCH_CHECK(wide.size(2) >= reach(), name_, ": an input of ", x.sizes(), " is too small for filters of ",
                 weight_.sizes());
     const int64_t depth = (wide.size(2) - reach()) / stride_ + 1;
-    Tensor y = image_convolution(met_by(wide, 0, depth), 0).contiguous();
+    Tensor y = in_rows(image_convolution(met_by(wide, 0, depth), 0));
     for (int64_t slice = 1; slice < weight_.size(2); ++slice)
       y.add_(image_convolution(met_by(wide, slice, depth), slice));
     return y;

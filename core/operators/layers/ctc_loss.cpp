@@ -198,7 +198,10 @@ Tensor ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const 
   const Tensor slope = at::mul(at::sub(at::exp(x), shares), g.view({1, -1, 1}));
   Tensor counts = states.has_time(x.size(0));
   if (zero_infinity) counts = at::logical_and(counts, at::ne(loss, -kNever));
-  return at::where(counts.unsqueeze(2), slope, zero);
+  // As LibTorch has it, what cannot be makes every gradient of its sample NaN.
+  const Tensor is_lost = at::eq(loss, -kNever).view({1, -1, 1});
+  const Tensor nan = at::full({}, std::numeric_limits<double>::quiet_NaN(), x.options());
+  return at::where(counts.unsqueeze(2), at::where(is_lost, nan, slope), zero);
 }
 
 std::vector<int64_t> numbers(const Tensor& lengths) {

@@ -154,7 +154,8 @@ Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, d
   return is_of_self ? in_layout_of(each, self) : reduced(each, {self, target}, reduction);
 }
 Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
-  return give(operators::huber_loss(self, target, reduction, delta), out);
+  const Tensor result = operators::huber_loss(self, target, reduction, delta);
+  return give(reduction == at::Reduction::None ? laid_out_as_elements(result, {self, target}) : result, out);
 }
 // The difference, at most delta away from 0, times the gradient.
 Tensor& huber_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,

@@ -33,7 +33,7 @@ Tensor backward(const Tensor& gradient, const Tensor& self, IntArrayRef padding)
   const Tensor numbers = at::arange(positions, self.options()).view(one);
   const Tensor copied_from = pad(numbers, padding).reshape({-1}).to(at::kLong);
   const Tensor by_place = gradient.reshape({-1, copied_from.numel()}).t();
-  return sum_into_rows(by_place, copied_from, positions).t().reshape(self.sizes());
+  return in_format_of(in_rows(sum_into_rows(by_place, copied_from, positions).t().reshape(self.sizes())), self);
 }
 
 template <Padding pad, int64_t dims>

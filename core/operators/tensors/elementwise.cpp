@@ -212,9 +212,10 @@ Tensor atan2(const Tensor& self, const Tensor& other) {
   const Tensor same = at::eq(height, width);  // of two zeros or two infinities the quotient is NaN
   const Tensor angle = at::atan(at::where(same, at::eq(most, 0).logical_not().to(at::kFloat), ratio));
   const Tensor upright = at::where(at::gt(height, width), at::rsub(angle, M_PI_2), angle);
-  return at::copysign(at::where(at::signbit(x), at::rsub(upright, M_PI), upright), y);
+  const Tensor result = at::copysign(at::where(at::signbit(x), at::rsub(upright, M_PI), upright), y);
+  return laid_out_as_elements(result, {self, other});
 }
-Tensor& atan2_(Tensor& self, const Tensor& other) { return self.copy_(operators::atan2(self, other)); }
+Tensor& atan2_(Tensor& self, const Tensor& other) { return overwrite(self, operators::atan2(self, other)); }
 Tensor& atan2_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(operators::atan2(self, other), out);
 }

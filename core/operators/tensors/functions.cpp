@@ -113,10 +113,19 @@ constexpr const char* name_of(UnaryBackward function) {
   }
 }
 
+// Whether LibTorch has no kernel of it for integers.
+constexpr bool refuses_integers(Unary function) {
+  return function == Unary::silu || function == Unary::hardsigmoid || function == Unary::hardswish ||
+         function == Unary::mish;
+}
+
 // name, name_ and name.out of a function of one argument.
 template <Unary function>
 struct Forms {
-  static Tensor plain(const Tensor& self) { return apply(name_of(function), function, self); }
+  static Tensor plain(const Tensor& self) {
+    if (refuses_integers(function)) require_float(name_of(function), self);
+    return apply(name_of(function), function, self);
+  }
   static Tensor& in_place(Tensor& self) { return overwrite(self, plain(self)); }
   static Tensor& out(const Tensor& self, Tensor& result) { return give(plain(self), result); }
 };
@@ -205,7 +214,7 @@ Tensor log_sigmoid_backward(const Tensor& gradient, const Tensor& self, const Te
   return in_layout_of(apply("log_sigmoid_backward", UnaryBackward::log_sigmoid, gradient, self), gradient);
 }
 Tensor& log_sigmoid_backward_out(const Tensor& gradient, const Tensor& self, const Tensor& buffer, Tensor& out) {
-  return give(operators::log_sigmoid_backward(gradient, self, buffer), out);
+  return give(laid_out_as_elements(operators::log_sigmoid_backward(gradient, self, buffer), {self, gradient}), out);
 }
 
 // a * sigmoid(b) of the two halves of a dimension.

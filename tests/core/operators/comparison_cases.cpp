@@ -601,6 +601,8 @@ void add_random(Table& table) {
   draw("exponential_", "a negative rate", {normal({3}), -1.0, none});
   for (const int64_t n : {0, 1, 9}) draw("randperm.generator", "of numbers", {n, none, torch::kLong, none, none, none});
   draw("randperm.generator", "int", {9, none, torch::kInt, none, none, none});
+  draw("randperm.generator_out", "of numbers", {9, none, torch::zeros({9}, torch::kLong)});
+  draw("randperm.generator_out", "int, into new places", {9, none, torch::zeros({0}, torch::kInt)});
 }
 
 // ---- softmax and losses
@@ -825,9 +827,10 @@ void add_normalization(Table& table) {
     for (const int64_t groups : {1, 2, 6}) {
       for (const bool scales : {true, false}) {
         const IValue w = scales ? IValue(positive({6})) : none, b = scales ? IValue(normal({6})) : none;
-        table.add("native_group_norm", sheet.what, {x, w, b, n, 6, hw, groups, 1e-5}).tolerance = 1e-5;
+        table.add("native_group_norm", sheet.what, {x, w, b, n, 6, hw, groups, 1e-5}).tolerance = 1e-4;
         for (const auto& wanted : {std::array<bool, 3>{true, true, true}, {true, false, false}, {false, true, true}}) {
           const bool is_whole = scales && wanted[0] && wanted[1];
+          if (!scales && wanted[1]) continue;                        // LibTorch's own refuses it
           if (sheet.what == "channels last" && !is_whole) continue;  // LibTorch's own writes to all three regardless
           table
               .add("native_group_norm_backward", sheet.what,

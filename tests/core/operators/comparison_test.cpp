@@ -204,12 +204,17 @@ Tensor turned_place(const Tensor& result) {
   return torch::zeros(sizes, result.options()).permute(order);
 }
 
-// Some of LibTorch's own kernels refuse places of other sizes or strides, or write past the order of such elements.
-bool takes_such_places(const Outcome& into, const Outcome& plain) {
+// Some of LibTorch's own kernels refuse places of other sizes or strides, give them other ones, or write past the order
+// of such elements.
+bool takes_such_places(const Call& call, const Outcome& plain) {
+  const Outcome& into = call.expected;
   if (!into.error.empty()) return false;
-  for (size_t i = 0; i < plain.results.size(); ++i)
-    if (!into.results[i].sizes().equals(plain.results[i].sizes()) || !into.results[i].equal(plain.results[i]))
-      return false;
+  for (size_t i = 0; i < plain.results.size(); ++i) {
+    const Tensor &result = plain.results[i], &written = into.results[i];
+    const Tensor place = call.arguments[call.comparison->arguments.size() + i].toTensor();
+    if (written.sizes() != result.sizes() || !written.equal(result)) return false;
+    if (place.sizes() == result.sizes() && written.strides() != place.strides()) return false;
+  }
   return true;
 }
 
@@ -236,7 +241,7 @@ std::vector<Call> calls_of(const std::vector<Comparison>& all, const std::set<st
           arguments.push_back(turns ? turned_place(result) : torch::empty({0}, result.options()));
         Call call{&comparison, form, turns ? "into turned places" : "into new places", arguments};
         call.expected = run(call);
-        if (takes_such_places(call.expected, plain)) calls.push_back(std::move(call));
+        if (takes_such_places(call, plain)) calls.push_back(std::move(call));
       }
     }
   }
