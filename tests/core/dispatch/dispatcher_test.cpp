@@ -252,24 +252,25 @@ TEST_CASE("a job that declined devices keeps no others from those that its owner
   CHECK(at.world.times_of(at.first, "grows").size() == 2);
 }
 
-TEST_CASE("a device that a job declined is not set aside for it because others were taken from it before") {
-  Request two;
+TEST_CASE("a job that declined a device of those taken from it before has none of the others set aside") {
+  Request three, two;
+  three.devices = three.most = 3;
   two.devices = two.most = 2;
-  FakeWorld world("fifo", 2, {.refusing = 1});
-  const JobId id = world.submit(2, 100'000, 0.1, two);
+  FakeWorld world("fifo", 3, {.refusing = 1});
+  const JobId id = world.submit(3, 100'000, 0.1, three);
   world.run(10);
-  world.take(1, 5, 1);
+  world.take(2, 5, 1);
   world.run(10);
-  REQUIRE(world.job(id).owed == 1);
+  REQUIRE(world.job(id).owed == 2);
   world.lend(1);
   world.run(5);
   REQUIRE(world.times_of(id, "grows").size() == 1);
-  const double until = world.job(id).no_growth_before;
-  REQUIRE(until > world.now);
-  const JobId second = world.submit(1, 100'000, 0.1);
+  REQUIRE(world.job(id).no_growth_before > world.now);
+  REQUIRE(world.job(id).owed == 1);
+  world.lend(1);
+  const JobId second = world.submit(2, 100'000, 0.1, two);
   CHECK(world.job(second).phase == Phase::starting);
-  world.run(until - world.now - 1);
-  CHECK(world.times_of(id, "grows").size() == 1);
+  CHECK(world.job(id).targeted() == 1);
 }
 
 int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
