@@ -85,6 +85,23 @@ class Site:
         wait_for(lambda: (run / "hosts" / f"{name}.json").exists(), f"agent {name} did not begin to listen", process)
         return process
 
+    def own_files(self, host, run):
+        return self.folder / f"{run.name}-files-of-h{host}"
+
+    def agent_with_own_files(self, host, run):
+        """An agent that writes its file where no other host sees it: the test says to others where h{host} listens."""
+        files, name = self.own_files(host, run), f"h{host}"
+        files.mkdir()
+        output = open(self.folder / f"{run.name}-agent-{name}", "w")
+        agent = [self.program, "agent", "--run", str(run), "--name", name, "--address", self.network.address(host)]
+        script = f'mount --bind "{files}" "{run}/hosts" && exec "$@"'
+        process = self.network.start(host, ["unshare", "--mount", "sh", "-c", script, "sh", *agent], stdout=output,
+                                     stderr=subprocess.STDOUT)
+        process.log = output.name
+        self.started.append(process)
+        wait_for(lambda: (files / f"{name}.json").exists(), f"agent {name} did not begin to listen", process)
+        return process
+
     def train(self, run, devices, steps, *more, clip=0):
         return self.start(0, "train", self.spec(steps, clip), "--run", str(run), "--devices", devices, *more,
                           log=f"{run.name}-train-{len(self.started)}")
