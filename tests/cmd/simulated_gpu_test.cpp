@@ -80,7 +80,7 @@ const std::string& gpt_with_text() {
   return spec;
 }
 
-TEST_CASE("without CUDA there are no simulated GPUs" * doctest::skip(is_here())) {
+TEST_CASE("a build without CUDA says so" * doctest::skip(is_here())) {
   fmt::print("skipped: this build has no simulated GPUs\n");
 }
 
