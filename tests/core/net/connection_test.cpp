@@ -575,7 +575,8 @@ TEST_CASE("hosts that connect many times at once all get in") {
   Server server(loop);
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 60; ++i) clients.push_back(std::make_unique<Client>(server, key_of('k'), greeting("client")));
-  CHECK(server.run_until([&] { return server.accepted.size() == clients.size(); }));
+  const auto all_settled = [&] { return std::ranges::all_of(clients, [](const auto& one) { return one->settled(); }); };
+  CHECK(server.run_until([&] { return server.accepted.size() == clients.size() && all_settled(); }));
 }
 
 TEST_CASE("without a descriptor left, a listener waits, and takes who comes once there is one") {
