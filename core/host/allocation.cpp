@@ -229,7 +229,7 @@ Allocation read_allocation(const Environment& environment, const MachineLimits& 
 Allocation current_resources() {
   Environment environment = own_environment();
   const MachineLimits limits = machine_limits();
-  const Allocation allocation = read_allocation(environment, limits, this_instant());
+  Allocation allocation = read_allocation(environment, limits, this_instant());
   if (!allocation.ended_job || !still_runs(*allocation.ended_job)) return allocation;
   environment.erase(std::string(kEnd));
   return read_allocation(environment, limits, this_instant());

@@ -112,7 +112,7 @@ class Agent {
       try {
         const int64_t left_ms = std::max<int64_t>(0, deadline - monotonic_ns()) / 1'000'000;
         for (const net::Address& to : look_up_within(named, static_cast<int>(left_ms))) {
-          if (const std::string own = way_to(to, why); !own.empty()) return own;
+          if (std::string own = way_to(to, why); !own.empty()) return own;
         }
       } catch (const Error& error) {
         why = error;

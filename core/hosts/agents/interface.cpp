@@ -43,19 +43,19 @@ std::string link_local_text(const sockaddr_in6& address) {
 
 sockaddr_storage numeric_address(const net::Address& address) {
   sockaddr_storage at{};
-  const Error no_address = Error::make(Fault::usage, "\"{}\" is no address", address.host);
+  const auto no_address = [&] { return Error::make(Fault::usage, "\"{}\" is no address", address.host); };
   if (address.host.find(':') == address.host.npos) {
     auto& v4 = reinterpret_cast<sockaddr_in&>(at);
     v4.sin_family = AF_INET;
     v4.sin_port = htons(address.port);
-    if (::inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) != 1) throw no_address;
+    if (::inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) != 1) throw no_address();
     return at;
   }
   auto& v6 = reinterpret_cast<sockaddr_in6&>(at);
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(address.port);
   if (::inet_pton(AF_INET6, address.host.substr(0, address.host.find('%')).c_str(), &v6.sin6_addr) != 1)
-    throw no_address;
+    throw no_address();
   v6.sin6_scope_id = scope_of(address.host);
   if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) && v6.sin6_scope_id == 0)
     throw Error::make(Fault::usage, "{}: an address of one link, without the interface that leads to it", address.host)

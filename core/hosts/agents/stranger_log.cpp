@@ -7,6 +7,13 @@ namespace estrain::hosts {
 StrangerLog::StrangerLog(net::Loop& loop, const std::string& run, std::string host, int between_ms)
     : loop_(loop), directory_(run), host_(std::move(host)), between_ms_(between_ms) {}
 
+StrangerLog::~StrangerLog() {
+  try {
+    write();
+  } catch (...) {  // the last line of a log is given up
+  }
+}
+
 void StrangerLog::note(const std::string& from, const Error& why) {
   ++connections_;
   from_ = from;

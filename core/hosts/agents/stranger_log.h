@@ -16,7 +16,7 @@ class StrangerLog {
  public:
   // `host`: the name of this one.
   StrangerLog(net::Loop& loop, const std::string& run, std::string host, int between_ms = 60'000);
-  ~StrangerLog() { write(); }
+  ~StrangerLog();
   StrangerLog(const StrangerLog&) = delete;
 
   void note(const std::string& from, const Error& why);
