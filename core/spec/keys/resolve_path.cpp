@@ -23,7 +23,7 @@ fs::path real_folder(const fs::path& folder) {
 
 // The home folder of a user, of this process's for no name; empty if there is none.
 std::string home_of(const std::string& name) {
-  const std::string own = environment_variable("HOME").value_or("");
+  std::string own = environment_variable("HOME").value_or("");
   if (name.empty() && !own.empty()) return own;
   const passwd* user = name.empty() ? ::getpwuid(::getuid()) : ::getpwnam(name.c_str());
   return user == nullptr ? "" : user->pw_dir;
@@ -40,7 +40,7 @@ std::string with_home(const std::string& path) {
 }  // namespace
 
 std::string resolve_path(const std::string& written, const fs::path& folder) {
-  const std::string path = with_home(written);
+  std::string path = with_home(written);
   if (path.empty() || fs::path(path).is_absolute()) return path;
   fs::path resolved = real_folder(folder);
   bool leading = true;  // after a name, ".." is left to the file system, since the name may be a symbolic link
