@@ -5,8 +5,8 @@
 
 namespace {
 
-// A SkipTeller prints a line "skipped: ..." for each test case that its skip decorator keeps from running. doctest itself
-// counts such a case like one that a filter leaves out. scripts/test collects the lines.
+// A SkipTeller prints a line "skipped: ..." for each test case that its skip decorator keeps from running. doctest
+// itself counts such a case like one that a filter leaves out. scripts/test collects the lines.
 struct SkipTeller : doctest::IReporter {
   explicit SkipTeller(const doctest::ContextOptions& options) : options_(options) {}
 

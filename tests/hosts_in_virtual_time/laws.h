@@ -19,7 +19,7 @@ enum class Law {
   who_can_leads = 10,       // nobody who could have gone on stops instead, where locks are seen
   sees_what_it_leads = 11,  // nobody leads who does not see the run directory
   most_are_behind = 12,  // where locks are not seen, more than half of the last stage's hosts back who takes the lease
-  openings_end = 13,        // a stage opens, or a host that has not opened it is set aside
+  openings_end = 13,     // a stage opens, or a host that has not opened it is set aside
 };
 
 inline std::string words_for(Law law) {
