@@ -1,7 +1,6 @@
 #pragma once
-// Sine and cosine, at most 0.6 ulp off, and their quotient, at most 2 (measured by the tests): x = quadrant * pi / 2 +
-// r + low, with |r| <= pi / 4 and low the rounding error of r; then minimax polynomials in r^2. The rounding error of 1
-// - r^2 / 2 is kept.
+// Sine and cosine, at most 0.6 ulp off, tangent, at most 2 (tested): x = quadrant * pi / 2 + r + low, |r| <= pi / 4 and
+// low the rounding error of r; then minimax polynomials in r^2. The rounding error of 1 - r^2 / 2 is kept.
 //
 // Up to |x| = 2^17, pi / 2 is subtracted in three parts, with exact sums in two floats. Above, x times 2 / pi is
 // computed modulo 4 in integers (M. Payne, R. Hanek, "Radian reduction for trigonometric functions"). Infinity: NaN.
