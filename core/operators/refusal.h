@@ -10,7 +10,7 @@
 namespace estrain::operators {
 
 struct Refusal : Error {
-  // `name` without "aten::"; `which`: "on Double", "with volumes".
+  // `name` without "aten::"; `which`: "on Double", "with products".
   Refusal(const std::string& operator_name, std::string refused, const std::string& advice);
 
   std::string name;

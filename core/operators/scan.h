@@ -27,7 +27,7 @@ const char* to_string(Coverage coverage);
 struct OperatorUse {
   std::string name;  // "aten::convolution"
   Coverage coverage = Coverage::exact;
-  std::string which;  // what a portable kernel does not cover: "on Double", "with volumes"
+  std::string which;  // what a portable kernel does not cover: "on Double", "with products"
   int64_t calls = 0;
   std::vector<std::string> layers;  // blocks of the model that use it, in order of first use
 

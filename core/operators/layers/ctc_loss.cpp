@@ -6,7 +6,6 @@
 // sample does not have are -infinity.
 
 #include <ATen/ops/add.h>
-#include <ATen/ops/amax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/eq.h>
@@ -16,15 +15,14 @@
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/logical_and.h>
+#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -46,13 +44,6 @@ using at::Tensor;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 Tensor never(const Tensor& like) { return at::full({}, kNever, like.options()); }
-
-// log(e^a + e^b + e^c) of [3, ...], in this order; -infinity where all are.
-Tensor sum_of_three(const Tensor& logarithms) {
-  const Tensor most = at::amax(logarithms, 0),
-               finite = at::where(at::eq(most, kNever), at::zeros({}, most.options()), most);
-  return at::add(at::log(at::sum(at::exp(at::sub(logarithms, finite)), 0)), finite);
-}
 
 class States {
  public:
@@ -95,7 +86,7 @@ class States {
     for (int64_t t = 1; t < emitted.size(0); ++t) {
       const Tensor& before = rows.back();
       const Tensor skipped = at::where(skips_, shifted(before, 2), never(before));
-      const Tensor ways = sum_of_three(at::stack({before, shifted(before, 1), skipped}));
+      const Tensor ways = at::logsumexp(at::stack({before, shifted(before, 1), skipped}), 0);
       rows.push_back(kept(at::add(ways, emitted.select(0, t)), exists_, t));
     }
     return at::stack(rows, 1);  // [samples, times, states], as LibTorch has it
@@ -113,7 +104,7 @@ class States {
       Tensor row = at::where(at::logical_and(is_end, final), emitted.select(0, t), never(emitted));
       if (after.defined()) {
         const Tensor skipped = at::where(skips_on, shifted(after, -2), never(after));
-        const Tensor ways = sum_of_three(at::stack({after, shifted(after, -1), skipped}));
+        const Tensor ways = at::logsumexp(at::stack({after, shifted(after, -1), skipped}), 0);
         row = at::where(is_end, row, kept(at::add(ways, emitted.select(0, t)), exists_, t));
       }
       rows.push_back(row);
@@ -130,7 +121,8 @@ class States {
     const Tensor blank_end = at::gather(at_end, 1, last_.unsqueeze(1)).squeeze(1);
     const Tensor before = at::gather(at_end, 1, at::sub(last_, 1).clamp_min(0).unsqueeze(1)).squeeze(1);
     const Tensor label_end = at::where(at::eq(last_, 0), never(alpha), before);
-    const Tensor total = sum_of_three(at::stack({blank_end, label_end, at::full({samples_}, kNever, alpha.options())}));
+    const Tensor total =
+        at::logsumexp(at::stack({blank_end, label_end, at::full({samples_}, kNever, alpha.options())}), 0);
     // A sample without time has its labels for sure if it has none.
     const Tensor timeless = at::where(at::eq(last_, 0), at::zeros({}, alpha.options()), never(alpha));
     return at::neg(at::where(at::eq(times_, 0), timeless, total));
