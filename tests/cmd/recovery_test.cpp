@@ -235,19 +235,27 @@ TEST_CASE("the scribe is killed: another writes on, and nothing is written twice
 
 TEST_CASE("a fault that comes again and again at one step ends the job with that finding") {
   const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", long_job()), run = folder / "run";
-  Job job(spec, run, {"--devices", "2", "--set", "recovery.retries=1"});
-  job.reach(10);
-  const std::vector<pid_t> before = job.workers();
-  ::kill(before.at(0), SIGKILL);
-  ::kill(newcomer(job, before), SIGKILL);  // any other worker would count as lost by the first fault
-  const Ended ended = job.launcher().wait();
-  INFO(ended.shown());
-  CHECK(ended.code == 1);
-  CHECK(ended.says("fault 2 at step"));
-  CHECK(ended.says("SIGKILL"));
-  CHECK_FALSE(anyone_left(run));
-  CHECK(checkpoint_steps(run).back() == events(run, "fault")[0].at("step"));
+  const std::string spec = folder.write("job.toml", long_job());
+  in_time("a second kill before the next step", [&](Timed& timed) {
+    const ScratchFolder runs;
+    const std::string run = runs / "run";
+    // A step of this model takes longer than a worker to be seen and killed.
+    Job job(spec, run, {"--devices", "2", "--set", "recovery.retries=1", "--set", "model.hidden=[3000,3000]"});
+    job.reach(2);
+    const std::vector<pid_t> before = job.workers();
+    ::kill(before.at(0), SIGKILL);
+    ::kill(newcomer(job, before), SIGKILL);  // any other worker would count as lost by the first fault
+    wait_for_event(run, "fault", 2);
+    const std::vector<Json> faults = events(run, "fault");
+    if (!timed.check(faults[0].at("step") == faults[1].at("step"), "the kill")) return;  // the job recovers once more
+    const Ended ended = job.launcher().wait();
+    INFO(ended.shown());
+    CHECK(ended.code == 1);
+    CHECK(ended.says("fault 2 at step"));
+    CHECK(ended.says("SIGKILL"));
+    CHECK_FALSE(anyone_left(run));
+    CHECK(checkpoint_steps(run).back() == faults[0].at("step"));
+  });
 }
 
 TEST_CASE("a job is stopped while it recovers: the committed step is saved") {

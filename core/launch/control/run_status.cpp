@@ -220,7 +220,13 @@ RunStatus run_status(const std::string& run) {
   if (!answers && !directory.has_run())
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
-  if (answers) return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
+  if (answers) {
+    try {
+      return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceMs));
+    } catch (const Error&) {
+      if (launcher_answers(run) || !directory.has_run()) throw;  // else the launcher has ended since
+    }
+  }
   if (may_be_reached_elsewhere(run)) {
     try {
       return status_from_json(ask_launcher(run, conduct::StatusRequest{}, kPatienceElsewhereMs));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/json/json_lines.h"
@@ -11,6 +12,7 @@
 #include "core/launch/directory/run_directory.h"
 #include "core/spec/parsing/parse.h"
 #include "tests/bytes_read.h"
+#include "tests/core/launch/control/serving.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
@@ -133,6 +135,16 @@ TEST_CASE("a run whose launcher is at work on another host") {
   CHECK(refused.advice() == "give the command there: srun --overlap --jobid=42 estrain …");
   replace_bytes(directory.lock_file(), "");
   CHECK(run.status().at("state") == "not running");
+}
+
+TEST_CASE("a launcher that ends while it is asked leaves what is on record") {
+  const EndedRun run(step_line(100));
+  std::thread launcher([server = ControlServer(run.folder.path())]() mutable {
+    wait_for_request(server);
+    const ControlServer ends = std::move(server);
+  });
+  CHECK(run.status().at("state") == "not running");
+  launcher.join();
 }
 
 TEST_CASE("a folder's runs are found, what cannot be looked at among them") {
