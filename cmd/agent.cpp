@@ -11,7 +11,7 @@
 #include "cmd/worker_library.h"
 #include "core/base/files/temporary_folder.h"
 #include "core/hosts/setup.h"
-#include "core/serve/hosts/pool_agent.h"
+#include "core/pool/hosts/pool_agent.h"
 
 namespace estrain::cmd {
 namespace {
@@ -20,7 +20,7 @@ constexpr double kPatienceWithCoordinator = 90, kPatienceWithDaemon = 60;  // s
 
 struct AgentArguments {
   hosts::AgentSetup run;
-  serve::PoolAgentOptions pool;
+  pool::PoolAgentOptions pool;
   std::optional<double> patience;
 };
 
@@ -58,12 +58,12 @@ int serve_run(AgentArguments& arguments) {
 }
 
 int serve_pool(AgentArguments& arguments) {
-  serve::PoolAgentOptions& options = arguments.pool;
+  pool::PoolAgentOptions& options = arguments.pool;
   options.name = arguments.run.name.empty() ? own_host_name() : arguments.run.name;
   options.address = arguments.run.address;
   options.interface = arguments.run.interface;
   options.patience_seconds = arguments.patience.value_or(kPatienceWithDaemon);
-  return serve::run_pool_agent(options);
+  return pool::run_pool_agent(options);
 }
 
 }  // namespace

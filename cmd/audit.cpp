@@ -7,8 +7,8 @@
 #include "cmd/validators.h"
 #include "core/base/clock.h"
 #include "core/base/json/json_text.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/control/run_status.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/control/run_status.h"
 
 namespace estrain::cmd {
 namespace {
@@ -44,7 +44,7 @@ launch::AuditStatus await_audit(const AuditArguments& arguments, int64_t before)
 
 int audit(const AuditArguments& arguments) {
   const int64_t before = passed(launch::run_status(arguments.run));
-  launch::ask_launcher(arguments.run, conduct::AuditRequest{}, kPatienceMs);
+  launch::ask_launcher(arguments.run, decisions::AuditRequest{}, kPatienceMs);
   const launch::AuditStatus audit = await_audit(arguments, before);
   if (arguments.json) {
     fmt::print("{}\n", json_text(codec::fields_of(audit)));

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json/json_text.h"
-#include "core/plan/burst.h"
-#include "core/simulate/tables/layer_table.h"
+#include "core/planning/plan/burst.h"
+#include "core/planning/simulate/tables/layer_table.h"
 
 namespace estrain::cmd {
 namespace {

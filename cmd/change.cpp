@@ -8,10 +8,10 @@
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/checkpoint/directory.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/directory/batch_changes.h"
-#include "core/launch/preflight/operator_probe.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/preflight/operator_probe.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/run_directory/batch_changes.h"
 
 namespace estrain::cmd {
 namespace {
@@ -28,20 +28,20 @@ void try_batch(spec::JobSpec spec, int64_t batch) {
   spec.data.batch = batch;
   spec.elastic.changes.clear();
   with_context(fmt::format("mini-batches of {} samples", batch), [&] {
-    const comm::ProbeReport report = launch::probe_operators(spec, place::Device{}, /*measures=*/false);
+    const comm::ProbeReport report = launch::probe_operators(spec, placement::Device{}, /*measures=*/false);
     if (const auto& no = report.short_batch_error) throw Error(Fault::infeasible, no->message).advise(no->advice);
   });
 }
 
 // Changes a run at which nobody is at work, after the step of its newest checkpoint.
-Json change_resting(const launch::RunDirectory& directory, const ChangeArguments& arguments) {
+Json change_resting(const run_directory::RunDirectory& directory, const ChangeArguments& arguments) {
   const UniqueFd lock = directory.lock(0);
   spec::JobSpec spec = directory.read_spec();
-  spec.elastic.changes = launch::batch_changes_in(read_file_if_present(directory.changes()).value_or(""));
+  spec.elastic.changes = run_directory::batch_changes_in(read_file_if_present(directory.changes()).value_or(""));
   const auto newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
   const Step step = newest.file ? newest.file->meta().step : Step(0);
-  const batches::BatchChange change = launch::changed(spec, step, arguments.batch, arguments.lr_factor);
-  if (!launch::is_in_force(spec, change)) launch::record_batch_change(directory, spec, change);
+  const batches::BatchChange change = run_directory::changed(spec, step, arguments.batch, arguments.lr_factor);
+  if (!run_directory::is_in_force(spec, change)) run_directory::record_batch_change(directory, spec, change);
   directory.disown(lock.get());
   return {{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}};
 }
@@ -51,19 +51,19 @@ std::string in_words(const Json& answer) {
   const auto factor = number_in(answer, "lr_factor");
   if (!batch || !factor)
     return fmt::format("stopped at step {} by another command: nothing is changed", step.value_or(0));
-  return fmt::format("after step {}: {}", step.value_or(0), launch::in_words({0, *batch, *factor}));
+  return fmt::format("after step {}: {}", step.value_or(0), run_directory::in_words({0, *batch, *factor}));
 }
 
 int change(const ChangeArguments& arguments) {
   if (!arguments.batch && !arguments.lr_factor) throw Error(Fault::usage, "--batch or --lr-factor is required");
-  const launch::RunDirectory directory(arguments.run);
+  const run_directory::RunDirectory directory(arguments.run);
   if (!directory.has_run()) throw Error::make(Fault::usage, "{}: there is no run", arguments.run);
   const spec::JobSpec spec = directory.read_spec();
-  launch::require_changeable(spec);
+  run_directory::require_changeable(spec);
   if (arguments.batch) try_batch(spec, *arguments.batch);
   const Json answer =
       launch::launcher_answers(arguments.run) || launch::may_be_reached_elsewhere(arguments.run)
-          ? launch::ask_launcher(arguments.run, conduct::ChangeRequest{arguments.batch, arguments.lr_factor}, -1)
+          ? launch::ask_launcher(arguments.run, decisions::ChangeRequest{arguments.batch, arguments.lr_factor}, -1)
           : change_resting(directory, arguments);
   fmt::print("{}\n", arguments.json ? json_text(answer) : visible(in_words(answer)));
   return answer.contains("batch") ? 0 : exit_code(Fault::interrupted);

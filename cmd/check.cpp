@@ -11,15 +11,15 @@
 #include "core/base/json/json_text.h"
 #include "core/base/process/memory_use.h"
 #include "core/base/visible_text.h"
-#include "core/batches/batch_schedule.h"
 #include "core/data/job_data.h"
 #include "core/data/scan.h"
-#include "core/faults/diagnosis.h"
-#include "core/launch/preflight/early_checks.h"
-#include "core/launch/preflight/operator_probe.h"
-#include "core/launch/profiling/profiling.h"
-#include "core/spec/enum_names.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/batches/batch_schedule.h"
+#include "core/job/spec/enum_names.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/run/faults/diagnosis.h"
+#include "core/run/launch/preflight/early_checks.h"
+#include "core/run/launch/preflight/operator_probe.h"
+#include "core/run/launch/profiling/profiling.h"
 
 namespace estrain::cmd {
 namespace {
@@ -141,7 +141,7 @@ class Check {
     const std::string& list = arguments_.devices.empty() ? job_.spec.resources.devices : arguments_.devices;
     std::vector<Finding> found = launch::check_device_list(job_.spec, list, machine_.cores, job_.devices);
     // Where the list makes no sense, the machine is checked for one worker.
-    if (std::ranges::any_of(found, is_error)) job_.devices = {place::Share{}};
+    if (std::ranges::any_of(found, is_error)) job_.devices = {placement::Share{}};
     add(std::move(found));
   }
 

@@ -7,7 +7,7 @@
 
 #include "cmd/job_hosts.h"
 #include "core/data/job_data.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

@@ -6,10 +6,10 @@
 #include "cmd/commands.h"
 #include "cmd/hosts_library.h"
 #include "cmd/worker_library.h"
-#include "core/comm/messages/worker_messages.h"
 #include "core/hosts/setup.h"
-#include "core/launch/directory/passed_spec.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/comm/messages/worker_messages.h"
+#include "core/state/run_directory/passed_spec.h"
 
 namespace estrain::cmd {
 namespace {
@@ -60,7 +60,7 @@ int run_proxy(const Arguments& arguments) {
         setup.host = arguments.host;
         setup.id = arguments.id;
         setup.options = arguments.options;
-        const spec::JobSpec spec = launch::read_passed_spec(arguments.spec);
+        const spec::JobSpec spec = run_directory::read_passed_spec(arguments.spec);
         setup.interface = spec.network.interface;
         setup.spec = spec::to_toml(spec);
         reinterpret_cast<void (*)(hosts::ProxySetup*)>(hosts_library_function("estrain_run_proxy"))(&setup);

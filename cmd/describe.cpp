@@ -18,8 +18,8 @@ std::string value_name(const std::string& type) {
   return colon == type.npos || colon + 1 == type.size() ? type.substr(0, colon) : type.substr(colon + 1);
 }
 
-words::Option describe(const CLI::Option& option) {
-  words::Option one;
+help::Option describe(const CLI::Option& option) {
+  help::Option one;
   const bool positional = option.get_positional();
   if (positional) one.names.push_back(option.get_name(true));
   for (const std::string& name : option.get_snames()) one.names.push_back("-" + name);
@@ -36,8 +36,8 @@ words::Option describe(const CLI::Option& option) {
   return one;
 }
 
-words::Verb describe(const CLI::App& app, const std::string& group) {
-  words::Verb verb{group + app.get_name(), app.get_description(), {}, {}};
+help::Verb describe(const CLI::App& app, const std::string& group) {
+  help::Verb verb{group + app.get_name(), app.get_description(), {}, {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     (option->get_positional() ? verb.arguments : verb.options).push_back(describe(*option));
@@ -47,8 +47,8 @@ words::Verb describe(const CLI::App& app, const std::string& group) {
 
 }  // namespace
 
-std::vector<words::Verb> describe_verbs(const CLI::App& app) {
-  std::vector<words::Verb> verbs;
+std::vector<help::Verb> describe_verbs(const CLI::App& app) {
+  std::vector<help::Verb> verbs;
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
     if (verb->get_group().empty()) continue;
     verbs.push_back(describe(*verb, ""));

@@ -9,8 +9,8 @@
 #include "cmd/export_program.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/checkpoint/directory.h"
-#include "core/checkpoint/models/export_model.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/checkpoint/models/export_model.h"
 
 namespace estrain::cmd {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "core/base/error.h"
 #include "core/data/files/file_bytes.h"
-#include "core/program/write_program.h"
-#include "core/spec/parsing/parse.h"
+#include "core/formats/program/write_program.h"
+#include "core/job/spec/parsing/parse.h"
 
 namespace estrain::cmd {
 namespace {

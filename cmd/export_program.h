@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/models/export_model.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/models/export_model.h"
 
 namespace estrain::cmd {
 

@@ -10,7 +10,7 @@
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
 #include "core/data/job_data.h"
-#include "core/launch/directory/passed_spec.h"
+#include "core/state/run_directory/passed_spec.h"
 
 namespace estrain::cmd {
 namespace {
@@ -33,7 +33,7 @@ struct Arguments {
 
 int serve(const Arguments& arguments) {
   try {
-    const spec::JobSpec spec = launch::read_passed_spec(arguments.spec);
+    const spec::JobSpec spec = run_directory::read_passed_spec(arguments.spec);
     if (spec.model.is_python()) become_users_python(spec, python_server(arguments.socket), arguments.library);
     auto data = std::async(std::launch::async, [&] { data::keep_decompressed(data::job_file_names(spec)); });
     worker_library_function("estrain_run_worker", arguments.library);

@@ -5,12 +5,12 @@
 
 #include "cmd/commands.h"
 #include "cmd/describe.h"
+#include "cmd/help/completion.h"
+#include "cmd/help/man_page.h"
+#include "cmd/help/reference.h"
+#include "cmd/help/topic.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json_text.h"
-#include "core/words/completion.h"
-#include "core/words/man_page.h"
-#include "core/words/reference.h"
-#include "core/words/topic.h"
 
 namespace estrain::cmd {
 namespace {
@@ -21,10 +21,10 @@ struct HelpArguments {
   bool reference = false, json = false;
 };
 
-Json to_json(const std::vector<words::Topic>& topics) {
+Json to_json(const std::vector<help::Topic>& topics) {
   Json all = Json::array();
-  for (const words::Topic& topic : topics) {
-    Json one = {{"kind", words::name_of(topic.kind)}, {"name", topic.name}, {"meaning", topic.brief}};
+  for (const help::Topic& topic : topics) {
+    Json one = {{"kind", help::name_of(topic.kind)}, {"name", topic.name}, {"meaning", topic.brief}};
     for (const auto& [what, value] : topic.facts) one["facts"][what] = value;
     if (!topic.advice.empty()) one["advice"] = topic.advice;
     all.push_back(one);
@@ -38,30 +38,30 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-int write_man_pages(const std::vector<words::Verb>& verbs, const std::string& folder) {
+int write_man_pages(const std::vector<help::Verb>& verbs, const std::string& folder) {
   make_folders(folder);
-  for (const words::ManPage& page : words::man_pages(verbs, ESTRAIN_VERSION))
+  for (const help::ManPage& page : help::man_pages(verbs, ESTRAIN_VERSION))
     write_file_atomically(folder + "/" + page.file, page.text);
   return 0;
 }
 
-int explain(const std::vector<words::Verb>& verbs, const HelpArguments& arguments) {
-  std::vector<words::Topic> topics = words::all_topics(verbs);
-  if (!arguments.what.empty()) topics = words::find_topics(topics, joined(arguments.what));
+int explain(const std::vector<help::Verb>& verbs, const HelpArguments& arguments) {
+  std::vector<help::Topic> topics = help::all_topics(verbs);
+  if (!arguments.what.empty()) topics = help::find_topics(topics, joined(arguments.what));
   if (arguments.json) {
     fmt::print("{}\n", json_text(to_json(topics)));
   } else {
-    fmt::print("{}", arguments.what.empty() ? words::overview(topics) : words::to_text(topics));
+    fmt::print("{}", arguments.what.empty() ? help::overview(topics) : help::to_text(topics));
   }
   return 0;
 }
 
-int help(const std::vector<words::Verb>& verbs, const HelpArguments& arguments) {
+int help(const std::vector<help::Verb>& verbs, const HelpArguments& arguments) {
   if (!arguments.man.empty()) return write_man_pages(verbs, arguments.man);
   if (!arguments.completion.empty()) {
-    fmt::print("{}", words::completion(verbs, arguments.completion));
+    fmt::print("{}", help::completion(verbs, arguments.completion));
   } else if (arguments.reference) {
-    fmt::print("{}", words::reference(verbs));
+    fmt::print("{}", help::reference(verbs));
   } else {
     return explain(verbs, arguments);
   }

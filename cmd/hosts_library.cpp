@@ -5,8 +5,8 @@
 #include "cmd/worker_library.h"
 #include "core/base/error.h"
 #include "core/hosts/setup.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/directory/run_directory.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::cmd {
 
@@ -25,7 +25,7 @@ void* hosts_library_function(const char* name) {
 void reach_other_hosts() {
   launch::reach_elsewhere_by([](const std::string& run, const Json& request, int milliseconds) {
     hosts::AskSetup setup{.run = run, .request = request, .milliseconds = milliseconds, .advice = {}, .answer = {}};
-    if (const auto owner = launch::RunDirectory(run).owner_elsewhere())
+    if (const auto owner = run_directory::RunDirectory(run).owner_elsewhere())
       setup.advice = fmt::format("or give the command where the job's launcher is: {} estrain …", owner->reach());
     reinterpret_cast<void (*)(hosts::AskSetup*)>(hosts_library_function("estrain_ask_coordinator"))(&setup);
     return setup.answer;

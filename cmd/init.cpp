@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/data/recognise.h"
-#include "core/spec/keys/closest.h"
-#include "core/spec/starter.h"
+#include "core/job/spec/keys/closest.h"
+#include "core/job/spec/starter.h"
 
 namespace estrain::cmd {
 namespace {

@@ -11,9 +11,9 @@
 #include "core/base/files/memory_file.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/host_name.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/place/device.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/placement/device.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::cmd {
 namespace {
@@ -68,7 +68,7 @@ Error no_agents(const launch::StartRequest& request, const std::string& run, con
 // network.interface of the spec that is given, or of the run that goes on.
 std::string interface_of(const launch::StartRequest& request, const std::string& run) {
   if (request.listen.empty()) return "";
-  const std::string spec = request.spec_path.empty() ? launch::RunDirectory(run).spec() : request.spec_path;
+  const std::string spec = request.spec_path.empty() ? run_directory::RunDirectory(run).spec() : request.spec_path;
   const auto given = request.spec_path.empty() && !std::filesystem::exists(spec)
                          ? spec::JobSpec()
                          : spec::parse_file(spec, request.overrides);
@@ -85,7 +85,7 @@ std::string own_host_name() {
 std::vector<std::string> named_hosts(const std::string& list, const std::string& option) {
   std::vector<std::string> names = list == "slurm" ? nodes_of_allocation(option) : words_of(list);
   for (const std::string& name : names) {
-    if (!place::parse_device(name + "/cpu"))
+    if (!placement::parse_device(name + "/cpu"))
       throw Error::make(Fault::usage, "{} {}: \"{}\" is no host's name", option, list, name)
           .advise("give a list such as nodeB,nodeC, or slurm");
     if (std::ranges::count(names, name) > 1)

@@ -6,7 +6,7 @@
 
 #include "core/base/json/json.h"
 #include "core/hosts/setup.h"
-#include "core/launch/preflight/start.h"
+#include "core/run/launch/preflight/start.h"
 
 namespace estrain::cmd {
 

@@ -20,8 +20,8 @@
 #include "core/base/json/json_text.h"
 #include "core/base/unknown_word.h"
 #include "core/base/visible_text.h"
-#include "core/launch/control/control_socket.h"
-#include "core/spec/keys/closest.h"
+#include "core/job/spec/keys/closest.h"
+#include "core/run/launch/control/control_socket.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/preflight/devices.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {
@@ -18,7 +18,7 @@ struct OfferArguments {
   bool json = false;
 };
 
-int ask(const OfferArguments& arguments, const conduct::Request& request) {
+int ask(const OfferArguments& arguments, const decisions::Request& request) {
   launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
@@ -42,7 +42,7 @@ void add_offer(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       add_verb(app, "offer", "Offer free devices to a running job; it takes those that speed it up enough", *arguments);
   verb->callback([arguments, &chosen] {
-    chosen = [arguments] { return ask(*arguments, conduct::OfferRequest{arguments->devices}); };
+    chosen = [arguments] { return ask(*arguments, decisions::OfferRequest{arguments->devices}); };
   });
 }
 
@@ -56,7 +56,7 @@ void add_reclaim(CLI::App& app, Action& chosen) {
                                         CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
       ->check(seconds_from(0.001));
   verb->callback([arguments, &chosen] {
-    chosen = [arguments] { return ask(*arguments, conduct::ReclaimRequest{arguments->devices, arguments->within}); };
+    chosen = [arguments] { return ask(*arguments, decisions::ReclaimRequest{arguments->devices, arguments->within}); };
   });
 }
 

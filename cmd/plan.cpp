@@ -12,25 +12,25 @@
 #include "cmd/plan_report.h"
 #include "cmd/validators.h"
 #include "core/base/process/child_process.h"
-#include "core/host/allocation.h"
-#include "core/launch/control/run_status.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/launch/preflight/devices.h"
-#include "core/launch/preflight/operator_probe.h"
-#include "core/launch/profiling/profiling.h"
-#include "core/place/assignment.h"
-#include "core/plan/changes/proposals.h"
-#include "core/profile/alternatives.h"
-#include "core/profile/profile_store.h"
-#include "core/spec/enum_names.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/placement/assignment.h"
+#include "core/job/resources/allocation.h"
+#include "core/job/spec/enum_names.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/planning/plan/changes/proposals.h"
+#include "core/planning/profile/alternatives.h"
+#include "core/planning/profile/profile_store.h"
+#include "core/run/launch/control/run_status.h"
+#include "core/run/launch/preflight/devices.h"
+#include "core/run/launch/preflight/operator_probe.h"
+#include "core/run/launch/profiling/profiling.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::cmd {
 namespace {
 
-using place::Assignment;
-using place::Device;
-using place::Share;
+using placement::Assignment;
+using placement::Device;
+using placement::Share;
 using profile::KindCount;
 
 constexpr size_t kMostAlternatives = 12;
@@ -52,11 +52,11 @@ spec::JobSpec read_spec(const PlanArguments& arguments) {
     throw Error(Fault::usage, "no job given").advise("estrain plan SPEC.toml, or estrain plan --run RUN");
   }
   launch::run_status(arguments.run);  // throws if it is not a run
-  return spec::parse_file(launch::RunDirectory(arguments.run).spec(), arguments.overrides);
+  return spec::parse_file(run_directory::RunDirectory(arguments.run).spec(), arguments.overrides);
 }
 
 // A folder that agents wait in may be no run yet.
-bool is_begun(const std::string& run) { return std::filesystem::exists(launch::RunDirectory(run).spec()); }
+bool is_begun(const std::string& run) { return std::filesystem::exists(run_directory::RunDirectory(run).spec()); }
 
 // Decides as train does when a run begins.
 void decide_determinism(spec::JobSpec& spec, const Device& device) {
@@ -72,7 +72,7 @@ Assignment assignment_of_run(const std::string& run) {
   const launch::RunStatus status = launch::run_status(run);
   if (!status.workers) return devices;
   for (const launch::WorkerStatus& worker : *status.workers)
-    devices.push_back({place::devices_from({worker.device}).front(), worker.ests.size()});
+    devices.push_back({placement::devices_from({worker.device}).front(), worker.ests.size()});
   return devices;
 }
 
@@ -92,7 +92,7 @@ class Planning {
   explicit Planning(const PlanArguments& arguments)
       : arguments_(arguments), store_(profile::default_store_path(own_environment()), warn) {
     spec_ = read_spec(arguments);
-    const host::Allocation allocation = host::current_resources();
+    const resources::Allocation allocation = resources::current_resources();
     cores_ = allocation.cores;
     host_ = launch::profile_host(cores_);
     choose_devices();
@@ -193,7 +193,7 @@ class Planning {
   void check_given() const {
     if (std::ranges::none_of(held_, [](const Share& share) { return share.ests.has_value(); })) return;
     launch::check_devices(devices_of(held_), {.mixed = mixes()});
-    place::place_ests(held_, spec_.job.ests);
+    placement::place_ests(held_, spec_.job.ests);
   }
   bool mixes() const { return arguments_.allow_mixed || spec_.job.determinism == spec::Determinism::d2; }
 
@@ -283,7 +283,7 @@ class Planning {
     const bool mixed = std::ranges::any_of(texts, differs);
     if (mixed && !mixes()) return std::nullopt;
     if (!held_.front().ests && static_cast<int64_t>(held_.size()) > spec_.job.ests) return std::nullopt;
-    const std::vector<EstRange> ranges = place::place_ests(held_, spec_.job.ests);
+    const std::vector<EstRange> ranges = placement::place_ests(held_, spec_.job.ests);
     std::vector<plan::Share> shares;
     for (size_t i = 0; i < held_.size(); ++i) {
       const auto group = std::ranges::find(report_.groups, texts[i], &plan::DeviceGroup::kind);

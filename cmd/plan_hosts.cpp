@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cmd/job_hosts.h"
-#include "core/profile/alternatives.h"
+#include "core/planning/profile/alternatives.h"
 
 namespace estrain::cmd {
 namespace {
@@ -26,7 +26,7 @@ double pace_of(const launch::HostStatus& row) {
 
 std::vector<std::string> HostsTable::names() const {
   std::vector<std::string> names = {own_};
-  for (const place::Share& share : assignment_) {
+  for (const placement::Share& share : assignment_) {
     if (!share.device.host.empty() && std::ranges::find(names, share.device.host) == names.end())
       names.push_back(share.device.host);
   }
@@ -72,8 +72,8 @@ void HostsTable::make_plans(const plan::Job& job, const std::vector<plan::Device
   planned_.clear();
   for (const Host& host : hosts_) {
     plan::HostDevices devices = host.devices;
-    for (const place::Share& share : assignment_) {
-      place::Device device = share.device;
+    for (const placement::Share& share : assignment_) {
+      placement::Device device = share.device;
       const bool here = device.host.empty() || device.host == own_;
       if ((here ? own_ : device.host) != devices.name) continue;
       device.host.clear();

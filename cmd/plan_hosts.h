@@ -5,16 +5,17 @@
 #include <vector>
 
 #include "core/base/json/json.h"
-#include "core/launch/control/status.h"
-#include "core/place/assignment.h"
-#include "core/plan/hosts/over_hosts.h"
+#include "core/job/placement/assignment.h"
+#include "core/planning/plan/hosts/over_hosts.h"
+#include "core/run/launch/control/status.h"
 
 namespace estrain::cmd {
 
 class HostsTable {
  public:
   // `assignment`: devices of several hosts; those of the launcher's own host, `own`, have its name or none.
-  HostsTable(const place::Assignment& assignment, std::string own) : assignment_(assignment), own_(std::move(own)) {}
+  HostsTable(const placement::Assignment& assignment, std::string own)
+      : assignment_(assignment), own_(std::move(own)) {}
 
   // The links as the run measured them when its hosts joined, and how much slower than the own host each one is there;
   // without a launcher at work, as measured now from here, to agents that wait for the run. Throws Fault::peer where a
@@ -38,7 +39,7 @@ class HostsTable {
   void take_links(const Json& rows);
   std::string devices_of(const plan::HostsPlan& plan) const;
 
-  const place::Assignment assignment_;
+  const placement::Assignment assignment_;
   const std::string own_;
   std::vector<Host> hosts_;
   std::vector<plan::HostDevices> planned_;

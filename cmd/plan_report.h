@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cmd/plan_hosts.h"
-#include "core/plan/changes/proposals.h"
-#include "core/profile/alternatives.h"
-#include "core/profile/plan_inputs.h"
+#include "core/planning/plan/changes/proposals.h"
+#include "core/planning/profile/alternatives.h"
+#include "core/planning/profile/plan_inputs.h"
 
 namespace estrain::cmd {
 

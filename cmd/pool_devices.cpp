@@ -9,12 +9,12 @@
 #include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
-#include "core/launch/preflight/devices.h"
-#include "core/serve/daemon/daemon.h"
-#include "core/serve/hosts/meeting.h"
-#include "core/serve/ledger/ledger.h"
-#include "core/serve/overview.h"
-#include "core/serve/pool_client.h"
+#include "core/pool/daemon/daemon.h"
+#include "core/pool/hosts/meeting.h"
+#include "core/pool/ledger/ledger.h"
+#include "core/pool/overview.h"
+#include "core/pool/pool_client.h"
+#include "core/run/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {
@@ -26,12 +26,12 @@ struct DeviceArguments {
 };
 
 int list_devices(const DeviceArguments& arguments) {
-  const serve::PoolDirectory pool(arguments.directory);
+  const pool::PoolDirectory pool(arguments.directory);
   pool.require_pool();
-  const auto sign = serve::Meeting(arguments.directory).daemon();
+  const auto sign = pool::Meeting(arguments.directory).daemon();
   const Json devices =
-      serve::devices_json(serve::Ledger::open(pool.database()).load(), sign ? sign->host : own_host_name());
-  fmt::print("{}", arguments.json ? json_text(devices) + "\n" : serve::format_devices(devices, serve::wall_seconds()));
+      pool::devices_json(pool::Ledger::open(pool.database()).load(), sign ? sign->host : own_host_name());
+  fmt::print("{}", arguments.json ? json_text(devices) + "\n" : pool::format_devices(devices, pool::wall_seconds()));
   return 0;
 }
 
@@ -39,7 +39,7 @@ int ask_for(const DeviceArguments& arguments, const std::string& what) {
   launch::parse_devices(arguments.devices);  // its errors before the daemon is bothered
   Json request = {{"do", what}, {"devices", arguments.devices}};
   if (arguments.within) request["within"] = *arguments.within;
-  const Json answer = serve::ask_pool(arguments.directory, request);
+  const Json answer = pool::ask_pool(arguments.directory, request);
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else if (const auto seconds = number_in(answer, "seconds")) {

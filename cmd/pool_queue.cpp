@@ -3,11 +3,11 @@
 
 #include "cmd/pool.h"
 #include "core/base/json/json_text.h"
-#include "core/host/allocation.h"
-#include "core/serve/daemon/daemon.h"
-#include "core/serve/overview.h"
-#include "core/serve/pool_client.h"
-#include "core/serve/pool_trace.h"
+#include "core/job/resources/allocation.h"
+#include "core/pool/daemon/daemon.h"
+#include "core/pool/overview.h"
+#include "core/pool/pool_client.h"
+#include "core/pool/pool_trace.h"
 
 namespace estrain::cmd {
 namespace {
@@ -19,43 +19,43 @@ struct QueueArguments {
 };
 
 // Read from the ledger, whether or not a daemon serves the pool.
-serve::Ledger ledger_of(const std::string& directory) {
-  const serve::PoolDirectory pool(directory);
+pool::Ledger ledger_of(const std::string& directory) {
+  const pool::PoolDirectory pool(directory);
   pool.require_pool();
-  return serve::Ledger::open(pool.database());
+  return pool::Ledger::open(pool.database());
 }
 
 int list(const QueueArguments& arguments) {
   const dispatch::State state = ledger_of(arguments.directory).load();
   if (arguments.json) {
-    fmt::print("{}\n", json_text(serve::jobs_json(serve::PoolDirectory(arguments.directory), state)));
+    fmt::print("{}\n", json_text(pool::jobs_json(pool::PoolDirectory(arguments.directory), state)));
   } else {
-    fmt::print("{}", serve::format_jobs(state, serve::wall_seconds()));
+    fmt::print("{}", pool::format_jobs(state, pool::wall_seconds()));
   }
   return 0;
 }
 
 int status(const QueueArguments& arguments) {
   const dispatch::State state = ledger_of(arguments.directory).load();
-  const Json status = serve::status_json(state, serve::is_served(arguments.directory), serve::wall_seconds());
-  fmt::print("{}", arguments.json ? json_text(status) + "\n" : serve::format_status(status));
+  const Json status = pool::status_json(state, pool::is_served(arguments.directory), pool::wall_seconds());
+  fmt::print("{}", arguments.json ? json_text(status) + "\n" : pool::format_status(status));
   return 0;
 }
 
 int log(const QueueArguments& arguments) {
-  const std::vector<serve::Line> lines = ledger_of(arguments.directory).history();
-  fmt::print("{}", arguments.json ? json_text(serve::history_json(lines)) + "\n" : serve::format_history(lines));
+  const std::vector<pool::Line> lines = ledger_of(arguments.directory).history();
+  fmt::print("{}", arguments.json ? json_text(pool::history_json(lines)) + "\n" : pool::format_history(lines));
   return 0;
 }
 
 int trace(const QueueArguments& arguments) {
-  serve::Ledger ledger = ledger_of(arguments.directory);
-  fmt::print("{}", serve::trace_of(ledger.load(), ledger.history(), host::current_resources().cores));
+  pool::Ledger ledger = ledger_of(arguments.directory);
+  fmt::print("{}", pool::trace_of(ledger.load(), ledger.history(), resources::current_resources().cores));
   return 0;
 }
 
 int ask(const QueueArguments& arguments, const Json& request) {
-  const Json answer = serve::ask_pool(arguments.directory, request);
+  const Json answer = pool::ask_pool(arguments.directory, request);
   if (arguments.json) fmt::print("{}\n", json_text(answer));
   return 0;
 }

@@ -6,9 +6,9 @@
 #include "cmd/pool.h"
 #include "cmd/validators.h"
 #include "core/base/process/watched_signals.h"
-#include "core/host/allocation.h"
-#include "core/pool/policy.h"
-#include "core/serve/daemon/daemon.h"
+#include "core/job/resources/allocation.h"
+#include "core/planning/scheduling/policy.h"
+#include "core/pool/daemon/daemon.h"
 
 namespace estrain::cmd {
 
@@ -16,7 +16,7 @@ constexpr std::string_view kDevicesOfSlurm = "slurm";
 
 void add_pool_serve(CLI::App& pool, Action& chosen) {
   CLI::App* verb = pool.add_subcommand("serve", "Own devices and run the jobs of the queue on them");
-  auto options = std::make_shared<serve::ServeOptions>();
+  auto options = std::make_shared<pool::ServeOptions>();
   verb->add_option("DIR", options->directory, "Folder of the pool; made where there is none")
       ->required()
       ->check(not_empty());
@@ -30,9 +30,9 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
       ->check(not_empty());
   verb->add_option(
           "--policy", options->policy,
-          "NAME or NAME:KEY=VALUE:… (default: the one before; for a new pool: " + std::string(serve::kDefaultPolicy) +
+          "NAME or NAME:KEY=VALUE:… (default: the one before; for a new pool: " + std::string(pool::kDefaultPolicy) +
               "). Those that choose batches change them only for jobs that allow it (elastic.batch). All:\n" +
-              pool::describe_policies(true))
+              scheduling::describe_policies(true))
       ->check(not_empty());
   verb->add_option("--round", options->settings.round, "Seconds between decisions at the most")
       ->check(seconds_from(0.1))
@@ -45,9 +45,9 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
       if (options->name.empty()) options->name = own_host_name();
       if (options->devices == kDevicesOfSlurm) {
         options->nodes = named_hosts("slurm", "--devices");
-        options->devices = std::to_string(host::current_resources().cores);
+        options->devices = std::to_string(resources::current_resources().cores);
       }
-      return serve::Daemon(*options, watch_signals(std::array{SIGTERM, SIGINT})).run();
+      return pool::Daemon(*options, watch_signals(std::array{SIGTERM, SIGINT})).run();
     };
   });
 }

@@ -11,8 +11,8 @@
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/serve/pool_client.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/pool/pool_client.h"
 
 namespace estrain::cmd {
 namespace {
@@ -39,7 +39,7 @@ int submit(const SubmitArguments& arguments) {
                   {"priority", arguments.priority}};
   if (arguments.most) request["most"] = *arguments.most;
   if (arguments.deadline) request["deadline"] = *arguments.deadline;
-  const Json answer = serve::ask_pool(arguments.directory, request);
+  const Json answer = pool::ask_pool(arguments.directory, request);
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {

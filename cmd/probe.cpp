@@ -1,6 +1,6 @@
 // A process that tries one mini-batch of a job, on behalf of check and train.
 
-#include "core/train/probe.h"
+#include "core/engine/train/probe.h"
 
 #include <csignal>
 #include <memory>
@@ -8,9 +8,9 @@
 #include "cmd/commands.h"
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
-#include "core/comm/messages/probe_messages.h"
 #include "core/data/job_data.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/comm/messages/probe_messages.h"
 
 namespace estrain::cmd {
 namespace {

@@ -4,7 +4,7 @@
 // Some libraries hide a refusal: MKL multiplies matrices in another way where it gets no buffer, and the result has
 // other bits. So malloc and its kin are wrapped here for the whole process, libraries included. What is behind a
 // wrapper is the next definition, as that of an allocator in LD_PRELOAD. A worker gives up the step in which memory was
-// refused (core/train/worker.h).
+// refused (core/engine/train/worker.h).
 //
 // A wrapper costs one comparison per allocation. A build with sanitizers keeps the sanitizer's own malloc: there
 // nothing is noticed.

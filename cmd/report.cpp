@@ -8,7 +8,7 @@
 #include "cmd/validators.h"
 #include "core/base/files/files.h"
 #include "core/base/visible_text.h"
-#include "core/report/page.h"
+#include "core/inspect/report/page.h"
 
 namespace estrain::cmd {
 namespace {

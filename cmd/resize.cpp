@@ -6,8 +6,8 @@
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/preflight/devices.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/preflight/devices.h"
 
 namespace estrain::cmd {
 namespace {
@@ -24,7 +24,7 @@ int resize(const ResizeArguments& arguments) {
   if (!adds && !arguments.devices) throw Error(Fault::usage, "--devices or --add is required");
   const std::string& list = adds ? *arguments.more : *arguments.devices;
   if (adds || list != launch::automatic_devices) launch::parse_devices(list);
-  const conduct::ResizeRequest request{list, arguments.oversubscribe, arguments.allow_mixed, adds};
+  const decisions::ResizeRequest request{list, arguments.oversubscribe, arguments.allow_mixed, adds};
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   fmt::print("{}\n", arguments.json ? json_text(answer) : visible(text_in(answer, "message").value_or("")));
   return 0;

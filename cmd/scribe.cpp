@@ -1,12 +1,12 @@
-#include "core/record/scribe.h"
+#include "core/state/record/scribe.h"
 
 #include <csignal>
 #include <memory>
 #include <string>
 
 #include "cmd/commands.h"
-#include "core/launch/directory/passed_spec.h"
-#include "core/launch/directory/verdict.h"
+#include "core/state/run_directory/passed_spec.h"
+#include "core/state/run_directory/verdict.h"
 
 namespace estrain::cmd {
 namespace {
@@ -19,20 +19,20 @@ struct ScribeArguments {
 
 // The scribe holds the run directory's lock.
 void tell_of_killed_launcher(const std::string& run, Step saved) {
-  launch::RunVerdict verdict{.exit_code = exit_code(Fault::interrupted),
-                             .outcome = "killed",
-                             .cause = "the launcher ended without a word",
-                             .advice = "go on with `estrain train --resume --run " + run + "`",
-                             .step = saved.value,
-                             .saved_step = saved.value};
-  launch::write_verdict(run, verdict);
+  run_directory::RunVerdict verdict{.exit_code = exit_code(Fault::interrupted),
+                                    .outcome = "killed",
+                                    .cause = "the launcher ended without a word",
+                                    .advice = "go on with `estrain train --resume --run " + run + "`",
+                                    .step = saved.value,
+                                    .saved_step = saved.value};
+  run_directory::write_verdict(run, verdict);
 }
 
 int write_records(const ScribeArguments& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides
   record::ScribeSetup setup;
   setup.run = arguments.run;
-  setup.spec = launch::read_passed_spec(arguments.spec);
+  setup.spec = run_directory::read_passed_spec(arguments.spec);
   setup.memory = arguments.memory;
   setup.doorbell = arguments.doorbell;
   setup.launcher = record::ScribesOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));

@@ -10,13 +10,13 @@
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
 #include "core/base/visible_text.h"
-#include "core/pool/policy.h"
-#include "core/profile/profile_store.h"
-#include "core/simulate/replay.h"
-#include "core/simulate/report.h"
-#include "core/simulate/simulation.h"
-#include "core/simulate/world.h"
-#include "core/simulate/worlds/measured_charge.h"
+#include "core/planning/profile/profile_store.h"
+#include "core/planning/scheduling/policy.h"
+#include "core/planning/simulate/replay.h"
+#include "core/planning/simulate/report.h"
+#include "core/planning/simulate/simulation.h"
+#include "core/planning/simulate/world.h"
+#include "core/planning/simulate/worlds/measured_charge.h"
 
 namespace estrain::cmd {
 namespace {
@@ -94,7 +94,7 @@ std::vector<simulate::Result> simulate_world(const SimulateArguments& arguments,
   limits.keep_stretches = !arguments.html.empty();
   for (const std::string& name : arguments.policies) {
     for (const std::string& workload : choose_workloads(*world, arguments)) {
-      const pool::PolicyChoice policy = pool::make_policy(name, arguments.seed, world->easyscale_rules());
+      const scheduling::PolicyChoice policy = scheduling::make_policy(name, arguments.seed, world->easyscale_rules());
       results.push_back(simulate::simulate(world->make(workload, policy.knowledge, charge, arguments.seed), policy,
                                            arguments.seed, limits));
     }
@@ -104,7 +104,7 @@ std::vector<simulate::Result> simulate_world(const SimulateArguments& arguments,
 
 int run(const SimulateArguments& arguments) {
   for (const std::string& policy : arguments.policies)
-    pool::make_policy(policy, arguments.seed);  // reports unknown policies early
+    scheduling::make_policy(policy, arguments.seed);  // reports unknown policies early
   const simulate::Charge charge = parse_charge(arguments);
   if (charge.kind == simulate::Charge::Kind::measured && arguments.json != "-")
     fmt::print("a change of devices costs {:.3f} s, as measured\n", charge.seconds);
@@ -136,7 +136,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->check(not_empty());
   verb->add_option("--world", arguments->world, "Folder with the tables of one world")->check(not_empty());
   verb->add_option("--policy", arguments->policies,
-                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + pool::describe_policies(false))
+                   "NAME or NAME:KEY=VALUE:…, several with commas:\n" + scheduling::describe_policies(false))
       ->delimiter(',')
       ->required();
   verb->add_option("--workload", arguments->workloads,

@@ -6,9 +6,9 @@
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/control/run_status.h"
-#include "core/watch/watch.h"
+#include "core/inspect/watch/watch.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/control/run_status.h"
 
 namespace estrain::cmd {
 namespace {

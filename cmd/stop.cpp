@@ -3,7 +3,7 @@
 
 #include "cmd/commands.h"
 #include "core/base/json/json_text.h"
-#include "core/launch/control/control_socket.h"
+#include "core/run/launch/control/control_socket.h"
 
 namespace estrain::cmd {
 namespace {
@@ -14,7 +14,7 @@ struct StopArguments {
 };
 
 int stop(const StopArguments& arguments) {
-  const Json answer = launch::ask_launcher(arguments.run, conduct::StopRequest{}, -1);
+  const Json answer = launch::ask_launcher(arguments.run, decisions::StopRequest{}, -1);
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {

@@ -7,11 +7,11 @@
 #include "cmd/validators.h"
 #include "core/base/process/replace_program.h"
 #include "core/base/visible_text.h"
-#include "core/launch/preflight/start.h"
-#include "core/launch/run/launcher.h"
-#include "core/launch/run/parts/go_back.h"
-#include "core/launch/run/processes/handover.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/run/launch/launcher/launcher.h"
+#include "core/run/launch/launcher/parts/go_back.h"
+#include "core/run/launch/launcher/processes/handover.h"
+#include "core/run/launch/preflight/start.h"
 
 namespace estrain::cmd {
 namespace {

@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "cmd/worker_library.h"
-#include "core/algorithms/pinning.h"
 #include "core/base/error.h"
 #include "core/base/files/memory_file.h"
 #include "core/base/json/codec.h"
@@ -17,10 +16,11 @@
 #include "core/base/process/child_process.h"
 #include "core/base/process/fork_server.h"
 #include "core/base/process/replace_program.h"
-#include "core/comm/messages/failed.h"
-#include "core/launch/directory/worker_library.h"
-#include "core/profile/profile_store.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/planning/profile/profile_store.h"
+#include "core/state/algorithms/pinning.h"
+#include "core/state/comm/messages/failed.h"
+#include "core/state/run_directory/worker_library.h"
 
 namespace estrain::cmd {
 namespace {
@@ -96,12 +96,12 @@ void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task
   require_python(python);
   Json job = codec::encode(task, comm::kPythonTask);
   job.update(codec::fields_of(comm::PythonSetting{spec::to_toml(spec), library_folder(), build_of_libtorch()}));
-  // For core/python/host.py.
+  // For core/engine/python/host.py.
   job["refusal"] = codec::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["file"] = spec.model.code_file();
   job["function"] = spec.model.function();
-  job["library"] = library >= 0 ? fmt::format("/proc/self/fd/{}", library) : launch::worker_library();
+  job["library"] = library >= 0 ? fmt::format("/proc/self/fd/{}", library) : run_directory::worker_library();
   job["torch"] = ESTRAIN_LIBTORCH_VERSION;
   const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
   const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));

@@ -1,11 +1,11 @@
 #pragma once
 // How a worker's process, or a fork server's, becomes the user's Python, for a job whose model is a module in Python:
-// by exec, so it stays the process that the launcher started and watches. That Python runs core/python/host.py, which
-// loads the worker's library.
+// by exec, so it stays the process that the launcher started and watches. That Python runs core/engine/python/host.py,
+// which loads the worker's library.
 
-#include "core/comm/messages/python_tasks.h"
-#include "core/comm/messages/worker_arguments.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
+#include "core/state/comm/messages/python_tasks.h"
+#include "core/state/comm/messages/worker_arguments.h"
 
 namespace estrain::cmd {
 

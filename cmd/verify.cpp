@@ -7,10 +7,10 @@
 #include "core/base/files/temporary_folder.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
-#include "core/launch/run/replay.h"
-#include "core/verify/compare.h"
-#include "core/verify/replay.h"
-#include "core/verify/report.h"
+#include "core/inspect/verify/compare.h"
+#include "core/inspect/verify/replay.h"
+#include "core/inspect/verify/report.h"
+#include "core/run/launch/launcher/replay.h"
 
 namespace estrain::cmd {
 namespace {

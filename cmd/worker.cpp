@@ -1,6 +1,6 @@
 // A worker process: opens its data while LibTorch loads, then hands over to the worker library.
 
-#include "core/train/worker.h"
+#include "core/engine/train/worker.h"
 
 #include <csignal>
 #include <cstdio>
@@ -12,14 +12,14 @@
 #include "cmd/refused_memory.h"
 #include "cmd/users_python.h"
 #include "cmd/worker_library.h"
-#include "core/algorithms/pinning.h"
 #include "core/base/process/child_process.h"
-#include "core/comm/messages/worker_arguments.h"
 #include "core/data/files/mapped_files.h"
 #include "core/data/job_data.h"
-#include "core/launch/directory/passed_spec.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/profile/profile_store.h"
+#include "core/planning/profile/profile_store.h"
+#include "core/state/algorithms/pinning.h"
+#include "core/state/comm/messages/worker_arguments.h"
+#include "core/state/run_directory/passed_spec.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::cmd {
 namespace {
@@ -46,7 +46,7 @@ int work(const WorkerArguments& arguments) {
   setup.refused_memory = &watch_refused_memory();
   setup.launcher = comm::WorkersOwnChannel(comm::MessageSocket(UniqueFd(arguments.socket)));
   try {
-    setup.spec = launch::read_passed_spec(arguments.spec);
+    setup.spec = run_directory::read_passed_spec(arguments.spec);
     setup.options = arguments.worker_options();
     if (setup.spec.model.is_python()) become_users_python(setup.spec, python_worker(arguments), arguments.library);
     if (setup.options.less_memory) setup.spec.data.readers = setup.spec.data.prefetch = 1;
@@ -56,8 +56,8 @@ int work(const WorkerArguments& arguments) {
     setup.doorbell = arguments.doorbell;
     setup.courier = arguments.courier;
     setup.libraries = library_folder();
-    setup.algorithms = launch::RunDirectory(arguments.run).algorithms();
-    setup.traces = launch::RunDirectory(arguments.run).traces();
+    setup.algorithms = run_directory::RunDirectory(arguments.run).algorithms();
+    setup.traces = run_directory::RunDirectory(arguments.run).traces();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/process/child_process.h"
-#include "core/launch/directory/worker_library.h"
+#include "core/state/run_directory/worker_library.h"
 
 namespace estrain::cmd {
 
@@ -21,7 +21,7 @@ void* load(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | R
 }  // namespace
 
 void* worker_library_function(const char* name, int descriptor) {
-  const std::string path = launch::worker_library();
+  const std::string path = run_directory::worker_library();
   void* library = descriptor < 0 ? nullptr : load(fmt::format("/proc/self/fd/{}", descriptor));
   if (library == nullptr) library = load(path);
   if (library == nullptr) {

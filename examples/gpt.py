@@ -1,6 +1,6 @@
 """The model "gpt": a decoder-only transformer.
 
-Parameter names, initialisation and arithmetic are those of core/model/zoo/gpt.h, bit for bit, dropout masks included.
+Parameter names, initialisation and arithmetic are those of core/engine/model/zoo/gpt.h, bit for bit, dropout masks included.
 """
 
 import math

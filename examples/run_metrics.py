@@ -4,7 +4,7 @@
     for step, values in read("runs/a"):       # 1, {"train/loss": 2.32, "train/lr": 0.01, …}
         ...
 
-import_wandb.py and import_mlflow.py use it. The file's format: core/record/FORMAT.md.
+import_wandb.py and import_mlflow.py use it. The file's format: core/state/record/FORMAT.md.
 """
 
 import json

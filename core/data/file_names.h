@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/data/files/data_files.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

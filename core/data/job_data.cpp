@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/data/file_names.h"
 #include "core/data/formats/hdf5_arrays.h"
-#include "core/program/program.h"
+#include "core/formats/program/program.h"
 
 namespace estrain::data {
 namespace {

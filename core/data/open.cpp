@@ -14,7 +14,7 @@
 #include "core/data/photos/image_folder.h"
 #include "core/data/photos/voc.h"
 #include "core/data/photos/webdataset.h"
-#include "core/h5/filters.h"
+#include "core/formats/h5/filters.h"
 
 namespace estrain::data {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -19,7 +19,7 @@
 #include "core/data/pixels/image_transform.h"
 #include "core/data/scanned_files.h"
 #include "core/data/scanned_photos.h"
-#include "core/h5/filters.h"
+#include "core/formats/h5/filters.h"
 
 namespace estrain::data {
 namespace {

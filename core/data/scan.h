@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/finding.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -11,7 +11,7 @@
 #include "core/data/formats/hdf5_elements.h"
 #include "core/data/formats/hdf5_images.h"
 #include "core/data/formats/idx.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 
 namespace estrain::data {
 namespace {

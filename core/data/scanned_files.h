@@ -10,7 +10,7 @@
 
 #include "core/base/finding.h"
 #include "core/data/pixels/image_source.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -7,7 +7,7 @@
 
 #include "core/base/finding.h"
 #include "core/data/scanned_files.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -30,7 +30,7 @@
 #include "core/hosts/orphan.h"
 #include "core/hosts/setup.h"
 #include "core/hosts/succession/takeover.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
 
 namespace estrain::hosts {
 namespace {
@@ -97,7 +97,7 @@ class Agent {
   }
 
   static std::string interface_of(const AgentSetup& setup) {
-    const std::string spec = launch::RunDirectory(setup.run).spec();
+    const std::string spec = run_directory::RunDirectory(setup.run).spec();
     const bool is_told = !setup.interface.empty() || !setup.address.empty() || !setup.join.empty();
     if (is_told || !std::filesystem::exists(spec)) return setup.interface;
     return spec::parse_file(spec).network.interface;
@@ -337,7 +337,7 @@ class Agent {
   }
 
   AgentSetup& setup_;
-  const launch::RunDirectory directory_;
+  const run_directory::RunDirectory directory_;
   std::string run_name_;  // of the one that has the key; empty: it is about to join, and does not know yet
   const net::Key key_;
   net::Loop loop_;

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/comm/job_memory.h"
-#include "core/launch/directory/passed_spec.h"
-#include "core/launch/directory/worker_library.h"
-#include "core/launch/preflight/devices.h"
-#include "core/launch/preflight/start.h"
-#include "core/place/device.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/placement/device.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/run/launch/preflight/devices.h"
+#include "core/run/launch/preflight/start.h"
+#include "core/state/comm/job_memory.h"
+#include "core/state/run_directory/passed_spec.h"
+#include "core/state/run_directory/worker_library.h"
 
 namespace estrain::hosts {
 namespace {
@@ -32,7 +32,7 @@ launch::WorkerStart order_to_start(const Json& said, const spec::JobSpec& spec) 
   launch::WorkerStart start;
   start.id = said.value("id", INT64_C(0));
   codec::from_field(said.at("options"), start.options);
-  const std::optional<place::Device> device = place::parse_device(start.options.device);
+  const std::optional<placement::Device> device = placement::parse_device(start.options.device);
   if (!device) throw Error::make(Fault::usage, "\"{}\" is no device", start.options.device);
   launch::check_devices({*device}, {.mixed = true, .oversubscribed = true});
   start.device = *device;
@@ -41,7 +41,7 @@ launch::WorkerStart order_to_start(const Json& said, const spec::JobSpec& spec) 
 }
 
 // All workers of a run take the measured ones from a file of the run directory.
-void require_own_algorithms(const place::Device& device, const spec::JobSection& job) {
+void require_own_algorithms(const placement::Device& device, const spec::JobSection& job) {
   if (!device.is_gpu() || job.kernels == spec::Kernels::portable || job.algorithms != spec::Algorithms::measured)
     return;
   throw Error(Fault::infeasible,
@@ -51,14 +51,14 @@ void require_own_algorithms(const place::Device& device, const spec::JobSection&
 
 }  // namespace
 
-AgentWorkers::AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, std::string name, bool sees_run,
-                           std::function<void(const Error&)> gone)
+AgentWorkers::AgentWorkers(net::Loop& loop, const run_directory::RunDirectory& directory, std::string name,
+                           bool sees_run, std::function<void(const Error&)> gone)
     : loop_(loop),
       directory_(directory),
       name_(std::move(name)),
       sees_run_(sees_run),
       gone_(std::move(gone)),
-      library_(::open(launch::worker_library().c_str(), O_RDONLY | O_CLOEXEC)) {}
+      library_(::open(run_directory::worker_library().c_str(), O_RDONLY | O_CLOEXEC)) {}
 
 void AgentWorkers::begin_anew(int memory, int doorbell) {
   spec_ = {};
@@ -114,7 +114,7 @@ std::optional<Error> AgentWorkers::lost_run_directory() const {
 
 void AgentWorkers::start(At at, const Json& said) {
   const spec::JobSpec spec = spec::parse_text(said.value("spec", ""), "the job's spec");
-  if (!spec_) spec_ = launch::pass_spec(spec);
+  if (!spec_) spec_ = run_directory::pass_spec(spec);
   launch::WorkerStart start = order_to_start(said, spec);
   if (!sees_run_) require_own_algorithms(start.device, spec.job);
   if (sessions_.size() == 1) wanted_.clear();
@@ -193,7 +193,7 @@ void AgentWorkers::on_never_opened(uint64_t stage) {
   }
 }
 
-std::string AgentWorkers::wanted_devices() const { return place::list_of(place::devices_from(wanted_)); }
+std::string AgentWorkers::wanted_devices() const { return placement::list_of(placement::devices_from(wanted_)); }
 
 HostPlan AgentWorkers::alone() const {
   HostPlan plan;

@@ -13,9 +13,9 @@
 #include "core/base/files/unique_fd.h"
 #include "core/hosts/exchange/host_plan.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/launch/run/processes/processes.h"
-#include "core/net/loop.h"
+#include "core/hosts/net/loop.h"
+#include "core/run/launch/launcher/processes/processes.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::hosts {
 
@@ -23,7 +23,7 @@ class AgentWorkers {
  public:
   // `name`: of this host. `sees_run`: it sees the run directory. Otherwise `directory` is a folder of its own, for what
   // workers print. `gone`: it does not see the run directory any more, and its workers have told so.
-  AgentWorkers(net::Loop& loop, const launch::RunDirectory& directory, std::string name, bool sees_run,
+  AgentWorkers(net::Loop& loop, const run_directory::RunDirectory& directory, std::string name, bool sees_run,
                std::function<void(const Error&)> gone);
   AgentWorkers(const AgentWorkers&) = delete;
 
@@ -68,7 +68,7 @@ class AgentWorkers {
   void close(At at);
 
   net::Loop& loop_;
-  const launch::RunDirectory& directory_;
+  const run_directory::RunDirectory& directory_;
   const std::string name_;
   const bool sees_run_;
   const std::function<void(const Error&)> gone_;

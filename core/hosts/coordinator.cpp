@@ -11,8 +11,8 @@
 #include "core/hosts/courier/courier.h"
 #include "core/hosts/joining/registry.h"
 #include "core/hosts/setup.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/launch/directory/term.h"
+#include "core/state/run_directory/run_directory.h"
+#include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
 namespace {
@@ -78,7 +78,8 @@ class Door {
     try {
       act();
     } catch (const Error& error) {
-      if (!retry_) launch::RunDirectory(run_).log_event("not_listening", {{"at", where_}, {"why", error.message()}});
+      if (!retry_)
+        run_directory::RunDirectory(run_).log_event("not_listening", {{"at", where_}, {"why", error.message()}});
       retry_ = loop_.once(kBetweenTriesToListenMs, [this] { look_up(); });
     }
   }
@@ -95,7 +96,7 @@ class Door {
 
 void run_courier(CourierSetup& setup) {
   net::Loop loop;
-  const int64_t term = launch::term_of(setup.run).term;
+  const int64_t term = run_directory::term_of(setup.run).term;
   const net::Key key = net::Key::read_or_make(key_file(setup.run));
   CommandBridge commands(loop, key, setup.run, term);
   Door door(loop, key, setup.run, term);
@@ -106,7 +107,7 @@ void run_courier(CourierSetup& setup) {
                          .tell = [&setup](const Json& said) { setup.launcher.send(said); },
                          .opened =
                              [&](uint64_t stage) {
-                               launch::write_term(setup.run, {term, stage});
+                               run_directory::write_term(setup.run, {term, stage});
                              },
                          .aborted = nullptr});
   std::shared_ptr<net::Loop::Timer> end;

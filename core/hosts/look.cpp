@@ -16,8 +16,8 @@
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/joining/registry.h"
-#include "core/launch/directory/term.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
+#include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
 namespace {
@@ -132,7 +132,7 @@ class Look {
 // A courier of this run that has just lost its launcher leaves the port soon.
 void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<Registry>& registry) {
   const int64_t begin = monotonic_ns();
-  const int64_t term = launch::term_of(setup.run).term;
+  const int64_t term = run_directory::term_of(setup.run).term;
   while (!registry) {
     try {
       registry.emplace(loop, key,

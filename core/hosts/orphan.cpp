@@ -36,7 +36,7 @@ const char* why_not(const Orphan& orphan) {
 
 }  // namespace
 
-OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const launch::RunDirectory& directory, Options options)
+OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const run_directory::RunDirectory& directory, Options options)
     : courier_(courier),
       directory_(directory),
       options_(std::move(options)),

@@ -11,9 +11,9 @@
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/courier/courier.h"
 #include "core/hosts/succession/succession.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/launch/directory/term.h"
-#include "core/launch/run/processes/processes.h"
+#include "core/run/launch/launcher/processes/processes.h"
+#include "core/state/run_directory/run_directory.h"
+#include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
 
@@ -32,7 +32,7 @@ class OrphanHost {
     std::function<void(const std::string& why)> end;
   };
   // The coordinator is lost. No worker of this host is in its loop any more.
-  OrphanHost(net::Loop& loop, Courier& courier, const launch::RunDirectory& directory, Options options);
+  OrphanHost(net::Loop& loop, Courier& courier, const run_directory::RunDirectory& directory, Options options);
 
   void lose(const std::string& host) { succession_.lose(host); }
   void hear(const std::string& host, const Json& claim);
@@ -44,7 +44,7 @@ class OrphanHost {
   [[noreturn]] void lead(UniqueFd lock, bool at_checkpoint);
 
   Courier& courier_;
-  const launch::RunDirectory& directory_;
+  const run_directory::RunDirectory& directory_;
   const Options options_;
   const int64_t lost_ns_;
   int64_t said_ns_ = lost_ns_;

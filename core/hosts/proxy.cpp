@@ -6,13 +6,13 @@
 #include <csignal>
 #include <memory>
 
-#include "core/comm/messages/worker_messages.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/setup.h"
-#include "core/launch/directory/term.h"
+#include "core/state/comm/messages/worker_messages.h"
+#include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
 namespace {
@@ -30,7 +30,7 @@ class Proxy {
                  {.to = net::parse_address(address),
                   .host = setup_.host,
                   .from = setup_.interface.empty() ? "" : address_of_interface(setup_.interface),
-                  .own = own_greeting(name_of_run(setup_.run), "", "worker", launch::term_of(setup_.run).term)},
+                  .own = own_greeting(name_of_run(setup_.run), "", "worker", run_directory::term_of(setup_.run).term)},
                  [this](net::ConnectionPtr connection, const Error* why) {
                    if (why != nullptr) lose_host(*why);
                    begin(std::move(connection));

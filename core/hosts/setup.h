@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/json.h"
-#include "core/comm/messages/failed.h"
-#include "core/comm/messages/message_socket.h"
+#include "core/state/comm/messages/failed.h"
+#include "core/state/comm/messages/message_socket.h"
 
 namespace estrain::hosts {
 

@@ -16,7 +16,7 @@ NAMES = {"ids": "input_ids", "mask": "attention_mask", "types": "token_type_ids"
 
 
 def mean_loss(model, path, batch):
-    """Each mini-batch's loss counts for each of its samples, in their order, as core/model/exported/exported.h has it."""
+    """Each mini-batch's loss counts for each of its samples, in their order, as core/engine/model/exported/exported.h has it."""
     with h5py.File(path) as file:
         arrays = {theirs: torch.from_numpy(file[ours][()]).long() for ours, theirs in NAMES.items()}
     samples, total = len(arrays["input_ids"]), 0.0

@@ -17,7 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/json/json.h"
-#include "core/model/zoo/build.h"
+#include "core/engine/model/zoo/build.h"
 
 namespace estrain::model {
 namespace {

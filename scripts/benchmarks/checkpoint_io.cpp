@@ -1,4 +1,4 @@
-// Writes and reads a checkpoint of a given size with core/checkpoint, for comparison with dd.
+// Writes and reads a checkpoint of a given size with core/state/checkpoint, for comparison with dd.
 //
 // usage: checkpoint_io MEGABYTES FILE
 // Prints a line when it is ready. Each line "write" or "read" on stdin does so and prints the seconds; reading includes
@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/base/clock.h"
-#include "core/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
 
 namespace estrain::checkpoint {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/data/formats/dataset.h"
-#include "core/image/image.h"
+#include "core/formats/image/image.h"
 
 namespace estrain {
 namespace {
@@ -68,7 +68,7 @@ int serve(const std::string& folder) {
 }  // namespace estrain
 
 int main(int argc, char** argv) {
-  if (argc == 2) return estrain::serve(argv[1]);
+  if (argc == 2) return estrain::pool(argv[1]);
   std::cerr << "usage: jpeg_reading FOLDER\n";
   return 2;
 }

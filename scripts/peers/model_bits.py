@@ -6,7 +6,7 @@ usage: model_bits.py MODEL_DUMP [--only PATTERN...]      (in a venv with torch, 
        model_bits.py --golden
 
 MODEL_DUMP is the program built from scripts/peers/model_dump.cpp. Exit code 1 where a bit differs. --golden prints the
-table of tests/core/model/golden_test.cpp: digests of the names and of the initial weights that Python gives.
+table of tests/core/engine/model/golden_test.cpp: digests of the names and of the initial weights that Python gives.
 """
 
 import argparse

@@ -15,8 +15,8 @@
 #include <sstream>
 
 #include "core/base/json/json.h"
-#include "core/model/zoo/build.h"
-#include "core/spec/enum_names.h"
+#include "core/engine/model/zoo/build.h"
+#include "core/job/spec/enum_names.h"
 
 namespace estrain::model {
 namespace {

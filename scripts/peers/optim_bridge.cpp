@@ -1,4 +1,4 @@
-// core/optim behind C functions, for optimizer_bits.py and schedule_bits.py to call from Python. Optimizers and
+// core/engine/optim behind C functions, for optimizer_bits.py and schedule_bits.py to call from Python. Optimizers and
 // schedules are given as the TOML of a job's [optimizer] and [schedule]: what the spec's table of keys knows can be
 // compared, without a line here.
 
@@ -10,12 +10,12 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/optim/optimizer.h"
-#include "core/optim/plateau.h"
-#include "core/optim/schedule.h"
-#include "core/spec/enum_names.h"
-#include "core/spec/keys/keys.h"
-#include "core/spec/parsing/parse.h"
+#include "core/engine/optim/optimizer.h"
+#include "core/engine/optim/plateau.h"
+#include "core/engine/optim/schedule.h"
+#include "core/job/spec/enum_names.h"
+#include "core/job/spec/keys/keys.h"
+#include "core/job/spec/parsing/parse.h"
 #include "kernels/digest.h"
 
 using namespace estrain;

@@ -83,7 +83,7 @@ def build(folder):
     """Compiles the bridge into `folder`, a finished build, and returns its path."""
     folder = pathlib.Path(folder).resolve()
     library = folder / "optim_bridge.so"
-    archives = [folder / f"lib{name}.a" for name in ("core_optim", "core_batches", "core_spec", "core_toml", "core_base", "kernels", "estrain_fmt")]
+    archives = [folder / f"lib{name}.a" for name in ("core_engine_optim", "core_job_batches", "core_job_spec", "core_formats_toml", "core_base", "kernels", "estrain_fmt")]
     subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
                     f"-I{folder}/include", ROOT / "scripts/peers/optim_bridge.cpp", "-o", library,
                     "-Wl,--start-group", *archives, "-Wl,--end-group", "-ltomlplusplus"], check=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares core/optim and kernels/optimizer.h with torch.optim, bit for bit, and then in speed.
+"""Compares core/engine/optim and kernels/optimizer.h with torch.optim, bit for bit, and then in speed.
 
     python scripts/peers/optimizer_bits.py BUILD_FOLDER [--speed]
 

@@ -16,7 +16,7 @@
 
 #include "core/base/json/json.h"
 #include "core/data/photos/photos.h"
-#include "core/spec/enum_names.h"
+#include "core/job/spec/enum_names.h"
 
 namespace estrain::data {
 namespace {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares core/optim/schedule.h with torch.optim.lr_scheduler: every lr of thousands of calls, bit for bit.
+"""Compares core/engine/optim/schedule.h with torch.optim.lr_scheduler: every lr of thousands of calls, bit for bit.
 
     python scripts/peers/schedule_bits.py BUILD_FOLDER [--golden]
 
---golden prints rows of lrs as C++ for tests/core/optim/schedule_test.cpp. Exits with 1 on the first difference.
+--golden prints rows of lrs as C++ for tests/core/engine/optim/schedule_test.cpp. Exits with 1 on the first difference.
 """
 import argparse
 import collections

@@ -54,7 +54,7 @@ LENET = {"model": "lenet", "hidden": "", "shape": [1, 28, 28], "batch": 32, "sam
 ONE_OPERATOR = 64 * 48  # elements of the gradient that one product gives, in MLP
 PATIENCE = 3600         # seconds
 MOST_STEPS = 100_000_000
-# core/comm/memory/memory_header.h: version, total_bytes, manifest, manifest_bytes, state, state_bytes
+# core/state/comm/memory/memory_header.h: version, total_bytes, manifest, manifest_bytes, state, state_bytes
 STATE_OFFSET = 32
 
 

@@ -1,11 +1,11 @@
-// Prints where the words that chaos runs watch lie in the shared memory of a job (core/comm/memory/memory_header.h), as
-// JSON:
+// Prints where the words that chaos runs watch lie in the shared memory of a job
+// (core/state/comm/memory/memory_header.h), as JSON:
 // {"committed": [offset, bytes], …}. With them a test knows from outside in which phase a run is.
 
 #include <cstddef>
 #include <cstdio>
 
-#include "core/comm/memory/memory_header.h"
+#include "core/state/comm/memory/memory_header.h"
 
 namespace {
 

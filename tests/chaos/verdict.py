@@ -14,7 +14,7 @@ PATIENCE = 30  # seconds for the last processes to end
 
 
 def fingerprint_steps(path):
-    """The steps in a file of fingerprints (core/record/FORMAT.md)."""
+    """The steps in a file of fingerprints (core/state/record/FORMAT.md)."""
     content = path.read_bytes()
     magic, names, names_bytes = struct.unpack_from("<8sQQ", content)
     assert magic == b"ESTFPRT1", magic

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "command.h"
-#include "core/host/machine_limits.h"
+#include "core/job/resources/machine_limits.h"
 #include "job_specs.h"
 #include "run_files.h"
 
@@ -22,7 +22,7 @@ class FewCores {
       if (CPU_ISSET(cpu, &all_)) CPU_SET(cpu, &few);
     }
     REQUIRE(::sched_setaffinity(0, sizeof few, &few) == 0);
-    count_ = static_cast<int>(host::machine_limits().cores);
+    count_ = static_cast<int>(resources::machine_limits().cores);
   }
   ~FewCores() { ::sched_setaffinity(0, sizeof all_, &all_); }
   int count() const { return count_; }  // fewer than asked for on a small machine

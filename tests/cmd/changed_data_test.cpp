@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/files/files.h"
-#include "core/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

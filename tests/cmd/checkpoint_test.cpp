@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/algorithms/choice_file.h"
 #include "core/base/files/files.h"
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/comm/records/step_record.h"
+#include "core/state/algorithms/choice_file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/comm/records/step_record.h"
 #include "file_limit.h"
 #include "job.h"
 #include "job_specs.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/record/logs/metrics.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/record/logs/metrics.h"
 #include "cpu_kinds.h"
 #include "job.h"
 #include "run_files.h"

@@ -5,14 +5,14 @@
 
 #include <filesystem>
 
-#include "core/host/gpus.h"
+#include "core/job/resources/gpus.h"
 #include "job.h"
 #include "job_specs.h"
 
 namespace estrain::testing {
 namespace {
 
-bool has_driver() { return host::GpuSupport::here().driver; }
+bool has_driver() { return resources::GpuSupport::here().driver; }
 
 void check_refused(const Ended& ended) {
   INFO(ended.shown());

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "core/launch/control/control_socket.h"
+#include "core/run/launch/control/control_socket.h"
 #include "run_files.h"
 
 namespace estrain::testing {
@@ -81,7 +81,7 @@ Job::~Job() {
 Json Job::status() {
   if (launcher_.ended_within(0)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
   try {
-    return launch::ask_launcher(run_, conduct::StatusRequest{}, kPatienceMs);
+    return launch::ask_launcher(run_, decisions::StatusRequest{}, kPatienceMs);
   } catch (const Error&) {
     return Json::object();  // not listening yet, or within a re-exec
   }

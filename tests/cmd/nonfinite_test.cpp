@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/h5/file.h"
-#include "core/record/logs/fingerprints.h"
-#include "core/record/logs/metrics.h"
+#include "core/formats/h5/file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/record/logs/fingerprints.h"
+#include "core/state/record/logs/metrics.h"
 #include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"

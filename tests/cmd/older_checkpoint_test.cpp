@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/base/files/files.h"
-#include "core/record/logs/metrics.h"
+#include "core/state/record/logs/metrics.h"
 #include "cpu_kinds.h"
 #include "job.h"
 #include "job_specs.h"

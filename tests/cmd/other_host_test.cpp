@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/launch/directory/run_owner.h"
+#include "core/state/run_directory/run_owner.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -51,7 +51,7 @@ TEST_CASE("another host sees that a job lives and how far it is, and is told whe
   const timespec long_ago[] = {{0, UTIME_OMIT}, {1'000'000'000, 0}};
   REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), long_ago, 0) == 0);
   CHECK(Json::parse(elsewhere({"status", job.run(), "--json"}).text).at("state") == "not running");
-  wait_until("a sign of life", [&] { return launch::seconds_since_touch(lock).value() < 60; });
+  wait_until("a sign of life", [&] { return run_directory::seconds_since_touch(lock).value() < 60; });
   std::filesystem::rename(socket + ".away", socket);
   CHECK(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);

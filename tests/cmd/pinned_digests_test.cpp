@@ -12,8 +12,8 @@
 #include <map>
 #include <sstream>
 
-#include "core/record/logs/fingerprints.h"
-#include "core/record/logs/metrics.h"
+#include "core/state/record/logs/fingerprints.h"
+#include "core/state/record/logs/metrics.h"
 #include "cpu_kinds.h"
 #include "job.h"
 #include "job_specs.h"

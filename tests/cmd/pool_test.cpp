@@ -10,7 +10,7 @@
 
 #include "command.h"
 #include "core/base/files/files.h"
-#include "core/sqlite/database.h"
+#include "core/formats/sqlite/database.h"
 #include "edited_file.h"
 #include "file_limit.h"
 #include "in_time.h"

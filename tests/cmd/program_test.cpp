@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/h5/file.h"
-#include "core/record/logs/metrics.h"
+#include "core/formats/h5/file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/record/logs/metrics.h"
 #include "job.h"
 #include "run_files.h"
 #include "tests/contains.h"

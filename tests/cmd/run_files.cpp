@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "core/base/files/files.h"
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/directory.h"
-#include "core/record/logs/fingerprints.h"
-#include "core/record/logs/metrics.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/record/logs/fingerprints.h"
+#include "core/state/record/logs/metrics.h"
 
 namespace estrain::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/files/files.h"
-#include "core/comm/job_memory.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::testing {
 

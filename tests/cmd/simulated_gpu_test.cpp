@@ -1,5 +1,5 @@
-// GPU workers on simulated GPUs (tests/simulated_gpu): all of core/cuda with LibTorch's own CUDA library. The GPUs
-// compute as late as allowed, or at random times. The portable kernels are CUDA's source.
+// GPU workers on simulated GPUs (tests/simulated_gpu): all of core/engine/cuda with LibTorch's own CUDA library. The
+// GPUs compute as late as allowed, or at random times. The portable kernels are CUDA's source.
 //
 // These tests take each path of the code once or twice; scripts/check at_length tries more combinations.
 

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "core/record/tensorboard/tensorboard_event.h"
+#include "core/state/record/tensorboard/tensorboard_event.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"

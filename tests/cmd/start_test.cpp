@@ -13,8 +13,8 @@
 
 #include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/checkpoint/checkpoint_file.h"
 #include "edited_file.h"
 #include "job.h"
 #include "job_specs.h"

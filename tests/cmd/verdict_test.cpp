@@ -1,6 +1,6 @@
 // verdict.json: how a launch ended, whatever its end.
 
-#include "core/launch/directory/verdict.h"
+#include "core/state/run_directory/verdict.h"
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ namespace estrain::testing {
 namespace {
 
 Json verdict_of(const std::string& run) {
-  const auto text = read_file_if_present(launch::verdict_file(run));
+  const auto text = read_file_if_present(run_directory::verdict_file(run));
   return text ? parse_json(*text, "verdict") : Json();
 }
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/checkpoint/bytes/seal.h"
-#include "core/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/bytes/seal.h"
+#include "core/state/checkpoint/checkpoint_file.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

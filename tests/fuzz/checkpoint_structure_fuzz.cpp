@@ -4,9 +4,9 @@
 // Also: an accepted checkpoint is refused after a change of any single byte.
 #include <fuzzer/FuzzedDataProvider.h>
 
-#include "core/checkpoint/state/state_layout.h"
-#include "core/checkpoint/state/structure.h"
-#include "core/h5/image/image.h"
+#include "core/formats/h5/image/image.h"
+#include "core/state/checkpoint/state/state_layout.h"
+#include "core/state/checkpoint/state/structure.h"
 #include "kernels/digest.h"
 #include "tests/fuzz/checkpoint_input.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/launch/control/control_socket.h"
-#include "core/launch/preflight/devices.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/preflight/devices.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {
@@ -20,15 +20,15 @@ namespace {
 using launch::ClientId;
 using launch::ControlServer;
 
-// A launcher's treatment of a request (core/launch/run/launcher.cpp), without a job behind it.
-Json carry_out(const conduct::Request& request) {
+// A launcher's treatment of a request (core/run/launch/launcher/launcher.cpp), without a job behind it.
+Json carry_out(const decisions::Request& request) {
   try {
-    const auto* resize = std::get_if<conduct::ResizeRequest>(&request);
+    const auto* resize = std::get_if<decisions::ResizeRequest>(&request);
     if (resize == nullptr) return {{"ok", true}, {"step", 7}};
     const auto devices = launch::parse_devices(resize->devices);
     launch::check_devices(devices_of(devices), {});
-    place::place_ests(devices, 8);
-    return {{"ok", true}, {"devices", place::format_devices(devices)}};
+    placement::place_ests(devices, 8);
+    return {{"ok", true}, {"devices", placement::format_devices(devices)}};
   } catch (const Error& error) {
     return launch::error_answer(error);
   }
@@ -77,7 +77,8 @@ class OneClient {
     ::poll(polled.data(), polled.size(), 0);
     server_->serve(
         polled,
-        [this](ClientId client, const conduct::Request& request) { server_->reply(client, carry_out(request)); }, now);
+        [this](ClientId client, const decisions::Request& request) { server_->reply(client, carry_out(request)); },
+        now);
   }
 
   UniqueFd ours_;

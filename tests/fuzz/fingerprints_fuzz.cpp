@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/record/logs/fingerprints.h"
+#include "core/state/record/logs/fingerprints.h"
 #include "kernels/digest.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/net/frame.h"
-#include "core/net/greeting.h"
+#include "core/hosts/net/frame.h"
+#include "core/hosts/net/greeting.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

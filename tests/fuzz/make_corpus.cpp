@@ -6,13 +6,13 @@
 #include <fstream>
 
 #include "core/base/files/files.h"
-#include "core/checkpoint/checkpoint_file.h"
-#include "core/checkpoint/models/export_model.h"
-#include "core/h5/file.h"
-#include "core/record/logs/fingerprints.h"
-#include "core/record/logs/metrics.h"
-#include "tests/core/checkpoint/sample_state.h"
-#include "tests/core/record/sample_records.h"
+#include "core/formats/h5/file.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/models/export_model.h"
+#include "core/state/record/logs/fingerprints.h"
+#include "core/state/record/logs/metrics.h"
+#include "tests/core/state/checkpoint/sample_state.h"
+#include "tests/core/state/record/sample_records.h"
 #include "tests/program_file.h"
 #include "tests/written_images.h"
 

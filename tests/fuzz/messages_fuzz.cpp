@@ -2,7 +2,7 @@
 // received message is received again when it is forwarded.
 #include <sys/socket.h>
 
-#include "core/comm/messages/message_socket.h"
+#include "core/state/comm/messages/message_socket.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "core/base/files/files.h"
-#include "core/record/logs/metrics.h"
-#include "core/record/logs/metrics_line.h"
+#include "core/state/record/logs/metrics.h"
+#include "core/state/record/logs/metrics_line.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

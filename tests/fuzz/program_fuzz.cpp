@@ -1,6 +1,6 @@
 // Exported programs. Input: a byte that selects what is fuzzed: the bytes of the archive, or, within valid zip records,
 // the JSON of the graph, of the weights' table, or a weight.
-#include "core/program/program.h"
+#include "core/formats/program/program.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/program_file.h"
 

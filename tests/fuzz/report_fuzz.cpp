@@ -3,7 +3,7 @@
 #include <set>
 
 #include "core/base/files/files.h"
-#include "core/report/page.h"
+#include "core/inspect/report/page.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

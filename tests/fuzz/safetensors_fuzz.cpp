@@ -1,7 +1,7 @@
 // Safetensors files of any bytes: the tensors of an accepted file cover it exactly and can be read to the last byte.
 #include <vector>
 
-#include "core/checkpoint/models/safetensors.h"
+#include "core/state/checkpoint/models/safetensors.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // The job spec: TOML text, then --set arguments, separated by zero bytes. An accepted spec must be equal after being
 // written and read again.
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <set>
 
-#include "core/record/logs/metrics.h"
-#include "core/record/tensorboard/tensorboard.h"
-#include "core/record/tensorboard/tensorboard_event.h"
+#include "core/state/record/logs/metrics.h"
+#include "core/state/record/tensorboard/tensorboard.h"
+#include "core/state/record/tensorboard/tensorboard_event.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

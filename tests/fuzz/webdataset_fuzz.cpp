@@ -1,6 +1,6 @@
 // A tar archive of samples. The first byte is the number of classes (0: by the labels); the rest is the archive. Every
 // member found lies inside it.
-#include "core/archive/tar.h"
+#include "core/formats/archive/tar.h"
 #include "tests/fuzz/read_samples.h"
 
 namespace estrain::fuzz {

@@ -1,4 +1,4 @@
-// A filter that HDF5 loads from a folder: tests/core/h5/filters_test.cpp sees whether it does.
+// A filter that HDF5 loads from a folder: tests/core/formats/h5/filters_test.cpp sees whether it does.
 #include <H5PLextern.h>
 
 #include <cstddef>

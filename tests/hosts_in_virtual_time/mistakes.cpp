@@ -11,7 +11,7 @@ using hosts::OpeningPatience;
 using hosts::Orphan;
 using hosts::PeerAnswer;
 using hosts::Succession;
-using launch::Term;
+using run_directory::Term;
 
 constexpr std::array kMistakes = {
     Mistake{"a coordinator that most hosts may have left goes on", Law::minority_gives_up,

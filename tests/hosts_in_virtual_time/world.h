@@ -36,7 +36,8 @@ struct Rules {
   std::function<bool(const hosts::Holdings&)> is_fit = hosts::is_fit;
   std::function<hosts::PeerAnswer(int64_t, bool, int64_t, bool)> judge_peer = hosts::judge_peer;
   std::function<hosts::PeerAnswer(int64_t, bool, int64_t)> judge_registry = hosts::judge_registry;
-  std::function<hosts::LeaseAnswer(bool, const launch::Term&, const launch::Term&)> judge_lease = hosts::judge_lease;
+  std::function<hosts::LeaseAnswer(bool, const run_directory::Term&, const run_directory::Term&)> judge_lease =
+      hosts::judge_lease;
   std::function<hosts::Succession::Step(hosts::Succession&, int64_t)> next =
       [](hosts::Succession& succession, int64_t now) { return succession.next(now); };
   std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
@@ -140,7 +141,7 @@ class World {
   };
   // The run directory.
   struct Files {
-    launch::Term term{1, 0};
+    run_directory::Term term{1, 0};
     bool owned = true;                             // the lock file names somebody
     int holder = -1;                               // of the lock, where locks are seen
     std::vector<std::pair<int64_t, int>> touches;  // when, by whom

@@ -1,6 +1,6 @@
-// NCCL (libnccl.so.2) between simulated GPUs of one machine: the functions used by core/cuda, over sockets. A group's
-// transfers run in stream order, as far as the peers have come. They are enqueued a while after the group's end, as a
-// non-blocking communicator may do. Transfers of an aborted communicator leave junk in their targets.
+// NCCL (libnccl.so.2) between simulated GPUs of one machine: the functions used by core/engine/cuda, over sockets. A
+// group's transfers run in stream order, as far as the peers have come. They are enqueued a while after the group's
+// end, as a non-blocking communicator may do. Transfers of an aborted communicator leave junk in their targets.
 
 #include <fcntl.h>
 #include <nccl.h>

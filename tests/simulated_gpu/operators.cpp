@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/quiet_warnings.h"
+#include "core/engine/device/quiet_warnings.h"
 #include "tests/kernels/cuda/emulation/launch.h"
 #include "tests/simulated_gpu/batch_norm_operators.h"
 #include "tests/simulated_gpu/machine.h"
@@ -250,7 +250,8 @@ const Operators& operators = *new Operators();
 }  // namespace
 }  // namespace estrain::simulated
 
-// Functions that core/cuda calls without the dispatcher; the linker finds these before those of libtorch_cuda.so.
+// Functions that core/engine/cuda calls without the dispatcher; the linker finds these before those of
+// libtorch_cuda.so.
 namespace at::cuda {
 
 using estrain::simulated::operators;

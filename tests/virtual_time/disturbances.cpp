@@ -10,13 +10,13 @@ namespace {
 
 constexpr const char* kKinds[] = {"cpu", "cpu", "cpu:avx2"};
 
-// Reads a list that place::list_of() wrote.
-place::Devices devices_in(const std::string& list) {
-  if (list == place::list_of({})) return {};
+// Reads a list that placement::list_of() wrote.
+placement::Devices devices_in(const std::string& list) {
+  if (list == placement::list_of({})) return {};
   std::vector<std::string> texts;
   std::istringstream parts(list);
   for (std::string text; std::getline(parts, text, ',');) texts.push_back(text);
-  return place::devices_from(texts);
+  return placement::devices_from(texts);
 }
 
 }  // namespace
@@ -46,35 +46,35 @@ void World::strike() {
   } else if (kind <= 93) {
     disk_full_ = true;
     later(random_.between(10, 3000) * kMs, What::disk_has_room);
-    if (attached_) decide(conduct::NotWritten{"no space left on device"});
+    if (attached_) decide(decisions::NotWritten{"no space left on device"});
   } else if (kind <= 99) {
     starts_fail_until_ = now_ + random_.between(10, 3000) * kMs;
     if (!alive.empty()) die(victim());
-  } else if (job_.phase != conduct::Phase::over) {
+  } else if (job_.phase != decisions::Phase::over) {
     cannot_go_on_ = true;
     if (random_.chance(50)) {
-      decide(conduct::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
+      decide(decisions::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});
     } else {
-      decide(conduct::CannotGoOn{Error(Fault::mismatch, "hosts have come to different bits")});
+      decide(decisions::CannotGoOn{Error(Fault::mismatch, "hosts have come to different bits")});
     }
   }
 }
 
-conduct::ClientId World::new_client() {
-  const auto id = static_cast<conduct::ClientId>(clients_.size()) + 1;
+decisions::ClientId World::new_client() {
+  const auto id = static_cast<decisions::ClientId>(clients_.size()) + 1;
   clients_[id] = Client{.gone = random_.chance(10)};
   return id;
 }
 
-void World::answer(conduct::ClientId client) {
+void World::answer(decisions::ClientId client) {
   const auto at = clients_.find(client);
   if (at == clients_.end()) return break_law(Law::each_request_answered, fmt::format("client {} never asked", client));
   if (++at->second.answers > 1)
     break_law(Law::each_request_answered, fmt::format("client {} is answered again", client));
 }
 
-place::Assignment World::some_devices(int64_t most) {
-  place::Assignment devices;
+placement::Assignment World::some_devices(int64_t most) {
+  placement::Assignment devices;
   const int64_t count = random_.between(1, std::min<int64_t>(most, job_.ests));
   for (int64_t i = 0; i < count; ++i) devices.push_back({{kKinds[random_.between(0, 2)]}});
   return devices;
@@ -82,21 +82,21 @@ place::Assignment World::some_devices(int64_t most) {
 
 void World::request() {
   disturbed_until_ = std::max(disturbed_until_, now_);
-  if (job_.closing == conduct::Closing::closed) return;  // the launcher no longer listens
+  if (job_.closing == decisions::Closing::closed) return;  // the launcher no longer listens
   ++outcome_.coverage.requests[static_cast<size_t>(job_.phase)];
   const int64_t kind = random_.between(1, 100);
   if (kind <= 40) return ask_change();
   if (kind <= 52) return ask_shares();
   if (kind <= 65) {
-    return decide(conduct::OfferAsked{new_client(), {place::format_devices(some_devices(2))}});
+    return decide(decisions::OfferAsked{new_client(), {placement::format_devices(some_devices(2))}});
   }
   if (kind <= 88) {
-    place::Devices wanted = job_.held;
+    placement::Devices wanted = job_.held;
     while (wanted.size() > 1 && random_.chance(70))
       wanted.erase(wanted.begin() + random_.between(0, std::ssize(wanted) - 1));
     if (random_.chance(10)) wanted.push_back({"cpu:sse"});
     const double within = static_cast<double>(random_.between(50, 5000)) / 1000;
-    return ask_reclaim(new_client(), {place::list_of(wanted), within}, now_);
+    return ask_reclaim(new_client(), {placement::list_of(wanted), within}, now_);
   }
   ask_stop();
   if (job_.scribe.waits_for_room && random_.chance(50)) ask_stop();  // and again
@@ -104,25 +104,25 @@ void World::request() {
 
 void World::ask_stop() {
   const bool signal = random_.chance(50);
-  decide(conduct::StopAsked{
+  decide(decisions::StopAsked{
       .why = "asked to", .client = signal ? std::nullopt : std::optional(new_client()), .insists = signal});
 }
 
 void World::ask_change() {
-  const conduct::ClientId client = new_client();
+  const decisions::ClientId client = new_client();
   if (why_not_now(job_, moment())) return answer(client);  // the launcher refuses it
-  conduct::PendingChange change;
+  decisions::PendingChange change;
   change.client = client;
   change.devices = some_devices(4);
   change.held = devices_of(change.devices);
   change.why = "asked to";
-  decide(conduct::ChangeAsked{std::move(change), {}});
+  decide(decisions::ChangeAsked{std::move(change), {}});
 }
 
 // The planner moves ESTs between the existing workers.
 void World::ask_shares() {
   if (!is_settled(job_)) return;
-  conduct::PendingChange change;
+  decisions::PendingChange change;
   int64_t left = job_.ests;
   for (size_t i = 0; i < job_.workers.size(); ++i) {
     const auto others = static_cast<int64_t>(job_.workers.size() - i - 1);
@@ -134,15 +134,15 @@ void World::ask_shares() {
   change.held = job_.held;
   change.why = "faster";
   change.keeps_devices = true;
-  decide(conduct::ChangeAsked{std::move(change), {}});
+  decide(decisions::ChangeAsked{std::move(change), {}});
 }
 
-void World::ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns) {
-  conduct::ReclaimAsked asked{client, request, devices_in(request.devices), arrived_ns, {}};
+void World::ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns) {
+  decisions::ReclaimAsked asked{client, request, devices_in(request.devices), arrived_ns, {}};
   const auto rest = without(job_.held, asked.wanted);
   if (attached_ && rest && !rest->empty()) {
-    const place::Devices staying = common(devices_of(devices_in_force(job_)), *rest);
-    for (const place::Device& device : staying.empty() ? *rest : staying) {
+    const placement::Devices staying = common(devices_of(devices_in_force(job_)), *rest);
+    for (const placement::Device& device : staying.empty() ? *rest : staying) {
       if (std::ssize(asked.shrunk.devices) < job_.ests) asked.shrunk.devices.push_back({device});
     }
     asked.shrunk.why = "devices were reclaimed";
@@ -150,24 +150,24 @@ void World::ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest&
   decide(std::move(asked));
 }
 
-void World::take_up(const conduct::WaitingRequest& waiting) {
-  if (const auto* offer = std::get_if<conduct::OfferRequest>(&waiting.request))
-    return decide(conduct::OfferAsked{waiting.client, *offer});
-  ask_reclaim(waiting.client, std::get<conduct::ReclaimRequest>(waiting.request), waiting.arrived_ns);
+void World::take_up(const decisions::WaitingRequest& waiting) {
+  if (const auto* offer = std::get_if<decisions::OfferRequest>(&waiting.request))
+    return decide(decisions::OfferAsked{waiting.client, *offer});
+  ask_reclaim(waiting.client, std::get<decisions::ReclaimRequest>(waiting.request), waiting.arrived_ns);
 }
 
-void World::weigh(conduct::ClientId client, const conduct::OfferRequest& request) {
+void World::weigh(decisions::ClientId client, const decisions::OfferRequest& request) {
   if (random_.chance(40)) return answer(client);  // declined
-  const place::Devices offered = devices_in(request.devices);
-  conduct::PendingChange change;
+  const placement::Devices offered = devices_in(request.devices);
+  decisions::PendingChange change;
   change.client = client;
   change.held = job_.held;
   change.held.insert(change.held.end(), offered.begin(), offered.end());
-  for (const place::Device& device : change.held) {
+  for (const placement::Device& device : change.held) {
     if (std::ssize(change.devices) < job_.ests) change.devices.push_back({device});
   }
   change.why = "an offer";
-  decide(conduct::ChangeAsked{std::move(change), {}});
+  decide(decisions::ChangeAsked{std::move(change), {}});
 }
 
 }  // namespace estrain::virtual_time

@@ -1,4 +1,4 @@
-// Drives core/conduct through random schedules in virtual time: driver.h has the command line.
+// Drives core/run/decisions through random schedules in virtual time: driver.h has the command line.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ struct Simulation {
   using Coverage = virtual_time::Coverage;
 
   static Outcome run(uint64_t seed, std::optional<size_t> mistake, std::FILE* trace) {
-    return World(seed, mistake ? Decide(virtual_time::mistakes()[*mistake].decide) : Decide(conduct::decide), trace)
+    return World(seed, mistake ? Decide(virtual_time::mistakes()[*mistake].decide) : Decide(decisions::decide), trace)
         .run();
   }
   static std::span<const Mistake> mistakes() { return virtual_time::mistakes(); }

@@ -5,10 +5,10 @@
 namespace estrain::virtual_time {
 namespace {
 
-using conduct::Action;
-using conduct::Event;
-using conduct::Moment;
-using conduct::State;
+using decisions::Action;
+using decisions::Event;
+using decisions::Moment;
+using decisions::State;
 using Actions = std::vector<Action>;
 
 template <typename Deed>
@@ -19,15 +19,15 @@ bool is(const Action& action) {
 // Treats the first worker's leave as the last.
 Actions finishes_early(State& state, const Event& event, const Moment& now) {
   Event heard = event;
-  if (auto* left = std::get_if<conduct::WorkerLeft>(&heard)) left->finished = true;
+  if (auto* left = std::get_if<decisions::WorkerLeft>(&heard)) left->finished = true;
   return decide(state, heard, now);
 }
 
 // A recovery does not wait for workers that have yet to leave.
 Actions believes_all_left(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (state.phase == conduct::Phase::recovering) {
-    for (conduct::Member& member : state.workers) member.left = true;
+  if (state.phase == decisions::Phase::recovering) {
+    for (decisions::Member& member : state.workers) member.left = true;
   }
   return actions;
 }
@@ -35,50 +35,50 @@ Actions believes_all_left(State& state, const Event& event, const Moment& now) {
 Actions forgets_to_mend(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   for (Action& action : actions) {
-    if (auto* close = std::get_if<conduct::CloseStage>(&action.deed)) close->repair = false;
+    if (auto* close = std::get_if<decisions::CloseStage>(&action.deed)) close->repair = false;
   }
   return actions;
 }
 
 Actions leaves_an_est_out(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (std::ranges::any_of(actions, is<conduct::OpenStage>) && state.stage > 0) ++state.workers.back().ests.begin;
+  if (std::ranges::any_of(actions, is<decisions::OpenStage>) && state.stage > 0) ++state.workers.back().ests.begin;
   return actions;
 }
 
 Actions forgets_who_leaves(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (std::ranges::any_of(actions, is<conduct::OpenStage>)) {
+  if (std::ranges::any_of(actions, is<decisions::OpenStage>)) {
     state.leaving.clear();
-    std::erase_if(actions, is<conduct::TellLeave>);
+    std::erase_if(actions, is<decisions::TellLeave>);
   }
   return actions;
 }
 
 Actions calls_the_dead(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (const auto* lost = std::get_if<conduct::WorkerLost>(&event); lost != nullptr && !lost->lingers)
-    actions.push_back({conduct::TellLeave{lost->worker}, "a mistake"});
+  if (const auto* lost = std::get_if<decisions::WorkerLost>(&event); lost != nullptr && !lost->lingers)
+    actions.push_back({decisions::TellLeave{lost->worker}, "a mistake"});
   return actions;
 }
 
 Actions swallows_refusals(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  const bool ends = std::holds_alternative<conduct::EndBegan>(event);
-  if (!ends) std::erase_if(actions, is<conduct::Refuse>);
+  const bool ends = std::holds_alternative<decisions::EndBegan>(event);
+  if (!ends) std::erase_if(actions, is<decisions::Refuse>);
   return actions;
 }
 
 Actions answers_twice(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  const auto report = std::ranges::find_if(actions, is<conduct::ReportResize>);
+  const auto report = std::ranges::find_if(actions, is<decisions::ReportResize>);
   if (report != actions.end()) actions.push_back(Action(*report));
   return actions;
 }
 
 Actions drops_who_waits_at_handover(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (std::ranges::any_of(actions, is<conduct::HandOver>)) state.waiting.clear();
+  if (std::ranges::any_of(actions, is<decisions::HandOver>)) state.waiting.clear();
   return actions;
 }
 
@@ -92,19 +92,19 @@ Actions never_tries_again(State& state, const Event& event, const Moment& now) {
 Actions saves_without_hold(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   for (Action& action : actions) {
-    if (auto* close = std::get_if<conduct::CloseStage>(&action.deed)) close->hold = false;
+    if (auto* close = std::get_if<decisions::CloseStage>(&action.deed)) close->hold = false;
   }
   return actions;
 }
 
 Actions does_not_wait_for_room(State& state, const Event& event, const Moment& now) {
   Event heard = event;
-  if (auto* unsaved = std::get_if<conduct::NotSaved>(&heard)) unsaved->no_room = false;
+  if (auto* unsaved = std::get_if<decisions::NotSaved>(&heard)) unsaved->no_room = false;
   return decide(state, heard, now);
 }
 
 Actions gives_up_at_the_first_stop(State& state, const Event& event, const Moment& now) {
-  if (std::holds_alternative<conduct::StopAsked>(event) && state.scribe.waits_for_room)
+  if (std::holds_alternative<decisions::StopAsked>(event) && state.scribe.waits_for_room)
     state.scribe.told_what_is_lost = true;
   return decide(state, event, now);
 }
@@ -119,7 +119,7 @@ Actions gives_back_early(State& state, const Event& event, const Moment& now) {
   const bool gives_back = state.resize && state.resize->answer.has_value();
   Actions actions = decide(state, event, now);
   for (Action& action : actions) {
-    if (auto* report = std::get_if<conduct::ReportResize>(&action.deed)) report->resize.gives_back = gives_back;
+    if (auto* report = std::get_if<decisions::ReportResize>(&action.deed)) report->resize.gives_back = gives_back;
   }
   return actions;
 }
@@ -132,11 +132,11 @@ Actions waits_for_ever_to_stop(State& state, const Event& event, const Moment& n
 
 // An abandoned change is dropped together with the replacement of a lost worker.
 Actions gives_up_a_recovery(State& state, const Event& event, const Moment& now) {
-  if (std::holds_alternative<conduct::NotWritten>(event) && state.phase == conduct::Phase::recovering &&
+  if (std::holds_alternative<decisions::NotWritten>(event) && state.phase == decisions::Phase::recovering &&
       state.pending && state.pending->added.empty()) {
     Actions actions;
     if (state.pending->client)
-      actions.push_back({conduct::Refuse{*state.pending->client, Error(Fault::io, "no room")}, "a mistake"});
+      actions.push_back({decisions::Refuse{*state.pending->client, Error(Fault::io, "no room")}, "a mistake"});
     state.pending.reset();
     return actions;
   }

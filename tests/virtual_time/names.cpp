@@ -25,7 +25,7 @@ std::string event_name(size_t kind) {
       "AllWait",    "CannotStart",  "StageClosed",  "Saved",      "NotSaved",          "NotWritten",
       "SaveBegun",  "ScribeDone",   "ScribeFailed", "ScribeLost", "CannotStartScribe", "ChangeAsked",
       "OfferAsked", "ReclaimAsked", "StopAsked",    "CannotGoOn", "EndBegan"};
-  static_assert(std::size(names) == std::variant_size_v<conduct::Event>);
+  static_assert(std::size(names) == std::variant_size_v<decisions::Event>);
   return names[kind];
 }
 
@@ -35,7 +35,7 @@ std::string deed_name(size_t kind) {
       "KillWorker", "TellLeave",  "KillAll",      "DismissAll",     "BeginTraining", "PauseStage",    "AbortStage",
       "CloseStage", "OpenStage",  "SaveState",    "ReleaseSlots",   "HandOver",      "AdoptPlan",     "RepairState",
       "TakeUp",     "WeighOffer", "ReportResize", "ReportRecovery", "StartScribe",   "SaveLastState", "FinishFiles"};
-  static_assert(std::size(names) == std::variant_size_v<conduct::Deed>);
+  static_assert(std::size(names) == std::variant_size_v<decisions::Deed>);
   return names[kind];
 }
 
@@ -44,7 +44,7 @@ std::string phase_name(size_t phase) {
   return names[phase];
 }
 
-std::string name_of(const conduct::Event& event) {
+std::string name_of(const decisions::Event& event) {
   std::string name = event_name(event.index());
   std::visit(
       [&](const auto& it) {
@@ -56,7 +56,7 @@ std::string name_of(const conduct::Event& event) {
   return name;
 }
 
-std::string name_of(const conduct::Deed& deed) {
+std::string name_of(const decisions::Deed& deed) {
   std::string name = deed_name(deed.index());
   std::visit(
       [&](const auto& it) {

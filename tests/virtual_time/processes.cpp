@@ -6,7 +6,7 @@
 
 namespace estrain::virtual_time {
 
-void World::start_process(WorkerId id, const place::Device& device) {
+void World::start_process(WorkerId id, const placement::Device& device) {
   newest_ = std::max(newest_, id);
   processes_[id] = Process{device};
   later(random_.between(5, 200) * kMs, What::worker_ready, id.value);
@@ -16,7 +16,7 @@ void World::start_process(WorkerId id, const place::Device& device) {
 void World::on_ready(WorkerId id) {
   const auto at = processes_.find(id);
   if (at == processes_.end() || !at->second.alive || at->second.hung) return;
-  decide(conduct::WorkerReady{id});
+  decide(decisions::WorkerReady{id});
 }
 
 void World::open_stage() {
@@ -28,7 +28,7 @@ void World::open_stage() {
   stage_ = SimulatedStage{.number = stage_.number + 1, .open = true, .begun_ns = 0, .stopped_ns = stage_.stopped_ns};
   int64_t next = 0;
   for (size_t rank = 0; rank < job_.workers.size(); ++rank) {
-    const conduct::Member& member = job_.workers[rank];
+    const decisions::Member& member = job_.workers[rank];
     if (member.ests.begin.value != next || member.ests.size() < 1 || member.rank != static_cast<int64_t>(rank))
       break_law(Law::shares_complete, fmt::format("worker {} has ESTs {} to {} in rank {}", member.id,
                                                   member.ests.begin, member.ests.end, member.rank));
@@ -74,13 +74,13 @@ void World::on_out(WorkerId id, int64_t stage, bool finished) {
 
 void World::on_word(WorkerId id, bool finished) {
   const auto at = processes_.find(id);
-  if (at != processes_.end() && at->second.alive) decide(conduct::WorkerLeft{id, finished});
+  if (at != processes_.end() && at->second.alive) decide(decisions::WorkerLeft{id, finished});
 }
 
 // One step of all workers if all are present; otherwise the stage waits until it is aborted.
 void World::on_step(int64_t stage) {
   if (stage != stage_.number || !stage_.open || stage_.aborted || stage_.stalled) return;
-  for (const conduct::Member& member : job_.workers) {
+  for (const decisions::Member& member : job_.workers) {
     const auto at = processes_.find(member.id);
     if (at == processes_.end() || !at->second.alive || at->second.hung || !at->second.begun) return;
   }
@@ -130,23 +130,23 @@ bool World::reap(WorkerId id) {
 void World::lose(WorkerId id) {
   if (!processes_.contains(id)) return;
   const bool lingers = !reap(id);
-  const conduct::Member* member = find_member(job_, id);
+  const decisions::Member* member = find_member(job_, id);
   if (member == nullptr) return;
   if (is_leaving(job_, id)) {
-    if (!lingers) decide(conduct::WorkerEnded{id});
+    if (!lingers) decide(decisions::WorkerEnded{id});
     return;
   }
-  if (job_.phase == conduct::Phase::over) return;
-  decide(conduct::WorkerLost{.worker = id,
-                             .verdict = verdict(),
-                             .what = "ended",
-                             .error = Error(Fault::peer, "a worker ended"),
-                             .log = "log",
-                             .last_beat_ns = now_,
-                             .lingers = lingers});
+  if (job_.phase == decisions::Phase::over) return;
+  decide(decisions::WorkerLost{.worker = id,
+                               .verdict = verdict(),
+                               .what = "ended",
+                               .error = Error(Fault::peer, "a worker ended"),
+                               .log = "log",
+                               .last_beat_ns = now_,
+                               .lingers = lingers});
 }
 
-conduct::Verdict World::verdict() {
+decisions::Verdict World::verdict() {
   static constexpr double waits[] = {0, 0, 0.5, 5};
   return {.cause = "made up",
           .fault_class = "engine",
@@ -161,7 +161,7 @@ conduct::Verdict World::verdict() {
 void World::on_hang_noticed(WorkerId id) {
   const auto at = processes_.find(id);
   if (at == processes_.end() || !at->second.alive || !at->second.hung) return;
-  decide(conduct::WorkerHangs{id, "hangs"});
+  decide(decisions::WorkerHangs{id, "hangs"});
 }
 
 void World::start_saving(int64_t step) {
@@ -174,16 +174,16 @@ void World::on_saved(int64_t scribe, int64_t step) {
   if (scribe != scribe_.number || !scribe_.alive) return;
   if (held_ == step) release_hold();
   if (disk_full_) {
-    decide(conduct::NotSaved{Step(step), "no space left on device", true, 4096});
+    decide(decisions::NotSaved{Step(step), "no space left on device", true, 4096});
   } else {
-    decide(conduct::Saved{Step(step)});
+    decide(decisions::Saved{Step(step)});
   }
 }
 
 void World::lose_scribe(int64_t scribe) {
   if (scribe != scribe_.number || scribe_.noticed) return;
   scribe_.noticed = true;
-  decide(conduct::ScribeLost{verdict(), random_.chance(20), "SIGKILL (signal 9)", "scribe.log"});
+  decide(decisions::ScribeLost{verdict(), random_.chance(20), "SIGKILL (signal 9)", "scribe.log"});
 }
 
 }  // namespace estrain::virtual_time

@@ -6,9 +6,9 @@
 namespace estrain::virtual_time {
 namespace {
 
-using conduct::Closing;
-using conduct::Ending;
-using conduct::Phase;
+using decisions::Closing;
+using decisions::Ending;
+using decisions::Phase;
 
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kLongestTick = 6400 * kMs;
@@ -22,59 +22,59 @@ constexpr int64_t kMostEvents = 200'000;
 struct World::Hands {
   World& world;
 
-  void operator()(const conduct::Say&) const {}
-  void operator()(const conduct::Log&) const {}
-  void operator()(const conduct::NoteDecision&) const {}
-  void operator()(const conduct::Answer& answer) const { world.answer(answer.client); }
-  void operator()(const conduct::Refuse& refuse) const { world.answer(refuse.client); }
+  void operator()(const decisions::Say&) const {}
+  void operator()(const decisions::Log&) const {}
+  void operator()(const decisions::NoteDecision&) const {}
+  void operator()(const decisions::Answer& answer) const { world.answer(answer.client); }
+  void operator()(const decisions::Refuse& refuse) const { world.answer(refuse.client); }
 
-  void operator()(const conduct::StartWorkers& start) const {
+  void operator()(const decisions::StartWorkers& start) const {
     for (size_t i = 0; i < start.workers.size(); ++i) {
       if (start.workers[i].id <= world.newest_)
         world.break_law(Law::nobody_gone_called, fmt::format("worker {} is started again", start.workers[i].id));
       if (world.now_ < world.starts_fail_until_) {
-        conduct::CannotStart failed{{}, world.verdict(), Error(Fault::io, "no process can be started")};
+        decisions::CannotStart failed{{}, world.verdict(), Error(Fault::io, "no process can be started")};
         for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
         return world.decide(std::move(failed));
       }
       world.start_process(start.workers[i].id, start.workers[i].device);
     }
   }
-  void operator()(const conduct::EndHungWorker& end) const {
+  void operator()(const decisions::EndHungWorker& end) const {
     if (is_known(end.worker)) world.lose(end.worker);
   }
-  void operator()(const conduct::KillWorker& kill) const {
+  void operator()(const decisions::KillWorker& kill) const {
     if (!is_known(kill.worker)) return;
     if (!kill.waits) return world.die(kill.worker);
-    if (world.reap(kill.worker)) world.decide(conduct::WorkerEnded{kill.worker});
+    if (world.reap(kill.worker)) world.decide(decisions::WorkerEnded{kill.worker});
   }
-  void operator()(const conduct::TellLeave& leave) const {
+  void operator()(const decisions::TellLeave& leave) const {
     if (!is_known(leave.worker)) return;
     const Process& process = world.processes_.at(leave.worker);
     if (process.alive && !process.hung)
       world.later(world.random_.between(1, 400) * kMs, What::end_noticed, leave.worker.value);
   }
-  void operator()(const conduct::KillAll&) const { world.processes_.clear(); }
-  void operator()(const conduct::DismissAll&) const { world.processes_.clear(); }
+  void operator()(const decisions::KillAll&) const { world.processes_.clear(); }
+  void operator()(const decisions::DismissAll&) const { world.processes_.clear(); }
   bool is_known(WorkerId id) const {
     if (world.processes_.contains(id)) return true;
     world.break_law(Law::nobody_gone_called, fmt::format("worker {} is gone", id));
     return false;
   }
 
-  void operator()(const conduct::BeginTraining&) const {
+  void operator()(const decisions::BeginTraining&) const {
     world.attached_ = true;
     if (world.trained_ != 0) return;
     world.held_ = 0;
     world.start_saving(0);
   }
-  void operator()(const conduct::PauseStage&) const {
+  void operator()(const decisions::PauseStage&) const {
     world.stage_.pausing = true;
     if (!world.attached_) world.break_law(Law::stage_apart, "a pause before the first stage");
   }
-  void operator()(const conduct::AbortStage&) const { world.abort_stage(); }
-  void operator()(const conduct::CloseStage& close) const {
-    conduct::StageClosed closed;
+  void operator()(const decisions::AbortStage&) const { world.abort_stage(); }
+  void operator()(const decisions::CloseStage& close) const {
+    decisions::StageClosed closed;
     if (close.repair) closed.steps_redone = mend();
     closed.held = !close.hold || world.held_ < 0 || world.held_ == world.trained_;
     if (close.hold && closed.held) world.held_ = world.trained_;
@@ -84,47 +84,47 @@ struct World::Hands {
     world.mended_ = true;
     return std::exchange(world.trained_, world.committed_) - world.committed_;
   }
-  void operator()(const conduct::OpenStage&) const { world.open_stage(); }
-  void operator()(const conduct::SaveState& save) const { save_held(save.step.value); }
+  void operator()(const decisions::OpenStage&) const { world.open_stage(); }
+  void operator()(const decisions::SaveState& save) const { save_held(save.step.value); }
   void save_held(int64_t step) const {
     if (world.held_ != step)
       world.break_law(Law::state_saved, fmt::format("step {} is to be saved, {} is held", step, world.held_));
     world.start_saving(step);
   }
-  void operator()(const conduct::ReleaseSlots&) const {}
-  void operator()(const conduct::AdoptPlan&) const {}
-  void operator()(const conduct::HandOver&) const {
+  void operator()(const decisions::ReleaseSlots&) const {}
+  void operator()(const decisions::AdoptPlan&) const {}
+  void operator()(const decisions::HandOver&) const {
     const bool exec_fails = world.random_.chance(5);  // then the launcher continues unchanged
     if (world.events_.empty() && !exec_fails) world.job_ = after_handover(world.job_);
   }
-  void operator()(const conduct::RepairState&) const { mend(); }
+  void operator()(const decisions::RepairState&) const { mend(); }
 
-  void operator()(const conduct::TakeUp& taken) const { world.take_up(taken.waiting); }
-  void operator()(const conduct::WeighOffer& offer) const { world.weigh(offer.client, offer.request); }
-  void operator()(const conduct::ReportResize& report) const {
+  void operator()(const decisions::TakeUp& taken) const { world.take_up(taken.waiting); }
+  void operator()(const decisions::WeighOffer& offer) const { world.weigh(offer.client, offer.request); }
+  void operator()(const decisions::ReportResize& report) const {
     if (report.resize.client) world.answer(*report.resize.client);
     if (!report.resize.gives_back) return;
-    place::Devices used;
+    placement::Devices used;
     for (const auto& [id, process] : world.processes_) used.push_back(process.device);
-    const place::Devices kept = beyond(used, world.job_.held);
+    const placement::Devices kept = beyond(used, world.job_.held);
     if (!kept.empty()) world.break_law(Law::devices_given_back, "a process is still on " + list_of(kept));
   }
-  void operator()(const conduct::ReportRecovery&) const {}
+  void operator()(const decisions::ReportRecovery&) const {}
 
-  void operator()(const conduct::StartScribe&) const {
+  void operator()(const decisions::StartScribe&) const {
     if (world.scribe_.alive) world.break_law(Law::nobody_gone_called, "a second scribe is started");
     if (world.now_ < world.starts_fail_until_)
-      return world.decide(conduct::CannotStartScribe{world.verdict(), Error(Fault::io, "no process can be started")});
+      return world.decide(decisions::CannotStartScribe{world.verdict(), Error(Fault::io, "no process can be started")});
     world.scribe_ = FakeScribe{.number = world.scribe_.number + 1};
     if (world.held_ >= 0) world.start_saving(world.held_);
   }
-  void operator()(const conduct::SaveLastState& save) const {
+  void operator()(const decisions::SaveLastState& save) const {
     if (world.scribe_.noticed || !(world.held_ < 0 || world.held_ == save.step.value)) return;
     world.held_ = save.step.value;
     save_held(save.step.value);
-    world.decide(conduct::SaveBegun{});
+    world.decide(decisions::SaveBegun{});
   }
-  void operator()(const conduct::FinishFiles&) const {
+  void operator()(const decisions::FinishFiles&) const {
     if (world.scribe_.noticed) world.break_law(Law::nobody_gone_called, "the scribe is gone");
     if (world.scribe_.alive) world.later(20 * kMs, What::files_finished, world.scribe_.number);
   }
@@ -142,9 +142,9 @@ void World::set_out() {
   total_ = random_.between(3, 40);
   step_ns_ = random_.between(1, 40) * kMs;
   commits_each_ = random_.chance(20) ? random_.between(2, 5) : 1;
-  const place::Assignment devices = some_devices(4);
+  const placement::Assignment devices = some_devices(4);
   job_.held = devices_of(devices);
-  const std::vector<EstRange> ranges = place::place_ests(devices, job_.ests);
+  const std::vector<EstRange> ranges = placement::place_ests(devices, job_.ests);
   for (size_t i = 0; i < devices.size(); ++i) {
     const WorkerId id(job_.workers_started++);
     job_.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
@@ -214,7 +214,7 @@ void World::handle(const Happening& happening) {
       if (happening.id == scribe_.number && scribe_.alive) {
         scribe_.alive = false;
         scribe_.noticed = true;
-        decide(conduct::ScribeDone{});
+        decide(decisions::ScribeDone{});
       }
       return;
     case What::scribe_end_noticed:
@@ -250,7 +250,7 @@ void World::handle(const Happening& happening) {
       return on_hang_noticed(worker);
     case What::stall_noticed: {
       const bool stands = stage_.number == happening.id && stage_.open && stage_.stalled && !stage_.aborted;
-      if (stands && !all_left(job_)) decide(conduct::AllWait{2.0});
+      if (stands && !all_left(job_)) decide(decisions::AllWait{2.0});
       return;
     }
     default:
@@ -259,33 +259,33 @@ void World::handle(const Happening& happening) {
 }
 
 void World::tick() {
-  decide(conduct::Tick{});
-  while (is_settled(job_) && !job_.waiting.empty() && outcome_.violations.empty()) decide(conduct::Tick{});
+  decide(decisions::Tick{});
+  while (is_settled(job_) && !job_.waiting.empty() && outcome_.violations.empty()) decide(decisions::Tick{});
 }
 
 // Answers to actions come before all other events.
-void World::decide(conduct::Event event) {
+void World::decide(decisions::Event event) {
   events_.push_back(std::move(event));
   if (std::exchange(deciding_, true)) return;
   while (!events_.empty() && outcome_.violations.empty()) {
-    const conduct::Event next = std::move(events_.front());
+    const decisions::Event next = std::move(events_.front());
     events_.pop_front();
     ++outcome_.events;
     ++outcome_.coverage.events[next.index()];
     const bool is_counted = counts(next);
     note_hopeless(next);
-    const bool tells = trace_ != nullptr && !std::holds_alternative<conduct::Tick>(next);
+    const bool tells = trace_ != nullptr && !std::holds_alternative<decisions::Tick>(next);
     if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(now_) / 1e9, name_of(next));
     const bool was_asked_to_stop = job_.ending == Ending::stopped;
-    if (std::holds_alternative<conduct::StopAsked>(next) && job_.scribe.waits_for_room) ++stops_without_room_;
-    const std::vector<conduct::Action> actions = decisions_on(next);
+    if (std::holds_alternative<decisions::StopAsked>(next) && job_.scribe.waits_for_room) ++stops_without_room_;
+    const std::vector<decisions::Action> actions = decisions_on(next);
     if (!was_asked_to_stop && job_.ending == Ending::stopped)
       stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
     if (is_counted) count_fault();
     if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !cannot_go_on_ &&
         job_.faults_at_step <= job_.retries)
       break_law(Law::faults_counted, "the run fails, though it might go on");
-    for (const conduct::Action& action : actions) {
+    for (const decisions::Action& action : actions) {
       if (trace_ != nullptr) fmt::print(trace_, "                  {}: {}\n", name_of(action.deed), action.reason);
       ++outcome_.coverage.deeds[action.deed.index()];
       std::visit(Hands{*this}, action.deed);
@@ -297,7 +297,7 @@ void World::decide(conduct::Event event) {
   check_lists();
 }
 
-std::vector<conduct::Action> World::decisions_on(const conduct::Event& event) {
+std::vector<decisions::Action> World::decisions_on(const decisions::Event& event) {
   try {
     return decide_(job_, event, moment());
   } catch (const std::exception& error) {
@@ -306,8 +306,8 @@ std::vector<conduct::Action> World::decisions_on(const conduct::Event& event) {
   }
 }
 
-conduct::Moment World::moment() const {
-  conduct::Moment now;
+decisions::Moment World::moment() const {
+  decisions::Moment now;
   now.ns = now_;
   now.attached = attached_;
   now.trained = Step(trained_);
@@ -334,36 +334,36 @@ void World::spring_ambushes() {
 void World::end_run() {
   stop_by_ = 0;
   disturbed_until_ = std::max(disturbed_until_, now_);
-  decide(conduct::EndBegan{});
+  decide(decisions::EndBegan{});
 }
 
 void World::check_lists() {
   if (job_.closing != Closing::none || job_.phase == Phase::over || !outcome_.violations.empty()) return;
-  const std::vector<const conduct::Member*> members = all_members(job_);
-  for (const conduct::Member* member : members) {
+  const std::vector<const decisions::Member*> members = all_members(job_);
+  for (const decisions::Member* member : members) {
     if (!processes_.contains(member->id))
       return break_law(Law::nobody_forgotten, fmt::format("worker {} is in a list and has no process", member->id));
   }
   for (const auto& [id, process] : processes_) {
-    const auto times = std::ranges::count(members, id, &conduct::Member::id);
+    const auto times = std::ranges::count(members, id, &decisions::Member::id);
     if (times != 1) return break_law(Law::nobody_forgotten, fmt::format("worker {} is in {} lists", id, times));
   }
 }
 
 // Whether the fault counts, by the job's state before the decision.
-bool World::counts(const conduct::Event& event) const {
-  if (std::holds_alternative<conduct::ScribeLost>(event)) return true;
-  if (std::holds_alternative<conduct::CannotStartScribe>(event)) return true;
-  if (std::holds_alternative<conduct::CannotStart>(event)) return job_.phase != Phase::warming;
-  const auto* lost = std::get_if<conduct::WorkerLost>(&event);
+bool World::counts(const decisions::Event& event) const {
+  if (std::holds_alternative<decisions::ScribeLost>(event)) return true;
+  if (std::holds_alternative<decisions::CannotStartScribe>(event)) return true;
+  if (std::holds_alternative<decisions::CannotStart>(event)) return job_.phase != Phase::warming;
+  const auto* lost = std::get_if<decisions::WorkerLost>(&event);
   if (lost == nullptr) return false;
-  const bool of_stage = std::ranges::find(job_.workers, lost->worker, &conduct::Member::id) != job_.workers.end();
+  const bool of_stage = std::ranges::find(job_.workers, lost->worker, &decisions::Member::id) != job_.workers.end();
   const bool only_wished_for = job_.phase == Phase::warming && !of_stage;
   const bool lost_with_others = job_.phase == Phase::recovering && of_stage;
   return !only_wished_for && !lost_with_others;
 }
 
-void World::note_hopeless(const conduct::Event& event) {
+void World::note_hopeless(const decisions::Event& event) {
   std::visit(
       [&](const auto& it) {
         if constexpr (requires { it.verdict; }) hopeless_ |= !it.verdict.retry;
@@ -380,12 +380,12 @@ void World::count_fault() {
 }
 
 void World::check_end() {
-  for (const conduct::ClientId client : job_.stop_clients) answer(client);
+  for (const decisions::ClientId client : job_.stop_clients) answer(client);
   for (const auto& [id, client] : clients_) {
     if (client.answers == 0) break_law(Law::each_request_answered, fmt::format("client {} still waits", id));
   }
   if (!processes_.empty()) break_law(Law::nobody_forgotten, fmt::format("{} processes are left", processes_.size()));
-  const conduct::Scribe& scribe = job_.scribe;
+  const decisions::Scribe& scribe = job_.scribe;
   const bool is_lost = attached_ && scribe.last_saved_step != trained_ && trained_ > 0;
   if (is_lost && scribe.unsaved_step == trained_ && !scribe.brought_back && stops_without_room_ < 2)
     break_law(Law::state_saved, fmt::format("step {} was given up, saved is {}", trained_, scribe.last_saved_step));

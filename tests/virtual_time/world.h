@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "core/conduct/decide.h"
+#include "core/run/decisions/decide.h"
 #include "tests/virtual_time/laws.h"
 #include "tests/virtual_time/random.h"
 
 namespace estrain::virtual_time {
 
-using conduct::WorkerId;
+using decisions::WorkerId;
 inline constexpr int64_t kMs = 1'000'000;  // nanoseconds per millisecond
 using Decide =
-    std::function<std::vector<conduct::Action>(conduct::State&, const conduct::Event&, const conduct::Moment&)>;
+    std::function<std::vector<decisions::Action>(decisions::State&, const decisions::Event&, const decisions::Moment&)>;
 
 struct Violation {
   Law law;
@@ -33,8 +33,8 @@ struct Violation {
 
 // Counts of each kind of event and action, and of faults and requests in each phase.
 struct Coverage {
-  std::array<int64_t, std::variant_size_v<conduct::Event>> events{};
-  std::array<int64_t, std::variant_size_v<conduct::Deed>> deeds{};
+  std::array<int64_t, std::variant_size_v<decisions::Event>> events{};
+  std::array<int64_t, std::variant_size_v<decisions::Deed>> deeds{};
   std::array<int64_t, 6> faults{}, requests{};  // by phase
 
   void add(const Coverage& other);
@@ -83,7 +83,7 @@ class World {
     bool operator>(const Happening& other) const { return ns != other.ns ? ns > other.ns : order > other.order; }
   };
   struct Process {
-    place::Device device;
+    placement::Device device;
     bool alive = true, in_loop = false, begun = false, hung = false, lingers = false;
   };
   struct SimulatedStage {
@@ -102,7 +102,7 @@ class World {
   };
   // A disturbance some time after the first entry into a phase.
   struct Ambush {
-    conduct::Phase phase;
+    decisions::Phase phase;
     int64_t delay_ns;
     What what;
   };
@@ -113,20 +113,20 @@ class World {
   void later(int64_t ns, What what, int64_t id = 0, int64_t value = 0, bool finished = false);
   void handle(const Happening& happening);
   void tick();
-  void decide(conduct::Event event);
-  std::vector<conduct::Action> decisions_on(const conduct::Event& event);
-  conduct::Moment moment() const;
+  void decide(decisions::Event event);
+  std::vector<decisions::Action> decisions_on(const decisions::Event& event);
+  decisions::Moment moment() const;
   void spring_ambushes();
   int64_t tick_interval() const;
   void end_run();
   void check_lists();
   void check_end();
-  bool counts(const conduct::Event& event) const;
+  bool counts(const decisions::Event& event) const;
   void count_fault();
-  void note_hopeless(const conduct::Event& event);
+  void note_hopeless(const decisions::Event& event);
 
   // processes.cpp
-  void start_process(WorkerId id, const place::Device& device);
+  void start_process(WorkerId id, const placement::Device& device);
   void on_ready(WorkerId id);
   void on_begun(WorkerId id, int64_t stage);
   void on_out(WorkerId id, int64_t stage, bool finished);
@@ -143,7 +143,7 @@ class World {
   void start_saving(int64_t step);
   void on_saved(int64_t scribe, int64_t step);
   void lose_scribe(int64_t scribe);
-  conduct::Verdict verdict();
+  decisions::Verdict verdict();
 
   // disturbances.cpp
   void strike();
@@ -151,19 +151,19 @@ class World {
   void ask_change();
   void ask_shares();
   void ask_stop();
-  void ask_reclaim(conduct::ClientId client, const conduct::ReclaimRequest& request, int64_t arrived_ns);
-  void take_up(const conduct::WaitingRequest& waiting);
-  void weigh(conduct::ClientId client, const conduct::OfferRequest& request);
-  void answer(conduct::ClientId client);
-  conduct::ClientId new_client();
-  place::Assignment some_devices(int64_t most);
+  void ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns);
+  void take_up(const decisions::WaitingRequest& waiting);
+  void weigh(decisions::ClientId client, const decisions::OfferRequest& request);
+  void answer(decisions::ClientId client);
+  decisions::ClientId new_client();
+  placement::Assignment some_devices(int64_t most);
 
   Random random_;
   Decide decide_;
   std::FILE* trace_;
   Outcome outcome_;
-  conduct::State job_;
-  std::deque<conduct::Event> events_;
+  decisions::State job_;
+  std::deque<decisions::Event> events_;
   bool deciding_ = false;
 
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> agenda_;
@@ -180,7 +180,7 @@ class World {
   int64_t step_ns_ = 0;
   bool disk_full_ = false, cannot_go_on_ = false;
   int64_t starts_fail_until_ = 0;
-  std::map<conduct::ClientId, Client> clients_;
+  std::map<decisions::ClientId, Client> clients_;
   int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop requested
   int64_t tally_step_ = -1, tally_ = 0;
   bool hopeless_ = false;  // after a fault that need not be survived
@@ -189,8 +189,8 @@ class World {
 };
 
 // An event or action by name, for the trace.
-std::string name_of(const conduct::Event& event);
-std::string name_of(const conduct::Deed& deed);
+std::string name_of(const decisions::Event& event);
+std::string name_of(const decisions::Deed& deed);
 std::string event_name(size_t kind);
 std::string deed_name(size_t kind);
 std::string phase_name(size_t phase);

@@ -12,7 +12,7 @@ void note_mapping(const void* address, size_t size, const std::string& path);
 void forget_mapping(const void* address);
 
 // From now on a SIGBUS at such an address writes a line that names the file to stderr, before it ends the process as it
-// would without this. The fault table (core/faults/faults.toml) knows the line.
+// would without this. The fault table (core/run/faults/faults.toml) knows the line.
 void name_shortened_files();
 
 }  // namespace estrain::data

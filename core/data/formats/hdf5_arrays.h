@@ -9,8 +9,8 @@
 
 #include "core/data/files/data_files.h"
 #include "core/data/formats/dataset.h"
-#include "core/program/program.h"
-#include "core/spec/job_spec.h"
+#include "core/formats/program/program.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

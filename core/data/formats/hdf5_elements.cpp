@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/data/files/file_bytes.h"
-#include "core/h5/elsewhere.h"
+#include "core/formats/h5/elsewhere.h"
 
 namespace estrain::data {
 namespace {

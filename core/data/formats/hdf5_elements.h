@@ -1,13 +1,13 @@
 #pragma once
 // The elements of a dataset of an HDF5 data file, in memory. Those that lie in a file as in memory are mapped, in
-// whichever file they are (core/h5/elsewhere.h). Others are read once: random access would decompress a chunk per
-// sample under HDF5's global lock.
+// whichever file they are (core/formats/h5/elsewhere.h). Others are read once: random access would decompress a chunk
+// per sample under HDF5's global lock.
 
 #include <cstddef>
 #include <memory>
 
 #include "core/data/files/data_files.h"
-#include "core/h5/dataset.h"
+#include "core/formats/h5/dataset.h"
 
 namespace estrain::data {
 

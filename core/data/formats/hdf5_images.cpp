@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/data/formats/hdf5_elements.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 
 namespace estrain::data {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/data/files/data_files.h"
 #include "core/data/pixels/image_source.h"
-#include "core/h5/group.h"
-#include "core/spec/job_spec.h"
+#include "core/formats/h5/group.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -14,7 +14,7 @@
 
 #include "core/data/files/data_files.h"
 #include "core/data/pixels/image_source.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "core/data/files/data_files.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -12,7 +12,7 @@
 #include "core/data/files/data_files.h"
 #include "core/data/formats/dataset.h"
 #include "core/data/formats/token_array.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Images in files of their own, of any size, each with its class, as a data set: each is read, decoded
-// (core/image/image.h) and made what the model sees (photo_pixels.h) when a reader needs it.
+// (core/formats/image/image.h) and made what the model sees (photo_pixels.h) when a reader needs it.
 
 #include <memory>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/image/image.h"
+#include "core/formats/image/image.h"
 
 namespace estrain::data {
 

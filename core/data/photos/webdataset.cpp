@@ -4,10 +4,10 @@
 #include <charconv>
 #include <optional>
 
-#include "core/archive/tar.h"
 #include "core/base/error.h"
 #include "core/base/json/json.h"
 #include "core/data/pixels/image_source.h"
+#include "core/formats/archive/tar.h"
 
 namespace estrain::data {
 namespace {

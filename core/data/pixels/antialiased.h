@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/image/image.h"
+#include "core/formats/image/image.h"
 
 namespace estrain::data {
 

@@ -22,7 +22,7 @@
 #include "core/data/pixels/image_source.h"
 #include "core/data/sampling/augmentation.h"
 #include "core/data/sampling/sample_shape.h"
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

@@ -19,8 +19,8 @@
 
 #include "core/data/pixels/antialiased.h"
 #include "core/data/sampling/augmentation.h"
-#include "core/image/image.h"
-#include "core/spec/job_spec.h"
+#include "core/formats/image/image.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 

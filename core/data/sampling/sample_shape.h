@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/program/program.h"
+#include "core/formats/program/program.h"
 
 namespace estrain::data {
 

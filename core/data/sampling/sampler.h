@@ -4,8 +4,8 @@
 // Epoch e orders the n samples by randperm(n, seed + e) (without shuffle: 0..n-1), and repeats that list from its start
 // up to a multiple of N, several times if N exceeds n. Virtual rank r takes positions r, r+N, r+2N, …; its list is cut
 // into mini-batches of `batch`, the last one short unless drop_last. All ranks' lists have the same length, so one
-// cursor describes the progress of all of them (batches/batch_schedule.h). The worker that hosts a rank does not affect
-// what the rank reads: at a resize, every position still goes to exactly one reader.
+// cursor describes the progress of all of them (job/batches/batch_schedule.h). The worker that hosts a rank does not
+// affect what the rank reads: at a resize, every position still goes to exactly one reader.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/batches/batch_schedule.h"
+#include "core/job/batches/batch_schedule.h"
 
 namespace estrain::data {
 

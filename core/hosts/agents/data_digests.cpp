@@ -2,7 +2,7 @@
 
 #include "core/data/files/identity.h"
 #include "core/data/job_data.h"
-#include "core/spec/parsing/parse.h"
+#include "core/job/spec/parsing/parse.h"
 
 namespace estrain::hosts {
 

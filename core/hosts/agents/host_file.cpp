@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 namespace {

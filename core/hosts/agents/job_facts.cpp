@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/checkpoint/state/manifest.h"
+#include "core/state/checkpoint/state/manifest.h"
 #include "kernels/digest.h"
 
 namespace estrain::hosts {

@@ -2,7 +2,7 @@
 // Facts that must be the same on all hosts of a job: layout of the state, steps, data files; below D2, the processor.
 
 #include "core/base/json/json.h"
-#include "core/comm/job_memory.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/json/json.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "core/base/wall_time.h"
-#include "core/host/allocation.h"
 #include "core/hosts/agents/data_digests.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/job/resources/allocation.h"
 
 namespace estrain::hosts {
 
@@ -43,7 +43,7 @@ void LookAnswer::answer(const Json& asked) {
   if (meter_.answer(*connection_, asked)) return;
   const std::string ask = asked.value("ask", "");
   if (ask == "facts") {
-    send_message(*connection_, {{"cores", host::current_resources().cores}, {"clock", wall_seconds()}});
+    send_message(*connection_, {{"cores", resources::current_resources().cores}, {"clock", wall_seconds()}});
   } else if (ask == "data") {
     answer_of_data(asked.value("spec", ""));
   }

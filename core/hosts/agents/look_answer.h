@@ -12,7 +12,7 @@
 
 #include "core/base/json/json.h"
 #include "core/hosts/agents/link_meter.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

@@ -1,7 +1,7 @@
 #pragma once
 // How this process greets others.
 
-#include "core/net/greeting.h"
+#include "core/hosts/net/greeting.h"
 
 namespace estrain::hosts {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/launch/directory/run_directory.h"
-#include "core/net/loop.h"
+#include "core/hosts/net/loop.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::hosts {
 
@@ -25,7 +25,7 @@ class StrangerLog {
   void write();
 
   net::Loop& loop_;
-  const launch::RunDirectory directory_;
+  const run_directory::RunDirectory directory_;
   const std::string host_;
   const int between_ms_;
   int64_t connections_ = 0;  // that no line tells of yet

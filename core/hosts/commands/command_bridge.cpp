@@ -8,7 +8,7 @@
 #include "core/base/json/json_text.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/own_greeting.h"
-#include "core/launch/control/control_socket.h"
+#include "core/run/launch/control/control_socket.h"
 
 namespace estrain::hosts {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // The coordinator's part in commands from other hosts: it connects to the agents that the run directory names, those
 // that wait for work too, and passes the requests that come over these connections to the launcher's control socket
-// (core/launch/control/control_socket.h), which answers them like any other. So nothing listens on this host.
+// (core/run/launch/control/control_socket.h), which answers them like any other. So nothing listens on this host.
 
 #include <map>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/launch/control/control_socket.h"
+#include "core/run/launch/control/control_socket.h"
 
 namespace estrain::hosts {
 namespace {

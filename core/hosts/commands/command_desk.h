@@ -2,7 +2,7 @@
 // An agent's part in commands from its host and others: it passes their requests to the coordinator, over a connection
 // that the coordinator has made (command_bridge.h), and the answers back. It does not look into them.
 //
-//   command -> agent       {"request": {…}}     (core/launch/control/control_request.h); one at a time
+//   command -> agent       {"request": {…}}     (core/run/launch/control/control_request.h); one at a time
 //   agent -> command       {"answer": {…}} | {"no_coordinator": why}: nobody has heard the request
 //   agent -> coordinator   {"client": 7, "request": {…}} | {"client": 7, "gone": true}
 //   coordinator -> agent   {"client": 7, "answer": {…}} | {"is": "here"}, once a second
@@ -15,7 +15,7 @@
 #include <string>
 
 #include "core/hosts/exchange/message_link.h"
-#include "core/net/loop.h"
+#include "core/hosts/net/loop.h"
 
 namespace estrain::hosts {
 

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "core/comm/job_memory.h"
 #include "core/hosts/exchange/host_plan.h"
 #include "core/hosts/exchange/wire.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

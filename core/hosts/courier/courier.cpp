@@ -7,9 +7,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/json/codec.h"
-#include "core/comm/messages/failed.h"
-#include "core/comm/stage_control.h"
 #include "core/hosts/succession/succession.h"
+#include "core/state/comm/messages/failed.h"
+#include "core/state/comm/stage_control.h"
 
 namespace estrain::hosts {
 namespace {

@@ -17,7 +17,7 @@
 #include "core/hosts/courier/holding.h"
 #include "core/hosts/courier/host_links.h"
 #include "core/hosts/courier/running_stage.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

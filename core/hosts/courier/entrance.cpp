@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/comm/stage_control.h"
 #include "core/hosts/agents/job_facts.h"
+#include "core/state/comm/stage_control.h"
 
 namespace estrain::hosts {
 namespace {

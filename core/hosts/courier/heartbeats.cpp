@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/comm/records/step_record.h"
+#include "core/state/comm/records/step_record.h"
 
 namespace estrain::hosts {
 namespace {

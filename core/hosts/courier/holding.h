@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "core/comm/job_memory.h"
 #include "core/hosts/courier/kept_records.h"
 #include "core/hosts/exchange/host_plan.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

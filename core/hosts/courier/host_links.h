@@ -10,7 +10,7 @@
 
 #include "core/hosts/courier/link.h"
 #include "core/hosts/courier/own_pause.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

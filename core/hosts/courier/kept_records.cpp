@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/comm/records/step_record.h"
+#include "core/state/comm/records/step_record.h"
 
 namespace estrain::hosts {
 

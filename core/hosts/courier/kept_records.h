@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/comm/job_memory.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

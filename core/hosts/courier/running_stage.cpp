@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/comm/stage_control.h"
+#include "core/state/comm/stage_control.h"
 
 namespace estrain::hosts {
 

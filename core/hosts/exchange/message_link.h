@@ -6,7 +6,7 @@
 
 #include "core/base/json/json.h"
 #include "core/hosts/exchange/wire.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

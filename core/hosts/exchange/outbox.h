@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/net/frame.h"
+#include "core/hosts/net/frame.h"
 
 namespace estrain::hosts {
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "core/comm/records/step_record.h"
+#include "core/state/comm/records/step_record.h"
 
 namespace estrain::hosts {
 namespace {

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "core/checkpoint/state/manifest.h"
-#include "core/comm/job_memory.h"
 #include "core/hosts/exchange/host_plan.h"
+#include "core/state/checkpoint/state/manifest.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

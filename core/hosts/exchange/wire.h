@@ -1,10 +1,10 @@
 #pragma once
-// The kinds of frames between hosts (core/net/frame.h; kind 1 is the greeting), and what `number` counts in each.
+// The kinds of frames between hosts (core/hosts/net/frame.h; kind 1 is the greeting), and what `number` counts in each.
 
 #include <cstdint>
 
 #include "core/hosts/exchange/host_plan.h"
-#include "core/net/frame.h"
+#include "core/hosts/net/frame.h"
 
 namespace estrain::hosts {
 

@@ -6,7 +6,7 @@
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/name_holder.h"
 #include "core/hosts/agents/own_greeting.h"
-#include "core/launch/directory/run_directory.h"
+#include "core/state/run_directory/run_directory.h"
 
 namespace estrain::hosts {
 namespace {
@@ -93,7 +93,8 @@ void Registry::enrol(int64_t number) {
     return refuse(number, error);
   }
   guest.joined = true;
-  launch::RunDirectory(options_.run).log_event("agent_joined", {{"host", guest.name}, {"address", guest.address}});
+  run_directory::RunDirectory(options_.run)
+      .log_event("agent_joined", {{"host", guest.name}, {"address", guest.address}});
   guest.link->send({{"is", "joined"}});
 }
 

@@ -18,7 +18,7 @@
 #include "core/base/json/json.h"
 #include "core/hosts/agents/stranger_log.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

@@ -3,8 +3,8 @@
 // sums of a piece to its owner, which finishes the tree and sends the sum to all.
 //
 // A piece leaves as soon as all workers of the host have folded its parameters, while they go on with the backward pass
-// (core/comm/meetings/sum_progress.h). When its sum is there, workers may apply it. So the network, the backward pass
-// and the update go on side by side. The order within every sum is reduction_tree.h's; pieces do not change it.
+// (core/state/comm/meetings/sum_progress.h). When its sum is there, workers may apply it. So the network, the backward
+// pass and the update go on side by side. The order within every sum is reduction_tree.h's; pieces do not change it.
 //
 // The host's own partial sums are in shared memory (own_partials.h). Values that arrive wait in memory of this process
 // (peer_sums.h). A sum goes to the place of the host's first partial sum, which has been sent by then. Nobody
@@ -14,14 +14,14 @@
 #include <map>
 #include <vector>
 
-#include "core/comm/job_memory.h"
-#include "core/comm/sums/reduction_tree.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/step/own_partials.h"
 #include "core/hosts/step/peer_sums.h"
 #include "core/hosts/step/pieces.h"
+#include "core/state/comm/job_memory.h"
+#include "core/state/comm/sums/reduction_tree.h"
 
 namespace estrain::hosts {
 

@@ -21,7 +21,7 @@ std::vector<std::vector<size_t>> sums_left_by(const comm::FinishPlan& plan) {
   return stack;
 }
 
-// The slot of each source. Slots are numbered as the workers number them: core/train/shared/gradient_store.h.
+// The slot of each source. Slots are numbered as the workers number them: core/engine/train/shared/gradient_store.h.
 std::vector<int64_t> slots_of(const comm::FinishPlan& fold, const HostPlan& plan) {
   std::vector<int64_t> first_slot, slots_of_sources;
   int64_t slots = 0;

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/comm/job_memory.h"
-#include "core/comm/sums/reduction_tree.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/step/piece_sum.h"
+#include "core/state/comm/job_memory.h"
+#include "core/state/comm/sums/reduction_tree.h"
 
 namespace estrain::hosts {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/comm/job_memory.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/step/piece_sum.h"
 #include "core/hosts/step/pieces.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/comm/sums/partial_sum.h"
+#include "core/state/comm/sums/partial_sum.h"
 
 namespace estrain::hosts {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
-// The sum of one piece of the parameters, in the order that a plan states (core/comm/sums/reduction_tree.h). It works
-// on some thousand floats at a time, so that they stay in a cache.
+// The sum of one piece of the parameters, in the order that a plan states (core/state/comm/sums/reduction_tree.h). It
+// works on some thousand floats at a time, so that they stay in a cache.
 
 #include <cstdint>
 #include <vector>
 
-#include "core/comm/sums/reduction_tree.h"
 #include "core/hosts/step/pieces.h"
+#include "core/state/comm/sums/reduction_tree.h"
 
 namespace estrain::hosts {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/comm/meetings/sum_progress.h"
+#include "core/state/comm/meetings/sum_progress.h"
 
 namespace estrain::hosts {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/comm/records/step_record.h"
+#include "core/state/comm/records/step_record.h"
 
 namespace estrain::hosts {
 namespace {

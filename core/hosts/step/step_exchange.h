@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/comm/job_memory.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/wire.h"
 #include "core/hosts/step/gradient_sums.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::hosts {
 

@@ -30,7 +30,7 @@ PeerAnswer judge_registry(int64_t own_term, bool orphan, int64_t registry_term) 
   return orphan || registry_term > own_term ? PeerAnswer::begin_anew : PeerAnswer::take;
 }
 
-LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now) {
+LeaseAnswer judge_lease(bool has_owner, const run_directory::Term& known, const run_directory::Term& now) {
   if (!has_owner || now.term < known.term) return LeaseAnswer::over;
   const bool has_its_own = now.term == known.term && known.stage > 0;
   if (has_its_own) return now.stage <= known.stage ? LeaseAnswer::taken : LeaseAnswer::over;

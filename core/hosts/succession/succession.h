@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/directory/term.h"
+#include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
 
@@ -77,7 +77,7 @@ enum class LeaseAnswer {
 
 // Judges a lock that is free. `has_owner`: the last owner did not end as it should. `known`: the term in which this
 // host was led, and the last stage that it opened, 0 for none; `now`: those of the run directory.
-LeaseAnswer judge_lease(bool has_owner, const launch::Term& known, const launch::Term& now);
+LeaseAnswer judge_lease(bool has_owner, const run_directory::Term& known, const run_directory::Term& now);
 
 class Succession {
  public:

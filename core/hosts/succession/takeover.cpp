@@ -8,19 +8,19 @@
 
 #include "core/base/process/child_process.h"
 #include "core/base/process/replace_program.h"
-#include "core/checkpoint/directory.h"
-#include "core/launch/preflight/start.h"
-#include "core/place/device.h"
+#include "core/job/placement/device.h"
+#include "core/run/launch/preflight/start.h"
+#include "core/state/checkpoint/directory.h"
 
 namespace estrain::hosts {
 
-bool sees_locks(const launch::RunDirectory& directory) { return !directory.try_lock(); }
+bool sees_locks(const run_directory::RunDirectory& directory) { return !directory.try_lock(); }
 
-Lease take_lease(const launch::RunDirectory& directory, const launch::Term& known, bool sees_locks) {
+Lease take_lease(const run_directory::RunDirectory& directory, const run_directory::Term& known, bool sees_locks) {
   std::optional<UniqueFd> lock = directory.try_lock();
   if (!lock) return {};
   const auto judge = [&] {
-    return judge_lease(directory.owner().has_value(), known, launch::term_of(directory.path()));
+    return judge_lease(directory.owner().has_value(), known, run_directory::term_of(directory.path()));
   };
   LeaseAnswer answer = judge();
   if (answer == LeaseAnswer::over) return {answer, {}};
@@ -38,12 +38,13 @@ Lease take_lease(const launch::RunDirectory& directory, const launch::Term& know
   return {answer, std::move(lock)};
 }
 
-int64_t newest_checkpoint(const launch::RunDirectory& directory) {
+int64_t newest_checkpoint(const run_directory::RunDirectory& directory) {
   const std::vector<Step> steps = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
   return steps.empty() ? 0 : steps.back().value;
 }
 
-bool save_state(const launch::RunDirectory& directory, const launch::SharedDescriptors& shared, int64_t records_from) {
+bool save_state(const run_directory::RunDirectory& directory, const launch::SharedDescriptors& shared,
+                int64_t records_from) {
   launch::ScribeProcess scribe = launch::start_scribe(directory, shared, records_from - 1);
   scribe.socket = {};  // it takes its launcher for lost, saves what is left, and ends
   const ChildEnd end = scribe.process.wait();
@@ -51,13 +52,14 @@ bool save_state(const launch::RunDirectory& directory, const launch::SharedDescr
 }
 
 std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others) {
-  place::Devices left = place::devices_from(last.devices);
-  std::erase_if(left, [&](const place::Device& device) { return device.host != own && !others.contains(device.host); });
-  std::stable_partition(left.begin(), left.end(), [&](const place::Device& device) { return device.host == own; });
-  return place::list_of(left);
+  placement::Devices left = placement::devices_from(last.devices);
+  std::erase_if(left,
+                [&](const placement::Device& device) { return device.host != own && !others.contains(device.host); });
+  std::stable_partition(left.begin(), left.end(), [&](const placement::Device& device) { return device.host == own; });
+  return placement::list_of(left);
 }
 
-void become_coordinator(const launch::RunDirectory& directory, const HostPlan& last, const std::string& devices,
+void become_coordinator(const run_directory::RunDirectory& directory, const HostPlan& last, const std::string& devices,
                         const std::string& own, UniqueFd lock) {
   ::fcntl(lock.get(), F_SETFD, 0);
   launch::StartRequest request;

@@ -1,4 +1,4 @@
-// How many bytes a second connections between hosts carry (core/net/connection.h), over the loopback interface: a
+// How many bytes a second connections between hosts carry (core/hosts/net/connection.h), over the loopback interface: a
 // process that sends frames of 1 MiB, and one that receives them.
 //
 //   carrier SECONDS STREAMS encrypted|clear [BITS_PER_SECOND]      prints bytes a second
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace {
 

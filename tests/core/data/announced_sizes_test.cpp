@@ -7,7 +7,7 @@
 
 #include "core/data/formats/dataset.h"
 #include "core/data/scan.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 #include "data_files.h"
 #include "unwritten_dataset.h"
 

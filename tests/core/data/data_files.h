@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/spec/job_spec.h"
+#include "core/job/spec/job_spec.h"
 #include "tests/contains.h"
 #include "tests/error_of.h"
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "core/data/formats/dataset.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 #include "data_files.h"
 #include "unwritten_dataset.h"
 

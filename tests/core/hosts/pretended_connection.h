@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/json/json.h"
 #include "core/hosts/exchange/wire.h"
-#include "core/net/connection.h"
+#include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 

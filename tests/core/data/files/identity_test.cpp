@@ -10,7 +10,7 @@
 
 #include "core/data/file_names.h"
 #include "core/data/formats/dataset.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 #include "tests/core/data/data_files.h"
 
 namespace estrain::data {

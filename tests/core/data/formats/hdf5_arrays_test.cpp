@@ -9,7 +9,7 @@
 #include "core/data/job_data.h"
 #include "core/data/reading/loader.h"
 #include "core/data/scan.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 #include "tests/contains.h"
 #include "tests/error_of.h"
 #include "tests/program_file.h"

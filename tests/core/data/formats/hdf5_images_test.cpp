@@ -6,7 +6,7 @@
 #include <array>
 
 #include "core/data/scan.h"
-#include "core/h5/file.h"
+#include "core/formats/h5/file.h"
 #include "tests/core/data/formats/opened_samples.h"
 
 namespace estrain::data {

@@ -7,7 +7,7 @@
 #include "core/base/clock.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/own_greeting.h"
-#include "core/launch/control/control_socket.h"
+#include "core/run/launch/control/control_socket.h"
 #include "tests/contains.h"
 #include "tests/core/hosts/pretended_connection.h"
 #include "tests/scratch_folder.h"

@@ -9,11 +9,11 @@
 #include <memory>
 
 #include "core/base/files/unique_fd.h"
-#include "core/checkpoint/state/manifest.h"
 #include "core/hosts/agents/job_facts.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/state_shares.h"
 #include "core/hosts/exchange/wire.h"
+#include "core/state/checkpoint/state/manifest.h"
 #include "tests/core/hosts/pretended_connection.h"
 
 namespace estrain::hosts {

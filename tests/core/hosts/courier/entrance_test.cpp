@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/files/unique_fd.h"
-#include "core/checkpoint/state/manifest.h"
 #include "core/hosts/agents/job_facts.h"
+#include "core/state/checkpoint/state/manifest.h"
 #include "tests/contains.h"
 #include "tests/core/hosts/pretended_connection.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/comm/sums/tree_cut.h"
+#include "core/state/comm/sums/tree_cut.h"
 
 namespace estrain::hosts::in_memory {
 namespace {

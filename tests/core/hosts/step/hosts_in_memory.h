@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/comm/stage_control.h"
-#include "core/comm/sums/partial_sum.h"
 #include "core/hosts/step/step_exchange.h"
+#include "core/state/comm/stage_control.h"
+#include "core/state/comm/sums/partial_sum.h"
 
 namespace estrain::hosts::in_memory {
 

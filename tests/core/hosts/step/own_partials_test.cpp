@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/comm/sums/tree_cut.h"
+#include "core/state/comm/sums/tree_cut.h"
 #include "tests/core/hosts/step/hosts_in_memory.h"
 
 namespace estrain::hosts {

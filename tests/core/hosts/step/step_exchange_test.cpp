@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/comm/stage_control.h"
+#include "core/state/comm/stage_control.h"
 #include "tests/core/hosts/step/hosts_in_memory.h"
 
 namespace estrain::hosts {

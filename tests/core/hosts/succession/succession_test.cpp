@@ -127,7 +127,7 @@ TEST_CASE("a host that has opened no stage leads where nobody else can, from the
 }
 
 TEST_CASE("what the run directory says of those that led decides from what a host goes on") {
-  const launch::Term known{3, 7};
+  const run_directory::Term known{3, 7};
   CHECK(judge_lease(true, known, {3, 7}) == LeaseAnswer::taken);
   CHECK(judge_lease(true, known, {3, 6}) == LeaseAnswer::taken);
   CHECK(judge_lease(true, known, {3, 8}) == LeaseAnswer::over);  // a stage without it

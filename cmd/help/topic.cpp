@@ -1,0 +1,197 @@
+#include "cmd/help/topic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cmd/help/wrap.h"
+#include "core/base/exit_codes.h"
+#include "core/base/fault_words.h"
+#include "core/base/unknown_word.h"
+#include "core/job/spec/keys/closest.h"
+#include "core/job/spec/keys/keys.h"
+#include "core/run/faults/diagnosis.h"
+#include "core/state/record/event_names.h"
+
+namespace estrain::help {
+namespace {
+
+constexpr size_t kMostSimilar = 3;
+constexpr size_t kWidth = 100;
+
+Topic of(const Verb& verb) {
+  Topic topic{Kind::command, verb.name, verb.summary, {{"usage", verb.usage()}}, ""};
+  for (const auto* list : {&verb.arguments, &verb.options}) {
+    for (const Option& option : *list) topic.facts.emplace_back(title_of(option), option.meaning);
+  }
+  return topic;
+}
+
+template <typename Owner>
+Topic of(const spec::Key<Owner>& key, std::string_view prefix) {
+  Topic topic{Kind::key, fmt::format("{}{}", prefix, key.name), key.meaning + spec::only_for(key.conditions), {}, ""};
+  topic.facts = {{"type", key.type(key.rule)}, {"default", key.default_text()}};
+  if (const std::string range = key.rule.text(); !range.empty()) topic.facts.emplace_back("range", range);
+  const std::string given = key.conditions.empty() ? "" : " where it may be given";
+  topic.facts.emplace_back("part of the bits", key.defines_bits ? "yes" + given
+                                               : key.defines_bits_where
+                                                   ? "only for " + key.defines_bits_where->selector + " " +
+                                                         spec::quoted_list(key.defines_bits_where->values, " or ")
+                                                   : "no: it may change between a stop and a resume");
+  return topic;
+}
+
+Topic of(const ExitCode& code) {
+  return {Kind::exit_code, fmt::format("{}", code.code), std::string(code.meaning), {}, ""};
+}
+
+Topic of(const FaultWords& words) {
+  return {Kind::error,
+          std::string(fault_name(words.fault)),
+          std::string(words.meaning),
+          {{"exit code", fmt::format("{}", exit_code(words.fault))}},
+          std::string(words.hint)};
+}
+
+std::string attempts(const faults::FaultCause& cause) {
+  if (!cause.retry) return "no";
+  std::string text = cause.backoff_seconds > 0 ? fmt::format("after {:g} s", cause.backoff_seconds) : "at once";
+  if (cause.other_device) text += ", without the device";
+  if (cause.less_memory) text += ", with less memory";
+  return text;
+}
+
+Topic of(const faults::FaultCause& cause) {
+  return {Kind::cause,
+          cause.id,
+          cause.description,
+          {{"class", std::string(faults::class_name(cause.fault_class))},
+           {"tried again", attempts(cause)},
+           {"exit code", fmt::format("{}, where the run ends by it", cause.exit_code)}},
+          cause.advice};
+}
+
+Topic of(const record::EventName& event) {
+  return {Kind::event, std::string(event.name), std::string(event.meaning), {}, ""};
+}
+
+// A cause of the fault table that the words of an error stand for.
+std::vector<Topic> causes_of(const std::vector<Topic>& topics, std::string_view message) {
+  faults::Evidence evidence;
+  evidence.log_tail = message;
+  const std::string cause = faults::FaultTable::built_in().diagnose(evidence).cause;
+  std::vector<Topic> found;
+  std::ranges::copy_if(topics, std::back_inserter(found), [&](const Topic& topic) {
+    return topic.kind == Kind::cause && topic.name == cause && cause != "no_signature";
+  });
+  return found;
+}
+
+bool is_last_part(const Topic& topic, std::string_view word) {
+  return topic.kind == Kind::key && topic.name.size() > word.size() && topic.name.ends_with(word) &&
+         topic.name[topic.name.size() - word.size() - 1] == '.';
+}
+
+// The nearest first. A key is near, too, where its last part is.
+std::vector<std::string> similar_to(const std::vector<Topic>& topics, std::string_view word) {
+  std::vector<std::string> names, near;
+  for (const Topic& topic : topics) names.push_back(topic.name);
+  while (near.size() < kMostSimilar) {
+    const std::optional<std::string> next = spec::closest(word, names);
+    if (!next) break;
+    near.push_back(*next);
+    std::erase(names, *next);
+  }
+  if (!near.empty() || word.find('.') != word.npos) return near;
+  std::vector<std::string> parts;
+  for (const std::string& name : names) parts.push_back(name.substr(name.rfind('.') + 1));
+  if (const auto part = spec::closest(word, parts)) {
+    for (size_t i = 0; i < names.size() && near.size() < kMostSimilar; ++i) {
+      if (parts[i] == *part) near.push_back(names[i]);
+    }
+  }
+  return near;
+}
+
+UnknownWord unknown(const std::vector<Topic>& topics, std::string_view word) {
+  std::vector<std::string> similar = similar_to(topics, word);
+  const Error error = Error::make(Fault::usage, "there is no help on \"{}\"", word);
+  const std::string advice = similar.empty() ? "`estrain help` lists what there is help on"
+                                             : fmt::format("did you mean {}?", spec::quoted_list(similar, " or "));
+  return {error.advise(advice), std::move(similar)};
+}
+
+std::string to_text(const Topic& topic) {
+  std::string text = fmt::format("{} ({})\n", topic.name, name_of(topic.kind));
+  text += wrapped(topic.brief, {.indent = 2, .width = kWidth});
+  for (const auto& [what, value] : topic.facts) {
+    const bool is_option = topic.kind == Kind::command && what != "usage";
+    text += is_option ? fmt::format("  {}\n{}", what, wrapped(value, {.indent = 6, .width = kWidth}))
+                      : wrapped(fmt::format("{}: {}", what, value), {.indent = 2, .width = kWidth});
+  }
+  if (!topic.advice.empty()) text += wrapped("what to do: " + topic.advice, {.indent = 2, .width = kWidth});
+  return text;
+}
+
+constexpr Kind kKinds[] = {Kind::command, Kind::key, Kind::exit_code, Kind::error, Kind::cause, Kind::event};
+
+}  // namespace
+
+std::string_view name_of(Kind kind) {
+  static constexpr std::string_view names[] = {"command",          "key",  "exit code", "kind of error",
+                                               "cause of a fault", "event"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::string_view heading_of(Kind kind) {
+  static constexpr std::string_view names[] = {"Commands",        "Keys of a job spec", "Exit codes",
+                                               "Kinds of errors", "Causes of faults",   "Events"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::vector<Topic> all_topics(const std::vector<Verb>& verbs) {
+  std::vector<Topic> topics;
+  for (const Verb& verb : verbs) topics.push_back(of(verb));
+  for (const auto& key : spec::job_keys()) {
+    topics.push_back(of(key, ""));
+    if (key.name != "optimizer.groups") continue;
+    for (const auto& group_key : spec::group_keys()) topics.push_back(of(group_key, "optimizer.groups."));
+  }
+  for (const ExitCode& code : exit_codes) topics.push_back(of(code));
+  for (const FaultWords& words : fault_words) topics.push_back(of(words));
+  const faults::FaultTable table = faults::FaultTable::built_in();
+  for (const faults::FaultCause& cause : table.causes()) topics.push_back(of(cause));
+  for (const record::EventName& event : record::event_names) topics.push_back(of(event));
+  return topics;
+}
+
+std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_view word) {
+  std::vector<Topic> found;
+  std::ranges::copy_if(topics, std::back_inserter(found), [&](const Topic& topic) { return topic.name == word; });
+  if (!found.empty()) return found;
+  std::ranges::copy_if(topics, std::back_inserter(found),
+                       [&](const Topic& topic) { return is_last_part(topic, word); });
+  if (found.empty()) found = causes_of(topics, word);
+  if (found.empty()) throw unknown(topics, word);
+  return found;
+}
+
+std::string to_text(const std::vector<Topic>& topics) {
+  std::string text;
+  for (const Topic& topic : topics) text += (text.empty() ? "" : "\n") + to_text(topic);
+  return text;
+}
+
+std::string overview(const std::vector<Topic>& topics) {
+  std::string text = "estrain help WHAT explains any of these, or the words of an error message.\n";
+  for (const Kind kind : kKinds) {
+    std::string names;
+    for (const Topic& topic : topics) {
+      if (topic.kind == kind) names += (names.empty() ? "" : " ") + topic.name;
+    }
+    text += fmt::format("\n{}\n{}", heading_of(kind), wrapped(names, {.indent = 2, .width = kWidth}));
+  }
+  return text;
+}
+
+}  // namespace estrain::help

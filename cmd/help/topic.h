@@ -1,0 +1,38 @@
+#pragma once
+// The topics of `estrain help WHAT`: commands, keys of the spec, exit codes, kinds of errors, causes of faults, events.
+// All of it comes from the tables that the program goes by.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cmd/help/verb.h"
+
+namespace estrain::help {
+
+enum class Kind { command, key, exit_code, error, cause, event };
+std::string_view name_of(Kind kind);     // "command", "exit code"
+std::string_view heading_of(Kind kind);  // "Commands", "Exit codes"
+
+struct Topic {
+  Kind kind;
+  std::string name;   // "train", "job.seed", "75", "io", "disk_full", "resize"
+  std::string brief;  // a sentence
+  // More about it, "type: integer"; for a command, its options.
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::string advice;  // what to do; empty: nothing
+};
+
+// In the order of their kinds, within each of the table.
+std::vector<Topic> all_topics(const std::vector<Verb>& verbs);
+
+// All topics of that name: "resize" is a command and an event. `word` may also be the last part of a key ("seed"), or
+// the message of an error, which the fault table knows a cause of. Throws UnknownWord.
+std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_view word);
+
+// The topic as text for a terminal.
+std::string to_text(const std::vector<Topic>& topics);
+// The names of all, by kind.
+std::string overview(const std::vector<Topic>& topics);
+
+}  // namespace estrain::help

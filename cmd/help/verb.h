@@ -1,0 +1,37 @@
+#pragma once
+// A command of the program, with the facts for help, the reference, man pages and completion. cmd fills these in from
+// the parser itself, so that they agree with it.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace estrain::help {
+
+struct Option {
+  std::vector<std::string> names;  // "-o", "--output"; of a positional argument its one name: "SPEC"
+  std::string value;               // what stands behind it: "TEXT", "SECONDS"; empty: nothing
+  std::vector<std::string> choices;
+  std::string meaning;
+  bool required = false;
+  bool repeats = false;
+};
+
+struct Verb {
+  std::string name;     // "train"; a command within one: "pool serve"
+  std::string summary;  // one sentence
+  std::vector<Option> arguments;
+  std::vector<Option> options;
+
+  // "estrain train [OPTIONS] [SPEC]"
+  std::string usage() const;
+  // "pool" of "pool serve"; else empty.
+  std::string group() const { return name.substr(0, std::max<size_t>(name.find(' ') + 1, 1) - 1); }
+  // "serve" of "pool serve"
+  std::string last_word() const { return name.substr(name.find(' ') + 1); }
+};
+
+// "-o, --output TEXT"
+std::string title_of(const Option& option);
+
+}  // namespace estrain::help

@@ -1,0 +1,31 @@
+#include "core/engine/cuda/copies/mirror.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAException.h>
+
+#include "core/engine/cuda/copies/copy_to_host.h"
+
+namespace estrain::cuda {
+
+CudaMirror::CudaMirror(size_t bytes, c10::cuda::CUDAStream to_host, device::Arrivals& arrivals)
+    : bytes_(bytes),
+      to_host_(to_host),
+      arrivals_(arrivals),
+      storage_(
+          at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).device(to_host.device())).storage()) {}
+
+void CudaMirror::load(std::byte* host) {
+  if (bytes_ == 0) return;
+  const auto stream = c10::cuda::getCurrentCUDAStream(to_host_.device_index());
+  C10_CUDA_CHECK(cudaMemcpyAsync(storage_.mutable_data(), host, bytes_, cudaMemcpyHostToDevice, stream));
+}
+
+void CudaMirror::store(std::byte* host, std::function<void()> then) {
+  if (bytes_ == 0) return arrivals_.push({{}, std::move(then)});
+  const Copied copied = copy_to_host(host, storage_.data(), bytes_, to_host_);
+  // Orders the next load after the copy.
+  copied->block(c10::cuda::getCurrentCUDAStream(to_host_.device_index()));
+  arrivals_.push({[copied] { copied->synchronize(); }, std::move(then)});
+}
+
+}  // namespace estrain::cuda

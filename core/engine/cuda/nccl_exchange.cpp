@@ -1,0 +1,220 @@
+#include "core/engine/cuda/nccl_exchange.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace estrain::cuda {
+namespace {
+
+using std::chrono::milliseconds;
+
+static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
+
+constexpr milliseconds kBetweenLooks{20};
+constexpr size_t kConnectingBytes = 256;
+// Time for the launcher to notice a lost peer and abort the stage, before its NCCL error is reported here. Shorter than
+// the launcher's patience with workers that all wait for each other.
+constexpr milliseconds kPatienceWithLauncher{1000};
+
+Error failure(const std::string& why) {
+  return Error(Fault::device, why)
+      .advise("run again with NCCL_DEBUG=INFO and read the worker's log; job.exchange = \"host\" does without NCCL");
+}
+
+bool failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+std::string in_words(const char* call, ncclResult_t result) {
+  return fmt::format("{}: {}", call, ncclGetErrorString(result));
+}
+
+class NcclExchange : public device::Exchange {
+ public:
+  NcclExchange(c10::cuda::CUDAStream by, const device::ExchangeParty& party)
+      : index_(by.device_index()), party_(party), stream_(by) {}
+  ~NcclExchange() override;
+
+  // Returns false on abort.
+  bool meet(const ncclUniqueId& id);
+
+  void transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) override;
+  void join() override;
+  void check() override;
+
+ private:
+  void watch();
+  void settle(std::unique_lock<std::mutex>& lock, const char* call);
+  void connect();
+  void end(std::string why);
+
+  const c10::DeviceIndex index_;
+  device::ExchangeParty party_;
+  const c10::cuda::CUDAStream stream_;
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable closing_;
+  ncclComm_t communicator_ = nullptr;  // null: ended
+  std::string failure_;
+  bool closes_ = false;
+  std::thread watcher_;
+};
+
+NcclExchange::~NcclExchange() {
+  {
+    const std::lock_guard lock(mutex_);
+    closes_ = true;
+  }
+  closing_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  const std::lock_guard lock(mutex_);
+  end("");
+  (void)cudaStreamSynchronize(stream_);  // transfers in progress write to memory that may be freed when this returns
+}
+
+// Call it under the lock. Aborts the communicator, which does not wait for peers. The first reason is kept.
+void NcclExchange::end(std::string why) {
+  if (communicator_ == nullptr) return;
+  ncclCommAbort(communicator_);
+  communicator_ = nullptr;
+  failure_ = std::move(why);
+}
+
+void NcclExchange::watch() {
+  c10::cuda::set_device(index_);
+  std::unique_lock lock(mutex_);
+  while (!closing_.wait_for(lock, kBetweenLooks, [&] { return closes_; }) && communicator_ != nullptr) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
+    if (asked != ncclSuccess) state = asked;
+    if (party_.abort.load() != 0) {
+      end("");
+    } else if (failed(state)) {
+      end(in_words("NCCL", state));
+    }
+  }
+}
+
+// NCCL runs in non-blocking mode: waits until the call's work is complete or the exchange has ended.
+void NcclExchange::settle(std::unique_lock<std::mutex>& lock, const char* call) {
+  while (communicator_ != nullptr) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &state);
+    if (asked != ncclSuccess) state = asked;
+    if (state == ncclSuccess) return;
+    if (failed(state)) return end(in_words(call, state));
+    lock.unlock();  // for the watcher
+    if (party_.beat) party_.beat();
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+bool NcclExchange::meet(const ncclUniqueId& id) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  {
+    constexpr const char* call = "ncclCommInitRankConfig";
+    std::unique_lock lock(mutex_);
+    const ncclResult_t begun = ncclCommInitRankConfig(&communicator_, static_cast<int>(party_.workers), id,
+                                                      static_cast<int>(party_.worker), &config);
+    if (failed(begun)) {
+      end("");
+      failure_ = in_words(call, begun);
+    }
+    watcher_ = std::thread([this] { watch(); });
+    settle(lock, call);
+  }
+  connect();
+  party_.beat = nullptr;
+  check();
+  const std::lock_guard lock(mutex_);
+  return communicator_ != nullptr;
+}
+
+// NCCL connects two GPUs at their first transfer: do that here, not in a step.
+void NcclExchange::connect() {
+  const at::Tensor bytes = at::empty({static_cast<int64_t>(party_.workers * kConnectingBytes)},
+                                     at::TensorOptions(at::kByte).device(c10::Device(c10::kCUDA, index_)));
+  auto* const place = static_cast<std::byte*>(bytes.mutable_data_ptr());
+  std::vector<device::Transfer> sends, receives;
+  for (uint32_t peer = 0; peer < party_.workers; ++peer) {
+    if (peer == party_.worker) continue;
+    sends.push_back({peer, place + party_.worker * kConnectingBytes, kConnectingBytes});
+    receives.push_back({peer, place + peer * kConnectingBytes, kConnectingBytes});
+  }
+  transfer(sends, receives);
+  join();  // before the memory is reused
+}
+
+void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) {
+  c10::cuda::CUDAEvent computed(cudaEventDisableTiming);
+  computed.record(c10::cuda::getCurrentCUDAStream(index_));
+  computed.block(stream_);
+  std::unique_lock lock(mutex_);
+  if (communicator_ == nullptr || (sends.empty() && receives.empty())) return;
+  std::string first_failure;
+  const auto note = [&first_failure](const char* call, ncclResult_t result) {
+    if (failed(result) && first_failure.empty()) first_failure = in_words(call, result);
+  };
+  note("ncclGroupStart", ncclGroupStart());
+  for (const device::Transfer& send : sends)
+    note("ncclSend",
+         ncclSend(send.memory, send.bytes, ncclUint8, static_cast<int>(send.peer), communicator_, stream_.stream()));
+  for (const device::Transfer& receive : receives)
+    note("ncclRecv", ncclRecv(receive.memory, receive.bytes, ncclUint8, static_cast<int>(receive.peer), communicator_,
+                              stream_.stream()));
+  note("ncclGroupEnd", ncclGroupEnd());  // always: an open group would absorb later calls
+  if (!first_failure.empty()) return end(first_failure);
+  settle(lock, "ncclGroupEnd");
+}
+
+void NcclExchange::join() {
+  c10::cuda::CUDAEvent transferred(cudaEventDisableTiming);
+  transferred.record(stream_);
+  transferred.block(c10::cuda::getCurrentCUDAStream(index_));
+}
+
+void NcclExchange::check() {
+  std::unique_lock lock(mutex_);
+  if (failure_.empty()) return;
+  const auto until = std::chrono::steady_clock::now() + kPatienceWithLauncher;
+  while (party_.abort.load() == 0 && std::chrono::steady_clock::now() < until) {
+    lock.unlock();
+    std::this_thread::sleep_for(kBetweenLooks);
+    lock.lock();
+  }
+  if (party_.abort.load() == 0) throw failure(failure_);
+}
+
+}  // namespace
+
+device::ExchangeId new_nccl_id() {
+  ncclUniqueId id;
+  const ncclResult_t made = ncclGetUniqueId(&id);
+  if (made != ncclSuccess) throw failure(in_words("ncclGetUniqueId", made));
+  device::ExchangeId bytes;
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
+                                                     const device::ExchangeParty& party) {
+  ncclUniqueId nccl_id;
+  std::memcpy(&nccl_id, id.data(), sizeof nccl_id);
+  auto exchange = std::make_unique<NcclExchange>(by, party);
+  if (!exchange->meet(nccl_id)) return nullptr;
+  return exchange;
+}
+
+}  // namespace estrain::cuda

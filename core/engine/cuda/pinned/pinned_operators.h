@@ -1,0 +1,44 @@
+#pragma once
+// Convolutions and matrix products of LibTorch on the GPU by pinned algorithms (core/state/algorithms/pinning.h),
+// instead of the choices of cuDNN's and cuBLAS's heuristics.
+//
+// Pinned are aten's convolution and convolution_backward of one and two dimensions, and mm, addmm, bmm,
+// baddbmm with their out= and in-place forms: all that linear layers, matmul and convolutional layers
+// use. Types are float32, without TF32 unless LibTorch allows it, and bfloat16 with float32 sums. Results
+// are contiguous. A convolution's bias is added to its result; a linear layer's 1-D bias to the float32
+// sum.
+//
+// LibTorch's own kernels, made deterministic by core/engine/cuda/determinism.h, compute the rest: other element types,
+// tensors without elements, transposed convolutions and volumes, mv and dot, and shapes without an algorithm in the
+// library.
+
+#include <torch/library.h>
+
+#include <mutex>
+#include <string>
+
+#include "core/engine/cuda/pinned/pinned_convolutions.h"
+#include "core/engine/cuda/pinned/pinned_products.h"
+#include "core/state/algorithms/pinning.h"
+
+namespace estrain::cuda {
+
+class PinnedOperators {
+ public:
+  // During its lifetime they replace LibTorch's on the current GPU, whose type is `device`. An operation throws Error
+  // if the run's algorithm is unavailable here (Fault::infeasible). Operations are queued in the current stream; the
+  // host waits only while an algorithm is being chosen.
+  PinnedOperators(const algorithms::Pinning& pinning, const std::string& device);
+
+ private:
+  void replace_products();
+  void replace_convolutions();
+
+  std::mutex one_at_a_time_;  // forward and backward pass run in different threads
+  algorithms::PinnedAlgorithms algorithms_;
+  PinnedProducts products_;
+  PinnedConvolutions convolutions_;
+  torch::Library library_;
+};
+
+}  // namespace estrain::cuda

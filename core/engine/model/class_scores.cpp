@@ -1,0 +1,34 @@
+#include "core/engine/model/class_scores.h"
+
+#include "core/base/error.h"
+
+namespace estrain::model {
+namespace {
+
+// The columns of Evaluation that `wanted` asks for, in its order.
+std::vector<torch::Tensor> class_columns(const MetricsWanted& wanted, const torch::Tensor& scores,
+                                         const torch::Tensor& target, int64_t samples) {
+  std::vector<torch::Tensor> columns;
+  if (!wanted.top_k.empty()) {
+    const torch::Tensor own = scores.gather(1, target.clamp_min(0).unsqueeze(1));
+    const torch::Tensor likelier = scores.gt(own).sum(1), known = target.ge(0);
+    for (const int64_t k : wanted.top_k)
+      columns.push_back(likelier.lt(k).logical_and(known).view({samples, -1}).sum(1).to(torch::kFloat));
+  }
+  if (!wanted.target_class) return columns;
+  if (target.numel() != samples)
+    throw Error(Fault::spec, "train.per_class is for data with one class for each sample").advise("leave it out");
+  columns.push_back(target.to(torch::kFloat));
+  return columns;
+}
+
+}  // namespace
+
+Evaluation evaluation_of_classes(const MetricsWanted& wanted, const torch::Tensor& scores, const torch::Tensor& target,
+                                 const torch::Tensor& losses, int64_t samples) {
+  const auto by_sample = [samples](const torch::Tensor& values) { return values.reshape({samples, -1}); };
+  return {by_sample(losses.to(torch::kFloat)).mean(1), by_sample(scores.argmax(1).eq(target)).sum(1),
+          by_sample(target.ne(ignored_class)).sum(1), class_columns(wanted, scores, target, samples)};
+}
+
+}  // namespace estrain::model

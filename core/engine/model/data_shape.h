@@ -1,0 +1,40 @@
+#pragma once
+// The shape of one sample, as needed by a model.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/formats/program/program.h"
+
+namespace estrain::model {
+
+struct ImageShape {
+  int64_t channels;
+  int64_t height;
+  int64_t width;
+};
+
+struct VectorShape {
+  int64_t features;
+};
+
+// A sequence of token ids.
+struct TokenShape {
+  int64_t context;  // tokens of the longest sequence
+};
+
+// Named arrays of any types.
+struct NamedShape {
+  struct Field {
+    std::string name;
+    program::Type type;
+    std::vector<int64_t> dims;  // of one sample
+  };
+  std::vector<Field> fields;
+};
+
+using DataShape = std::variant<ImageShape, VectorShape, TokenShape, NamedShape>;
+
+}  // namespace estrain::model

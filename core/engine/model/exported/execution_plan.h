@@ -1,0 +1,103 @@
+#pragma once
+// An exported program (core/formats/program/program.h) that is ready to run: each call's operator is looked up in
+// LibTorch's dispatcher, and its constants and lists are prepared, once. Running it makes these calls below autograd,
+// autocast and the portable kernels, like eager Python; a value is released after the last call that uses it, like a
+// variable in Python.
+//
+// The state holds parameters and buffers in C order. A stored tensor whose order in the file is another one
+// (channels_last, a transposed weight) is copied into that order at the beginning of a run, so that each operator gets
+// it as in Python; its gradient is copied back.
+//
+// Only ATen's operators are called, and none that reads or writes files.
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/types.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/engine/model/exported/operand.h"
+#include "core/formats/program/program.h"
+
+namespace estrain::model {
+
+// Values that exist before a run: parameters, buffers and constants, by number.
+using StoredValues = std::map<int, torch::Tensor>;
+
+class ExecutionPlan {
+ public:
+  enum class Use {
+    training,    // unchanged
+    evaluation,  // unchanged: a program exported for evaluation
+    // A program exported for training, with dropout off and running statistics in batch norm, as after Module.eval().
+    frozen,
+  };
+
+  // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument that this LibTorch lacks;
+  // Fault::spec, with the user's line, if it cannot be frozen; Fault::corrupt.
+  ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored);
+
+  // The program's outputs for its inputs, in its order. Throws c10::Error as LibTorch does, with the user's line and
+  // module before its message.
+  std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs);
+
+  // Of a stored tensor that a run takes in another order than C's; of others none.
+  std::vector<int64_t> strides_of(const torch::Tensor& stored) const;
+
+  // Numbers of the stored values that a run may modify.
+  const std::set<int>& written() const { return written_; }
+
+  // The numbers of calls that depend on Module.train() (dropout, batch norm): in training mode, and in evaluation mode.
+  int training_calls() const { return training_calls_; }
+  int evaluation_calls() const { return evaluation_calls_; }
+
+ private:
+  using Arithmetic = c10::IValue (*)(const std::vector<c10::IValue>&);
+  struct Reordered {
+    int value;
+    torch::Tensor stored;  // in C order
+    std::vector<int64_t> strides;
+    int uses;  // in calls
+    std::string name;
+  };
+  struct Step {
+    std::optional<c10::OperatorHandle> op;
+    Arithmetic arithmetic = nullptr;
+    std::vector<Operand> operands;
+    std::vector<program::Call::Result> results;
+    std::vector<int> last;  // values that no later step uses
+    size_t modes = 0;
+    size_t training_at = 0;  // for batch norm: the operand with the training flag; 0: another operator
+    std::string place;
+    std::string name;
+  };
+
+  void find_reordered();
+  void reorder(const Reordered& one);
+  void add(const program::Call& call);
+  void add_operator(const program::Call& call, Step& step);
+  bool freeze(const program::Call& call, Step& step);
+  void note_mode(Step& step);
+  void note_writes(const program::Call& call, const Step& step);
+  void find_last_uses();
+  void require_values_per_channel(const Step& step) const;
+  void make(Step& step);
+  void take_results(const Step& step);
+
+  const program::Program& program_;
+  const Use use_;
+  std::vector<Step> steps_;
+  std::vector<Reordered> reordered_;
+  std::vector<c10::IValue> values_;             // by number
+  std::vector<bool> stays_;                     // stored values, which are not released
+  std::vector<std::set<int>> roots_;            // for each value: stored ones whose memory it may share
+  std::vector<std::pair<int, int>> mutations_;  // buffer, and its value after the calls
+  std::set<int> written_;
+  std::vector<c10::IValue> stack_;
+  int training_calls_ = 0, evaluation_calls_ = 0;
+};
+
+}  // namespace estrain::model

@@ -1,0 +1,76 @@
+#pragma once
+// A user's own network: an exported PyTorch program (core/formats/program/program.h), trained as it is.
+//
+// Parameters and buffers have the names, order and initial values of the file. Parameters frozen in the file stay
+// frozen. A buffer outside the state_dict that no call writes is a constant, and not part of the state.
+//
+// Inputs. Named arrays go to the program's inputs with the same names. For images, vectors and text, the first input
+// gets the sample, a second one the target. If the program's types are wider, values are widened: smaller integers to
+// int64, integers to bool (non-zero), bool to integers, float32 to float64.
+//
+// Evaluation, by the program that was exported for it or by the same one, frozen (ExecutionPlan::Use::frozen). Losses
+// and metrics: users_model.h.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/engine/model/data_shape.h"
+#include "core/engine/model/exported/execution_plan.h"
+#include "core/engine/model/users_model.h"
+#include "core/job/spec/job_spec.h"
+
+namespace estrain::model {
+
+struct ProgramFiles {
+  const spec::ModelSection& section;
+  std::span<const std::byte> program;
+  std::span<const std::byte> evaluation;  // empty: none
+  double label_smoothing = 0;
+  spec::Precision precision = spec::Precision::fp32;
+};
+
+class Exported : public UsersModel {
+ public:
+  Exported(const ProgramFiles& files, const DataShape& shape, bool draws);
+
+  void require_evaluation() const override {
+    if (no_evaluation_) throw Error(*no_evaluation_);
+  }
+  void require_outputs() const override;
+  std::vector<std::string> notes() const override;
+  std::vector<int64_t> gradient_strides(const torch::Tensor& parameter) const override;
+
+ private:
+  struct Part {  // a program that is ready to run
+    std::unique_ptr<program::Program> program;
+    std::unique_ptr<ExecutionPlan> plan;
+    std::vector<Source> sources;
+    program::Range samples;  // allowed number in a mini-batch
+  };
+
+  void make_modules(const program::Program& program);
+  void make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored);
+  void bind(Part& part, const DataShape& shape);
+  std::vector<torch::Tensor> outputs(Part& part, const Batch& batch);
+  std::vector<torch::Tensor> train_outputs(const Batch& batch) override { return outputs(training_, batch); }
+  std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) override { return outputs(evaluation_, batch); }
+  const std::vector<Source>& sources() const override { return training_.sources; }
+
+  Part training_;
+  Part evaluation_;  // without a plan if evaluation is impossible; no_evaluation_ is the reason
+  std::optional<Error> no_evaluation_;
+};
+
+// Reads and checks the programs, and builds the model in training mode. With `draws`, its parameters and buffers have
+// the file's values; otherwise they are uninitialised. Throws as program::read_program(); Fault::mismatch for another
+// release of torch, an unknown operator, a type that the state cannot hold, an evaluation program of another model;
+// Fault::spec if program and data do not fit, naming the input, or if the program was exported in eval() mode;
+// Fault::corrupt for parameters with NaN or infinity.
+std::shared_ptr<Exported> build_program(const ProgramFiles& files, const DataShape& shape, bool draws);
+
+}  // namespace estrain::model

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include "core/formats/program/program.h"
+
+namespace estrain::model {
+
+// LibTorch's name of a program's element type.
+c10::ScalarType scalar_type(program::Type type);
+
+}  // namespace estrain::model

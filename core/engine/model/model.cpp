@@ -1,0 +1,101 @@
+#include "core/engine/model/model.h"
+
+#include <c10/core/GradMode.h>
+
+#include <map>
+
+#include "core/engine/model/autocast.h"
+#include "core/engine/model/torch_error.h"
+
+namespace estrain::model {
+namespace {
+
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) {
+    module_.eval();
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
+thread_local std::string_view block_under_way;
+
+// Appends a tensor to `into` at its first occurrence, and to `aliases` at later ones.
+void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
+               std::vector<std::pair<std::string, torch::Tensor>>& into, std::vector<NamedTensors::Alias>& aliases) {
+  std::map<const void*, std::string> first_names;
+  for (const auto& item : named) {
+    const auto [first, is_new] = first_names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+    if (is_new) {
+      into.emplace_back(item.key(), item.value());
+    } else {
+      aliases.push_back({item.key(), first->second});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<torch::Tensor> Batch::tensors() const {
+  return fields.empty() ? std::vector<torch::Tensor>{input, target} : fields;
+}
+
+Batch Batch::with(const std::vector<torch::Tensor>& tensors) const {
+  if (fields.empty()) return {tensors.at(0), tensors.at(1)};
+  return {{}, {}, tensors};
+}
+
+Batch Batch::first(int64_t samples) const {
+  std::vector<torch::Tensor> parts = tensors();
+  for (torch::Tensor& tensor : parts) tensor = tensor.narrow(0, 0, samples);
+  return with(parts);
+}
+
+torch::Tensor Model::loss(const Batch& batch) {
+  return translating_torch_errors([&] {
+    const Autocast autocast(batch.any().device().type(), precision_);
+    return compute_loss(batch);
+  });
+}
+
+Evaluation Model::evaluate(const Batch& batch) {
+  EvaluationMode evaluation_mode(*this);
+  at::NoGradGuard no_grad;
+  return translating_torch_errors([&] {
+    const Autocast autocast(batch.any().device().type(), precision_);
+    return compute_evaluation(batch);
+  });
+}
+
+torch::Tensor Model::forward(const torch::Tensor& input) const {
+  torch::Tensor x = input;
+  for (const Block& block : blocks_) {
+    block_under_way = block.name;
+    x = block.forward(x);
+  }
+  block_under_way = {};
+  return x;
+}
+
+std::string_view current_block() { return block_under_way; }
+
+void set_current_block(std::string_view name) { block_under_way = name; }
+
+void Model::add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run) {
+  blocks_.push_back({std::move(name), std::move(run)});
+}
+
+NamedTensors named_tensors(const torch::nn::Module& module) {
+  NamedTensors result;
+  list_once(module.named_parameters(), result.parameters, result.aliases);
+  list_once(module.named_buffers(), result.buffers, result.aliases);
+  return result;
+}
+
+}  // namespace estrain::model

@@ -1,0 +1,69 @@
+#pragma once
+// A user's own network in Python: a module that a function of theirs returns (`model.file = "net.py:build"`), trained
+// unchanged. It is for models that cannot be exported: control flow that depends on values, an autograd.Function with a
+// backward pass of its own.
+//
+// Parameters and buffers have the names, order and values that Python gives them, and are Python's own tensors, bound
+// to the state's memory. A buffer with persistent=False that the first mini-batch leaves alone is a constant. Values
+// that the module keeps elsewhere (an attribute, a global variable) are no part of the state: an EST must not find
+// there those of another one.
+//
+// Inputs. forward gets named arrays by name, as far as it has arguments of their names. For images, vectors and text
+// the first argument is the sample, the second one, if it has no default or the loss is the model's own, the target.
+// They are copies, which forward may keep. It returns a tensor, a tuple or list, or a dictionary; None is left out.
+//
+// Evaluation by the same forward, in eval() mode.
+
+#include <memory>
+#include <vector>
+
+#include "core/engine/model/python/interpreter.h"
+#include "core/engine/model/users_model.h"
+
+namespace estrain::model {
+
+class PythonModel : public UsersModel {
+ public:
+  // Throws as build_python_model().
+  PythonModel(const spec::ModelSection& section, double label_smoothing, const DataShape& shape,
+              Interpreter& interpreter, uint64_t seed);
+
+  // Forward and backward of a mini-batch, and an evaluation if the job has any, before the model is bound to the state:
+  // code that writes to its parameters writes to its own, and code that raises does so before the job begins. Buffers
+  // are as before then. Once. Throws as loss(), Interpreter::backward() and build_python_model().
+  void try_out(const Batch& batch, bool evaluates);
+
+  // Makes the constants buffers: a part of the state from now on. Before try_out(). Returns the names of tensors that
+  // stay outside: of a type that the state cannot hold, or kept elsewhere than in buffers.
+  std::vector<std::string> keep_constants();
+
+  void require_evaluation() const override {}
+  void require_outputs() const override {}  // they are known when they come
+  std::vector<std::string> notes() const override { return notes_; }
+  std::vector<int64_t> gradient_strides(const torch::Tensor&) const override { return {}; }
+
+ private:
+  void make_modules(const PythonModule& module);
+  void add_buffer(const PythonModule::Named& buffer);
+  void bind(const PythonModule& module, const DataShape& shape);
+  void bind_by_name(const PythonModule& module, const NamedShape& shape);
+  void bind_by_position(const PythonModule& module);
+  std::vector<torch::Tensor> outputs(const Batch& batch, bool trains);
+  std::vector<torch::Tensor> train_outputs(const Batch& batch) override { return outputs(batch, true); }
+  std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) override { return outputs(batch, false); }
+  const std::vector<Source>& sources() const override { return sources_; }
+
+  Interpreter& interpreter_;
+  std::vector<PythonModule::Named> constants_;
+  std::vector<std::string> kept_elsewhere_;
+  std::vector<Source> sources_;
+  std::vector<std::string> notes_;
+};
+
+// Builds the module in the interpreter, which must outlive it. Throws as Interpreter::build(); Fault::mismatch for a
+// parameter that is not contiguous float32 on the CPU, or a buffer that the state cannot hold; Fault::spec if forward
+// and data do not fit, naming the argument.
+std::shared_ptr<PythonModel> build_python_model(const spec::ModelSection& section, double label_smoothing,
+                                                const DataShape& shape, Interpreter& interpreter, uint64_t seed);
+
+}  // namespace estrain::model

@@ -1,0 +1,54 @@
+#include "core/engine/operators/portable.h"
+
+#include <ATen/Context.h>
+
+#include <optional>
+
+#include "core/engine/device/quiet_warnings.h"
+#include "core/engine/operators/float_tensor.h"
+#include "core/engine/operators/registry.h"
+
+namespace estrain::operators {
+
+struct PortableOperators::Registrations {
+  Registry::Place cpu{c10::DispatchKey::CPU};
+  std::optional<Registry::Place> device;
+  std::set<std::string> names;
+  bool cudnn = at::globalContext().userEnabledCuDNN();
+  bool mkldnn = at::globalContext().userEnabledMkldnn();
+};
+
+PortableOperators::PortableOperators(device::ComputeDevice& device)
+    : registrations_(std::make_unique<Registrations>()) {
+  const device::QuietWarnings quiet;
+  const c10::Device where = device.torch_device();
+  if (!where.is_cpu()) {
+    registrations_->device.emplace(c10::computeDispatchKey(at::kFloat, at::kStrided, where));
+    // LibTorch checks this flag when it chooses between operators: with cuDNN enabled, batch normalisation would be
+    // cuDNN's.
+    at::globalContext().setUserEnabledCuDNN(false);
+  }
+  // With it, an LSTM that recurrent.cpp does not take would be one operator of oneDNN.
+  at::globalContext().setUserEnabledMkldnn(false);
+  Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
+                    registrations_->names);
+  for (auto add : {register_attention,  register_batched_matmul, register_convolution,   register_copies,
+                   register_cumulative, register_ctc_loss,       register_distances,     register_elementwise,
+                   register_embedding,  register_functions,      register_indexing,      register_linear,
+                   register_loss,       register_matmul,         register_normalization, register_padding,
+                   register_pooling,    register_random,         register_recurrent,     register_reductions,
+                   register_softmax,    register_sorting,        register_upsampling,    register_whole_numbers}) {
+    add(registry);
+  }
+  set_device(&device);
+}
+
+PortableOperators::~PortableOperators() {
+  at::globalContext().setUserEnabledCuDNN(registrations_->cudnn);
+  at::globalContext().setUserEnabledMkldnn(registrations_->mkldnn);
+  set_device(nullptr);
+}
+
+const std::set<std::string>& PortableOperators::names() const { return registrations_->names; }
+
+}  // namespace estrain::operators

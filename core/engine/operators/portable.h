@@ -1,0 +1,32 @@
+#pragma once
+// The portable kernels as LibTorch's operators, for workers with kernels = "portable".
+//
+// They are registered with LibTorch's dispatcher below autograd, so that any model uses them. They compute in float32:
+// a replaced operator refuses other floating-point types by name, and leaves integers to LibTorch.
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "core/engine/device/device.h"
+
+namespace estrain::operators {
+
+class PortableOperators {
+ public:
+  // During its lifetime the process computes with the portable kernels: on the CPU with the instruction set
+  // device::portable_isa(), and on `device`, which must outlive it. One object at a time.
+  explicit PortableOperators(device::ComputeDevice& device);
+  ~PortableOperators();
+  PortableOperators(const PortableOperators&) = delete;
+  PortableOperators& operator=(const PortableOperators&) = delete;
+
+  // Replaced operators, as "aten::name.overload".
+  const std::set<std::string>& names() const;
+
+ private:
+  struct Registrations;
+  std::unique_ptr<Registrations> registrations_;
+};
+
+}  // namespace estrain::operators

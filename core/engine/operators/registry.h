@@ -1,0 +1,112 @@
+#pragma once
+// Replaces LibTorch's kernels for the CPU and another device, below autograd, and records their names.
+
+#include <torch/library.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/engine/operators/guarded_kernel.h"
+
+namespace estrain::operators {
+
+class Registry {
+ public:
+  // The registration of kernels for one kind of device.
+  struct Place {
+    c10::DispatchKey key, autograd_key;
+    torch::Library kernels, autograd;
+    explicit Place(c10::DispatchKey of)
+        : key(of),
+          autograd_key(c10::getAutogradKeyFromBackend(c10::toBackendComponent(of))),
+          kernels(torch::Library::IMPL, "aten", key, __FILE__, __LINE__),
+          autograd(torch::Library::IMPL, "aten", autograd_key, __FILE__, __LINE__) {}
+  };
+
+  // `device` may be null.
+  Registry(Place& cpu, Place* device, std::set<std::string>& names) : cpu_(cpu), device_(device), names_(names) {}
+
+  // `name`: without "aten::", with its overload ("mul.Tensor"). All operands are on one device: the kernel may take
+  // their addresses.
+  template <typename Return, typename... Arguments>
+  void replace(const std::string& name, Return (*function)(Arguments...)) {
+    put(name, function, {});
+  }
+  // For a kernel that brings numbers in the CPU's memory to the device, or leaves them to other operators.
+  template <typename Return, typename... Arguments>
+  void replace_elementwise(const std::string& name, Return (*function)(Arguments...)) {
+    put(name, function, {.numbers_anywhere = true});
+  }
+  // Operands that are all integers are left to LibTorch's own kernel, which is exact with them.
+  template <typename Return, typename... Arguments>
+  void replace_for_floats(const std::string& name, Return (*function)(Arguments...)) {
+    put(name, function, {.leaves_integers = true});
+  }
+  template <typename Return, typename... Arguments>
+  void replace_elementwise_for_floats(const std::string& name, Return (*function)(Arguments...)) {
+    put(name, function, {.numbers_anywhere = true, .leaves_integers = true});
+  }
+  // For an operator whose CPU kernel is exact but whose device kernel is not.
+  template <typename Return, typename... Arguments>
+  void replace_on_device(const std::string& name, Return (*function)(Arguments...)) {
+    if (device_ != nullptr) put(device_->kernels, device_->key, name, function, {.numbers_anywhere = true});
+  }
+  // For an operator that is exact anyway, of any type, and faster so on the CPU: it counts as LibTorch's.
+  template <typename Function>
+  void hasten(const std::string& name, Function* function) {
+    cpu_.kernels.impl(name.c_str(), torch::CppFunction(function));
+  }
+  // For an operator that LibTorch composes of others: it gets its own derivative.
+  template <typename Return, typename... Arguments>
+  void replace_above_autograd(const std::string& name, Return (*function)(Arguments...)) {
+    put(cpu_.autograd, cpu_.autograd_key, name, function, {});
+    if (device_ != nullptr) put(device_->autograd, device_->autograd_key, name, function, {});
+    names_.insert("aten::" + name);
+  }
+
+ private:
+  template <typename Return, typename... Arguments>
+  void put(const std::string& name, Return (*function)(Arguments...), Operands operands) {
+    put(cpu_.kernels, cpu_.key, name, function, operands);
+    if (device_ != nullptr) put(device_->kernels, device_->key, name, function, operands);
+    names_.insert("aten::" + name);
+  }
+  template <typename Return, typename... Arguments>
+  void put(torch::Library& library, c10::DispatchKey key, const std::string& name, Return (*function)(Arguments...),
+           Operands operands) {
+    library.impl(name.c_str(), torch::CppFunction(GuardedKernel<Return, Arguments...>(name, key, function, operands)));
+  }
+
+  Place& cpu_;
+  Place* device_;
+  std::set<std::string>& names_;
+};
+
+// One function per file of operators.
+void register_attention(Registry& registry);
+void register_batched_matmul(Registry& registry);
+void register_convolution(Registry& registry);
+void register_copies(Registry& registry);
+void register_ctc_loss(Registry& registry);
+void register_cumulative(Registry& registry);
+void register_distances(Registry& registry);
+void register_elementwise(Registry& registry);
+void register_embedding(Registry& registry);
+void register_functions(Registry& registry);
+void register_indexing(Registry& registry);
+void register_linear(Registry& registry);
+void register_loss(Registry& registry);
+void register_matmul(Registry& registry);
+void register_normalization(Registry& registry);
+void register_padding(Registry& registry);
+void register_pooling(Registry& registry);
+void register_random(Registry& registry);
+void register_recurrent(Registry& registry);
+void register_reductions(Registry& registry);
+void register_softmax(Registry& registry);
+void register_sorting(Registry& registry);
+void register_upsampling(Registry& registry);
+void register_whole_numbers(Registry& registry);
+
+}  // namespace estrain::operators

@@ -1,0 +1,35 @@
+#pragma once
+// Resolves [[optimizer.groups]]: the hyper-parameters of each parameter of the model.
+//
+// Patterns are fnmatch(3)'s: `*` any text (including dots), `?` any character, `[abc]`, `[!abc]`. A parameter belongs
+// to the first group with a matching pattern; all others belong to group 0, with the optimizer's own values.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/job/spec/job_spec.h"
+
+namespace estrain::optim {
+
+// The settings that may differ between groups.
+struct GroupSettings {
+  double lr = 0;  // base of the group's schedule
+  double weight_decay = 0;
+  double momentum = 0;
+  bool operator==(const GroupSettings&) const = default;
+};
+
+struct ParameterGroups {
+  std::vector<GroupSettings> groups;  // 0: the optimizer's own values; g: the spec's group g - 1
+  std::vector<size_t> group_of;       // for every parameter, in the order of names
+
+  const GroupSettings& settings(size_t parameter) const { return groups[group_of[parameter]]; }
+};
+
+// Throws Fault::spec for a pattern that matches no parameter, naming the closest ones, or whose parameters all belong
+// to earlier groups.
+ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
+                               const std::vector<std::string>& parameter_names);
+
+}  // namespace estrain::optim

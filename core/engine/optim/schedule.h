@@ -1,0 +1,76 @@
+#pragma once
+// The learning rate of one parameter group at every step, equal to torch.optim.lr_scheduler's to the last bit.
+//
+// PyTorch's schedulers are recursive: each call of scheduler.step() computes the next lr from the last one, in double.
+// Their closed forms differ in the last bits, so the code here does the same operations in the same order:
+//   constant   lr stays
+//   step       StepLR(period, gamma)
+//   multistep  MultiStepLR(milestones, gamma)
+//   cosine     CosineAnnealingLR(period, eta_min)
+//   linear     LinearLR(start_factor, end_factor, period)
+//   polynomial PolynomialLR(period, power)
+//   onecycle   OneCycleLR(max_lr=lr, period, pct_start, anneal_strategy, div_factor, final_div_factor, three_phase,
+//              cycle_momentum=False); no more calls than its period
+//   plateau    stays here; plateau.h moves it
+//   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), one of the above], milestones=[warmup]), which
+//              starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
+//
+// A schedule depends only on its settings, the base lr and the number of calls, so it needs no saved state.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/engine/optim/parameter_groups.h"
+#include "core/job/batches/batch_schedule.h"
+#include "core/job/spec/job_spec.h"
+
+namespace estrain::optim {
+
+class Schedule {
+ public:
+  Schedule(const spec::ScheduleSection& settings, double base_lr);
+
+  double lr() const { return lr_; }
+  int64_t calls() const { return calls_; }
+
+  // One scheduler.step().
+  void advance();
+
+  // Goes to the state after `calls` calls: forward from the current state, backward by restarting (10 ns to 50 ns per
+  // call).
+  void seek(int64_t calls);
+
+ private:
+  void start();
+
+  spec::ScheduleSection settings_;
+  double base_lr_;
+  double lr_ = 0;
+  int64_t calls_ = 0;
+};
+
+// Throws Fault::spec if a job of this many steps would run past the end of the schedule, as torch does.
+void check_length(const spec::ScheduleSection& settings, Step steps, const batches::BatchSchedule& batches);
+
+// The schedules of all parameter groups.
+class GroupSchedules {
+ public:
+  GroupSchedules(const spec::ScheduleSection& settings, const ParameterGroups& groups,
+                 const batches::BatchSchedule& batches);
+
+  // The learning rates of the groups for the update that follows `step`, with the factor of changes (BatchChange).
+  std::vector<double> rates_at(Step step);
+  // The same without that factor.
+  std::vector<double> scheduled_at(Step step);
+
+ private:
+  const spec::ScheduleSection settings_;
+  const batches::BatchSchedule batches_;
+  std::vector<Schedule> schedules_;
+};
+
+// The number of calls of the schedule after `step` updates: one per update, or one per whole epoch.
+int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, const batches::BatchSchedule& batches);
+
+}  // namespace estrain::optim

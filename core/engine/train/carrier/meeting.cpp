@@ -1,0 +1,18 @@
+#include "core/engine/train/carrier/meeting.h"
+
+#include <thread>
+
+namespace estrain::train {
+namespace {
+
+// Looking at the word again and again is only quick if nobody else waits for the core.
+int spins(const StageOrder& order) { return order.workers() <= std::thread::hardware_concurrency() ? 2000 : 0; }
+
+}  // namespace
+
+Meeting::Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order)
+    : pulse_(memory.pulse(order.rank())),
+      abort_(memory.gate().abort_word()),
+      barrier_(words, abort_, order.workers(), spins(order)) {}
+
+}  // namespace estrain::train

@@ -1,0 +1,37 @@
+#pragma once
+// A meeting of the stage's workers in shared memory. The launcher can see which workers wait there.
+
+#include <atomic>
+#include <utility>
+
+#include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/job/waiting.h"
+#include "core/state/comm/meetings/barrier.h"
+
+namespace estrain::train {
+
+class Meeting {
+ public:
+  Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order);
+
+  // False if the stage was aborted.
+  bool meet() {
+    return waiting(pulse_, comm::Activity::meeting, [this] { return barrier_.meet(); });
+  }
+  // The last worker to arrive calls `for_all` before any continues.
+  template <typename ForAll>
+  bool meet(ForAll&& for_all) {
+    const auto once = [&] {
+      std::forward<ForAll>(for_all)();
+      return abort_.load() == 0;
+    };
+    return waiting(pulse_, comm::Activity::meeting, [&] { return barrier_.meet(once); });
+  }
+
+ private:
+  comm::WorkerPulse& pulse_;
+  const std::atomic<uint32_t>& abort_;
+  comm::Barrier barrier_;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,136 @@
+#include "core/engine/train/evaluation/evaluation.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/clock.h"
+#include "core/data/reading/evaluation.h"
+#include "core/engine/operators/random_stream.h"
+#include "core/engine/train/job/batch_tensors.h"
+#include "core/engine/train/job/waiting.h"
+#include "core/job/spec/defaults.h"
+#include "core/state/comm/records/step_record.h"
+
+namespace estrain::train {
+namespace {
+
+template <typename T>
+double sum_of(const T* values, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
+  return sum;
+}
+
+// Copies the numbers of a batch's samples to their places, which begin at `out`.
+template <typename T>
+void put(const torch::Tensor& values, T* out) {
+  const torch::Tensor there = values.to(c10::CppTypeToScalarType<T>::value).cpu().contiguous();
+  std::memcpy(out, there.const_data_ptr(), there.nbytes());
+}
+
+// For each class, the fraction of its samples that were right.
+void add_classes(const Job& job, const comm::EvaluationResults& results, const float* targets,
+                 std::vector<double>& metrics) {
+  const spec::TrainSection& train = job.spec().train;
+  const size_t others =
+      train.top_k.size() + train.metrics.size() + (tells_perplexity(job.spec(), job.samples()) ? 1 : 0);
+  const size_t count = job.manifest().metric_names.size() - others;
+  std::vector<int64_t> samples(count, 0), right(count, 0);
+  for (int64_t i = 0; i < results.samples; ++i) {
+    const auto target = static_cast<size_t>(targets[i]);
+    if (targets[i] < 0 || target >= count) continue;
+    ++samples[target];
+    right[target] += results.correct[i];
+  }
+  for (size_t c = 0; c < count; ++c)
+    metrics.push_back(samples[c] == 0 ? std::nan("") : static_cast<double>(right[c]) / static_cast<double>(samples[c]));
+}
+
+std::vector<double> metrics_of_evaluation(const Job& job, const comm::EvaluationResults& results,
+                                          const EvaluationResult& result) {
+  const spec::TrainSection& train = job.spec().train;
+  std::vector<double> metrics;
+  int64_t column = 0;
+  const auto sum_of_next = [&] { return sum_of(results.column(column++), results.samples); };
+  for (size_t k = 0; k < train.top_k.size(); ++k)
+    metrics.push_back(sum_of_next() / static_cast<double>(result.predictions));
+  if (train.per_class) add_classes(job, results, results.column(column++), metrics);
+  for (size_t i = 0; i < train.metrics.size(); ++i)
+    metrics.push_back(sum_of_next() / static_cast<double>(results.samples));
+  if (tells_perplexity(job.spec(), job.samples())) metrics.push_back(std::exp(result.loss));
+  return metrics;
+}
+
+}  // namespace
+
+bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
+  const spec::JobSpec& spec = place.job.spec();
+  comm::JobMemory& memory = place.memory;
+  comm::WorkerPulse& pulse = memory.pulse(order.rank());
+  data::EvaluationOptions options;
+  options.batch = spec.train.eval_batch;
+  options.first = order.rank().value;
+  options.stride = order.all_workers();
+  options.readers = std::max<int64_t>(1, spec.data.readers);
+  options.prefetch = spec::first_prefetch(spec.data);
+  options.memory = place.device.host_memory();
+  data::Evaluation evaluation(place.job.samples().test(), options);
+  std::optional<data::LoadedBatch> batch;
+  while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
+    const int64_t begun_ns = monotonic_ns();
+    pulse.beat(comm::Activity::evaluating, begun_ns);
+    // A stream for each batch, the same for every worker that may take it.
+    operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
+                                   operators::evaluation_stream, static_cast<uint64_t>(step.value));
+    const model::Evaluation result = place.job.network().model().evaluate(as_tensors(*batch, place.device));
+    const int64_t first = batch->number() * options.batch;
+    const comm::EvaluationResults results = memory.evaluation();
+    put(result.losses, results.losses + first);
+    put(result.correct, results.correct + first);
+    put(result.counted, results.counted + first);
+    for (int64_t c = 0; c < results.num_columns; ++c)
+      put(result.columns[static_cast<size_t>(c)], results.column(c) + first);
+    if (memory.gate().aborted()) return false;
+    memory.clock().note_evaluation_batch(begun_ns, monotonic_ns());
+    pulse.beat(comm::Activity::computing, monotonic_ns());
+  }
+  return true;
+}
+
+EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
+  const comm::EvaluationResults results = memory.evaluation();
+  const double counted = sum_of(results.counted, results.samples), correct = sum_of(results.correct, results.samples);
+  const auto each = static_cast<double>(job.network().predictions_per_sample(job.samples().train().shape()));
+  // A sample's loss is a mean over all of its predictions, so a sample without a target in half of them counts half.
+  const double weight = each == 0 ? static_cast<double>(results.samples) : counted / each;
+  EvaluationResult result;
+  result.loss = sum_of(results.losses, results.samples) / weight;
+  result.accuracy = each == 0 ? 0 : correct / counted;
+  result.predictions = static_cast<int64_t>(counted);
+  result.metrics = metrics_of_evaluation(job, results, result);
+  return result;
+}
+
+bool publish_evaluation(Workplace& place, Step step) {
+  comm::JobMemory& memory = place.memory;
+  const EvaluationResult result = result_of_evaluation(place.job, memory);
+  comm::RecordHead& head = *memory.ring().pending().head;
+  head.kind = comm::RecordKind::evaluation;
+  head.step = step;
+  head.epoch = place.job.manifest().epoch_at(Step(step.value - 1));
+  head.time_ns = monotonic_ns();
+  head.predictions = result.predictions;
+  head.loss = result.loss;
+  head.accuracy = result.accuracy;
+  const size_t digests = place.job.manifest().digest_names.size();
+  for (size_t i = 0; i < result.metrics.size(); ++i)
+    memory.ring().pending().digests[digests + i].store(std::bit_cast<uint64_t>(result.metrics[i]));
+  if (!memory.ring().publish()) return false;
+  memory.commit().note_evaluated(step);
+  memory.clock().note_progress(monotonic_ns());
+  return true;
+}
+
+}  // namespace estrain::train

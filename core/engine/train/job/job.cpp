@@ -1,0 +1,137 @@
+#include "core/engine/train/job/job.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/engine/device/cpu.h"
+#include "core/state/comm/records/step_record.h"
+
+namespace estrain::train {
+namespace {
+
+// torch.optim's bits on this kind of CPU, or on GPUs, whose updates may be made by any CPU as well; or the same bits on
+// every kind of device.
+optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
+  const bool is_portable = kernels == spec::Kernels::portable;
+  if (is_portable || gpus) return {.isa = device::portable_isa(), .portable = true, .as_on_cuda = gpus && !is_portable};
+  return {.isa = device::aten_isa(), .square_roots = device::aten_square_roots()};
+}
+
+// In the order of evaluation.h's results.
+std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const Samples& samples) {
+  std::vector<std::string> names;
+  for (const int64_t k : spec.train.top_k) names.push_back(fmt::format("top{}", k));
+  if (spec.train.per_class) {
+    if (samples.train().shape().kind == data::SampleShape::Kind::fields && !spec.model.classes)
+      throw Error(Fault::spec, "train.per_class: how many classes named arrays have is not known")
+          .advise("give model.classes");
+    const int64_t classes = spec.model.classes.value_or(samples.train().classes());
+    for (int64_t c = 0; c < classes; ++c) names.push_back(fmt::format("class{}", c));
+  }
+  names.insert(names.end(), spec.train.metrics.begin(), spec.train.metrics.end());
+  if (tells_perplexity(spec, samples)) names.emplace_back("perplexity");
+  return names;
+}
+
+// All but what the tensors of the network give.
+checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const Samples& samples, const Timetable& timetable) {
+  checkpoint::Manifest manifest;
+  if (timetable.evaluates()) manifest.metric_names = names_of_metrics(spec, samples);
+  manifest.batches = timetable.batches();
+  manifest.ests = spec.job.ests;
+  manifest.total_steps = timetable.total_steps();
+  manifest.processor = device::describe_processor();
+  return manifest;
+}
+
+optim::Optimizer optimizer_of(const spec::JobSpec& spec, const model::NamedTensors& tensors, bool gpus) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors.parameters) names.push_back(name);
+  return optim::Optimizer(spec.optimizer, optim::resolve_groups(spec.optimizer, names),
+                          arithmetic_of(spec.job.kernels, gpus));
+}
+
+AveragePlaces lay_out_averages(const spec::JobSpec& spec, const Network& network, bool gpus,
+                               checkpoint::StateLayout& layout) {
+  if (spec.ema.decay == 0) return {};
+  if (gpus)
+    throw Error(Fault::spec, "ema.decay: averages of the weights are kept by CPU workers alone, so far")
+        .advise("use CPU devices, or ema.decay = 0");
+  return {network.tensors(), layout};
+}
+
+}  // namespace
+
+device::DeviceOptions device_options(const spec::JobSpec& spec) {
+  // The portable kernels' random numbers are keyed on the host: a replay would draw those of its capture.
+  const bool can_replay = spec.job.kernels == spec::Kernels::torch;
+  return {.tf32 = spec.job.precision == spec::Precision::tf32,
+          .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
+}
+
+bool tells_perplexity(const spec::JobSpec& spec, const Samples& samples) {
+  return samples.are_of_tokens() && (!spec.model.is_users() || spec.model.loss == spec::Loss::cross_entropy);
+}
+
+Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams,
+         PythonSide python)
+    : spec_(spec),
+      samples_(spec, data),
+      timetable_(spec, samples_.sampler().schedule(), data.test != nullptr),
+      network_(spec, samples_, {draws_weights, timetable_.evaluates(), python}),
+      manifest_(manifest_of(spec, samples_, timetable_)),
+      optimizer_(optimizer_of(spec, network_.tensors(), cuda_streams)),
+      schedules_(spec.schedule, optimizer_.groups(), timetable_.batches()),
+      places_(lay_out(cuda_streams)) {
+  name_digests();
+  optim::check_length(spec.schedule, Step(timetable_.total_steps()), timetable_.batches());
+}
+
+StatePlaces Job::lay_out(bool cuda_streams) {
+  checkpoint::StateLayout& layout = manifest_.layout;
+  const model::NamedTensors& tensors = network_.tensors();
+  EstStreams streams{.cuda = cuda_streams};
+  if (network_.interpreter() != nullptr) streams.python_bytes = network_.interpreter()->stream_bytes();
+  // The members' initializers run in their order, which is that of the layout.
+  StatePlaces places{.model = ModelPlaces(tensors, layout),
+                     .optimizer = OptimizerPlaces(optimizer_, tensors, layout),
+                     .ests = EstPlaces(spec_.job.ests, streams, layout),
+                     .metrics = MetricPlaces(spec_, optimizer_.groups().groups.size(), timetable_.evaluates(), layout),
+                     .averages = lay_out_averages(spec_, network_, cuda_streams, layout),
+                     .bytes = 0};
+  places.bytes = layout.bytes;
+  return places;
+}
+
+void Job::name_digests() {
+  for (const auto& [name, tensor] : network_.tensors().parameters) {
+    manifest_.digest_names.push_back(name);
+    manifest_.parameter_count += tensor.numel();
+  }
+  for (const auto& [name, tensor] : network_.tensors().buffers) manifest_.digest_names.push_back(name);
+  for (int64_t rank = 0; rank < spec_.job.ests; ++rank)
+    manifest_.digest_names.push_back(fmt::format("est/{}/generator", rank));
+}
+
+comm::MemoryPlan Job::memory_plan() const {
+  comm::MemoryPlan plan;
+  plan.manifest = manifest_.to_json();
+  plan.state_bytes = places_.bytes;
+  plan.gradient_bytes = places_.model.parameters_bytes();
+  plan.ests = spec_.job.ests;
+  plan.parameters = static_cast<int64_t>(places_.model.num_parameters());
+  // An evaluation's record has its metrics behind the digests.
+  plan.digests = static_cast<int64_t>(manifest_.digest_names.size() + manifest_.metric_names.size());
+  plan.evaluation_samples = samples_.evaluated();
+  plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_.train).columns());
+  plan.ring_records = comm::records_of_ring;
+  plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()));
+  return plan;
+}
+
+GradientSum Job::gradient_sum() const {
+  const bool is_d0 = spec_.job.determinism == spec::Determinism::d0;
+  return {is_d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree, spec_.job.ests};
+}
+
+}  // namespace estrain::train

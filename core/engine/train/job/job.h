@@ -1,0 +1,73 @@
+#pragma once
+// A worker's job: samples, network, optimizer, timetable, and the places of its tensors in the shared state. It stays
+// the same in all stages.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/optim/optimizer.h"
+#include "core/engine/optim/schedule.h"
+#include "core/engine/train/job/gradient_sum.h"
+#include "core/engine/train/job/network.h"
+#include "core/engine/train/job/samples.h"
+#include "core/engine/train/job/timetable.h"
+#include "core/engine/train/state/state_places.h"
+#include "core/job/spec/job_spec.h"
+#include "core/state/checkpoint/state/manifest.h"
+#include "core/state/comm/job_memory.h"
+
+namespace estrain::train {
+
+device::DeviceOptions device_options(const spec::JobSpec& spec);
+
+// Whether evaluations have a perplexity: the loss is the cross entropy of tokens.
+bool tells_perplexity(const spec::JobSpec& spec, const Samples& samples);
+
+class Job {
+ public:
+  // Builds the model. `draws_weights`: initialise parameters and buffers from the job's seed; else they have no values.
+  // `cuda_streams`: the run has GPUs. The state then has a place for each EST's CUDA generator, and CPU and GPU use the
+  // same arithmetic for updates: IEEE square roots, fused multiply-adds, norms summed in the portable order.
+  // `python`: for a Python module. It tries a mini-batch, and the state has a place for each EST's streams in Python.
+  // Throws Fault::spec if model, data and optimizer do not fit.
+  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams = false,
+      PythonSide python = {});
+
+  const spec::JobSpec& spec() const { return spec_; }
+  const Samples& samples() const { return samples_; }
+  const Timetable& timetable() const { return timetable_; }
+  const Network& network() const { return network_; }
+  const optim::Optimizer& optimizer() const { return optimizer_; }
+  // Learning rates of schedules without a state; learning_rates.h has those of all.
+  optim::GroupSchedules& schedules() { return schedules_; }
+  const StatePlaces& places() const { return places_; }
+
+  const checkpoint::Manifest& manifest() const { return manifest_; }
+  const checkpoint::StateLayout& layout() const { return manifest_.layout; }
+  // Sets the processor for which D1's bits hold, as named by the device that builds the state.
+  void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
+  // Sets the identity of the job's data files, as JSON.
+  void set_data(std::string identity) { manifest_.data = std::move(identity); }
+
+  // Sizes of the shared memory that this job needs.
+  comm::MemoryPlan memory_plan() const;
+
+  GradientSum gradient_sum() const;
+  uint64_t seed_of(VirtualRank rank) const { return static_cast<uint64_t>(spec_.job.seed + rank.value); }
+
+ private:
+  StatePlaces lay_out(bool cuda_streams);
+  void name_digests();
+
+  const spec::JobSpec& spec_;
+  const Samples samples_;
+  const Timetable timetable_;
+  const Network network_;
+  checkpoint::Manifest manifest_;
+  const optim::Optimizer optimizer_;
+  optim::GroupSchedules schedules_;
+  const StatePlaces places_;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,152 @@
+#include "core/engine/train/job/network.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/data/job_data.h"
+#include "core/engine/model/exported/exported.h"
+#include "core/engine/model/zoo/build.h"
+#include "core/engine/operators/random_stream.h"
+#include "core/engine/operators/scan.h"
+#include "core/engine/train/job/batch_tensors.h"
+
+namespace estrain::train {
+namespace {
+
+model::DataShape model_shape(const data::SampleShape& shape) {
+  switch (shape.kind) {
+    case data::SampleShape::Kind::image:
+      return model::ImageShape{shape.channels, shape.height, shape.width};
+    case data::SampleShape::Kind::vector:
+      return model::VectorShape{shape.length};
+    case data::SampleShape::Kind::tokens:
+      return model::TokenShape{shape.length};
+    case data::SampleShape::Kind::fields: {
+      model::NamedShape named;
+      for (const data::SampleShape::Field& part : shape.parts)
+        named.fields.push_back({part.name, part.type, part.dims});
+      return named;
+    }
+  }
+  throw Error(Fault::bug, "unknown kind of sample");
+}
+
+model::Initializer initializer(const spec::JobSpec& spec, bool draws_weights) {
+  if (!draws_weights) return model::Initializer::skip();
+  return model::Initializer::draw(at::detail::createCPUGenerator(static_cast<uint64_t>(spec.job.seed)));
+}
+
+// The bytes lie in the memory of `files`, which may be closed once the model is built.
+model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<data::DataFile>& files) {
+  const auto bytes_of = [&](const char* what) -> std::span<const std::byte> {
+    const auto found = std::ranges::find(files, what, &data::DataFile::what);
+    if (found == files.end()) return {};
+    return found->content.bytes;
+  };
+  return {spec.model, bytes_of(data::program_file), bytes_of(data::evaluation_program_file), spec.train.label_smoothing,
+          spec.job.precision};
+}
+
+std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const Samples& samples, bool draws_weights) {
+  model::Initializer init = initializer(spec, draws_weights);
+  const int64_t classes = spec.model.classes.value_or(samples.train().classes());
+  return model::build_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()), classes,
+                            init);
+}
+
+std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, const Samples& samples,
+                                                 const PythonSide& python) {
+  if (python.interpreter == nullptr) throw Error(Fault::bug, "a module in Python, and no interpreter");
+  if (!python.device->torch_device().is_cpu())
+    throw Error(Fault::infeasible, "model.name = \"python\" is for CPU workers, so far")
+        .advise("use CPU devices, or export the module: model.name = \"program\"");
+  // Portable random operators that the user's code calls take keys from the default generator, which it seeds.
+  operators::begin_est_stream(operators::building_stream, 0);
+  return model::build_python_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()),
+                                   *python.interpreter, static_cast<uint64_t>(spec.job.seed));
+}
+
+void try_out(model::PythonModel& module, const Samples& samples, const Network::Options& options) {
+  operators::begin_random_stream(0, operators::warming_stream, 0);
+  const data::LoadedBatch batch = samples.first_batch();
+  module.try_out(as_tensors(batch, *options.python.device), options.evaluates);
+}
+
+void prepare(model::Model& model, const spec::JobSpec& spec) {
+  model.set_precision(spec.job.precision);
+  model.want_metrics(metrics_of(spec.train));
+}
+
+// What operators without a portable kernel compute differs among kinds of device, so one place computes it: parameters
+// and buffers are the state, which the first worker gives to all; constants become a part of it.
+Network::BuiltWith keep_what_was_built(model::PythonModel& module) {
+  Network::BuiltWith built{.uncovered = operators::uncovered_so_far(), .unkept = {}};
+  if (!built.uncovered.empty()) built.unkept = module.keep_constants();
+  return built;
+}
+
+std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, const Samples& samples,
+                                                     const Network::Options& options, Network::BuiltWith& built) {
+  if (!spec.model.is_python()) {
+    auto program = model::build_program(program_files(spec, samples.data().files), model_shape(samples.train().shape()),
+                                        options.draws_weights);
+    prepare(*program, spec);
+    return program;
+  }
+  auto module = build_module(spec, samples, options.python);
+  built = keep_what_was_built(*module);
+  prepare(*module, spec);
+  try_out(*module, samples, options);
+  return module;
+}
+
+std::shared_ptr<model::Model> build(const spec::JobSpec& spec, const Samples& samples, const Network::Options& options,
+                                    Network::BuiltWith& built) {
+  if (!spec.model.is_users()) {
+    auto model = build_zoo_model(spec, samples, options.draws_weights);
+    prepare(*model, spec);
+    return model;
+  }
+  auto model = build_users_model(spec, samples, options, built);
+  if (options.evaluates) {
+    model->require_evaluation();
+    model->require_outputs();
+  }
+  return model;
+}
+
+}  // namespace
+
+model::MetricsWanted metrics_of(const spec::TrainSection& train) {
+  return {train.top_k, train.per_class, train.metrics};
+}
+
+Network::Network(const spec::JobSpec& spec, const Samples& samples, const Options& options)
+    : interpreter_(options.python.interpreter),
+      model_(build(spec, samples, options, built_with_)),
+      tensors_(model::named_tensors(*model_)) {
+  for (const auto& [name, tensor] : tensors_.parameters) parameters_.push_back(tensor);
+  for (const auto& [name, tensor] : tensors_.buffers) buffers_.push_back(tensor);
+  const auto* users = dynamic_cast<const model::UsersModel*>(model_.get());
+  for (const torch::Tensor& parameter : parameters_)
+    gradient_strides_.push_back(users != nullptr ? users->gradient_strides(parameter) : std::vector<int64_t>());
+}
+
+est::Backward Network::backward() const {
+  if (interpreter_ == nullptr) return [](const torch::Tensor& loss) { loss.backward(); };
+  return [python = interpreter_](const torch::Tensor& loss) { python->backward(loss); };
+}
+
+std::vector<std::string> Network::notes() const {
+  const auto* users = dynamic_cast<const model::UsersModel*>(model_.get());
+  return users != nullptr ? users->notes() : std::vector<std::string>();
+}
+
+int64_t Network::predictions_per_sample(const data::SampleShape& shape) const {
+  const auto* users = dynamic_cast<const model::UsersModel*>(model_.get());
+  return users != nullptr ? users->predictions_per_sample() : shape.targets();
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,67 @@
+#pragma once
+// The model that a job trains, its tensors, and its backward pass.
+
+#include <memory>
+#include <vector>
+
+#include "core/engine/device/device.h"
+#include "core/engine/est/gradient_hooks.h"
+#include "core/engine/model/model.h"
+#include "core/engine/model/python/interpreter.h"
+#include "core/engine/model/python/python_model.h"
+#include "core/engine/train/job/samples.h"
+
+namespace estrain::train {
+
+model::MetricsWanted metrics_of(const spec::TrainSection& train);
+
+struct PythonSide {
+  model::Interpreter* interpreter = nullptr;  // of the module
+  device::ComputeDevice* device = nullptr;    // a CPU
+};
+
+class Network {
+ public:
+  struct Options {
+    bool draws_weights;  // initialise parameters and buffers from the job's seed; else they have no values
+    bool evaluates;      // the model must be able to evaluate
+    PythonSide python;   // for a Python module
+  };
+
+  // How a Python module was built while operators were scanned (core/engine/operators/scan.h).
+  struct BuiltWith {
+    std::vector<std::string> uncovered;  // operators without a portable kernel
+    std::vector<std::string> unkept;     // if there are any: tensors of the module that are no part of the state
+  };
+
+  // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.
+  Network(const spec::JobSpec& spec, const Samples& samples, const Options& options);
+
+  model::Model& model() const { return *model_; }
+  model::Interpreter* interpreter() const { return interpreter_; }  // null: no Python module
+  est::Backward backward() const;
+  const BuiltWith& built_with() const { return built_with_; }
+
+  // Parameters and buffers in state_dict order, tied ones once.
+  const model::NamedTensors& tensors() const { return tensors_; }
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+  const std::vector<torch::Tensor>& buffers() const { return buffers_; }
+  // Of each parameter: UsersModel::gradient_strides().
+  const std::vector<std::vector<int64_t>>& gradient_strides() const { return gradient_strides_; }
+
+  // Number of predictions for a sample of this shape in an evaluation; may be 0.
+  int64_t predictions_per_sample(const data::SampleShape& shape) const;
+
+  // UsersModel::notes(); of another model none.
+  std::vector<std::string> notes() const;
+
+ private:
+  BuiltWith built_with_;
+  model::Interpreter* interpreter_;
+  std::shared_ptr<model::Model> model_;
+  model::NamedTensors tensors_;
+  std::vector<torch::Tensor> parameters_, buffers_;
+  std::vector<std::vector<int64_t>> gradient_strides_;
+};
+
+}  // namespace estrain::train

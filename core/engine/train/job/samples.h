@@ -1,0 +1,37 @@
+#pragma once
+// The samples of a job, and the order in which its training takes them.
+
+#include <cstdint>
+
+#include "core/data/formats/dataset.h"
+#include "core/data/reading/loader.h"
+#include "core/data/sampling/sampler.h"
+#include "core/job/spec/job_spec.h"
+
+namespace estrain::train {
+
+class Samples {
+ public:
+  // `data` must outlive this.
+  Samples(const spec::JobSpec& spec, const data::DataPair& data);
+
+  const data::DataPair& data() const { return data_; }
+  const data::Dataset& train() const { return *data_.train; }
+  const data::Dataset& test() const { return *data_.test; }
+  const data::Sampler& sampler() const { return sampler_; }
+  bool are_of_tokens() const { return train().shape().kind == data::SampleShape::Kind::tokens; }
+
+  int64_t evaluated() const { return data_.test ? data_.test->size() : 0; }  // in each evaluation
+
+  // Reads the mini-batches of `ests` in the step after `step`, and no later ones.
+  data::Loader loader_of_step(Step step, EstRange ests) const;
+  // The first mini-batch of virtual rank 0.
+  data::LoadedBatch first_batch() const;
+
+ private:
+  const data::DataPair& data_;
+  const uint64_t seed_;
+  const data::Sampler sampler_;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,62 @@
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "core/engine/train/carrier/carrier.h"
+#include "core/engine/train/resident/exchanged_update.h"
+#include "core/engine/train/resident/resident_update.h"
+#include "core/engine/train/shared/shared_carrier.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody seems to come
+
+// Whether the state can lie in the memory of the stage's devices: each worker has one of its own, and they pass data to
+// each other; buffers are whole 32-bit words.
+bool can_be_resident(const Workplace& place, const StageOrder& order) {
+  return !place.device.torch_device().is_cpu() && !order.beyond && (order.workers() == 1 || order.exchanges) &&
+         std::ranges::all_of(place.job.network().buffers(),
+                             [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
+}
+
+// This worker's end of the exchange with the others. Null on abort.
+std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
+  comm::JobMemory& memory = place.memory;
+  const auto worker = static_cast<uint32_t>(order.worker.value);
+  comm::WorkerPulse& pulse = memory.pulse(order.rank());
+  const int64_t begun = monotonic_ns();
+  const auto beat = [&pulse, begun] {
+    const int64_t now = monotonic_ns();
+    if (now - begun < kLongestMeetingNs) pulse.beat(comm::Activity::meeting, now);
+  };
+  device::ExchangeId id;
+  if (worker == 0) memory.meetings().set_exchange_id(place.device.new_exchange());
+  if (!memory.meetings().wait_exchange_id(&id)) return nullptr;
+  return place.device.open_exchange(id, {worker, order.workers(), memory.gate().abort_word(), beat});
+}
+
+// False on abort.
+bool open_exchange(Workplace& place, const StageOrder& order) {
+  if (order.workers() == 1 || place.exchange) return true;
+  return waiting(place.memory.pulse(order.rank()), comm::Activity::meeting, [&] {
+    place.exchange = meet_workers(place, order);
+    return place.exchange != nullptr;
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order) {
+  place.resident.reset();
+  const bool can = can_be_resident(place, order), resident = can && !place.memory.commit().looks_closely();
+  if (resident) {
+    if (!open_exchange(place, order)) return nullptr;
+    place.resident = std::make_unique<ResidentState>(place.job.places(), place.memory, place.device);
+  }
+  place.model.show(place.resident.get());
+  if (!resident) return std::make_unique<SharedCarrier>(place, order, can);
+  if (order.workers() == 1) return std::make_unique<ResidentUpdate>(place, order);
+  return std::make_unique<ExchangedUpdate>(place, order);
+}
+
+}  // namespace estrain::train

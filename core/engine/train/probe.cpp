@@ -1,0 +1,190 @@
+#include "core/engine/train/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/engine/device/cpu.h"
+#include "core/engine/model/torch_error.h"
+#include "core/engine/operators/portable.h"
+#include "core/engine/operators/random_stream.h"
+#include "core/engine/train/initial_state.h"
+#include "core/engine/train/job/operator_scan.h"
+#include "core/engine/train/job/short_batch.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr double kSecondsOfMeasuring = 2;
+constexpr int kMostRounds = 20;
+// A first round that takes longer is not repeated: what LibTorch does once, it does in a small part of that.
+constexpr double kSecondsOfSlowRound = 6;
+
+// A program may have thousands of layers: what is told of them fits a message.
+constexpr size_t kMostLayers = 24;
+
+comm::ProbedOperator as_report(const operators::OperatorUse& use) {
+  std::vector<std::string> layers = use.layers;
+  if (layers.size() > kMostLayers) {
+    const std::string others = fmt::format("and {} more", layers.size() - kMostLayers);
+    layers.resize(kMostLayers);
+    layers.push_back(others);
+  }
+  return {use.name, operators::to_string(use.coverage), use.which, use.calls, std::move(layers)};
+}
+
+double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
+  const int64_t begin = monotonic_ns();
+  trial.run(batch);
+  return static_cast<double>(monotonic_ns() - begin) * 1e-9;
+}
+
+// The portable kernels, which compiled code of a Python module would pass by.
+class PortableTurn {
+ public:
+  PortableTurn(device::ComputeDevice& device, model::Interpreter* python) : kernels_(device), python_(python) {
+    if (python_ != nullptr) python_->run_eagerly(true);
+  }
+  ~PortableTurn() {
+    if (python_ != nullptr) python_->run_eagerly(false);
+  }
+  PortableTurn(const PortableTurn&) = delete;
+  PortableTurn& operator=(const PortableTurn&) = delete;
+
+  const std::set<std::string>& names() const { return kernels_.names(); }
+
+ private:
+  operators::PortableOperators kernels_;
+  model::Interpreter* python_;
+};
+
+double time_portable(const Trial& trial, const data::LoadedBatch& batch) {
+  const PortableTurn turn(trial.device, trial.job.network().interpreter());
+  return time_mini_batch(trial, batch);
+}
+
+// What D2 lacks is never an error here: where a mini-batch fails with the portable kernels alone, that is what it
+// lacks.
+std::vector<operators::OperatorUse> scan_portable(const Trial& trial, const data::LoadedBatch& batch) {
+  std::string message;
+  try {
+    const PortableTurn turn(trial.device, trial.job.network().interpreter());
+    return scan_operators(trial, batch, turn.names());
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  trial.run(batch);
+  return {{.name = "the portable kernels",
+           .coverage = operators::Coverage::uncovered,
+           .which = "fail: " + message.substr(0, message.find('\n')),
+           .calls = 1,
+           .layers = {}}};
+}
+
+// A Python module is built as a worker at D2 builds it, so that what keeps it from D2 is found.
+void make_job(std::optional<Job>& job, ProbeSetup& setup, const data::DataPair& data, device::ComputeDevice& device,
+              bool has_portable) {
+  const auto make = [&] {
+    job.emplace(setup.spec, data, true, /*cuda_streams=*/false, PythonSide{setup.interpreter, &device});
+  };
+  if (setup.interpreter == nullptr || !has_portable) return make();
+  const PortableTurn turn(device, setup.interpreter);
+  operators::scan({.replaced = &turn.names(), .layer = model::current_block}, make);
+}
+
+bool is_covered(const std::vector<operators::OperatorUse>& uses) {
+  return std::ranges::none_of(
+      uses, [](const operators::OperatorUse& use) { return use.coverage == operators::Coverage::uncovered; });
+}
+
+// The fastest mini-batch of each, by turns so that what else the machine does falls on both.
+comm::ProbedSeconds measure(const Trial& trial, const data::LoadedBatch& batch, bool has_portable) {
+  double torch = time_mini_batch(trial, batch);
+  // torch.compile compiles in the first one.
+  const bool may_have_compiled = torch > kSecondsOfSlowRound && trial.job.network().interpreter() != nullptr;
+  if (may_have_compiled) torch = std::min(torch, time_mini_batch(trial, batch));
+  double portable = has_portable ? time_portable(trial, batch) : 0;
+  const int64_t begin = monotonic_ns();
+  const bool repeats = torch + portable <= kSecondsOfSlowRound;
+  for (int round = 0; repeats && round < kMostRounds; ++round) {
+    torch = std::min(torch, time_mini_batch(trial, batch));
+    if (has_portable) portable = std::min(portable, time_portable(trial, batch));
+    if (static_cast<double>(monotonic_ns() - begin) * 1e-9 > kSecondsOfMeasuring) break;
+  }
+  return {torch, has_portable ? std::optional(portable) : std::nullopt};
+}
+
+comm::ProbedSize size_of(const Job& job) {
+  const comm::MemoryPlan plan = job.memory_plan();
+  return {.state_bytes = plan.state_bytes,
+          .gradient_bytes = plan.gradient_bytes,
+          .batch_bytes = job.samples().train().shape().bytes() * static_cast<size_t>(job.samples().sampler().batch()),
+          .tensors = std::ssize(job.layout().tensors),
+          .parameters = job.manifest().parameter_count,
+          .digests = plan.digests,
+          .evaluation_bytes = plan.evaluation_bytes(),
+          .steps = job.timetable().total_steps()};
+}
+
+comm::ProbedError as_report(const Error& error) { return {error.message(), error.advice()}; }
+
+// Takes the initial weights as the run's first worker will. Their file does not keep the rest from being looked at.
+void try_first_state(Job& job, comm::ProbeReport& report) {
+  constexpr std::align_val_t alignment{64};
+  const std::unique_ptr<std::byte, void (*)(std::byte*)> state(
+      static_cast<std::byte*>(::operator new(job.places().bytes, alignment)),
+      [](std::byte* memory) { ::operator delete (memory, std::align_val_t{64}); });
+  try {
+    write_first_state(job, state.get());
+  } catch (const Error& error) {
+    report.init_error = as_report(error);
+  }
+}
+
+}  // namespace
+
+comm::ProbeReport probe(ProbeSetup& setup) {
+  // LibTorch asks once what devices there are.
+  const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
+  device::configure_cpu(setup.spec.job.threads);
+  const data::DataPair data = setup.data.get();
+  const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
+  std::optional<Job> made;
+  make_job(made, setup, data, *device, has_portable);
+  Job& job = *made;
+  if (!device->torch_device().is_cpu()) job.network().model().to(device->torch_device());
+  est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
+  const Trial trial{job, hooks, *device};
+  job.network().model().train();
+  comm::ProbeReport report;
+  const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
+  if (refusal && job.samples().sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
+  if (refusal) report.short_batch_error = as_report(*refusal);
+  const data::LoadedBatch batch = job.samples().first_batch();
+  std::vector<operators::OperatorUse> uses = uses_of_building(job.network());
+  std::ranges::move(has_portable ? scan_portable(trial, batch) : scan_operators(trial, batch, {}),
+                    std::back_inserter(uses));
+  for (const operators::OperatorUse& use : uses) report.operators.push_back(as_report(use));
+  if (setup.measures) report.seconds = measure(trial, batch, has_portable && is_covered(uses));
+  report.memory = own_memory_use();
+  report.size = size_of(job);
+  report.notes = job.network().notes();
+  if (setup.spec.model.init.empty()) return report;
+  if (!device->torch_device().is_cpu()) job.network().model().to(torch::kCPU);
+  try_first_state(job, report);
+  return report;
+}
+
+}  // namespace estrain::train
+
+void estrain_probe(estrain::train::ProbeSetup* setup, estrain::comm::ProbeReport* report) {
+  estrain::model::translating_torch_errors([&] { *report = estrain::train::probe(*setup); });
+}

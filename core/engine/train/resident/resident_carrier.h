@@ -1,0 +1,51 @@
+#pragma once
+// The common part of the carriers for one GPU (resident_update.h) and for several (exchanged_update.h). Each gradient
+// is folded in the GPU's memory as soon as the backward pass has computed it. A commit publishes only the step's
+// record; the state is saved every few seconds (resident_saving.h).
+//
+// If a step is not finite, all workers return to the state in shared memory and repeat the steps since then with the
+// shared carrier. That finds the value that is not finite, and does a few more steps before this carrier continues.
+
+#include <vector>
+
+#include "core/engine/train/carrier/carrier.h"
+#include "core/engine/train/resident/resident_optimizer.h"
+#include "core/engine/train/resident/resident_saving.h"
+#include "core/engine/train/resident/resident_sums.h"
+
+namespace estrain::train {
+
+class ResidentCarrier : public Carrier {
+ public:
+  // place.resident must be set.
+  ResidentCarrier(Workplace& place, const StageOrder& order);
+
+  bool carries_on() const final;
+  bool begin_step(Step step) override;
+  void backward(size_t arrival, const torch::Tensor& loss) final;
+  void take(size_t arrival, const std::vector<torch::Tensor>& gradients) final;
+  void keep_buffers() final;
+  bool commit() final;
+
+ protected:
+  // Folds a gradient (undefined: not reached) of EST number `arrival` of this worker.
+  virtual void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) = 0;
+  // The part of the state that this worker saves to shared memory.
+  virtual SavedPart saved_part() const = 0;
+
+  Workplace& place_;
+  Job& job_;
+  const bool clips_;
+  ResidentSums sums_;
+  ResidentOptimizer optimizer_;
+  Step step_;  // the committed one; its successor is under way
+
+ private:
+  void commit_for_all();
+
+  StepCommit commit_;
+  Meeting finished_;
+  ResidentSaving saving_;
+};
+
+}  // namespace estrain::train

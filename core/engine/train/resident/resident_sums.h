@@ -1,0 +1,64 @@
+#pragma once
+// A worker's stack of partial sums (core/state/comm/sums/reduction_tree.h) in its GPU's memory.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/engine/device/device.h"
+#include "core/engine/est/fold.h"
+#include "core/engine/train/job/gradient_sum.h"
+#include "core/engine/train/state/model_places.h"
+#include "kernels/device_updates.h"
+
+namespace estrain::train {
+
+// Gradients are collected until they have this many elements, 2 MB. So small ones share a launch, and large ones do not
+// wait.
+inline constexpr size_t kEnoughElements = size_t{1} << 19;
+
+// float32, uninitialised, in the device's memory
+at::Tensor new_floats(size_t count, const device::ComputeDevice& device);
+
+class ResidentSums {
+ public:
+  ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::ComputeDevice& device, EstRange own);
+
+  size_t ests() const { return plan_.arrivals.size(); }
+  int passed_on() const { return plan_.passed_on; }  // number of partial sums after the last EST, in slots 0, 1, …
+
+  // Forgets gradients that wait for flush().
+  void forget();
+  // Folds an EST's gradient of a parameter (undefined: absent) into the stack. `arrival`: place of the EST in the
+  // worker's range. Returns the place of the sum that it is folded into (null: absent), which is valid after flush().
+  const float* fold(size_t arrival, size_t parameter, const at::Tensor& gradient);
+  // The same for the last EST of a job with one worker: the whole sum, which may be in the gradient's memory.
+  const float* finish(size_t parameter, const at::Tensor& gradient);
+
+  void flush();
+
+  bool present(int slot, size_t parameter) const { return present_[static_cast<size_t>(slot)][parameter] != 0; }
+  // Laid out like the parameters in the state.
+  float* values(int slot) const { return slots_[static_cast<size_t>(slot)].mutable_data_ptr<float>(); }
+  // Writes zeros to an absent sum.
+  void clear(int slot, size_t parameter);
+
+ private:
+  est::Partial partial(int slot, size_t parameter) const;
+  void fold_later(size_t parameter, const at::Tensor& gradient);
+  bool fold_absent(int target, int merges, size_t parameter, const at::Tensor& gradient);
+
+  const ModelPlaces& places_;
+  device::ComputeDevice& device_;
+  const comm::FoldPlan plan_;
+  const float factor_;  // 1/N
+  std::vector<at::Tensor> slots_;
+  std::vector<std::vector<uint8_t>> present_;  // [slot][parameter]
+  // of one EST, not yet in the device's queue
+  size_t pending_arrival_ = 0, pending_elements_ = 0;
+  std::vector<kernels::FoldPiece> pending_;
+  std::vector<at::Tensor> pending_gradients_;
+};
+
+}  // namespace estrain::train

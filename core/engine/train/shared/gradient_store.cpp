@@ -1,0 +1,84 @@
+#include "core/engine/train/shared/gradient_store.h"
+
+#include <array>
+
+#include "core/base/error.h"
+
+namespace estrain::train {
+namespace {
+
+// The courier leaves the sum over all hosts where the first worker's first partial sum was
+// (core/hosts/step/step_exchange.h).
+comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .program = {0}, .depth = 1}; }
+
+}  // namespace
+
+GradientStore::GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory,
+                             const StageOrder& order)
+    : places_(places),
+      memory_(memory),
+      fold_(sum.fold(order.own())),
+      finish_(order.beyond ? sum_of_hosts() : sum.finish(order.ranges)),
+      factor_(sum.factor()) {
+  if (finish_.depth > static_cast<int>(comm::kDeepestStack)) throw Error(Fault::bug, "reduction tree too deep");
+  std::vector<int64_t> first_slot;
+  for (const EstRange& range : order.ranges) {
+    first_slot.push_back(slots_);
+    slots_ += sum.fold(range).buffers;
+  }
+  own_first_slot_ = first_slot[static_cast<size_t>(order.worker.value)];
+  for (const comm::FinishPlan::Source& source : finish_.sources) {
+    source_slots_.push_back(first_slot[static_cast<size_t>(source.worker.value)] + source.slot);
+  }
+}
+
+est::Partial GradientStore::partial(int64_t slot, size_t parameter, size_t begin) const {
+  return {memory_.gradients()[slot].values + places_.gradient_offset(parameter) + begin,
+          memory_.gradients()[slot].presence[parameter] != 0};
+}
+
+void GradientStore::fold(size_t arrival, size_t parameter, const float* gradient) {
+  const auto [depth, merges] = fold_.arrivals[arrival];
+  const int64_t target = own_first_slot_ + depth - merges;
+  std::array<est::Partial, comm::kDeepestStack> left;
+  for (int i = 0; i < merges; ++i) left[static_cast<size_t>(i)] = partial(target + i, parameter, 0);
+  float* out = memory_.gradients()[target].values + places_.gradient_offset(parameter);
+  const bool present =
+      est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, out, places_.elements(parameter));
+  memory_.gradients()[target].presence[parameter] = present ? 1 : 0;
+}
+
+const float* GradientStore::sum_with_last(size_t parameter, const float* last, size_t begin, size_t n,
+                                          float* scratch) const {
+  const auto [depth, merges] = fold_.arrivals.back();
+  if (merges == 0 && factor_ == 1.0f) return last == nullptr ? nullptr : last + begin;
+  std::array<est::Partial, comm::kDeepestStack> left;
+  for (int i = 0; i < merges; ++i)
+    left[static_cast<size_t>(i)] = partial(own_first_slot_ + depth - merges + i, parameter, begin);
+  const float* gradient = last == nullptr ? nullptr : last + begin;
+  return est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, scratch, n) ? scratch : nullptr;
+}
+
+// Runs the finish program on a stack of partial sums. Level i of the stack uses part i of the scratch for what it
+// computes; only sums are written, sources are read where they lie.
+const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float* scratch) const {
+  std::array<est::Partial, comm::kDeepestStack> stack;
+  size_t height = 0;
+  for (int instruction : finish_.program) {
+    if (instruction >= 0) {
+      stack[height++] = partial(source_slots_[static_cast<size_t>(instruction)], parameter, begin);
+      continue;
+    }
+    --height;
+    float* out = scratch + (height - 1) * n;
+    const bool present = est::add_partials(stack[height - 1], stack[height], out, n);
+    stack[height - 1] = {out, present};
+  }
+  return stack[0].present ? stack[0].values : nullptr;
+}
+
+float* GradientStore::sum_target(size_t parameter) const {
+  return memory_.gradients()[source_slots_[0]].values + places_.gradient_offset(parameter);
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,49 @@
+#pragma once
+// Holds the partial sums of a stage's workers in shared memory. Knows which worker folds into which slot, and reads
+// pieces of the summed gradient.
+
+#include <vector>
+
+#include "core/engine/est/fold.h"
+#include "core/engine/train/job/gradient_sum.h"
+#include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/state/model_places.h"
+#include "core/state/comm/job_memory.h"
+
+namespace estrain::train {
+
+class GradientStore {
+ public:
+  GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory, const StageOrder& order);
+
+  int64_t slots() const { return slots_; }
+  float factor() const { return factor_; }  // 1/N: every EST's gradient is multiplied by it before it is added
+
+  // Folds one EST's gradient (null: absent) of a parameter into this worker's stack. `arrival`: place of the EST in the
+  // worker's range.
+  void fold(size_t arrival, size_t parameter, const float* gradient);
+
+  // Elements [begin, begin + n) of the sum over all ESTs. They are in `scratch` (scratch_floats(n) floats) or in other
+  // memory. Null if no EST reached the parameter.
+  const float* sum(size_t parameter, size_t begin, size_t n, float* scratch) const;
+  // The same for a stage with one worker that has not folded the gradient of its last EST, `last` (null: absent).
+  const float* sum_with_last(size_t parameter, const float* last, size_t begin, size_t n, float* scratch) const;
+  size_t scratch_floats(size_t n) const { return n * static_cast<size_t>(finish_.depth); }
+
+  // The slot for a whole summed gradient: that of the first source. A piece may be written as soon as it has been read.
+  float* sum_target(size_t parameter) const;
+
+ private:
+  est::Partial partial(int64_t slot, size_t parameter, size_t begin) const;
+
+  const ModelPlaces& places_;
+  comm::JobMemory& memory_;
+  comm::FoldPlan fold_;
+  comm::FinishPlan finish_;
+  std::vector<int64_t> source_slots_;  // slot of each source of finish_
+  int64_t own_first_slot_ = 0;
+  int64_t slots_ = 0;
+  float factor_;
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,170 @@
+#include "core/engine/train/shared/shared_carrier.h"
+
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/clock.h"
+#include "core/engine/train/evaluation/learning_rates.h"
+#include "core/engine/train/shared/nonfinite_search.h"
+#include "kernels/digest.h"
+
+namespace estrain::train {
+
+SharedCarrier::SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in)
+    : place_(place),
+      own_(order.own()),
+      stands_in_(stands_in),
+      has_other_hosts_(order.beyond.has_value()),
+      gradients_(place.job.places().model, place.job.gradient_sum(), place.memory, order),
+      squares_(place.job.spec(), place.memory.pulse(order.rank())),
+      updater_(place.job, place.memory, gradients_, squares_, order),
+      commit_(place, order),
+      pulse_(place.memory.pulse(order.rank())),
+      gathered_(place.memory.meetings().gathered(), place.memory, order),
+      summed_(place.memory.meetings().summed(), place.memory, order),
+      finished_(place.memory.meetings().finished(), place.memory, order) {
+  if (has_other_hosts_) folded_.emplace(place.job.places().model, place.memory, order.worker, place.courier);
+}
+
+bool SharedCarrier::carries_on() const { return !stands_in_ || place_.memory.commit().looks_closely(); }
+
+bool SharedCarrier::begin_step(Step step) {
+  step_ = step;
+  if (!wait_writable()) return false;
+  updater_.begin_step(step);
+  squares_.begin_step();
+  if (folded_) folded_->begin_step();
+  return true;
+}
+
+bool SharedCarrier::wait_writable() {
+  comm::StateHold hold = place_.memory.hold();
+  const Step next = step_.next();
+  if (hold.is_writable(next)) return true;
+  if (!waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return hold.wait_writable(next); })) return false;
+  place_.memory.clock().note_progress(monotonic_ns());
+  return true;
+}
+
+est::GradientSink SharedCarrier::sink(size_t arrival) {
+  est::GradientSink folds = folding_sink(arrival);
+  if (!squares_.measures()) return folds;
+  return [this, folds = std::move(folds)](size_t parameter, const float* gradient) {
+    if (gradient != nullptr) squares_.add_est(gradient, place_.job.places().model.elements(parameter));
+    folds(parameter, gradient);
+  };
+}
+
+est::GradientSink SharedCarrier::folding_sink(size_t arrival) {
+  const bool is_last = arrival + 1 == static_cast<size_t>(own_.size());
+  if (is_last && updater_.in_hooks())
+    return [this](size_t parameter, const float* gradient) { updater_.update_in_hook(parameter, gradient); };
+  if (is_last && folded_) {
+    return [this, arrival](size_t parameter, const float* gradient) {
+      gradients_.fold(arrival, parameter, gradient);
+      folded_->note(parameter);
+    };
+  }
+  return [this, arrival](size_t parameter, const float* gradient) { gradients_.fold(arrival, parameter, gradient); };
+}
+
+void SharedCarrier::backward(size_t arrival, const torch::Tensor& loss) { place_.hooks.backward(loss, sink(arrival)); }
+
+void SharedCarrier::take(size_t arrival, const std::vector<torch::Tensor>& gradients) {
+  place_.hooks.hand_over(gradients, sink(arrival));
+}
+
+void SharedCarrier::keep_buffers() {
+  std::byte* state = place_.host_state(step_.next());
+  place_.model.store_buffers(state, [this, state] { record_buffers(state); });
+}
+
+void SharedCarrier::record_buffers(std::byte* state) {
+  const ModelPlaces& model = place_.job.places().model;
+  comm::RecordView record = place_.memory.ring().pending();
+  for (size_t i = 0; i < model.num_buffers(); ++i)
+    record.digests[model.num_parameters() + i].store(kernels::digest(model.buffer(state, i), model.buffer_bytes(i)));
+}
+
+int64_t SharedCarrier::pass() {
+  place_.device.finish();
+  return 0;
+}
+
+bool SharedCarrier::finish() {
+  if (updater_.in_hooks()) return true;
+  return gathered_.meet([this] { ask_for_sums(); }) &&
+         updater_.update_all({[this](size_t begin) { return wait_summed(begin); }, [this] { return summed_.meet(); }});
+}
+
+// The answer comes when all that other hosts have left of the step is there; each sum may be used before that.
+void SharedCarrier::ask_for_sums() {
+  if (has_other_hosts_) place_.memory.hosts().post(comm::HostAsk::sums, step_, place_.courier);
+}
+
+// Until the sums over all hosts are there from float `begin` of the gradients on. False on abort.
+bool SharedCarrier::wait_summed(size_t begin) {
+  comm::SumProgress sums = place_.memory.sums();
+  if (!has_other_hosts_ || sums.is_summed(begin)) return true;
+  return waiting(pulse_, comm::Activity::meeting, [&] { return sums.wait_summed(begin); });
+}
+
+// Whether the step is whole on all hosts. False on abort.
+bool SharedCarrier::agree_with_other_hosts() {
+  return !has_other_hosts_ || place_.memory.hosts().ask(comm::HostAsk::commit, step_, place_.courier);
+}
+
+bool SharedCarrier::commit() {
+  squares_.end_step();
+  return finished_.meet([this] { commit_for_all(); }) && !was_refused();
+}
+
+void SharedCarrier::commit_for_all() {
+  if (has_other_hosts_ && !place_.memory.hosts().wait_answer()) return;
+  comm::CommitWord word = place_.memory.commit();
+  const Step next = step_.next();
+  if (!commit_.is_finite() && !pass_over_nonfinite()) return;
+  const double lr = commit_.complete(step_);
+  keep_schedule(place_.job, place_.memory, step_, place_.host_state(step_), place_.host_state(next));
+  word.note_whole(next, lr);  // before the record, with which the step may be committed (repair())
+  if (!agree_with_other_hosts() || !commit_.publish()) return;
+  word.commit(next);
+  commit_.settle(next);
+}
+
+// Instead of the step's update, by the last worker to arrive. False: the step is not to be committed.
+bool SharedCarrier::pass_over_nonfinite() {
+  comm::RecordHead& head = *place_.memory.ring().pending().head;
+  const comm::Nonfinite found = find_nonfinite(place_, updater_, step_, pulse_);
+  if (place_.memory.gate().aborted()) return false;
+  head.left_out = found;
+  if (place_.job.spec().train.nonfinite == spec::NonfinitePolicy::stop) return false;
+  leave_out();
+  return true;
+}
+
+// After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so. A
+// step whose update is left out is not: where it is not committed the stage was aborted first, and it is done again.
+bool SharedCarrier::was_refused() {
+  if (place_.job.spec().train.nonfinite != spec::NonfinitePolicy::stop) return false;
+  if (place_.memory.commit().trained() != step_) return false;
+  const comm::Nonfinite found = place_.memory.ring().pending().head->left_out;
+  if (found.where == comm::Nonfinite::Where::nowhere) return false;
+  const VirtualRank rank(std::max<int64_t>(found.rank, 0));
+  if (own_.contains(rank)) throw nonfinite_error(place_.job, step_, found);
+  return true;
+}
+
+// Parameters, slots, update counts and buffers of the new state become those of the old one, digests included.
+void SharedCarrier::leave_out() {
+  std::byte* old_state = place_.host_state(step_);
+  std::byte* new_state = place_.host_state(step_.next());
+  updater_.leave_out();
+  const ModelPlaces& model = place_.job.places().model;
+  std::memcpy(model.buffers(new_state), model.buffers(old_state), model.buffers_bytes());
+  record_buffers(new_state);
+}
+
+}  // namespace estrain::train

@@ -1,0 +1,233 @@
+#include "core/engine/train/shared/updater.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/engine/train/evaluation/learning_rates.h"
+#include "kernels/average.h"
+#include "kernels/digest.h"
+#include "kernels/portable/reduction.h"
+
+namespace estrain::train {
+namespace {
+
+constexpr size_t kChunk = 2048;  // floats; a chunk of gradient, parameter and slots stays in the first-level cache
+constexpr size_t kPiece = 64 * kChunk;  // floats claimed at once
+
+// Bytes of one copy of the state above which new values are written past the caches.
+constexpr uint64_t kLargeState = 24 << 20;
+
+}  // namespace
+
+Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
+                 const StageOrder& order)
+    : job_(job),
+      places_(job.places()),
+      memory_(memory),
+      gradients_(gradients),
+      squares_(squares),
+      clips_(job.spec().train.clip_grad_norm > 0),
+      in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
+      scratch_(gradients.scratch_floats(kChunk) + kChunk) {
+  cut_pieces();
+}
+
+// From the end: those are the partial sums written last, on the way back from the backward pass still in cache. Sums
+// over hosts come in this order.
+void Updater::cut_pieces() {
+  for (size_t i = places_.model.num_parameters(); i-- > 0;) {
+    const size_t elements = places_.model.elements(i);
+    for (size_t k = std::max<size_t>(1, (elements + kPiece - 1) / kPiece); k-- > 0;) {
+      pieces_.push_back({i, k * kPiece, std::min(kPiece, elements - k * kPiece)});
+    }
+  }
+}
+
+void Updater::begin_step(Step step) {
+  old_state_ = memory_.state_of(step);
+  new_state_ = memory_.state_of(step.next());
+  rates_ = learning_rates(job_, memory_, step, old_state_);
+  record_ = memory_.ring().pending();
+  factor_ = 1;
+  is_first_ = true;
+  for (size_t i = 0; i < places_.model.num_parameters(); ++i)
+    is_first_ &= *places_.optimizer.updates(old_state_, i) == 0;
+}
+
+// Averages a chunk whose new values are written. The first call copies them, as AveragedModel does.
+uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
+  if (!places_.averages.are_kept()) return 0;
+  const float* values = places_.model.parameter(new_state_, parameter) + begin;
+  float* average = places_.averages.average(new_state_, parameter) + begin;
+  if (is_first_) {
+    std::memcpy(average, values, n * sizeof(float));
+  } else {
+    kernels::average(average, places_.averages.average(old_state_, parameter) + begin, values, n,
+                     job_.optimizer().averaging(job_.spec().ema.decay));
+  }
+  return kernels::with_average(0, kernels::digest(average, n * sizeof(float), begin));
+}
+
+// A chunk of a parameter that no EST reached: it keeps its values, and its state.
+kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, size_t n) {
+  const auto keep = [&](float* from, float* to) {
+    std::memcpy(to + begin, from + begin, n * sizeof(float));
+    return kernels::digest(to + begin, n * sizeof(float), begin);
+  };
+  kernels::OptimizerDigest digest;
+  digest.parameter =
+      keep(places_.model.parameter(old_state_, parameter), places_.model.parameter(new_state_, parameter));
+  for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k) {
+    digest.slots[k] =
+        keep(places_.optimizer.slot(old_state_, parameter, k), places_.optimizer.slot(new_state_, parameter, k));
+  }
+  return digest;
+}
+
+template <typename GradientOf>
+void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
+  const size_t i = piece.parameter;
+  const int64_t updates_before = *places_.optimizer.updates(old_state_, i);
+  const double lr = rates_[job_.optimizer().groups().group_of[i]];
+  uint64_t digest = 0;
+  bool reached = false, finite = true;
+  for (size_t begin = piece.begin; begin < piece.begin + piece.size; begin += kChunk) {
+    const size_t n = std::min(kChunk, piece.begin + piece.size - begin);
+    kernels::OptimizerPiece chunk;
+    chunk.n = n;
+    chunk.first_word = begin;
+    chunk.gradient = gradient_of(begin, n);
+    reached = chunk.gradient != nullptr;
+    if (!reached) {
+      digest += keep_chunk(i, begin, n).combined() + average_chunk(i, begin, n);
+      continue;
+    }
+    if (squares_.measures()) squares_.add_mean(chunk.gradient, n);
+    chunk.gradient_factor = factor_;
+    chunk.stream = places_.bytes > kLargeState;
+    chunk.parameter = places_.model.parameter(old_state_, i) + begin;
+    chunk.new_parameter = places_.model.parameter(new_state_, i) + begin;
+    for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+      chunk.slots[k] = places_.optimizer.slot(old_state_, i, k) + begin;
+      chunk.new_slots[k] = places_.optimizer.slot(new_state_, i, k) + begin;
+    }
+    const kernels::OptimizerDigest written = job_.optimizer().update(i, updates_before, lr, chunk);
+    digest += written.combined() + average_chunk(i, begin, n);
+    finite &= written.finite;
+  }
+  if (!finite) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
+  if (piece.begin == 0) places_.optimizer.count_update(old_state_, new_state_, i, reached);
+  record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
+}
+
+void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
+  update({parameter, 0, places_.model.elements(parameter)}, [&](size_t begin, size_t n) {
+    return gradients_.sum_with_last(parameter, last_gradient, begin, n, scratch_.data());
+  });
+}
+
+// Sums a whole gradient in place of its first source and takes its norm, as torch takes it.
+void Updater::sum_whole(size_t parameter) {
+  float* target = gradients_.sum_target(parameter);
+  const size_t elements = places_.model.elements(parameter);
+  bool reached = false;
+  for (size_t begin = 0; begin < elements; begin += kChunk) {
+    const size_t n = std::min(kChunk, elements - begin);
+    const float* sum = gradients_.sum(parameter, begin, n, scratch_.data());
+    reached = sum != nullptr;
+    if (reached && sum != target + begin) std::memcpy(target + begin, sum, n * sizeof(float));
+  }
+  memory_.gradients().norms()[parameter] = -1;
+  if (!reached) return;
+  memory_.gradients().norms()[parameter] =
+      l2_norm(target, job_.network().parameters()[parameter].sizes(), job_.network().gradient_strides()[parameter]);
+}
+
+// torch.nn.utils.clip_grad_norm_, operation by operation.
+float Updater::total_norm() const {
+  std::vector<float> norms;
+  std::copy_if(memory_.gradients().norms(), memory_.gradients().norms() + places_.model.num_parameters(),
+               std::back_inserter(norms), [](float norm) { return norm >= 0 || norm != norm; });
+  return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())}, {});
+}
+
+// On a run with GPUs in the order that they have in common.
+float Updater::l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const {
+  if (!places_.ests.has_cuda_streams()) {
+    at::Tensor vector = at::from_blob(values, sizes, torch::kFloat);
+    if (!strides.empty()) vector = at::empty_strided(sizes, strides, torch::kFloat).copy_(vector);
+    return at::linalg_vector_norm(vector, 2).item<float>();
+  }
+  float norm = 0;
+  kernels::portable::l2_norm(&norm, values, {1, c10::multiply_integers(sizes), 1}, {});
+  return norm;
+}
+
+float Updater::clip_factor(float norm) const {
+  const torch::Tensor factor = (torch::scalar_tensor(norm) + 1e-6).reciprocal() * job_.spec().train.clip_grad_norm;
+  return factor.clamp_max(1.0).item<float>();
+}
+
+bool Updater::update_all(const Waits& waits) {
+  if (clips_) {
+    if (!waits.for_sums(0)) return false;
+    const uint32_t parameters = static_cast<uint32_t>(places_.model.num_parameters());
+    for (uint32_t next; (next = memory_.meetings().claim_sum()) < parameters;) sum_whole(parameters - 1 - next);
+    if (!waits.meet_when_summed()) return false;
+    const float norm = total_norm();
+    if (!std::isfinite(norm)) {
+      comm::mark_suspect(*record_.head, comm::Nonfinite::Where::norm);
+      return true;  // as everybody does: there is no factor to update with
+    }
+    factor_ = clip_factor(norm);
+  }
+  for (uint32_t next; (next = memory_.meetings().claim_update()) < pieces_.size();) {
+    const ParameterPiece& piece = pieces_[next];
+    if (!waits.for_sums(places_.model.gradient_offset(piece.parameter) + piece.begin)) return false;
+    update(piece, [&](size_t begin, size_t n) -> const float* {
+      if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
+      const float norm = memory_.gradients().norms()[piece.parameter];
+      return norm == -1 ? nullptr : gradients_.sum_target(piece.parameter) + begin;
+    });
+  }
+  return true;
+}
+
+comm::Nonfinite Updater::first_nonfinite_result() const {
+  comm::Nonfinite found;
+  const auto look = [&](size_t parameter, const float* values) {
+    const float* end = values + places_.model.elements(parameter);
+    const float* at = std::find_if_not(values, end, [](float value) { return std::isfinite(value); });
+    if (at == end) return false;
+    found = {.where = comm::Nonfinite::Where::update, .value = *at, .tensor = static_cast<int64_t>(parameter)};
+    return true;
+  };
+  for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
+    if (look(i, places_.model.parameter(new_state_, i))) return found;
+    for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+      if (look(i, places_.optimizer.slot(new_state_, i, k))) return found;
+    }
+  }
+  return found;
+}
+
+void Updater::leave_out() {
+  for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
+    uint64_t digest = keep_chunk(i, 0, places_.model.elements(i)).combined();
+    if (places_.averages.are_kept()) {
+      const size_t bytes = places_.model.elements(i) * sizeof(float);
+      std::memcpy(places_.averages.average(new_state_, i), places_.averages.average(old_state_, i), bytes);
+      digest = kernels::with_average(digest, kernels::digest(places_.averages.average(new_state_, i), bytes));
+    }
+    record_.digests[i].store(digest);
+    *places_.optimizer.updates(new_state_, i) = *places_.optimizer.updates(old_state_, i);
+  }
+}
+
+}  // namespace estrain::train

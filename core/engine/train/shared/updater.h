@@ -1,0 +1,79 @@
+#pragma once
+// Makes new parameters from the gradients of a step: sums, clips, updates and digests, piece by piece.
+//
+// New values are written to the copy of the next step. It works in one of three ways, with the same bits:
+//  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it,
+//    while that gradient is in cache (the weights that the backward pass still reads are the old copy's);
+//  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
+//  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
+//
+// If a result or the norm is NaN or infinite, the step's record is marked as suspect. The sums are the same in all
+// three ways, so this is, too. The carrier decides about such a step before it would commit it (carrier.h).
+
+#include <functional>
+#include <vector>
+
+#include "core/engine/train/carrier/parameter_piece.h"
+#include "core/engine/train/job/job.h"
+#include "core/engine/train/shared/gradient_squares.h"
+#include "core/engine/train/shared/gradient_store.h"
+#include "core/state/comm/records/step_record.h"
+
+namespace estrain::train {
+
+class Updater {
+ public:
+  Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
+          const StageOrder& order);
+
+  // True: updates happen in the hooks of the last EST (update_in_hook). False: after the backward passes (update_all).
+  bool in_hooks() const { return in_hooks_; }
+
+  void begin_step(Step step);
+  void update_in_hook(size_t parameter, const float* last_gradient);
+  // Both return false on abort.
+  struct Waits {
+    // Waits until the sums over all hosts are complete, from this element of the gradient slots on.
+    std::function<bool(size_t begin)> for_sums;
+    std::function<bool()> meet_when_summed;  // with all workers of the host
+  };
+  // Call it when all partial sums of the host's workers are complete. False on abort.
+  bool update_all(const Waits& waits);
+
+  // The first parameter with a value or slot that is not finite. For one worker, when all have done their updates.
+  comm::Nonfinite first_nonfinite_result() const;
+  // The norm of all gradients, by which they are clipped.
+  float total_norm() const;
+  // Leaves the step out: copies parameters, slots, update counts and their digests from the old copy to the new one.
+  void leave_out();
+
+ private:
+  void cut_pieces();
+  void sum_whole(size_t parameter);
+  float l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const;  // no strides: in C order
+  float clip_factor(float norm) const;
+  // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
+  template <typename GradientOf>
+  void update(const ParameterPiece& piece, GradientOf&& gradient_of);
+  uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
+  kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
+
+  Job& job_;
+  const StatePlaces& places_;
+  comm::JobMemory& memory_;
+  const GradientStore& gradients_;
+  GradientSquares& squares_;
+  const bool clips_;
+  const bool in_hooks_;
+  std::vector<ParameterPiece> pieces_;
+  std::vector<float> scratch_;
+  // of the step under way
+  std::byte* old_state_ = nullptr;
+  std::byte* new_state_ = nullptr;
+  std::vector<double> rates_;
+  comm::RecordView record_{};
+  float factor_ = 1;
+  bool is_first_ = true;  // no parameter was ever updated
+};
+
+}  // namespace estrain::train

@@ -1,0 +1,73 @@
+#pragma once
+// A worker's loop from one change of devices to the next: step after step, the mini-batch of each of its ESTs in turn.
+//
+// One step t -> t + 1, on every worker:
+//   1. for each EST: load its random streams and the committed buffers; forward; backward, while the carrier folds each
+//      gradient as it is ready; store the random streams. A GPU receives the next EST's work before it has finished the
+//      last one's. The worker waits for it once, at the end
+//   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h)
+// In an audited step, workers compare results between 1 and 2, and the state in memory before the commit
+// (step_audit.h). A GPU that trains alone then already works on the next step's first pass.
+
+#include <memory>
+#include <optional>
+
+#include "core/data/reading/loader.h"
+#include "core/engine/train/carrier/carrier.h"
+#include "core/engine/train/carrier/meeting.h"
+#include "core/engine/train/job/stage_order.h"
+#include "core/engine/train/step_audit.h"
+#include "core/engine/train/workplace/workplace.h"
+
+namespace estrain::train {
+
+class Stage {
+ public:
+  Stage(Workplace& place, StageOrder order);
+  // Ends the exchange with the other workers, unless another Stage continues it: transfers that an abort interrupted
+  // write into its memory.
+  ~Stage();
+
+  // again: another Stage must continue this stage, with another carrier; its order says so.
+  enum class Left { paused, finished, aborted, again };
+  // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws what Carrier::commit throws.
+  Left run();
+
+ private:
+  struct BegunEst {
+    Step step;
+    BegunPass pass;
+  };
+
+  Left train();
+  bool traced_step(Step step);
+  bool step(Step step);
+  bool run_ests(Step step);
+  void run_est(size_t arrival, Step step);
+  void store_streams(VirtualRank rank, Step step);
+  BegunEst begin_est(Step step);
+  void begin_ahead(Step step);
+  bool finish(Step step);
+  bool evaluate(Step step);
+
+  Workplace& place_;
+  Job& job_;
+  comm::JobMemory& memory_;
+  const StageOrder order_;
+  comm::WorkerPulse& pulse_;
+  std::unique_ptr<Carrier> carrier_;  // null: the stage was aborted before it began
+  StepAudit audit_;
+  data::Loader loader_;
+  BatchFeed feed_;
+  std::optional<BegunEst> ahead_;  // of the next step
+  Meeting evaluated_;
+  bool begun_;            // this worker has been counted as started
+  bool goes_on_ = false;  // run() returned Left::again
+};
+
+// Runs one mini-batch forward and backward, and leaves no trace of it. So code is loaded and algorithms are chosen
+// before the first step of a stage. A GPU must not do that while others wait for it in an exchange: loading a kernel
+// waits for running kernels.
+void warm_up(Workplace& place);
+
+}  // namespace estrain::train

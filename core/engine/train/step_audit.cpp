@@ -1,0 +1,124 @@
+#include "core/engine/train/step_audit.h"
+
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/data/reading/loader.h"
+#include "core/engine/est/generator.h"
+#include "core/state/checkpoint/state/est_streams.h"
+#include "kernels/average.h"
+#include "kernels/digest.h"
+#include "kernels/optimizer.h"
+
+namespace estrain::train {
+namespace {
+
+uint64_t digest_of_parameter(const StatePlaces& places, std::byte* state, size_t i) {
+  const size_t bytes = places.model.elements(i) * sizeof(float);
+  kernels::OptimizerDigest digest;
+  digest.parameter = kernels::digest(places.model.parameter(state, i), bytes);
+  for (size_t k = 0; k < places.optimizer.num_slots(i); ++k)
+    digest.slots[k] = kernels::digest(places.optimizer.slot(state, i, k), bytes);
+  if (!places.averages.are_kept()) return digest.combined();
+  return kernels::with_average(digest.combined(), kernels::digest(places.averages.average(state, i), bytes));
+}
+
+uint64_t digest_of_streams(const EstPlaces& places, std::byte* state, VirtualRank rank) {
+  const uint64_t cpu = kernels::digest(places.generator(state, rank), est::generator_state_bytes());
+  const uint64_t cuda = places.has_cuda_streams()
+                            ? kernels::digest(places.cuda_generator(state, rank), est::cuda_generator_state_bytes)
+                            : 0;
+  const size_t python_bytes = places.python_bytes();
+  const uint64_t python = python_bytes > 0 ? kernels::digest(places.python_streams(state, rank), python_bytes) : 0;
+  return checkpoint::streams_digest(cpu, cuda, python);
+}
+
+// A record has a digest for each parameter with its slots, for each buffer, and for the random streams of each EST.
+uint64_t digest_now(const StatePlaces& places, std::byte* state, size_t number) {
+  const ModelPlaces& model = places.model;
+  if (number < model.num_parameters()) return digest_of_parameter(places, state, number);
+  const size_t buffer = number - model.num_parameters();
+  if (buffer < model.num_buffers()) return kernels::digest(model.buffer(state, buffer), model.buffer_bytes(buffer));
+  return digest_of_streams(places.ests, state, VirtualRank(static_cast<int64_t>(buffer - model.num_buffers())));
+}
+
+audit::Audit::Order order_of(const Workplace& place, const StageOrder& order) {
+  std::vector<std::string> kinds = order.kinds;
+  kinds.resize(order.workers(), "cpu");
+  const spec::JobSpec& spec = place.job.spec();
+  return {
+      order.worker, {order.ranges, std::move(kinds), spec.job.determinism == spec::Determinism::d2}, spec.audit.every};
+}
+
+}  // namespace
+
+StepAudit::StepAudit(Workplace& place, const StageOrder& order)
+    : place_(place),
+      pulse_(place.memory.pulse(order.rank())),
+      compared_(place.memory.meetings().audited(), place.memory, order),
+      audit_(*this, place.memory.audits(), order_of(place, order), place.vouched) {}
+
+est::Witness StepAudit::witness_for(uint64_t* row) {
+  const Network& network = place_.job.network();
+  return est::Witness({place_.hooks, place_.device, network.parameters(), network.buffers()}, row);
+}
+
+void StepAudit::begin_pass(VirtualRank rank) {
+  uint64_t* row = audit_.row_of(rank);
+  if (row == nullptr) return;
+  witness_.emplace(witness_for(row));
+  witness_->begin();
+}
+
+// Otherwise the hooks see them, too (GradientHooks::hand_over).
+void StepAudit::take(const Gradients& gradients) {
+  if (witness_ && place_.resident) witness_->take(gradients);
+}
+
+void StepAudit::end_pass(const torch::Tensor& loss) {
+  if (witness_) witness_->end(loss);
+  witness_.reset();
+}
+
+bool StepAudit::holds() {
+  if (audit_.is_under_way()) place_.device.finish();
+  return audit_.holds();
+}
+
+void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
+  pulse_.beat(comm::Activity::computing, monotonic_ns());
+  data::Loader loader = place_.job.samples().loader_of_step(step, {rank, VirtualRank(rank.value + 1)});
+  const data::LoadedBatch batch = loader.next();
+  const device::FinishAtEnd finish(place_.device);
+  est::Witness witness = witness_for(row);
+  witness.begin();
+  const torch::Tensor loss = forward(place_, batch, step);
+  place_.hooks.backward(loss, [](size_t, const float*) {});
+  witness.end(loss);
+  place_.device.finish();
+  pulse_.beat(comm::Activity::computing, monotonic_ns());
+}
+
+// A GPU that keeps the state in its own memory has taken the digests on record itself; nothing is compared there.
+std::optional<size_t> StepAudit::find_damage(Step step, size_t first, size_t stride) {
+  if (place_.resident) return std::nullopt;
+  const std::optional<comm::RecordView> record = place_.memory.ring().find(step);
+  if (!record) return std::nullopt;
+  std::byte* state = place_.memory.state_of(step);
+  const size_t digests = place_.job.manifest().digest_names.size();
+  for (size_t i = first; i < digests; i += stride)
+    if (digest_now(place_.job.places(), state, i) != record->digests[i].load()) return i;
+  return std::nullopt;
+}
+
+std::string StepAudit::name_of_result(size_t word) const {
+  const ModelPlaces& model = place_.job.places().model;
+  const size_t parameters = model.num_parameters(), tensors = parameters + model.num_buffers();
+  if (word == tensors) return "the loss";
+  if (word > tensors) return "the random stream";
+  return (word < parameters ? "the gradient of " : "the buffer ") + name_of_state(word);
+}
+
+std::string StepAudit::name_of_state(size_t digest) const { return place_.job.manifest().digest_names[digest]; }
+
+}  // namespace estrain::train

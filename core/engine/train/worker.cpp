@@ -1,0 +1,267 @@
+#include "core/engine/train/worker.h"
+
+#include <algorithm>
+#include <atomic>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/process/build_id.h"
+#include "core/data/files/identity.h"
+#include "core/data/job_data.h"
+#include "core/engine/device/cpu.h"
+#include "core/engine/model/torch_error.h"
+#include "core/engine/operators/portable.h"
+#include "core/engine/operators/random_stream.h"
+#include "core/engine/train/initial_state.h"
+#include "core/engine/train/job/operator_scan.h"
+#include "core/engine/train/job/short_batch.h"
+#include "core/engine/train/stage.h"
+#include "core/state/algorithms/pinning.h"
+#include "core/state/audit/audit_error.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+
+namespace estrain::train {
+namespace {
+
+// The builder may read a checkpoint for long. If it dies, the launcher replaces it or ends those that wait.
+constexpr int kGlanceMs = 60'000;
+
+// One id for parts with these build ids; 0 where none has one.
+uint64_t build_of(std::initializer_list<uint64_t> parts) {
+  uint64_t build = 0;
+  for (const uint64_t part : parts) build = build * 31 + part;
+  return build;
+}
+
+// If the program or LibTorch was replaced while the job ran, a worker that starts now may compute other bits.
+void require_same_builds(comm::BuildWords run) {
+  const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
+  const auto refuse = [](const char* what) {
+    throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what);
+  };
+  const uint64_t program =
+      build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")});
+  const uint64_t cuda = build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
+  if (!run.admits_program(program)) refuse("estrain or LibTorch");
+  if (!run.admits_cuda(cuda)) refuse("estrain's or LibTorch's part for CUDA");
+}
+
+using Checkpoint = std::optional<checkpoint::CheckpointFile>;
+
+// The data's identity: for a run that begins, that of the files; for one that goes on, that of the checkpoint, unless
+// other files are accepted.
+data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const Checkpoint& file, bool accepts_data) {
+  if (!file || file->meta().data.empty() || accepts_data) return data::identify(files);
+  return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
+}
+
+// Facts about the checkpoint that a run continues from.
+struct Built {
+  bool has_other_keys = false;  // its portable random operators took other keys than this program's
+};
+
+// The job's files: with the modules that a user's Python code has imported.
+std::vector<data::DataFile> files_of_job(const WorkerSetup& setup, const data::DataPair& data) {
+  std::vector<data::DataFile> files = data.files;
+  if (setup.interpreter == nullptr) return files;
+  const auto names = data::module_names(setup.spec.model, setup.interpreter->imported());
+  std::ranges::copy(with_context("model", [&] { return data::open_files(names); }), std::back_inserter(files));
+  return files;
+}
+
+Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup,
+                  const std::vector<data::DataFile>& files) {
+  Checkpoint file;
+  if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
+  job.set_data(data_of_run(files, file, setup.options.accepts_data).to_json());
+  memory.lay_out(job.memory_plan());
+  if (!file) {
+    write_first_state(job, memory.state_of(Step(0)));
+    return {};
+  }
+  const Step step = file->meta().step;
+  read_state(*file, job, memory.state_of(step));
+  memory.commit().begin_at(step, file->meta().lr);
+  return {.has_other_keys = setup.spec.job.kernels == spec::Kernels::portable && !file->meta().generator_keys};
+}
+
+// Every worker's files are the builder's.
+void require_data_of_run(const std::vector<data::DataFile>& files, const comm::JobMemory& memory) {
+  const std::string known = checkpoint::Manifest::from_json(memory.manifest()).data;
+  data::require_same(data::DataIdentity::from_json(known), files);
+}
+
+// At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
+void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
+  const std::string theirs = checkpoint::Manifest::from_json(memory.manifest()).processor;
+  if (job.manifest().processor == theirs) return;
+  throw Error::make(Fault::infeasible, "this worker is on \"{}\", the run's state is of \"{}\": other bits below D2",
+                    job.manifest().processor, theirs)
+      .advise("use GPUs of one model, or accept other bits with --allow-mixed");
+}
+
+// The steps of logging.trace; none where they are over, since a profiler that was loaded once costs time.
+std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMemory& memory) {
+  const std::vector<int64_t>& steps = spec.logging.trace;
+  return !steps.empty() && steps[1] > memory.commit().committed().value ? steps : std::vector<int64_t>{};
+}
+
+// D2 is refused before training starts where an operator's bits would depend on the device.
+void check_operators(Workplace& place, const operators::PortableOperators& portable) {
+  place.model.read_parameters_of(place.memory.commit().committed());
+  place.model.load_buffers(place.memory.commit().committed());
+  const data::LoadedBatch batch = place.job.samples().first_batch();
+  refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, batch, portable.names()));
+}
+
+// The rest of the run would have other bits than the run's estrain gave it. A model that draws nothing has none to
+// lose.
+void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint) {
+  place.model.read_parameters_of(place.memory.commit().committed());
+  place.model.load_buffers(place.memory.commit().committed());
+  const uint64_t before = operators::random_calls();
+  Trial{place.job, place.hooks, place.device}.run(place.job.samples().first_batch());
+  if (operators::random_calls() == before) return;
+  throw Error::make(Fault::mismatch,
+                    "{} is of an older format: the portable kernels' random numbers have changed since, and this model "
+                    "draws some, so the run cannot go on with its bits",
+                    checkpoint)
+      .advise(fmt::format("go on with the estrain that wrote it, or in a new run from its weights: model.init = \"{}\"",
+                          checkpoint));
+}
+
+// Ends the run now if the last mini-batch of an epoch would end it later.
+void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
+  const Step step = place.memory.commit().committed();
+  if (shortest_batch(place.job, step) != 1) return;
+  place.model.read_parameters_of(step);
+  place.model.load_buffers(step);
+  const std::optional<Error> refusal = refusal_of_short_batch({place.job, place.hooks, place.device}, step);
+  if (!refusal) return;
+  if (checkpoint.empty()) throw Error(*refusal);
+  throw refusal->within("this run cannot get to the end of its epoch")
+      .advise(fmt::format("go on in a new run, from this one's weights: model.init = \"{}\", and {}", checkpoint,
+                          refusal->advice()));
+}
+
+// The sign of life of this worker in the stage that it is in. Choosing algorithms takes longer than many a step.
+std::atomic<comm::WorkerPulse*> current_pulse{nullptr};
+
+void beat() {
+  if (comm::WorkerPulse* pulse = current_pulse.load()) pulse->beat(comm::Activity::computing, monotonic_ns());
+}
+
+void pin_algorithms(device::ComputeDevice& device, const WorkerSetup& setup) {
+  algorithms::Pinning pinning;
+  pinning.run = setup.algorithms;
+  pinning.store = setup.algorithm_store;
+  pinning.may_replace = setup.options.allow_mixed;
+  pinning.beat = beat;
+  pinning.warn = [](const std::string& warning) { fmt::print(stderr, "warning: {}\n", warning); };
+  pinning.chosen = [](const algorithms::Choice& choice, size_t among) {
+    fmt::print(stderr, "{}: {}, the fastest of {}\n", choice.key,
+               choice.algorithm.empty() ? "LibTorch's own kernel" : choice.algorithm, among);
+  };
+  device.pin_algorithms(pinning);
+}
+
+Stage::Left run_stage(Workplace& place, StageOrder order) {
+  current_pulse = &place.memory.pulse(order.rank());
+  Stage::Left left = Stage(place, order).run();
+  order.again = true;
+  while (left == Stage::Left::again) left = Stage(place, order).run();
+  current_pulse = nullptr;
+  return left;
+}
+
+void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
+  comm::WorkerOrder order;
+  while (launcher.receive(&order, -1) == comm::Received::message) {
+    const auto* run = std::get_if<comm::RunStage>(&order);
+    if (run == nullptr) return;
+    try {
+      const Stage::Left left =
+          run_stage(place, {run->worker, run->ranges, run->beyond, run->restarted, run->exchanges, false, run->kinds});
+      launcher.send(comm::LeftStage{.finished = left == Stage::Left::finished});
+    } catch (const audit::AuditError& finding) {
+      launcher.send(comm::AuditFound{finding.vouched});
+      throw;
+    }
+  }
+}
+
+}  // namespace
+
+void run_worker(WorkerSetup& setup) {
+  // LibTorch asks once what devices there are.
+  const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
+  device::configure_cpu(setup.spec.job.threads);
+  std::optional<operators::PortableOperators> portable;
+  if (setup.spec.job.kernels == spec::Kernels::portable) {
+    portable.emplace(*device);
+  } else if (setup.spec.job.algorithms == spec::Algorithms::measured) {
+    pin_algorithms(*device, setup);
+  }
+  comm::JobMemory memory(setup.memory);
+  require_same_builds(memory.builds());
+  data::DataPair data = setup.data.get();
+  const bool draws = setup.options.builds && setup.options.checkpoint.empty();
+  std::optional<Job> made;
+  const auto make = [&] {
+    made.emplace(setup.spec, data, draws, setup.options.cuda_streams, PythonSide{setup.interpreter, device.get()});
+  };
+  const bool watches = setup.interpreter != nullptr && setup.spec.job.determinism == spec::Determinism::d2;
+  const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr,
+                                       .layer = model::current_block};
+  if (watches) {
+    operators::scan(scanned, make);  // what of it has no portable kernel, LibTorch's own computes
+    refuse_uncovered(uses_of_building(made->network()));
+  } else {
+    make();
+  }
+  Job& job = *made;
+  job.set_processor(device->describe());
+  Built built;
+  if (setup.options.builds) {
+    built = build_state(job, memory, setup, files_of_job(setup, data));
+    memory.set_ready();
+  } else {
+    while (!memory.wait_ready(kGlanceMs)) {
+    }
+    require_data_of_run(files_of_job(setup, data), memory);
+  }
+  data.files.clear();  // the data sets keep what they need of them
+  if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
+  BoundModel model(job.network(), job.places(), memory, *device);
+  est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
+  StepTrace trace(steps_to_trace(setup.spec, memory), setup.traces, *device, beat);
+  Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
+  place.courier = setup.courier;
+  place.refused_memory = setup.refused_memory;
+  place.vouched = memory.commit().committed();
+  job.network().model().train();
+  if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
+    check_operators(place, *portable);
+  } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
+    warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
+  }
+  std::optional<operators::Watch> watch;
+  if (watches) place.watch = &watch.emplace(scanned);
+  if (built.has_other_keys) refuse_other_random_numbers(place, setup.options.checkpoint);
+  if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
+  place.require_memory();
+  comm::Ready ready;
+  if (setup.options.builds) ready.notes = job.samples().data().notes;
+  setup.launcher.send(ready);
+  obey(place, setup.launcher);
+}
+
+}  // namespace estrain::train
+
+void estrain_run_worker(estrain::train::WorkerSetup* setup) {
+  estrain::model::translating_torch_errors([&] { estrain::train::run_worker(*setup); });
+}

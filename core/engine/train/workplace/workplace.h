@@ -1,0 +1,77 @@
+#pragma once
+// What a worker keeps across stages, and how it switches from EST to EST.
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/engine/est/gradient_hooks.h"
+#include "core/engine/operators/watch.h"
+#include "core/engine/train/job/batch_tensors.h"
+#include "core/engine/train/job/job.h"
+#include "core/engine/train/workplace/bound_model.h"
+#include "core/engine/train/workplace/step_trace.h"
+#include "core/state/comm/job_memory.h"
+
+namespace estrain::train {
+
+struct Workplace {
+  device::ComputeDevice& device;
+  Job& job;
+  comm::JobMemory& memory;
+  BoundModel& model;
+  est::GradientHooks& hooks;
+  int doorbell;                                          // eventfd of the scribe
+  StepTrace* trace = nullptr;                            // null: no trace
+  std::unique_ptr<ResidentState> resident = nullptr;     // where the state lies in the device's memory
+  std::unique_ptr<device::Exchange> exchange = nullptr;  // with the other workers of the stage, if they have one
+  // In this step, ESTs' random streams start from their seeds, as after a restart at D0. The streams in the state are
+  // not changed, since the scribe may be copying it.
+  std::optional<Step> seeded_step = std::nullopt;
+  int courier = -1;  // eventfd of the host's courier
+
+  Step vouched{};  // the newest step for which audits found this worker correct; at first, the one it joined at
+
+  const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
+  const operators::Watch* watch = nullptr;                // of operators, for a Python module at D2
+
+  // Throws Fault::io if memory was ever refused to this process: a library may have worked around it with other bits.
+  void require_memory() const;
+
+  // Throws Fault::infeasible if the model's code called an operator that D2 has no kernel for.
+  void require_covered() const;
+
+  // The part of the state of `step` that the host computes: random streams, counts of updates, losses.
+  std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }
+};
+
+// Loads the EST's random streams and the buffers of `step`, and runs the forward pass of the step after it. Returns the
+// loss. Parameters are those that the model reads (BoundModel::read_parameters_of). The caller saves the random streams
+// after the backward pass (save_streams).
+torch::Tensor forward(Workplace& place, const data::LoadedBatch& batch, Step step);
+
+using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: not reached
+
+// A mini-batch after its forward pass: `loss` has the graph for the backward pass. Or, if the device replayed a
+// captured pass, after both passes: `gradients`, and a loss without a graph.
+struct BegunPass {
+  VirtualRank rank;
+  torch::Tensor loss;
+  std::optional<Gradients> gradients;
+};
+
+// Does the same as forward(), or replays the whole pass.
+BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step);
+
+// What to do next: `run` runs the backward pass of the loss; `take` receives the gradients of a replayed pass.
+struct BackwardPass {
+  std::function<void(const torch::Tensor& loss)> run;
+  std::function<void(const Gradients& gradients)> take;
+};
+
+// Completes the pass. Returns the loss, without a graph.
+torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then);
+
+// Stores the EST's random streams after the backward pass, into the copy of `step` + 1. Returns their digest.
+uint64_t save_streams(Workplace& place, Step step, VirtualRank rank);
+
+}  // namespace estrain::train

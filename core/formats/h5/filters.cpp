@@ -1,0 +1,106 @@
+#include "core/formats/h5/filters.h"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string_view>
+
+#include "core/formats/h5/failure.h"
+#include "core/formats/h5/packing/lzf.h"
+
+namespace estrain::h5 {
+namespace {
+
+constexpr H5Z_filter_t kLzf = 32000;
+
+struct FilterName {
+  H5Z_filter_t id;
+  std::string_view name;
+};
+
+// Of The HDF Group's list of registered filters, those in use for arrays.
+constexpr std::array<FilterName, 16> kNames = {{{H5Z_FILTER_SZIP, "szip"},
+                                                {305, "lzo"},
+                                                {307, "bzip2"},
+                                                {kLzf, "lzf"},
+                                                {32001, "blosc"},
+                                                {32004, "lz4"},
+                                                {32008, "bitshuffle"},
+                                                {32010, "fpzip"},
+                                                {32013, "zfp"},
+                                                {32015, "zstd"},
+                                                {32017, "sz"},
+                                                {32018, "fcidecomp"},
+                                                {32019, "jpeg"},
+                                                {32024, "sz3"},
+                                                {32026, "blosc2"},
+                                                {32029, "htj2k"}}};
+
+std::atomic<bool>& plugins_allowed() {
+  static std::atomic<bool> allowed = false;
+  return allowed;
+}
+
+// HDF5 calls it with a chunk as stored, and gets it as it was. `values`, from h5py: revisions, bytes of a whole chunk.
+size_t read_lzf(unsigned flags, size_t count, const unsigned* values, size_t bytes, size_t* room, void** buffer) {
+  if ((flags & H5Z_FLAG_REVERSE) == 0) return 0;
+  const std::span<const uint8_t> stored(static_cast<const uint8_t*>(*buffer), bytes);
+  const std::optional<size_t> size = lzf_size(stored);
+  // HDF5 reads a whole chunk of what it is given.
+  if (!size || *size == 0 || (count >= 3 && *size < values[2])) return 0;
+  void* chunk = H5allocate_memory(*size, false);
+  if (chunk == nullptr) return 0;
+  lzf_decompress(stored, static_cast<uint8_t*>(chunk));
+  H5free_memory(*buffer);
+  *buffer = chunk;
+  *room = *size;
+  return *size;
+}
+
+std::string name_of(H5Z_filter_t id, const char* stored) {
+  const auto known = std::ranges::find(kNames, id, &FilterName::id);
+  return known != kNames.end() ? std::string(known->name) : *stored != '\0' ? stored : "an unknown filter";
+}
+
+Error missing(H5Z_filter_t id, const char* stored, const std::string& where) {
+  const char* rewrite =
+      "rewrite the file with gzip or lzf, such as `h5repack -f GZIP=4 OLD NEW` where HDF5 has the filter";
+  const char* plugins = plugins_allowed() ? "have HDF5_PLUGIN_PATH name the folder with the filter's plugin"
+                                          : "let HDF5 load the filter's plugin: data.plugins = true, and "
+                                            "HDF5_PLUGIN_PATH with the plugin's folder";
+  return Error::make(Fault::mismatch, "{}: is stored by {} (HDF5's filter {}), which is not built in", where,
+                     name_of(id, stored), id)
+      .advise(fmt::format("{}; or {} (Python's hdf5plugin.PLUGIN_PATH is one)", rewrite, plugins));
+}
+
+}  // namespace
+
+void allow_plugins() {
+  quiet();
+  plugins_allowed() = true;
+  H5PLset_loading_state(H5PL_ALL_PLUGIN);
+}
+
+void set_up_filters() {
+  H5PLset_loading_state(0);
+  const H5Z_class2_t lzf = {H5Z_CLASS_T_VERS, kLzf, 0, 1, "lzf", nullptr, nullptr, read_lzf};
+  check(H5Zregister(&lzf), Fault::bug, "the filter LZF");
+}
+
+void require_filters(int64_t dataset, const std::string& where) {
+  if (H5Dget_offset(dataset) != HADDR_UNDEF) return;  // contiguous: it has none
+  const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
+  const int count = H5Pget_nfilters(plan.get());
+  for (int i = 0; i < count; ++i) {
+    char name[64] = {};
+    unsigned flags = 0;
+    size_t values = 0;
+    const H5Z_filter_t id =
+        H5Pget_filter2(plan.get(), static_cast<unsigned>(i), &flags, &values, nullptr, sizeof name - 1, name, nullptr);
+    if (id >= 0 && H5Zfilter_avail(id) <= 0) throw missing(id, name, where);
+  }
+}
+
+}  // namespace estrain::h5

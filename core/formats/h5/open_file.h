@@ -1,0 +1,14 @@
+#pragma once
+// Opens a file on disk by HDF5, without its locks: they fail on some network file systems, and every worker of a host
+// reads the same data file. Internal to this folder.
+
+#include <string>
+
+#include "core/formats/h5/handle.h"
+
+namespace estrain::h5 {
+
+// `mode`: H5F_ACC_RDONLY or H5F_ACC_RDWR. Throws Fault::corrupt where HDF5 cannot.
+Handle open_file(const std::string& path, unsigned mode);
+
+}  // namespace estrain::h5

@@ -1,0 +1,75 @@
+#include "core/hosts/net/greeting.h"
+
+#include "core/base/error.h"
+#include "core/base/json/json.h"
+
+namespace estrain::net {
+
+std::string Greeting::to_json() const {
+  return Json{{"protocol", protocol}, {"version", version}, {"build", build}, {"host", host},  {"to", to},
+              {"purpose", purpose},   {"run", run},         {"term", term},   {"clear", clear}}
+      .dump();
+}
+
+Greeting Greeting::from_json(std::string_view text) {
+  const Json json = parse_json(text, "greeting");
+  try {
+    Greeting greeting;
+    greeting.protocol = json.at("protocol").get<int64_t>();
+    greeting.version = json.at("version").get<std::string>();
+    greeting.build = json.at("build").get<uint64_t>();
+    greeting.host = json.at("host").get<std::string>();
+    greeting.to = json.at("to").get<std::string>();
+    greeting.purpose = json.at("purpose").get<std::string>();
+    greeting.run = json.at("run").get<std::string>();
+    greeting.term = json.at("term").get<int64_t>();
+    greeting.clear = json.at("clear").get<bool>();
+    return greeting;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error::make(Fault::corrupt, "greeting: {}", error.what());
+  }
+}
+
+void require_same_program(const Greeting& own, const Greeting& peer) {
+  if (peer.protocol != own.protocol || peer.version != own.version) {
+    throw Error::make(Fault::mismatch, "host {} runs estrain {} (protocol {}), this one {} (protocol {})", peer.host,
+                      peer.version, peer.protocol, own.version, own.protocol)
+        .advise("install the same estrain on all hosts of a job");
+  }
+  if (peer.build != own.build) {
+    throw Error::make(Fault::mismatch, "host {} runs another build of estrain {}, whose bits may differ", peer.host,
+                      own.version)
+        .advise("run one and the same file on all hosts of a job");
+  }
+}
+
+namespace {
+
+// How a message calls a host.
+std::string called(const std::string& host) { return host.empty() ? "the launcher's host" : "host " + host; }
+
+void require_another_host_of_the_run(const Greeting& own, const Greeting& peer) {
+  if (peer.host == own.host)
+    throw Error::make(Fault::peer, "a connection of {} has come back to it, or another one has its name",
+                      called(own.host));
+  if (!own.run.empty() && !peer.run.empty() && peer.run != own.run)
+    throw Error::make(Fault::peer, "{} belongs to the run {}, this one to the run {}", called(peer.host), peer.run,
+                      own.run)
+        .advise("two runs have the same key, or a file of hosts/ is of another run");
+}
+
+}  // namespace
+
+void require_is_for_us(const Greeting& own, const Greeting& peer) {
+  require_another_host_of_the_run(own, peer);
+  if (peer.to != own.host)
+    throw Error::make(Fault::peer, "a connection from {} to {} has come to {}", called(peer.host), called(peer.to),
+                      called(own.host));
+}
+
+void require_is_whom_we_want(const Greeting& own, const Greeting& peer) {
+  require_another_host_of_the_run(own, peer);
+  if (peer.host != own.to) throw Error::make(Fault::peer, "{} answers, not {}", called(peer.host), called(own.to));
+}
+
+}  // namespace estrain::net

@@ -1,0 +1,132 @@
+#include <map>
+#include <utility>
+
+#include "core/hosts/net/peers/places.h"
+#include "core/hosts/net/tcp_socket.h"
+#include "core/hosts/net/tls.h"
+#include "core/hosts/net/tls_connection.h"
+
+namespace estrain::net {
+
+using asio::ip::tcp;
+
+namespace {
+
+constexpr int kRestMs = 100;
+
+}  // namespace
+
+struct Listener::Ears : std::enable_shared_from_this<Ears> {
+  Ears(Loop& on, const Key& key, Options wanted)
+      : loop(on),
+        options(std::move(wanted)),
+        context(std::make_shared<asio::ssl::context>(tls_context(key, Side::server))),
+        acceptor(on.engine().context) {
+    try {
+      const tcp::endpoint endpoint(asio::ip::make_address(options.at.host), options.at.port);
+      acceptor.open(endpoint.protocol());
+      close_on_exec(acceptor.native_handle());
+      acceptor.set_option(tcp::acceptor::reuse_address(true));
+      acceptor.bind(endpoint);
+      acceptor.listen();
+      options.at = address_of(acceptor.local_endpoint());
+    } catch (const std::system_error& error) {
+      throw Error::make(Fault::io, "cannot listen on {}: {}", options.at.text(), error.code().message());
+    }
+  }
+
+  void listen() {
+    acceptor.async_accept([self = shared_from_this()](asio::error_code error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted || self->ended) return;
+      if (error) return self->rest(error);
+      close_on_exec(socket.native_handle());
+      self->meet(std::move(socket));
+      self->listen();
+    });
+  }
+
+  // Without a descriptor left, whoever waits at the port would be offered again at once, for ever.
+  void rest(const asio::error_code& error) {
+    options.refused("", Error::make(Fault::io, "cannot take a connection: {}", error.message()));
+    pause = loop.once(kRestMs, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self && !self->ended) self->listen();
+    });
+  }
+
+  void meet(tcp::socket socket) {
+    asio::error_code gone;
+    const auto endpoint = socket.remote_endpoint(gone);
+    if (gone) return;
+    const uint64_t number = ++count;
+    const Places::Answer answer = places.ask(number, endpoint.address().to_string());
+    if (answer.gives_way) turn_out(*answer.gives_way);
+    if (answer.is == Places::Answer::Is::is_refused) return options.refused(address_of(endpoint).text(), no_place());
+    if (answer.is == Places::Answer::Is::enters) return begin(number, std::move(socket));
+    waiting.emplace(number, std::move(socket));
+  }
+
+  void begin(uint64_t number, tcp::socket socket) {
+    auto connection = std::make_shared<TlsConnection>(loop, std::move(socket), context, options.own);
+    strangers[number] = connection;
+    connection->open(asio::ssl::stream_base::server, options.patience_ms,
+                     [self = shared_from_this(), connection, number](const Error* why) {
+                       self->strangers.erase(number);
+                       if (self->ended) return;
+                       if (why == nullptr) self->places.know(number);
+                       self->leave(number);
+                       if (why != nullptr) return self->options.refused(connection->peer_address(), *why);
+                       self->options.accepted(connection);
+                     });
+  }
+
+  void leave(uint64_t number) {
+    for (const uint64_t next : places.leave(number)) {
+      const auto at = waiting.find(next);
+      tcp::socket socket = std::move(at->second);
+      waiting.erase(at);
+      begin(next, std::move(socket));
+    }
+  }
+
+  void turn_out(uint64_t number) {
+    const auto at = strangers.find(number);
+    const std::shared_ptr<TlsConnection> connection = std::move(at->second);
+    strangers.erase(at);
+    connection->close();
+    options.refused(connection->peer_address(), no_place());
+  }
+
+  static Error no_place() { return Error(Fault::peer, "too many connections wait for a greeting"); }
+
+  Loop& loop;
+  Options options;
+  std::shared_ptr<asio::ssl::context> context;
+  tcp::acceptor acceptor;
+  // Those that have not greeted yet, by their number: with a place, and without one.
+  std::map<uint64_t, std::shared_ptr<TlsConnection>> strangers;
+  std::map<uint64_t, tcp::socket> waiting;
+  Places places;
+  uint64_t count = 0;
+  std::shared_ptr<Loop::Timer> pause;
+  bool ended = false;
+};
+
+Listener::Listener(Loop& loop, const Key& key, Options options)
+    : ears_(std::make_shared<Ears>(loop, key, std::move(options))) {
+  ears_->listen();
+}
+
+Listener::~Listener() {  // NOLINT(bugprone-exception-escape)
+  ears_->ended = true;
+  for (const auto& [number, stranger] : std::exchange(ears_->strangers, {})) stranger->close();
+  ears_->waiting.clear();
+  ears_->pause.reset();
+  asio::error_code ignored;
+  ears_->acceptor.close(ignored);
+}
+
+const Address& Listener::address() const { return ears_->options.at; }
+void Listener::serve_run(const std::string& name) { ears_->options.own.run = name; }
+
+}  // namespace estrain::net

@@ -1,0 +1,86 @@
+#include "core/hosts/net/loop.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/hosts/net/engine.h"
+
+namespace estrain::net {
+
+class Loop::Watch : public std::enable_shared_from_this<Watch> {
+ public:
+  Watch(Engine& engine, int fd, std::function<void()> readable)
+      : descriptor_(engine.context, fd), readable_(std::move(readable)) {}
+  ~Watch() { descriptor_.release(); }
+
+  void wait() {
+    descriptor_.async_wait(asio::posix::descriptor_base::wait_read, [weak = weak_from_this()](asio::error_code error) {
+      const auto self = weak.lock();
+      if (!self || error) return;
+      self->readable_();
+      self->wait();
+    });
+  }
+
+ private:
+  asio::posix::stream_descriptor descriptor_;
+  std::function<void()> readable_;
+};
+
+class Loop::Timer : public std::enable_shared_from_this<Timer> {
+ public:
+  Timer(Engine& engine, int milliseconds, std::function<void()> callback, bool again)
+      : timer_(engine.context),
+        interval_(std::chrono::milliseconds(milliseconds)),
+        callback_(std::move(callback)),
+        again_(again) {}
+
+  void wait() {
+    timer_.expires_after(interval_);
+    timer_.async_wait([weak = weak_from_this()](asio::error_code error) {
+      const auto self = weak.lock();
+      if (!self || error) return;
+      self->callback_();
+      if (self->again_) self->wait();
+    });
+  }
+
+ private:
+  asio::steady_timer timer_;
+  std::chrono::milliseconds interval_;
+  std::function<void()> callback_;
+  const bool again_;
+};
+
+// OpenSSL writes to sockets that the peer may have closed: an error tells.
+Loop::Loop() : engine_(std::make_unique<Engine>()) { ::signal(SIGPIPE, SIG_IGN); }
+Loop::~Loop() = default;
+
+void Loop::run() { engine_->context.run(); }
+void Loop::stop() { engine_->context.stop(); }
+void Loop::restart() { engine_->context.restart(); }
+void Loop::post(std::function<void()> callback) { asio::post(engine_->context, std::move(callback)); }
+
+std::shared_ptr<Loop::Watch> Loop::watch(int fd, std::function<void()> readable) {
+  auto watch = std::make_shared<Watch>(*engine_, fd, std::move(readable));
+  watch->wait();
+  return watch;
+}
+
+std::shared_ptr<Loop::Timer> Loop::every(int milliseconds, std::function<void()> callback) {
+  auto timer = std::make_shared<Timer>(*engine_, milliseconds, std::move(callback), true);
+  timer->wait();
+  return timer;
+}
+
+std::shared_ptr<Loop::Timer> Loop::once(int milliseconds, std::function<void()> callback) {
+  auto timer = std::make_shared<Timer>(*engine_, milliseconds, std::move(callback), false);
+  timer->wait();
+  return timer;
+}
+
+}  // namespace estrain::net

@@ -1,0 +1,208 @@
+#include "core/hosts/net/tls_connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/hosts/net/tcp_socket.h"
+#include "core/hosts/net/tls.h"
+
+namespace estrain::net {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr uint32_t kGreetingKind = 1;
+constexpr size_t kBytesOfTurn = 256 << 10;       // then others have theirs
+constexpr unsigned kSilenceMilliseconds = 1500;  // of what was sent and not acknowledged
+
+void set_options(tcp::socket& socket) {
+  asio::error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  const unsigned silence = kSilenceMilliseconds;
+  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
+  avoid_bbr(socket.native_handle());
+}
+
+bool is_end(const asio::error_code& error) {
+  return error == asio::error::eof || error == asio::error::connection_reset || error == asio::error::broken_pipe ||
+         error == asio::ssl::error::stream_truncated;
+}
+
+}  // namespace
+
+Address address_of(const tcp::endpoint& endpoint) { return {endpoint.address().to_string(), endpoint.port()}; }
+
+TlsConnection::TlsConnection(Loop& loop, tcp::socket socket, std::shared_ptr<asio::ssl::context> context, Greeting own)
+    : stream_(std::move(socket), std::move(context)), deadline_(loop.engine().context), own_(std::move(own)) {}
+
+template <typename Act>
+void TlsConnection::guarded(Act&& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    if (error.fault() == Fault::bug) throw;
+    fail(error);
+  }
+}
+
+void TlsConnection::post(void (TlsConnection::*act)()) {
+  asio::post(socket().get_executor(), [self = shared_from_this(), act] { ((*self).*act)(); });
+}
+
+void TlsConnection::open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done) {
+  done_ = std::move(done);
+  side_ = side;
+  if (is_client()) stream_.identity() = identity_of(stream_.context(), {own_.run, own_.host, own_.to});
+  set_options(socket());
+  asio::error_code ignored;
+  peer_address_ = address_of(socket().remote_endpoint(ignored)).text();
+  deadline_.expires_after(std::chrono::milliseconds(patience_ms));
+  deadline_.async_wait([self = shared_from_this()](asio::error_code error) {
+    if (!error && self->done_) self->fail(Error(Fault::peer, "no greeting in time"));
+  });
+  post(&TlsConnection::shake_hands);
+}
+
+void TlsConnection::shake_hands() {
+  if (is_closed_) return;
+  const asio::error_code error = stream_.shake_hands(side_);
+  if (error == asio::error::would_block)
+    return stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->shake_hands(); });
+  const bool refused = error.category() == asio::error::get_ssl_category();  // by the other end, or for what it says
+  if (error) return fail(Error(refused ? Fault::mismatch : Fault::peer, "no TLS by the run's key: " + error.message()));
+  if (!stream_.has_proof()) return fail(Error(Fault::mismatch, "the peer does not have the run's key"));
+  const std::string text = own_.to_json();
+  send({.kind = kGreetingKind, .bytes = static_cast<uint32_t>(text.size())}, text);
+  decoder_.emplace(hello_);
+  is_reading_ = true;
+  post(&TlsConnection::read);  // behind the writing of the own greeting: who is refused hears why by it
+}
+
+std::optional<std::span<std::byte>> TlsConnection::Hello::room_for(const FrameHead& head) {
+  if (head.kind != kGreetingKind || head.bytes > most_greeting_bytes)
+    throw Error(Fault::corrupt, "something else than a greeting");
+  text.resize(head.bytes);
+  return std::as_writable_bytes(std::span(text));
+}
+
+// The words of the greeting, and those that the handshake proves.
+void TlsConnection::require_right_end() {
+  if (is_client()) return require_is_whom_we_want(own_, peer_);
+  require_is_for_us(own_, peer_);
+  if (stream_.identity() != identity_of(stream_.context(), {peer_.run, peer_.host, peer_.to}))
+    throw Error(Fault::corrupt, "a greeting with other names than those of its handshake");
+}
+
+// The side that connects says whether payloads go in clear.
+void TlsConnection::take_greeting() {
+  decoder_.reset();
+  peer_ = Greeting::from_json(hello_.text);
+  require_same_program(own_, peer_);
+  require_right_end();
+  deadline_.cancel();
+  if (is_client() ? own_.clear : peer_.clear) outflow_.allow_clear();
+  if (const Done done = std::exchange(done_, nullptr)) done(nullptr);
+}
+
+void TlsConnection::start(FrameSink& sink, std::function<void(const Error& why)> closed) {
+  closed_ = std::move(closed);
+  decoder_.emplace(sink);
+  if (is_closed_ || std::exchange(is_reading_, true)) return;
+  post(&TlsConnection::read);
+}
+
+void TlsConnection::retry() {
+  if (!decoder_ || is_closed_) return;
+  guarded([&] { decoder_->retry(); });
+  if (is_closed_ || std::exchange(is_reading_, true)) return;
+  post(&TlsConnection::read);
+}
+
+void TlsConnection::send(const FrameHead& head, std::string payload) {
+  if (is_closed_) return;
+  outflow_.add(head, payload);
+  if (!std::exchange(is_writing_, true)) post(&TlsConnection::write);
+}
+
+void TlsConnection::send_from(const FrameHead& head, std::span<const std::byte> payload) {
+  if (is_closed_) return;
+  outflow_.add_from(head, payload);
+  if (!std::exchange(is_writing_, true)) post(&TlsConnection::write);
+}
+
+void TlsConnection::close() {
+  done_ = nullptr;
+  closed_ = nullptr;
+  shut();
+}
+
+void TlsConnection::read() {
+  guarded([&] {
+    for (size_t turn = 0; turn < kBytesOfTurn;) {
+      const size_t bytes = read_some();
+      if (bytes == 0) return;
+      turn += bytes;
+    }
+    post(&TlsConnection::read);
+  });
+}
+
+// Returns how many bytes came; 0: no more now.
+size_t TlsConnection::read_some() {
+  if (is_closed_) return 0;
+  const std::span<std::byte> room = decoder_ ? decoder_->room() : std::span<std::byte>();
+  if (room.empty()) {
+    is_reading_ = false;
+    return 0;
+  }
+  size_t bytes = 0;
+  const Way way = decoder_->way();
+  if (way == Way::clear && !outflow_.may_be_clear())
+    throw Error(Fault::corrupt, "a payload in clear, which was not agreed on");
+  const asio::error_code error = stream_.read(room.first(std::min(room.size(), kBytesOfTurn)), way, bytes);
+  if (error == asio::error::would_block) {
+    stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->read(); });
+    return 0;
+  }
+  if (error) {
+    lose(error);
+    return 0;
+  }
+  decoder_->advance(bytes);
+  if (!is_closed_ && done_ && hello_.complete) take_greeting();
+  return bytes;
+}
+
+void TlsConnection::write() {
+  if (is_closed_) return;
+  const asio::error_code error = outflow_.send_to(stream_);
+  if (error == asio::error::would_block)
+    return stream_.wait_to_write([self = shared_from_this()](asio::error_code) { self->write(); });
+  if (error == asio::error::interrupted) return post(&TlsConnection::write);
+  is_writing_ = false;
+  if (error) lose(error);
+}
+
+void TlsConnection::lose(const asio::error_code& error) {
+  ended_by_peer_ = is_end(error);
+  fail(Error(Fault::peer, (done_ ? "no greeting: " : "connection lost: ") + error.message()));
+}
+
+void TlsConnection::fail(const Error& why) {
+  if (is_closed_) return;
+  shut();
+  if (const Done done = std::exchange(done_, nullptr)) return done(&why);
+  if (const auto closed = std::exchange(closed_, nullptr)) closed(why);
+}
+
+void TlsConnection::shut() {
+  is_closed_ = true;
+  deadline_.cancel();
+  asio::error_code ignored;
+  socket().close(ignored);
+}
+
+}  // namespace estrain::net

@@ -1,0 +1,34 @@
+#pragma once
+// A chart of numbers over steps, as HTML with an SVG picture: for each span of steps, a line for the mean and a band
+// from the lowest to the highest number. The picture stretches to the width of the page; its labels are text of the
+// page, so they keep their size on a phone. A table below has the same numbers.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/inspect/report/charts/series.h"
+
+namespace estrain::report {
+
+struct ChartLine {
+  std::string name;
+  const Series* series = nullptr;
+  size_t colour = 0;
+};
+
+struct Chart {
+  std::string id;  // unique on the page
+  std::string title;
+  std::string remark;            // a sentence under the title; may be empty
+  std::vector<ChartLine> lines;  // lines without numbers are omitted
+  std::vector<int64_t> marked;   // steps with a vertical line
+  bool from_zero = false;        // whether the axis begins at 0
+};
+
+constexpr size_t kColours = 8;  // in the page's style, c0 to c7
+
+// If no line has a number: a sentence instead of the picture.
+std::string to_html(const Chart& chart);
+
+}  // namespace estrain::report

@@ -1,0 +1,115 @@
+#include "core/inspect/report/run_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/files/input_file.h"
+#include "core/base/files/long_files.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/record/logs/metrics_reader.h"
+
+namespace estrain::report {
+namespace {
+
+void require_run(const std::string& path) {
+  std::error_code failure;
+  for (const char* sign : {"/job.toml", "/metrics.jsonl", "/events.jsonl", "/checkpoints"})
+    if (std::filesystem::exists(path + sign, failure)) return;
+  throw Error::make(Fault::usage, "{}: {}", path, failure ? failure.message() : "no run there")
+      .advise("give the run directory that `estrain train` printed");
+}
+
+std::string folder_name(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  return folder.filename().string();
+}
+
+void read_spec(RunRecords& run) {
+  const std::string path = run.path + "/job.toml";
+  run.name = folder_name(run.path);
+  try {
+    const UniqueFd file = open_input_if_present(path);
+    if (!file) return run.damage.push_back(path + " is missing");
+    run.spec = read_whole(file.get(), path, kMostSpec);
+    const spec::JobSpec spec = spec::parse_text(run.spec, path);
+    run.name = spec.job.name;
+    run.model = spec.model.name;
+    run.timeline.ests = spec.job.ests;
+  } catch (const Error& error) {
+    run.damage.push_back(error.message());
+  }
+}
+
+void add(RunRecords& run, const record::StepRecord& step) {
+  ++run.steps;
+  run.last_step = step.step.value;
+  run.last_epoch = step.epoch.value;
+  run.loss.add(step.step.value, step.loss);
+  run.lr.add(step.step.value, step.lr);
+  if (step.samples_per_second > 0) run.samples_per_second.add(step.step.value, step.samples_per_second);
+  run.without_update += step.left_out;
+}
+
+void add(RunRecords& run, const record::EvaluationRecord& evaluation) {
+  run.test_loss.add(evaluation.step.value, evaluation.loss);
+  run.test_accuracy.add(evaluation.step.value, evaluation.accuracy);
+}
+
+void read_metrics(RunRecords& run) {
+  record::MetricsReader lines(run.path + "/metrics.jsonl");
+  int64_t out_of_order = 0;
+  while (const auto line = lines.next()) {
+    const auto* step = std::get_if<record::StepRecord>(&*line);
+    if (step == nullptr)
+      add(run, std::get<record::EvaluationRecord>(*line));
+    else if (run.steps == 0 || step->step.value > run.last_step)
+      add(run, *step);
+    else
+      ++out_of_order;
+  }
+  if (lines.unreadable() > 0)
+    run.damage.push_back(fmt::format("damaged: {} line(s) cannot be read and are left out, first {}",
+                                     lines.unreadable(), lines.first_unreadable()));
+  if (out_of_order > 0)
+    run.damage.push_back(
+        fmt::format("damaged: {} line(s) of {}/metrics.jsonl repeat a step and are left out", out_of_order, run.path));
+}
+
+void read_events(RunRecords& run) {
+  const std::string path = run.path + "/events.jsonl";
+  TimelineReader timeline;
+  LineReader lines(path);
+  int64_t number = 0, unreadable = 0, first = 0;
+  for (std::string_view text; lines.next(&text);) {
+    ++number;
+    const Json event = parse_json_if_sound(text);
+    if (event.is_object())
+      timeline.add(event);
+    else if (unreadable++ == 0)
+      first = number;
+  }
+  const int64_t ests = run.timeline.ests;
+  run.timeline = timeline.finish();
+  run.timeline.ests = std::max(run.timeline.ests, ests);
+  if (unreadable > 0)
+    run.damage.push_back(
+        fmt::format("damaged: {} line(s) cannot be read and are left out, first {}:{}", unreadable, path, first));
+}
+
+}  // namespace
+
+RunRecords read_run(const std::string& path) {
+  require_run(path);
+  RunRecords run;
+  run.path = path;
+  read_spec(run);
+  read_metrics(run);
+  read_events(run);
+  return run;
+}
+
+}  // namespace estrain::report

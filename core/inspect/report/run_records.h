@@ -1,0 +1,29 @@
+#pragma once
+// The records of a run directory, as needed by a report. Their size does not grow with the run.
+
+#include <string>
+#include <vector>
+
+#include "core/inspect/report/charts/series.h"
+#include "core/inspect/report/charts/timeline.h"
+
+namespace estrain::report {
+
+struct RunRecords {
+  std::string path;
+  std::string name, model;  // from job.toml; if that is unreadable, the directory's name and ""
+  std::string spec;         // job.toml's text
+  int64_t steps = 0;        // recorded
+  int64_t last_step = 0, last_epoch = 0;
+  Series loss, lr, samples_per_second;  // over steps
+  Series test_loss, test_accuracy;      // over steps with an evaluation
+  int64_t without_update = 0;           // steps, by train.nonfinite = "skip"
+  Timeline timeline;
+  std::vector<std::string> damage;  // unreadable parts, a sentence each
+};
+
+// The run may be running. Skips unreadable parts of a damaged file and lists them in `damage`. Throws Fault::usage if
+// there is no run, Fault::io.
+RunRecords read_run(const std::string& path);
+
+}  // namespace estrain::report

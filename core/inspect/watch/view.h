@@ -1,0 +1,34 @@
+#pragma once
+// The lines of `estrain status --watch`: pure, so that they can be tested without a terminal.
+//
+// Names and messages are untrusted: their control characters are not sent to the terminal.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/inspect/report/charts/series.h"
+#include "core/inspect/report/charts/timeline.h"
+#include "core/run/launch/control/status.h"
+
+namespace estrain::watch {
+
+struct View {
+  launch::RunStatus status;
+  std::vector<report::Span> losses;  // of all steps, oldest first
+  std::vector<report::Mark> events;  // the last ones, oldest first
+  std::string trouble;               // why `status` is outdated; empty if it is current
+};
+
+// The abilities of the terminal.
+struct Look {
+  size_t columns = 80, rows = 24;
+  bool colour = true;
+  bool blocks = true;  // block elements of Unicode; otherwise only ASCII
+};
+
+// At most `rows` lines of at most `columns` columns each, without line ends. If space is short, events are dropped
+// first, then workers.
+std::vector<std::string> lines_of(const View& view, const Look& look);
+
+}  // namespace estrain::watch

@@ -1,0 +1,37 @@
+#pragma once
+// The device that hosts each EST. Every device hosts all blocks of the network.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/job/placement/device.h"
+
+namespace estrain::placement {
+
+// The part of one worker.
+struct Share {
+  Device device = {};
+  std::optional<int64_t> ests = std::nullopt;  // how many, where the list says so ("cpu=3")
+
+  bool operator==(const Share&) const = default;
+};
+
+// In worker order: the first share's ESTs come first.
+using Assignment = std::vector<Share>;
+
+Devices devices_of(const Assignment& assignment);
+std::string format_devices(const Assignment& assignment);  // "cpu,cuda:1"
+// The same devices, each with its number of ESTs.
+Assignment evenly(const Devices& devices);
+
+// Ranges whose sizes differ by at most one; the first `ests mod workers` workers host one more. Throws
+// Fault::infeasible unless 1 <= workers <= ests.
+std::vector<EstRange> even_ranges(int64_t ests, int64_t workers);
+// The range of each share: as the list says, or even. Throws Fault::usage or Fault::infeasible where ESTs cannot be
+// placed so.
+std::vector<EstRange> place_ests(const Assignment& assignment, int64_t ests);
+
+}  // namespace estrain::placement

@@ -1,0 +1,79 @@
+#pragma once
+// The resources of this machine that a run may use, and until when: those that Slurm states in the environment of its
+// jobs (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"), limited by the process's CPU affinity and cgroups. Without Slurm,
+// only the latter count.
+//
+// A variable with a value that sbatch(1) does not allow counts as absent: a wrapper may have set it, and that need not
+// fail a run. The variables of a job that has ended count as absent, too: a terminal multiplexer that was started in an
+// interactive job hands them to every shell that it opens later.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/json/json.h"
+#include "core/job/resources/machine_limits.h"
+
+namespace estrain::resources {
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+struct Allocation {
+  int64_t cores = 1;       // logical CPUs of this node, >= 1
+  std::string cores_from;  // the source: "SLURM_CPUS_ON_NODE", "CPU affinity", "cgroup"
+  std::optional<int64_t> memory_bytes;
+  std::string memory_from;               // "SLURM_MEM_PER_NODE", "cgroup", "physical memory"; empty: unknown
+  std::optional<int64_t> gpus;           // of this node, if known
+  std::optional<std::string> slurm_job;  // its id; absent outside Slurm
+  std::optional<std::string> ended_job;  // the id of the job that left its variables behind; then slurm_job is absent
+  int64_t restarts = 0;                  // how often Slurm has requeued the job
+  int64_t nodes = 1;                     // of the whole job; this version uses the first
+  std::optional<int64_t> ends_ns;        // when Slurm will end the job, on the clock of monotonic_ns()
+
+  // Seconds until Slurm ends the job, >= 0; absent without a time limit. Only reads the clock, so it is cheap. It does
+  // not notice when `scontrol update` changes the limit (see current_end_ns).
+  std::optional<double> seconds_left() const;
+};
+
+// The same instant on both clocks.
+struct Instant {
+  int64_t unix_seconds = 0;
+  int64_t monotonic_ns = 0;
+};
+
+// Pure. Takes the end from SLURM_JOB_END_TIME, if this version of Slurm sets it. An end in the past is believed: the
+// job has ended.
+Allocation read_allocation(const Environment& environment, const MachineLimits& limits, const Instant& now);
+
+// This process's allocation. If Slurm's environment lacks the end, asks `squeue` once, for at most two seconds. Call it
+// from the main thread when the launcher starts, and keep the answer.
+Allocation current_allocation();
+
+// The current end of this process's Slurm job: its time limit may have changed since the job started. Asks squeue as
+// above; if squeue does not tell, returns `known`.
+std::optional<int64_t> current_end_ns(std::optional<int64_t> known);
+
+// Like current_allocation(), but asks squeue only where the end in the environment is past, once in a process: the end
+// of a job that still runs may have been put off.
+Allocation current_resources();
+
+// "Slurm job 17 has ended (…)": for the user. Empty where `ended_job` is.
+std::string words_of_ended_job(const Allocation& allocation);
+
+// For events.jsonl.
+Json describe(const Allocation& allocation);
+
+constexpr int64_t kNoTimeLimit = INT64_MAX;  // seconds
+
+// Parses squeue's %L, "[days-][[hours:]minutes:]seconds" or UNLIMITED, into seconds; absent for NOT_SET, INVALID and
+// anything else.
+std::optional<int64_t> parse_time_left(std::string_view text);
+
+// The remaining time of a job according to `squeue`; absent if it gives no such answer within `milliseconds`, after
+// which it is killed. `squeue` may be a path or a name in PATH.
+std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, const std::string& squeue = "squeue");
+
+}  // namespace estrain::resources

@@ -1,0 +1,112 @@
+#include "core/job/resources/gpus.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
+
+namespace estrain::resources {
+namespace {
+
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+struct Gpu {
+  std::string place, model, uuid;  // "0000:3b:00.0", "NVIDIA A100-PCIE-40GB", "GPU-5e1a0f6c-…"
+};
+
+// The text after "name:" on its line; empty: no such line.
+std::string value_of(const std::string& text, const std::string& name) {
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name + ":")) continue;
+    const size_t first = line.find_first_not_of(" \t", name.size() + 1), last = line.find_last_not_of(" \t\r");
+    return first == line.npos ? "" : line.substr(first, last - first + 1);
+  }
+  return "";
+}
+
+// In bus order, as workers number them; none if one of them does not show its model.
+std::vector<Gpu> gpus_in(const std::string& folder) {
+  std::vector<Gpu> gpus;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+    const std::string text = text_if_readable(entry.path() / "information");
+    gpus.push_back({entry.path().filename(), value_of(text, "Model"), value_of(text, "GPU UUID")});
+    if (gpus.back().model.empty()) return {};
+  }
+  std::ranges::sort(gpus, {}, &Gpu::place);
+  return gpus;
+}
+
+// Finds a GPU by its number or a prefix of its UUID; null: none or several.
+const Gpu* find(const std::vector<Gpu>& gpus, const std::string& name) {
+  if (name.starts_with("GPU-")) {
+    const auto is_meant = [&](const Gpu& gpu) { return gpu.uuid.starts_with(name); };
+    return std::ranges::count_if(gpus, is_meant) == 1 ? &*std::ranges::find_if(gpus, is_meant) : nullptr;
+  }
+  size_t number = gpus.size();
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool whole = error == std::errc{} && end == name.data() + name.size();
+  return whole && number < gpus.size() ? &gpus[number] : nullptr;
+}
+
+// Whether a GPU is partitioned (MIG): CUDA then numbers the partitions.
+bool is_sliced(const std::string& capabilities) {
+  std::error_code failure;
+  for (const auto& gpu : std::filesystem::directory_iterator(capabilities, failure)) {
+    std::error_code absent;
+    for (const auto& part : std::filesystem::directory_iterator(gpu.path() / "mig", absent)) {
+      if (part.path().filename().string().starts_with("gi")) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+GpuSupport GpuSupport::here() {
+  const auto folder = std::filesystem::path(own_executable()).parent_path();
+  const auto signs = {"/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg"};
+  return {std::ranges::any_of(signs, is_there), is_there(folder / "libestrain_cuda.so")};
+}
+
+std::vector<std::string> gpu_models(const std::string& folder, const std::optional<std::string>& visible) {
+  const std::vector<Gpu> all = gpus_in(folder);
+  std::vector<std::string> models;
+  if (!visible) {
+    for (const Gpu& gpu : all) models.push_back(gpu.model);
+    return models;
+  }
+  std::stringstream names(*visible);
+  for (std::string name; std::getline(names, name, ',');) {
+    const Gpu* gpu = find(all, name);
+    if (gpu == nullptr) return {};
+    models.push_back(gpu->model);
+  }
+  return models;
+}
+
+std::vector<std::string> gpu_models() {
+  if (is_sliced("/proc/driver/nvidia/capabilities")) return {};
+  return gpu_models("/proc/driver/nvidia/gpus", environment_variable("CUDA_VISIBLE_DEVICES"));
+}
+
+void require_gpu_support(const GpuSupport& support, const std::string& device) {
+  if (!support.library) {
+    throw Error::make(Fault::device, "device \"{}\": this estrain was built without CUDA", device)
+        .advise(
+            "build it on a machine with a CUDA toolkit (nvcc), with scripts/build --target estrain_cuda; or use cpu");
+  }
+  if (!support.driver) {
+    throw Error::make(Fault::device, "device \"{}\": no NVIDIA driver runs on this machine", device)
+        .advise("install the driver, or make GPUs visible in the container (docker run --gpus all); or use cpu");
+  }
+}
+
+}  // namespace estrain::resources

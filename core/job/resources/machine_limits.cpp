@@ -1,0 +1,70 @@
+#include "core/job/resources/machine_limits.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "core/base/files/files.h"
+#include "core/base/process/cpu_affinity.h"
+#include "core/job/resources/control_groups.h"
+
+namespace estrain::resources {
+namespace {
+
+std::optional<double> ratio(std::optional<int64_t> quota, std::optional<int64_t> period) {
+  if (!quota || !period || *period == 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+// Version 2: "150000 100000", or "max 100000".
+std::optional<double> cpu_max(const std::string& folder) {
+  const std::string text = text_if_readable(folder + "/cpu.max");
+  const size_t space = text.find(' ');
+  if (space == std::string::npos) return std::nullopt;
+  return ratio(limit_in(text), limit_in(std::string_view(text).substr(space + 1)));
+}
+
+std::optional<double> cfs_quota(const std::string& folder) {
+  return ratio(limit_in_file(folder + "/cpu.cfs_quota_us"), limit_in_file(folder + "/cpu.cfs_period_us"));
+}
+
+}  // namespace
+
+CgroupLimits cgroup_limits(const std::string& root) {
+  CgroupLimits limits;
+  for (const ControlGroup& group : control_groups(root, "cpu")) {
+    for (const std::string& folder : group.folders)
+      lower(limits.cpus, group.version == 2 ? cpu_max(folder) : cfs_quota(folder));
+  }
+  for (const ControlGroup& group : control_groups(root, "memory")) {
+    for (const std::string& folder : group.folders)
+      lower(limits.memory_bytes,
+            limit_in_file(folder + (group.version == 2 ? "/memory.max" : "/memory.limit_in_bytes")));
+  }
+  return limits;
+}
+
+MachineLimits machine_limits() {
+  MachineLimits limits;
+  limits.cores = cpus_of_affinity();
+  limits.cores_from = "CPU affinity";
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) {
+    limits.memory_bytes = pages * page;
+    limits.memory_from = "physical memory";
+  }
+  const CgroupLimits cgroup = cgroup_limits("");
+  if (cgroup.cpus && *cgroup.cpus < static_cast<double>(limits.cores)) {
+    limits.cores = std::max<int64_t>(1, static_cast<int64_t>(std::floor(*cgroup.cpus)));
+    limits.cores_from = "cgroup";
+  }
+  if (cgroup.memory_bytes && (!limits.memory_bytes || *cgroup.memory_bytes < *limits.memory_bytes)) {
+    limits.memory_bytes = cgroup.memory_bytes;
+    limits.memory_from = "cgroup";
+  }
+  return limits;
+}
+
+}  // namespace estrain::resources

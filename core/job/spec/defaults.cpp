@@ -1,0 +1,40 @@
+#include "core/job/spec/defaults.h"
+
+#include <algorithm>
+
+namespace estrain::spec {
+namespace {
+
+constexpr uint64_t kReadAheadBytes = 256 << 20;
+constexpr uint64_t kMostReadAhead = 64;  // mini-batches
+
+}  // namespace
+
+double learning_rate(const OptimizerSection& optimizer) { return optimizer.lr.value_or(traits_of(optimizer.name).lr); }
+
+double weight_decay(const OptimizerSection& optimizer) {
+  return optimizer.weight_decay.value_or(traits_of(optimizer.name).weight_decay);
+}
+
+double epsilon(const OptimizerSection& optimizer) { return optimizer.eps.value_or(traits_of(optimizer.name).eps); }
+
+double dropout(const ModelSection& model) {
+  const bool vgg = model.name.rfind("vgg", 0) == 0;
+  return model.dropout.value_or(model.name == "gpt" ? 0.1 : vgg ? 0.5 : 0);
+}
+
+int64_t most_prefetch(const DataSection& data, uint64_t batch_bytes) {
+  if (data.prefetch > 0) return data.prefetch;
+  const uint64_t fit = std::min(kReadAheadBytes / std::max<uint64_t>(1, batch_bytes), kMostReadAhead);
+  return std::max(first_prefetch(data), static_cast<int64_t>(fit));
+}
+
+JobSpec with_defaults(JobSpec spec) {
+  spec.optimizer.lr = learning_rate(spec.optimizer);
+  spec.optimizer.weight_decay = weight_decay(spec.optimizer);
+  spec.optimizer.eps = epsilon(spec.optimizer);
+  spec.model.dropout = dropout(spec.model);
+  return spec;
+}
+
+}  // namespace estrain::spec

@@ -1,0 +1,147 @@
+#include "core/job/spec/keys/key_parts.h"
+
+namespace estrain::spec {
+namespace {
+
+const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of one size
+const Words photo_formats = {"images", "webdataset", "voc"};                      // of any
+const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset", "voc"};
+const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset", "voc"};
+
+}  // namespace
+
+std::vector<Key<JobSpec>> data_keys() {
+  return {
+      ESTRAIN_KEY(data.format).means("Format of the data set's files."),
+      ESTRAIN_KEY(data.path)
+          .path()
+          .only("data.format", file_formats)
+          .means(
+              "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
+              "(text, hdf5, tokens), a tar file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks "
+              "(voc)."),
+      ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
+      ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
+      ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
+      ESTRAIN_KEY(data.test_labels).path().only("data.format", {"idx"}).means("Test labels, instead of data.path."),
+      ESTRAIN_KEY(data.test_path)
+          .path()
+          .only("data.format", {"text", "hdf5", "tokens", "images", "webdataset", "voc"})
+          .means("The file or folder for evaluation; voc: where data.test_list is, if not in data.path."),
+      ESTRAIN_KEY(data.holdout)
+          .min(0)
+          .below(1)
+          .only("data.format", {"text", "tokens"})
+          .only("data.test_path", {""})
+          .means("Fraction of the text, at its end, that is kept for evaluation."),
+      ESTRAIN_KEY(data.token_type)
+          .only("data.format", {"tokens"})
+          .means("Type of a token in flat files; .npy files and those of llm.c declare theirs."),
+      ESTRAIN_KEY(data.layout)
+          .only("data.format", {"hdf5"})
+          .means(
+              "Order of the dimensions of images: nchw or nhwc. auto is nchw, and refuses a shape that looks like the "
+              "other, such as [1000, 32, 32, 3]."),
+      ESTRAIN_KEY(data.plugins)
+          .only("data.format", {"hdf5"})
+          .not_in_bits()
+          .means(
+              "Whether HDF5 may load filters for compressed data from the folders in HDF5_PLUGIN_PATH. Their code runs "
+              "in check, too."),
+      ESTRAIN_KEY(data.list)
+          .filled()
+          .only("data.format", {"voc"})
+          .means("The list in ImageSets/Main, without .txt, of the training samples."),
+      ESTRAIN_KEY(data.test_list)
+          .only("data.format", {"voc"})
+          .means("The list of the samples for evaluation; empty: none."),
+      ESTRAIN_KEY(data.boxes)
+          .min(1)
+          .max(10'000)
+          .only("data.format", {"voc"})
+          .means("Places for boxes in a sample; those that stay empty have the class -1."),
+      ESTRAIN_KEY(data.names)
+          .only("data.format", {"voc"})
+          .means("Names of the classes, in the order of their numbers; empty: the twenty of PASCAL VOC."),
+      ESTRAIN_KEY(data.difficult)
+          .only("data.format", {"voc"})
+          .means("Whether objects that are marked as difficult are taken, too."),
+      ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
+      ESTRAIN_KEY(data.shuffle).means("Whether every epoch has a new random order."),
+      ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
+      ESTRAIN_KEY(data.channels)
+          .numbers({1, 3})
+          .unset("as in the files")
+          .only("data.format", image_formats)
+          .means("3 repeats a grey channel three times; 1 requires grey images."),
+      ESTRAIN_KEY(data.resize)
+          .min(1)
+          .max(kMostUnits)
+          .lengths({0, 1, 2})
+          .only("data.format", image_formats)
+          .means(
+              "[height, width] to which images are scaled, bilinearly; for images, webdataset and voc also [side], the "
+              "length of the shorter side."),
+      ESTRAIN_KEY(data.pad)
+          .min(0)
+          .max(4096)
+          .only("data.format", table_formats)
+          .means("Zero pixels added on each side, after resizing."),
+      ESTRAIN_KEY(data.crop)
+          .min(1)
+          .max(kMostUnits)
+          .lengths({0, 2})
+          .only("data.format", image_formats)
+          .means("[height, width] of the crop: at a random place in training, in the centre in evaluation."),
+      ESTRAIN_KEY(data.scale)
+          .above(0)
+          .max(1)
+          .lengths({0, 2})
+          .only("data.format", photo_formats)
+          .means("[least, most] fraction of an image's area that training cuts out at a random place and scales to "
+                 "data.crop, as "
+                 "torchvision's RandomResizedCrop; empty: training crops what data.resize left."),
+      ESTRAIN_KEY(data.ratio)
+          .above(0)
+          .max(1000)
+          .lengths({2})
+          .only("data.format", photo_formats)
+          .means("[least, most] width / height of the area that data.scale cuts out."),
+      ESTRAIN_KEY(data.flip)
+          .only("data.format", image_formats)
+          .means("Whether training images are mirrored left-right with probability 1/2."),
+      ESTRAIN_KEY(data.mean)
+          .only("data.format", image_formats)
+          .means("Subtracted from each channel, on the [0, 1] scale."),
+      ESTRAIN_KEY(data.std)
+          .above(0)
+          .only("data.format", image_formats)
+          .means("Divides each channel, after data.mean is subtracted."),
+      ESTRAIN_KEY(data.shape)
+          .min(1)
+          .max(kMostSamples)
+          .lengths({1, 3})
+          .only("data.format", {"synthetic"})
+          .means("[channels, height, width] of an image, or [length] of a vector."),
+      ESTRAIN_KEY(data.samples)
+          .min(1)
+          .max(kMostSamples)
+          .only("data.format", {"synthetic"})
+          .means("Training samples; an eighth as many, at least one, for evaluation."),
+      ESTRAIN_KEY(data.readers)
+          .min(0)
+          .max(1024)
+          .not_in_bits()
+          .means(
+              "Reader threads of a worker, whatever its number of ESTs; 0: tuned at run time, so that the worker does "
+              "not wait for data."),
+      ESTRAIN_KEY(data.prefetch)
+          .min(0)
+          .max(65536)
+          .not_in_bits()
+          .means("Mini-batches that a worker reads ahead; 0: tuned at run time, so that the worker does not wait "
+                 "for data."),
+  };
+}
+
+}  // namespace estrain::spec

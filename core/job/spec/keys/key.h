@@ -1,0 +1,130 @@
+#pragma once
+// One key of a spec, with everything about it. The table of all keys is keys.cpp.
+//
+// A Key is built by a chain that reads like a sentence:
+//   key(...).min(1).means("Samples per EST and step.")
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/job/spec/keys/codec.h"
+#include "core/job/spec/keys/rule.h"
+
+namespace estrain::spec {
+
+// A key may belong to some values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". The single
+// value "" means that the two keys exclude each other.
+struct Condition {
+  std::string selector;             // the other key, a string or an enumeration
+  std::vector<std::string> values;  // values for which this key may be given
+};
+
+// Owner: JobSpec, or OptimizerGroup for the keys of a group.
+template <typename Owner>
+struct Key {
+  std::string name;  // dotted: "data.batch"; of a group: "match"
+  Rule rule;
+  std::string meaning;       // one sentence
+  std::string when_not_set;  // meaning of an optional key that is absent
+  std::vector<Condition> conditions;
+  bool required = false;
+  bool defines_bits = true;                     // whether it changes the bits or a checkpoint's meaning
+  std::optional<Condition> defines_bits_where;  // if set: it defines bits only under this condition
+
+  // Set by make_key from the type of the field. `read` returns whether the value was valid.
+  std::string (*type)(const Rule&) = nullptr;
+  std::function<bool(Owner&, const toml::Value&, const Reading&)> read;
+  std::function<std::optional<std::string>(const Owner&, const Rule&)> write_field;
+
+  // The value as TOML text; nothing if it is not set.
+  std::optional<std::string> write(const Owner& owner) const { return write_field(owner, rule); }
+  std::string default_text() const {
+    if (required) return "required";
+    return when_not_set.empty() ? *write(Owner{}) : when_not_set;
+  }
+
+  Key min(int64_t bound) const {
+    return with([&](Key& key) { key.rule.range.low = bound; });
+  }
+  Key max(int64_t bound) const {
+    return with([&](Key& key) { key.rule.range.high = bound; });
+  }
+  Key above(int64_t bound) const {
+    return with([&](Key& key) { key.rule.range.low = bound, key.rule.range.low_open = true; });
+  }
+  Key below(int64_t bound) const {
+    return with([&](Key& key) { key.rule.range.high = bound, key.rule.range.high_open = true; });
+  }
+  Key choices(const std::vector<std::string>& words) const {
+    return with([&](Key& key) { key.rule.choices = words; });
+  }
+  Key words(const std::vector<std::pair<std::string, int64_t>>& numbers) const {
+    return with([&](Key& key) { key.rule.words = numbers; });
+  }
+  Key numbers(const std::vector<int64_t>& allowed) const {
+    return with([&](Key& key) { key.rule.numbers = allowed; });
+  }
+  Key lengths(std::initializer_list<size_t> allowed) const {
+    return with([&](Key& key) { key.rule.lengths = allowed; });
+  }
+  Key filled() const {
+    return with([](Key& key) { key.rule.filled = true; });
+  }
+  Key takes_integer() const {
+    return with([](Key& key) { key.rule.takes_integer = true; });
+  }
+  // A path does not define the bits: a moved data set is still the same job.
+  Key path() const {
+    return with([](Key& key) { key.rule.path = true, key.defines_bits = false; });
+  }
+  Key not_in_bits() const {
+    return with([](Key& key) { key.defines_bits = false; });
+  }
+  Key in_bits_only(const std::string& selector, const std::vector<std::string>& values) const {
+    return with([&](Key& key) { key.defines_bits = false, key.defines_bits_where = {selector, values}; });
+  }
+  Key must_be_given() const {
+    return with([](Key& key) { key.required = true; });
+  }
+  Key unset(const std::string& meaning_of_absence) const {
+    return with([&](Key& key) { key.when_not_set = meaning_of_absence; });
+  }
+  Key only(const std::string& selector, const std::vector<std::string>& values) const {
+    return with([&](Key& key) { key.conditions.push_back({selector, values}); });
+  }
+  Key means(const std::string& sentence) const {
+    return with([&](Key& key) { key.meaning = sentence; });
+  }
+
+ private:
+  template <typename Change>
+  Key with(Change&& change) const {
+    Key copy = *this;
+    change(copy);
+    return copy;
+  }
+};
+
+// `field` is a generic lambda from an Owner, const or not, to a reference to the key's field.
+template <typename Owner, typename Field>
+Key<Owner> make_key(std::string_view name, Field field) {
+  using T = std::remove_cvref_t<decltype(field(std::declval<Owner&>()))>;
+  Key<Owner> key;
+  key.name = name;
+  key.type = &Codec<T>::type;
+  if constexpr (std::is_enum_v<T>) key.rule.choices = Codec<T>::words();
+  key.read = [field](Owner& owner, const toml::Value& value, const Reading& reading) {
+    std::optional<T> read = Codec<T>::read(value, reading);
+    if (read) field(owner) = std::move(*read);
+    return read.has_value();
+  };
+  key.write_field = [field](const Owner& owner, const Rule& rule) { return Codec<T>::write(field(owner), rule); };
+  return key;
+}
+
+}  // namespace estrain::spec

@@ -1,0 +1,32 @@
+#pragma once
+// The lists that make up the table of keys (keys.h), and what they share.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/job/spec/keys/keys.h"
+
+namespace estrain::spec {
+
+std::vector<Key<JobSpec>> job_and_model_keys();
+std::vector<Key<JobSpec>> data_keys();
+std::vector<Key<JobSpec>> optimizer_and_schedule_keys();
+std::vector<Key<JobSpec>> run_keys();
+
+// A key's name is made from the path of its field, so they cannot disagree.
+#define ESTRAIN_KEY(field) \
+  make_key<JobSpec>(       \
+      #field, [](auto& spec) -> auto& { return spec.field; })
+
+using Words = std::vector<std::string>;
+
+inline const Words users_models = {"program", "python"};
+inline const Words following_evaluations = {"plateau"};
+
+// Larger than any use, and small enough that their products do not overflow.
+inline constexpr int64_t kMostUnits = 1'000'000;        // of a layer, a side of an image
+inline constexpr int64_t kMostSamples = 1'000'000'000;  // of a data set, a batch
+inline constexpr int64_t kMostSteps = 1'000'000'000'000;
+
+}  // namespace estrain::spec

@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include "core/job/spec/keys/closest.h"
+#include "core/job/spec/keys/keys.h"
+#include "core/job/spec/parsing/checks.h"
+
+namespace estrain::spec {
+namespace {
+
+std::string why_not(const Condition& condition, const JobSpec& spec) {
+  if (condition.values == std::vector<std::string>{""}) {
+    return fmt::format("cannot be given together with {}; give one of the two", condition.selector);
+  }
+  return fmt::format("belongs to {} = {}; here it is {}", condition.selector, quoted_list(condition.values, " or "),
+                     find_key(condition.selector)->write(spec).value_or("not set"));
+}
+
+// How a message names a key: the key in the table, and the part of its value.
+struct Named {
+  std::string key;
+  std::string part;  // "momentum: " of a group, or empty
+};
+
+// Complains about a member of the document if a condition of its key does not hold.
+void check_member(const std::vector<Condition>& conditions, const toml::Member& member, const Named& named,
+                  const JobSpec& spec, Mistakes& mistakes) {
+  for (const Condition& condition : conditions) {
+    if (mistakes.about(condition.selector) || holds(condition, spec)) continue;
+    mistakes.add(member.at, named.key, named.part + why_not(condition, spec));
+    return;
+  }
+}
+
+void check_groups(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
+  const toml::Member* groups = document.find("optimizer.groups");
+  if (!groups || !groups->value.array()) return;
+  for (const toml::Value& group : *groups->value.array()) {
+    if (!group.table()) continue;
+    for (const auto& key : group_keys()) {
+      const toml::Member* member = toml::find(*group.table(), key.name);
+      if (member) check_member(key.conditions, *member, {"optimizer.groups", key.name + ": "}, spec, mistakes);
+    }
+  }
+}
+
+}  // namespace
+
+void check_belonging(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
+  for (const auto& key : job_keys()) {
+    const toml::Member* member = document.find(key.name);
+    if (member) check_member(key.conditions, *member, {key.name, ""}, spec, mistakes);
+  }
+  check_groups(spec, document, mistakes);
+}
+
+}  // namespace estrain::spec

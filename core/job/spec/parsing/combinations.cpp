@@ -1,0 +1,322 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/job/spec/enum_names.h"
+#include "core/job/spec/keys/keys.h"
+#include "core/job/spec/parsing/checks.h"
+
+namespace estrain::spec {
+namespace {
+
+constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
+
+// The kind of data that a spec names.
+class DataKind {
+ public:
+  explicit DataKind(const DataSection& data) : data_(data) {}
+
+  bool is_text() const { return data_.format == DataFormat::text; }
+  bool is_tokens() const { return data_.format == DataFormat::tokens; }
+  bool is_for_gpt() const { return is_text() || is_tokens(); }
+  bool is_voc() const { return data_.format == DataFormat::voc; }
+  bool is_photos() const {
+    return data_.format == DataFormat::images || data_.format == DataFormat::webdataset || is_voc();
+  }
+  bool is_idx() const { return data_.format == DataFormat::idx; }
+  bool is_synthetic() const { return data_.format == DataFormat::synthetic; }
+  bool is_cifar() const { return data_.format == DataFormat::cifar10 || data_.format == DataFormat::cifar100; }
+  // [channels, height, width] of the images as stored; empty if only the files tell.
+  std::vector<int64_t> stored_shape() const {
+    if (is_cifar()) return {3, 32, 32};
+    return is_synthetic() ? data_.shape : std::vector<int64_t>{};
+  }
+
+ private:
+  const DataSection& data_;
+};
+
+class Combinations {
+ public:
+  Combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes)
+      : spec_(spec), kind_(spec.data), document_(document), mistakes_(mistakes) {}
+
+  void job();
+  void model();
+  void files();
+  void images();
+  void optimizer();
+  void schedule();
+  void train();
+  void elastic();
+  void logging();
+
+ private:
+  using Keys = std::initializer_list<std::string_view>;
+
+  bool given(std::string_view key) const { return document_.find(key) != nullptr; }
+  // A resolved spec gives every key; a key at its default does not count as given.
+  bool differs_from_default(std::string_view key) const {
+    return find_key(key)->write(spec_) != find_key(key)->write(JobSpec{});
+  }
+  // Unless `fine`, complains at the first of `keys` that was given.
+  void require(bool fine, Keys keys, std::string what_is_wrong);
+
+  bool is_gpt() const { return spec_.model.name == "gpt"; }
+  void users_model();
+  void classes();
+  void image_files();
+  void shape();
+  void crop();
+  void photos();
+  void channels();
+
+  const JobSpec& spec_;
+  const DataKind kind_;
+  const Document& document_;
+  Mistakes& mistakes_;
+};
+
+void Combinations::require(bool fine, Keys keys, std::string what_is_wrong) {
+  const bool unsure = std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return mistakes_.about(key); });
+  if (fine || unsure) return;
+  const auto first = std::find_if(keys.begin(), keys.end(), [&](std::string_view key) { return given(key); });
+  const std::string_view key = first == keys.end() ? *keys.begin() : *first;
+  mistakes_.add(document_.place_of(key), key, std::move(what_is_wrong));
+}
+
+void Combinations::job() {
+  const std::string& name = spec_.job.name;
+  const bool plain = name.find('/') == std::string::npos && name.front() != '.' &&
+                     std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  require(plain, {"job.name"}, "names a folder: it must not contain '/' or control characters, nor start with '.'");
+  require(name.size() <= 255, {"job.name"}, "names a folder: it must have at most 255 bytes");
+  const bool torch_at_d2 = spec_.job.determinism == Determinism::d2 && spec_.job.kernels == Kernels::torch;
+  require(!torch_at_d2 || !given("job.kernels"), {"job.kernels", "job.determinism"},
+          "D2 needs the portable kernels: LibTorch's give other bits on another kind of device");
+  const bool portable = spec_.job.determinism == Determinism::d2 || spec_.job.kernels == Kernels::portable;
+  require(!portable || spec_.job.precision == Precision::fp32, {"job.precision", "job.kernels", "job.determinism"},
+          fmt::format("{} is LibTorch's arithmetic; the portable kernels, which D2 needs, compute only in fp32: use "
+                      "kernels = \"torch\" below D2, or precision = \"fp32\"",
+                      to_string(spec_.job.precision)));
+}
+
+void Combinations::model() {
+  const auto& model = spec_.model;
+  require(!is_gpt() || kind_.is_for_gpt(), {"model.name", "data.format"},
+          "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
+  if (model.is_users()) return users_model();
+  require(is_gpt() || !kind_.is_for_gpt(), {"model.name", "data.format"},
+          fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
+                      to_string(spec_.data.format)));
+  require(!kind_.is_voc(), {"model.name", "data.format"},
+          fmt::format(
+              "{} learns one class for an image: data.format = \"voc\" needs model.name = \"program\" or \"python\"",
+              model.name));
+  require(model.width % model.heads == 0, {"model.width", "model.heads"},
+          fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
+  require(is_gpt() || model.name == "mlp" || !kind_.is_synthetic() || spec_.data.shape.size() == 3,
+          {"data.shape", "model.name", "data.format"},
+          fmt::format("{} needs images: [channels, height, width]", model.name));
+  classes();
+}
+
+void Combinations::users_model() {
+  const auto& model = spec_.model;
+  require(model.is_python() || !model.file.empty(), {"model.file", "model.name"},
+          "model.name = \"program\" needs model.file, a program exported from PyTorch");
+  require(!model.is_python() || !model.function().empty(), {"model.file", "model.name"},
+          "model.name = \"python\" needs model.file = \"FILE.py:FUNCTION\", a function that returns the module");
+  require(model.loss_target.empty() || model.loss != Loss::output, {"model.loss_target", "model.loss"},
+          "loss = \"output\" has no target: set model.loss, or remove model.loss_target");
+  const bool predicts = model.loss != Loss::output && model.loss != Loss::mse;
+  require(predicts || spec_.schedule.name != ScheduleKind::plateau || spec_.schedule.metric != Metric::accuracy,
+          {"schedule.metric", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
+  require(predicts || spec_.early_stop.patience == 0 || spec_.early_stop.metric != Metric::accuracy,
+          {"early_stop.metric", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
+  require(predicts || spec_.checkpoint.best != Best::accuracy, {"checkpoint.best", "model.loss"},
+          fmt::format("with model.loss = \"{}\" there is no accuracy", to_string(model.loss)));
+  const bool scores = model.loss == Loss::cross_entropy || model.loss == Loss::nll;
+  require(scores || (spec_.train.top_k.empty() && !spec_.train.per_class),
+          {"train.top_k", "train.per_class", "model.loss"},
+          fmt::format("with model.loss = \"{}\" estrain knows no scores of classes: it is for \"cross_entropy\" and "
+                      "\"nll\"",
+                      to_string(model.loss)));
+  require(spec_.train.label_smoothing == 0 || model.loss == Loss::cross_entropy,
+          {"train.label_smoothing", "model.loss"}, "label smoothing is for loss = \"cross_entropy\"");
+  classes();
+}
+
+void Combinations::classes() {
+  require(!kind_.is_tokens() || spec_.model.classes, {"model.classes", "data.format"},
+          "tokens need model.classes, the size of the vocabulary: 50257 for GPT-2's");
+  if (!spec_.model.classes) return;
+  const int64_t needed = kind_.is_text()                             ? 256
+                         : spec_.data.format == DataFormat::cifar10  ? 10
+                         : spec_.data.format == DataFormat::cifar100 ? 100
+                                                                     : 1;
+  require(*spec_.model.classes >= needed, {"model.classes", "data.format"},
+          fmt::format("must be at least the {} classes of {} data", needed, to_string(spec_.data.format)));
+}
+
+void Combinations::files() {
+  if (kind_.is_idx()) {
+    image_files();
+  } else if (!kind_.is_synthetic()) {
+    require(!spec_.data.path.empty(), {"data.path", "data.format"},
+            fmt::format("{} data needs data.path", to_string(spec_.data.format)));
+  }
+}
+
+void Combinations::image_files() {
+  const auto& data = spec_.data;
+  const bool single =
+      !data.images.empty() || !data.labels.empty() || !data.test_images.empty() || !data.test_labels.empty();
+  require(data.path.empty() || !single,
+          {"data.images", "data.labels", "data.test_images", "data.test_labels", "data.path"},
+          "cannot be given together with data.path; give one of the two");
+  if (!data.path.empty()) return;
+  require(single, {"data.path", "data.format"}, "idx data needs data.path, or data.images and data.labels");
+  require(!single || (!data.images.empty() && !data.labels.empty()), {"data.images", "data.labels"},
+          "data.images and data.labels are needed together");
+  require(data.test_images.empty() == data.test_labels.empty(), {"data.test_images", "data.test_labels"},
+          "data.test_images and data.test_labels are needed together");
+}
+
+void Combinations::shape() {
+  int64_t elements = 1;
+  for (const int64_t length : spec_.data.shape)
+    if (elements <= kMostElements) elements *= length;
+  require(elements <= kMostElements, {"data.shape"}, fmt::format("a sample of more than {} numbers", kMostElements));
+}
+
+void Combinations::images() {
+  if (kind_.is_for_gpt()) return;
+  if (kind_.is_synthetic()) shape();
+  const auto& data = spec_.data;
+  const bool vectors = kind_.is_synthetic() && data.shape.size() != 3;
+  for (const std::string_view key :
+       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.mean", "data.std"}) {
+    require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
+            "needs images: data.shape = [channels, height, width]");
+  }
+  if (vectors) return;
+  channels();
+  require(
+      kind_.is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+      "one number, the shorter side, is for data.format \"images\", \"webdataset\" and \"voc\"; give [height, width]");
+  crop();
+  if (kind_.is_photos()) photos();
+  require(!kind_.is_voc() || data.test_path.empty() || !data.test_list.empty(), {"data.test_list", "data.test_path"},
+          "data.test_path needs data.test_list, the list of its samples");
+}
+
+// Photos have various sizes: these keys must set the size that the model sees.
+void Combinations::photos() {
+  const auto& data = spec_.data;
+  require(data.resize.size() == 2 || !data.crop.empty(), {"data.crop", "data.resize", "data.format"},
+          "the images have different sizes: set data.crop = [height, width], the size that the model sees");
+  require(data.scale.empty() || !data.crop.empty(), {"data.scale", "data.crop"},
+          "needs data.crop, the size to which the cut-out area is scaled");
+  require(data.scale.empty() || data.scale[0] <= data.scale[1], {"data.scale"}, "the least is more than the most");
+  require(data.ratio[0] <= data.ratio[1], {"data.ratio"}, "the least is more than the most");
+  require(data.ratio == DataSection{}.ratio || !data.scale.empty(), {"data.ratio", "data.scale"},
+          "belongs to data.scale, which is not given");
+}
+
+void Combinations::channels() {
+  const auto& data = spec_.data;
+  const std::vector<int64_t> stored = kind_.stored_shape();
+  const bool convertible = stored.empty() || !data.channels || stored[0] == *data.channels || stored[0] == 1;
+  require(
+      convertible, {"data.channels", "data.shape", "data.format"},
+      fmt::format("the images have {} channels; only a single one can be repeated", stored.empty() ? 0 : stored[0]));
+  require(data.mean.size() == data.std.size(), {"data.mean", "data.std"},
+          fmt::format("data.mean has {} channels, data.std {}; both are needed", data.mean.size(), data.std.size()));
+  if (data.mean.empty() || !convertible || (stored.empty() && !data.channels)) return;
+  const int64_t expected = data.channels ? *data.channels : stored[0];
+  require(static_cast<int64_t>(data.mean.size()) == expected,
+          {"data.mean", "data.std", "data.channels", "data.shape", "data.format"},
+          fmt::format("{} numbers for {} channels", data.mean.size(), expected));
+}
+
+void Combinations::crop() {
+  const auto& data = spec_.data;
+  const std::vector<int64_t> stored = kind_.stored_shape();
+  const bool known = !data.resize.empty() || !stored.empty();
+  if (data.crop.empty() || !known) return;
+  const int64_t height = (data.resize.empty() ? stored[1] : data.resize.front()) + 2 * data.pad;
+  const int64_t width = (data.resize.empty() ? stored[2] : data.resize.back()) + 2 * data.pad;
+  require(data.crop[0] <= height && data.crop[1] <= width,
+          {"data.crop", "data.pad", "data.resize", "data.shape", "data.format"},
+          fmt::format("a crop of {} x {} is larger than the image of {} x {}{}", data.crop[0], data.crop[1], height,
+                      width, data.pad > 0 ? ", padding included" : ""));
+}
+
+void Combinations::optimizer() {
+  const auto& optimizer = spec_.optimizer;
+  require(!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0),
+          {"optimizer.nesterov", "optimizer.momentum", "optimizer.dampening"},
+          "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0");
+}
+
+void Combinations::schedule() {
+  const auto& schedule = spec_.schedule;
+  require(schedule.name != ScheduleKind::multistep || !schedule.milestones.empty(),
+          {"schedule.milestones", "schedule.name"}, "multistep needs schedule.milestones, such as [30, 80]");
+  require(schedule.name != ScheduleKind::plateau || spec_.train.eval_every >= 0, {"schedule.name", "train.eval_every"},
+          "plateau depends on evaluations, but train.eval_every is \"never\"");
+  if (schedule.name != ScheduleKind::onecycle) return;
+  const double total = static_cast<double>(schedule.period), rise = schedule.pct_start * total - 1;
+  const double fall = schedule.three_phase ? 2 * schedule.pct_start * total - 2 : rise;
+  require(rise != 0 && fall != total - 1, {"schedule.pct_start", "schedule.period", "schedule.three_phase"},
+          "a phase of the cycle would have length 0, and torch's OneCycleLR divides by it");
+}
+
+void Combinations::train() {
+  const auto& train = spec_.train;
+  require(!train.steps || !train.epochs, {"train.steps", "train.epochs"},
+          "cannot be given together with train.epochs; give one of the two");
+  const bool evaluates = train.eval_every >= 0;
+  require(evaluates || spec_.early_stop.patience == 0, {"early_stop.patience", "train.eval_every"},
+          "goes by evaluations, and train.eval_every is \"never\"");
+  require(evaluates || spec_.checkpoint.best == Best::none, {"checkpoint.best", "train.eval_every"},
+          "goes by evaluations, and train.eval_every is \"never\"");
+  require(train.steps || train.epochs, {"train.steps", "train.epochs"}, "missing; give train.steps or train.epochs");
+}
+
+}  // namespace
+
+void Combinations::elastic() {
+  const auto& changes = spec_.elastic.changes;
+  require(
+      std::ranges::adjacent_find(changes, std::ranges::greater_equal(), &batches::BatchChange::after) == changes.end(),
+      {"elastic.changes"}, "each must be after a later step than the one before it");
+  const auto& range = spec_.elastic.batch_range;
+  require(range.empty() || range[0] <= range[1], {"elastic.batch_range"}, "the least is more than the most");
+}
+
+void Combinations::logging() {
+  const std::vector<int64_t>& trace = spec_.logging.trace;
+  require(trace.empty() || trace[0] <= trace[1], {"logging.trace"}, "the first step comes after the last one");
+  require(trace.empty() || !spec_.train.steps || trace[0] <= *spec_.train.steps, {"logging.trace", "train.steps"},
+          fmt::format("the job ends after step {}", spec_.train.steps.value_or(0)));
+}
+
+void check_combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
+  Combinations combinations(spec, document, mistakes);
+  combinations.job();
+  combinations.model();
+  combinations.files();
+  combinations.images();
+  combinations.optimizer();
+  combinations.schedule();
+  combinations.train();
+  combinations.elastic();
+  combinations.logging();
+}
+
+}  // namespace estrain::spec

@@ -1,0 +1,92 @@
+#include "core/planning/dispatch/batches.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/planning/dispatch/dispatcher.h"
+#include "core/planning/dispatch/slots.h"
+#include "core/planning/scheduling/goodput_batch.h"
+
+namespace estrain::dispatch {
+namespace {
+
+// One epoch with a batch before the next: limits are doubled with each (planning/scheduling/linear_batch.h), its speed
+// is measured (planning/scheduling/goodput_batch.h), and a change costs a launch.
+bool may_change(const Job& job, double now) {
+  const BatchState& state = job.batch;
+  return job.request.batch->epochs > 0 && job.phase == Phase::running && !job.is_unwanted &&
+         state.epoch > state.since_epoch && now >= state.not_before;
+}
+
+struct Choice {
+  int64_t batch;
+  double lr_factor;
+};
+
+// By the policy's rule; nothing where it has none for this job.
+std::optional<Choice> best_batch(scheduling::BatchRule rule, const SharedSpeeds& shared, const Job& job,
+                                 int64_t devices) {
+  const scheduling::BatchTerms& terms = job.request.batch->terms;
+  if (rule == scheduling::BatchRule::linear) {
+    const int64_t batch = scheduling::linear_batch(terms, devices, job.request.devices, job.batch.epoch);
+    return Choice{batch, scheduling::linear_lr_factor(terms, batch)};
+  }
+  if (rule == scheduling::BatchRule::by_goodput && job.batch.noise_scale > 0) {
+    const scheduling::GoodputTerms by_goodput = {terms, job.request.ests, job.batch.noise_scale, job.batch_in_force()};
+    const int64_t batch = scheduling::goodput_batch(by_goodput, shared.batch_times_of(job));
+    return Choice{batch, scheduling::goodput_lr_factor(by_goodput, batch)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void choose_batch(State& state, const scheduling::PolicyChoice& policy, const SharedSpeeds& shared, Job& job,
+                  double now) {
+  if (job.phase == Phase::changing) return;
+  job.batch.wanted = 0;
+  if (!job.request.batch || !may_change(job, now)) return;
+  const int64_t devices = job.targeted();
+  if (devices == 0 || devices != static_cast<int64_t>(slots_of(state, job.id).size())) return;
+  const std::optional<Choice> best = best_batch(policy.batches, shared, job, devices);
+  if (!best || best->batch == job.batch_in_force()) return;
+  job.batch.wanted = best->batch;
+  job.batch.wanted_lr_factor = best->lr_factor;
+}
+
+// The pool or the job's owner has changed it.
+void Dispatcher::batch_is(JobId id, const Batch& now) {
+  Job& job = state_.jobs.at(id);
+  if (!job.request.batch || is_over(job.phase)) return;
+  job.batch.epoch = now.epoch.value_or(job.batch.epoch);
+  if (now.noise_scale > 0) job.batch.noise_scale = now.noise_scale;
+  const int64_t before = job.batch_in_force();
+  const bool is_new = now.batch != before || now.lr_factor != job.batch.lr_factor;
+  job.batch.batch = now.batch;
+  job.batch.lr_factor = now.lr_factor;
+  if (!is_new) return;
+  job.batch.since_epoch = job.batch.epoch;
+  job.speeds.rescale(static_cast<double>(now.batch) / static_cast<double>(before));
+  job.seen_at = 0;
+  stale_ = true;
+  actions_.emplace_back(note_of(job, "batch",
+                                fmt::format("mini-batches of {} samples, learning rates times {:.6g}, in epoch {}",
+                                            now.batch, now.lr_factor, job.batch.epoch + 1)));
+}
+
+void Dispatcher::batch_refused(JobId id, bool for_good, const std::string& reason, double now) {
+  Job& job = state_.jobs.at(id);
+  const int64_t wanted = std::exchange(job.batch.wanted, 0);
+  if (is_over(job.phase) || wanted == 0) return;
+  job.batch.not_before = now + settings_.growth_pause;
+  scheduling::BatchTerms& terms = job.request.batch->terms;
+  const int64_t in_force = job.batch_in_force();
+  // Half way from here is tried next.
+  if (for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
+  if (for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
+  if (job.phase == Phase::changing) job.phase = Phase::running;
+  actions_.emplace_back(note_of(job, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, reason)));
+  wake(now);
+}
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,235 @@
+#include "core/planning/dispatch/bring_about.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/planning/dispatch/homes.h"
+#include "core/planning/dispatch/slots.h"
+#include "core/planning/dispatch/targets.h"
+
+namespace estrain::dispatch {
+namespace {
+
+constexpr double kAsked = 0.8;   // of the time that is left, a job gets to let go by itself
+constexpr double kKilled = 0.9;  // of the time, it is killed
+
+// Brings a job from what it holds to what it is to have.
+class Change {
+ public:
+  Change(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions)
+      : state_(state), settings_(settings), underway_(underway), actions_(actions) {
+    for (Slot& slot : state.slots) {
+      if (slot.holder != 0) held_[slot.holder].push_back(&slot);
+    }
+  }
+
+  void bring_about(Job& job, double now) {
+    const Owed* owed = most_urgent(job.id);
+    const auto asked = underway_.asked_to_let_go.find(job.id);
+    const bool is_deaf = asked != underway_.asked_to_let_go.end() && now >= asked->second + settings_.patience;
+    const bool is_late = owed != nullptr && now >= owed->asked + kKilled * owed->within;
+    if ((is_late || is_deaf) && underway_.killed.insert(job.id).second) {
+      actions_.emplace_back(KillJob{job.id});
+      return note(job, "killed",
+                  is_late ? "its devices must be free now, and it has not let go of them" : "it does not answer");
+    }
+    const bool is_hurried = owed != nullptr;
+    if (job.is_leaderless) return;
+    const bool is_to_end = job.is_unwanted || job.targeted() == 0;
+    switch (job.phase) {
+      case Phase::waiting:
+        if (!is_to_end && now >= job.not_before) start(job);
+        return;
+      case Phase::starting:
+        if (is_to_end || is_hurried) stop(job, now);
+        return;
+      case Phase::running:
+        if (is_to_end) return stop(job, now);
+        if (!can_lead(job.home, job.target)) {
+          job.reason = "goes on where its devices are";
+          return stop(job, now);
+        }
+        if (has_too_many(job)) return shrink(job, now);
+        if (now >= job.no_growth_before) grow(job);
+        if (job.phase == Phase::running && job.batch.wanted != 0) change_batch(job);
+        return;
+      case Phase::changing:
+        // Asked for devices while it was getting others: the request that it has is given up for this one.
+        if (is_hurried && is_to_end) return stop(job, now);
+        return;
+      default:
+        return;
+    }
+  }
+
+ private:
+  // What the job held when its turn came: only free devices are given to others meanwhile.
+  const std::vector<Slot*>& slots_held_by(JobId id) const {
+    static const std::vector<Slot*> none;
+    const auto at = held_.find(id);
+    return at == held_.end() ? none : at->second;
+  }
+
+  Target held_by(JobId id) const {
+    Target held;
+    for (const Slot* slot : slots_held_by(id)) ++held[slot->group()];
+    return held;
+  }
+
+  // Of a group, or one that is asked back.
+  bool has_too_many(const Job& job) const {
+    return std::ranges::any_of(slots_held_by(job.id),
+                               [](const Slot* slot) { return slot->state == Slot::State::leaving; }) ||
+           std::ranges::any_of(held_by(job.id),
+                               [&](const auto& entry) { return entry.second > wanted(job, entry.first); });
+  }
+
+  // The most urgent of the requests that wait for one of its devices; null: none, or none with a time limit.
+  const Owed* most_urgent(JobId id) const {
+    const Owed* first = nullptr;
+    for (const Owed& owed : underway_.owed) {
+      const bool concerns = std::ranges::any_of(slots_held_by(id), [&](const Slot* slot) {
+        return std::ranges::find(owed.slots, slot->id) != owed.slots.end();
+      });
+      if (!concerns || owed.within == kNoHurry) continue;
+      if (first == nullptr || owed.deadline() < first->deadline()) first = &owed;
+    }
+    return first;
+  }
+
+  double time_to_let_go(JobId id, double now) const {
+    const Owed* owed = most_urgent(id);
+    if (owed == nullptr) return settings_.within;
+    return std::max(0.05, kAsked * (owed->deadline() - now));
+  }
+
+  void start(Job& job) {
+    for (const auto& [group, count] : job.target) {
+      if (free_slots(state_, group) < count) return;
+    }
+    for (const auto& [group, count] : job.target) {
+      int64_t left = count;
+      for (Slot& slot : state_.slots) {
+        if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
+        give(state_, slot, job.id);
+        --left;
+      }
+    }
+    job.phase = Phase::starting;
+    if (!job.started) job.started = state_.seen;
+    ++job.starts;
+    job.home = home_for(job.target);
+    actions_.emplace_back(StartJob{job.id, names_of(state_, job.id), job.home});
+    note(job, "started", job.reason);
+  }
+
+  void grow(Job& job) {
+    Target held = held_by(job.id), missing;
+    for (const auto& [group, count] : job.target) {
+      const int64_t more = count - held[group];
+      if (more <= 0) continue;
+      if (more > free_slots(state_, group)) return;
+      missing[group] = more;
+    }
+    if (missing.empty()) return;
+    underway_.asked[job.id] = {held_by(job.id), job.target};
+    GrowJob action{job.id, {}, {}};
+    for (auto& [group, more] : missing) {
+      for (Slot& slot : state_.slots) {
+        if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
+        give(state_, slot, job.id);
+        action.added.push_back(slot.name);
+        --more;
+      }
+    }
+    action.all = names_of(state_, job.id);
+    job.phase = Phase::changing;
+    ++job.starts;
+    actions_.emplace_back(std::move(action));
+    note(job, "grows", job.reason);
+  }
+
+  void change_batch(Job& job) {
+    underway_.asked[job.id] = {held_by(job.id), held_by(job.id)};
+    job.phase = Phase::changing;
+    actions_.emplace_back(ChangeBatch{job.id, job.batch.wanted, job.batch.wanted_lr_factor});
+    note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", job.batch.wanted, job.targeted()));
+  }
+
+  void shrink(Job& job, double now) {
+    ShrinkJob action{job.id, {}, time_to_let_go(job.id, now)};
+    std::vector<Slot*> slots = slots_held_by(job.id);
+    std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
+    Target more, kept = held_by(job.id);
+    for (const auto& [group, count] : kept) more[group] = count - wanted(job, group);
+    for (const Slot* slot : slots) {
+      if (more[slot->group()] <= 0 && slot->state == Slot::State::present) continue;
+      --more[slot->group()];
+      if (--kept[slot->group()] == 0) kept.erase(slot->group());
+      action.given_back.push_back(slot->name);
+    }
+    if (action.given_back.empty()) return;
+    if (action.given_back.size() == slots.size()) return stop(job, now);
+    job.phase = Phase::changing;
+    ++job.starts;
+    actions_.emplace_back(std::move(action));
+    underway_.asked_to_let_go[job.id] = now;
+    underway_.asked[job.id] = {held_by(job.id), std::move(kept)};
+    note(job, "shrinks", job.reason);
+  }
+
+  void stop(Job& job, double now) {
+    actions_.emplace_back(StopJob{job.id, names_of(state_, job.id), time_to_let_go(job.id, now)});
+    job.phase = Phase::stopping;
+    underway_.asked_to_let_go[job.id] = now;
+    note(job, "stops", job.reason);
+  }
+
+  void note(const Job& job, std::string what, std::string reason) {
+    actions_.emplace_back(note_of(job, std::move(what), std::move(reason)));
+  }
+
+  State& state_;
+  const Settings& settings_;
+  Underway& underway_;
+  std::vector<Action>& actions_;
+  std::map<JobId, std::vector<Slot*>> held_;
+};
+
+}  // namespace
+
+void bring_about(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions, double now) {
+  Change change(state, settings, underway, actions);
+  // Jobs that give devices back come first, so that the devices are free sooner.
+  for (auto& [id, job] : state.jobs) {
+    if (is_up(job.phase)) change.bring_about(job, now);
+  }
+  const auto is_to_start = [](const auto& entry) {
+    return entry.second.phase == Phase::waiting && !entry.second.target.empty();
+  };
+  if (std::ranges::none_of(state.jobs, is_to_start)) return;
+  for (Job* job : queue(state, now)) {
+    if (job->phase == Phase::waiting) change.bring_about(*job, now);
+  }
+}
+
+void complete_withdrawals(State& state, Underway& underway, std::vector<Action>& actions, double now) {
+  std::vector<SlotId> gone;
+  for (Slot& slot : state.slots) {
+    if (slot.state != Slot::State::leaving || slot.holder != 0) continue;
+    put(state, slot, Slot::State::away);
+    if (slot.for_good) gone.push_back(slot.id);
+  }
+  std::erase_if(state.slots, [&](const Slot& slot) { return std::ranges::find(gone, slot.id) != gone.end(); });
+  std::erase_if(underway.owed, [&](const Owed& owed) {
+    const bool waits = std::ranges::any_of(owed.slots, [&](SlotId id) {
+      const Slot* one = slot(state, id);
+      return one != nullptr && one->state == Slot::State::leaving;
+    });
+    if (!waits) actions.emplace_back(Released{owed.client, owed.names, now - owed.asked});
+    return !waits;
+  });
+}
+
+}  // namespace estrain::dispatch

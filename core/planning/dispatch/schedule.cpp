@@ -1,0 +1,160 @@
+// Assigns devices to jobs: asks the policy, and applies the rules that policies do not know before and after it.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/planning/dispatch/batches.h"
+#include "core/planning/dispatch/dispatcher.h"
+#include "core/planning/dispatch/homes.h"
+#include "core/planning/dispatch/shared_speeds.h"
+#include "core/planning/dispatch/slots.h"
+#include "core/planning/dispatch/targets.h"
+
+namespace estrain::dispatch {
+namespace {
+
+// A policy's view of a real job's speed.
+class RealOutlook : public scheduling::Outlook {
+ public:
+  RealOutlook(const Job& job, Speeds speeds, const scheduling::Cluster& cluster)
+      : job_(job), speeds_(std::move(speeds)), cluster_(cluster) {}
+
+  double seconds_left(const scheduling::Shape& shape) const override {
+    double steps_in_a_second = 0;
+    for (size_t type = 0; type < cluster_.types().size(); ++type) {
+      if (shape.devices[type] == 0) continue;
+      steps_in_a_second += 1 / speeds_.step_seconds(cluster_.types()[type], shape.devices[type], job_.request.ests);
+    }
+    if (steps_in_a_second <= 0) return std::numeric_limits<double>::infinity();
+    return steps_left() / steps_in_a_second;
+  }
+
+  double step_seconds(int64_t devices) const override {
+    return speeds_.step_seconds(cluster_.types()[0], devices, job_.request.ests);
+  }
+
+  double steps_left() const override {
+    constexpr int64_t kUnknownSteps = 1000;
+    const int64_t total = job_.request.total_steps > 0 ? job_.request.total_steps : job_.step + kUnknownSteps;
+    return static_cast<double>(std::max<int64_t>(1, total - job_.step));
+  }
+
+  Epochs epochs() const override {
+    if (!job_.request.batch || job_.request.batch->epochs == 0) return {};
+    const auto done = static_cast<double>(job_.batch.epoch);
+    return {done, static_cast<double>(job_.request.batch->epochs) - done};
+  }
+
+ private:
+  const Job& job_;
+  Speeds speeds_;
+  const scheduling::Cluster& cluster_;
+};
+
+// A view of one moment, and the answer to it. The policy's hosts are groups: devices of one host and type.
+struct Round {
+  Round(std::vector<std::string> names, scheduling::Cluster devices)
+      : groups(std::move(names)), cluster(std::move(devices)) {}
+
+  std::vector<std::string> groups;
+  scheduling::Cluster cluster;
+  std::vector<Job*> jobs;
+  std::vector<RealOutlook> outlooks;
+  std::vector<scheduling::Job> facts;
+};
+
+scheduling::Placement placement_of(const Job& job, const std::vector<std::string>& groups) {
+  scheduling::Placement placement;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const auto at = job.target.find(groups[group]);
+    if (at == job.target.end() || at->second == 0) continue;
+    placement.push_back({static_cast<int32_t>(group), static_cast<int32_t>(at->second)});
+  }
+  return placement;
+}
+
+Target target_of(const scheduling::Placement& placement, const std::vector<std::string>& groups) {
+  Target target;
+  for (const scheduling::Share& share : placement) target[groups[static_cast<size_t>(share.host)]] += share.devices;
+  return target;
+}
+
+}  // namespace
+
+void Dispatcher::decide(double now) {
+  stale_ = false;
+  decided_ = now;
+  std::map<JobId, Target> before;
+  for (const auto& [id, job] : state_.jobs) before[id] = job.target;
+  make_fit(state_);
+  give_back_owed(state_, now);
+  std::vector<scheduling::Host> hosts;
+  const std::vector<std::string> groups = groups_of(state_);
+  for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state_, group)});
+  const std::vector<Job*> all = queue(state_, now);
+  const SharedSpeeds shared(state_);
+  if (!hosts.empty()) {
+    Round round(groups, scheduling::Cluster(std::move(hosts)));
+    const auto& types = round.cluster.types();
+    for (Job* job : all) {
+      if (std::ranges::find(types, job->request.type) != types.end()) round.jobs.push_back(job);
+    }
+    round.outlooks.reserve(round.jobs.size());
+    const auto users = static_cast<int64_t>(std::max<size_t>(1, state_.usage.size()));
+    const FairShares shares(state_, now);
+    for (const Job* job : round.jobs) {
+      const Request& request = job->request;
+      scheduling::Job& facts = round.facts.emplace_back();
+      facts.name = request.name;
+      facts.order = job->id;
+      facts.submitted = job->submitted;
+      facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
+      // Devices of its type that it could have at the same time.
+      const int64_t reach =
+          request.one_host ? round.cluster.host_size(facts.type) : round.cluster.devices_of_type(facts.type);
+      facts.most = std::min(request.most, request.ests);
+      if (request.one_host) facts.most = std::min(facts.most, reach);
+      if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
+      facts.requested = std::clamp<int64_t>(request.devices, 1, std::min(std::min(request.most, request.ests), reach));
+      facts.mixes_types = request.mixes_types;
+      facts.changes_batch = request.batch.has_value();
+      facts.owner = request.user;
+      facts.quota = round.cluster.devices() / users;
+      facts.weight = std::exp2(static_cast<double>(request.priority)) * shares.of(request.user);
+      facts.deadline = request.deadline;
+      facts.placement = placement_of(*job, round.groups);
+      facts.attained = job->attained;
+      facts.held = job->held;
+      facts.lost = job->lost;
+      facts.started = job->started;
+      facts.starts = job->starts;
+      facts.outlook = &round.outlooks.emplace_back(*job, shared.speeds_of(*job), round.cluster);
+    }
+    std::vector<const scheduling::Job*> facts;
+    for (const scheduling::Job& job : round.facts) facts.push_back(&job);
+    const scheduling::View view{round.cluster, facts, now, settings_.round,
+                                state_.charge > 0 ? state_.charge : settings_.first_charge};
+    const scheduling::Decision decision = policy_.policy->decide(view);
+    ++decisions_;
+    scheduling::FreeDevices free(round.cluster);
+    for (size_t i = 0; i < round.jobs.size(); ++i) {
+      free.take(decision.placements[i]);  // throws where a policy gives out more than there is
+      Job& job = *round.jobs[i];
+      const Target target = target_of(decision.placements[i], round.groups);
+      if (target != job.target) job.owed = 0;
+      job.target = target;
+      job.reason = decision.reasons[i];
+    }
+  }
+  for (Job* job : all) settle_on_hosts(state_, *job);
+  keep_least(state_, all, now);
+  for (Job* job : all) choose_batch(state_, policy_, shared, *job, now);
+  for (auto& [id, job] : state_.jobs) {
+    if (is_over(job.phase) || job.target == before[id]) continue;
+    actions_.emplace_back(note_of(job, "devices", job.reason));
+  }
+}
+
+}  // namespace estrain::dispatch

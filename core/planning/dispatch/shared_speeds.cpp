@@ -1,0 +1,79 @@
+#include "core/planning/dispatch/shared_speeds.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace estrain::dispatch {
+
+SharedSpeeds::SharedSpeeds(const State& state) {
+  const auto add = [](All& all, JobId job, const auto& measured) {
+    if (measured.times > 0 && all.size() < kJobs) all.push_back({job, measured.seconds, measured.times});
+  };
+  for (auto newest = state.jobs.rbegin(); newest != state.jobs.rend(); ++newest) {
+    const auto& [id, job] = *newest;
+    if (job.work.empty()) continue;
+    auto& steps = steps_[{work_of(job), job.batch_in_force()}];
+    for (const auto& [key, measured] : job.speeds.measured()) add(steps[key], id, measured);
+    if (!job.request.batch) continue;
+    auto& mini_batches = mini_batches_[work_of(job)];
+    for (const auto& [batch, measured] : job.batch_times.measured()) add(mini_batches[batch], id, measured);
+  }
+}
+
+SharedSpeeds::Work SharedSpeeds::work_of(const Job& job) {
+  return {job.work, job.request.ests, job.request.batch ? job.request.batch->terms.own : 0};
+}
+
+SharedSpeeds::Mean SharedSpeeds::mean_of_others(const All& all, JobId job) {
+  Mean mean;
+  for (const Measured& one : all) {
+    if (one.job == job) continue;
+    const int64_t times = std::min(one.times, kTimes);
+    mean.times += times;
+    mean.seconds += (one.seconds - mean.seconds) * static_cast<double>(times) / static_cast<double>(mean.times);
+  }
+  return mean;
+}
+
+double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key) {
+  double ratio = 1, nearest = std::numeric_limits<double>::infinity();
+  for (const auto& [at, own] : job.speeds.measured()) {
+    const auto same = all.find(at);
+    if (at.first != key.first || own.times == 0 || same == all.end()) continue;
+    const Mean others = mean_of_others(same->second, job.id);
+    const double away = apart(at.second, key.second);
+    if (others.times == 0 || away >= nearest) continue;
+    nearest = away;
+    ratio = own.seconds / others.seconds;
+  }
+  return ratio;
+}
+
+Speeds SharedSpeeds::speeds_of(const Job& job) const {
+  Speeds speeds;
+  speeds.expect(job.speeds.expected());
+  for (const auto& [key, measured] : job.speeds.measured()) speeds.restore(key, measured);
+  const auto known = steps_.find({work_of(job), job.batch_in_force()});
+  if (job.work.empty() || known == steps_.end()) return speeds;
+  for (const auto& [key, all] : known->second) {
+    const auto own = job.speeds.measured().find(key);
+    if (own != job.speeds.measured().end() && own->second.times > 0) continue;
+    const Mean others = mean_of_others(all, job.id);
+    if (others.times > 0) speeds.restore(key, {others.seconds * slower(job, known->second, key), others.times});
+  }
+  return speeds;
+}
+
+scheduling::BatchTimes SharedSpeeds::batch_times_of(const Job& job) const {
+  scheduling::BatchTimes times = job.batch_times;
+  const auto known = mini_batches_.find(work_of(job));
+  if (job.work.empty() || known == mini_batches_.end()) return times;
+  for (const auto& [batch, all] : known->second) {
+    const Mean others = mean_of_others(all, job.id);
+    if (!job.batch_times.measured().contains(batch) && others.times > 0)
+      times.restore(batch, {others.seconds, others.times});
+  }
+  return times;
+}
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,160 @@
+#include "core/planning/dispatch/slots.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace estrain::dispatch {
+namespace {
+
+double decayed(const Usage& usage, double now) {
+  return usage.device_seconds * std::exp2(-std::max(0.0, now - usage.at) / Usage::kHalfLife);
+}
+
+}  // namespace
+
+Slot* slot(State& state, SlotId id) {
+  const auto at = std::ranges::find(state.slots, id, &Slot::id);
+  return at == state.slots.end() ? nullptr : &*at;
+}
+
+std::vector<Slot*> slots_of(State& state, JobId id) {
+  std::vector<Slot*> slots;
+  for (Slot& slot : state.slots) {
+    if (slot.holder == id) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+std::vector<std::string> names_of(const State& state, JobId id) {
+  std::vector<std::string> names;
+  for (const Slot& slot : state.slots) {
+    if (slot.holder == id) names.push_back(slot.name);
+  }
+  return names;
+}
+
+int64_t capacity(const State& state, const std::string& group) {
+  return std::ranges::count_if(
+      state.slots, [&](const Slot& slot) { return slot.state == Slot::State::present && slot.group() == group; });
+}
+
+int64_t free_slots(const State& state, const std::string& group) {
+  return std::ranges::count_if(state.slots, [&](const Slot& slot) {
+    return slot.state == Slot::State::present && slot.holder == 0 && slot.group() == group;
+  });
+}
+
+int64_t held(const State& state, JobId id, const std::string& group) {
+  return std::ranges::count_if(state.slots,
+                               [&](const Slot& slot) { return slot.holder == id && slot.group() == group; });
+}
+
+std::vector<std::string> groups_of(const State& state) {
+  std::vector<std::string> groups;
+  for (const Slot& slot : state.slots) {
+    if (slot.state == Slot::State::present && std::ranges::find(groups, slot.group()) == groups.end())
+      groups.push_back(slot.group());
+  }
+  return groups;
+}
+
+void give(const State& state, Slot& slot, JobId holder) {
+  if (slot.holder != holder) slot.since = state.seen;
+  slot.holder = holder;
+}
+
+void put(const State& state, Slot& slot, Slot::State where) {
+  if (slot.state != where) slot.since = state.seen;
+  slot.state = where;
+}
+
+void free_slots_of(State& state, JobId id) {
+  for (Slot* slot : slots_of(state, id)) give(state, *slot, 0);
+}
+
+// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
+// is not the pool's: it is asked back.
+void hold(State& state, JobId id, const std::vector<std::string>& names) {
+  std::vector<SlotId> before;
+  std::map<SlotId, double> since;
+  for (const Slot* slot : slots_of(state, id)) {
+    before.push_back(slot->id);
+    since[slot->id] = slot->since;
+  }
+  // Devices that somebody waits for go first.
+  std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
+  free_slots_of(state, id);
+  for (const std::string& name : names) {
+    Slot* chosen = nullptr;
+    for (const SlotId one : before) {
+      if (Slot* own = slot(state, one); own->name == name && own->holder == 0 && chosen == nullptr) chosen = own;
+    }
+    for (Slot& other : state.slots) {
+      const bool is_free = other.holder == 0 && other.name == name && other.state == Slot::State::present;
+      if (is_free && chosen == nullptr) chosen = &other;
+    }
+    if (chosen == nullptr) {
+      chosen = &state.slots.emplace_back();
+      *chosen = {++state.last_slot, name, Slot::State::leaving, true, 0};
+    }
+    give(state, *chosen, id);
+  }
+  for (Slot* slot : slots_of(state, id)) {
+    if (const auto kept = since.find(slot->id); kept != since.end()) slot->since = kept->second;
+  }
+}
+
+int64_t checks_at_work(const State& state) {
+  const auto is_checked = [](const auto& entry) { return entry.second.phase == Phase::checking; };
+  return std::min(kChecksAtOnce, static_cast<int64_t>(std::ranges::count_if(state.jobs, is_checked)));
+}
+
+// Device-seconds since the last event.
+void account(State& state, double now) {
+  const double passed = now - state.seen;
+  if (passed > 0) {
+    state.in_use[""] += passed * static_cast<double>(checks_at_work(state));
+    std::map<JobId, double> held;
+    for (const Slot& slot : state.slots) {
+      if (slot.holder == 0) continue;
+      ++held[slot.holder];
+      state.in_use[slot.host()] += passed;
+    }
+    for (const auto& [id, devices] : held) {
+      Job& job = state.jobs[id];
+      job.attained += passed * devices;
+      job.held += passed;
+      Usage& usage = state.usage[job.request.user];
+      usage = {decayed(usage, now) + passed * devices, now};
+    }
+  }
+  state.seen = now;
+}
+
+double in_use_on(const State& state, const std::string& host) {
+  const auto at = state.in_use.find(host);
+  return at == state.in_use.end() ? 0 : at->second;
+}
+
+std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names) {
+  std::vector<std::string> types;
+  for (const Slot& slot : state.slots) types.push_back(slot.type());
+  for (const std::string& name : names) types.push_back(Slot{0, name}.type());
+  std::ranges::sort(types);
+  types.erase(std::unique(types.begin(), types.end()), types.end());
+  return types;
+}
+
+void require_known(const scheduling::PolicyChoice& choice, const std::vector<std::string>& types) {
+  if (types.size() < 2 || choice.policy->knows_types()) return;
+  throw Error::make(Fault::infeasible, "policy {} knows devices of one type only, not {}", choice.text,
+                    fmt::join(types, " and "))
+      .advise("take another policy, such as estrain, or devices of one type");
+}
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,40 @@
+#pragma once
+// The devices of a pool: who holds which, and how many there are.
+
+#include <string>
+#include <vector>
+
+#include "core/planning/dispatch/state.h"
+#include "core/planning/scheduling/policy.h"
+
+namespace estrain::dispatch {
+
+Slot* slot(State& state, SlotId id);  // null: it is not the pool's any more
+std::vector<Slot*> slots_of(State& state, JobId id);
+std::vector<std::string> names_of(const State& state, JobId id);
+// Both keep the moment of the last event (State::seen) where something changes.
+void give(const State& state, Slot& slot, JobId holder);
+void put(const State& state, Slot& slot, Slot::State where);
+void free_slots_of(State& state, JobId id);
+int64_t capacity(const State& state, const std::string& group);    // of those that jobs may have
+int64_t free_slots(const State& state, const std::string& group);  // without a job
+int64_t held(const State& state, JobId id, const std::string& group);
+// Only those that jobs may have, in the order in which they came.
+std::vector<std::string> groups_of(const State& state);
+
+// The job holds devices of these names and no others. A device that the pool does not have, or has given to another
+// job, is asked back.
+void hold(State& state, JobId id, const std::vector<std::string>& names);
+
+// Counts the device-seconds since the last event.
+void account(State& state, double now);
+// State::in_use of a host.
+double in_use_on(const State& state, const std::string& host);
+
+// The types of all devices that are there, in order, if these are added.
+std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names);
+
+// Throws Fault::infeasible where the policy does not know devices of several types.
+void require_known(const scheduling::PolicyChoice& choice, const std::vector<std::string>& types);
+
+}  // namespace estrain::dispatch

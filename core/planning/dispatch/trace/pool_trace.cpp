@@ -1,0 +1,193 @@
+#include "core/planning/dispatch/trace/pool_trace.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_text.h"
+
+namespace estrain::dispatch {
+namespace {
+
+using Seen = PastJob::Seen;
+
+template <typename T>
+Json json_of(const T& value) {
+  return value;
+}
+template <typename T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+Json json_of(const std::vector<Seen>& seen) {
+  Json all = Json::array();
+  for (const Seen& one : seen) all.push_back({one.type, one.devices, one.in_use, one.step_seconds});
+  return all;
+}
+
+Json json_of(const std::vector<PastJob::Pace>& paces) {
+  Json all = Json::array();
+  for (const PastJob::Pace& one : paces)
+    all.push_back({one.type, one.devices, one.in_use, one.from, one.to, one.step_seconds, one.told});
+  return all;
+}
+
+Json json_of(const std::vector<PastJob::Took>& took) {
+  Json all = Json::array();
+  for (const PastJob::Took& one : took) all.push_back({one.what, one.seconds});
+  return all;
+}
+
+Json json_of(const std::vector<HostCores>& hosts) {
+  Json all = Json::array();
+  for (const HostCores& one : hosts) all.push_back({one.host, one.cores});
+  return all;
+}
+
+template <typename T>
+Json object_of(const T& value) {
+  Json line = Json::object();
+  T::fields(value, [&](const char* key, const auto& field, int64_t = 0) { line[key] = json_of(field); });
+  return line;
+}
+
+// The fields of one object. Texts, truths and priorities may be absent.
+class Reading {
+ public:
+  explicit Reading(const Json& line) : line_(line) {}
+
+  void operator()(const char* key, std::string& text) const { text = text_in(line_, key).value_or(""); }
+  void operator()(const char* key, bool& truth) const { truth = line_.contains(key) && line_.at(key) == true; }
+  void operator()(const char* key, int64_t& number) const { number = whole_in(line_, key).value_or(0); }
+  void operator()(const char* key, std::optional<double>& number) const { number = number_in(line_, key); }
+  void operator()(const char* key, std::vector<std::string>& texts) const {
+    for (const Json& one : list_in(line_, key)) texts.push_back(as_text(one).value_or(""));
+  }
+  void operator()(const char* key, int64_t& number, int64_t least) const {
+    const auto value = whole_in(line_, key);
+    if (!value || *value < least) throw Error::make(Fault::spec, "\"{}\" wants a whole number from {}", key, least);
+    number = *value;
+  }
+  void operator()(const char* key, double& number) const {
+    const auto value = number_in(line_, key);
+    if (!value || !(*value >= 0) || !std::isfinite(*value))
+      throw Error::make(Fault::spec, "\"{}\" wants a number from 0", key);
+    number = *value;
+  }
+  void operator()(const char* key, std::vector<Seen>& seen) const {
+    for (const Json& entry : list_in(line_, key)) seen.push_back(seen_of(entry));
+  }
+  void operator()(const char* key, std::vector<PastJob::Pace>& paces) const {
+    for (const Json& entry : list_in(line_, key)) paces.push_back(pace_of(entry));
+    std::ranges::stable_sort(paces, {}, &PastJob::Pace::from);
+  }
+  void operator()(const char* key, std::vector<PastJob::Took>& took) const {
+    for (const Json& entry : list_in(line_, key)) took.push_back(took_of(entry));
+  }
+  void operator()(const char* key, std::vector<HostCores>& hosts) const {
+    for (const Json& entry : list_in(line_, key)) hosts.push_back(cores_in(entry));
+  }
+
+ private:
+  static Seen seen_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 4) {
+      const auto type = as_text(entry[0]);
+      const auto devices = as_whole(entry[1]), in_use = as_whole(entry[2]);
+      const auto seconds = as_number(entry[3]);
+      if (type && devices.value_or(0) >= 1 && in_use.value_or(0) >= 1 && seconds.value_or(0) > 0)
+        return {*type, *devices, *in_use, *seconds};
+    }
+    throw Error(Fault::spec, "\"seen\" wants [type, devices, devices in use, seconds]");
+  }
+
+  static PastJob::Pace pace_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 7) {
+      const auto type = as_text(entry[0]);
+      const auto devices = as_whole(entry[1]);
+      const auto in_use = as_number(entry[2]), from = as_number(entry[3]), to = as_number(entry[4]);
+      const auto seconds = as_number(entry[5]), told = as_number(entry[6]);
+      const auto is_time = [](const auto& number) { return number && std::isfinite(*number); };
+      if (type && devices.value_or(0) >= 1 && in_use.value_or(0) >= 1 && is_time(from) && is_time(to) && *to >= *from &&
+          is_time(seconds) && *seconds > 0 && is_time(told) && *told >= 0)
+        return {*type, *devices, *in_use, *from, *to, *seconds, *told};
+    }
+    throw Error(Fault::spec, "\"paces\" wants [type, devices, devices in use, from, to, seconds, seconds as told]");
+  }
+
+  static PastJob::Took took_of(const Json& entry) {
+    if (entry.is_array() && entry.size() == 2) {
+      const auto what = as_text(entry[0]);
+      const auto seconds = as_number(entry[1]);
+      if (what && seconds.value_or(-1) >= 0 && std::isfinite(*seconds)) return {*what, *seconds};
+    }
+    throw Error(Fault::spec, "\"took\" wants [what, seconds]");
+  }
+
+  static HostCores cores_in(const Json& entry) {
+    if (entry.is_array() && entry.size() == 2) {
+      const auto host = as_text(entry[0]);
+      const auto cores = as_whole(entry[1]);
+      if (host && cores.value_or(0) >= 1) return {*host, *cores};
+    }
+    throw Error(Fault::spec, "\"hosts\" wants [name, cores]");
+  }
+
+  const Json& line_;
+};
+
+template <typename T>
+T read(const Json& line) {
+  T value;
+  T::fields(value, Reading(line));
+  return value;
+}
+
+}  // namespace
+
+std::string PoolTrace::text() const {
+  std::string text = json_text({{"pool", object_of(*this)}}) + "\n";
+  for (const PastJob& job : jobs) text += json_text(object_of(job)) + "\n";
+  const auto write = [&](const auto& events) {
+    for (const auto& one : events) text += json_text(object_of(one)) + "\n";
+  };
+  write(taken);
+  write(added);
+  write(removed);
+  write(lost);
+  write(away);
+  return text;
+}
+
+int64_t PoolTrace::cores_of(const std::string& host) const {
+  if (host.empty()) return cores;
+  const auto said = std::ranges::find(hosts, host, &HostCores::host);
+  if (said != hosts.end()) return said->cores;
+  const auto count = [&](const std::vector<std::string>& names) {
+    return std::ranges::count_if(names, [&](const std::string& name) { return Slot{0, name}.host() == host; });
+  };
+  int64_t most = count(devices);
+  for (const Added& one : added) most = std::max<int64_t>(most, count(one.devices));
+  return std::max<int64_t>(most, 1);
+}
+
+void PoolTrace::add(const Json& line) {
+  if (line.contains("pool")) {
+    fields(*this, Reading(object_in(line, "pool")));
+  } else if (line.contains("job")) {
+    const PastJob& job = jobs.emplace_back(read<PastJob>(line));
+    if (job.seen.empty()) throw Error::make(Fault::spec, "job {}: no steps were seen", job.id);
+  } else if (line.contains("taken_s")) {
+    taken.push_back(read<Taken>(line));
+  } else if (line.contains("added_s")) {
+    added.push_back(read<Added>(line));
+  } else if (line.contains("removed_s")) {
+    removed.push_back(read<Removed>(line));
+  } else if (line.contains("host_lost_s")) {
+    lost.push_back(read<HostGone>(line));
+  } else if (line.contains("away_s")) {
+    away.push_back(read<Away>(line));
+  }
+}
+
+}  // namespace estrain::dispatch

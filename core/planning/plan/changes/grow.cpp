@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/planning/plan/changes/offer.h"
+#include "core/planning/plan/changes/outlooks.h"
+#include "core/planning/plan/changes/proposals.h"
+#include "core/planning/plan/search/fleet.h"
+
+namespace estrain::plan {
+namespace {
+
+// All free devices of the given groups.
+Counts all_free(const Offer& offer, const std::vector<int64_t>& of) {
+  Counts added(offer.groups().size());
+  for (const int64_t group : of) added[static_cast<size_t>(group)] = offer.free()[static_cast<size_t>(group)];
+  return added;
+}
+
+void add_every_number(const Offer& offer, std::set<Counts>& ways) {
+  for (size_t group = 0; group < offer.groups().size(); ++group) {
+    for (int64_t count = 1; count <= offer.free()[group]; ++count) {
+      Counts added(offer.groups().size());
+      added[group] = count;
+      ways.insert(added);
+    }
+  }
+}
+
+void add_best_estimates(const Offer& offer, std::set<Counts>& ways) {
+  std::vector<Outlook> estimates;
+  for (const std::vector<int64_t>& together : mixable(offer.job(), offer.groups())) {
+    std::ranges::move(outlooks(offer, together), std::back_inserter(estimates));
+  }
+  std::ranges::stable_sort(estimates, std::greater(), &Outlook::speed_up_per_device);
+  for (const Outlook& estimate : estimates) {
+    if (std::ssize(ways) >= kMostPlans) return;
+    ways.insert(estimate.added);
+  }
+}
+
+// The additions to make plans for.
+std::set<Counts> ways_to_grow(const Offer& offer) {
+  std::set<Counts> ways;
+  for (size_t group = 0; group < offer.groups().size(); ++group) {
+    ways.insert(all_free(offer, {static_cast<int64_t>(group)}));
+  }
+  Job mixed = offer.job();
+  mixed.one_kind = true;  // even at D2, adding a single kind is worth trying
+  for (const std::vector<int64_t>& kind : mixable(mixed, offer.groups())) ways.insert(all_free(offer, kind));
+  ways.insert(offer.free());
+  if (sum(offer.free()) <= kMostPlans) {
+    add_every_number(offer, ways);
+  } else {
+    add_best_estimates(offer, ways);
+  }
+  std::erase_if(ways, [](const Counts& added) { return sum(added) == 0; });
+  return ways;
+}
+
+std::string reason_to_grow(const Offer& offer, const Proposal& proposal) {
+  const Counts used = used_by(proposal.plan, proposal.devices.size());
+  int64_t stay = 0;
+  for (size_t i = 0; i < used.size(); ++i) stay += std::min(used[i], offer.held()[i]);
+  return fmt::format("{} {}: {:.2f} times as fast, {:+.1f} % for each device", stay == 0 ? "moves to" : "adds",
+                     listed(proposal.devices, proposal.change), proposal.speed_up, 100 * proposal.speed_up_per_device);
+}
+
+}  // namespace
+
+std::vector<Proposal> grow(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free,
+                           int64_t k) {
+  const Offer offer(job, held, free);
+  std::map<Counts, Proposal> by_change;
+  for (const Counts& added : ways_to_grow(offer)) {
+    Proposal proposal = offer.adding(added);
+    if (proposal.devices_changed == 0 || proposal.speed_up <= 1 + kRounding) continue;
+    proposal.reason = reason_to_grow(offer, proposal);
+    by_change.emplace(proposal.change, std::move(proposal));
+  }
+  std::vector<Proposal> proposals;
+  for (auto& [change, proposal] : by_change) proposals.push_back(std::move(proposal));
+  std::ranges::stable_sort(proposals, std::greater(), [](const Proposal& proposal) {
+    return std::pair(rounded(proposal.speed_up_per_device), proposal.devices_changed);
+  });
+  keep_best(proposals, k);
+  return proposals;
+}
+
+}  // namespace estrain::plan

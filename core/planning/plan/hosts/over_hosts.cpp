@@ -1,0 +1,244 @@
+#include "core/planning/plan/hosts/over_hosts.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/planning/plan/partial_sums.h"
+#include "core/planning/plan/search/feasibility.h"
+#include "core/planning/plan/search/figure.h"
+
+namespace estrain::plan {
+namespace {
+
+constexpr size_t kMostForAllSets = 12;  // hosts
+constexpr double kTripsOfStep = 3;      // one way
+
+using Hosts = std::vector<size_t>;  // indices, in the order of ranges
+
+bool is_quicker(const HostsPlan& plan, const HostsPlan& other) {
+  return plan.step_seconds < other.step_seconds * (1 - kEqual);
+}
+
+// The best plan of one host for each number of ESTs.
+class Alone {
+ public:
+  Alone(const Job& job, const HostDevices& host) {
+    Job part = job;
+    for (part.ests = 1; part.ests <= job.ests; ++part.ests) {
+      try {
+        plans_.push_back(best_plan(part, host.groups));
+      } catch (const Error& error) {
+        if (error.fault() != Fault::infeasible || plans_.empty()) throw;
+        break;  // no room for more
+      }
+    }
+  }
+
+  int64_t most_ests() const { return std::ssize(plans_); }
+  const Plan& plan(int64_t ests) const { return plans_[static_cast<size_t>(ests - 1)]; }
+  double seconds(int64_t ests) const { return plan(ests).step_seconds; }
+  // ESTs that are through within a time.
+  int64_t within(double seconds) const {
+    int64_t ests = most_ests();
+    while (ests > 0 && plan(ests).step_seconds > seconds) --ests;
+    return ests;
+  }
+
+ private:
+  std::vector<Plan> plans_;  // [ests - 1]
+};
+
+class Planner {
+ public:
+  Planner(const Job& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts)
+      : job_(job), traffic_(traffic), hosts_(hosts) {
+    for (const HostDevices& host : hosts) alone_.emplace_back(job, host);
+  }
+
+  std::optional<HostsPlan> best_on(const Hosts& set) const {
+    std::optional<HostsPlan> best;
+    const double least = between(set, std::vector<int64_t>(set.size(), 1));
+    for (const double seconds : times(set)) {
+      if (best && seconds + least >= best->step_seconds) break;
+      const std::vector<int64_t> ests = share_out(set, seconds);
+      if (ests.empty()) continue;
+      HostsPlan plan = evaluate(set, ests);
+      if (!best || is_quicker(plan, *best)) best = std::move(plan);
+    }
+    return best;
+  }
+
+  double speed(size_t host) const {
+    const int64_t ests = alone_[host].most_ests();
+    return static_cast<double>(ests) / alone_[host].seconds(ests);
+  }
+
+ private:
+  double bandwidth(size_t host) const {
+    if (host != 0) return hosts_[host].link.bytes_per_second;
+    double most = 0;  // the launcher's: as good as any that was measured from there
+    for (size_t other = 1; other < hosts_.size(); ++other) most = std::max(most, hosts_[other].link.bytes_per_second);
+    return most;
+  }
+
+  double bytes_sent(const Hosts& set, int64_t partial_sums) const {
+    const auto count = static_cast<double>(set.size());
+    return traffic_.bytes * (count - 1) / count * static_cast<double>(partial_sums + 1);
+  }
+
+  // `partial_sums`: what each host of the set passes on.
+  double between(const Hosts& set, const std::vector<int64_t>& partial_sums) const {
+    if (set.size() == 1) return 0;
+    const auto count = static_cast<double>(set.size());
+    const int64_t all = std::accumulate(partial_sums.begin(), partial_sums.end(), int64_t{0});
+    double longest = 0, round_trip = 0;
+    for (size_t i = 0; i < set.size(); ++i) {
+      const double received = traffic_.bytes / count * (static_cast<double>(all - partial_sums[i]) + count - 1);
+      const double most = std::max(bytes_sent(set, partial_sums[i]), received);
+      longest = std::max(longest, most / bandwidth(set[i]));
+      round_trip = std::max(round_trip, hosts_[set[i]].link.round_trip_seconds);
+    }
+    return longest + kTripsOfStep / 2 * round_trip;
+  }
+
+  // Times that a host of the set may take, shortest first.
+  std::vector<double> times(const Hosts& set) const {
+    std::vector<double> all;
+    for (const size_t host : set) {
+      for (int64_t ests = 1; ests <= alone_[host].most_ests(); ++ests) all.push_back(alone_[host].seconds(ests));
+    }
+    std::ranges::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+
+  // ESTs of each host, none of which takes longer, cut where the fewest partial sums are passed on; nothing where they
+  // are not through by then.
+  std::vector<int64_t> share_out(const Hosts& set, double seconds) const {
+    std::vector<int64_t> most, ests;
+    for (const size_t host : set) most.push_back(alone_[host].within(seconds));
+    int64_t later = std::accumulate(most.begin(), most.end(), int64_t{0});
+    if (later < job_.ests || std::ranges::min(most) == 0) return {};
+    int64_t begin = 0;
+    for (size_t i = 0; i < set.size(); ++i) {
+      later -= most[i];
+      const int64_t hosts_left = std::ssize(set) - 1 - static_cast<int64_t>(i);
+      const int64_t least = std::max<int64_t>(1, job_.ests - begin - later);
+      const int64_t highest = std::min(most[i], job_.ests - begin - hosts_left);
+      if (highest < least) return {};
+      const int64_t end = hosts_left == 0 ? job_.ests : most_aligned(begin + least, begin + highest);
+      ests.push_back(end - begin);
+      begin = end;
+    }
+    return ests;
+  }
+
+  HostsPlan evaluate(const Hosts& set, const std::vector<int64_t>& ests) const {
+    HostsPlan plan;
+    std::vector<int64_t> sums;
+    int64_t begin = 0;
+    for (size_t i = 0; i < set.size(); ++i) {
+      sums.push_back(partial_sums(job_.ests, begin, begin + ests[i]));
+      begin += ests[i];
+      plan.hosts.push_back({set[i], ests[i], sums.back(), alone_[set[i]].plan(ests[i])});
+      plan.compute_seconds = std::max(plan.compute_seconds, alone_[set[i]].seconds(ests[i]));
+    }
+    plan.exchange_seconds = between(set, sums);
+    plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;
+    plan.bytes_sent = set.size() == 1 ? 0 : bytes_sent(set, std::ranges::max(sums));
+    plan.reason = reason_of(plan);
+    return plan;
+  }
+
+  std::string reason_of(const HostsPlan& plan) const {
+    const HostsPlan::Part& slowest =
+        *std::ranges::max_element(plan.hosts, {}, [](const HostsPlan::Part& part) { return part.plan.step_seconds; });
+    std::string text = fmt::format("{} with {} EST{} sets the pace", hosts_[slowest.host].name, slowest.ests,
+                                   slowest.ests == 1 ? "" : "s");
+    if (plan.hosts.size() > 1)
+      text += fmt::format("; the exchange between hosts takes {:.0f} % of the step",
+                          100 * plan.exchange_seconds / plan.step_seconds);
+    return text;
+  }
+
+  const Job job_;
+  const GradientTraffic traffic_;
+  const std::vector<HostDevices>& hosts_;
+  std::vector<Alone> alone_;
+};
+
+// Sets of `count` hosts with the first one.
+std::vector<Hosts> all_sets(size_t hosts, size_t count) {
+  std::vector<Hosts> sets;
+  for (uint32_t chosen = 0; chosen < uint32_t{1} << (hosts - 1); ++chosen) {
+    if (static_cast<size_t>(std::popcount(chosen)) + 1 != count) continue;
+    Hosts& set = sets.emplace_back(1, 0);
+    for (size_t host = 1; host < hosts; ++host) {
+      if ((chosen >> (host - 1) & 1) != 0) set.push_back(host);
+    }
+  }
+  return sets;
+}
+
+template <typename Worth>
+Hosts first_by(size_t hosts, size_t count, Worth&& worth) {
+  Hosts others(hosts - 1);
+  std::iota(others.begin(), others.end(), size_t{1});
+  std::ranges::stable_sort(others, std::greater(), worth);
+  others.resize(count - 1);
+  std::ranges::sort(others);
+  others.insert(others.begin(), 0);
+  return others;
+}
+
+void check_hosts(const Job& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts) {
+  check_job(job);
+  if (hosts.empty() || !(traffic.bytes >= 0)) throw Error(Fault::infeasible, "no host to plan with");
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    check_groups(hosts[i].groups);
+    if (i > 0 && !(hosts[i].link.bytes_per_second > 0 && hosts[i].link.round_trip_seconds >= 0))
+      throw Error::make(Fault::infeasible, "the link to host {} carries nothing", hosts[i].name);
+  }
+}
+
+}  // namespace
+
+std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic,
+                                        const std::vector<HostDevices>& hosts) {
+  check_hosts(job, traffic, hosts);
+  const Planner planner(job, traffic, hosts);
+  std::vector<HostsPlan> plans;
+  for (size_t count = 1; count <= hosts.size() && static_cast<int64_t>(count) <= job.ests; ++count) {
+    std::vector<Hosts> sets;
+    if (hosts.size() <= kMostForAllSets) {
+      sets = all_sets(hosts.size(), count);
+    } else {
+      sets.push_back(first_by(hosts.size(), count, [&](size_t host) { return planner.speed(host); }));
+      sets.push_back(first_by(hosts.size(), count, [&](size_t host) { return hosts[host].link.bytes_per_second; }));
+    }
+    std::optional<HostsPlan> best;
+    for (const Hosts& set : sets) {
+      std::optional<HostsPlan> plan = planner.best_on(set);
+      if (plan && (!best || is_quicker(*plan, *best))) best = std::move(plan);
+    }
+    if (best) plans.push_back(std::move(*best));
+  }
+  if (plans.empty()) throw Error(Fault::infeasible, "the devices of all hosts together cannot host the job's ESTs");
+  return plans;
+}
+
+const HostsPlan& best_of(const std::vector<HostsPlan>& plans) {
+  const HostsPlan* best = &plans.front();
+  for (const HostsPlan& plan : plans) {
+    if (is_quicker(plan, *best)) best = &plan;
+  }
+  return *best;
+}
+
+}  // namespace estrain::plan

@@ -1,0 +1,28 @@
+#pragma once
+// Plans for a user to compare: the best one for the available devices, the best ones for fewer or other devices, and
+// the given one.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/planning/plan/plan.h"
+
+namespace estrain::profile {
+
+struct Alternative {
+  plan::Plan plan;
+  std::string devices;  // in the syntax of `--devices`: "cpu:avx2=5,cpu:sse=3"
+  bool best = false;    // the best plan for all available devices
+  bool given = false;
+};
+
+// Sorted by step time, without duplicates, at most `most`; always contains the best and the given one. `given`: the
+// shares as the user listed them, if they are possible. Throws as plan::best_plan.
+std::vector<Alternative> alternatives(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups,
+                                      const std::optional<std::vector<plan::Share>>& given, size_t most);
+
+// "cpu:avx2=5,cpu:sse=3*2": the devices of a plan with their ESTs; equal neighbours are merged.
+std::string device_list(const std::vector<plan::Share>& workers, const std::vector<plan::DeviceGroup>& groups);
+
+}  // namespace estrain::profile

@@ -1,0 +1,63 @@
+#pragma once
+// The measured speed of one kind of device at one kind of work (work.h): EasyScale's C_i (section 3.4), extended by the
+// slow-down among workers and by the exchange at the end of a step.
+//
+// Mini-batch times are kept as measured, for each number of workers computing at a time, instead of as one time with
+// factors. So a run with two workers corrects only the entry for two. Only if an entry is plainly wrong are its
+// neighbours scaled along, until they are measured again.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/planning/plan/plan.h"
+#include "core/planning/profile/estimate.h"
+
+namespace estrain::profile {
+
+struct MiniBatchSample {
+  int64_t workers = 1;  // computing at the same time
+  Estimate estimate;    // seconds per mini-batch, without a single worker's share of the update
+};
+
+struct ExchangeSample {
+  int64_t workers = 1, partial_sums = 1;
+  Estimate estimate;  // seconds of a step without the slowest worker's mini-batches; includes the update
+};
+
+// Bytes, as the probe reports them (core/engine/train/probe.h).
+struct Memory {
+  int64_t worker = 0;     // private memory of a worker
+  int64_t state = 0;      // one copy of the state, shared by all workers
+  int64_t gradients = 0;  // one partial sum
+  int64_t batch = 0;      // one mini-batch read ahead
+};
+
+class Capability {
+ public:
+  std::vector<MiniBatchSample> mini_batches;  // by number of workers
+  std::optional<Estimate> update;             // of a single worker, within its last mini-batch
+  std::vector<ExchangeSample> exchanges;      // by workers, then partial sums
+  std::optional<Memory> memory;
+  std::optional<Estimate> change;  // seconds that a change of devices kept a job from training, in all
+
+  void observe_mini_batch(int64_t workers, const Measurement& measurement, int64_t now);
+  // For a number of workers that was not measured before: if the time is more than kMostCrowding or less than
+  // kLeastCrowding times that with fewer workers (after dividing by `turns_taken`, the factor by which each has less of
+  // the cores), crowding cannot explain it. Then the old entries are wrong, and are scaled to the new measurement.
+  static constexpr double kMostCrowding = 2, kLeastCrowding = 0.75;
+  void mend(int64_t workers, double seconds, double turns_taken);
+  // `step_seconds`: the whole step; the exchange is computed as a difference from it.
+  void observe_exchange(int64_t workers, int64_t partial_sums, const Measurement& measurement, double step_seconds,
+                        int64_t now);
+
+  bool measured() const { return !mini_batches.empty(); }
+  // The mini-batch time of a single worker or of the fewest workers known; null: none.
+  const MiniBatchSample* base() const { return mini_batches.empty() ? nullptr : &mini_batches.front(); }
+  const Estimate* mini_batch(int64_t workers) const;
+};
+
+// The number of exchange samples kept; the oldest are dropped first.
+inline constexpr size_t most_exchange_samples = 64;
+
+}  // namespace estrain::profile

@@ -1,0 +1,42 @@
+#pragma once
+// Converts profiles to the planner's input (planning/plan/plan.h).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/planning/plan/plan.h"
+#include "core/planning/profile/profiles.h"
+
+namespace estrain::profile {
+
+struct KindCount {
+  std::string kind;
+  int64_t count = 0;
+
+  bool operator==(const KindCount&) const = default;
+};
+
+// The measurements behind a plan, for one kind.
+struct Basis {
+  std::string kind;
+  double mini_batch_seconds = 0;  // of a single worker
+  double spread = 0;              // relative; 0: unknown
+  int64_t samples = 0;
+  int64_t age_seconds = 0;
+  int64_t worker_bytes = 0;  // 0: unknown
+};
+
+struct PlanInputs {
+  plan::Job job;                          // exchange and crowding: means over the kinds
+  std::vector<plan::DeviceGroup> groups;  // the measured kinds, in the given order
+  std::vector<Basis> basis;               // of each group
+  std::vector<std::string> missing;       // kinds not measured yet
+  std::vector<std::string> incomplete;    // measured, but only with one worker and without an exchange
+};
+
+// `kinds`: available devices, each kind once. Below D2 a plan has one kind, unless `allow_mixed`.
+PlanInputs plan_job(const Profiles& profiles, const spec::JobSpec& spec, const Host& host,
+                    const std::vector<KindCount>& kinds, int64_t now, bool allow_mixed = false);
+
+}  // namespace estrain::profile

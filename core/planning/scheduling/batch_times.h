@@ -1,0 +1,31 @@
+#pragma once
+// Seconds of a mini-batch by its number of samples: a line through the measurements, with one part for every mini-batch
+// (>= 0) and one for each sample (>= 0).
+
+#include <cstdint>
+#include <map>
+
+namespace estrain::scheduling {
+
+class BatchTimes {
+ public:
+  struct Measured {
+    double seconds = 0;  // the mean; of more than kTimes it moves with the newest
+    int64_t times = 0;
+    bool operator==(const Measured&) const = default;
+  };
+
+  void observe(int64_t batch, double seconds);
+  // Where one batch was measured: in proportion to it. 0: none was.
+  double seconds(int64_t batch) const;
+
+  const std::map<int64_t, Measured>& measured() const { return measured_; }
+  void restore(int64_t batch, const Measured& value) { measured_[batch] = value; }
+  bool operator==(const BatchTimes&) const = default;
+
+ private:
+  static constexpr int64_t kTimes = 100;
+  std::map<int64_t, Measured> measured_;
+};
+
+}  // namespace estrain::scheduling

@@ -1,0 +1,95 @@
+#pragma once
+// The policies, one function for each. policy.h defines the interface.
+
+#include <cstdint>
+#include <memory>
+
+#include "core/planning/scheduling/policy.h"
+
+namespace estrain::scheduling {
+
+// One job at a time, in order of submission, like EasyScale's published baseline "YARN-CS".
+std::unique_ptr<Policy> make_fifo_serial();
+
+// Gangs of the requested size in order of submission, without preemption. Without backfill, a job that does not fit
+// blocks all later ones; with it, later jobs that fit may start.
+std::unique_ptr<Policy> make_fifo(bool backfill);
+
+// Shortest remaining service (device-seconds) first, as gangs, preempting jobs with more remaining.
+std::unique_ptr<Policy> make_srtf();
+
+// Tiresias (NSDI'19) with two queues: jobs whose attained service reaches the limit move permanently behind those with
+// less; each queue is in order of arrival.
+struct TiresiasOptions {
+  double limit = 57'600;  // device-seconds, 16 device-hours
+};
+std::unique_ptr<Policy> make_tiresias(const TiresiasOptions& options);
+
+// Optimus (EuroSys'18) with known speeds: one device for each job, then one at a time to the job whose remaining time
+// it shortens most.
+std::unique_ptr<Policy> make_optimus();
+
+// Philly's scheduler (ATC'19, sections 2.3 and 3.1): queues of virtual clusters with quotas, and gangs on as few hosts
+// as possible. A job that does not get that within the timeout backs off and tries again, and after some tries takes
+// any devices. Free devices go to any job, owners below their quota first; if most devices are in use, such owners
+// preempt the youngest jobs of owners above theirs. Devices held during a try are not modelled.
+struct PhillyOptions {
+  double timeout = 150;   // s, "2-3 minutes"
+  double back_off = 120;  // s
+  double tries = 3;       // the paper: "a fixed number"
+  double busy = 0.9;      // fraction of devices in use above which jobs are preempted
+};
+std::unique_ptr<Policy> make_philly(const PhillyOptions& options);
+
+// EasyScale's cluster scheduler (section 3.4): jobs propose to grow, and the pool accepts the proposals with the
+// highest speed-up per device, with more devices among equals. With `mixes`, jobs that may mix types do so.
+struct EasyscaleOptions {
+  bool mixes = false;
+  double growth = 2;  // a job proposes at most this many times its current devices
+  // Whether the rules of its published simulator hold instead: see easyscale_policy.cpp. Jobs that mix types may then
+  // hold more devices than Job::most.
+  bool as_simulated = false;
+};
+std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);
+
+// Pollux (OSDI'21): see pollux_policy.cpp. Jobs change their batch, and their speed is learnt.
+struct PolluxOptions {
+  double population = 100;
+  double generations = 100;  // per round
+};
+std::unique_ptr<Policy> make_pollux(const PolluxOptions& options, uint64_t seed);
+
+// ONES (SC'21); see ones_policy.cpp.
+struct OnesOptions {
+  double population = 64;
+  double generations = 4;  // of a round
+  double rate = 0.1;       // of mutation
+  double patience = 20;    // a change counts with this many times its charge
+  double age = 5;          // how much long runs lower limits: times the rate of arrivals (the paper: 1)
+  double belief = 1;       // 0: outlooks are believed, nothing is drawn
+};
+std::unique_ptr<Policy> make_ones(const OnesOptions& options, uint64_t seed);
+
+// ElasticFlow (ASPLOS'23), and ours for jobs with deadlines; see elasticflow_policy.cpp.
+struct ElasticflowOptions {
+  bool reconsiders = false;
+};
+std::unique_ptr<Policy> make_elasticflow(const ElasticflowOptions& options);
+
+// DeepPool (MLSys'22): foreground jobs in order of submission, on the devices that they burst over; background jobs, in
+// order of submission too, on devices that are left and in the gaps of the foreground's.
+std::unique_ptr<Policy> make_deeppool();
+
+// Ours; see estrain_policy.cpp.
+struct EstrainOptions {
+  double exponent = 0.78;  // a job's worth grows with (remaining time)^-exponent
+  double alone = 0;        // and with (remaining time on one device)^alone
+  double makespan = 0;     // the makespan counts like the completion times of so many jobs; 0: lengths do not count
+  double patience = 11;    // a change counts with this many times its charge
+  double horizon = 1e12;   // s; once in each
+  double aging = 0;        // a job's worth grows with (1 + its age / 10,000 s)^aging
+  bool exact = false;      // the best share-out instead of a greedy one
+};
+std::unique_ptr<Policy> make_estrain(const EstrainOptions& options);
+
+}  // namespace estrain::scheduling

@@ -1,0 +1,67 @@
+#pragma once
+// Predicts the progress of a job that ends when it has converged (ONES, SC'21, section 3.2.1). Its progress, the part
+// of all samples that it has processed, is assumed to be distributed as Beta(alpha, beta), where alpha is the number of
+// epochs processed and beta, the epochs to come, is a linear function of the job's figures, both at least 1. The
+// function's parameters make the likelihood of finished jobs' logs greatest.
+//
+// The paper ends here. Its model predicts a job of forty epochs as if forty independent facts were known about it, and
+// one job that is unlike those before it makes the likelihood of all vanish. Here alpha and beta are multiplied by a
+// confidence of at most 1: the one with which the others would have predicted each finished job best.
+//
+// Pure: the same logs give the same model.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace estrain::scheduling {
+
+struct Beta {
+  double alpha = 1, beta = 1;
+  double mean() const { return alpha / (alpha + beta); }
+  double log_density(double progress) const;  // of 0 < progress < 1
+};
+
+class ProgressModel {
+ public:
+  // A job's figures at the end of an epoch.
+  struct Signs {
+    double epoch_size = 1;  // samples
+    double initial_loss = 0;
+    double processed = 0;         // samples
+    double loss_improvement = 0;  // 1 - loss / initial loss
+    double accuracy = 0;          // of validation
+  };
+  struct Logged {
+    int64_t job = 0;
+    Signs signs;
+    double progress = 0;  // 0 < progress < 1, known when the job has ended
+  };
+
+  // Without logs to learn from, as many epochs are to come as are done.
+  ProgressModel() = default;
+  static ProgressModel fit(const std::vector<Logged>& logs);
+
+  Beta predict(const Signs& signs) const;
+  double confidence() const { return confidence_; }
+
+ private:
+  static constexpr size_t kFeatures = 6;  // a constant and the five signs, each of mean 0 and deviation 1
+  using Vector = std::array<double, kFeatures>;
+
+  static ProgressModel fit_with(const std::vector<Logged>& logs, double confidence);
+  static double likelihood_of_each_by_others(const std::vector<Logged>& logs, double confidence);
+  Beta beta_of(const Signs& signs, double epochs_to_come) const;
+  Vector features(const Signs& signs) const;
+  double epochs_to_come(const Vector& x) const;
+
+  bool is_fitted_ = false;
+  double confidence_ = 1;
+  Vector mean_{}, deviation_{}, weights_{};
+};
+
+// The Beta distribution of greatest likelihood that knows nothing of a job: to compare with.
+Beta constant_beta(const std::vector<ProgressModel::Logged>& logs);
+
+}  // namespace estrain::scheduling

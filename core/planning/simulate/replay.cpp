@@ -1,0 +1,410 @@
+#include "core/planning/simulate/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/planning/dispatch/dispatcher.h"
+#include "core/planning/dispatch/slots.h"
+#include "core/planning/simulate/replayed_devices.h"
+#include "core/planning/simulate/replayed_jobs.h"
+
+namespace estrain::simulate {
+namespace {
+
+using dispatch::Away;
+using dispatch::Ended;
+using dispatch::JobId;
+using dispatch::PastJob;
+using dispatch::Phase;
+using dispatch::PoolTrace;
+
+constexpr double kTick = 0.1;            // s, as the daemon's
+constexpr double kPatience = 24 * 3600;  // s; if nothing happens for so long, the pool is stuck
+
+// The times in which jobs held a number of devices.
+class Stretches {
+ public:
+  // The job has held this number of devices from `from` to `to`.
+  void follow(JobId id, int64_t devices, double from, double to) {
+    const auto open = open_.find(id);
+    if (open != open_.end() && all_[open->second].devices == devices) {
+      all_[open->second].to = to;
+      return;
+    }
+    if (open != open_.end()) open_.erase(open);
+    if (devices == 0) return;
+    open_[id] = all_.size();
+    all_.push_back({static_cast<size_t>(id - 1), from, to, devices});
+  }
+  std::vector<Stretch> take() { return std::move(all_); }
+
+ private:
+  std::vector<Stretch> all_;
+  std::map<JobId, size_t> open_;
+};
+
+bool all_over(const dispatch::State& state) {
+  return std::ranges::all_of(state.jobs, [](const auto& entry) { return is_over(entry.second.phase); });
+}
+
+std::map<std::string, int64_t> in_use(const dispatch::State& state) {
+  std::map<std::string, int64_t> devices{{"", dispatch::checks_at_work(state)}};
+  for (const dispatch::Slot& slot : state.slots) {
+    if (slot.holder != 0) ++devices[slot.host()];
+  }
+  return devices;
+}
+
+bool nobody_serves(const PoolTrace& trace, double now) {
+  return std::ranges::any_of(trace.away, [&](const Away& away) { return away.from <= now && now < away.to; });
+}
+
+class Replay {
+ public:
+  Replay(const PoolTrace& trace, const ReplayOptions& options)
+      : trace_(trace), options_(options), running_(trace), devices_(trace) {
+    settings_.round = options.round;
+    dispatch::State state;
+    state.policy = options.policy;
+    state.seed = options.seed;
+    pool_.emplace(std::move(state), settings_);
+    pool_->add_devices(trace.devices, now_);
+    settle();
+  }
+
+  Result run() {
+    happen();
+    double last_event = 0;
+    while (next_job_ < trace_.jobs.size() || !all_over(pool_->state())) {
+      const double next = next_event();
+      if (next < kNever) last_event = now_;
+      if (now_ > last_event + kPatience)
+        throw Error::make(Fault::infeasible, "policy {}: jobs wait, and nothing happens", options_.policy);
+      advance(std::min(next, now_ + kTick));
+      if (nobody_serves(trace_, now_)) {
+        is_away_ = true;
+        continue;
+      }
+      if (is_away_) take_up_jobs();
+      happen();
+    }
+    return result();
+  }
+
+ private:
+  // The next moment at which something happens by itself.
+  double next_event() const {
+    double next = kNever;
+    const auto consider = [&](double at) {
+      if (at > now_) next = std::min(next, at);
+    };
+    if (next_job_ < trace_.jobs.size()) consider(trace_.jobs[next_job_].submitted);
+    for (const auto& [id, at] : checked_at_) consider(at);
+    devices_.for_each_moment(consider);
+    for (const Away& away : trace_.away) consider(away.from), consider(away.to);
+    running_.for_each_moment(now_, consider);
+    consider(pool_->next_round());
+    return next;
+  }
+
+  void advance(double to) {
+    running_.advance(now_, to);
+    if (options_.keep_stretches)
+      for (const auto& [id, job] : pool_->state().jobs) stretches_.follow(id, running_.devices_of(id), now_, to);
+    now_ = to;
+  }
+
+  // Everything that is due now.
+  void happen() {
+    for (; next_job_ < trace_.jobs.size() && trace_.jobs[next_job_].submitted <= now_; ++next_job_) submit();
+    for (const auto& [id, at] : std::map(checked_at_)) {
+      if (at > now_) continue;
+      checked_at_.erase(id);
+      const PastJob& past = *past_[id];
+      pool_->checked(id, {true, "", past.mini_batch, past.request.total_steps, past.work}, now_);
+    }
+    settle();
+    for (const DeviceChange& change : devices_.due(now_)) std::visit([this](const auto& one) { on(one); }, change);
+    for (const auto& removal : devices_.removals(pool_->state().slots)) withdraw(removal);
+    for (const auto& taken : devices_.taken(pool_->state().slots, now_)) withdraw(taken);
+    lend();
+    for (const JobId id : running_.ids()) look_at(id);
+    if (waits_for_looks()) return;
+    if (pool_->round_is_over(now_)) {
+      for (const JobId id : running_.ids()) tell_progress(id);
+    }
+    pool_->tick(now_);
+    settle();
+  }
+
+  // A daemon looks at all jobs when a round is over, and decides then. The trace has the moments.
+  bool waits_for_looks() {
+    constexpr double kLooks = 0.25;  // s that they take at the most
+    if (!pool_->round_is_over(now_)) return false;
+    return std::ranges::any_of(running_.ids(), [&](JobId id) {
+      const auto look = running_[id].measured_look();
+      return look && *look > now_ && *look <= pool_->next_round() + kLooks;
+    });
+  }
+
+  void submit() {
+    const PastJob& job = trace_.jobs[next_job_];
+    dispatch::Request request = job.request;
+    request.total_steps = 0;                                 // until it has been checked
+    if (pool_->state().slots.empty()) request.type.clear();  // that of the devices that come
+    const JobId id = pool_->submit(request, now_);
+    past_[id] = &job;
+    checked_at_[id] = now_ + job.check;
+    settle();
+  }
+
+  void on(const dispatch::Added& added) {
+    pool_->add_devices(added.devices, now_);
+    settle();
+  }
+  void on(const dispatch::Removed& removed) { devices_.remove(removed); }
+  // A job that was there alone goes on from where it was: its scribe has saved that. Of another one whose launcher was
+  // there, another host goes on.
+  void on(const dispatch::HostGone& gone) {
+    devices_.lose(gone.host);
+    for (const JobId id : running_.ids()) {
+      if (!is_led_by_it_alone(id, gone.host)) continue;
+      steps_[id] = std::floor(running_[id].step);
+      running_.erase(id);
+    }
+    pool_->lose_host(gone.host, "as it was", now_);
+    for (const JobId id : running_.ids()) lose_devices(id, gone.host);
+    settle();
+  }
+
+  bool is_led_by_it_alone(JobId id, const std::string& host) const {
+    const std::vector<std::string> names = dispatch::names_of(pool_->state(), id);
+    return pool_->state().jobs.at(id).home == host && std::ranges::all_of(names, [&](const std::string& name) {
+             return dispatch::Slot{0, name}.host() == host;
+           });
+  }
+
+  void lose_devices(JobId id, const std::string& host) {
+    ReplayedJob& running = running_[id];
+    const auto is_gone = [&](const std::string& name) { return dispatch::Slot{0, name}.host() == host; };
+    std::erase_if(running.held, is_gone);
+    std::erase_if(running.held_then, is_gone);
+    if (!pool_->state().jobs.at(id).is_leaderless || running.moves_at < kNever) return;
+    running.held = dispatch::names_of(pool_->state(), id);
+    running.stops_at = running.changes_at = kNever;
+    running.saved_step = std::floor(running.step);
+    running.moves_at = running.trains_at = now_ + seconds_of(id, "move");
+  }
+
+  void move(JobId id) {
+    ReplayedJob& running = running_[id];
+    running.moves_at = kNever;
+    pool_->moved(id, dispatch::Slot{0, running.held.front()}.host(), running.held, now_);
+    settle();
+  }
+
+  void withdraw(const dispatch::Dispatcher::Withdrawal& withdrawal) {
+    pool_->withdraw(withdrawal, now_);
+    settle();
+  }
+
+  void lend() {
+    const std::vector<std::string> names = devices_.lent(pool_->state().slots, now_);
+    if (names.empty()) return;
+    pool_->lend(names, now_);
+    settle();
+  }
+
+  void look_at(JobId id) {
+    ReplayedJob& running = running_[id];
+    if (running.moves_at < kNever) return now_ >= running.moves_at ? move(id) : void();
+    if (running.has_ended()) return end(id, {Ended::How::done, "all steps are done"});
+    if (now_ >= running.stops_at) return end(id, {Ended::How::stopped, "stopped with a checkpoint"});
+    if (now_ < running.trains_at) return;
+    if (!running.has_trained) {
+      running.has_trained = true;
+      pool_->trains(id, now_);
+      settle();
+    }
+    if (now_ >= running.changes_at) return change(id);
+    if (now_ >= running.next_look()) tell_progress(id);
+  }
+
+  // Tells the pool how far the job is, if it trains. Once at one moment.
+  void tell_progress(JobId id) {
+    ReplayedJob& running = running_[id];
+    const bool trains = running.has_trained && now_ >= running.trains_at && running.moves_at == kNever;
+    if (!trains || running.looked == now_) return;
+    running.looked = now_;
+    pool_->progressed(id,
+                      {static_cast<int64_t>(running.step), running.job->request.total_steps,
+                       running_.told_step_seconds(running, now_), running.devices(), running.devices()},
+                      now_);
+    settle();
+  }
+
+  void change(JobId id) {
+    const double lost = carry_out_change(id);
+    pool_->changed(id, {running_[id].held, lost, static_cast<int64_t>(running_[id].step)}, now_);
+    settle();
+  }
+
+  // Returns what it costs.
+  double carry_out_change(JobId id) {
+    ReplayedJob& running = running_[id];
+    running.held = running.held_then;
+    running.changes_at = kNever;
+    running.looked = -kNever;  // the pool looks at once
+    running.saved_step = std::floor(running.step);
+    const double measured = seconds_of(id, "lost");
+    const double lost = options_.lost.value_or(measured);
+    running.trains_at = now_ + lost;
+    return lost;
+  }
+
+  void end(JobId id, Ended ended) {
+    const bool is_lost = ended.how == Ended::How::vanished;
+    steps_[id] = std::floor(is_lost ? running_[id].saved_step : running_[id].step);
+    ended.step = static_cast<int64_t>(steps_[id]);
+    running_.erase(id);
+    pool_->ended(id, ended, now_);
+    settle();
+  }
+
+  // A daemon that comes back finds what is at work, and what has ended or changed meanwhile. A change or stop whose
+  // measured time ends at this moment was done earlier: the rest of that time passed until the daemon heard of it.
+  void take_up_jobs() {
+    is_away_ = false;
+    dispatch::State state = pool_->state();
+    pool_.emplace(std::move(state), settings_);
+    pool_->take_actions();  // checks go on
+    std::vector<JobId> up;
+    for (const auto& [id, job] : pool_->state().jobs) {
+      if (is_up(job.phase)) up.push_back(id);
+    }
+    for (const JobId id : up) {
+      if (!running_.contains(id)) {
+        pool_->ended(id, {Ended::How::vanished, "gone"}, now_);
+      } else if (running_[id].has_ended()) {
+        end(id, {Ended::How::done, "all steps are done"});
+      } else if (running_[id].stops_at <= now_ + kTick) {
+        end(id, {Ended::How::stopped, "stopped with a checkpoint"});
+      } else {
+        find(id);
+      }
+    }
+    pool_->tick(now_);  // it decides before it looks
+    settle();
+  }
+
+  void find(JobId id) {
+    using Doing = dispatch::Dispatcher::Found::Doing;
+    ReplayedJob& running = running_[id];
+    if (running.moves_at < kNever) return;  // who goes on with it tells
+    dispatch::Dispatcher::Found found;
+    if (running.changes_at <= now_ + kTick) found.lost = carry_out_change(id);
+    running.has_trained |= running.trains_at <= now_;
+    found.held = running.held;
+    found.step = static_cast<int64_t>(running.step);
+    found.doing = running.stops_at < kNever     ? Doing::ends
+                  : running.changes_at < kNever ? Doing::changes
+                  : running.has_trained         ? Doing::trains
+                                                : Doing::starts;
+    pool_->found(id, found, now_);
+  }
+
+  void settle() {
+    running_.in_use(in_use(pool_->state()));
+    most_devices_ = std::max(most_devices_, std::ssize(pool_->state().slots));
+    for (auto actions = pool_->take_actions(); !actions.empty(); actions = pool_->take_actions()) {
+      for (const dispatch::Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
+    }
+  }
+
+  void carry_out(const dispatch::CheckJob&) {}
+  void carry_out(const dispatch::Released&) {}
+  void carry_out(const dispatch::ChangeBatch&) {}  // a past does not know of jobs that let their batch be changed
+  void carry_out(const dispatch::StartJob& action) {
+    ReplayedJob& running = running_[action.job];
+    running.job = past_[action.job];
+    running.held = action.devices;
+    running.trains_at = now_ + seconds_of(action.job, "start");
+    running.step = running.saved_step = steps_[action.job];
+  }
+  void carry_out(const dispatch::GrowJob& action) {
+    ReplayedJob& running = running_[action.job];
+    running.held_then = action.all;
+    running.changes_at = now_ + seconds_of(action.job, "grow");
+  }
+  void carry_out(const dispatch::ShrinkJob& action) {
+    ReplayedJob& running = running_[action.job];
+    running.held_then = running.held;
+    for (const std::string& name : action.given_back) {
+      const auto at = std::ranges::find(running.held_then, name);
+      if (at != running.held_then.end()) running.held_then.erase(at);
+    }
+    running.changes_at = now_ + std::min(action.within, seconds_of(action.job, "shrink"));
+  }
+  void carry_out(const dispatch::StopJob& action) {
+    ReplayedJob& running = running_[action.job];
+    running.changes_at = kNever;
+    running.stops_at = now_ + std::min(action.within, seconds_of(action.job, "stop"));
+  }
+  void carry_out(const dispatch::KillJob& action) {
+    if (running_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
+  }
+  void carry_out(const dispatch::Note& note) {
+    if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason, note.names});
+  }
+
+  // How long the job's next event of this kind takes.
+  double seconds_of(JobId id, std::string_view what) { return past_.at(id)->seconds_of(what, times_[{id, what}]++); }
+
+  std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }
+
+  Result result() {
+    Result result;
+    result.policy = options_.policy;
+    result.workload = "1";
+    result.seed = options_.seed;
+    result.charge = pool_->state().charge;
+    result.end = now_;
+    result.devices = most_devices_;
+    result.rounds = pool_->decisions();
+    for (const auto& [id, job] : pool_->state().jobs) {
+      if (job.phase != Phase::done)
+        throw Error::make(Fault::infeasible, "job {} is {}: {}", name_of(id), phase_name(job.phase), job.reason);
+      result.device_seconds += job.attained;
+      result.jobs.push_back({name_of(id), job.submitted, job.started.value_or(*job.finished), *job.finished, job.starts,
+                             job.request.deadline});
+    }
+    result.stretches = stretches_.take();
+    result.decisions = std::move(decisions_);
+    return result;
+  }
+
+  const PoolTrace& trace_;
+  ReplayOptions options_;
+  dispatch::Settings settings_;
+  std::optional<dispatch::Dispatcher> pool_;
+  double now_ = 0;
+  size_t next_job_ = 0;
+  bool is_away_ = false;
+  std::map<JobId, const PastJob*> past_;
+  std::map<std::pair<JobId, std::string_view>, size_t> times_;  // that a job has started, grown, shrunk or stopped
+  std::map<JobId, double> checked_at_;
+  ReplayedJobs running_;
+  std::map<JobId, double> steps_;  // of jobs that do not run
+  ReplayedDevices devices_;
+  int64_t most_devices_ = 0;
+  std::vector<DecisionMade> decisions_;
+  Stretches stretches_;
+};
+
+}  // namespace
+
+Result replay(const PoolTrace& trace, const ReplayOptions& options) { return Replay(trace, options).run(); }
+
+}  // namespace estrain::simulate

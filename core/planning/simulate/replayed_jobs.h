@@ -1,0 +1,72 @@
+#pragma once
+// The jobs of a pool that is replayed. They stand for their launchers: they start, train, change and stop in virtual
+// time.
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/planning/dispatch/trace/pool_trace.h"
+
+namespace estrain::simulate {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct ReplayedJob {
+  const dispatch::PastJob* job = nullptr;
+  std::vector<std::string> held;
+  double trains_at = 0;  // from here on: after the start, or after a change
+  double step = 0, saved_step = 0;
+  double stops_at = kNever, changes_at = kNever;
+  double moves_at = kNever;            // to another of its hosts: its launcher's was lost
+  std::vector<std::string> held_then;  // once it has changed
+  double looked = 0;
+  bool has_trained = false;
+
+  int64_t devices() const { return static_cast<int64_t>(held.size()); }
+  // The moment at which the pool looked next, where the trace has one soon.
+  std::optional<double> measured_look() const;
+  // That, or a second after the last look.
+  double next_look() const;
+  bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
+};
+
+// The jobs that run.
+class ReplayedJobs {
+ public:
+  using JobId = dispatch::JobId;
+
+  explicit ReplayedJobs(const dispatch::PoolTrace& trace) : trace_(trace) {}
+
+  ReplayedJob& operator[](JobId id) { return running_[id]; }
+  bool contains(JobId id) const { return running_.contains(id); }
+  void erase(JobId id) { running_.erase(id); }
+  std::vector<JobId> ids() const;
+  int64_t devices_of(JobId id) const;
+
+  double step_seconds(const ReplayedJob& running, double now) const;
+  // The time of a step that the job's launcher tells at a look; 0: none. What it told at that moment, where the trace
+  // knows its pace on as many devices; else 0 until it has measured some steps on them, by the rules of
+  // run/launch/profiling/speed_meter.h.
+  double told_step_seconds(const ReplayedJob& running, double now) const;
+
+  // The devices in use on each host: with those that jobs are about to take, and on the daemon's one for each check at
+  // work.
+  void in_use(std::map<std::string, int64_t> devices) { in_use_ = std::move(devices); }
+
+  // Calls `consider` with each moment at which something happens by itself. Some moments are past.
+  void for_each_moment(double now, const std::function<void(double)>& consider) const;
+
+  // All train from `now` to `to`.
+  void advance(double now, double to);
+
+ private:
+  const dispatch::PoolTrace& trace_;
+  std::map<JobId, ReplayedJob> running_;
+  std::map<std::string, int64_t> in_use_;
+};
+
+}  // namespace estrain::simulate

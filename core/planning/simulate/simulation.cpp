@@ -1,0 +1,177 @@
+#include "core/planning/simulate/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/error.h"
+
+namespace estrain::simulate {
+namespace {
+
+class Simulation {
+ public:
+  Simulation(Workload workload, const scheduling::PolicyChoice& choice, const Limits& limits)
+      : workload_(std::move(workload)), policy_(*choice.policy), limits_(limits), clock_(workload_.begin) {
+    result_.policy = choice.text;
+    result_.workload = workload_.name;
+    result_.charge = workload_.charge;
+    result_.begin = workload_.begin;
+    result_.devices = workload_.cluster->devices();
+    check_order();
+  }
+
+  Result run() {
+    while (next_ < workload_.jobs.size() || !active_.empty()) {
+      skip_idle_time();
+      const double until = end_of_round();
+      for (SimulatedJob* job : active_) job->run(clock_, until - clock_);
+      count_devices(until);
+      clock_ = until;
+      drop_finished();
+      admit();
+      if (!active_.empty()) decide();
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  void check_order() const {
+    const auto submitted = [](const auto& job) { return job->facts.submitted; };
+    if (std::ranges::is_sorted(workload_.jobs, {}, submitted)) return;
+    throw Error(Fault::bug, "the jobs of a workload are not in order of submission");
+  }
+
+  bool at_events() const { return workload_.at_events && policy_.at_events(); }
+
+  // The clock at the next decision.
+  double end_of_round() const {
+    if (!at_events()) return clock_ + workload_.round;
+    // Nobody is there to decide about before the next one comes.
+    const bool has_rounds = workload_.rounds_too && !active_.empty();
+    double until = has_rounds ? clock_ + workload_.round : std::numeric_limits<double>::infinity();
+    if (next_ < workload_.jobs.size())
+      until = std::min(until, std::max(clock_, workload_.jobs[next_]->facts.submitted));
+    for (const SimulatedJob* job : active_) {
+      // Slightly late rather than early: rounding must not leave a job with nothing to do.
+      until = std::min(until, clock_ + job->seconds_to_end() * (1 + 1e-12) + 1e-9);
+    }
+    return until < std::numeric_limits<double>::infinity() ? until : clock_ + workload_.round;
+  }
+
+  void skip_idle_time() {
+    if (!active_.empty() || at_events()) return;
+    const double submitted = workload_.jobs[next_]->facts.submitted;
+    const double rounds = std::ceil((submitted - clock_) / workload_.round) - 1;
+    if (rounds > 0) clock_ += rounds * workload_.round;
+  }
+
+  void count_devices(double end) {
+    for (const SimulatedJob* job : active_) {
+      if (job->facts.placement.empty()) continue;
+      const double until = job->finished.value_or(end);
+      result_.device_seconds += (until - clock_) * job->devices_in_use();
+    }
+  }
+
+  void drop_finished() {
+    for (SimulatedJob* job : active_) {
+      if (!job->finished) continue;
+      if (limits_.keep_stretches) end_stretch(job->facts, *job->finished);
+      if (workload_.shared) job->place({});
+    }
+    std::erase_if(active_, [&](const SimulatedJob* job) { return job->finished.has_value(); });
+  }
+
+  void admit() {
+    for (; next_ < workload_.jobs.size() && workload_.jobs[next_]->facts.submitted <= clock_; ++next_) {
+      SimulatedJob* job = workload_.jobs[next_].get();
+      const auto order = [](const SimulatedJob* other) { return other->facts.order; };
+      active_.insert(std::ranges::upper_bound(active_, job->facts.order, {}, order), job);
+    }
+  }
+
+  void decide() {
+    views_.clear();
+    for (const SimulatedJob* job : active_) views_.push_back(&job->facts);
+    const scheduling::View view{*workload_.cluster, views_, clock_, workload_.round, workload_.charge};
+    place(policy_.decide(view).placements);
+  }
+
+  void place(const std::vector<scheduling::Placement>& after) {
+    ++result_.rounds;
+    check(after);
+    bool any_runs = false;
+    for (size_t i = 0; i < active_.size(); ++i) {
+      any_runs |= !after[i].empty();
+      if (after[i] == active_[i]->facts.placement) continue;
+      if (limits_.keep_stretches) end_stretch(active_[i]->facts, clock_);
+      active_[i]->place(after[i]);
+      if (!after[i].empty()) {
+        ++active_[i]->facts.starts;
+        if (!active_[i]->facts.started) active_[i]->facts.started = clock_;
+        if (limits_.keep_stretches) begin_stretch(active_[i]->facts);
+      }
+    }
+    idle_rounds_ = any_runs ? 0 : idle_rounds_ + 1;
+    if (idle_rounds_ > limits_.idle_rounds) {
+      throw Error::make(Fault::infeasible, "policy {}, workload {}: {} jobs have waited and none has run for {} rounds",
+                        result_.policy, workload_.name, active_.size(), idle_rounds_);
+    }
+  }
+
+  // Throws if the policy gave out more devices than a host has.
+  void check(const std::vector<scheduling::Placement>& placements) {
+    scheduling::FreeDevices free(*workload_.cluster), gaps(*workload_.cluster);
+    const bool shares = workload_.shared != nullptr;
+    for (size_t i = 0; i < placements.size(); ++i)
+      (shares && active_[i]->facts.is_background ? gaps : free).take(placements[i]);
+  }
+
+  void begin_stretch(const scheduling::Job& job) {
+    result_.stretches.push_back(
+        {static_cast<size_t>(job.order), clock_, clock_, scheduling::devices_of(job.placement)});
+    if (open_.size() < workload_.jobs.size()) open_.assign(workload_.jobs.size(), kNone);
+    open_[static_cast<size_t>(job.order)] = result_.stretches.size() - 1;
+  }
+  void end_stretch(const scheduling::Job& job, double at) {
+    const auto order = static_cast<size_t>(job.order);
+    if (order >= open_.size() || open_[order] == kNone) return;
+    result_.stretches[open_[order]].to = at;
+    open_[order] = kNone;
+  }
+
+  void finish() {
+    for (const auto& job : workload_.jobs) {
+      const scheduling::Job& facts = job->facts;
+      result_.jobs.push_back({facts.name, facts.submitted, facts.started.value_or(*job->finished), *job->finished,
+                              facts.starts, facts.deadline});
+      result_.end = std::max(result_.end, *job->finished);
+    }
+    if (workload_.whole_rounds) result_.end = clock_ - workload_.round;
+  }
+
+  static constexpr size_t kNone = ~size_t{0};
+
+  Workload workload_;
+  scheduling::Policy& policy_;
+  Limits limits_;
+  double clock_;
+  size_t next_ = 0;  // next job to submit
+  std::vector<SimulatedJob*> active_;
+  std::vector<const scheduling::Job*> views_;
+  int64_t idle_rounds_ = 0;
+  std::vector<size_t> open_;
+  Result result_;
+};
+
+}  // namespace
+
+Result simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed, const Limits& limits) {
+  Result result = Simulation(std::move(workload), choice, limits).run();
+  result.seed = seed;
+  return result;
+}
+
+}  // namespace estrain::simulate

@@ -1,0 +1,61 @@
+#pragma once
+// Simulates one policy on one workload, from the first submission to the last completion.
+//
+// Rounds: every job runs for a round on its devices; then the policy sees the submitted, unfinished jobs, and its
+// decision takes effect. Without jobs, the clock jumps to the round of the next submission.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/planning/simulate/world.h"
+
+namespace estrain::simulate {
+
+struct JobResult {
+  std::string name;
+  double submitted = 0, started = 0, finished = 0;
+  int64_t starts = 0;
+  std::optional<double> deadline;
+  double jct() const { return finished - submitted; }
+};
+
+// A stretch of time in which a job held the same number of devices; for time lines.
+struct Stretch {
+  size_t job;
+  double from, to;
+  int64_t devices;
+};
+
+// A policy's decision for a job in a pool that is replayed (replay.h).
+struct DecisionMade {
+  double at;
+  std::string job;
+  int64_t devices;
+  std::string reason;
+  std::vector<std::string> names;  // of their groups, each once for each device: "cpu", "nodeB/cuda"
+};
+
+struct Result {
+  std::string policy, workload;
+  uint64_t seed = 0;
+  double charge = 0;
+  double begin = 0, end = 0;
+  int64_t devices = 0;
+  double device_seconds = 0;
+  int64_t rounds = 0;
+  std::vector<JobResult> jobs;
+  std::vector<Stretch> stretches;  // empty unless asked for
+  std::vector<DecisionMade> decisions;
+};
+
+struct Limits {
+  bool keep_stretches = false;
+  int64_t idle_rounds = 100'000;  // after this many rounds with waiting jobs and none running, the policy is stuck
+};
+
+// Throws Fault::infeasible if the policy leaves jobs waiting forever, Fault::bug if it gives out more devices than
+// exist.
+Result simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed, const Limits& limits);
+
+}  // namespace estrain::simulate

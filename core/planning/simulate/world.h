@@ -1,0 +1,72 @@
+#pragma once
+// A world for trying a policy: jobs with their true behaviour, on a cluster, in virtual time.
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/planning/scheduling/policy.h"
+
+namespace estrain::simulate {
+
+struct Charge {
+  enum class Kind { published, measured, seconds } kind = Kind::published;
+  double seconds = 0;  // for Kind::seconds, and for Kind::measured once it is known
+};
+
+// One job in the world. Policies see `facts`, which the world keeps up to date.
+class SimulatedJob {
+ public:
+  virtual ~SimulatedJob() = default;
+
+  // Runs with its current placement for `seconds` from `from`; sets `finished` if it ends in that time.
+  virtual void run(double from, double seconds) = 0;
+  // Gets a new placement, possibly empty.
+  virtual void place(const scheduling::Placement& placement) = 0;
+  // Seconds to its end with the current placement; infinite without one.
+  virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
+  // Less than it holds, where others may have the rest.
+  virtual double devices_in_use() const { return static_cast<double>(scheduling::devices_of(facts.placement)); }
+
+  scheduling::Job facts;
+  std::optional<double> finished;
+};
+
+// A set of jobs and their cluster.
+struct Workload {
+  std::string name;  // "1.0/3"
+  const scheduling::Cluster* cluster = nullptr;
+  std::shared_ptr<void> shared;                     // what the jobs have in common, if anything
+  std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
+  double begin = 0;                                 // start of the clock
+  double round = 60;
+  double charge = 0;          // s, as printed with the results
+  bool at_events = false;     // policies may decide between rounds
+  bool rounds_too = false;    // of at_events: and when a round is over
+  bool whole_rounds = false;  // the makespan is counted to the beginning of the last round
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual std::vector<std::string> workloads() const = 0;
+  // Creates the workload for each simulation.
+  virtual Workload make(const std::string& workload, scheduling::Knowledge knowledge, const Charge& charge,
+                        uint64_t seed) const = 0;
+  // Of policies whose text does not say.
+  virtual scheduling::EasyscaleRules easyscale_rules() const { return scheduling::EasyscaleRules::paper; }
+};
+
+struct WorldFiles {
+  std::string folder;   // folder with the tables of the world; empty: jobs of known duration
+  std::string trace;    // the jobs
+  std::string cluster;  // as typed: "4x8:v100,8x2:p100"; empty: the world's own
+};
+
+// The world of the tables in the folder, recognised by their names, with the jobs of the trace. Throws Fault::spec or
+// Fault::infeasible for an invalid trace, Fault::usage for a missing or unexpected cluster, Fault::io for missing
+// files.
+std::unique_ptr<World> open_world(const WorldFiles& files);
+
+}  // namespace estrain::simulate

@@ -1,0 +1,189 @@
+#include "core/planning/simulate/worlds/durations_world.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/planning/simulate/tables/csv_table.h"
+#include "core/planning/simulate/worlds/timed_job.h"
+
+namespace estrain::simulate {
+namespace {
+
+constexpr double kRoundOfTraces = 60;
+
+struct DurationJob {
+  std::string name, owner;
+  double submitted, duration;
+  int64_t devices;
+  std::optional<double> deadline;
+};
+
+class DurationsWorld : public World {
+ public:
+  explicit DurationsWorld(const WorldFiles& files) : files_(files) {
+    read_trace();
+    for (const std::string& name : names_) clusters_.emplace(name, cluster_of(name));
+    check_sizes();
+    read_quotas();
+  }
+
+  std::vector<std::string> workloads() const override { return names_; }
+
+  Workload make(const std::string& name, scheduling::Knowledge, const Charge& charge, uint64_t) const override {
+    Workload workload;
+    workload.name = name;
+    workload.cluster = &clusters_.at(name);
+    workload.round = kRoundOfTraces;
+    workload.at_events = true;
+    workload.charge = charge.kind == Charge::Kind::published ? 0 : charge.seconds;
+    const std::vector<DurationJob>& jobs = workloads_.at(name);
+    workload.begin = jobs.front().submitted;
+    for (const DurationJob& job : jobs) {
+      const int64_t ests = job.devices;
+      const auto speed = [ests](const scheduling::Shape& shape) {
+        const int64_t devices = shape.all_devices();
+        const int64_t turns = (ests + devices - 1) / devices;
+        return 1 / static_cast<double>(turns);
+      };
+      auto made = std::make_unique<TimedJob>(*workload.cluster, job.duration,
+                                             TimedJob::Charges{workload.charge, workload.charge}, speed);
+      made->facts.name = job.name;
+      made->facts.owner = job.owner;
+      const auto quota = quotas_.find(job.owner);
+      made->facts.quota = quota == quotas_.end() ? 0 : quota->second;
+      made->facts.order = static_cast<int64_t>(workload.jobs.size());
+      made->facts.submitted = job.submitted;
+      made->facts.requested = made->facts.most = job.devices;
+      made->facts.deadline = job.deadline;
+      workload.jobs.push_back(std::move(made));
+    }
+    return workload;
+  }
+
+ private:
+  void read_trace() {
+    const CsvTable trace = CsvTable::read(files_.trace);
+    const size_t submit = trace.column("submit_s"), duration = trace.column("duration_s"),
+                 devices = trace.column(trace.has("num_gpu") ? "num_gpu" : "num_gpus");
+    const auto text = [&](const char* column, size_t row) {
+      return trace.has(column) ? std::string(trace.text(row, trace.column(column))) : std::string();
+    };
+    const bool has_deadlines = trace.has("deadline_s");
+    for (size_t row = 0; row < trace.rows(); ++row) {
+      std::string workload = text("cluster", row);
+      if (workload.empty()) workload = "1";
+      std::string name = trace.has("name") ? text("name", row) : text("job", row);
+      if (name.empty()) name = std::to_string(row);
+      if (!workloads_.contains(workload)) names_.push_back(workload);
+      workloads_[workload].push_back(
+          {std::move(name), text("vc", row), trace.number_from(row, submit, 0), trace.number_from(row, duration, 0),
+           trace.whole(row, devices, 1),
+           has_deadlines ? std::optional(trace.number(row, trace.column("deadline_s"))) : std::nullopt});
+    }
+    for (auto& [name, jobs] : workloads_) std::ranges::stable_sort(jobs, {}, &DurationJob::submitted);
+    if (names_.empty()) throw Error::make(Fault::spec, "{}: no jobs", files_.trace);
+  }
+
+  scheduling::Cluster cluster_of(const std::string& workload) const {
+    if (!files_.cluster.empty()) return parse_cluster(files_.cluster);
+    std::error_code none;
+    const std::string machines = files_.folder + "/philly_machines.csv";
+    if (std::filesystem::exists(machines, none)) {
+      const CsvTable table = CsvTable::read(machines);
+      std::vector<scheduling::Host> hosts;
+      for (size_t row = 0; row < table.rows(); ++row) {
+        hosts.push_back({"gpu", table.whole(row, table.column("gpus_official"), 1)});
+      }
+      return scheduling::Cluster(std::move(hosts));
+    }
+    int64_t number = 0;
+    std::from_chars(workload.data(), workload.data() + workload.size(), number);
+    const bool is_itp = std::filesystem::exists(files_.folder + "/elasticflow_throughputs.csv", none);
+    if (is_itp && hosts_of_itp_cluster(number) > 0) {
+      return scheduling::Cluster(
+          std::vector<scheduling::Host>(static_cast<size_t>(hosts_of_itp_cluster(number)), {"a100", 8}));
+    }
+    throw Error::make(Fault::usage, "the cluster of workload {} is unknown", workload)
+        .advise("--cluster HOSTSxDEVICES, for instance 64x8");
+  }
+
+  void read_quotas() {
+    std::error_code none;
+    const std::string path = files_.folder + "/philly_vc_nodes.csv";
+    if (files_.folder.empty() || !std::filesystem::exists(path, none)) return;
+    const CsvTable table = CsvTable::read(path);
+    for (size_t row = 0; row < table.rows(); ++row) {
+      quotas_[std::string(table.text(row, table.column("vc")))] = 8 * table.whole(row, table.column("nodes_8gpu"), 0);
+    }
+  }
+
+  void check_sizes() const {
+    for (const auto& [name, jobs] : workloads_) {
+      const int64_t most = clusters_.at(name).devices_of_type(0);
+      const auto large = std::ranges::find_if(jobs, [&](const DurationJob& job) { return job.devices > most; });
+      if (large == jobs.end()) continue;
+      throw Error::make(Fault::infeasible, "{}: job {} asks for {} devices, the cluster has {}", files_.trace,
+                        large->name, large->devices, most);
+    }
+  }
+
+  WorldFiles files_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::vector<DurationJob>> workloads_;
+  std::map<std::string, scheduling::Cluster> clusters_;
+  std::map<std::string, int64_t> quotas_;  // devices by virtual cluster
+};
+
+}  // namespace
+
+int64_t hosts_of_itp_cluster(int64_t number) {
+  switch (number) {
+    case 1:
+    case 2:
+    case 3:
+    case 5:
+    case 6:
+      return 64;
+    case 4:
+    case 7:
+    case 8:
+    case 9:
+      return 128;
+    case 10:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
+scheduling::Cluster parse_cluster(std::string_view text) {
+  std::vector<scheduling::Host> hosts;
+  const std::string_view all = text;
+  for (bool more = true; more;) {
+    const std::string_view part = text.substr(0, text.find(','));
+    more = part.size() < text.size();
+    text.remove_prefix(part.size() + (more ? 1 : 0));
+    const std::string_view counts = part.substr(0, part.find(':'));
+    const size_t cross = counts.find('x');
+    int64_t number = 0, devices = 0;
+    const auto whole = [](std::string_view digits, int64_t& value) {
+      const auto [end, wrong] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      return wrong == std::errc() && end == digits.data() + digits.size() && value >= 1 && value <= 1'000'000;
+    };
+    if (cross == std::string_view::npos || !whole(counts.substr(0, cross), number) ||
+        !whole(counts.substr(cross + 1), devices)) {
+      throw Error::make(Fault::usage, "--cluster {}: \"{}\" is not of the form HOSTSxDEVICES or HOSTSxDEVICES:TYPE",
+                        all, part);
+    }
+    const std::string type(counts.size() < part.size() ? part.substr(counts.size() + 1) : "gpu");
+    hosts.insert(hosts.end(), static_cast<size_t>(number), {type, devices});
+  }
+  return scheduling::Cluster(std::move(hosts));
+}
+
+std::unique_ptr<World> open_durations_world(const WorldFiles& files) { return std::make_unique<DurationsWorld>(files); }
+
+}  // namespace estrain::simulate

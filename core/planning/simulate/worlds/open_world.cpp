@@ -1,0 +1,40 @@
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/planning/simulate/world.h"
+#include "core/planning/simulate/worlds/burst_world.h"
+#include "core/planning/simulate/worlds/durations_world.h"
+#include "core/planning/simulate/worlds/easyscale_world.h"
+#include "core/planning/simulate/worlds/elasticflow_world.h"
+#include "core/planning/simulate/worlds/pollux_world.h"
+
+namespace estrain::simulate {
+namespace {
+
+bool has_table(const std::string& folder, const std::string& name) {
+  std::error_code none;
+  return std::filesystem::exists(folder + "/" + name, none) ||
+         std::filesystem::exists(folder + "/" + name + ".gz", none);
+}
+
+}  // namespace
+
+std::unique_ptr<World> open_world(const WorldFiles& files) {
+  if (files.folder.empty()) return open_durations_world(files);
+  std::error_code none;
+  if (!std::filesystem::is_directory(files.folder, none)) {
+    throw Error::make(Fault::usage, "{} is not a folder", files.folder)
+        .advise("--world DIR: a folder with the tables of one world");
+  }
+  if (has_table(files.folder, "pollux_placements.csv")) {
+    if (!files.cluster.empty()) throw Error(Fault::usage, "--cluster: Pollux's world has 16x4 devices");
+    return open_pollux_world(files.folder, files.trace);
+  }
+  if (has_table(files.folder, "layer_profiles.csv") && is_burst_trace(files.trace)) return open_burst_world(files);
+  if (has_table(files.folder, "step_times.csv")) return open_easyscale_world(files);
+  if (has_table(files.folder, "elasticflow_throughputs.csv") && is_elasticflow_trace(files.trace))
+    return open_elasticflow_world(files);
+  return open_durations_world(files);
+}
+
+}  // namespace estrain::simulate

@@ -1,0 +1,206 @@
+#include "core/pool/daemon/daemon.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/clock.h"
+#include "core/job/placement/assignment.h"
+#include "core/planning/dispatch/slots.h"
+#include "core/pool/daemon/readiness.h"
+#include "core/pool/daemon/settle_devices.h"
+#include "core/pool/run_end.h"
+#include "core/run/launch/preflight/devices.h"
+
+namespace estrain::pool {
+namespace {
+
+constexpr int kTickMs = 100;
+
+// Reports errors in the options before anything is created.
+std::string checked_directory(const ServeOptions& options) {
+  std::string path = std::filesystem::absolute(options.directory).lexically_normal().string();
+  if (options.devices.empty() && !PoolDirectory(path).has_pool()) {
+    throw Error::make(Fault::usage, "{}: a new pool needs devices", options.directory)
+        .advise("estrain pool serve " + options.directory + " --devices cpu*4; or none, where agents bring them all");
+  }
+  for (const std::string& device : names_in(options.devices)) {
+    if (!dispatch::Slot{0, device}.host().empty())
+      throw Error::make(Fault::usage, "{}: devices of other hosts come with an agent there", device)
+          .advise("estrain agent --pool " + options.directory);
+  }
+  if (!options.devices.empty() && options.devices != kNoDevices)
+    launch::check_devices(placement::devices_of(launch::parse_devices(options.devices)),
+                          {.mixed = true, .oversubscribed = false});
+  if (!options.policy.empty()) scheduling::make_policy_for_real_jobs(options.policy, options.seed);
+  return path;
+}
+
+// Numbers of jobs: "1", "1 to 3", "1, 2, 5 and 9 more"
+std::string numbers_of(const std::vector<dispatch::JobId>& jobs) {
+  constexpr size_t kMost = 5;
+  if (jobs.size() > 2 && jobs.back() - jobs.front() + 1 == std::ssize(jobs))
+    return fmt::format("{} to {}", jobs.front(), jobs.back());
+  const size_t shown = std::min(jobs.size(), kMost);
+  return fmt::format("{}{}", fmt::join(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     shown < jobs.size() ? fmt::format(" and {} more", jobs.size() - shown) : "");
+}
+
+}  // namespace
+
+Daemon::Daemon(const ServeOptions& options, UniqueFd end)
+    : pool_(checked_directory(options), options.name),
+      host_news_(pool_, commands_, news_, chronicle_, options.nodes),
+      end_(std::move(end)) {
+  dispatch::State state = chronicle_.load();
+  if (state.policy.empty()) state.seed = options.seed;
+  if (!options.policy.empty()) state.policy = options.policy;
+  if (state.policy.empty()) state.policy = kDefaultPolicy;
+  if (!options.policy.empty())
+    dispatch::require_known(scheduling::make_policy(options.policy, state.seed), dispatch::types_with(state, {}));
+  const double seen = state.seen;
+  number_above_folders(state);
+  pool_.dispatcher.emplace(std::move(state), options.settings);
+  server_.emplace(pool_.directory.path());
+  requests_.emplace(pool_, chronicle_, *server_);
+  if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
+  take_up_jobs();
+  if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
+  if (!options.devices.empty()) settle_devices(*pool_.dispatcher, names_in(options.devices), wall_seconds());
+  const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
+  fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", pool_.directory.path(),
+             pool_.state().slots.size(), pool_.state().policy, std::ranges::count_if(pool_.state().jobs, is_in_queue));
+  std::fflush(stdout);
+}
+
+// The queue may have been lost, or be an older one: new jobs get no folder, and no run, of a job that it does not know.
+void Daemon::number_above_folders(dispatch::State& state) {
+  std::vector<JobId> unknown = pool_.directory.jobs();
+  std::erase_if(unknown, [&](JobId id) { return id <= state.last_job; });
+  if (unknown.empty()) return;
+  state.last_job = unknown.back();
+  std::vector<JobId> at_work;
+  std::ranges::copy_if(unknown, std::back_inserter(at_work),
+                       [&](JobId id) { return somebody_is_at_work(pool_.directory.run(id)); });
+  const std::string words = fmt::format(
+      "the queue does not know the jobs whose folders are in jobs: {}; pool.db was lost, or is an older one. New jobs "
+      "are numbered from {}{}",
+      numbers_of(unknown), state.last_job + 1,
+      at_work.empty()
+          ? ""
+          : fmt::format(". Still at work, on devices that the pool takes for free: {}", numbers_of(at_work)));
+  fmt::print(stderr,
+             "warning: pool {}: {}.\nPut pool.db back, or end these runs (estrain stop {}/N/run) and submit their "
+             "job.toml again.\n",
+             pool_.directory.path(), words, pool_.directory.path() + "/jobs");
+  chronicle_.add({wall_seconds(), 0, "unknown", 0, words});
+}
+
+// Finds the launchers that an earlier daemon left at work, and jobs whose launchers have ended meanwhile.
+void Daemon::take_up_jobs() {
+  host_news_.take_up();
+  std::vector<JobId> up;
+  for (const auto& [id, job] : pool_.state().jobs) {
+    if (dispatch::is_up(job.phase)) up.push_back(id);
+  }
+  for (const JobId id : up) {
+    const bool changes = pool_.job(id).phase == dispatch::Phase::changing;
+    news_.take_up(id, changes ? chronicle_.asked(id) : 0);
+  }
+}
+
+int Daemon::run() {
+  begin();
+  while (turn(kTickMs)) {
+  }
+  end();
+  return 0;
+}
+
+void Daemon::begin() {
+  pool_.dispatcher->tick(wall_seconds());  // the pool is served from here on, not from the first turn on
+  do_actions();
+}
+
+bool Daemon::turn(int milliseconds) {
+  if (!hear(milliseconds)) return false;
+  // A job that was not asked yet has no answer to lose: it is asked before anybody looks at it.
+  do_actions();
+  host_news_.tend();
+  do_actions();
+  news_.look_at_jobs();
+  pool_.dispatcher->tick(wall_seconds());
+  do_actions();
+  chronicle_.save();
+  pool_.agents.flush();  // what is ordered is on the disk: no later daemon orders it again
+  return true;
+}
+
+void Daemon::end() {
+  do_actions();
+  chronicle_.save_all();
+  pool_.agents.flush();
+  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n",
+             pool_.directory.path(), pool_.directory.path());
+}
+
+bool Daemon::hear(int milliseconds) {
+  Readiness ready;
+  ready.add(end_.get());
+  for (const auto& [id, check] : checks_.processes()) ready.add(check.descriptor());
+  for (const auto& [id, launcher] : pool_.launchers) ready.add(launcher.process.descriptor());
+  for (const auto& [id, asked] : pool_.asked) ready.add(asked.command.descriptor());
+  const std::vector<pollfd> clients = server_->polled(monotonic_ns());
+  ready.add(clients);
+  ready.wait(milliseconds);
+  const auto ready_jobs = [&](const auto& processes, const auto& descriptor) {
+    std::vector<JobId> ids;
+    for (const auto& [id, process] : processes) {
+      if (ready.has(descriptor(process))) ids.push_back(id);
+    }
+    return ids;
+  };
+  const auto of_check = [](const ChildProcess& check) { return check.descriptor(); };
+  const auto of_launcher = [](const Launcher& launcher) { return launcher.process.descriptor(); };
+  const auto of_asked = [](const Asked& asked) { return asked.command.descriptor(); };
+  // All are looked up before any is acted on: numbers of descriptors are given again.
+  const std::vector<JobId> answers = ready_jobs(pool_.asked, of_asked), ends = ready_jobs(pool_.launchers, of_launcher),
+                           checks = ready_jobs(checks_.processes(), of_check);
+  for (const JobId id : answers) news_.on_answer(id, pool_.asked[id].command.wait());
+  for (const JobId id : ends) {
+    std::optional<ChildEnd> end;
+    if (pool_.launchers[id].is_child) end = pool_.launchers[id].process.wait();
+    news_.on_launcher_ended(id, end);
+  }
+  for (const JobId id : checks) checks_.on_ended(id);
+  server_->serve_objects(
+      ready.last(clients.size()),
+      [this](launch::ClientId client, const Json& request) { requests_->on_request(client, request); }, monotonic_ns());
+  return !ready.has(end_.get());
+}
+
+template <typename Action>
+void Daemon::carry_out(const Action& action) {
+  if constexpr (std::is_same_v<Action, dispatch::CheckJob>) {
+    checks_.carry_out(action);
+  } else if constexpr (std::is_same_v<Action, dispatch::Released>) {
+    requests_->carry_out(action);
+  } else if constexpr (std::is_same_v<Action, dispatch::Note>) {
+    chronicle_.carry_out(action);
+  } else {
+    commands_.carry_out(action);
+  }
+}
+
+// Actions may bring about events, and those further actions.
+void Daemon::do_actions() {
+  for (std::vector<dispatch::Action> actions = pool_.dispatcher->take_actions(); !actions.empty();
+       actions = pool_.dispatcher->take_actions()) {
+    for (const dispatch::Action& action : actions) {
+      std::visit([this](const auto& one) { carry_out(one); }, action);
+    }
+  }
+}
+
+}  // namespace estrain::pool

@@ -1,0 +1,35 @@
+#pragma once
+// Tells the dispatcher the news of jobs: launchers that end, answers to commands, looks at runs. When the daemon
+// begins, it takes up the jobs that an earlier one left.
+
+#include "core/pool/daemon/job_commands.h"
+#include "core/pool/daemon/served_pool.h"
+
+namespace estrain::pool {
+
+class JobNews {
+ public:
+  JobNews(ServedPool& pool, JobCommands& commands) : pool_(pool), commands_(commands) {}
+
+  // `asked`: when it was asked for the devices to which it was changing; 0: it was not changing.
+  void take_up(dispatch::JobId id, double asked);
+  // `end`: nothing where the launcher is no child of this process.
+  void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
+  void on_answer(dispatch::JobId id, const ChildEnd& end);
+  void look_at_jobs();
+  void on_status(dispatch::JobId id, const Json& status);
+
+ private:
+  using JobId = dispatch::JobId;
+
+  void take_up_elsewhere(JobId id);
+  void tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost);
+  void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
+  void tell_progress(dispatch::JobId id, const Json& status);
+  void tell_batch(JobId id, const Json& answer);
+
+  ServedPool& pool_;
+  JobCommands& commands_;
+};
+
+}  // namespace estrain::pool

@@ -1,0 +1,33 @@
+#pragma once
+// Which of many descriptors can be read.
+
+#include <poll.h>
+
+#include <set>
+#include <span>
+#include <vector>
+
+namespace estrain::pool {
+
+class Readiness {
+ public:
+  void add(int descriptor) { polled_.push_back({descriptor, POLLIN, 0}); }
+  void add(std::span<const pollfd> others) { polled_.insert(polled_.end(), others.begin(), others.end()); }
+
+  // Until one can be read, at most so long.
+  void wait(int milliseconds) {
+    ::poll(polled_.data(), polled_.size(), milliseconds);
+    for (const pollfd& one : polled_) {
+      if (one.revents != 0) ready_.insert(one.fd);
+    }
+  }
+  bool has(int descriptor) const { return ready_.contains(descriptor); }
+  // As they were added, from the last but `count` on.
+  std::span<const pollfd> last(size_t count) const { return std::span(polled_).last(count); }
+
+ private:
+  std::vector<pollfd> polled_;
+  std::set<int> ready_;
+};
+
+}  // namespace estrain::pool

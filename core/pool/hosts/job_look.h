@@ -1,0 +1,18 @@
+#pragma once
+// The facts about a run that its pool needs: selected fields of its launcher's status.
+
+#include <optional>
+#include <string>
+
+#include "core/base/json/json.h"
+
+namespace estrain::pool {
+
+// Asks a run how far it is. Nothing where no launcher on this host answers in time.
+//   {"state", "step", "total_steps", "held": […], "devices_at_work", "step_seconds",
+//    "batch", "lr_factor", "epoch", "gradient_noise": {"scale"}}
+std::optional<Json> look_at_run(const std::string& run, int milliseconds);
+
+inline constexpr int kLookPatienceMs = 200;
+
+}  // namespace estrain::pool

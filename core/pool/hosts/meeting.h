@@ -1,0 +1,172 @@
+#pragma once
+// Where a pool's daemon and the agents of other hosts meet: files in the pool's folder, on a file system that all see.
+// HOSTS.md has the protocol.
+//
+//   hosts/daemon.json          the daemon's sign of life
+//   hosts/NAME/agent.json      what the agent of host NAME offers, and what became of its tasks; written by the agent
+//   hosts/NAME/orders.json     what the agent is to do; written by the daemon
+//   hosts/NAME/lock            held by the agent
+//
+// Files are replaced whole, and opened anew for each look: that is when a shared file system asks its server. Agents
+// obey files of their own user only.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json/codec.h"
+#include "core/base/json/json.h"
+
+namespace estrain::pool {
+
+inline constexpr int64_t kMeetingFormat = 1;
+// Kinds of tasks: a job's launcher; an agent of its run, which may become its launcher; a command to its launcher.
+inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
+inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
+inline constexpr int64_t kSilentNs = 10'000'000'000;  // without one, an agent or a daemon is taken to be gone
+
+// Both ends must be the same program: a job has one build on all its hosts.
+struct Build {
+  std::string version, build;
+  static Build own();
+  bool operator==(const Build&) const = default;
+  std::string text() const { return version + " (build " + build + ")"; }
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("version", self.version);
+    visit("build", self.build);
+  }
+};
+
+struct DaemonSign {
+  int64_t format = kMeetingFormat;
+  Build build;
+  std::string host, machine, folder;  // its name in the pool; the host's own; where it sees the pool
+  int64_t beat = 0;                   // a number that grows
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("format", self.format);
+    visit("build", self.build);
+    visit("host", self.host);
+    visit("machine", self.machine);
+    visit("folder", self.folder);
+    visit("beat", self.beat);
+  }
+};
+
+// A process that the agent runs for the daemon: a command of this program.
+struct Task {
+  std::string id;  // never given twice
+  int64_t job = 0;
+  std::string kind;                // kLauncher, kRunAgent, kRequest
+  std::string run;                 // the job's run directory
+  std::vector<std::string> words;  // without the program's name
+  std::string log;                 // takes what it says
+  int64_t signal = 0;              // the last one that it is to get
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("id", self.id);
+    visit("job", self.job);
+    visit("kind", self.kind);
+    visit("run", self.run);
+    visit("words", self.words);
+    visit("log", self.log);
+    visit("signal", self.signal);
+  }
+};
+
+struct Orders {
+  int64_t format = kMeetingFormat;
+  std::string to;           // the agent's life that they are for
+  int64_t serial = 0;       // grows; an agent passes over older ones
+  std::string refusal;      // not empty: why the agent is not wanted
+  bool dismissed = false;   // the pool has let go of all its devices
+  std::vector<Task> tasks;  // those that are to be there; one that is missing is forgotten once it has ended
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("format", self.format);
+    visit("to", self.to);
+    visit("serial", self.serial);
+    visit("refusal", self.refusal);
+    visit("dismissed", self.dismissed);
+    visit("tasks", self.tasks);
+  }
+};
+
+struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
+  std::string id;
+  int64_t job = 0;
+  std::string kind;
+  bool ended = false, signaled = false;
+  int64_t code = 0;      // exit status or signal, once it has ended
+  bool leads = false;    // it holds the job's lock: the launcher, or an agent that has taken over
+  bool listens = false;  // of an agent of a run: workers can be started by it
+  int64_t looks = 0;     // how often its state was read
+  Json status;           // what it said to the last look: selected fields of `estrain status --json`; null: nothing yet
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("id", self.id);
+    visit("job", self.job);
+    visit("kind", self.kind);
+    visit("ended", self.ended);
+    visit("signaled", self.signaled);
+    visit("code", self.code);
+    visit("leads", self.leads);
+    visit("listens", self.listens);
+    visit("looks", self.looks);
+    visit("status", self.status);
+  }
+};
+
+struct AgentReport {
+  int64_t format = kMeetingFormat;
+  Build build;
+  std::string life;  // of this process; another one has another
+  int64_t pid = 0;
+  int64_t beat = 0;     // grows
+  bool leaves = false;  // it was asked to end, and waits for the pool to let go of its devices
+  bool gone = false;    // it has ended
+  std::vector<std::string> devices;
+  int64_t cores = 0;  // of its host
+  std::vector<TaskReport> tasks;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("format", self.format);
+    visit("build", self.build);
+    visit("life", self.life);
+    visit("pid", self.pid);
+    visit("beat", self.beat);
+    visit("leaves", self.leaves);
+    visit("gone", self.gone);
+    visit("devices", self.devices);
+    visit("cores", self.cores);
+    visit("tasks", self.tasks);
+  }
+};
+
+class Meeting {
+ public:
+  explicit Meeting(std::string pool) : pool_(std::move(pool)) {}
+
+  std::string folder(const std::string& host) const { return pool_ + "/hosts/" + host; }
+  std::vector<std::string> hosts() const;  // that ever had an agent, sorted
+
+  // Nothing where there is none that can be read. Orders: nor one of another user.
+  std::optional<DaemonSign> daemon() const;
+  std::optional<AgentReport> report(const std::string& host) const;
+  std::optional<Orders> orders(const std::string& host) const;
+
+  // Throw Fault::io. The folder is made first.
+  void write(const DaemonSign& sign) const;
+  void write(const std::string& host, const AgentReport& report) const;
+  void write(const std::string& host, const Orders& orders) const;
+
+ private:
+  std::string pool_;
+};
+
+// A name that was never given before.
+std::string new_life();
+
+}  // namespace estrain::pool

@@ -1,0 +1,30 @@
+#pragma once
+// A command of this program, which the pool runs as a user would: check, train, resize, agent, ….
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json/json_lines.h"
+#include "core/base/process/child_process.h"
+
+namespace estrain::pool {
+
+// `words`: without the program's name. `output`: the file that takes what it says.
+inline ChildOptions own_command(const std::vector<std::string>& words, std::string output) {
+  ChildOptions options;
+  options.same_program = true;
+  options.arguments = {"estrain"};
+  options.arguments.insert(options.arguments.end(), words.begin(), words.end());
+  options.output = std::move(output);
+  return options;
+}
+
+// The last JSON object that a command with --json has printed; an empty one where there is none.
+inline Json answer_in(const std::string& output) {
+  Json answer = Json::object();
+  for_each_object(output, [&](const Json& object) { answer = object; });
+  return answer;
+}
+
+}  // namespace estrain::pool

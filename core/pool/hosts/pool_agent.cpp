@@ -1,0 +1,292 @@
+#include "core/pool/hosts/pool_agent.h"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/process/watched_signals.h"
+#include "core/base/visible_text.h"
+#include "core/job/resources/allocation.h"
+#include "core/pool/hosts/duties.h"
+#include "core/pool/hosts/job_look.h"
+#include "core/pool/hosts/own_command.h"
+#include "core/run/launch/preflight/devices.h"
+#include "core/state/run_directory/run_directory.h"
+
+namespace estrain::pool {
+namespace {
+
+constexpr int kAgentTickMs = 50;
+constexpr int64_t kLookNs = 1'000'000'000;
+constexpr int64_t kLookAtStartNs = 200'000'000;  // while it is not known to train
+
+std::string checked_pool(const std::string& path) {
+  std::error_code failure;
+  if (std::filesystem::exists(path + "/pool.db", failure))
+    return std::filesystem::absolute(path).lexically_normal().string();
+  throw Error::make(Fault::usage, "{}: there is no pool", path)
+      .advise("serve one there first: estrain pool serve " + path + " --devices LIST");
+}
+
+std::vector<std::string> checked_devices(const std::string& list) {
+  const std::string wanted = list.empty() ? std::to_string(resources::current_resources().cores) : list;
+  const launch::Devices devices = placement::devices_of(launch::parse_devices(wanted));
+  for (const launch::Device& device : devices) {
+    if (!device.host.empty())
+      throw Error::make(Fault::usage, "--devices {}: an agent has the devices of its own host", list)
+          .advise("leave the host out; --name says what the pool calls this host");
+  }
+  launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
+  return placement::texts_of(devices);
+}
+
+void check_name(const std::string& name) {
+  if (placement::parse_device(name + "/cpu")) return;
+  throw Error::make(Fault::usage, "--name {}: that is no host's name", name)
+      .advise("letters, digits, '.', '-' and '_'");
+}
+
+Error taken(const std::string& pool, const std::string& name) {
+  return Error::make(Fault::usage, "{}: an agent of a host {} is in this pool already", pool, name)
+      .advise("give this one another name: --name; or end that one first");
+}
+
+// Held while the agent lives. Where hosts do not see each other's locks, another agent's beats tell.
+UniqueFd take_name(const Meeting& meeting, const std::string& pool, const std::string& name) {
+  check_name(name);
+  const std::string folder = meeting.folder(name);
+  make_folders(folder);
+  const std::string path = folder + "/lock";
+  UniqueFd lock = open_own_file(path, O_RDWR | O_CREAT, 0600);
+  if (!take_lock(lock.get(), path)) throw taken(pool, name);
+  const auto before = meeting.report(name);
+  if (!before || before->gone) return lock;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kBeatNs));
+  const auto after = meeting.report(name);
+  if (after && after->life == before->life && after->beat != before->beat) throw taken(pool, name);
+  return lock;
+}
+
+class PoolAgent {
+ public:
+  explicit PoolAgent(const PoolAgentOptions& options)
+      : options_(options),
+        meeting_(checked_pool(options.pool)),
+        duties_(report_.life),
+        lock_(take_name(meeting_, options.pool, options.name)),
+        signals_(watch_signals(std::array{SIGTERM, SIGINT, SIGHUP})) {
+    report_.devices = checked_devices(options.devices);
+    report_.cores = resources::current_resources().cores;
+    say(fmt::format("offers {} to the pool {}", fmt::join(report_.devices, ","), options.pool));
+  }
+  ~PoolAgent() {
+    report_.gone = true;
+    report_.tasks.clear();
+    try_to_write();
+  }
+  PoolAgent(const PoolAgent&) = delete;
+
+  int run() {
+    begin_ns_ = monotonic_ns();
+    while (true) {
+      wait();
+      const int64_t now = monotonic_ns();
+      hear_signals();
+      hear_daemon(now);
+      reap();
+      look_at_runs(now);
+      tell(now);
+      if (const std::optional<int> code = end(now)) return *code;
+    }
+  }
+
+ private:
+  void say(const std::string& what) const {
+    fmt::print("host {}: {}\n", options_.name, visible_in_line(what));
+    std::fflush(stdout);
+  }
+
+  void wait() {
+    std::vector<pollfd> waiting = {{signals_.get(), POLLIN, 0}};
+    for (const auto& [id, child] : children_) waiting.push_back({child.descriptor(), POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), kAgentTickMs);
+  }
+
+  void hear_signals() {
+    signalfd_siginfo info;
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+      if (!duties_.is_welcome() || report_.leaves) winds_up_ = true;
+      if (!report_.leaves) say("leaves: jobs let go of its devices; a second signal does not wait for the pool");
+      report_.leaves = true;
+    }
+  }
+
+  void hear_daemon(int64_t now) {
+    if (const auto sign = meeting_.daemon(); sign && sign->beat != daemon_beat_) {
+      if (daemon_beat_ >= 0) {  // two beats: it is at work
+        daemon_ns_ = now;
+        check(*sign);
+      }
+      daemon_beat_ = sign->beat;
+    }
+    const bool was_welcome = duties_.is_welcome();
+    if (const auto orders = meeting_.orders(options_.name)) {
+      for (const Duty& duty : duties_.take(*orders, now)) std::visit([this](const auto& one) { carry_out(one); }, duty);
+    }
+    if (duties_.is_welcome() && !was_welcome) say("is in the pool");
+    if (report_.leaves && now - daemon_ns_ > kSilentNs) winds_up_ = true;
+    if (!duties_.refusal().empty()) winds_up_ = true;
+    if (!winds_up_) return;
+    for (const Duty& duty : duties_.wind_up(now)) std::visit([this](const auto& one) { carry_out(one); }, duty);
+  }
+
+  void check(const DaemonSign& sign) const {
+    const std::string own = std::filesystem::absolute(options_.pool).lexically_normal().string();
+    if (duties_.is_welcome() || sign.folder == own) return;
+    throw Error::make(Fault::usage, "the pool is {} where its daemon runs, and {} here", sign.folder, own)
+        .advise("give the shared folder the same path on all hosts");
+  }
+
+  void carry_out(const StartTask& duty) {
+    ChildOptions options = own_command(duty.task.words, duty.task.log);
+    try {
+      if (duty.task.kind == kRunAgent) prepare(duty.task, options);
+      children_[duty.task.id] = ChildProcess::start(options);
+    } catch (const Error& error) {
+      say(fmt::format("cannot start {}: {}", fmt::join(options.arguments, " "), error.message()));
+      duties_.ended(duty.task.id, false, 1);
+    }
+    is_news_ = true;
+  }
+
+  // The file of an agent that was killed leads nowhere.
+  void prepare(const Task& task, ChildOptions& options) const {
+    std::error_code failure;
+    std::filesystem::remove(host_file(task), failure);
+    if (!options_.address.empty()) options.arguments.insert(options.arguments.end(), {"--address", options_.address});
+    if (!options_.interface.empty())
+      options.arguments.insert(options.arguments.end(), {"--interface", options_.interface});
+  }
+
+  void carry_out(const SignalTask& duty) {
+    const auto child = children_.find(duty.id);
+    if (child != children_.end()) child->second.signal(duty.number);
+  }
+
+  void reap() {
+    std::vector<std::string> over;
+    for (auto& [id, child] : children_) {
+      ChildEnd end;
+      if (!child.wait_for(0, &end)) continue;
+      over.push_back(id);
+      duties_.ended(id, end.signaled, end.code);
+      looked_ns_.clear();  // what a request has done is seen before its end is told
+      is_news_ = true;
+    }
+    for (const std::string& id : over) children_.erase(id);
+  }
+
+  bool leads(const Duties::Known& one) const {
+    if (one.task.kind == kLauncher) return true;
+    if (one.task.kind != kRunAgent || !children_.contains(one.task.id)) return false;
+    const auto owner = run_directory::RunDirectory(one.task.run).owner();
+    return owner && owner->is_here() && owner->pid == children_.at(one.task.id).pid();
+  }
+
+  bool listens(const Duties::Known& one) const {
+    std::error_code failure;
+    return one.task.kind == kRunAgent && std::filesystem::exists(host_file(one.task), failure);
+  }
+
+  // Written by the run's agent once it listens (core/hosts/agents/host_file.h).
+  std::string host_file(const Task& task) const { return task.run + "/hosts/" + options_.name + ".json"; }
+
+  void look_at_runs(int64_t now) {
+    for (auto& [id, one] : duties_.known()) {
+      if (one.report.ended || one.task.kind == kRequest) continue;
+      const bool trains = text_in(one.report.status, "state").value_or("") == "training";
+      const bool is_settled = one.task.kind == kRunAgent ? one.report.listens : trains;
+      const int64_t every = is_settled ? kLookNs : kLookAtStartNs;
+      const auto looked = looked_ns_.find(id);
+      if (looked != looked_ns_.end() && now < looked->second + every) continue;
+      looked_ns_[id] = now;
+      one.report.leads |= leads(one);  // until it ends, though it lets go of the lock a little earlier
+      const bool listens_now = listens(one);
+      is_news_ |= listens_now != one.report.listens;
+      one.report.listens = listens_now;
+      if (!one.report.leads) continue;
+      if (const auto status = look_at_run(one.task.run, kLookPatienceMs)) {
+        one.report.status = *status;
+        ++one.report.looks;
+        is_news_ = true;
+      }
+    }
+  }
+
+  void tell(int64_t now) {
+    if (now < tells_next_ns_ && !is_news_) return;
+    tells_next_ns_ = now + kBeatNs;
+    is_news_ = false;
+    report_.tasks.clear();
+    for (const auto& [id, one] : duties_.known()) report_.tasks.push_back(one.report);
+    try_to_write();
+  }
+
+  void try_to_write() {
+    ++report_.beat;
+    try {
+      meeting_.write(options_.name, report_);
+    } catch (const Error& error) {
+      if (!is_mute_) say("warning: " + error.message());
+      is_mute_ = true;
+      return;
+    }
+    is_mute_ = false;
+  }
+
+  std::optional<int> end(int64_t now) const {
+    if (winds_up_ && !duties_.anything_runs()) {
+      if (!duties_.refusal().empty())
+        throw Error::make(Fault::usage, "the pool's daemon does not take this agent: {}", duties_.refusal());
+      say("ends; what ran here was stopped with a checkpoint");
+      return 0;
+    }
+    if (report_.leaves && duties_.is_dismissed() && !duties_.anything_runs()) {
+      say("ends: the pool has let go of its devices");
+      return 0;
+    }
+    if (duties_.is_welcome() || winds_up_ || seconds(now - begin_ns_) < options_.patience_seconds) return std::nullopt;
+    throw Error::make(Fault::peer, "{}: no daemon of this pool has answered in {} s", options_.pool,
+                      options_.patience_seconds)
+        .advise("start it where its devices are: estrain pool serve " + options_.pool +
+                "; or wait longer: --patience SECONDS");
+  }
+
+  const PoolAgentOptions& options_;
+  Meeting meeting_;
+  AgentReport report_{.build = Build::own(), .life = new_life(), .pid = ::getpid(), .devices = {}, .tasks = {}};
+  Duties duties_;
+  UniqueFd lock_, signals_;
+  std::map<std::string, ChildProcess> children_;
+  std::map<std::string, int64_t> looked_ns_;
+  bool is_news_ = true, is_mute_ = false, winds_up_ = false;
+  int64_t begin_ns_ = 0, tells_next_ns_ = 0, daemon_beat_ = -1, daemon_ns_ = 0;
+};
+
+}  // namespace
+
+int run_pool_agent(const PoolAgentOptions& options) { return PoolAgent(options).run(); }
+
+}  // namespace estrain::pool

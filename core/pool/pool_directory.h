@@ -1,0 +1,48 @@
+#pragma once
+// The folder of a pool of jobs: the places of its files, and the lock of the daemon that serves it.
+//
+//   pool.db           the queue and the history (SQLite; ledger.h)
+//   lock              held by the daemon
+//   control.sock      where it is asked
+//   hosts             where the daemon meets the agents of other hosts (hosts/meeting.h)
+//   jobs/7/job.toml   the spec of job 7, as it was when it was submitted, every default filled in
+//   jobs/7/run        its run directory, like any other
+//   jobs/7/*.log      what `estrain check`, `estrain train` and the requests to the run have said
+
+#include <string>
+#include <vector>
+
+#include "core/base/files/unique_fd.h"
+#include "core/planning/dispatch/state.h"
+
+namespace estrain::pool {
+
+class PoolDirectory {
+ public:
+  explicit PoolDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string database() const { return path_ + "/pool.db"; }
+  std::string job(dispatch::JobId id) const { return path_ + "/jobs/" + std::to_string(id); }
+  std::string spec(dispatch::JobId id) const { return job(id) + "/job.toml"; }
+  std::string run(dispatch::JobId id) const { return job(id) + "/run"; }
+  std::string check_log(dispatch::JobId id) const { return job(id) + "/check.log"; }
+  std::string train_log(dispatch::JobId id) const { return job(id) + "/train.log"; }
+  std::string agents_log(dispatch::JobId id) const { return job(id) + "/agents.log"; }
+  std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
+
+  bool has_pool() const;
+  // The numbers of the folders in jobs, in order. A folder may be there that the queue does not know.
+  std::vector<dispatch::JobId> jobs() const;
+  // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage where another daemon
+  // serves it, naming its process.
+  UniqueFd lock() const;
+  // Throws Fault::usage where no pool was ever served there, or where the daemon that was seen last is on another host:
+  // only its host touches the database, since shared file systems may not lock it for others.
+  void require_pool() const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace estrain::pool

@@ -1,0 +1,242 @@
+#include "core/pool/pool_trace.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+
+#include "core/planning/dispatch/trace/pool_trace.h"
+
+namespace estrain::pool {
+namespace {
+
+using dispatch::Away;
+using dispatch::Job;
+using dispatch::JobId;
+using dispatch::PastJob;
+using dispatch::Taken;
+
+struct Mean {
+  double sum = 0;
+  int64_t times = 0;
+  void add(double value) { sum += value, ++times; }
+  double or_else(double other) const { return times == 0 ? other : sum / static_cast<double>(times); }
+};
+
+// 0.125 behind "it stood still for " in "it stood still for 0.125 s".
+std::optional<double> number_behind(std::string_view words, std::string_view reason) {
+  double number = 0;
+  if (!reason.starts_with(words)) return std::nullopt;
+  reason.remove_prefix(words.size());
+  const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), number);
+  return wrong == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+// The moment that the line is about. A daemon that finds a job at work learns only then that it trains.
+double moment_of(const Line& line) {
+  return line.time - number_behind("its first step began ", line.reason).value_or(0);
+}
+
+// How long one kind of work of the pool took, by job.
+class Durations {
+ public:
+  // From each line `from` of a job to its next line `to`. One that other lines cut short counts in no mean; each() has
+  // the mean in its place, so that those behind it keep their number. Neither another decision nor a new daemon cuts
+  // anything short.
+  Durations(const std::vector<Line>& history, std::string_view from, std::string_view to) {
+    std::map<JobId, double> began;
+    for (const Line& line : history) {
+      if (line.job == 0 || line.what == "devices" || line.what == "found") continue;
+      if (line.what == to && began.contains(line.job)) {
+        const double took = moment_of(line) - began[line.job];
+        each_[line.job].back() = took;
+        by_job_[line.job].add(took);
+        all_.add(took);
+      }
+      began.erase(line.job);
+      if (line.what != from) continue;
+      began[line.job] = line.time;
+      each_[line.job].emplace_back();
+    }
+  }
+  // Where the job has none, the mean of all jobs.
+  double of(JobId job) const {
+    const auto at = by_job_.find(job);
+    return at == by_job_.end() ? all_.or_else(0) : at->second.or_else(0);
+  }
+  bool any() const { return all_.times > 0; }
+  // In their order.
+  std::vector<double> each(JobId job) const {
+    std::vector<double> all;
+    if (!each_.contains(job)) return all;
+    for (const std::optional<double>& one : each_.at(job)) all.push_back(one.value_or(of(job)));
+    return all;
+  }
+
+ private:
+  std::map<JobId, Mean> by_job_;
+  std::map<JobId, std::vector<std::optional<double>>> each_;  // nothing: it was cut short
+  Mean all_;
+};
+
+// A job that ended before it was looked at has the speed that was expected.
+std::vector<PastJob::Seen> seen_of(const Job& job) {
+  const dispatch::Request& request = job.request;
+  const int64_t usual = std::clamp<int64_t>(request.devices, 1, std::min(request.most, request.ests));
+  if (job.speeds.seen().empty())
+    return {
+        {request.type, usual, usual, job.speeds.step_seconds(request.type, usual, request.ests) / job.owners_steps()}};
+  std::vector<PastJob::Seen> all;
+  for (const auto& [key, steps] : job.speeds.seen()) {
+    const auto& [type, devices, in_use] = key;
+    all.push_back({type, devices, in_use, steps.seconds / steps.steps});
+  }
+  return all;
+}
+
+std::vector<PastJob::Pace> paces_of(const Job& job, double first) {
+  std::vector<PastJob::Pace> all;
+  for (const dispatch::Speeds::Pace& pace : job.speeds.paces().all()) {
+    all.push_back({pace.type, pace.devices, pace.in_use, std::max(0.0, pace.from - first), pace.to - first,
+                   (pace.to - pace.from) / pace.steps, pace.told});
+  }
+  return all;
+}
+
+PastJob past_of(const Job& job, double first) {
+  const double changes = static_cast<double>(std::max<int64_t>(1, job.starts - 1));
+  PastJob past;
+  past.id = job.id;
+  past.request = job.request;
+  if (job.request.batch && job.batch.own_steps > 0) past.request.total_steps = job.batch.own_steps;
+  past.request.batch.reset();  // a replay leaves batches alone
+  past.submitted = job.submitted - first;
+  if (past.request.deadline) *past.request.deadline -= first;
+  past.mini_batch = job.speeds.expected() / job.owners_steps();
+  past.work = job.work;
+  past.lost = job.lost / changes;
+  past.seen = seen_of(job);
+  past.paces = paces_of(job, first);
+  return past;
+}
+
+// Devices that are away still are left out. A history of an older estrain has no names.
+std::vector<Taken> taken_devices(const std::vector<Line>& history, double first) {
+  struct Open {
+    const Line* line;
+    std::string name;
+  };
+  const auto name_of = [](const Line& line, int64_t at) {
+    return at < std::ssize(line.names) ? line.names[static_cast<size_t>(at)] : "";
+  };
+  std::vector<Taken> all;
+  std::deque<Open> taken;
+  for (const Line& line : history) {
+    for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back({&line, name_of(line, i)});
+    for (int64_t i = 0; line.what == "lend" && i < line.devices; ++i) {
+      const std::string name = name_of(line, i);
+      const auto at = std::ranges::find_if(
+          taken, [&](const Open& one) { return name.empty() || one.name.empty() || one.name == name; });
+      if (at == taken.end()) continue;
+      const Open take = *at;
+      taken.erase(at);
+      if (take.line->time < first) continue;
+      all.push_back(
+          {take.line->time - first, line.time - first, number_behind("within ", take.line->reason), take.name});
+    }
+  }
+  std::ranges::stable_sort(all, {}, &Taken::from);
+  return all;
+}
+
+// Walks back from the devices that there are to those at the first submission.
+class DevicesBefore {
+ public:
+  DevicesBefore(const dispatch::State& state, double first) : first_(first) {
+    for (const dispatch::Slot& slot : state.slots) {
+      if (!slot.for_good) there_.push_back(slot.name);
+    }
+  }
+
+  void undo(const Line& line) {
+    if (line.time < first_ || line.names.empty()) return;
+    const double at = line.time - first_;
+    if (line.what == "add") {
+      added_.push_front({at, line.names});
+      for (const std::string& name : line.names) {
+        const auto last = std::find(there_.rbegin(), there_.rend(), name);
+        if (last != there_.rend()) there_.erase(std::next(last).base());
+      }
+    } else if (line.what == "remove") {
+      removed_.push_front({at, number_behind("within ", line.reason), line.names});
+      there_.insert(there_.end(), line.names.begin(), line.names.end());
+    } else if (line.what == "lost") {
+      lost_.push_front({at, dispatch::host_in(line.names.front())});
+      there_.insert(there_.end(), line.names.begin(), line.names.end());
+    }
+  }
+
+  void tell(dispatch::PoolTrace& trace) const {
+    trace.devices = there_;
+    trace.added.assign(added_.begin(), added_.end());
+    trace.removed.assign(removed_.begin(), removed_.end());
+    trace.lost.assign(lost_.begin(), lost_.end());
+  }
+
+ private:
+  double first_;
+  std::vector<std::string> there_;
+  std::deque<dispatch::Added> added_;
+  std::deque<dispatch::Removed> removed_;
+  std::deque<dispatch::HostGone> lost_;
+};
+
+std::vector<Away> times_without_daemon(const std::vector<Line>& history, double first) {
+  std::vector<Away> all;
+  double left = 0;
+  for (const Line& line : history) {
+    if (line.what == "away") left = line.time;
+    if (line.what == "served" && left > 0 && line.time > first)
+      all.push_back({std::max(left, first) - first, line.time - first});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores) {
+  dispatch::PoolTrace trace;
+  trace.cores = cores;
+  trace.policy = state.policy;
+  for (const auto& [host, host_cores] : state.cores) trace.hosts.push_back({host, host_cores});
+  const Durations check(history, "submitted", "admitted"), start(history, "started", "trains"),
+      grow(history, "grows", "changed"), shrink(history, "shrinks", "changed"), stop(history, "stops", "stopped"),
+      move(history, "orphaned", "moved");
+  double first = 0;
+  for (const auto& [id, job] : state.jobs) first = first == 0 ? job.submitted : std::min(first, job.submitted);
+  for (const auto& [id, job] : state.jobs) {
+    if (job.phase != dispatch::Phase::done || job.request.total_steps < 1) continue;
+    PastJob& past = trace.jobs.emplace_back(past_of(job, first));
+    past.check = check.of(id);
+    past.start = start.of(id);
+    past.grow = grow.of(id);
+    past.shrink = shrink.of(id);
+    past.stop = stop.of(id);
+    if (move.any()) past.move = move.of(id);
+    for (const auto& [what, durations] :
+         {std::pair("start", &start), {"grow", &grow}, {"shrink", &shrink}, {"stop", &stop}, {"move", &move}}) {
+      for (const double seconds : durations->each(id)) past.took.push_back({what, seconds});
+    }
+    for (const Line& line : history) {
+      if (line.job != id || line.what != "changed") continue;
+      if (const auto lost = number_behind("it stood still for ", line.reason)) past.took.push_back({"lost", *lost});
+    }
+  }
+  DevicesBefore devices(state, first);
+  for (auto line = history.rbegin(); line != history.rend(); ++line) devices.undo(*line);
+  devices.tell(trace);
+  trace.taken = taken_devices(history, first);
+  trace.away = times_without_daemon(history, first);
+  return trace.text();
+}
+
+}  // namespace estrain::pool

@@ -1,0 +1,117 @@
+#pragma once
+// The actions of a decision. The launcher carries them out in order. Some actions have an answer: the launcher hands it
+// to decide() before any other event.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/json/json.h"
+#include "core/run/decisions/state/change.h"
+#include "core/run/decisions/state/fault.h"
+
+namespace estrain::decisions {
+
+// Words.
+struct Say {  // a line for the user
+  std::string line;
+};
+struct Log {  // a line of events.jsonl
+  std::string event;
+  Json details;
+};
+struct NoteDecision {  // for the user, events.jsonl and `status`
+  std::string what, reason;
+};
+struct Answer {
+  ClientId client = 0;
+  Json answer;
+};
+struct Refuse {
+  ClientId client = 0;
+  Error error;
+};
+
+// Workers.
+struct WorkerOrder {
+  WorkerId id;
+  Device device;
+  bool first = false;  // it builds the state if that has not been built
+};
+// Starts them one after another. The first that cannot be started ends this: CannotStart names it and the rest.
+struct StartWorkers {
+  std::vector<WorkerOrder> workers;
+};
+struct EndHungWorker {  // kill it; its end is told by WorkerLost
+  WorkerId worker;
+  std::string how;
+};
+struct KillWorker {  // tells WorkerEnded when its end has come
+  WorkerId worker;
+  bool waits = true;  // until it has ended and no longer touches the shared memory
+};
+struct TellLeave {
+  WorkerId worker;
+};
+struct KillAll {};     // so that nobody touches the shared memory any more
+struct DismissAll {};  // told to leave, and waited for
+
+// The stage.
+struct BeginTraining {};  // the state is built: attach it, and save it if it is the first
+struct PauseStage {};     // the workers leave after one agreed step
+struct AbortStage {};     // the workers leave at once
+struct CloseStage {       // nobody is in its loop: answered by StageClosed
+  bool repair = false;    // a step was given up
+  bool hold = false;      // the scribe is to read the state
+};
+struct OpenStage {
+  bool changed = false;  // the shares are not those of the stage before
+};
+struct SaveState {  // the state is held
+  Step step;
+};
+struct ReleaseSlots {};
+struct HandOver {  // to the launcher's next self, with the plan that is in force now
+};
+struct AdoptPlan {
+  double estimated_step_seconds = 0;
+  std::string reason;
+};
+struct RepairState {};  // after KillAll
+
+// Requests.
+struct TakeUp {  // a request that has waited
+  WaitingRequest waiting;
+};
+struct WeighOffer {
+  ClientId client = 0;
+  OfferRequest request;
+};
+struct ReportResize {
+  ResizeUnderWay resize;
+};
+struct ReportRecovery {
+  Loss loss;
+  double seconds = 0;  // from its last sign of life to the next step
+};
+
+// The scribe.
+struct StartScribe {};
+struct SaveLastState {  // answered by SaveBegun once the state can be held
+  Step step;
+};
+struct FinishFiles {};
+
+using Deed = std::variant<Say, Log, NoteDecision, Answer, Refuse, StartWorkers, EndHungWorker, KillWorker, TellLeave,
+                          KillAll, DismissAll, BeginTraining, PauseStage, AbortStage, CloseStage, OpenStage, SaveState,
+                          ReleaseSlots, HandOver, AdoptPlan, RepairState, TakeUp, WeighOffer, ReportResize,
+                          ReportRecovery, StartScribe, SaveLastState, FinishFiles>;
+
+struct Action {
+  Deed deed;
+  std::string reason;  // why, in words
+};
+
+}  // namespace estrain::decisions

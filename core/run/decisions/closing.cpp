@@ -1,0 +1,187 @@
+// Closes a run: the committed state is saved, the workers go, the scribe finishes the files. Each event that the
+// closing waits for takes it on. A scribe that is lost on the way is replaced once to save the state, and as often as
+// the fault table allows to finish the files.
+//
+// On a full disk the closing waits for room, however the run ends, and says so every ten seconds. A user who asks for a
+// stop meanwhile is told what would be lost. Who asks once more gives it up.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/process/memory_use.h"
+#include "core/run/decisions/turn.h"
+
+namespace estrain::decisions {
+namespace {
+
+constexpr int64_t kBetweenTriesNs = 2'000'000'000, kBetweenWordsNs = 10'000'000'000;
+
+// Why there is no room, and how much is missing.
+std::string lack_of_room(const Scribe& scribe) {
+  if (scribe.missing_bytes == 0) return scribe.last_save_error;
+  return fmt::format("{}; {} more are needed ({} bytes)", scribe.last_save_error, format_bytes(scribe.missing_bytes),
+                     scribe.missing_bytes);
+}
+
+// What the wait for room keeps.
+std::string what_would_be_lost(const Turn& turn) {
+  if (!turn.state.scribe.waits_for_room) return "records of saved steps, which no resume repeats";
+  return fmt::format("steps {} to {}", newest_saved(turn.state) + 1, turn.now.trained);
+}
+
+std::string words_of_wait(const Turn& turn) {
+  const Scribe& scribe = turn.state.scribe;
+  if (!scribe.waits_for_room) return "the run's last records wait for room on the disk: " + turn.now.no_room;
+  return fmt::format("the state of step {} waits for room on the disk: {}", turn.now.trained, lack_of_room(scribe));
+}
+
+void say_now_and_then(Turn& turn) {
+  if (!may_say_again(turn)) return;
+  turn.say(words_of_wait(turn) + ". Free some, and the run ends by itself. To give up " + what_would_be_lost(turn) +
+           (turn.state.scribe.told_what_is_lost ? ": stop it once more" : ": stop it twice"));
+}
+
+void refuse_all(Turn& turn) {
+  State& state = turn.state;
+  const Error too_late(Fault::usage, "the job ended first");
+  if (state.pending) give_up_change(turn, too_late);
+  if (state.resize && state.resize->client) turn.act(Refuse{*state.resize->client, too_late}, too_late.message());
+  for (const WaitingRequest& waiting : state.waiting) turn.act(Refuse{waiting.client, too_late}, too_late.message());
+  state.resize.reset();
+  state.waiting.clear();
+}
+
+// Nobody needs the workers any more; what they hold may be what the scribe lacks.
+void bring_scribe_back(Turn& turn) {
+  State& state = turn.state;
+  if (!state.scribe.returning) turn.act(KillAll{}, "the scribe may lack what the workers hold");
+  state.scribe.returning = true;
+  if (turn.now.ns >= state.scribe.start_at_ns) start_scribe(turn);
+}
+
+// True: nothing more can be done to save the last state.
+bool is_saved_or_given_up(Turn& turn) {
+  const Scribe& scribe = turn.state.scribe;
+  const int64_t step = turn.now.trained.value;
+  if (!turn.now.attached || scribe.last_saved_step == step) return true;
+  if (scribe.unsaved_step == step && !scribe.waits_for_room) return true;
+  return !scribe.here && scribe.brought_back && (!scribe.returning || scribe.start_at_ns == 0);
+}
+
+void finish_files(Turn& turn) {
+  State& state = turn.state;
+  if (!state.scribe.here && state.scribe.start_at_ns == 0) {
+    state.closing = Closing::closed;
+    return;
+  }
+  if (!state.scribe.here) return bring_scribe_back(turn);
+  if (has_no_room(turn)) say_now_and_then(turn);
+  if (state.scribe.told_to_finish) return;
+  state.scribe.told_to_finish = true;
+  turn.act(FinishFiles{}, "the run is over");
+}
+
+void save_last_state(Turn& turn) {
+  State& state = turn.state;
+  if (is_saved_or_given_up(turn)) {
+    state.closing = Closing::finishing_files;
+    state.scribe.waits_for_room = state.scribe.told_what_is_lost = false;
+    state.scribe.say_again_at_ns = turn.now.ns + kBetweenWordsNs;
+    state.scribe.returning = false;
+    if (state.failure) {
+      turn.act(KillAll{}, "the run has failed");
+    } else {
+      turn.act(DismissAll{}, "the state is saved");
+    }
+    return finish_files(turn);
+  }
+  if (!state.scribe.here) {
+    state.scribe.brought_back = true;
+    return bring_scribe_back(turn);
+  }
+  if (state.scribe.waits_for_room) {
+    say_now_and_then(turn);
+    if (turn.now.ns < state.scribe.try_again_at_ns) return;
+  }
+  if (!state.scribe.asked_to_save) turn.act(SaveLastState{turn.now.trained}, "the run is over");
+}
+
+}  // namespace
+
+void on_end_began(Turn& turn) {
+  State& state = turn.state;
+  if (state.closing != Closing::none) return;
+  refuse_all(turn);
+  if (state.failure || state.stop_at_once) {
+    turn.act(KillAll{}, "the step under way is given up");
+    if (turn.now.attached) turn.act(RepairState{}, "with what is left of it");
+  }
+  state.closing = Closing::saving;
+  state.scribe.unsaved_step = -1;  // there may be room again
+}
+
+// Nothing is waited for where the checkpoint that the launch went on from has the state.
+void wait_for_room(Turn& turn, const NotSaved& event) {
+  Scribe& scribe = turn.state.scribe;
+  const bool is_last = event.step == turn.now.trained, loses = event.step.value > newest_saved(turn.state);
+  if (!is_last || !loses || !event.no_room) {
+    if (is_last) scribe.waits_for_room = false;
+    return;
+  }
+  scribe.waits_for_room = true;
+  scribe.asked_to_save = false;
+  scribe.try_again_at_ns = turn.now.ns + kBetweenTriesNs;
+}
+
+bool may_say_again(Turn& turn) {
+  int64_t& at = turn.state.scribe.say_again_at_ns;
+  if (turn.now.ns < at) return false;
+  at = turn.now.ns + kBetweenWordsNs;
+  return true;
+}
+
+bool has_no_room(const Turn& turn) {
+  const State& state = turn.state;
+  if (state.closing == Closing::saving) return state.scribe.waits_for_room;
+  return state.closing == Closing::finishing_files && state.scribe.told_to_finish && !turn.now.no_room.empty();
+}
+
+void on_stop_without_room(Turn& turn, const StopAsked& event) {
+  Scribe& scribe = turn.state.scribe;
+  if (!std::exchange(scribe.told_what_is_lost, true)) {
+    const std::string what = words_of_wait(turn) + ". To give it up loses " + what_would_be_lost(turn);
+    if (!event.client) return turn.say(what + ". Stop once more to give it up");
+    return turn.act(Refuse{*event.client, Error(Fault::io, what)
+                                              .advise("free some, and the run ends by itself; or "
+                                                      "stop once more to give it up")},
+                    "there is no room");
+  }
+  if (event.client) turn.state.stop_clients.push_back(*event.client);
+  turn.say("given up, as asked: " + what_would_be_lost(turn));
+  if (!scribe.waits_for_room) return turn.act(FinishFiles{}, "what has no room is given up");
+  scribe.waits_for_room = false;
+  go_on_closing(turn);
+}
+
+void on_save_begun(Turn& turn) { turn.state.scribe.asked_to_save = true; }
+
+void on_scribe_done(Turn& turn) {
+  turn.state.scribe.here = false;
+  go_on_closing(turn);
+}
+
+void on_scribe_failed(Turn& turn, const ScribeFailed& event) {
+  turn.state.failure = event.error;
+  turn.state.phase = Phase::over;
+}
+
+void go_on_closing(Turn& turn) {
+  if (turn.state.closing == Closing::saving) {
+    save_last_state(turn);
+  } else if (turn.state.closing == Closing::finishing_files) {
+    finish_files(turn);
+  }
+}
+
+}  // namespace estrain::decisions

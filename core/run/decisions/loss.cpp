@@ -1,0 +1,208 @@
+// A worker is lost: whether the job goes on, and how.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/run/decisions/back_off.h"
+#include "core/run/decisions/turn.h"
+
+namespace estrain::decisions {
+namespace {
+
+constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job goes on without the device
+constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
+
+bool remove(std::vector<Member>& list, WorkerId id) {
+  return std::erase_if(list, [id](const Member& member) { return member.id == id; }) > 0;
+}
+
+Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& member) {
+  return {.worker = member.id,
+          .device = member.device,
+          .ests = member.ests,
+          .cause = event.verdict.cause,
+          .what = event.what,
+          .step = turn.now.trained,
+          .last_beat_ns = event.last_beat_ns,
+          .noticed_ns = turn.now.ns};
+}
+
+// A device of a change that nobody has seen a step on is given up: who waits for the change must not hear that the job
+// has it. Devices that were given back are free all the same.
+void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
+  State& state = turn.state;
+  if (!state.resize) return;
+  if (state.resize->gives_back) {
+    state.resize->after = format_devices(rest);
+    return;
+  }
+  const ResizeUnderWay resize = *std::exchange(state.resize, std::nullopt);
+  const Error error = Error::make(Fault::peer, "resize to {}: {} was lost before its first step: {}", resize.after,
+                                  loss.device.text(), loss.what)
+                          .advise("the job goes on without it: see `estrain status`");
+  turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", resize.after}, {"error", error.message()}});
+  if (resize.client) turn.act(Refuse{*resize.client, error}, error.message());
+}
+
+// The device is suspect: the job goes on without it.
+void do_without(Turn& turn, const Loss& loss) {
+  State& state = turn.state;
+  PendingChange& pending = *state.pending;
+  const auto device = std::ranges::find(pending.devices, loss.device, &Share::device);
+  if (device != pending.devices.end()) pending.devices.erase(device);
+  for (Share& rest : pending.devices) rest.ests.reset();
+  pending.workers.clear();
+  give_up_device(turn, loss, pending.devices);
+  refuse_resize(turn, loss, pending.devices);
+}
+
+// The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
+void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_added) {
+  State& state = turn.state;
+  state.less_memory |= verdict.less_memory;
+  if (!state.pending) {
+    state.pending.emplace();
+    state.pending->devices = devices_in_force(state);
+  }
+  state.pending->keeps_devices = false;
+  remove(state.workers, loss.worker);
+  const bool suspect = verdict.other_device || (was_added && state.faults_at_step > kMostReplacementsLost);
+  if (suspect && can_do_without(state, placement::devices_of(state.pending->devices), loss.device))
+    do_without(turn, loss);
+  if (!state.recovery) state.recovery = loss;
+  stand_still(turn, "a worker is lost");
+  if (misses_workers(state)) {
+    const int64_t wait = back_off_ns(verdict.backoff_seconds, state.faults_at_step);
+    state.start_missing_at_ns = turn.now.ns + wait;
+    if (wait == 0) start_missing_workers(turn);
+  }
+  change_if_ready(turn);
+}
+
+void note_survived(State& state, const Loss& loss, const Verdict& verdict) {
+  state.faults.push_back(
+      {.worker = loss.worker, .step = loss.step, .cause = loss.cause, .fault_class = verdict.fault_class});
+}
+
+void end_by(Turn& turn, const WorkerLost& event, const Loss& loss) {
+  State& state = turn.state;
+  if (!state.failure) state.failed = event.worker;
+  const bool again = event.verdict.retry && state.faults_at_step > 1;
+  fail(turn,
+       again ? event.error.within(fmt::format("fault {} at step {}", state.faults_at_step, loss.step)) : event.error);
+}
+
+}  // namespace
+
+bool can_do_without(const State& state, Devices devices, const Device& device) {
+  if (const auto at = std::ranges::find(devices, device); at != devices.end()) devices.erase(at);
+  if (devices.empty()) return false;
+  return device.host != state.host || std::ranges::find(devices, state.host, &Device::host) != devices.end();
+}
+
+void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest) {
+  State& state = turn.state;
+  for (Devices* held : {&state.held, state.pending ? &state.pending->held : nullptr}) {
+    if (held == nullptr) continue;
+    if (const auto at = std::ranges::find(*held, loss.device); at != held->end()) held->erase(at);
+  }
+  turn.log("device_lost", {{"step", loss.step.value}, {"device", loss.device.text()}, {"cause", loss.cause}});
+  turn.say(fmt::format("{} is not used any more; the job goes on with {}", loss.device.text(), format_devices(rest)));
+}
+
+void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id) {
+  const auto at = std::ranges::find(list, id, &Member::id);
+  if (at == list.end()) return;
+  Member member = std::move(*at);
+  list.erase(at);
+  state.leaving.push_back(std::move(member));
+}
+
+void fail(Turn& turn, Error error) {
+  if (!turn.state.failure) turn.state.failure = std::move(error);
+  turn.state.phase = Phase::over;
+}
+
+void on_ended(Turn& turn, const WorkerEnded& event) { remove(turn.state.leaving, event.worker); }
+
+void on_lost(Turn& turn, const WorkerLost& event) {
+  State& state = turn.state;
+  if (is_leaving(state, event.worker)) {
+    if (!event.lingers) remove(state.leaving, event.worker);
+    return;
+  }
+  const Member* known = find_member(state, event.worker);
+  if (known == nullptr || state.phase == Phase::over) return;
+  const Member member = *known;
+  const Loss loss = describe_loss(turn, event, member);
+  const bool of_stage = std::ranges::find(state.workers, member.id, &Member::id) != state.workers.end();
+  if (event.lingers) state.leaving.push_back(member);
+  if (state.pending) remove(state.pending->added, member.id);
+  if (!of_stage && state.phase == Phase::warming && state.pending->asked_for)
+    return give_up_change(turn, event.error.within("log: " + event.log));
+
+  // A stage that was given up may lose more workers by the same cause: they are not counted as faults of their own.
+  const bool counted = state.phase == Phase::recovering && of_stage;
+  if (counted ? !event.verdict.retry : !count_fault(turn, event.verdict)) return end_by(turn, event, loss);
+  note_survived(state, loss, event.verdict);
+  const std::string its_part = member.ests.size() == 0
+                                   ? "not training yet"
+                                   : fmt::format("ESTs {} to {}", member.ests.begin, member.ests.end.value - 1);
+  turn.say(fmt::format("step {}: lost worker {} ({}), {}: {}", loss.step, loss.worker, its_part, loss.what,
+                       event.verdict.description));
+  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is saved
+  if (state.phase == Phase::starting) return recover_start(turn, loss, event.verdict);
+  recover(turn, loss, event.verdict, !of_stage);
+}
+
+// Whether the job may go on.
+bool count_fault(Turn& turn, const Verdict& verdict) {
+  State& state = turn.state;
+  state.faults_at_step = state.fault_step == turn.now.trained ? state.faults_at_step + 1 : 1;
+  state.fault_step = turn.now.trained;
+  return verdict.retry && state.faults_at_step <= state.retries;
+}
+
+// Gives up workers that are only wished for; tries again for those that the job needs.
+void on_cannot_start(Turn& turn, const CannotStart& event) {
+  State& state = turn.state;
+  for (const WorkerId id : event.workers) {
+    if (state.pending) remove(state.pending->added, id);
+    for (Member& place : state.workers) {
+      if (place.id == id) place.id = kNobody;
+    }
+  }
+  if (state.phase == Phase::over) return;
+  if (state.phase == Phase::warming) return give_up_change(turn, event.error);
+  state.start_missing_at_ns = next_start_ns(turn, "a worker", event.verdict, event.error);
+}
+
+int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error) {
+  if (!count_fault(turn, verdict)) {
+    fail(turn, error.within(who + " cannot be started"));
+    return 0;
+  }
+  turn.say(fmt::format("step {}: {} cannot be started, is tried again: {}", turn.now.trained, who, error.message()));
+  const int64_t wait = back_off_ns(verdict.backoff_seconds, turn.state.faults_at_step);
+  return turn.now.ns + std::max(wait, kBeforeNextStartNs);
+}
+
+void report_recovery(Turn& turn) {
+  State& state = turn.state;
+  if (!state.recovery || state.phase == Phase::recovering || turn.now.trained <= state.recovery->step) return;
+  const Loss loss = *std::exchange(state.recovery, std::nullopt);
+  const double lost = seconds(turn.now.ns - (loss.last_beat_ns > 0 ? loss.last_beat_ns : loss.noticed_ns));
+  double lost_by_all = lost;  // of all that were lost together, told once, and so what was redone
+  int64_t redone = loss.steps_redone;
+  for (SurvivedFault& fault : state.faults) {
+    if (fault.seconds_lost) continue;
+    fault.seconds_lost = std::exchange(lost_by_all, 0.0);
+    fault.steps_redone = std::exchange(redone, 0);
+  }
+  turn.act(ReportRecovery{loss, lost}, "the first step after the loss is done");
+}
+
+}  // namespace estrain::decisions

@@ -1,0 +1,135 @@
+// Devices that are offered to the job, or taken back from it within a time.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/run/decisions/turn.h"
+
+namespace estrain::decisions {
+namespace {
+
+constexpr double kHurryAt = 0.5;  // of the time within which devices are to be given back: the step is given up
+constexpr double kKillAt = 0.8;   // a worker that still holds one is killed
+
+void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
+  turn.state.waiting.push_back({client, std::move(request), arrived_ns});
+}
+
+void stop_for_reclaim(Turn& turn, const ReclaimAsked& event) {
+  turn.state.stop_clients.push_back(event.client);
+  turn.state.grace_seconds = std::min(turn.state.grace_seconds, event.request.within * kHurryAt);
+  request_stop(turn, "all its devices were reclaimed");
+}
+
+// The workers are leaving their loop for a change already, or because of a fault: they will find this one instead.
+void replace_pending(Turn& turn, PendingChange change, int64_t arrived_ns) {
+  if (turn.state.pending) {
+    change.added = std::move(turn.state.pending->added);
+    if (turn.state.pending->client)
+      turn.act(Refuse{*turn.state.pending->client, Error(Fault::usage, "given up: devices were reclaimed")});
+  }
+  ask_for(turn, std::move(change), arrived_ns);
+  start_missing_workers(turn);
+  change_if_ready(turn);
+}
+
+void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
+  turn.state.held = std::move(rest);
+  turn.log("reclaimed", {{"step", turn.now.trained.value}, {"seconds", seconds(turn.now.ns - event.arrived_ns)}});
+  turn.act(Answer{event.client, {{"ok", true}, {"step", turn.now.trained.value}, {"message", "they were idle"}}},
+           "no worker is on them");
+}
+
+// A reclaim that came while the job started: a start that takes too long ends here, to be resumed.
+void hurry_waiting_reclaims(Turn& turn) {
+  if (turn.state.phase != Phase::starting) return;
+  for (const WaitingRequest& waiting : turn.state.waiting) {
+    const auto* reclaim = std::get_if<ReclaimRequest>(&waiting.request);
+    if (reclaim != nullptr && turn.now.ns - waiting.arrived_ns > nanoseconds(reclaim->within * kHurryAt))
+      return request_stop(turn, "devices were reclaimed while the job was starting");
+  }
+}
+
+// Devices that are to be given back and are not yet: first the step under way is given up, then workers are killed.
+void hurry_pending_reclaim(Turn& turn) {
+  State& state = turn.state;
+  const int64_t begin = state.pending->requested_ns, length = *state.pending->give_back_ns - begin;
+  const auto passed = [&](double part) {
+    return turn.now.ns >= begin + static_cast<int64_t>(part * static_cast<double>(length));
+  };
+  if ((state.phase == Phase::pausing || state.phase == Phase::warming) && passed(kHurryAt))
+    stand_still(turn, "devices are to be given back soon");
+  if (state.phase != Phase::recovering || !passed(kKillAt)) return;
+  for (const WorkerId id : unneeded_workers(state)) {
+    turn.act(KillWorker{id}, "its device is to be given back now");
+    move_to_leaving(state, state.workers, id);
+  }
+  change_if_ready(turn);
+}
+
+}  // namespace
+
+void on_offer_asked(Turn& turn, const OfferAsked& event) {
+  if (turn.state.ending != Ending::none || turn.state.phase == Phase::over) {
+    turn.act(Refuse{event.client, Error(Fault::usage, "the job is ending")}, "the job is ending");
+  } else if (is_settled(turn.state)) {
+    turn.act(WeighOffer{event.client, event.request}, "nothing else is under way");
+  } else {
+    wait_for_turn(turn, event.client, event.request, turn.now.ns);  // when it has settled
+  }
+}
+
+void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
+  State& state = turn.state;
+  const auto refuse = [&](const Error& error) { turn.act(Refuse{event.client, error}, error.message()); };
+  const auto rest = without(state.held, event.wanted);
+  if (!rest) {
+    return refuse(
+        Error::make(Fault::usage, "the job does not hold {}; it holds {}", list_of(event.wanted), list_of(state.held))
+            .advise("see `estrain status`"));
+  }
+  if (state.ending != Ending::none || state.phase == Phase::over)
+    return refuse(Error(Fault::usage, "the job is ending"));
+  if (rest->empty()) return stop_for_reclaim(turn, event);
+  const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.request.within);
+  const bool another_first = state.pending && state.pending->give_back_ns;
+  if (state.phase == Phase::starting || state.resize || another_first) {
+    if (another_first)  // which has to leave this one the time it needs
+      state.pending->give_back_ns =
+          std::min(*state.pending->give_back_ns, event.arrived_ns + (deadline_ns - event.arrived_ns) / 2);
+    return wait_for_turn(turn, event.client, event.request, event.arrived_ns);
+  }
+  if (state.phase == Phase::warming)
+    give_up_change(turn, Error::make(Fault::usage, "{} {} reclaimed", list_of(event.wanted),
+                                     event.wanted.size() > 1 ? "are" : "is"));
+  turn.act(NoteDecision{"reclaim of " + list_of(event.wanted),
+                        fmt::format("to be given back within {:.1f} s", event.request.within)});
+  const size_t staying = common(devices_of(devices_in_force(state)), *rest).size();
+  if (staying == state.workers.size() && state.phase == Phase::training) return give_back_idle(turn, event, *rest);
+  PendingChange change = event.shrunk;
+  change.held = *rest;
+  change.client = event.client;
+  change.give_back_ns = deadline_ns;
+  change.answer = Json{{"reclaimed", texts_of(event.wanted)}, {"held", texts_of(*rest)}};
+  if (state.phase == Phase::training) return begin_change(turn, std::move(change), event.arrived_ns);
+  replace_pending(turn, std::move(change), event.arrived_ns);
+}
+
+void hurry_reclaims(Turn& turn) {
+  if (turn.state.pending && turn.state.pending->give_back_ns) return hurry_pending_reclaim(turn);
+  hurry_waiting_reclaims(turn);
+}
+
+// Takes up the requests that came while the workers were changing.
+void take_up_waiting(Turn& turn) {
+  State& state = turn.state;
+  if (!is_settled(state) || state.waiting.empty()) return;
+  WaitingRequest next = std::move(state.waiting.front());
+  state.waiting.erase(state.waiting.begin());
+  turn.act(TakeUp{std::move(next)}, "the job has settled");
+}
+
+}  // namespace estrain::decisions

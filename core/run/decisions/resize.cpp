@@ -1,0 +1,250 @@
+// Changes the workers or their shares. New workers start and warm up while the others train; then all leave their loop
+// after one agreed step and get new ranges. If a new worker does not come up, the job stays as it is.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/run/decisions/turn.h"
+
+namespace estrain::decisions {
+namespace {
+
+constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end once it was told to
+
+std::vector<const Member*> pool_of(const State& state) {
+  std::vector<const Member*> pool;
+  for (const Member& member : state.workers) pool.push_back(&member);
+  for (const Member& member : state.pending->added) pool.push_back(&member);
+  return pool;
+}
+
+// The member of the pool that serves each device of the pending change: its index, or -1 for a device that needs a new
+// one. It is the one that was asked for if it is there, else the one that has been there longest.
+std::vector<int> match_devices(const State& state) {
+  const std::vector<const Member*> pool = pool_of(state);
+  const Assignment& wanted = state.pending->devices;
+  const std::vector<WorkerId>& ids = state.pending->workers;
+  std::vector<bool> taken(pool.size(), false);
+  std::vector<int> matched(wanted.size(), -1);
+  const auto match = [&](size_t device, const auto& fits) {
+    for (size_t i = 0; i < pool.size() && matched[device] < 0; ++i) {
+      if (taken[i] || pool[i]->device != wanted[device].device || !fits(*pool[i])) continue;
+      taken[i] = true;
+      matched[device] = static_cast<int>(i);
+    }
+  };
+  for (size_t i = 0; i < ids.size(); ++i) match(i, [&](const Member& member) { return member.id == ids[i]; });
+  for (size_t i = 0; i < wanted.size(); ++i) match(i, [](const Member&) { return true; });
+  return matched;
+}
+
+ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
+  ResizeUnderWay under_way;
+  under_way.client = change.client;
+  under_way.answer = change.answer;
+  under_way.why = change.why;
+  under_way.gives_back = change.give_back_ns.has_value();
+  under_way.keeps_devices = change.keeps_devices;
+  under_way.before = change.before;
+  under_way.after = format_devices(change.devices);
+  under_way.step = turn.now.trained;
+  under_way.requested_ns = change.requested_ns;
+  under_way.warmed_ns = change.warmed_ns > 0 ? change.warmed_ns : turn.now.ns;
+  // Where a fault came in between, from when it was noticed.
+  const bool recovers = turn.state.phase == Phase::recovering;
+  under_way.stopped_ns = recovers ? turn.state.stood_still_ns : turn.now.stopped_ns;
+  under_way.step_seconds_before = change.step_seconds_before;
+  const int64_t warming_steps = under_way.step.value - change.requested_step.value;
+  if (warming_steps > 0)
+    under_way.step_seconds_warming =
+        seconds(under_way.stopped_ns - change.requested_ns) / static_cast<double>(warming_steps);
+  return under_way;
+}
+
+// The members of the next stage get their ranges and ranks; those without a share leave.
+void hand_out_ranges(State& state, const PendingChange& change, const std::vector<int>& matched) {
+  const std::vector<EstRange> ranges = place_ests(change.devices, state.ests);
+  std::vector<Member> pool = std::move(state.workers);
+  pool.insert(pool.end(), change.added.begin(), change.added.end());
+  std::vector<bool> stays(pool.size(), false);
+  state.workers.clear();
+  for (const int match : matched) {
+    const auto rank = static_cast<int64_t>(state.workers.size());
+    stays[static_cast<size_t>(match)] = true;
+    Member member = pool[static_cast<size_t>(match)];
+    member.device = change.devices[static_cast<size_t>(rank)].device;
+    member.ests = ranges[static_cast<size_t>(rank)];
+    member.left = false;
+    member.rank = rank;
+    state.workers.push_back(std::move(member));
+  }
+  for (size_t i = 0; i < pool.size(); ++i) {
+    if (!stays[i]) state.leaving.push_back(std::move(pool[i]));
+  }
+}
+
+bool is_ready_to_change(const State& state) {
+  if (state.phase != Phase::pausing && state.phase != Phase::recovering) return false;
+  if (!state.pending || state.start_missing_at_ns != 0) return false;
+  if (!all_left(state) || misses_workers(state)) return false;
+  if (!std::ranges::all_of(state.pending->added, &Member::ready)) return false;
+  return state.scribe.here || !state.pending->asked_for;  // the launcher's next self takes over a scribe, too
+}
+
+// All workers stand still: new ranges are handed out, then the launcher becomes a fresh one, if a user asked for other
+// devices.
+void change_workers(Turn& turn) {
+  State& state = turn.state;
+  const std::vector<int> matched = match_devices(state);
+  std::optional<ResizeUnderWay> under_way;
+  if (state.pending->asked_for) under_way = account_for(turn, *state.pending);
+  PendingChange change = std::move(*state.pending);
+  state.pending.reset();
+  hand_out_ranges(state, change, matched);
+  state.stage += 1;
+  state.phase = Phase::training;
+  turn.act(OpenStage{true}, change.why.empty() ? "the lost worker is replaced" : change.why);
+  if (!change.keeps_devices) turn.act(SaveState{turn.now.trained}, "the state at a change of workers");
+  for (const Member& member : state.leaving) turn.act(TellLeave{member.id}, "it has no share any more");
+  if (!under_way) return turn.act(ReleaseSlots{});
+  state.held = std::move(change.held);
+  state.resize = std::move(under_way);
+  turn.act(AdoptPlan{change.estimated_step_seconds, std::move(change.plan_reason)});
+  if (!change.keeps_devices) turn.act(HandOver{}, "the devices have changed");
+}
+
+// The workers that have left their loop for a change that was given up go on as they were.
+void begin_anew(Turn& turn) {
+  turn.state.phase = Phase::training;
+  for (Member& worker : turn.state.workers) worker.left = false;
+  turn.act(OpenStage{}, "the change was given up, and the workers have left their loop for it");
+}
+
+// They have been told to leave, and should be gone in a moment.
+void hurry_leaving(Turn& turn) {
+  if (turn.now.ns - turn.now.stage_started_ns < kLeaveNs) return;
+  for (const Member& member : turn.state.leaving)
+    turn.act(KillWorker{member.id, false}, "somebody waits for its device, and it does not leave");
+}
+
+}  // namespace
+
+bool misses_workers(const State& state) {
+  return std::ranges::any_of(match_devices(state), [](int i) { return i < 0; });
+}
+
+std::vector<WorkerId> unneeded_workers(const State& state) {
+  const std::vector<int> matched = match_devices(state);
+  std::vector<WorkerId> unneeded;
+  for (size_t i = 0; i < state.workers.size(); ++i) {
+    if (std::ranges::find(matched, static_cast<int>(i)) == matched.end()) unneeded.push_back(state.workers[i].id);
+  }
+  return unneeded;
+}
+
+void on_left(Turn& turn, const WorkerLeft& event) {
+  State& state = turn.state;
+  const auto member = std::ranges::find(state.workers, event.worker, &Member::id);
+  if (member == state.workers.end() || state.phase == Phase::over) return;
+  member->left = true;
+  if (state.phase == Phase::recovering) return change_if_ready(turn);
+  if (event.finished && state.ending == Ending::none) state.ending = Ending::finished;
+  if (!all_left(state)) return;
+  if (state.ending != Ending::none) {
+    state.phase = Phase::over;
+  } else if (state.pending) {
+    change_if_ready(turn);
+  } else {
+    begin_anew(turn);
+  }
+}
+
+void on_change_asked(Turn& turn, const ChangeAsked& event) {
+  if (!is_settled(turn.state)) {
+    const Error no = why_not_now(turn.state, turn.now).value_or(Error(Fault::usage, "the job is busy"));
+    if (event.change.client) turn.act(Refuse{*event.change.client, no}, no.message());
+    return;
+  }
+  begin_change(turn, event.change, event.requested_ns.value_or(turn.now.ns));
+}
+
+void ask_for(Turn& turn, PendingChange change, int64_t requested_ns) {
+  change.asked_for = true;
+  change.before = format_devices(devices_in_force(turn.state));
+  change.requested_ns = requested_ns;
+  change.requested_step = turn.now.trained;
+  change.step_seconds_before = turn.now.step_seconds;
+  turn.state.pending = std::move(change);
+}
+
+void begin_change(Turn& turn, PendingChange change, int64_t requested_ns) {
+  ask_for(turn, std::move(change), requested_ns);
+  turn.state.phase = Phase::warming;
+  start_missing_workers(turn);
+  if (turn.state.pending->added.empty()) added_workers_ready(turn);
+}
+
+void start_missing_workers(Turn& turn) {
+  State& state = turn.state;
+  state.start_missing_at_ns = 0;
+  const std::vector<int> matched = match_devices(state);
+  StartWorkers start;
+  for (size_t i = 0; i < matched.size(); ++i) {
+    if (matched[i] >= 0) continue;
+    start.workers.push_back({WorkerId(state.workers_started++), state.pending->devices[i].device});
+  }
+  for (const WorkerOrder& order : start.workers)
+    state.pending->added.push_back(Member{.id = order.id, .device = order.device});
+  if (!start.workers.empty()) turn.act(std::move(start), "devices that no worker serves");
+}
+
+void added_workers_ready(Turn& turn) {
+  PendingChange& pending = *turn.state.pending;
+  if (!std::ranges::all_of(pending.added, &Member::ready)) return;
+  pending.warmed_ns = turn.now.ns;
+  pause_stage(turn, "all that the change needs are ready");
+}
+
+// The job goes on with the devices it has.
+void give_up_change(Turn& turn, const Error& error) {
+  State& state = turn.state;
+  PendingChange given_up = std::move(*state.pending);
+  state.pending.reset();
+  for (Member& member : given_up.added) {
+    turn.act(KillWorker{member.id}, "the change that it was started for is given up");
+    state.leaving.push_back(std::move(member));
+  }
+  if (!given_up.asked_for) return;
+  const std::string devices = format_devices(given_up.devices);
+  turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", devices}, {"error", error.message()}});
+  const Error told = error.within("resize to " + devices + " given up, the job goes on as before");
+  if (state.ending == Ending::none) turn.say("warning: " + told.message());
+  if (given_up.client) turn.act(Refuse{*given_up.client, told}, error.message());
+  if (state.phase == Phase::warming) state.phase = Phase::training;
+  if (state.phase == Phase::pausing && all_left(state) && state.ending == Ending::none) begin_anew(turn);
+}
+
+// Once nobody is in its loop, everybody needed is there, and the scribe can take the committed copy. Where only shares
+// move, nothing is saved that would have to be held.
+void change_if_ready(Turn& turn) {
+  if (!is_ready_to_change(turn.state)) return;
+  turn.act(CloseStage{turn.state.phase == Phase::recovering, !turn.state.pending->keeps_devices},
+           "nobody is in its loop, and all that are needed are there");
+}
+
+void on_stage_closed(Turn& turn, const StageClosed& event) {
+  if (turn.state.recovery) turn.state.recovery->steps_redone += event.steps_redone;
+  if (event.held && is_ready_to_change(turn.state)) change_workers(turn);
+}
+
+void watch_resize(Turn& turn) {
+  State& state = turn.state;
+  if (turn.now.stage_started < static_cast<int64_t>(state.workers.size())) return;
+  if (state.resize->gives_back && !state.leaving.empty()) return hurry_leaving(turn);  // somebody waits for devices
+  turn.act(ReportResize{*std::exchange(state.resize, std::nullopt)}, "the first step on the new devices has begun");
+}
+
+}  // namespace estrain::decisions

@@ -1,0 +1,67 @@
+// The scribe: what it could write, and what if it is lost. Its records wait in memory, the state in shared memory:
+// another one takes up the pen.
+
+#include <fmt/format.h>
+
+#include "core/run/decisions/turn.h"
+
+namespace estrain::decisions {
+
+void on_saved(Turn& turn, const Saved& event) {
+  turn.state.scribe.last_saved_step = event.step.value;
+  go_on_closing(turn);
+}
+
+void on_not_saved(Turn& turn, const NotSaved& event) {
+  Scribe& scribe = turn.state.scribe;
+  scribe.last_save_error = event.error;
+  scribe.unsaved_step = event.step.value;
+  scribe.missing_bytes = event.missing_bytes;
+  if (turn.state.closing == Closing::saving) wait_for_room(turn, event);
+  go_on_closing(turn);
+}
+
+// A change would wait for room, too: one that is only wished for is given up, unless it stands in for a lost worker by
+// now.
+void on_not_written(Turn& turn, const NotWritten& event) {
+  const auto& pending = turn.state.pending;
+  if (turn.state.phase == Phase::recovering) return;
+  if (pending && pending->asked_for && !pending->give_back_ns) give_up_change(turn, Error(Fault::io, event.error));
+}
+
+void on_scribe_lost(Turn& turn, const ScribeLost& event) {
+  State& state = turn.state;
+  state.scribe.here = false;
+  state.scribe.asked_to_save = state.scribe.told_to_finish = state.scribe.returning = false;
+  if (!count_fault(turn, event.verdict)) {
+    fail(turn, Error::make(Fault::peer, "the scribe, which writes the run's files, {}{}",
+                           event.hung ? "" : "ended with ", event.what)
+                   .advise("see " + event.log));
+    return go_on_closing(turn);
+  }
+  state.faults.push_back({.worker = kNobody,
+                          .step = turn.now.trained,
+                          .cause = event.verdict.cause,
+                          .fault_class = event.verdict.fault_class,
+                          .seconds_lost = 0.0});
+  turn.say(fmt::format("step {}: lost the scribe, which writes the run's files ({}); another is started",
+                       turn.now.trained, event.what));
+  start_scribe(turn);
+}
+
+void on_cannot_start_scribe(Turn& turn, const CannotStartScribe& event) {
+  Scribe& scribe = turn.state.scribe;
+  scribe.here = scribe.asked_to_save = scribe.told_to_finish = false;
+  scribe.start_at_ns = next_start_ns(turn, "the scribe, which writes the run's files,", event.verdict, event.error);
+  go_on_closing(turn);
+}
+
+// Starts a scribe. Its messages come with a later event: starting it may fail.
+void start_scribe(Turn& turn) {
+  Scribe& scribe = turn.state.scribe;
+  scribe.start_at_ns = 0;
+  scribe.here = true;
+  turn.act(StartScribe{}, "nobody writes the run's files");
+}
+
+}  // namespace estrain::decisions

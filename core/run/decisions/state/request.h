@@ -1,0 +1,82 @@
+#pragma once
+// The requests of users to a running job. How a request travels: core/run/launch/control/control_socket.h.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace estrain::decisions {
+
+struct StatusRequest {
+  static constexpr std::string_view name = "status";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// An audit of the next step (core/state/audit/audit.h).
+struct AuditRequest {
+  static constexpr std::string_view name = "audit";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+struct StopRequest {
+  static constexpr std::string_view name = "stop";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// Device lists are as users write them (core/run/launch/preflight/devices.h).
+struct ResizeRequest {
+  static constexpr std::string_view name = "resize";
+  std::string devices;
+  bool oversubscribe = false;  // several workers on one GPU
+  bool allow_mixed = false;    // devices of other kinds than the job's, on which its bits differ below D2
+  bool adds = false;           // to the devices that the job has
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+    visit("oversubscribe", self.oversubscribe);
+    visit("allow_mixed", self.allow_mixed);
+    visit("adds", self.adds);
+  }
+};
+
+// Asks for another batch size or other learning rates; an absent one stays as it is.
+struct ChangeRequest {
+  static constexpr std::string_view name = "change";
+  std::optional<int64_t> batch;     // samples per EST and step
+  std::optional<double> lr_factor;  // of the rates that the schedule gives
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("batch", self.batch);
+    visit("lr_factor", self.lr_factor);
+  }
+};
+
+struct OfferRequest {
+  static constexpr std::string_view name = "offer";
+  std::string devices;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+  }
+};
+
+struct ReclaimRequest {
+  static constexpr std::string_view name = "reclaim";
+  std::string devices;
+  double within = 0;  // seconds in which they are to be free
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("devices", self.devices);
+    visit("within", self.within);
+  }
+};
+
+using Request =
+    std::variant<AuditRequest, StatusRequest, StopRequest, ResizeRequest, ChangeRequest, OfferRequest, ReclaimRequest>;
+
+}  // namespace estrain::decisions

@@ -1,0 +1,87 @@
+#include "core/run/decisions/state/state.h"
+
+#include <algorithm>
+
+namespace estrain::decisions {
+
+Assignment devices_in_force(const State& state) {
+  Assignment devices;
+  for (const Member& member : state.workers) devices.push_back({member.device, member.ests.size()});
+  return devices;
+}
+
+std::vector<const Member*> all_members(const State& state) {
+  std::vector<const Member*> all;
+  const auto add = [&](const std::vector<Member>& list) {
+    for (const Member& member : list) {
+      if (member.id != kNobody) all.push_back(&member);
+    }
+  };
+  add(state.workers);
+  add(state.leaving);
+  if (state.pending) add(state.pending->added);
+  return all;
+}
+
+const Member* find_member(const State& state, WorkerId id) {
+  const std::vector<const Member*> all = all_members(state);
+  const auto at = std::ranges::find(all, id, &Member::id);
+  return at == all.end() ? nullptr : *at;
+}
+
+bool is_leaving(const State& state, WorkerId id) {
+  return std::ranges::find(state.leaving, id, &Member::id) != state.leaving.end();
+}
+
+bool all_left(const State& state) { return std::ranges::all_of(state.workers, &Member::left); }
+
+bool is_settled(const State& state) {
+  return state.phase == Phase::training && !state.resize && state.ending == Ending::none;
+}
+
+std::optional<Error> why_not_now(const State& state, const Moment& now) {
+  if (state.ending != Ending::none || state.phase == Phase::over) return Error(Fault::usage, "the job is ending");
+  if (state.phase == Phase::starting)
+    return Error(Fault::usage, "the job is still starting").advise("try again in a moment");
+  if (state.phase == Phase::recovering)
+    return Error(Fault::usage, "the job is recovering from a fault").advise("try again in a moment");
+  if (!now.no_room.empty())
+    return Error(Fault::io, "the job waits for room on the disk: " + now.no_room).advise("make room and try again");
+  if (!is_settled(state)) return Error(Fault::usage, "another resize is under way").advise("try again when it is done");
+  return std::nullopt;
+}
+
+int64_t newest_saved(const State& state) { return std::max(state.scribe.last_saved_step, state.from_step); }
+
+State after_handover(const State& state) {
+  State next;
+  next.ests = state.ests;
+  next.retries = state.retries;
+  next.host = state.host;
+  next.from_step = state.from_step;
+  next.phase = Phase::training;
+  next.stage = state.stage;
+  next.workers = state.workers;
+  next.leaving = state.leaving;
+  for (std::vector<Member>* list : {&next.workers, &next.leaving}) {
+    for (Member& member : *list) {
+      member.ready = true;
+      member.left = false;
+    }
+  }
+  for (size_t rank = 0; rank < next.workers.size(); ++rank) next.workers[rank].rank = static_cast<int64_t>(rank);
+  next.workers_started = state.workers_started;
+  next.scribe.last_saved_step = state.scribe.last_saved_step;
+  next.held = state.held;
+  next.resize = state.resize;
+  next.waiting = state.waiting;
+  next.recovery = state.recovery;
+  next.fault_step = state.fault_step;
+  next.faults_at_step = state.faults_at_step;
+  next.less_memory = state.less_memory;
+  next.faults = state.faults;
+  next.grace_seconds = state.grace_seconds;
+  return next;
+}
+
+}  // namespace estrain::decisions

@@ -1,0 +1,98 @@
+#pragma once
+// One call of decide(): the state that the rules read and change, and the actions that they add. Rules that several
+// files use are named here.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/run/decisions/action.h"
+#include "core/run/decisions/event.h"
+#include "core/run/decisions/state/state.h"
+
+namespace estrain::decisions {
+
+struct Turn {
+  State& state;
+  const Moment& now;
+  std::vector<Action> actions;
+
+  void act(Deed deed, std::string reason = {}) { actions.push_back({std::move(deed), std::move(reason)}); }
+  void say(std::string line) { act(Say{std::move(line)}); }
+  void log(std::string event, Json details) { act(Log{std::move(event), std::move(details)}); }
+};
+
+// starting.cpp
+void on_ready(Turn& turn, const WorkerReady& event);
+void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict);  // a worker is lost before the first stage
+void start_first_workers(Turn& turn);
+
+// loss.cpp
+void on_lost(Turn& turn, const WorkerLost& event);
+void on_ended(Turn& turn, const WorkerEnded& event);
+void on_cannot_start(Turn& turn, const CannotStart& event);
+bool count_fault(Turn& turn, const Verdict& verdict);
+// Over several hosts the launcher's own keeps a worker: no stage is opened without one.
+bool can_do_without(const State& state, Devices devices, const Device& device);
+void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: what the job goes on with
+// The time of the next attempt to start what could not be started. 0: there is none, and the run ends.
+int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
+void report_recovery(Turn& turn);
+void fail(Turn& turn, Error error);  // the first failure counts
+
+// stall.cpp
+void on_hangs(Turn& turn, const WorkerHangs& event);
+void on_all_wait(Turn& turn, const AllWait& event);
+void stand_still(Turn& turn, std::string reason);
+
+// resize.cpp
+void on_left(Turn& turn, const WorkerLeft& event);
+void on_change_asked(Turn& turn, const ChangeAsked& event);
+void on_stage_closed(Turn& turn, const StageClosed& event);
+void begin_change(Turn& turn, PendingChange change, int64_t requested_ns);
+void ask_for(Turn& turn, PendingChange change, int64_t requested_ns);
+void give_up_change(Turn& turn, const Error& error);
+void start_missing_workers(Turn& turn);
+bool misses_workers(const State& state);
+std::vector<WorkerId> unneeded_workers(const State& state);  // that the pending change leaves without a share
+void added_workers_ready(Turn& turn);
+void change_if_ready(Turn& turn);
+void watch_resize(Turn& turn);
+
+// reclaim.cpp
+void on_offer_asked(Turn& turn, const OfferAsked& event);
+void on_reclaim_asked(Turn& turn, const ReclaimAsked& event);
+void hurry_reclaims(Turn& turn);
+void take_up_waiting(Turn& turn);
+
+// stop.cpp
+void on_stop_asked(Turn& turn, const StopAsked& event);
+void request_stop(Turn& turn, std::string why);
+void stop_at_once(Turn& turn);  // with the committed step; what was under way is given up
+void pause_stage(Turn& turn, std::string reason);
+void watch_stop_deadline(Turn& turn);
+
+// scribe.cpp
+void on_saved(Turn& turn, const Saved& event);
+void on_not_saved(Turn& turn, const NotSaved& event);
+void on_not_written(Turn& turn, const NotWritten& event);
+void on_scribe_lost(Turn& turn, const ScribeLost& event);
+void on_cannot_start_scribe(Turn& turn, const CannotStartScribe& event);
+void start_scribe(Turn& turn);
+
+// closing.cpp
+void on_end_began(Turn& turn);
+void on_save_begun(Turn& turn);
+void on_scribe_done(Turn& turn);
+void on_scribe_failed(Turn& turn, const ScribeFailed& event);
+void go_on_closing(Turn& turn);
+void wait_for_room(Turn& turn, const NotSaved& event);  // the last state is tried again if only room is missing
+// A stop, while what is left to write has no room: the first says what giving it up would lose, the next gives it up.
+void on_stop_without_room(Turn& turn, const StopAsked& event);
+bool may_say_again(Turn& turn);      // that there is no room: every ten seconds
+bool has_no_room(const Turn& turn);  // the run is being closed, and what is left to write has no room
+
+// Moves the member to those that are leaving.
+void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id);
+
+}  // namespace estrain::decisions

@@ -1,0 +1,188 @@
+#include "core/run/launch/control/control_socket.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+
+#include "core/base/clock.h"
+#include "core/base/files/files.h"
+#include "core/base/json/json_text.h"
+#include "core/run/launch/control/control_request.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr int kBacklog = 64;
+constexpr int64_t kRestNs = 1'000'000'000;
+constexpr int64_t kTurnAwayNs = 1'000'000'000;
+constexpr int kTurnAwayMs = 10;
+
+// The mode of a socket's file is that of the descriptor that is bound to it.
+UniqueFd listen_in(const std::string& run) {
+  const UniqueFd folder = open_file(run, O_PATH | O_DIRECTORY);
+  ::unlinkat(folder.get(), "control.sock", 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/control.sock", folder.get());
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd || ::fchmod(fd.get(), 0600) != 0 ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0)
+    throw system_error("cannot open the control socket in " + run, errno);
+  return fd;
+}
+
+bool lets_in(const UniqueFd& fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && may_command(peer.uid, ::geteuid());
+}
+
+}  // namespace
+
+ControlServer::ControlServer(const std::string& run) : listener_(listen_in(run)) {}
+
+ControlServer::ControlServer(int listener, const std::map<ClientId, int>& clients) : listener_(listener) {
+  for (const auto& [key, fd] : clients) {
+    const ClientId id = std::abs(key);
+    add_client(id, UniqueFd(fd), key < 0 ? Phase::asking : Phase::waiting);
+    next_id_ = std::max(next_id_, id + 1);
+  }
+}
+
+std::vector<pollfd> ControlServer::polled(int64_t now_ns) const {
+  std::vector<pollfd> polled;
+  if (clients_.size() < kMostClients && now_ns >= rests_until_ns_) polled.push_back({listener_.get(), POLLIN, 0});
+  for (const auto& [id, client] : clients_) {
+    const short events = client.phase == Phase::asking ? POLLIN : client.phase == Phase::answered ? POLLOUT : 0;
+    polled.push_back({client.fd.get(), events, 0});
+  }
+  return polled;
+}
+
+std::map<ClientId, int> ControlServer::clients() const {
+  std::map<ClientId, int> all;
+  for (const auto& [id, client] : clients_) {
+    if (client.phase == Phase::waiting) all[id] = client.fd.get();
+    if (client.phase == Phase::asking && client.text.empty()) all[-id] = client.fd.get();
+  }
+  return all;
+}
+
+void ControlServer::turn_away(const Error& why) {
+  const Json answer = error_answer(why);
+  const auto refuse = [&](ClientId client, const Json&) { reply(client, answer); };
+  for (int64_t now = monotonic_ns(), end = now + kTurnAwayNs; now < end; now = monotonic_ns()) {
+    std::vector<ClientId> waiting;
+    for (const auto& [id, client] : clients_)
+      if (client.phase == Phase::waiting) waiting.push_back(id);
+    for (const ClientId id : waiting) reply(id, answer);
+    std::vector<pollfd> all = polled(now);
+    if (all.empty() || (::poll(all.data(), all.size(), kTurnAwayMs) <= 0 && clients_.empty())) return;
+    serve_objects(all, refuse, now);
+  }
+}
+
+void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns) {
+  const auto decode = [&](ClientId client, const Json& object) {
+    std::optional<decisions::Request> request;
+    try {
+      request = decode_request(object);
+    } catch (const Error& error) {
+      return reply(client, error_answer(error));
+    }
+    on_request(client, *request);
+  };
+  serve_objects(polled, decode, now_ns);
+}
+
+void ControlServer::serve_objects(std::span<const pollfd> polled, const OnObject& on_object, int64_t now_ns) {
+  for (const pollfd& ready : polled) {
+    if (ready.revents == 0) continue;
+    if (ready.fd == listener_.get()) {
+      accept_client(now_ns);
+      continue;
+    }
+    const auto at = std::ranges::find_if(clients_, [&](const auto& one) { return one.second.fd.get() == ready.fd; });
+    if (at != clients_.end()) on_event(at->first, ready.revents, on_object);
+  }
+  std::erase_if(clients_, [now_ns](const auto& one) {
+    return one.second.phase != Phase::waiting && one.second.deadline_ns <= now_ns;
+  });
+}
+
+void ControlServer::add_client(ClientId id, UniqueFd fd, Phase phase) {
+  clients_.insert_or_assign(id,
+                            Client{.fd = std::move(fd), .phase = phase, .deadline_ns = monotonic_ns() + kPatienceNs});
+}
+
+// Where nothing can be accepted the listener stays readable: it is left alone for a second.
+void ControlServer::accept_client(int64_t now_ns) {
+  UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) rests_until_ns_ = now_ns + kRestNs;
+  if (fd && lets_in(fd)) add_client(next_id_++, std::move(fd), Phase::asking);
+}
+
+void ControlServer::on_event(ClientId id, short events, const OnObject& on_object) {
+  const Phase phase = clients_.at(id).phase;
+  if (phase == Phase::asking) return hear(id, on_object);
+  if (phase == Phase::answered) return send_rest(id);
+  if ((events & (POLLHUP | POLLERR)) != 0) clients_.erase(id);
+}
+
+void ControlServer::hear(ClientId id, const OnObject& on_object) {
+  Client& client = clients_.at(id);
+  const size_t had = client.text.size();
+  client.text.resize(kLongestRequest + 1);
+  const ssize_t got = ::recv(client.fd.get(), client.text.data() + had, client.text.size() - had, MSG_DONTWAIT);
+  client.text.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+    clients_.erase(id);
+    return;
+  }
+  const size_t end = client.text.find('\n');
+  if (end == std::string::npos && client.text.size() <= kLongestRequest) return;
+  client.phase = Phase::waiting;
+  Json request;
+  try {
+    if (end == std::string::npos) throw Error::make(Fault::usage, "a request of more than {} bytes", kLongestRequest);
+    request = parse_request(std::string_view(client.text).substr(0, end));
+  } catch (const Error& error) {
+    return reply(id, error_answer(error));
+  }
+  on_object(id, request);
+}
+
+void ControlServer::reply(ClientId id, const Json& answer) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || found->second.phase == Phase::answered) return;
+  Client& client = found->second;
+  client.text = json_text(answer) + "\n";
+  client.phase = Phase::answered;
+  client.deadline_ns = monotonic_ns() + kPatienceNs;
+  send_rest(id);
+}
+
+void ControlServer::send_rest(ClientId id) {
+  Client& client = clients_.at(id);
+  while (!client.text.empty()) {
+    const ssize_t sent = ::send(client.fd.get(), client.text.data(), client.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return;
+    if (sent < 0) break;
+    client.text.erase(0, static_cast<size_t>(sent));
+  }
+  clients_.erase(id);
+}
+
+Json error_answer(const Error& error) {
+  return {{"ok", false}, {"fault", fault_name(error.fault())}, {"error", error.message()}, {"advice", error.advice()}};
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,239 @@
+#pragma once
+// The status of a run, as the launcher answers it on the control socket and `estrain status --json` prints it. Unknown
+// fields are left out.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json/codec.h"
+
+namespace estrain::launch {
+
+// A field that is there even if it has no value: null then.
+template <typename T>
+struct OrNull {
+  std::optional<T> value;
+};
+template <typename T>
+Json to_field(const OrNull<T>& field) {
+  return field.value ? Json(*field.value) : Json();
+}
+template <typename T>
+void from_field(const Json& json, OrNull<T>& field) {
+  field.value.reset();
+  if (!json.is_null()) codec::from_field(json, field.value.emplace());
+}
+
+// From this share on, waiting for data is pointed out to the user.
+inline constexpr double kNotableDataWait = 0.1;
+
+// The noise of a job's gradients, where its batch may be changed (run/launch/profiling/noise_meter.h).
+struct NoiseStatus {
+  double scale = 0;   // samples: a batch of so many has as much signal as noise
+  int64_t steps = 0;  // measured
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("scale", self.scale);
+    visit("steps", self.steps);
+  }
+};
+
+struct SlowWorker {
+  double factor = 0;  // times its usual time of a mini-batch
+  int64_t since_step = 0;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("factor", self.factor);
+    visit("since_step", self.since_step);
+  }
+};
+
+struct WorkerStatus {
+  int64_t id = 0, pid = -1;
+  std::string device;
+  EstRange ests;
+  std::string log;  // path
+  std::optional<double> seconds_per_mini_batch;
+  std::optional<double> seconds_waiting_for_data;  // the part of these in which the next was not read yet
+  std::optional<SlowWorker> slow;
+
+  // The share of a mini-batch's time that waits for data; nothing where it has not been measured.
+  std::optional<double> data_wait() const {
+    if (seconds_per_mini_batch.value_or(0) <= 0 || !seconds_waiting_for_data) return std::nullopt;
+    return *seconds_waiting_for_data / *seconds_per_mini_batch;
+  }
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("id", self.id);
+    visit("pid", self.pid);
+    visit("device", self.device);
+    visit("ests", self.ests);
+    visit("log", self.log);
+    visit("seconds_per_mini_batch", self.seconds_per_mini_batch);
+    visit("seconds_waiting_for_data", self.seconds_waiting_for_data);
+    visit("slow", self.slow);
+  }
+};
+
+// The plan in force against what is measured.
+struct PlanStatus {
+  double measured_step_seconds = 0;
+  std::optional<double> estimated_step_seconds;
+  std::optional<std::string> reason;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("measured_step_seconds", self.measured_step_seconds);
+    visit("estimated_step_seconds", self.estimated_step_seconds);
+    visit("reason", self.reason);
+  }
+};
+
+// Why the devices are as they are.
+struct DecisionStatus {
+  int64_t step = 0;
+  std::string what, reason;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("what", self.what);
+    visit("reason", self.reason);
+  }
+};
+
+// A device that an audit found wrong.
+struct WrongDevice {
+  std::optional<std::string> device;
+  std::optional<int64_t> worker, step, vouched_step;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("device", self.device);
+    visit("worker", self.worker);
+    visit("step", self.step);
+    visit("vouched_step", self.vouched_step);
+  }
+};
+
+// A run without a launcher has the wrong devices alone.
+struct AuditStatus {
+  std::optional<int64_t> every, passed, newest_step;
+  std::optional<double> share;  // of mini-batches that are computed twice
+  std::optional<bool> blind;    // some device has no other one of its kind beside it
+  std::vector<WrongDevice> wrong_devices;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("every", self.every);
+    visit("passed", self.passed);
+    visit("newest_step", self.newest_step);
+    visit("share", self.share);
+    visit("blind", self.blind);
+    visit("wrong_devices", self.wrong_devices);
+  }
+};
+
+// A host of a job over several. The launcher's own has no link.
+struct HostStatus {
+  std::string host;
+  bool leads = false;
+  int64_t workers = 0, ests = 0;
+  std::string secrecy = "encrypted";
+  std::optional<double> step_seconds;  // how long its slowest worker computes for a step
+  std::optional<double> exchange_seconds, round_trip_seconds, bytes_per_second;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("host", self.host);
+    visit("leads", self.leads);
+    visit("workers", self.workers);
+    visit("ests", self.ests);
+    visit("secrecy", self.secrecy);
+    visit("step_seconds", self.step_seconds);
+    visit("exchange_seconds", self.exchange_seconds);
+    visit("round_trip_seconds", self.round_trip_seconds);
+    visit("bytes_per_second", self.bytes_per_second);
+  }
+};
+
+struct RunStatus {
+  bool ok = true;
+  std::string name, model, run;
+  // "starting", "training", "warming", "pausing", "recovering", "ending"; without a launcher "finished", "stopped",
+  // "failed" or "not running"; with one on another host, which shares the directory, "elsewhere".
+  std::string state;
+  int64_t ests = 0;
+  std::optional<std::string> error;  // of a run that failed
+  std::optional<int64_t> pid;        // of the launcher
+
+  // Present where the launcher is elsewhere.
+  std::optional<std::string> host;
+  std::optional<OrNull<std::string>> slurm_job;
+  std::optional<double> seconds_since_sign_of_life;
+
+  std::optional<int64_t> step, total_steps, epoch;
+  std::optional<OrNull<double>> loss, lr;  // null: not finite
+  // Where the batch may be changed, those in force: samples per EST, and the factor on the learning rates.
+  std::optional<int64_t> batch;
+  std::optional<double> lr_factor;
+  std::optional<NoiseStatus> gradient_noise;
+  std::optional<double> test_accuracy;
+  std::optional<OrNull<int64_t>> last_checkpoint_step;
+  std::optional<AuditStatus> audit;
+
+  // Present only in a launcher's own answer.
+  std::optional<int64_t> stage;
+  std::optional<double> running_seconds, samples_per_second, seconds_left;
+  std::optional<std::string> devices;  // "2 x cpu"
+  std::optional<std::string> waits_for_room;
+  std::optional<std::vector<std::string>> held;
+  std::optional<PlanStatus> plan;
+  std::optional<std::vector<DecisionStatus>> decisions;
+  std::optional<std::vector<WorkerStatus>> workers;
+  std::optional<std::vector<HostStatus>> hosts;  // of a job over several
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("ok", self.ok);
+    visit("name", self.name);
+    visit("model", self.model);
+    visit("run", self.run);
+    visit("state", self.state);
+    visit("ests", self.ests);
+    visit("error", self.error);
+    visit("pid", self.pid);
+    visit("host", self.host);
+    visit("slurm_job", self.slurm_job);
+    visit("seconds_since_sign_of_life", self.seconds_since_sign_of_life);
+    visit("step", self.step);
+    visit("total_steps", self.total_steps);
+    visit("epoch", self.epoch);
+    visit("loss", self.loss);
+    visit("lr", self.lr);
+    visit("batch", self.batch);
+    visit("lr_factor", self.lr_factor);
+    visit("gradient_noise", self.gradient_noise);
+    visit("test_accuracy", self.test_accuracy);
+    visit("last_checkpoint_step", self.last_checkpoint_step);
+    visit("audit", self.audit);
+    visit("stage", self.stage);
+    visit("running_seconds", self.running_seconds);
+    visit("samples_per_second", self.samples_per_second);
+    visit("seconds_left", self.seconds_left);
+    visit("devices", self.devices);
+    visit("waits_for_room", self.waits_for_room);
+    visit("held", self.held);
+    visit("plan", self.plan);
+    visit("decisions", self.decisions);
+    visit("workers", self.workers);
+    visit("hosts", self.hosts);
+  }
+};
+
+}  // namespace estrain::launch

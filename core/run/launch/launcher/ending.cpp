@@ -1,0 +1,247 @@
+#include "core/run/launch/launcher/ending.h"
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/run/launch/launcher/parts/go_back.h"
+#include "core/run/launch/preflight/start.h"
+#include "core/state/run_directory/batch_changes.h"
+
+namespace estrain::launch {
+
+namespace {
+
+std::string last_lines(const std::string& text, int lines) {
+  size_t from = text.size();
+  while (lines-- > 0 && from > 0) {
+    from = text.rfind('\n', from - 2 < text.size() ? from - 2 : 0);
+    if (from == std::string::npos) return text;
+    ++from;
+  }
+  return text.substr(from);
+}
+
+Json told(const decisions::SurvivedFault& fault) {
+  const bool scribe = fault.worker == decisions::kNobody;
+  Json json = {{"worker", scribe ? Json("scribe") : Json(fault.worker.value)},
+               {"step", fault.step.value},
+               {"cause", fault.cause},
+               {"class", fault.fault_class}};
+  if (!fault.seconds_lost) return json;
+  json["seconds_lost"] = *fault.seconds_lost;
+  if (!scribe) json["steps_redone"] = fault.steps_redone;
+  return json;
+}
+
+}  // namespace
+
+int Ending::end() {
+  try {
+    const int code = close_and_report();
+    const bool stopped = run_.job.ending == decisions::Ending::stopped;
+    note_verdict({.exit_code = code,
+                  .outcome = stopped ? "stopped" : "finished",
+                  .cause = stopped ? run_.job.stop_reason : "all steps are trained",
+                  .advice = stopped ? resume_advice() : ""});
+    return code;
+  } catch (const GoBack&) {
+    throw;
+  } catch (const Error& error) {
+    note_verdict(run_directory::RunVerdict::failed(error));
+    throw;
+  }
+}
+
+// The lock is held still.
+void Ending::note_verdict(run_directory::RunVerdict verdict) const {
+  verdict.step = run_.trained();
+  if (run_.job.scribe.last_saved_step >= 0) verdict.saved_step = run_.job.scribe.last_saved_step;
+  run_directory::write_verdict(run_.directory.path(), verdict);
+}
+
+std::string Ending::resume_advice() const {
+  return fmt::format("go on with `estrain train --resume --run {}`", run_.directory.path());
+}
+
+int Ending::close_and_report() {
+  if (run_.memory) parts_.stages.note_first_step();
+  if (run_.memory) parts_.stages.log_speed(run_.job.stage);
+  if (run_.memory && run_.job.ending != decisions::Ending::none) parts_.speeds.keep_profiles();
+  close_files();
+  // The courier ends last: it passes answers on to commands of other hosts.
+  int code = 0;
+  bool goes_on = false;
+  std::exception_ptr failure;
+  try {
+    code = report();
+  } catch (const GoBack&) {
+    goes_on = true;
+    failure = std::current_exception();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  parts_.hosts.end(goes_on);
+  if (failure) std::rethrow_exception(failure);
+  return code;
+}
+
+int Ending::report() {
+  if (!run_.left_to_others) run_.directory.disown(run_.descriptors.lock.get());
+  report_stages();
+  report_faults();
+  parts_.audits.report_end();
+  if (run_.job.failure) fail();
+  return run_.job.ending == decisions::Ending::stopped ? report_stop() : report_finish();
+}
+
+void Ending::close_files() {
+  run_.decide(decisions::EndBegan{});
+  run_.decide(decisions::Tick{});
+  while (run_.job.closing != decisions::Closing::closed) {
+    if (run_.state.scribe.socket) {
+      parts_.scribe.hear(kTickMilliseconds);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
+    }
+    listen_();
+    parts_.supervision.look_after_scribe();
+    run_.decide(decisions::Tick{});
+  }
+}
+
+int Ending::report_finish() {
+  run_.printer.note(format_progress(parts_.report.progress()));
+  if (run_.job.scribe.last_saved_step != run_.trained()) {
+    throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
+                      run_.trained(), run_.job.scribe.last_save_error)
+        .advise(fmt::format(
+            "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
+            run_.directory.path()));
+  }
+  const bool early = run_.trained() < run_.manifest->total_steps;
+  run_.directory.log_event("finished", {{"step", run_.trained()}, {"early", early}});
+  if (early)
+    run_.printer.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
+                                  run_.spec.early_stop.patience));
+  run_.printer.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
+                                format_duration(seconds(monotonic_ns() - run_.state.started_ns)),
+                                run_.directory.checkpoints()));
+  return 0;
+}
+
+int Ending::report_stop() {
+  const int64_t step = run_.trained();
+  run_.directory.log_event("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
+  run_.put_on_record();  // where the stop came before the first stage: a resume takes up what this launch was given
+  if (run_.memory && run_.job.scribe.last_saved_step != step) {
+    const Error error =
+        Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
+                    run_.job.scribe.last_save_error)
+            .advise(
+                fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
+                            run_.directory.path()));
+    answer_stops(error_answer(error));
+    throw Error(error);
+  }
+  if (run_.change) go_on_changed();
+  answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", run_.job.scribe.last_saved_step}});
+  run_.printer.note(fmt::format("stopped at step {}; {}", step, resume_advice()));
+  return exit_code(Fault::interrupted);
+}
+
+// Records the change that the job was stopped for, and leaves it to a new launch from the checkpoint.
+void Ending::go_on_changed() {
+  const Step step(run_.trained());
+  const batches::BatchChange change =
+      run_directory::changed(run_.spec, step, run_.change->batch, run_.change->lr_factor);
+  run_directory::record_batch_change(run_.directory, run_.spec, change);
+  answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
+  StartRequest request;
+  request.run = run_.directory.path();
+  request.devices = placement::format_devices(devices_in_force(run_.job));
+  request.grace_seconds = run_.job.grace_seconds;
+  request.allow_mixed = run_.state.options.allow_mixed;
+  request.oversubscribe = run_.state.options.oversubscribe;
+  request.listen = run_.state.options.listen;
+  request.own_host = run_.state.options.own_host;
+  const Error words =
+      Error::make(Fault::interrupted, "the job goes on from step {} with {}", step, run_directory::in_words(change));
+  throw GoBack(words.advise("on record in " + run_.directory.changes()), resume_command(request));
+}
+
+void Ending::answer_stops(const Json& answer) {
+  for (const ClientId client : run_.job.stop_clients) run_.control->reply(client, answer);
+}
+
+void Ending::fail() {
+  Error error = *run_.job.failure;
+  std::string advice = error.advice();
+  const LossRecord* loss = parts_.losses.of(run_.job.failed);
+  if (loss != nullptr) {
+    if (error.fault() == Fault::peer && !loss->last_words.empty())
+      error = Error(error.fault(), error.message() + "\nlast lines of its log:\n" + last_lines(loss->last_words, 8))
+                  .exiting_with(error.exit_code());
+    advice += (advice.empty() ? "" : "\n") + ("log: " + loss->details.at("log").get<std::string>());
+  }
+  const std::string back = parts_.audits.go_back(error.advise(advice));
+  advice += back.empty() ? advice_at_failure() : "\n" + back;
+  Json details = loss == nullptr ? Json{{"error", error.message()}} : loss->details;
+  details["last_good_step"] = run_.memory ? Json(run_.trained()) : Json();
+  run_.directory.log_event("failed", details);
+  answer_stops(error_answer(error));
+  throw error.advise(advice);
+}
+
+// Says what became of the state.
+std::string Ending::advice_at_failure() const {
+  std::string advice;
+  if (run_.memory && run_.job.scribe.last_saved_step != run_.trained()) {
+    advice += fmt::format(
+        "\nthe state of step {} could not be saved: {}", run_.trained(),
+        run_.job.scribe.last_save_error.empty() ? "there was nobody to write it" : run_.job.scribe.last_save_error);
+  }
+  if (run_.memory && run_.job.scribe.last_saved_step >= 0) {
+    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
+                          run_.job.scribe.last_saved_step, run_.directory.path());
+  }
+  return advice;
+}
+
+// The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
+void Ending::report_stages() {
+  if (run_.adviser.past().stages().size() < 2) return;
+  run_.printer.note("devices over time:");
+  for (const StageSummary& stage : run_.adviser.past().stages()) {
+    const std::string speed =
+        stage.step_seconds > 0 ? fmt::format("{:.3g} ms a step", 1000 * stage.step_seconds) : "not measured";
+    run_.printer.note(
+        fmt::format("  steps {:>8} to {:<8}  {:<16}  {}", stage.from_step + 1, stage.to_step, speed, stage.devices));
+  }
+}
+
+// Reports faults and stages at the end of the job.
+void Ending::report_faults() {
+  if (run_.job.faults.empty()) return;
+  std::map<std::string, int> by_cause;
+  double lost = 0;
+  int64_t redone = 0;
+  Json faults = Json::array();
+  for (const decisions::SurvivedFault& fault : run_.job.faults) {
+    ++by_cause[fmt::format("{} ({})", fault.cause, fault.fault_class)];
+    lost += fault.seconds_lost.value_or(0);
+    redone += fault.steps_redone;
+    faults.push_back(told(fault));
+  }
+  std::string causes;
+  for (const auto& [cause, times] : by_cause)
+    causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
+  run_.printer.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", run_.job.faults.size(), causes, lost,
+                                redone == 0 ? "no committed step redone" : fmt::format("{} steps redone", redone)));
+  run_.directory.log_event(
+      "faults",
+      {{"step", run_.trained()}, {"faults", faults}, {"seconds_lost", lost}, {"committed_steps_redone", redone}});
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,71 @@
+#pragma once
+// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. It
+// neither links LibTorch nor touches the state: that lies in shared memory (core/state/comm/job_memory.h).
+//
+// core/run/decisions decides: the launcher turns what its parts (run.h) see into events, hands them to decide(), and
+// has the parts carry the actions out (carry_out.cpp).
+
+#include <poll.h>
+
+#include <span>
+
+#include "core/base/clock.h"
+#include "core/run/decisions/decide.h"
+#include "core/run/launch/launcher/ending.h"
+#include "core/run/launch/launcher/event_queue.h"
+#include "core/run/launch/launcher/parts/audits.h"
+#include "core/run/launch/launcher/parts/crew.h"
+#include "core/run/launch/launcher/parts/hosts.h"
+#include "core/run/launch/launcher/parts/scribe_desk.h"
+#include "core/run/launch/launcher/parts/speeds.h"
+#include "core/run/launch/launcher/parts/stages.h"
+#include "core/run/launch/launcher/parts/supervision.h"
+#include "core/run/launch/launcher/requests.h"
+#include "core/run/launch/launcher/status_report.h"
+
+namespace estrain::launch {
+
+class Launcher {
+ public:
+  explicit Launcher(LaunchPlan plan);
+  explicit Launcher(Handover handover);
+  ~Launcher();
+
+  // Runs the job to its end, or re-execs on the way. Returns the exit code: 0 done, 75 stopped but resumable.
+  // Throws Error where the job failed.
+  int run();
+
+ private:
+  struct Hands;  // carry_out.cpp: one function for each action
+
+  void listen();
+  void block_signals();
+  void wait_for_events();
+  void hear_users();
+  void on_signal();
+  void serve_clients(std::span<const pollfd> polled);
+  void tick();
+  void decide(decisions::Event event);  // and carries out what follows
+  void carry_out(const decisions::Action& action);
+  decisions::Moment moment() const;
+  void hand_over();
+
+  Run run_;
+  UniqueFd signals_;
+  EventQueue events_;
+  Sentry sentry_{nanoseconds(run_.spec.recovery.hang_seconds)};
+  Audits audits_{run_};
+  Losses losses_{run_, audits_};
+  Crew crew_{run_, losses_, audits_};
+  ScribeDesk scribe_{run_, losses_, audits_};
+  Hosts hosts_{run_};
+  Stages stages_{run_, sentry_, hosts_};
+  Speeds speeds_{run_};
+  StatusReport report_{run_, stages_, scribe_, audits_};
+  Requests requests_{run_, crew_, speeds_, report_, audits_};
+  Supervision supervision_{run_, sentry_, losses_, speeds_};
+  Ending ending_{
+      run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_, audits_}, [this] { hear_users(); }};
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,164 @@
+#include "core/run/launch/launcher/parts/hosts.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "core/base/clock.h"
+#include "core/state/run_directory/term.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr int kPatienceWithCourierMs = 2000;
+constexpr int64_t kBetweenLooksNs = 1'000'000'000;
+
+bool has_agents(const std::string& run) {
+  std::error_code failure;
+  return std::filesystem::directory_iterator(run + "/hosts", failure) != std::filesystem::directory_iterator();
+}
+
+}  // namespace
+
+std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(devices_in_force(run_.job)), own()); }
+
+// The hosts of the stage with the ranges of their workers, the launcher's own first: workers are in that order.
+Json Hosts::plan() const {
+  Json hosts = Json::array(), devices = Json::array();
+  for (size_t i = 0; i < run_.job.workers.size(); ++i) {
+    const decisions::Member& worker = run_.job.workers[i];
+    if (i == 0 || worker.device.host != run_.job.workers[i - 1].device.host)
+      hosts.push_back({{"name", worker.device.host == own() ? "" : worker.device.host},
+                       {"address", ""},
+                       {"sees_run", true},
+                       {"workers", Json::array()}});
+    hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
+    devices.push_back(worker.device.text());
+  }
+  const bool any_processor = run_.state.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
+  return {{"stage", run_.state.hosts_stage},
+          {"devices", devices},
+          {"allow_mixed", run_.state.options.allow_mixed},
+          {"oversubscribe", run_.state.options.oversubscribe},
+          {"grace_seconds", run_.job.grace_seconds},
+          {"step", run_.trained()},
+          {"evaluation_batch", run_.spec.train.eval_batch},
+          {"any_processor", any_processor},
+          {"clear", run_.spec.network.secrecy == spec::Secrecy::control},
+          {"own", 0},
+          {"hosts", hosts}};
+}
+
+void Hosts::begin_stage() {
+  ++run_.state.hosts_stage;
+  const std::string& path = run_.directory.path();
+  const auto term = run_directory::read_term(path);
+  if (others().empty()) {  // no other host is in this one, so none may lead on from an earlier one
+    if (term) run_directory::write_term(path, {term->term, run_.state.hosts_stage});
+    return;
+  }
+  if (!run_.state.courier) run_.state.courier = start_courier(run_.directory, run_.state.shared);
+  tell_courier({{"do", "stage"}, {"plan", plan()}});
+}
+
+void Hosts::tell_courier(Json order) {
+  order["interface"] = run_.spec.network.interface;
+  order["listen"] = run_.state.options.listen;
+  order["own"] = own();
+  run_.state.courier->socket.send(order);
+}
+
+void Hosts::serve_agents() {
+  const int64_t now = monotonic_ns();
+  if (run_.state.courier || now < looks_next_ns_) return;
+  looks_next_ns_ = now + kBetweenLooksNs;
+  if (run_.state.options.listen.empty() && !has_agents(run_.directory.path())) return;
+  run_.state.courier = start_courier(run_.directory, run_.state.shared);
+  tell_courier({{"do", "serve"}});
+}
+
+void Hosts::place(size_t index, comm::RunStage& order) const {
+  const std::vector<decisions::Member>& workers = run_.job.workers;
+  const std::string& host = workers[index].device.host;
+  size_t first = workers.size();
+  order.ranges.clear();
+  order.kinds.clear();
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].device.host != host) continue;
+    first = std::min(first, i);
+    order.ranges.push_back(workers[i].ests);
+    order.kinds.push_back(workers[i].device.kind);
+  }
+  order.worker = WorkerRank(static_cast<int64_t>(index - first));
+  order.beyond.reset();
+  if (others().empty()) return;
+  order.beyond = comm::BeyondHost{run_.state.hosts_stage, static_cast<int64_t>(first),
+                                  static_cast<int64_t>(workers.size()), host == own()};
+}
+
+void Hosts::hear() {
+  Json said;
+  const comm::Received received = run_.state.courier->socket.receive(&said, 0);
+  if (received == comm::Received::nothing) return;
+  if (received == comm::Received::closed) {
+    ChildEnd ended;
+    run_.state.courier->process.wait_for(kPatienceWithKillMs, &ended);
+    run_.state.courier.reset();
+    if (others().empty()) {  // it only served commands
+      looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
+      return;
+    }
+    return run_.decide(decisions::CannotGoOn{
+        Error::make(Fault::peer, "the courier, which talks to the other hosts, ended with {}", ended.text())
+            .advise("log: " + run_.directory.courier_log())});
+  }
+  const std::string say = said.value("say", ""), host = said.value("host", "");
+  if (say == "link" || say == "pace") return note_link(host, said);
+  if (say == "received_state") return note_state(host, said);
+  if (say == "host_lost") return lose(host, said.value("why", ""));
+  if (say != "error") return;
+  run_.left_to_others |= said.value("gives_up", false);
+  comm::Failed failed;
+  codec::from_field(said, failed);
+  run_.decide(decisions::CannotGoOn{failed.error()});
+}
+
+void Hosts::note_link(const std::string& host, Json said) {
+  said.erase("say");
+  said.erase("host");
+  Json& known = run_.state.links[host];
+  if (!known.is_object()) known = Json::object();
+  known.update(said);
+}
+
+void Hosts::note_state(const std::string& host, const Json& said) const {
+  const Json told = said.value("shares", Json::object());
+  Json bytes = Json::object();
+  for (const auto& [sender, count] : told.items()) bytes[sender.empty() ? own() : sender] = count;
+  run_.directory.log_event("state_received",
+                           {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
+}
+
+// Each of its workers is lost: its proxy says so, and ends.
+void Hosts::lose(const std::string& host, const std::string& why) {
+  bool is_new = false;
+  for (const decisions::Member* member : all_members(run_.job)) {
+    WorkerProcess* proxy = process_of(run_.state.workers, member->id);
+    if (proxy == nullptr || host == own() || member->device.host != host) continue;
+    is_new |= tell_host_lost(*proxy, why);
+  }
+  if (is_new) run_.directory.log_event("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
+}
+
+void Hosts::end(bool goes_on) {
+  if (!run_.state.courier) return;
+  CourierProcess& courier = *run_.state.courier;
+  courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});
+  if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourierMs)) {
+    courier.process.signal(SIGKILL);
+    courier.process.wait_for(kPatienceWithKillMs);
+  }
+  run_.state.courier.reset();
+}
+
+}  // namespace estrain::launch

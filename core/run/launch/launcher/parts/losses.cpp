@@ -1,0 +1,156 @@
+#include "core/run/launch/launcher/parts/losses.h"
+
+#include <csignal>
+
+#include "core/base/clock.h"
+#include "core/base/files/long_files.h"
+#include "core/run/launch/launcher/processes/sentry.h"
+
+namespace estrain::launch {
+
+using decisions::Member;
+using decisions::Phase;
+using decisions::WorkerId;
+
+namespace {
+
+constexpr size_t kLogTailBytes = 16 * 1024;
+
+std::string tail_of(const std::string& log, uint64_t begin) { return last_bytes(log, kLogTailBytes, begin); }
+
+std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
+  if (evidence.hung) return evidence.hung_how;
+  if (evidence.said) return evidence.said->message();
+  if (evidence.ended) return "ended with " + evidence.ended->text();
+  return diagnosis.description;
+}
+
+// The error of a run that ends by this fault: what happened, and what to do about it.
+Error as_error(pid_t pid, const Member& worker, const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
+  const auto ended = [&] {
+    if (!evidence.ended)
+      return Error::make(Fault::peer, "process {} on {} {}", pid, worker.device.text(), in_words(evidence, diagnosis));
+    return Error::make(Fault::peer, "process {} on {} ended with {}; its largest resident memory was {:.0f} MB", pid,
+                       worker.device.text(), evidence.ended->text(),
+                       static_cast<double>(evidence.ended->peak_memory_bytes) / 1e6);
+  };
+  Error error = evidence.said ? *evidence.said : ended();
+  if (evidence.job_wide_oom) error = Error(error.fault(), error.message() + "; " + evidence.oom_text);
+  return error.advise(diagnosis.advice).exiting_with(diagnosis.exit_code);
+}
+
+decisions::Verdict verdict_of(const faults::Diagnosis& diagnosis) {
+  return {.cause = diagnosis.cause,
+          .fault_class = std::string(class_name(diagnosis.fault_class)),
+          .description = diagnosis.description,
+          .retry = diagnosis.retry,
+          .backoff_seconds = diagnosis.backoff_seconds,
+          .other_device = diagnosis.other_device,
+          .less_memory = diagnosis.less_memory};
+}
+
+std::string words_for(const Member& member) {
+  if (member.ests.size() == 0) return fmt::format("worker {} (not training yet)", member.id);
+  return fmt::format("worker {} (ESTs {} to {})", member.id, member.ests.begin, member.ests.end.value - 1);
+}
+
+// Waits for its end, for a while.
+void await_end(ChildProcess& process, faults::Evidence& evidence) {
+  ChildEnd end;
+  if (!process.running()) return;
+  if (evidence.said && !process.wait_for(kPatienceWithKillMs)) process.signal(SIGKILL);
+  if (process.running() && process.wait_for(kPatienceWithKillMs, &end) && !evidence.said && !evidence.hung)
+    evidence.ended = end;
+}
+
+}  // namespace
+
+Losses::Losses(Run& run, Audits& audits)
+    : run_(run),
+      audits_(audits),
+      faults_(faults::FaultTable::with_rules_of(run.state.fault_rules, run.spec.recovery.rules)) {}
+
+const LossRecord* Losses::of(WorkerId id) const {
+  const auto at = losses_.find(id);
+  return at == losses_.end() ? nullptr : &at->second;
+}
+
+void Losses::lose(WorkerId id, faults::Evidence evidence) {
+  WorkerProcess* worker = process_of(run_.state.workers, id);
+  const Member* found = find_member(run_.job, id);
+  if (worker == nullptr) return;
+  const pid_t pid = worker->process.pid();
+  await_end(worker->process, evidence);
+  const bool lingers = worker->process.running();  // the kernel holds it
+  const uint64_t log_begin = worker->log_begin;
+  if (lingers) {
+    worker->socket.close();
+  } else {
+    run_.state.workers.erase(id);
+  }
+  if (found == nullptr) return;
+  if (is_leaving(run_.job, id) && !lingers) return run_.decide(decisions::WorkerEnded{id});
+  if (is_leaving(run_.job, id) || run_.job.phase == Phase::over) return;
+  const Member member = *found;
+  const std::string log = run_.directory.worker_log(id.value);
+  evidence.log_tail = tail_of(log, log_begin);
+  evidence.at_start = run_.job.phase == Phase::starting;
+  const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
+  if (killed) {
+    const resources::MemoryEvidence::Observation observed = memory_evidence_.since_start(pid);
+    evidence.job_wide_oom = observed.oom_kill;
+    evidence.oom_text = observed.text;
+  }
+  faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  const comm::WorkerPulse* pulse = pulse_of(run_.job, member, run_.memory.get());
+  const int64_t last_beat_ns = pulse == nullptr ? 0 : pulse->beat_ns.load();
+  Json details = {{"worker", id.value},
+                  {"device", member.device.text()},
+                  {"ests", {member.ests.begin.value, member.ests.end.value}},
+                  {"step", run_.trained()},
+                  {"pid", pid},
+                  {"what", in_words(evidence, diagnosis)},
+                  {"log", log}};
+  audits_.weigh(member, diagnosis, details);
+  const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
+  details.update(to_json(diagnosis));
+  if (last_beat_ns > 0) details["noticed_seconds"] = seconds(monotonic_ns() - last_beat_ns);
+  if (evidence.ended) details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
+  run_.directory.log_event("fault", details);
+  details["fault"] = fault_name(error.fault());
+  details["error"] = error.message();
+  losses_[id] = {details, evidence.log_tail};
+  run_.decide(decisions::WorkerLost{.worker = id,
+                                    .verdict = verdict_of(diagnosis),
+                                    .what = in_words(evidence, diagnosis),
+                                    .error = error,
+                                    .log = log,
+                                    .last_beat_ns = last_beat_ns,
+                                    .lingers = lingers});
+}
+
+decisions::Verdict Losses::diagnose(const Json& worker, const Error& error) {
+  faults::Evidence evidence;
+  evidence.said = error;
+  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  Json details = {{"worker", worker}, {"step", run_.trained()}, {"what", error.message()}};
+  details.update(to_json(diagnosis));
+  run_.directory.log_event("fault", details);
+  return verdict_of(diagnosis);
+}
+
+void Losses::lose_scribe(const ChildEnd& ended, bool hung) {
+  run_.state.scribe.socket.close();
+  faults::Evidence evidence;
+  if (!hung) evidence.ended = ended;
+  evidence.hung = hung;
+  evidence.log_tail = tail_of(run_.directory.scribe_log(), run_.state.scribe.log_begin);
+  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  const std::string what = hung ? "hung" : ended.text();
+  Json details = {{"worker", "scribe"}, {"step", run_.trained()}, {"what", what}};
+  details.update(to_json(diagnosis));
+  run_.directory.log_event("fault", details);
+  run_.decide(decisions::ScribeLost{verdict_of(diagnosis), hung, what, run_.directory.scribe_log()});
+}
+
+}  // namespace estrain::launch

@@ -1,0 +1,47 @@
+#pragma once
+// The fork servers of a run (core/base/process/fork_server.h): one for each environment that its workers on this host
+// begin with, which differs by kind of device. Each has loaded LibTorch by the time that a worker is lost or a device
+// is added.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/process/fork_server.h"
+#include "core/run/launch/preflight/devices.h"
+
+namespace estrain::launch {
+
+struct SharedDescriptors;
+
+class ForkServers {
+ public:
+  // Starts the server for workers on this kind of device, unless there was one. It loads the run's worker library and
+  // decompresses the data of its spec; for a module in Python it becomes the user's Python, and imports torch. Where it
+  // cannot be started, workers start by exec.
+  void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared);
+
+  // Starts a worker: as a copy of the server for its environment, waiting for that to have loaded for at most
+  // `patience_ms`; otherwise by exec. Throws Fault::io, as ChildProcess::start.
+  ChildProcess start(const ChildOptions& worker, int patience_ms);
+
+  // A server across an exec of the launcher.
+  struct Note {
+    std::vector<std::string> environment;  // name, value, name, …
+    ForkServer::Note server;
+
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit("environment", self.environment);
+      visit("server", self.server);
+    }
+  };
+  std::vector<Note> notes() const;
+  void adopt(const std::vector<Note>& notes);
+
+ private:
+  using Environment = std::vector<std::pair<std::string, std::string>>;  // ChildOptions::environment
+  std::vector<std::pair<Environment, ForkServer>> servers_;
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,164 @@
+#include "core/run/launch/launcher/processes/handover.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/files/memory_file.h"
+
+namespace estrain::launch {
+namespace {
+
+using decisions::Member;
+using decisions::WorkerId;
+
+// A child process and its socket.
+struct ProcessNote {
+  WorkerId id;  // of a worker
+  int pid = 0;
+  int socket = -1;
+  uint64_t log_begin = 0;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("id", self.id);
+    visit("pid", self.pid);
+    visit("socket", self.socket);
+    visit("log_begin", self.log_begin);
+  }
+};
+
+struct ClientNote {
+  ClientId id = 0;
+  int socket = -1;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("id", self.id);
+    visit("socket", self.socket);
+  }
+};
+
+// The processes and clients of a handover, which it writes down beside its own fields.
+struct Notes {
+  std::vector<ProcessNote> workers;
+  ProcessNote scribe;
+  std::optional<ProcessNote> courier;
+  std::vector<ClientNote> clients;
+  std::vector<ForkServers::Note> fork_servers;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("workers", self.workers);
+    visit("scribe", self.scribe);
+    visit("courier", self.courier);
+    visit("clients", self.clients);
+    visit("fork_servers", self.fork_servers);
+  }
+};
+
+// The processes of the members that have one.
+Notes notes_of(const Handover& handover) {
+  Notes notes;
+  for (const auto& [id, worker] : handover.workers)
+    notes.workers.push_back({id, worker.process.pid(), worker.socket.descriptor(), worker.log_begin});
+  const ScribeProcess& scribe = handover.scribe;
+  notes.scribe = {{}, scribe.process.pid(), scribe.socket.descriptor(), scribe.log_begin};
+  if (const auto& courier = handover.courier)
+    notes.courier = ProcessNote{{}, courier->process.pid(), courier->socket.descriptor(), 0};
+  for (const auto& [id, socket] : handover.clients) notes.clients.push_back({id, socket});
+  notes.fork_servers = handover.fork_servers.notes();
+  return notes;
+}
+
+void adopt(const Notes& notes, Handover& handover) {
+  for (const ProcessNote& note : notes.workers) {
+    WorkerProcess& worker = handover.workers[note.id];
+    worker.process = ChildProcess::adopt(note.pid);
+    worker.socket = comm::WorkerChannel(comm::MessageSocket(UniqueFd(note.socket)));
+    worker.log_begin = note.log_begin;
+    worker.started_ns = monotonic_ns();
+  }
+  handover.scribe = {ChildProcess::adopt(notes.scribe.pid),
+                     record::ScribeChannel(comm::MessageSocket(UniqueFd(notes.scribe.socket))), monotonic_ns(), 0,
+                     notes.scribe.log_begin};
+  if (notes.courier)
+    handover.courier = {ChildProcess::adopt(notes.courier->pid), comm::MessageSocket(UniqueFd(notes.courier->socket))};
+  for (const ClientNote& client : notes.clients) handover.clients[client.id] = client.socket;
+  handover.fork_servers.adopt(notes.fork_servers);
+}
+
+// Members without a process are places that wait for one: they stay behind.
+void drop_empty_places(decisions::State& job, const Workers& workers) {
+  for (std::vector<Member>* list : {&job.workers, &job.leaving})
+    std::erase_if(*list, [&](const Member& member) { return !workers.contains(member.id); });
+}
+
+void set_inherited(const std::vector<int>& descriptors, bool inherited) {
+  for (int fd : descriptors) ::fcntl(fd, F_SETFD, inherited ? 0 : FD_CLOEXEC);
+}
+
+std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
+  const SharedDescriptors& shared = handover.shared;
+  std::vector<int> all = {shared.memory,  shared.doorbell,   shared.lock,         shared.spec,
+                          shared.library, handover.listener, notes.scribe.socket, shared.courier};
+  if (notes.courier) all.push_back(notes.courier->socket);
+  for (const ClientNote& client : notes.clients) all.push_back(client.socket);
+  for (const ProcessNote& worker : notes.workers) all.push_back(worker.socket);
+  for (const ForkServers::Note& note : notes.fork_servers) all.push_back(note.server.socket);
+  return all;
+}
+
+// CBOR: texts stay as they are, also a path that is not UTF-8, which JSON cannot hold.
+std::string to_bytes(const Json& json) {
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return bytes;
+}
+
+Json from_bytes(const std::string& bytes) {
+  try {
+    return Json::from_cbor(bytes);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error::make(Fault::bug, "the launcher's handover cannot be read: {}", error.what());
+  }
+}
+
+}  // namespace
+
+void reexec(const Handover& handover) {
+  const Notes notes = notes_of(handover);
+  Json json = codec::fields_of(handover);
+  decisions::State job = handover.job;
+  drop_empty_places(job, handover.workers);
+  json["job"] = codec::fields_of(job);
+  json["processes"] = codec::fields_of(notes);
+  UniqueFd note;
+  try {
+    note = memory_file("estrain-handover", to_bytes(json));
+  } catch (const Error&) {
+    return;
+  }
+  set_inherited({note.get()}, true);
+  set_inherited(descriptors_of(handover, notes), true);
+  std::string program = own_executable(), verb = "train", option = "--handover", fd = std::to_string(note.get());
+  char* arguments[] = {program.data(), verb.data(), option.data(), fd.data(), nullptr};
+  ::execv(running_program, arguments);
+  set_inherited(descriptors_of(handover, notes), false);
+}
+
+Handover take_handover(int fd) {
+  const UniqueFd note(fd);
+  const Json json = from_bytes(with_context("the launcher's handover", [&] { return read_memory_file(fd); }));
+  Handover handover;
+  codec::from_field(json, handover);
+  codec::from_field(json.at("job"), handover.job);
+  handover.job = decisions::after_handover(handover.job);
+  Notes notes;
+  codec::from_field(json.at("processes"), notes);
+  set_inherited(descriptors_of(handover, notes), false);
+  adopt(notes, handover);
+  return handover;
+}
+
+}  // namespace estrain::launch

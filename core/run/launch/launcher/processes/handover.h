@@ -1,0 +1,64 @@
+#pragma once
+// A launcher's message to itself across a re-exec. The process id stays, so Slurm and the shell see one job; children,
+// sockets and shared memory stay open; everything else is written down here.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/run/decisions/state/state.h"
+#include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/launcher/processes/processes.h"
+#include "core/run/launch/preflight/run_options.h"
+
+namespace estrain::launch {
+
+struct Handover {
+  std::string run;
+  std::string fault_rules;  // text of the user's own
+  RunOptions options;
+  std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
+  int64_t cores = 1;               // the run may use so many
+  SharedDescriptors shared{};
+  int64_t started_ns = 0;
+  std::optional<double> accuracy;  // of the last evaluation
+  decisions::State job;            // the part that after_handover() keeps
+  Workers workers;                 // of all members of the job
+  ForkServers fork_servers;
+  ScribeProcess scribe;
+  std::optional<CourierProcess> courier;
+  uint64_t hosts_stage = 0;     // counts the stages for the couriers
+  Json links = Json::object();  // the courier's words on each host, by name: "link" and "pace"
+  int listener = -1;
+  std::map<ClientId, int> clients;  // descriptors of control clients
+  Json changes = Json::object();    // profiling/change_history.h
+  Json profiles = Json::object();   // core/planning/profile/profiles.h
+  double start_seconds = 0;         // from the start of the first workers to the first stage
+
+  // All but the job and its processes and clients.
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("run", self.run);
+    visit("fault_rules", self.fault_rules);
+    visit("options", self.options);
+    visit("ends_ns", self.ends_ns);
+    visit("cores", self.cores);
+    visit("shared", self.shared);
+    visit("started_ns", self.started_ns);
+    visit("accuracy", self.accuracy);
+    visit("hosts_stage", self.hosts_stage);
+    visit("links", self.links);
+    visit("listener", self.listener);
+    visit("changes", self.changes);
+    visit("profiles", self.profiles);
+    visit("start_seconds", self.start_seconds);
+  }
+};
+
+// Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.
+void reexec(const Handover& handover);
+// In the fresh launcher: reads what reexec wrote behind `fd`.
+Handover take_handover(int fd);
+
+}  // namespace estrain::launch

@@ -1,0 +1,131 @@
+#include "core/run/launch/launcher/processes/processes.h"
+
+#include <csignal>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/files/long_files.h"
+#include "core/base/json/json_text.h"
+#include "core/state/comm/messages/worker_arguments.h"
+#include "core/state/run_directory/term.h"
+
+namespace estrain::launch {
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+bool tell_host_lost(WorkerProcess& proxy, const std::string& why) {
+  if (std::exchange(proxy.host_lost, true)) return false;
+  proxy.socket.send(comm::HostLost{why});
+  return true;
+}
+
+const std::vector<int>& stop_signals() {
+  static const std::vector<int> signals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+  return signals;
+}
+
+WorkerProcess* process_of(Workers& workers, decisions::WorkerId id) {
+  const auto at = workers.find(id);
+  return at == workers.end() ? nullptr : &at->second;
+}
+
+namespace {
+
+WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, const QuickStart& quick) {
+  options.same_program = true;
+  options.ignored_signals = stop_signals();
+  WorkerProcess worker;
+  worker.log_begin = size_of_file(options.output);
+  worker.process =
+      quick.servers == nullptr ? ChildProcess::start(options) : quick.servers->start(options, quick.patience_ms);
+  worker.socket = comm::WorkerChannel(std::move(ours));
+  worker.started_ns = monotonic_ns();
+  return worker;
+}
+
+WorkerProcess start_proxy(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
+                          const WorkerStart& start) {
+  run_directory::begin_terms(run.path());
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "proxy",
+                       "--run",          run.path(),
+                       "--host",         start.device.host,
+                       "--id",           number(start.id),
+                       "--spec",         number(shared.spec),
+                       "--socket",       number(theirs.descriptor()),
+                       "--options",      json_text(codec::fields_of(start.options))};
+  options.inherited = {shared.spec, theirs.descriptor()};
+  options.output = run.worker_log(start.id);
+  return launch_worker(std::move(options), std::move(ours), {});
+}
+
+}  // namespace
+
+bool starts_by_fork(const Device& device, const spec::JobSpec& spec) {
+  return !device.is_gpu() && !(spec.model.is_python() && spec.job.threads > 1);
+}
+
+WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
+                           const WorkerStart& start, const QuickStart& quick) {
+  if (start.is_elsewhere) return start_proxy(run, shared, start);
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  const comm::WorkerArguments arguments{.run = run.path(),
+                                        .options = json_text(codec::fields_of(start.options)),
+                                        .checkpoint = start.options.checkpoint,
+                                        .spec = shared.spec,
+                                        .library = shared.library,
+                                        .memory = shared.memory,
+                                        .socket = theirs.descriptor(),
+                                        .doorbell = shared.doorbell,
+                                        .courier = shared.courier};
+  ChildOptions options;
+  options.arguments = arguments.words();
+  options.arguments.insert(options.arguments.begin(), own_executable());
+  options.environment = device_environment(start.device, start.job, own_environment());
+  options.inherited = {shared.spec, shared.memory, shared.doorbell, theirs.descriptor()};
+  if (shared.library >= 0) options.inherited.push_back(shared.library);
+  if (shared.courier >= 0) options.inherited.push_back(shared.courier);
+  options.output = run.worker_log(start.id);
+  return launch_worker(std::move(options), std::move(ours), quick);
+}
+
+CourierProcess start_courier(const run_directory::RunDirectory& run, const SharedDescriptors& shared) {
+  run_directory::begin_terms(run.path());
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "courier",
+                       "--run",          run.path(),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.courier),
+                       "--socket",       number(theirs.descriptor())};
+  options.same_program = true;
+  options.inherited = {shared.memory, shared.courier, theirs.descriptor()};
+  options.output = run.courier_log();
+  options.ignored_signals = stop_signals();
+  return {ChildProcess::start(options), std::move(ours)};
+}
+
+ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedDescriptors& shared, int64_t from_step) {
+  auto [ours, theirs] = comm::MessageSocket::pair();
+  ChildOptions options;
+  options.arguments = {own_executable(), "scribe",
+                       "--run",          run.path(),
+                       "--spec",         number(shared.spec),
+                       "--memory",       number(shared.memory),
+                       "--doorbell",     number(shared.doorbell),
+                       "--socket",       number(theirs.descriptor()),
+                       "--from-step",    number(from_step)};
+  options.same_program = true;
+  options.inherited = {shared.spec, shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
+  options.output = run.scribe_log();
+  options.ignored_signals = stop_signals();
+  options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
+  const uint64_t log_begin = size_of_file(options.output);
+  return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};
+}
+
+}  // namespace estrain::launch

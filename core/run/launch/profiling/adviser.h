@@ -1,0 +1,123 @@
+#pragma once
+// How fast a job is on its devices, and what would make it faster: the speeds measured, the plans that follow, growth
+// that is on trial, shares that were tried in vain. It asks for changes; core/run/decisions decides whether one can
+// begin now. Pure: told what the launcher sees, and the time.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/planning/plan/changes/change.h"
+#include "core/planning/plan/changes/fall_back.h"
+#include "core/run/decisions/state/state.h"
+#include "core/run/launch/profiling/change_history.h"
+#include "core/run/launch/profiling/noise_meter.h"
+#include "core/run/launch/profiling/speed_meter.h"
+#include "core/run/launch/profiling/speed_planner.h"
+#include "core/run/launch/profiling/speed_watch.h"
+
+namespace estrain::launch {
+
+// How many more workers fit into memory.
+struct WorkerRoom {
+  int64_t workers = 0;
+  std::string reason;  // in words
+};
+
+// A change that is worth its cost, and the reason.
+struct Advice {
+  std::string what, reason;
+  decisions::PendingChange change;
+};
+
+// The verdict on an offer.
+struct OfferWeighed {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
+  std::string what, reason;
+  Json answer;
+  std::optional<decisions::PendingChange> change;  // none: the offer is declined
+};
+
+// The time, and how much of the job is left.
+struct Course {
+  int64_t now_ns = 0;        // monotonic
+  int64_t unix_seconds = 0;  // since 1970
+  int64_t steps_left = 0;
+  double start_seconds = 0;  // that starting the first workers took
+};
+
+class Adviser {
+ public:
+  // `spec` must outlive it.
+  Adviser(const spec::JobSpec& spec, ChangeHistory past) : spec_(&spec), past_(std::move(past)) {}
+
+  // The job begins to train, or goes on, on this host.
+  void settle(profile::Host host, bool allow_mixed);
+  SpeedPlanner& speed_planner() { return *speed_planner_; }
+  ChangeHistory& past() { return past_; }
+  const ChangeHistory& past() const { return past_; }
+  const SpeedMeter& meter() const { return meter_; }
+  NoiseMeter& noise_meter() { return noise_meter_; }
+  const NoiseMeter& noise_meter() const { return noise_meter_; }
+  const SpeedWatch::Speed* speed_of(decisions::WorkerId worker) const { return watch_.find(worker.value); }
+
+  // A stage begins with the workers of `job`.
+  void begin_stage(const decisions::State& job, Step step);
+  void end_stage(Step step, int64_t now_ns);
+  void forget_trends();  // of the shares that were in force
+
+  // Takes in what workers have done in the stage (SpeedMeter, SpeedWatch).
+  void interrupt() { meter_.interrupt(); }
+  bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<SpeedMeter::Worker>& done) {
+    return meter_.observe(step, step_ns, evaluated, done);
+  }
+  std::vector<SpeedWatch::Speed> watch(Step step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& done) {
+    return watch_.observe(step.value, now_ns, done);
+  }
+  // No worker is slow: the measurements hold for devices of their kind.
+  bool workers_are_ordinary(const decisions::State& job) const;
+
+  // After each window of steps: speeds are taken in, growth is judged, ESTs move where that helps.
+  std::optional<Advice> advise(const decisions::State& job, const Course& course);
+
+  // The best shares on the devices held; nothing where they are in force. `reason`: of the plan. Throws Fault::usage
+  // where the stage has not gone on for long enough to be judged.
+  std::optional<decisions::PendingChange> best_change(const decisions::State& job, std::string* reason) const;
+  // Takes the part of the offer that makes the job faster by enough. Throws as best_change.
+  OfferWeighed weigh(const decisions::State& job, const Devices& offered, const WorkerRoom& room, const Course& course);
+  // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones. Over
+  // several hosts the best plan counts only if it has a worker on `own`, the launcher's host.
+  decisions::PendingChange shrunk_to(const decisions::State& job, const Devices& staying, const Devices& held,
+                                     const std::string& own) const;
+
+ private:
+  // How long steps took with shares that were in force not long ago.
+  struct TriedShares {
+    double step_seconds = 0;
+    int64_t ended_ns = 0;  // monotonic
+  };
+
+  SpeedMeter::Span require_speeds() const;
+  double resize_seconds(const Course& course) const;
+  bool tried_in_vain(const Placement& placement, const Course& course) const;
+  std::optional<Advice> follow(const decisions::State& job, const Placement& best, const plan::Plan& now,
+                               const Course& course) const;
+  // True: the growth is to be taken back, as the advice says, or has proven itself.
+  std::optional<Advice> judge_trial(const Course& course);
+
+  const spec::JobSpec* spec_;
+  std::unique_ptr<SpeedPlanner> speed_planner_;
+  ChangeHistory past_;
+  SpeedMeter meter_;
+  NoiseMeter noise_meter_;
+  SpeedWatch watch_;
+  plan::GainWatch move_watch_{plan::GainWatch::kToMove}, return_watch_{plan::GainWatch::kToReturn},
+      resize_watch_{plan::GainWatch::kToResize};
+  std::optional<plan::FallBackWatch> fall_back_;  // of the growth on trial
+  std::map<std::string, TriedShares> tried_;      // by shares_in_force_
+  std::string devices_in_force_;                  // "cpu=5,cpu=3"
+  std::string shares_in_force_;                   // which worker has how many ESTs: "0=5 2=3 "
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,52 @@
+#pragma once
+// Measures a kind of device for the planner, by short real runs of the job.
+//
+// A run trains the job as it is, on one device or on several of a kind, but with a few ESTs only, without evaluation,
+// in a folder that goes away. One kind is run
+//   alone, with one EST and with four: the time of a mini-batch, and of the update within the last one
+//   on W workers, with ranges that pass on W partial sums and with ranges that pass on more: how they crowd each other,
+//   and the exchange
+// for W = 2 and for the number of devices at hand.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json/json.h"
+#include "core/planning/profile/plan_inputs.h"
+#include "core/planning/profile/profiles.h"
+
+namespace estrain::launch {
+
+// This machine and program, as profiles know them. `cores`: that a run may use (allocation.h).
+profile::Host profile_host(int64_t cores);
+
+struct ProfilingOptions {
+  double seconds = 3;              // of training for each set of devices; longer where that is not enough to measure in
+  int64_t most_cores = 1;          // sets of more workers than that are not tried
+  std::vector<std::string> alike;  // where the kind is a GPU: others of its model that a set may take beside it
+  std::function<void(const std::string&)> say = [](const std::string&) {};  // told of each run before it starts
+};
+
+// The measurements of one kind.
+struct KindProfile {
+  std::string kind;
+  std::optional<profile::StageSpeed> one_est, alone;  // one worker: with one EST; with several
+  std::vector<profile::StageSpeed> together;          // several workers
+  std::optional<profile::Memory> memory;
+
+  // Puts all of it into `profiles`, in place of earlier values for the kind. No effect where nothing was measured.
+  void learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host, int64_t now) const;
+};
+
+// Runs, from the main thread only. Throws Fault::peer with the words of a run that fails, Fault::device for a kind that
+// this machine lacks. `kind.count`: how many may
+// work at a time, which decides on the numbers of workers tried.
+KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, const ProfilingOptions& options);
+
+// The sets of devices that are run for a kind, as the ESTs of each worker.
+std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers);
+
+}  // namespace estrain::launch

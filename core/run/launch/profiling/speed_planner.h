@@ -1,0 +1,60 @@
+#pragma once
+// The companion of a running job (EasyScale, section 3.4): it knows how fast the devices are at this job, from the
+// profile that it starts with and from the stages that it sees, and makes plans from that. Pure: told the time.
+
+#include <string>
+#include <vector>
+
+#include "core/planning/plan/plan.h"
+#include "core/planning/profile/plan_inputs.h"
+#include "core/planning/profile/profiles.h"
+#include "core/run/launch/preflight/devices.h"
+#include "core/run/launch/profiling/speed_meter.h"
+
+namespace estrain::launch {
+
+// The number of ESTs that each worker hosts, in worker order.
+struct Placement {
+  Assignment devices;            // each with its number of ESTs
+  std::vector<int64_t> workers;  // ids of workers that are there; -1: one to be started
+  plan::Plan plan;
+};
+
+// The work of a stage, in the form that a profile takes in.
+profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span);
+
+class SpeedPlanner {
+ public:
+  // `spec` must outlive it.
+  SpeedPlanner(const spec::JobSpec& spec, profile::Host host, bool allow_mixed)
+      : spec_(&spec), host_(std::move(host)), allow_mixed_(allow_mixed) {}
+
+  profile::Profiles profiles;
+  const profile::Host& host() const { return host_; }
+
+  // Takes in the latest measurements, when no worker is unusually slow or fast. `now`: seconds since 1970.
+  void learn(const SpeedMeter::Span& span, int64_t now);
+
+  // The times that the present shares should have by the speeds of `span`, which must have steps.
+  plan::Plan current(const SpeedMeter::Span& span) const;
+  // The shares of the workers of `span`, none left out, that let all finish as early as can be.
+  Placement balanced(const SpeedMeter::Span& span) const;
+  // The best shares over the devices of `held` (kinds; those of the workers of `span` among them). A worker that is
+  // slower or faster than others of its kind counts with its own speed. A kind that was never measured counts with the
+  // mean of the others. Throws Fault::infeasible where no device is held.
+  Placement best(const SpeedMeter::Span& span, const Devices& held) const;
+
+ private:
+  struct Group;
+  static std::vector<plan::DeviceGroup> as_devices(const std::vector<Group>& groups);
+  plan::Plan evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const;
+  double computing_seconds(const SpeedMeter::Span& span, size_t worker) const;
+  profile::PlanInputs inputs(const Devices& devices) const;
+  std::vector<Group> groups(const SpeedMeter::Span& span, const Devices& held, const profile::PlanInputs& inputs) const;
+
+  const spec::JobSpec* spec_;
+  profile::Host host_;
+  bool allow_mixed_;
+};
+
+}  // namespace estrain::launch

@@ -1,0 +1,56 @@
+#pragma once
+// A checkpoint's weights for other programs: parameters and buffers by their state_dict names, and nothing else.
+//
+//   safetensors   safetensors.torch.load_file(path) is the state_dict; a tied weight stands there under each name
+//   hdf5          /model/<name> and /buffers/<name> as in a checkpoint, without its seal; tied names are links
+//
+// model.init takes both again. A third way is to put them into an exported program's file
+// (formats/program/write_program.h): ModelReader gives them by name.
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "core/base/files/disk.h"
+#include "core/state/checkpoint/checkpoint_file.h"
+
+namespace estrain::checkpoint {
+
+enum class ModelFormat { safetensors, hdf5 };
+
+// The values that parameters have.
+enum class Weights {
+  trained,
+  average,  // of [ema]; buffers are those of the step
+};
+
+// The model's tensors by any of their names. `from` must outlive the object.
+class ModelReader {
+ public:
+  // Throws Fault::usage where the checkpoint has no averages and they are asked for.
+  ModelReader(const CheckpointFile& from, Weights weights);
+
+  // Nullptr: there is none.
+  const StateTensor* find(const std::string& name) const;
+  // Reads and checks the elements of one that find() gave.
+  void read(const StateTensor& tensor, std::byte* out) const;
+
+ private:
+  const CheckpointFile& from_;
+  std::map<std::string, size_t> by_name_;
+};
+
+// Writes to a temporary name beside `path`, synced, renamed. Throws Fault::io; then nothing is left behind.
+void write_whole_file(const std::string& path, std::span<const std::byte> bytes, Disk& disk = real_disk());
+
+// Writes to a temporary name beside `path`, synced, renamed: who reads `path` sees a whole file or what was there
+// before. Every element is checked against the checkpoint's digests on the way. Throws Fault::corrupt naming the tensor
+// that is damaged, Fault::usage as ModelReader, Fault::io; then nothing is left behind.
+struct ModelExport {
+  ModelFormat format = ModelFormat::safetensors;
+  Weights weights = Weights::trained;
+};
+void export_model(const CheckpointFile& from, const std::string& path, const ModelExport& what,
+                  Disk& disk = real_disk());
+
+}  // namespace estrain::checkpoint

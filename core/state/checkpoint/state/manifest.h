@@ -1,0 +1,48 @@
+#pragma once
+// The description of a job's shared memory, from its builder to launcher and scribe, as the memory's manifest text.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/job/batches/batch_schedule.h"
+#include "core/state/checkpoint/state/state_layout.h"
+
+namespace estrain::checkpoint {
+
+struct Manifest {
+  StateLayout layout;
+  std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "engine/est/<rank>/generator"
+  std::vector<std::string> metric_names;  // of an evaluation's record, beside loss and accuracy
+  batches::BatchSchedule batches;         // of each EST
+  int64_t ests = 0;                       // N
+  int64_t total_steps = 0;                // at the job's end
+  int64_t parameter_count = 0;            // scalars
+  std::string processor;                  // "AuthenticAMD, <model>, AVX512": the processor for which D1's bits hold
+  std::string data;                       // CheckpointMeta::data for the builder's files
+
+  std::string to_json() const;
+  // Throws Fault::corrupt.
+  static Manifest from_json(std::string_view text);
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("layout", self.layout);
+    visit("digest_names", self.digest_names);
+    visit("metric_names", self.metric_names);
+    visit("batches", self.batches);
+    visit("ests", self.ests);
+    visit("total_steps", self.total_steps);
+    visit("parameter_count", self.parameter_count);
+    visit("processor", self.processor);
+    visit("data", self.data);
+  }
+
+  Epoch epoch_at(Step step) const { return batches.cursor_at(step).epoch; }
+  // The samples of all ESTs in a step at about `step`, on average over an epoch.
+  double samples_per_step(Step step) const { return batches.mean_batch(step) * static_cast<double>(ests); }
+};
+
+}  // namespace estrain::checkpoint

@@ -1,0 +1,120 @@
+#include "core/state/comm/job_memory.h"
+
+#include <cstring>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/state/comm/memory/futex.h"
+
+namespace estrain::comm {
+namespace {
+
+// The layout of another version most likely has structs of another size.
+constexpr uint64_t kVersion = (sizeof(MemoryHeader) << 40) + (sizeof(WorkerPulse) << 20) + sizeof(RecordHead);
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kHeaderBytes = (sizeof(MemoryHeader) + kPage - 1) / kPage * kPage;
+
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Hands out page-aligned regions one behind the other.
+class Regions {
+ public:
+  uint64_t take(uint64_t bytes) {
+    const uint64_t offset = end_;
+    end_ += round_up(bytes, kPage);
+    return offset;
+  }
+  uint64_t end() const { return end_; }
+
+ private:
+  uint64_t end_ = kHeaderBytes;
+};
+
+}  // namespace
+
+UniqueFd JobMemory::create() {
+  UniqueFd fd = SharedMapping::create(kHeaderBytes);
+  const JobMemory fresh(fd.get(), kVersion);
+  return fd;
+}
+
+JobMemory::JobMemory(int fd, uint64_t version) : memory_(fd, kHeaderBytes) { words().version = version; }
+
+JobMemory::JobMemory(int fd) : memory_(fd, kHeaderBytes) {
+  if (words().version != kVersion) {
+    throw Error(Fault::mismatch, "the job's shared memory is of another version of this program")
+        .advise("the program was replaced while the job ran: stop the job, and go on with `estrain train --resume`");
+  }
+  if (is_ready()) memory_.map(words().total_bytes);
+}
+
+void JobMemory::lay_out(const MemoryPlan& plan) {
+  MemoryHeader& h = words();
+  Regions regions;
+  h.manifest_bytes = plan.manifest.size();
+  h.manifest = regions.take(plan.manifest.size());
+  h.state_bytes = round_up(plan.state_bytes, kPage);
+  h.state = regions.take(2 * h.state_bytes);
+  h.gradient_bytes = round_up(plan.gradient_bytes, kPage);
+  h.gradients = regions.take(h.gradient_bytes * static_cast<uint64_t>(plan.ests));
+  h.presence = regions.take(static_cast<uint64_t>(plan.parameters * plan.ests));
+  h.record_bytes = record_bytes(plan.ests, plan.digests);
+  h.ring_records = static_cast<uint64_t>(plan.ring_records);
+  h.norms = regions.take(static_cast<uint64_t>(plan.parameters) * sizeof(float));
+  h.pulses = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(WorkerPulse));
+  h.folded = regions.take(static_cast<uint64_t>(plan.ests) * sizeof(FoldedWord));
+  h.ring = regions.take(h.record_bytes * h.ring_records);
+  h.evaluation = regions.take(plan.evaluation_bytes());
+  h.audit_words = static_cast<uint64_t>(plan.audit_words);
+  h.audit = regions.take(AuditBoard::kRows * h.audit_words * sizeof(uint64_t));
+  h.ests = plan.ests;
+  h.parameters = plan.parameters;
+  h.digests = plan.digests;
+  h.evaluation_samples = plan.evaluation_samples;
+  h.evaluation_columns = plan.evaluation_columns;
+  h.total_bytes = regions.end();
+  h.stage_end.store(-1);
+  h.held_step.store(-1);
+  h.evaluated.store(-1);
+  h.audit_step.store(-1);
+  h.audit_damage.store(-1);
+  memory_.resize(regions.end());
+  std::memcpy(memory_.at<char>(words().manifest), plan.manifest.data(), plan.manifest.size());
+}
+
+void JobMemory::set_ready() {
+  words().ready.store(1);
+  futex_wake_all(words().ready);
+}
+
+bool JobMemory::wait_ready(int milliseconds) {
+  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+  while (!is_ready()) {
+    const int64_t left = (deadline - monotonic_ns()) / 1'000'000;
+    if (left <= 0) return false;
+    futex_wait(words().ready, 0, static_cast<int>(left));
+  }
+  if (memory_.bytes() != words().total_bytes) memory_.map(words().total_bytes);
+  return true;
+}
+
+std::string_view JobMemory::manifest() const {
+  return {memory_.at<const char>(words().manifest), words().manifest_bytes};
+}
+
+std::byte* JobMemory::state_of(Step step) const {
+  return memory_.at<std::byte>(words().state + static_cast<uint64_t>(step.value & 1) * words().state_bytes);
+}
+
+WorkerPulse& JobMemory::pulse(WorkerRank worker) const { return memory_.at<WorkerPulse>(words().pulses)[worker.value]; }
+
+EvaluationResults JobMemory::evaluation() const {
+  const int64_t samples = words().evaluation_samples;
+  auto* losses = memory_.at<float>(words().evaluation);
+  auto* correct = reinterpret_cast<int32_t*>(losses + samples);
+  return {samples, words().evaluation_columns, losses, correct, correct + samples, losses + 3 * samples};
+}
+
+}  // namespace estrain::comm

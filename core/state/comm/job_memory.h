@@ -1,0 +1,112 @@
+#pragma once
+// The shared memory of a job on one host: one memfd, created by the launcher, mapped by workers and the scribe.
+//
+//   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | folded |
+//   record ring | evaluation results | digests of audits
+//
+// The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word makes the new copy the state
+// (commit_word.h). So a worker may be killed at any instruction and the last committed step stands whole, and weights
+// being read by a backward pass are never the ones being written.
+//
+// Gradient slots hold the partial sums of the workers (gradient_slots.h).
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/files/unique_fd.h"
+#include "core/base/ids.h"
+#include "core/state/comm/gradient_slots.h"
+#include "core/state/comm/meetings/host_meeting.h"
+#include "core/state/comm/meetings/meeting_places.h"
+#include "core/state/comm/meetings/sum_progress.h"
+#include "core/state/comm/memory/audit_board.h"
+#include "core/state/comm/memory/build_words.h"
+#include "core/state/comm/memory/commit_word.h"
+#include "core/state/comm/memory/pulse.h"
+#include "core/state/comm/memory/record_ring.h"
+#include "core/state/comm/memory/save_request.h"
+#include "core/state/comm/memory/shared_mapping.h"
+#include "core/state/comm/memory/stage_gate.h"
+#include "core/state/comm/memory/state_hold.h"
+#include "core/state/comm/memory/work_clock.h"
+
+namespace estrain::comm {
+
+// The sizes that the process that built the model asks for. Sizes in bytes unless named otherwise.
+struct MemoryPlan {
+  std::string manifest;         // opaque text for processes that attach later: the state's layout and facts of the job
+  uint64_t state_bytes = 0;     // of one copy
+  uint64_t gradient_bytes = 0;  // of one slot
+  int64_t ests = 0;             // N
+  int64_t parameters = 0;       // tensors that have gradients
+  int64_t digests = 0;          // per step record
+  int64_t evaluation_samples = 0;
+  int64_t evaluation_columns = 0;  // further numbers of each sample
+  int64_t ring_records = 0;
+  int64_t audit_words = 0;  // of one row of the audit board
+
+  // Of an evaluation's results: three numbers of each sample, and its columns.
+  uint64_t evaluation_bytes() const {
+    return static_cast<uint64_t>(evaluation_samples) * static_cast<uint64_t>(3 + evaluation_columns) * 4;
+  }
+};
+
+// The results of the newest evaluation for each sample of the test set.
+struct EvaluationResults {
+  int64_t samples, num_columns;
+  float* losses;     // [samples]
+  int32_t* correct;  // [samples]: predictions that are right
+  int32_t* counted;  // [samples]: predictions that have a target
+  float* columns;    // [num_columns, samples]
+
+  float* column(int64_t index) const { return columns + index * samples; }
+};
+
+class JobMemory {
+ public:
+  // The launcher's: a memfd that holds only the header. Throws Fault::io.
+  static UniqueFd create();
+  // Maps what stands behind `fd`: the header alone while it is not ready, else everything. Throws Fault::mismatch where
+  // another version of this program made it.
+  explicit JobMemory(int fd);
+
+  // The builder's: sizes the memory and maps it. State copies read as zero. Call set_ready() when the initial state is
+  // in.
+  void lay_out(const MemoryPlan& plan);
+  void set_ready();
+  bool is_ready() const { return words().ready.load() != 0; }
+  // Waits until the builder is ready, and maps everything. False after `milliseconds`.
+  bool wait_ready(int milliseconds);
+
+  // The protocols by which processes share it.
+  CommitWord commit() const { return CommitWord(words()); }
+  StageGate gate() const { return StageGate(words()); }
+  StateHold hold() const { return StateHold(words()); }
+  SaveRequest save_request() const { return SaveRequest(words()); }
+  RecordRing ring() const { return RecordRing(words()); }
+  WorkClock clock() const { return WorkClock(words()); }
+  MeetingPlaces meetings() const { return MeetingPlaces(words()); }
+  HostMeeting hosts() const { return HostMeeting(words()); }
+  SumProgress sums() const { return {words(), memory_.at<FoldedWord>(words().folded)}; }
+  AuditBoard audits() const { return {words(), memory_.at<uint64_t>(words().audit)}; }
+  BuildWords builds() const { return BuildWords(words()); }
+  WorkerPulse& pulse(WorkerRank worker) const;
+
+  // The contents.
+  std::string_view manifest() const;
+  int64_t ests() const { return words().ests; }
+  std::byte* state_of(Step step) const;
+  GradientSlots gradients() { return {memory_, words()}; }
+  EvaluationResults evaluation() const;
+
+ private:
+  friend struct MemoryWords;  // of tests
+  JobMemory(int fd, uint64_t version);
+  MemoryHeader& words() const { return *memory_.at<MemoryHeader>(0); }
+
+  SharedMapping memory_;
+};
+
+}  // namespace estrain::comm

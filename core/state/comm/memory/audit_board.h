@@ -1,0 +1,52 @@
+#pragma once
+// The shared memory of audits (core/state/audit/audit.h): digests to be compared, requests, and what passed.
+//
+//   rows    digests of one mini-batch, each row written by one worker between two meetings
+//   words   written by the last worker to arrive at a meeting, while all others wait there; `request` by the launcher;
+//           `damage` by any worker between two meetings
+//
+// All accesses of words are sequentially consistent. Meetings order the accesses of rows.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/state/comm/memory/memory_header.h"
+
+namespace estrain::comm {
+
+class AuditBoard {
+ public:
+  static constexpr size_t kRows = 4;
+  // The length of a row: the gradients of all parameters, all buffers, the loss, the random stream.
+  static int64_t words_of_row(int64_t parameters, int64_t buffers) { return parameters + buffers + 2; }
+
+  AuditBoard(MemoryHeader& words, uint64_t* rows) : words_(words), rows_(rows) {}
+
+  uint64_t* row(size_t number) const { return rows_ + number * words_.audit_words; }
+  std::vector<uint64_t> digests(size_t number) const { return {row(number), row(number + 1)}; }
+
+  // How many audits of this job's memory passed, and the newest step of them; Step(0): none.
+  int64_t passed() const { return words_.audits.load(); }
+  Step newest() const { return Step(words_.audited_step.load()); }
+  void note_passed(Step step);
+
+  // The launcher asks for an audit of the next step to begin. The worker that commits a step takes the request up, so
+  // that all workers agree on the step.
+  void ask() { words_.audit_request.store(1); }
+  void take_request(Step next);
+  bool is_asked_for(Step step) const { return words_.audit_step.load() == step.value; }
+
+  // A digest on record that the committed state no longer has, by its number. The smallest one is kept.
+  void note_damage(int64_t digest);
+  int64_t damaged() const { return words_.audit_damage.load(); }  // -1: none
+
+ private:
+  friend class StageControl;
+  void open() { words_.audit_damage.store(-1); }
+
+  MemoryHeader& words_;
+  uint64_t* rows_;
+};
+
+}  // namespace estrain::comm

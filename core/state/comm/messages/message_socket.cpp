@@ -1,0 +1,98 @@
+#include "core/state/comm/messages/message_socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace estrain::comm {
+namespace {
+
+constexpr size_t kLargestMessage = 128 * 1024;
+constexpr size_t kMostKept = 256 * 1024;
+
+// A poll(2) that is not cut short by signals, nor by a stop and its continuation.
+int poll_until(pollfd& waiting, int64_t deadline_ns) {
+  for (;;) {
+    int left = -1;
+    if (deadline_ns >= 0)
+      left = static_cast<int>(std::max<int64_t>(0, (deadline_ns - monotonic_ns() + 999'999) / 1'000'000));
+    const int ready = ::poll(&waiting, 1, left);
+    if (ready >= 0 || errno != EINTR) return ready;
+  }
+}
+
+}  // namespace
+
+std::pair<MessageSocket, MessageSocket> MessageSocket::pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw system_error("cannot create a socket", errno);
+  return {MessageSocket(UniqueFd(ends[0])), MessageSocket(UniqueFd(ends[1]))};
+}
+
+MessageSocket::Sent MessageSocket::send_at_once(const std::string& text) const {
+  for (;;) {
+    if (::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Sent::yes;
+    if (errno == EAGAIN || errno == ENOBUFS) return Sent::full;
+    if (errno != EINTR) return Sent::never;
+  }
+}
+
+bool MessageSocket::flush_locked() {
+  while (!outbox_->kept.empty()) {
+    const Sent sent = send_at_once(outbox_->kept.front());
+    if (sent == Sent::full) return false;
+    outbox_->bytes -= outbox_->kept.front().size();
+    outbox_->kept.pop_front();
+  }
+  return true;
+}
+
+bool MessageSocket::flush() {
+  if (!outbox_) return true;
+  const std::lock_guard lock(outbox_->mutex);
+  return flush_locked();
+}
+
+size_t MessageSocket::bytes_kept() const {
+  if (!outbox_) return 0;
+  const std::lock_guard lock(outbox_->mutex);
+  return outbox_->bytes;
+}
+
+bool MessageSocket::send(const Json& message) {
+  if (!outbox_) return false;
+  std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLargestMessage) throw Error::make(Fault::bug, "message of {} bytes", text.size());
+  const std::lock_guard lock(outbox_->mutex);
+  if (flush_locked()) {
+    const Sent sent = send_at_once(text);
+    if (sent != Sent::full) return sent == Sent::yes;
+  }
+  if (outbox_->bytes + text.size() > kMostKept) return false;
+  outbox_->bytes += text.size();
+  outbox_->kept.push_back(std::move(text));
+  return true;
+}
+
+MessageSocket::Received MessageSocket::receive(Json* message, int milliseconds) {
+  const int64_t deadline = milliseconds < 0 ? -1 : monotonic_ns() + milliseconds * INT64_C(1'000'000);
+  pollfd waiting{fd_.get(), 0, 0};
+  do {  // woken by room for what is kept, it waits on
+    waiting.events = static_cast<short>(flush() ? POLLIN : POLLIN | POLLOUT);
+    if (poll_until(waiting, deadline) <= 0) return Received::nothing;
+  } while (waiting.revents == POLLOUT);
+  std::vector<char> buffer(kLargestMessage);
+  const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return Received::nothing;
+  if (got <= 0) return Received::closed;
+  *message = parse_json({buffer.data(), static_cast<size_t>(got)}, "message of a process of this run");
+  return Received::message;
+}
+
+}  // namespace estrain::comm

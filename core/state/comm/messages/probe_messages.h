@@ -1,0 +1,139 @@
+#pragma once
+// The messages between a process that asks what a job takes and a probe (core/engine/train/probe.h), which tries one
+// mini-batch of it.
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/process/memory_use.h"
+#include "core/state/comm/messages/channel.h"
+#include "core/state/comm/messages/failed.h"
+
+namespace estrain::comm {
+
+struct TryMiniBatch {
+  static constexpr std::string_view name = "try";
+  std::string spec;       // TOML
+  std::string device;     // "cpu", "cuda:0"
+  bool measures = false;  // also times mini-batches of both kinds of kernels, for about two seconds
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("spec", self.spec);
+    visit("device", self.device);
+    visit("measures", self.measures);
+  }
+};
+
+// An operator that the job uses.
+struct ProbedOperator {
+  static constexpr std::string_view not_covered = "not covered";
+
+  std::string name;                 // "aten::convolution"
+  std::string coverage;             // "replaced" | "exact" | "not covered"
+  std::string which;                // what of it no portable kernel covers: "on Double"; empty: all
+  int64_t calls = 0;                // in the mini-batch
+  std::vector<std::string> layers;  // the modules that call it
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("name", self.name);
+    visit("coverage", self.coverage);
+    visit("which", self.which);
+    visit("calls", self.calls);
+    visit("layers", self.layers);
+  }
+};
+
+// A mini-batch's forward and backward pass, with each kind of kernels.
+struct ProbedSeconds {
+  double torch = 0;
+  std::optional<double> portable;  // where the device has such kernels, and they the job's precision
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("torch", self.torch);
+    visit("portable", self.portable);
+  }
+};
+
+struct ProbedSize {
+  uint64_t state_bytes = 0;     // of one copy of the state
+  uint64_t gradient_bytes = 0;  // of one slot of gradients
+  uint64_t batch_bytes = 0;     // of one mini-batch: inputs and targets
+  int64_t tensors = 0;          // of the state
+  int64_t parameters = 0;
+  int64_t digests = 0;            // per step
+  uint64_t evaluation_bytes = 0;  // of an evaluation's results
+  int64_t steps = 0;              // of the whole job
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("state_bytes", self.state_bytes);
+    visit("gradient_bytes", self.gradient_bytes);
+    visit("batch_bytes", self.batch_bytes);
+    visit("tensors", self.tensors);
+    visit("parameters", self.parameters);
+    visit("digests", self.digests);
+    visit("evaluation_bytes", self.evaluation_bytes);
+    visit("steps", self.steps);
+  }
+};
+
+// Something that the job would run into later.
+struct ProbedError {
+  std::string message, advice;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("message", self.message);
+    visit("advice", self.advice);
+  }
+};
+
+struct ProbeReport {
+  static constexpr std::string_view name = "report";
+  std::vector<ProbedOperator> operators;
+  std::optional<ProbedSeconds> seconds;  // if it was to be measured
+  MemoryUse memory;                      // of the probe
+  ProbedSize size;
+  std::optional<ProbedError> short_batch_error;  // a step has mini-batches of one sample, which the model refuses
+  std::optional<ProbedError> init_error;         // model.init cannot be taken
+  std::vector<std::string> notes;                // what the job computes otherwise than its user may think
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("operators", self.operators);
+    visit("seconds", self.seconds);
+    visit("memory", self.memory);
+    visit("size", self.size);
+    visit("short_batch_error", self.short_batch_error);
+    visit("init_error", self.init_error);
+    visit("notes", self.notes);
+  }
+};
+
+using ProbeRequest = std::variant<TryMiniBatch>;
+using ProbeAnswer = std::variant<ProbeReport, Failed>;
+using ProbeChannel = Channel<ProbeRequest, ProbeAnswer>;      // the end of the process that asks
+using ProbesOwnChannel = Channel<ProbeAnswer, ProbeRequest>;  // the probe's
+
+// Answers with the report that `probe` returns, or with the error that it throws.
+template <typename Probe>
+void answer_with(ProbesOwnChannel& asker, Probe&& probe) {
+  try {
+    asker.send(std::forward<Probe>(probe)());
+  } catch (const Error& error) {
+    asker.send(Failed(error));
+  } catch (const std::exception& error) {
+    asker.send(Failed(Error(Fault::bug, error.what())));
+  }
+}
+
+}  // namespace estrain::comm

@@ -1,0 +1,81 @@
+#pragma once
+// The task that a user's Python takes up, for a job whose model is a module in Python: in JSON, from the process that
+// becomes that Python (cmd/users_python.h) to the library that it loads (core/engine/python/enter.h).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/state/comm/messages/worker_options.h"
+
+namespace estrain::comm {
+
+// Descriptors: those of train::WorkerSetup.
+struct PythonWorker {
+  static constexpr std::string_view name = "worker";
+  std::string run;  // its directory
+  int socket = -1, memory = -1, doorbell = -1, courier = -1;
+  WorkerOptions options;
+  std::string checkpoint;  // WorkerOptions::checkpoint
+  std::string algorithm_store;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("run", self.run);
+    visit("socket", self.socket);
+    visit("memory", self.memory);
+    visit("doorbell", self.doorbell);
+    visit("courier", self.courier);
+    visit("options", self.options);
+    visit("checkpoint", self.checkpoint);
+    visit("algorithm_store", self.algorithm_store);
+  }
+};
+
+// Fields: those of train::ProbeSetup.
+struct PythonProbe {
+  static constexpr std::string_view name = "probe";
+  int socket = -1;
+  bool measures = false;
+  std::string device;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("socket", self.socket);
+    visit("measures", self.measures);
+    visit("device", self.device);
+  }
+};
+
+// A fork server (core/base/process/fork_server.h): its copies are workers, and their arguments say the rest.
+struct PythonServer {
+  static constexpr std::string_view name = "fork-server";
+  int orders = -1;  // the socket that these come by
+  std::string algorithm_store;
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("orders", self.orders);
+    visit("algorithm_store", self.algorithm_store);
+  }
+};
+
+using PythonTask = std::variant<PythonWorker, PythonProbe, PythonServer>;
+inline constexpr std::string_view kPythonTask = "runs";  // the key of its name
+
+// The surroundings of a task, beside it in the same object.
+struct PythonSetting {
+  std::string spec;       // TOML
+  std::string libraries;  // folder of the libraries that devices need
+  uint64_t libtorch = 0;  // build id of the LibTorch that estrain is built with
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("spec", self.spec);
+    visit("libraries", self.libraries);
+    visit("libtorch", self.libtorch);
+  }
+};
+
+}  // namespace estrain::comm

@@ -1,0 +1,41 @@
+#pragma once
+// The arguments of a worker's program: `estrain worker --run RUN --spec 5 …`. A copy of a fork server
+// (base/process/fork_server.h) gets the same words.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/state/comm/messages/python_tasks.h"
+
+namespace estrain::comm {
+
+struct WorkerArguments {
+  std::string run, options, checkpoint;  // options: WorkerOptions as JSON; checkpoint: theirs
+  int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;  // descriptors
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("run", self.run);
+    visit("spec", self.spec);
+    visit("library", self.library);
+    visit("memory", self.memory);
+    visit("socket", self.socket);
+    visit("doorbell", self.doorbell);
+    visit("courier", self.courier);
+    visit("options", self.options);
+    visit("checkpoint", self.checkpoint);
+  }
+
+  // `options` read, with the checkpoint. Throws Fault::corrupt.
+  WorkerOptions worker_options() const;
+  // Behind the program's name: "worker", then "--run", its value and so on, for each that is given.
+  std::vector<std::string> words() const;
+  // From the program's name on. Throws Fault::bug for words that `words` would not give.
+  static WorkerArguments parse(const std::vector<std::string>& words);
+};
+
+// The same as a task of a user's Python. Throws as worker_options().
+PythonWorker python_worker(const WorkerArguments& arguments, std::string algorithm_store);
+
+}  // namespace estrain::comm

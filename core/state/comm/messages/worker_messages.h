@@ -1,0 +1,105 @@
+#pragma once
+// The messages between the launcher and a worker.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/state/comm/messages/channel.h"
+#include "core/state/comm/messages/failed.h"
+
+namespace estrain::comm {
+
+// Other hosts take part in a stage, too.
+struct BeyondHost {
+  uint64_t stage = 0;        // counts the stages, for the couriers
+  int64_t first_worker = 0;  // the rank of this host's first worker among those of all hosts
+  int64_t workers = 0;       // of all hosts
+  bool records = false;      // a scribe reads what this host publishes and holds: it is the coordinator's
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("stage", self.stage);
+    visit("first_worker", self.first_worker);
+    visit("workers", self.workers);
+    visit("records", self.records);
+  }
+};
+
+// Train a stage.
+struct RunStage {
+  static constexpr std::string_view name = "run";
+  WorkerRank worker;                                // which of the ranges is this worker's
+  std::vector<EstRange> ranges;                     // of all workers of the host
+  std::optional<BeyondHost> beyond = std::nullopt;  // none: the stage is on this host alone
+  bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
+  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the others'
+  std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
+
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("worker", self.worker);
+    visit("ranges", self.ranges);
+    visit("beyond", self.beyond);
+    visit("restarted", self.restarted);
+    visit("exchanges", self.exchanges);
+    visit("kinds", self.kinds);
+  }
+};
+
+// End.
+struct Leave {
+  static constexpr std::string_view name = "leave";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+// To a proxy alone: the host of its worker is lost.
+struct HostLost {
+  static constexpr std::string_view name = "host_lost";
+  std::string why;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("why", self.why);
+  }
+};
+
+// It has a model and data, and waits for its first stage.
+struct Ready {
+  static constexpr std::string_view name = "ready";
+  std::vector<std::string> notes;  // from the one that built the state: what a run says of its data
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("notes", self.notes);
+  }
+};
+
+// It has left its loop.
+struct LeftStage {
+  static constexpr std::string_view name = "left";
+  bool finished = false;  // the job is done
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("finished", self.finished);
+  }
+};
+
+// An audit found something wrong (core/state/audit/audit_error.h). Failed follows.
+struct AuditFound {
+  static constexpr std::string_view name = "audit_found";
+  Step vouched;  // audits found everything correct up to this step
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("vouched", self.vouched);
+  }
+};
+
+using WorkerOrder = std::variant<RunStage, Leave, HostLost>;
+using WorkerReport = std::variant<Ready, LeftStage, AuditFound, Failed>;
+using WorkerChannel = Channel<WorkerOrder, WorkerReport>;      // the launcher's end
+using WorkersOwnChannel = Channel<WorkerReport, WorkerOrder>;  // the worker's
+
+}  // namespace estrain::comm

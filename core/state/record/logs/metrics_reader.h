@@ -1,0 +1,33 @@
+#pragma once
+// Reads the lines of a metrics.jsonl one by one, for readers that keep little of a long file and use the readable part
+// of a damaged one.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/files/long_files.h"
+#include "core/state/record/logs/metrics_line.h"
+
+namespace estrain::record {
+
+class MetricsReader {
+ public:
+  // A missing file has no lines. Throws Fault::io.
+  explicit MetricsReader(std::string path) : path_(path), lines_(std::move(path)) {}
+
+  // The next readable line; nothing at the end. A torn last line does not count. Throws Fault::io.
+  std::optional<Line> next();
+
+  // The number of unreadable lines skipped so far, and the place of the first ("RUN/metrics.jsonl:17").
+  int64_t unreadable() const { return unreadable_; }
+  const std::string& first_unreadable() const { return first_unreadable_; }
+
+ private:
+  std::string path_;
+  LineReader lines_;
+  int64_t number_ = 0, unreadable_ = 0;
+  std::string first_unreadable_;
+};
+
+}  // namespace estrain::record

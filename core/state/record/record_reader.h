@@ -1,0 +1,33 @@
+#pragma once
+// Records of the ring in shared memory, as records of a run's logs and as messages.
+
+#include <vector>
+
+#include "core/state/checkpoint/state/manifest.h"
+#include "core/state/comm/memory/record_ring.h"
+#include "core/state/record/logs/step_record.h"
+#include "core/state/record/scribe_messages.h"
+
+namespace estrain::record {
+
+class RecordReader {
+ public:
+  // `manifest` must outlive the reader.
+  RecordReader(const checkpoint::Manifest& manifest, int64_t ests) : manifest_(manifest), ests_(ests) {}
+
+  // Steps must be read in their order: their speed follows from their times.
+  StepRecord read_step(const comm::RecordView& view);
+  EvaluationRecord read_evaluation(const comm::RecordView& view) const;
+  // The message about a step whose update was left out: what was not finite.
+  Skipped why_left_out(const comm::RecordHead& head) const;
+
+ private:
+  const checkpoint::Manifest& manifest_;
+  const int64_t ests_;
+  int64_t last_time_ns_ = 0;
+};
+
+// The metrics that a message can hold: numbers.
+std::vector<MetricValue> values_of(const EvaluationRecord& evaluation);
+
+}  // namespace estrain::record

@@ -1,0 +1,148 @@
+#include "core/state/record/saver.h"
+
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "core/base/clock.h"
+#include "core/base/files/files.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/algorithms/choice_file.h"
+#include "core/state/checkpoint/state/recorded_digests.h"
+#include "core/state/record/scribe_log.h"
+
+namespace estrain::record {
+namespace {
+
+constexpr size_t kAlignment = 4096;
+
+constexpr uint64_t kBesideState = 1 << 20;  // what a checkpoint holds beside its tensors, rounded up
+
+SaveFailed failure(Step step, const std::string& why, const std::string& advice = "") { return {step, why, advice}; }
+
+// An Error of the system ends with its text.
+bool lacks_room(const Error& error) {
+  return error.fault() == Fault::io &&
+         std::ranges::any_of(std::initializer_list<int>{ENOSPC, EDQUOT, EFBIG},
+                             [&](int number) { return error.message().ends_with(std::strerror(number)); });
+}
+
+// How much room the file system and the limit on a file's size leave for a file in `folder`.
+uint64_t room_in(const std::string& folder) {
+  uint64_t room = UINT64_MAX;
+  struct statvfs space {};
+  if (::statvfs(folder.c_str(), &space) == 0 && space.f_blocks > 0)
+    room = uint64_t{::geteuid() == 0 ? space.f_bfree : space.f_bavail} * space.f_frsize;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    room = std::min<uint64_t>(room, limit.rlim_cur);
+  return room;
+}
+
+}  // namespace
+
+Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest)
+    : spec_(spec), run_(run), manifest_(manifest), directory_(run + "/checkpoints"), stages_(run + "/events.jsonl") {
+  directory_.remove_stale_temporaries();
+}
+
+void Saver::save(const Source& source, const std::function<void()>& copied,
+                 const std::function<void(SaveOutcome)>& done) {
+  wait();
+  const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (!snapshot_) snapshot_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
+  if (!snapshot_) throw Error::make(Fault::infeasible, "no memory for a copy of the state ({} bytes)", bytes);
+  std::memcpy(snapshot_.get(), source.state, manifest_.layout.bytes);
+  copied();
+  busy_ = true;
+  try {
+    thread_ = std::thread([this, source, done] {
+      const SaveOutcome what_became_of_it = write(source);
+      busy_ = false;
+      done(what_became_of_it);
+    });
+  } catch (const std::system_error& error) {
+    busy_ = false;
+    done(failure(source.step, error.what()));
+  }
+}
+
+SaveOutcome Saver::write(const Source& source) {
+  const int64_t begin = monotonic_ns();
+  const Step step = source.step;
+  if (const auto tensor = damaged_tensor(source.digests)) {
+    SaveFailed failed = failure(step, "found the state damaged in memory: " + *tensor + " is not what was written",
+                                "have the memory of the host checked");
+    failed.damaged = true;
+    return failed;
+  }
+  try {
+    directory_.publish(manifest_.layout, snapshot_.get(), meta(step, source.lr));
+    point_best();
+    const Step best = best_;
+    directory_.prune(step, spec_.checkpoint.keep, best < Step(0) ? std::nullopt : std::optional(best));
+  } catch (const Error& error) {
+    SaveFailed failed = failure(step, error.message(), error.advice());
+    const uint64_t needed = manifest_.layout.bytes + kBesideState, room = room_in(run_);
+    failed.no_room = lacks_room(error);
+    if (failed.no_room && room < needed) failed.missing_bytes = needed - room;
+    return failed;
+  } catch (const std::exception& error) {  // for example, out of memory
+    return failure(step, error.what());
+  }
+  last_saved_ = step;
+  return Saved{step, seconds(monotonic_ns() - begin), manifest_.layout.bytes};
+}
+
+// In the snapshot.
+std::optional<std::string> Saver::damaged_tensor(const std::vector<uint64_t>& recorded) const {
+  if (recorded.empty()) return std::nullopt;
+  const auto digests =
+      checkpoint::recorded_digests(manifest_.layout, checkpoint::digests_of_tensors(manifest_.layout, snapshot_.get()));
+  for (size_t i = 0; i < recorded.size(); ++i)
+    if (digests.at(manifest_.digest_names[i]) != recorded[i]) return manifest_.digest_names[i];
+  return std::nullopt;
+}
+
+void Saver::point_best() const {
+  const Step best = best_;
+  if (best >= Step(0)) directory_.point_best_at(best);
+}
+
+checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
+  checkpoint::CheckpointMeta meta;
+  meta.estrain_version = ESTRAIN_VERSION;
+  meta.step = step;
+  const batches::Cursor cursor = manifest_.batches.cursor_at(step);
+  meta.epoch = cursor.epoch;
+  meta.samples = cursor.samples;
+  meta.ests = spec_.job.ests;
+  meta.lr = lr;
+  meta.spec = spec::to_toml(spec_);
+  read_what_changed();
+  meta.changes = changes_;
+  meta.cpu = manifest_.processor;
+  meta.data = manifest_.data;
+  meta.generator_keys = spec_.job.kernels == spec::Kernels::portable;
+  meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
+  meta.stages = stages_.to_json();
+  meta.devices = stages_.devices();
+  return meta;
+}
+
+void Saver::read_what_changed() {
+  try {
+    changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
+    std::erase(changes_, '\0');  // strings of HDF5 attributes cannot have one
+    stages_.follow();
+  } catch (const Error& error) {
+    write_log("warning: not in the checkpoint: " + error.message());
+  }
+}
+
+}  // namespace estrain::record

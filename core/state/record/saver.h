@@ -1,0 +1,72 @@
+#pragma once
+// Writes checkpoints one after another in a separate thread, in parallel with the scribe's other work.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/job/spec/job_spec.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/checkpoint/state/manifest.h"
+#include "core/state/record/scribe_messages.h"
+#include "core/state/record/stage_history.h"
+
+namespace estrain::record {
+
+class Saver {
+ public:
+  Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest);
+  ~Saver() { wait(); }
+
+  Step last_saved() const { return last_saved_; }
+  bool busy() const { return busy_; }
+  void wait() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  struct Source {
+    const std::byte* state;
+    Step step;
+    double lr = 0;
+    std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: there is no record
+  };
+  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
+  // the saver's thread if there is one to be had. A state that differs from its record is not written.
+  void save(const Source& source, const std::function<void()>& copied, const std::function<void(SaveOutcome)>& done);
+
+  // The best evaluation so far is that of `step`: its checkpoint stays, and `best` points at it. Any thread.
+  void keep_best(Step step) { best_ = step; }
+  // Points `best` where it belongs, as far as its checkpoint is there. While nothing is being saved.
+  void point_best() const;
+
+ private:
+  struct FreeMemory {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  SaveOutcome write(const Source& source);
+  std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
+  checkpoint::CheckpointMeta meta(Step step, double lr);
+  // Keeps what was read before where a file cannot be read any more: the state comes first.
+  void read_what_changed();
+
+  const spec::JobSpec& spec_;
+  const std::string run_;
+  const checkpoint::Manifest& manifest_;
+  checkpoint::CheckpointDirectory directory_;
+  StageHistory stages_;
+  std::string changes_;
+  std::unique_ptr<std::byte, FreeMemory> snapshot_;
+  std::thread thread_;
+  std::atomic<Step> last_saved_{Step(-1)};
+  std::atomic<Step> best_{Step(-1)};  // -1: none
+  std::atomic<bool> busy_{false};     // a snapshot is being written
+};
+
+}  // namespace estrain::record

@@ -1,0 +1,122 @@
+#pragma once
+// Messages between the launcher and the scribe.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/state/comm/messages/channel.h"
+#include "core/state/comm/messages/failed.h"
+
+namespace estrain::record {
+
+// The state of `step`, which is held (state/comm/memory/state_hold.h), is to be a checkpoint.
+struct SaveState {
+  static constexpr std::string_view name = "save";
+  Step step;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("step", self.step);
+  }
+};
+
+// Write what is left, and end.
+struct FinishFiles {
+  static constexpr std::string_view name = "finish";
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
+struct Saved {
+  static constexpr std::string_view name = "saved";
+  Step step;
+  double seconds = 0;
+  uint64_t bytes = 0;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("seconds", self.seconds);
+    visit("bytes", self.bytes);
+  }
+};
+
+struct SaveFailed {
+  static constexpr std::string_view name = "save_failed";
+  Step step;
+  std::string error, advice;
+  bool damaged = false;        // the state in memory is not what was written: steps after it may be wrong
+  bool no_room = false;        // the disk is full, or a quota
+  uint64_t missing_bytes = 0;  // so much more is needed; 0: not known
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("error", self.error);
+    visit("advice", self.advice);
+    visit("damaged", self.damaged);
+    visit("no_room", self.no_room);
+    visit("missing_bytes", self.missing_bytes);
+  }
+};
+
+struct MetricValue {
+  std::string name;  // "top5"
+  double value = 0;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("name", self.name);
+    visit("value", self.value);
+  }
+};
+
+// An evaluation is on record. Empty: the loss is not finite, the model makes no predictions that are right or wrong.
+struct Evaluated {
+  static constexpr std::string_view name = "evaluated";
+  Step step;
+  std::optional<double> loss, accuracy;
+  std::vector<MetricValue> metrics;  // further ones
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("loss", self.loss);
+    visit("accuracy", self.accuracy);
+    visit("metrics", self.metrics);
+  }
+};
+
+// A step without an update is on record. The EST and the tensor, where one is to blame.
+struct Skipped {
+  static constexpr std::string_view name = "skipped";
+  Step step;
+  std::string why;
+  std::optional<int64_t> rank;
+  std::optional<std::string> tensor;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("step", self.step);
+    visit("why", self.why);
+    visit("rank", self.rank);
+    visit("tensor", self.tensor);
+  }
+};
+
+// Records cannot be written, and wait in memory.
+struct WriteFailed {
+  static constexpr std::string_view name = "write_failed";
+  std::string error;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("error", self.error);
+  }
+};
+
+using ScribeOrder = std::variant<SaveState, FinishFiles>;
+using ScribeReport = std::variant<Saved, SaveFailed, Evaluated, Skipped, WriteFailed, comm::Failed>;
+using SaveOutcome = std::variant<Saved, SaveFailed>;
+using ScribeChannel = comm::Channel<ScribeOrder, ScribeReport>;      // the launcher's end
+using ScribesOwnChannel = comm::Channel<ScribeReport, ScribeOrder>;  // the scribe's
+
+}  // namespace estrain::record

@@ -1,0 +1,182 @@
+#include "core/state/run_directory/run_directory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/files/file_lock.h"
+#include "core/base/files/files.h"
+#include "core/base/files/own_file.h"
+#include "core/base/json/json_text.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/record/scribe.h"
+
+namespace estrain::run_directory {
+
+std::string RunDirectory::worker_log(int64_t worker) const { return fmt::format("{}/worker-{}.log", path_, worker); }
+
+bool RunDirectory::has_run() const {
+  std::error_code failure;
+  const bool found = std::filesystem::exists(spec(), failure);
+  if (failure) throw Error::make(Fault::usage, "{}: {}", path_, failure.message());
+  return found || (std::filesystem::is_directory(checkpoints(), failure) &&
+                   !checkpoint::CheckpointDirectory(checkpoints()).steps().empty());
+}
+
+std::optional<RunOwner> RunDirectory::owner() const { return RunOwner::from_text(text_if_readable(lock_file())); }
+
+std::optional<DistantOwner> RunDirectory::owner_elsewhere() const {
+  const std::optional<RunOwner> one = owner();
+  const std::optional<double> silent = seconds_since_touch(lock_file());
+  if (!one || one->is_here() || !silent || *silent >= kSilentSeconds) return std::nullopt;
+  return DistantOwner{*one, *silent};
+}
+
+namespace {
+
+// Two touches, and what a shared file system may be behind.
+constexpr int kLookMs = 35'000;
+
+Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
+  const std::string who = owner ? fmt::format(" ({})", owner->name()) : "";
+  return Error::make(Fault::usage, "{}: another launcher is at work on this run directory{}", run, who)
+      .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");
+}
+
+// Where hosts do not see each other's locks, an owner on another host may be at work though this one has the lock.
+void require_gone(const std::string& run, const RunOwner& owner, const std::string& lock_path) {
+  if (owner.is_here() || seconds_since_touch(lock_path).value_or(0) > 2 * kSilentSeconds) return;
+  fmt::print(stderr, "{}: {} was at work here a moment ago: looking for {} s whether it still is\n", run, owner.name(),
+             kLookMs / 1000);
+  if (is_touched_within(lock_path, kLookMs)) throw at_work(run, owner);
+}
+
+// The process that writes a run's files, where it is on this host.
+struct Scribe {
+  pid_t pid = 0;
+  bool waits_for_room = false;
+};
+
+bool is_scribe_of(const std::string& command_line, const std::string& run) {
+  const std::string option("\0scribe\0--run\0", 14);
+  const size_t at = command_line.find(option);
+  if (at == command_line.npos) return false;
+  std::error_code gone;
+  return std::filesystem::equivalent(command_line.c_str() + at + option.size(), run, gone);
+}
+
+std::optional<Scribe> find_scribe(const std::string& run) {
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at("/proc", failure), end; !failure && at != end; at.increment(failure)) {
+    const std::string name = at->path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    if (!is_scribe_of(text_if_readable(at->path() / "cmdline"), run)) continue;
+    return Scribe{std::stoi(name), text_if_readable(at->path() / "comm") == record::kWaitingScribe + std::string("\n")};
+  }
+  return std::nullopt;
+}
+
+// Tells the user why nothing happens while the last launch's scribe holds the lock: at once, when the reason changes,
+// and once a minute while the scribe waits for room on the disk, which the user has to make.
+class WaitForScribe {
+ public:
+  explicit WaitForScribe(std::string run) : run_(std::move(run)) {}
+
+  void look(int64_t now_ns) {
+    if (now_ns < next_look_ns_) return;
+    next_look_ns_ = now_ns + kBetweenLooksNs;
+    const std::optional<Scribe> scribe = find_scribe(run_);
+    const bool waits = scribe && scribe->waits_for_room;
+    if (waits && (!said_waits_.value_or(false) || now_ns >= next_word_ns_)) {
+      fmt::print(stderr,
+                 "{}: the last launch's scribe (process {}) holds a state that it cannot write, and waits for room on "
+                 "the disk: free some, and this goes on by itself (see {}/scribe.log; to give that state up: kill -9 "
+                 "{})\n",
+                 run_, scribe->pid, run_, scribe->pid);
+      next_word_ns_ = now_ns + kBetweenWordsNs;
+    } else if (!waits && said_waits_.value_or(true)) {
+      fmt::print(stderr, "{}: the last launcher's scribe is still writing: waiting for it\n", run_);
+    }
+    said_waits_ = waits;
+  }
+
+ private:
+  static constexpr int64_t kBetweenLooksNs = 500'000'000, kBetweenWordsNs = 60'000'000'000;
+
+  std::string run_;
+  int64_t next_look_ns_ = 0, next_word_ns_ = 0;
+  std::optional<bool> said_waits_;
+};
+
+}  // namespace
+
+// Looks at all of them before the job begins: one that is not written to would else be found while it runs.
+void RunDirectory::require_own_files() const {
+  for (const char* name : {"changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints",
+                           "scribe.log", "metrics.prom"})
+    require_own_file(path_ + "/" + name);
+  require_own_folder(checkpoints());
+  require_own_folder(path_ + "/tensorboard");
+}
+
+UniqueFd RunDirectory::lock(int milliseconds) const {
+  make_folders(path_);
+  UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
+  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+  std::optional<WaitForScribe> scribe;
+  while (!take_lock(fd.get(), lock_file())) {
+    const std::optional<RunOwner> other = owner();
+    if (milliseconds > 0 && other && other->has_ended()) {
+      if (!scribe) scribe.emplace(path_);
+      scribe->look(monotonic_ns());
+    } else if (monotonic_ns() >= deadline) {
+      throw at_work(path_, other);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  require_own_files();
+  watch_owner();
+  own(fd);
+  return fd;
+}
+
+std::optional<UniqueFd> RunDirectory::try_lock() const {
+  UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
+  return take_lock(fd.get(), lock_file()) ? std::optional(std::move(fd)) : std::nullopt;
+}
+
+void RunDirectory::watch_owner() const {
+  if (const std::optional<RunOwner> before = owner()) require_gone(path_, *before, lock_file());
+}
+
+void RunDirectory::own(const UniqueFd& lock) const {
+  const std::string text = RunOwner::this_process().to_text();
+  if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0)
+    throw system_error("cannot write " + lock_file(), errno);
+}
+
+void RunDirectory::disown(int lock) const {
+  if (::ftruncate(lock, 0) != 0) fmt::print(stderr, "warning: {}: {}\n", lock_file(), std::strerror(errno));
+}
+
+void RunDirectory::write_spec(const spec::JobSpec& job) const { write_file_atomically(spec(), spec::to_toml(job)); }
+
+spec::JobSpec RunDirectory::read_spec() const { return spec::parse_regular_file(spec()); }
+
+void RunDirectory::log_event(std::string_view name, const Json& details) const {
+  Json line = {{"time", utc_timestamp()}, {"event", name}};
+  line.update(details);
+  try {
+    append_line_among_others(events(), json_text(line));
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: an event is not recorded: {}\n", error.message());
+  }
+}
+
+}  // namespace estrain::run_directory

@@ -1,0 +1,66 @@
+#pragma once
+// The folder of a run: who may write to it, and where everything lies in it.
+
+#include <optional>
+#include <string>
+
+#include "core/base/files/unique_fd.h"
+#include "core/base/json/json.h"
+#include "core/job/spec/job_spec.h"
+#include "core/state/run_directory/run_owner.h"
+
+namespace estrain::run_directory {
+
+class RunDirectory {
+ public:
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string spec() const { return path_ + "/job.toml"; }
+  std::string changes() const { return path_ + "/changes.jsonl"; }
+  std::string events() const { return path_ + "/events.jsonl"; }
+  std::string algorithms() const { return path_ + "/algorithms.jsonl"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string traces() const { return path_ + "/traces"; }
+  std::string worker_log(int64_t worker) const;
+  std::string scribe_log() const { return path_ + "/scribe.log"; }
+  std::string courier_log() const { return path_ + "/courier.log"; }
+  std::string lock_file() const { return path_ + "/lock"; }
+
+  // Whether a run was ever started here: it left its spec, or a checkpoint. Throws Fault::usage for a path that leads
+  // nowhere.
+  bool has_run() const;
+  // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
+  // Fault::usage if the lock is taken, for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
+  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes, and
+  // told on stderr; if it waits for room on the disk, by its process. Throws Fault::usage, too, where a file of the run
+  // is one that a run does not write to (own_file.h). An owner on another host that was at work a moment ago is watched
+  // for half a minute: the lock may not show it.
+  UniqueFd lock(int milliseconds) const;
+  // These three are for a process that goes on with a run whose launcher was on another host. try_lock() takes the lock
+  // if it is free at this moment. watch_owner() is for hosts that do not see each other's locks: it watches for half a
+  // minute whether the former owner is at work, and throws Fault::usage if it is. own() makes the directory this
+  // process's.
+  std::optional<UniqueFd> try_lock() const;
+  void watch_owner() const;
+  void own(const UniqueFd& lock) const;
+  // The process that has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
+  std::optional<RunOwner> owner() const;
+  // The owner where it is on another host and has shown life within kSilentSeconds.
+  std::optional<DistantOwner> owner_elsewhere() const;
+  // The owner ends as it should.
+  void disown(int lock) const;
+  void write_spec(const spec::JobSpec& spec) const;
+  spec::JobSpec read_spec() const;
+
+  // Appends {"time": …, "event": name, …} to events.jsonl. Where that fails (a full disk) a warning is printed: a job
+  // does not end because a line of its history is missing.
+  void log_event(std::string_view name, const Json& details) const;
+
+ private:
+  void require_own_files() const;
+
+  std::string path_;
+};
+
+}  // namespace estrain::run_directory

@@ -1,0 +1,75 @@
+#include "core/engine/cuda/pinned/pinned_convolutions.h"
+
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/equal.h>
+
+#include "tests/core/engine/cuda/pinned/run_of_choices.h"
+
+namespace estrain::cuda {
+namespace {
+
+struct Case {
+  std::vector<int64_t> input, weight, stride, padding, dilation;
+  int64_t groups = 1;
+
+  device::ConvolutionArguments arguments() const { return {stride, padding, dilation, groups, false}; }
+};
+
+const Case kCases[] = {
+    {{2, 3, 8, 9}, {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {{2, 4, 9, 8}, {6, 2, 3, 2}, {2, 1}, {0, 1}, {1, 2}, 2},
+    {{2, 3, 8, 9}, {4, 3, 3, 3}, {2}, {1}, {1}},  // one number for both axes
+    {{2, 3, 20}, {5, 3, 4}, {3}, {2}, {1}},       // one dimension
+};
+
+TEST_CASE("a convolution and its gradients have the values of LibTorch's") {
+  RunOfChoices run;
+  algorithms::PinnedAlgorithms algorithms = run.worker();
+  PinnedConvolutions convolutions(algorithms);
+  for (const Case& one : kCases) {
+    CAPTURE(one.input);
+    CAPTURE(one.stride);
+    const at::Tensor x = whole_numbers(one.input), w = whole_numbers(one.weight);
+    const std::vector<int64_t> no_output_padding(one.input.size() - 2, 0);
+    const at::Tensor y =
+        at::convolution(x, w, {}, one.stride, one.padding, one.dilation, false, no_output_padding, one.groups);
+    const at::Tensor dy = whole_numbers(y.sizes());
+    const auto [dx, dw, db] =
+        at::convolution_backward(dy, x, w, at::OptionalIntArrayRef(), one.stride, one.padding, one.dilation, false,
+                                 no_output_padding, one.groups, {true, true, false});
+    const at::Tensor there_x = on_gpu(x), there_w = on_gpu(w), there_dy = on_gpu(dy);
+    REQUIRE(PinnedConvolutions::is_pinned(there_x, there_w, there_dy, one.arguments()));
+    CHECK(at::equal(convolutions.forward(there_x, there_w, one.arguments()).cpu(), y));
+    CHECK(at::equal(convolutions.input_gradient(there_dy, there_x, there_w, one.arguments()).cpu(), dx));
+    CHECK(at::equal(convolutions.weight_gradient(there_dy, there_x, there_w, one.arguments()).cpu(), dw));
+  }
+}
+
+TEST_CASE("convolutions that LibTorch must compute are not pinned") {
+  const Case& plain = kCases[0];
+  const at::Tensor x = on_gpu(whole_numbers(plain.input)), w = on_gpu(whole_numbers(plain.weight));
+  const auto is_pinned = [&](const Case& one) { return PinnedConvolutions::is_pinned(x, w, {}, one.arguments()); };
+  CHECK(is_pinned(plain));
+  Case changed = plain;
+  changed.padding = {-1, 1};
+  CHECK(!is_pinned(changed));
+  changed = plain;
+  changed.stride = {1, 0};
+  CHECK(!is_pinned(changed));
+  changed = plain;
+  changed.dilation = {1, 9};  // the filter does not fit
+  CHECK(!is_pinned(changed));
+  changed = plain;
+  changed.groups = 2;
+  CHECK(!is_pinned(changed));
+  device::ConvolutionArguments transposed = plain.arguments();
+  transposed.transposed = true;
+  CHECK(!PinnedConvolutions::is_pinned(x, w, {}, transposed));
+  CHECK(!PinnedConvolutions::is_pinned(x.to(at::kDouble), w.to(at::kDouble), {}, plain.arguments()));
+  CHECK(!PinnedConvolutions::is_pinned(x, w.cpu(), {}, plain.arguments()));
+  CHECK(!PinnedConvolutions::is_pinned(x, w, x, plain.arguments()));  // no gradient of the output has this shape
+}
+
+}  // namespace
+}  // namespace estrain::cuda

@@ -1,0 +1,595 @@
+#include "core/planning/dispatch/dispatcher.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/planning/dispatch/slots.h"
+#include "tests/at_length.h"
+#include "tests/core/planning/dispatch/fake_world.h"
+#include "tests/error_of.h"
+
+namespace estrain::dispatch {
+namespace {
+
+TEST_CASE("a queue in order: a gang waits for devices, and starts when it gets them") {
+  FakeWorld world("fifo", 4);
+  Request three;
+  three.devices = 3;
+  const JobId first = world.submit(8, 100, 0.1, three), second = world.submit(8, 100, 0.1, three);
+  CHECK(world.job(first).phase == Phase::starting);
+  CHECK(world.job(second).phase == Phase::waiting);
+  world.run_out();
+  CHECK(world.job(first).phase == Phase::done);
+  CHECK(*world.job(first).finished <= *world.job(second).started);
+  CHECK(world.job(first).attained > 0);
+}
+
+TEST_CASE("an elastic policy grows a job when devices are free, and shrinks it for others") {
+  FakeWorld world("estrain", 4);
+  const JobId first = world.submit(8, 2000, 0.1);
+  world.run(20);
+  CHECK(world.job(first).targeted() == 4);
+  const JobId second = world.submit(8, 20, 0.1);
+  world.run(5);
+  CHECK(world.job(second).phase == Phase::running);
+  CHECK(world.job(first).targeted() < 4);
+  world.run_out();
+}
+
+TEST_CASE("a job that needs shorter time takes devices from others, which go on later") {
+  FakeWorld world("srtf", 2);
+  Request two;
+  two.devices = 2;
+  const JobId longer = world.submit(4, 5000, 0.1, two);
+  world.run(10);
+  const JobId shorter = world.submit(4, 100, 0.1, two);
+  world.run_out();
+  CHECK(*world.job(shorter).finished < *world.job(longer).finished);
+  CHECK(world.job(longer).starts >= 2);
+}
+
+TEST_CASE("devices taken by a higher right are free in time, and jobs get them back") {
+  FakeWorld world("fifo", 4);
+  Request four;
+  four.devices = 4;
+  const JobId id = world.submit(8, 3000, 0.1, four);
+  world.run(10);
+  world.take(1, 2, 7);
+  world.run(3);
+  REQUIRE(world.released.size() == 1);
+  CHECK(world.released[0].second <= 2);
+  CHECK(world.job(id).targeted() == 3);
+  CHECK(world.job(id).phase == Phase::running);
+  world.lend(1);
+  world.run(5);
+  CHECK(world.job(id).targeted() == 4);
+  world.take(4, 2, 8);  // to zero
+  world.run(3);
+  CHECK(world.job(id).phase == Phase::waiting);
+  world.lend(4);
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::done);
+  CHECK(world.killed.empty());
+}
+
+TEST_CASE("each device says since when it is where it is; one that a job keeps says so through changes of others") {
+  FakeWorld world("fifo", 2);
+  const double first = world.state().slots[0].since;
+  CHECK(first == world.now);
+  world.run(5);
+  Request two;
+  two.devices = 2;
+  const double given = world.now;
+  world.submit(4, 3000, 0.1, two);
+  world.run(10);
+  for (const Slot& slot : world.state().slots) CHECK(slot.since >= given);
+  const double since = world.state().slots[0].since;
+  CHECK(since < world.now - 5);
+  const double taken = world.now;
+  world.take(1, 5, 7);
+  world.run(10);
+  int64_t kept = 0, away = 0;
+  for (const Slot& slot : world.state().slots) {
+    kept += slot.state == Slot::State::present && slot.since == since;
+    away += slot.state == Slot::State::away && slot.since > taken;
+  }
+  CHECK(kept == 1);
+  CHECK(away == 1);
+  world.run_out();
+}
+
+TEST_CASE("whoever does not let go in time is killed, which is no failure of it") {
+  FakeWorld world("fifo", 2, {.hanging = 1});
+  Request two;
+  two.devices = 2;
+  const JobId id = world.submit(4, 500, 0.1, two);
+  for (ClientId client = 1; client <= 6; ++client) {
+    world.run(8);
+    world.take(2, 2, client);
+    world.run(3);
+    CHECK(world.killed[id] == client);
+    CHECK(world.job(id).failures == 0);
+    world.lend(2);
+  }
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::done);
+}
+
+TEST_CASE("a launcher that does not hear that it is to stop is killed at last") {
+  FakeWorld world("fifo", 1, {.hanging = 1});
+  const JobId id = world.submit(1, 100'000, 0.1);
+  world.run(5);
+  world.pool().cancel(id, world.now);
+  world.run(100);
+  CHECK(world.killed[id] == 0);
+  world.run(30);
+  CHECK(world.killed[id] == 1);
+  CHECK(world.job(id).phase == Phase::cancelled);
+}
+
+TEST_CASE("a fault is tried again with longer and longer pauses, and given up when nothing comes of it") {
+  FakeWorld world("fifo", 1, {.failing = 1});
+  const JobId id = world.submit(1, 10, 0.1);
+  const double begin = world.now;
+  world.run_out();
+  CHECK(world.job(id).phase == Phase::failed);
+  CHECK(world.job(id).starts == 4);
+  CHECK(world.job(id).reason == "given up after 4 tries: a fault");
+  CHECK(world.now - begin >= 1 + 2 + 4);
+}
+
+TEST_CASE("check keeps what cannot run out of the queue") {
+  State state;
+  state.policy = "fifo";
+  Dispatcher pool(state, {});
+  pool.add_devices({"cpu"}, 1);
+  Request request;
+  request.name = "bad";
+  const JobId id = pool.submit(request, 1);
+  pool.checked(id, {false, "data: no such file"}, 2);
+  CHECK(pool.state().jobs.at(id).phase == Phase::failed);
+  CHECK(pool.state().jobs.at(id).reason == "check: data: no such file");
+  request.least = 3;
+  CHECK(error_of([&] { pool.submit(request, 3); }).fault() == Fault::usage);
+  request.least = 0;
+  request.type = "cuda";
+  CHECK(error_of([&] { pool.submit(request, 3); }).fault() == Fault::infeasible);
+  CHECK(pool.state().jobs.size() == 1);
+}
+
+TEST_CASE("a cancelled job stops; one that waits is over at once") {
+  FakeWorld world("fifo", 1);
+  const JobId runs = world.submit(1, 1000, 0.1), waits = world.submit(1, 1000, 0.1);
+  world.run(5);
+  world.pool().cancel(waits, world.now);
+  CHECK(world.job(waits).phase == Phase::cancelled);
+  world.pool().cancel(runs, world.now);
+  world.run(40);
+  CHECK(world.job(runs).phase == Phase::cancelled);
+  CHECK(error_of([&] { world.pool().cancel(runs, world.now); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.pool().cancel(99, world.now); }).fault() == Fault::usage);
+}
+
+TEST_CASE("of users' jobs those come first whose user has had less; priority counts before that") {
+  FakeWorld world("fifo", 1);
+  Request anna, bert;
+  anna.user = "anna";
+  bert.user = "bert";
+  world.submit(1, 100, 0.1, anna);
+  world.run(5);
+  const JobId annas = world.submit(1, 10, 0.1, anna), berts = world.submit(1, 10, 0.1, bert);
+  anna.priority = 1;
+  const JobId urgent = world.submit(1, 10, 0.1, anna);
+  world.run_out();
+  CHECK(*world.job(urgent).started < *world.job(berts).started);
+  CHECK(*world.job(berts).started < *world.job(annas).started);
+}
+
+TEST_CASE("a job that runs keeps what its owner wants it to keep") {
+  FakeWorld world("srtf", 2);
+  Request two;
+  two.devices = 2;
+  two.least = 2;
+  const JobId longer = world.submit(4, 1000, 0.1, two);
+  world.run(10);
+  two.least = 0;
+  const JobId shorter = world.submit(4, 10, 0.1, two);
+  world.run_out();
+  CHECK(*world.job(longer).finished <= *world.job(shorter).started);
+  CHECK(world.job(longer).starts == 1);
+}
+
+// The first job has one of four devices and declines the others.
+struct Declined {
+  explicit Declined(const Request& request) : first(world.submit(4, 100'000, 0.1, request)) {
+    world.run(10);
+    REQUIRE(world.job(first).phase == Phase::running);
+    world.pool().add_devices({"cpu", "cpu", "cpu"}, world.now);
+    while (world.job(first).no_growth_before == 0) world.run(0.1);
+  }
+  static Request weighing() {
+    Request request;
+    request.weighs_offers = true;
+    return request;
+  }
+
+  FakeWorld world{"optimus", 1, {.refusing = 1}};
+  const JobId first;
+};
+
+TEST_CASE("a job that declines devices is believed for a while, and others may have them") {
+  Declined at(Declined::weighing());
+  const double until = at.world.job(at.first).no_growth_before;
+  CHECK(until > at.world.now + Settings().growth_pause - 1);
+  CHECK(at.world.job(at.first).targeted() == 1);
+  CHECK(at.world.times_of(at.first, "grows").size() == 1);
+  at.world.run(10);
+  const JobId second = at.world.submit(3, 100'000, 0.1);
+  CHECK(at.world.job(second).phase == Phase::starting);
+  CHECK(names_of(at.world.state(), second).size() == 3);
+  at.world.run(10);
+  at.world.pool().cancel(second, at.world.now);
+  at.world.run(until - at.world.now - 1);
+  CHECK(at.world.job(second).phase == Phase::cancelled);
+  CHECK(at.world.times_of(at.first, "grows").size() == 1);
+  at.world.run(1 + Settings().round);
+  CHECK(at.world.times_of(at.first, "grows").size() == 2);
+}
+
+TEST_CASE("a job that declined devices keeps no others from those that its owner wants it to have at least") {
+  Request request = Declined::weighing();
+  request.least = 2;
+  Declined at(request);
+  const double until = at.world.job(at.first).no_growth_before;
+  const JobId second = at.world.submit(3, 100'000, 0.1);
+  CHECK(names_of(at.world.state(), second).size() == 3);
+  at.world.run(until - at.world.now - 1);
+  CHECK(at.world.times_of(at.first, "grows").size() == 1);
+  CHECK(at.world.job(second).targeted() == 3);
+  CHECK(at.world.job(at.first).targeted() == 1);
+  at.world.run(1 + Settings().round + 3);
+  CHECK(at.world.times_of(at.first, "grows").size() == 2);
+}
+
+TEST_CASE("a job that declined a device of those taken from it before has none of the others set aside") {
+  Request three, two;
+  three.devices = three.most = 3;
+  two.devices = two.most = 2;
+  FakeWorld world("fifo", 3, {.refusing = 1});
+  const JobId id = world.submit(3, 100'000, 0.1, three);
+  world.run(10);
+  world.take(2, 5, 1);
+  world.run(10);
+  REQUIRE(world.job(id).owed == 2);
+  world.lend(1);
+  world.run(5);
+  REQUIRE(world.times_of(id, "grows").size() == 1);
+  REQUIRE(world.job(id).no_growth_before > world.now);
+  REQUIRE(world.job(id).owed == 1);
+  world.lend(1);
+  const JobId second = world.submit(2, 100'000, 0.1, two);
+  CHECK(world.job(second).phase == Phase::starting);
+  CHECK(world.job(id).targeted() == 1);
+}
+
+int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
+  return std::ranges::count_if(world.notes, [&](const Note& note) { return note.job == id && note.what == what; });
+}
+
+void run_until(FakeWorld& world, JobId id, Phase phase) {
+  for (int i = 0; i < 1000 && world.job(id).phase != phase; ++i) world.run(0.1);
+  REQUIRE(world.job(id).phase == phase);
+}
+
+TEST_CASE(
+    "what is meant for a job beyond the growth that it was asked for is asked for next, and not taken for declined") {
+  FakeWorld world("optimus", 1, {.change_seconds = 5});
+  const JobId id = world.submit(8, 100'000, 0.1);
+  run_until(world, id, Phase::running);
+  world.pool().add_devices({"cpu"}, world.now);
+  run_until(world, id, Phase::changing);
+  world.pool().add_devices({"cpu", "cpu"}, world.now);
+  world.run(0.1);
+  REQUIRE(world.job(id).phase == Phase::changing);
+  REQUIRE(world.job(id).targeted() == 4);
+  while (times_noted(world, id, "changed") == 0) world.run(0.1);
+  CHECK(world.job(id).no_growth_before == 0);
+  CHECK(world.job(id).targeted() == 4);
+  CHECK(times_noted(world, id, "grows") == 2);
+  while (times_noted(world, id, "changed") == 1) world.run(0.1);
+  CHECK(names_of(world.state(), id).size() == 4);
+}
+
+TEST_CASE("devices that a job is to keep after all, while it gives them back, are not taken for declined") {
+  FakeWorld world("optimus", 4, {.change_seconds = 5});
+  const JobId id = world.submit(8, 100'000, 0.1);
+  run_until(world, id, Phase::running);
+  const JobId other = world.submit(8, 100'000, 0.1);
+  run_until(world, id, Phase::changing);
+  world.pool().cancel(other, world.now);
+  REQUIRE(world.job(id).targeted() == 4);
+  while (times_noted(world, id, "changed") == 0) world.run(0.1);
+  CHECK(world.job(id).no_growth_before == 0);
+  while (times_noted(world, id, "changed") == 1) world.run(0.1);
+  CHECK(names_of(world.state(), id).size() == 4);
+}
+
+// Job 1 is led from nodeA and has a device there and one on nodeB, where two more are free.
+State spread_job(Phase phase) {
+  State state;
+  state.policy = "optimus";
+  Job& job = state.jobs[1];
+  job.id = state.last_job = 1;
+  job.request.ests = job.request.most = 8;
+  job.request.type = "cpu";
+  job.request.total_steps = 100'000;
+  job.phase = phase;
+  job.home = "nodeA";
+  job.target = {{"nodeA/cpu", 1}, {"nodeB/cpu", 1}};
+  for (const char* name : {"nodeA/cpu", "nodeB/cpu", "nodeB/cpu", "nodeB/cpu"})
+    state.slots.push_back({.id = ++state.last_slot, .name = name, .holder = state.slots.size() < 2 ? 1 : 0});
+  return state;
+}
+
+TEST_CASE("a host that goes on with a job has declined nothing that its launcher had not taken yet") {
+  Dispatcher pool(spread_job(Phase::running), {});
+  const Job& job = pool.state().jobs.at(1);
+  pool.tick(1000);
+  REQUIRE(job.phase == Phase::changing);
+  REQUIRE(names_of(pool.state(), 1).size() == 4);
+  pool.lose_host("nodeA", "killed", 1001);
+  REQUIRE(job.is_leaderless);
+  pool.take_actions();
+  pool.moved(1, "nodeB", {"nodeB/cpu"}, 1010);
+  CHECK(job.no_growth_before == 0);
+  CHECK(job.targeted() == 3);
+  CHECK(job.phase == Phase::changing);
+}
+
+TEST_CASE("a host that goes on with a job has lost devices where it holds fewer than it had there") {
+  State state = spread_job(Phase::running);
+  state.jobs[1].target["nodeB/cpu"] = 2;
+  state.slots[2].holder = 1;
+  state.slots.pop_back();
+  Dispatcher pool(std::move(state), {});
+  pool.tick(1000);
+  pool.lose_host("nodeA", "killed", 1001);
+  pool.moved(1, "nodeB", {"nodeB/cpu"}, 1010);
+  CHECK(pool.state().jobs.at(1).no_growth_before == 1010 + Settings().growth_pause);
+  CHECK(pool.state().jobs.at(1).targeted() == 1);
+}
+
+TEST_CASE("a growth that was done while no daemon looked is done also where more is meant for the job by now") {
+  State state = spread_job(Phase::changing);
+  state.jobs[1].target["nodeB/cpu"] = 3;
+  Dispatcher pool(std::move(state), {});
+  pool.found(1, {.held = {"nodeA/cpu", "nodeB/cpu"}, .step = 10, .lost = 0.5}, 1000);
+  CHECK(pool.state().jobs.at(1).phase == Phase::running);
+  CHECK(pool.state().jobs.at(1).lost == 0.5);
+  CHECK(pool.state().jobs.at(1).no_growth_before == 0);
+}
+
+TEST_CASE("a job is held for as long as it has devices, however many; its device-seconds count each of them") {
+  FakeWorld world("fifo", 3);
+  Request two;
+  two.devices = two.most = 2;
+  const double began = world.now;
+  const JobId id = world.submit(2, 100'000, 0.1, two);
+  world.run(20);
+  CHECK(world.job(id).held == doctest::Approx(world.now - began));
+  CHECK(world.job(id).attained == doctest::Approx(2 * (world.now - began)));
+}
+
+TEST_CASE("a growth on its way when the daemon dies goes on; where the request was lost it is made again, at once") {
+  for (const double losing : {0.0, 1.0}) {
+    CAPTURE(losing);
+    FakeWorld world("easyscale-homo", 2, {.losing = losing, .change_seconds = 5});
+    const JobId id = world.submit(2, 1000, 0.1);
+    run_until(world, id, Phase::changing);
+    const JobId other = world.submit(1, 1000, 0.1);
+    world.run(0.5);
+    world.restart_daemon();
+    CHECK(world.job(id).targeted() == 2);
+    CHECK(world.job(id).phase == Phase::changing);
+    CHECK(world.job(other).phase == Phase::waiting);  // devices that are about to be taken are not given twice
+    CHECK(times_noted(world, id, "grows") == 1 + static_cast<int64_t>(losing));
+    run_until(world, id, Phase::running);
+    CHECK(world.job(id).no_growth_before == 0);
+    CHECK(names_of(world.state(), id).size() == 2);
+    CHECK(times_noted(world, id, "changed") == 1);
+    CHECK(times_noted(world, id, "devices") == 2);
+    world.run_out();
+  }
+}
+
+TEST_CASE("a growth that was done while no daemon looked counts with its cost, and is not asked for again") {
+  FakeWorld world("easyscale-homo", 2, {.change_seconds = 1});
+  const JobId id = world.submit(2, 1000, 0.1);
+  run_until(world, id, Phase::changing);
+  world.run_without_daemon(5);
+  world.restart_daemon();
+  CHECK(world.job(id).phase == Phase::running);
+  CHECK(world.job(id).lost == 0.5);
+  CHECK(world.state().charge == 0.5);
+  CHECK(times_noted(world, id, "grows") == 1);
+  CHECK(times_noted(world, id, "changed") == 1);
+}
+
+TEST_CASE("a job that starts or stops when the daemon dies starts or stops still") {
+  FakeWorld world("srtf", 1, {.start_seconds = 3, .change_seconds = 6});
+  const JobId longer = world.submit(1, 1000, 0.1);
+  world.run(0.5);
+  world.restart_daemon();
+  CHECK(world.job(longer).phase == Phase::starting);
+  run_until(world, longer, Phase::running);
+  CHECK(times_noted(world, longer, "trains") == 1);
+  const JobId shorter = world.submit(1, 20, 0.1);
+  run_until(world, longer, Phase::stopping);
+  world.restart_daemon();
+  CHECK(world.job(longer).phase == Phase::stopping);
+  CHECK(world.job(longer).targeted() == 0);
+  world.run_out();
+  CHECK(times_noted(world, longer, "stops") == 1);
+  CHECK(*world.job(shorter).finished < *world.job(longer).finished);
+}
+
+// Decisions are made at each tick, so that a daemon that comes back decides no more often.
+TEST_CASE("a daemon that comes back decides what the one before it would have decided") {
+  for (const char* policy : {"fifo", "srtf", "easyscale-homo", "estrain", "optimus"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      CAPTURE(policy);
+      CAPTURE(seed);
+      const auto decided = [&](double restarted) {
+        FakeWorld world(policy, 4, {.seed = seed, .losing = 0, .start_seconds = 1, .change_seconds = 2},
+                        {.round = 0.05});
+        std::mt19937_64 random(seed);
+        for (int i = 0; i < 8; ++i) {
+          Request request;
+          request.devices = 1 + static_cast<int64_t>(random() % 4);
+          world.submit(4, 50 + static_cast<int64_t>(random() % 400), 0.05, request);
+          const double gap = static_cast<double>(random() % 80) / 10;
+          world.run(std::min(gap, restarted));
+          if (restarted <= gap) world.restart_daemon();
+          world.run(gap - std::min(gap, restarted));
+        }
+        world.run_out();
+        std::vector<std::pair<JobId, int64_t>> all;
+        for (const Note& note : world.notes) {
+          if (note.what == "devices") all.emplace_back(note.job, note.devices);
+        }
+        return all;
+      };
+      const auto undisturbed = decided(1e9);
+      for (const double restarted : {0.5, 2.0}) CHECK(decided(restarted) == undisturbed);
+    }
+  }
+}
+
+TEST_CASE("a policy for devices of one type is refused where there are several, and the other way round") {
+  FakeWorld world("pollux", 4);
+  const Error added = error_of([&] { world.pool().add_devices({"cpu:sse"}, world.now); });
+  CHECK(added.fault() == Fault::infeasible);
+  CHECK(added.message() == "policy pollux knows devices of one type only, not cpu and cpu:sse");
+  CHECK(world.state().slots.size() == 4);
+  world.pool().choose_policy("estrain", world.now);
+  world.pool().add_devices({"cpu:sse"}, world.now);
+  for (const char* policy : {"pollux", "ones", "optimus", "elasticflow"}) {
+    CAPTURE(policy);
+    CHECK(error_of([&] { world.pool().choose_policy(policy, world.now); }).fault() == Fault::infeasible);
+  }
+  CHECK(world.state().policy == "estrain");
+  world.submit(4, 100, 0.1);
+  world.run_out();
+}
+
+TEST_CASE("another policy takes over while jobs run") {
+  FakeWorld world("fifo", 4);
+  const JobId id = world.submit(8, 2000, 0.1);
+  world.run(5);
+  CHECK(world.job(id).targeted() == 1);
+  world.pool().choose_policy("estrain", world.now);
+  world.run(20);
+  CHECK(world.job(id).targeted() == 4);
+  CHECK(error_of([&] { world.pool().choose_policy("fiffo", world.now); }).advice() == "");
+  CHECK(world.state().policy == "estrain");
+}
+
+TEST_CASE("what cannot be taken or lent is refused by name") {
+  FakeWorld world("fifo", 2);
+  CHECK(error_of([&] { world.take(3, 1, 0); }).message() == "the pool has 2 of cpu, 3 are asked back");
+  CHECK(error_of([&] { world.lend(1); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.pool().add_devices({"cuda:0", "cuda:0"}, 1); }).fault() == Fault::usage);
+}
+
+// All policies for real jobs, and options that change a policy into another one. Searches are short.
+std::vector<std::string> policies_to_try() {
+  std::vector<std::string> all = {"estrain:batch=free", "estrain:deadlines=first"};
+  for (const std::string& name : scheduling::policies_for_real_jobs()) {
+    const bool searches = name == "pollux" || name == "ones";
+    all.push_back(name + (searches ? ":population=8:generations=3" : ""));
+  }
+  return all;
+}
+
+// Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
+TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
+  for (const std::string& policy : policies_to_try()) {
+    for (uint64_t seed = 1; seed <= testing::rounds(4, 12); ++seed) {
+      CAPTURE(policy);
+      CAPTURE(seed);
+      std::mt19937_64 random(seed * 77);
+      const auto below = [&](uint64_t limit) { return static_cast<int64_t>(random() % limit); };
+      FakeWorld world(policy, 4,
+                      {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.1, .refusing_batch = 0.2});
+      int64_t away = 0;
+      ClientId client = 0;
+      for (int event = 0; event < 40; ++event) {
+        world.run(static_cast<double>(below(60)) / 10);
+        switch (below(6)) {
+          case 0:
+          case 1: {
+            Request request;
+            request.devices = 1 + below(4);
+            request.user = below(2) == 0 ? "anna" : "bert";
+            request.priority = below(3);
+            request.least = below(4) == 0 ? 1 : 0;
+            if (below(2) == 0) request.batch = {{16, 1 + below(16), 16 + below(100)}, below(12)};
+            world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
+            break;
+          }
+          case 2:
+            if (const int64_t count = 1 + below(2); away + count <= 4) {
+              world.take(count, 2, ++client);
+              world.run(2.2);
+              away += count;
+            }
+            break;
+          case 3:
+            if (away > 0) world.lend(1), --away;
+            break;
+          case 4:
+            world.restart_daemon();
+            break;
+          default:
+            if (below(4) == 0) world.reboot();
+        }
+      }
+      if (away > 0) world.lend(away);
+      world.run_out();
+      for (const auto& [id, changes] : world.batches) {
+        REQUIRE(policy_changes_batches(policy));
+        for (size_t i = 0; i < changes.size(); ++i) REQUIRE(changes[i].epoch > (i == 0 ? 0 : changes[i - 1].epoch));
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "steps are counted by the devices that the whole pool had in use meanwhile; a change is told with what it cost") {
+  FakeWorld world("fifo", 4);
+  Request pair;
+  pair.devices = pair.most = 2;
+  const JobId first = world.submit(2, 200, 0.5, pair);
+  world.run(40);
+  world.submit(2, 200, 0.5, pair);
+  world.run(40);
+  const auto& seen = world.job(first).speeds.seen();
+  for (const int64_t in_use : {2, 4}) {
+    INFO(in_use);
+    REQUIRE(seen.contains({"cpu", 2, in_use}));
+    const Speeds::Seen& steps = seen.at({"cpu", 2, in_use});
+    CHECK(steps.steps > 40);
+    CHECK(steps.seconds / static_cast<double>(steps.steps) == doctest::Approx(0.5).epsilon(0.05));
+  }
+  CHECK(std::ranges::none_of(world.notes, [](const Note& note) { return note.what == "changed"; }));
+  world.take(1, 5, 1);
+  world.run(5);
+  const auto changed = std::ranges::find(world.notes, "changed", &Note::what);
+  REQUIRE(changed != world.notes.end());
+  CHECK(changed->devices == 1);
+  CHECK(changed->reason == "it stood still for 0.500 s");
+}
+
+}  // namespace
+}  // namespace estrain::dispatch

@@ -1,0 +1,444 @@
+#pragma once
+// Jobs that only pretend, in virtual time: they start, change, stop and fail after times that are drawn, as real ones
+// would. It holds the dispatcher to what dispatcher.h promises.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/planning/dispatch/dispatcher.h"
+#include "core/planning/dispatch/homes.h"
+
+namespace estrain::dispatch {
+
+struct FakeOptions {
+  uint64_t seed = 1;
+  double failing = 0;   // part of the starts that end in a fault
+  double refusing = 0;  // part of the growths that are declined
+  double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
+  double losing = 0.5;  // part of the requests under way that get lost with a daemon
+  double start_seconds = 2, change_seconds = 1;
+  double refusing_batch = 0;  // part of the changes of batches that are refused
+  double noise_scale = 0;     // of gradients, in samples; 0: not measured
+  std::string work = {};      // of all jobs; empty: not known
+  double fixed_part = 0;      // of a mini-batch's time with the owner's batch, that another batch does not change
+};
+
+inline bool policy_changes_batches(const std::string& policy) {
+  return policy.starts_with("ones") || policy.starts_with("pollux") || policy == "estrain:batch=free";
+}
+
+class FakeWorld {
+ public:
+  // `devices` of the daemon's own host, and of others.
+  explicit FakeWorld(const std::string& policy, int64_t devices, FakeOptions options = {}, Settings settings = {},
+                     const std::vector<std::pair<std::string, int64_t>>& others = {})
+      : options_(options), settings_(settings), random_(options.seed) {
+    State state;
+    state.policy = policy;
+    dispatcher_.emplace(std::move(state), settings_);
+    dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
+    settle();
+    for (const auto& [host, count] : others) add_host(host, count);
+  }
+
+  double now = 1000;
+  Dispatcher& pool() { return *dispatcher_; }
+  const State& state() const { return dispatcher_->state(); }
+  const Job& job(JobId id) const { return state().jobs.at(id); }
+  std::map<JobId, double> killed;                     // how often
+  std::vector<std::pair<ClientId, double>> released;  // and after how many seconds
+  struct Noted : Note {
+    double time;
+  };
+  std::vector<Noted> notes;
+  struct Changed {
+    int64_t epoch, batch, devices;
+    double lr_factor;
+  };
+  std::map<JobId, std::vector<Changed>> batches;  // changes that runs have on record
+
+  // A job of so many ESTs, each taking `mini_batch` seconds a step.
+  JobId submit(int64_t ests, int64_t steps, double mini_batch, Request request = {}) {
+    request.name = "job";
+    if (request.user.empty()) request.user = "anna";
+    request.ests = ests;
+    request.most = std::min(request.most > 1 ? request.most : ests, ests);
+    request.total_steps = steps;
+    const JobId id = dispatcher_->submit(request, now);
+    truth_[id] = {mini_batch, 0, request.batch};
+    settle();
+    return id;
+  }
+
+  void take(int64_t devices, double within, ClientId client) {
+    promised_[client] = now + within;
+    dispatcher_->withdraw({std::vector<std::string>(static_cast<size_t>(devices), "cpu"), within, false, client}, now);
+    settle();
+  }
+  void lend(int64_t devices) {
+    dispatcher_->lend(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
+    settle();
+  }
+
+  void add_host(const std::string& host, int64_t devices) {
+    dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), host + "/cpu"), now);
+    settle();
+  }
+  // A host leaves in peace.
+  void remove_host(const std::string& host) {
+    std::vector<std::string> names;
+    for (const Slot& slot : state().slots) {
+      if (slot.host() == host && slot.state == Slot::State::present) names.push_back(slot.name);
+    }
+    dispatcher_->withdraw({names, kNoHurry, true, 0}, now);
+    settle();
+  }
+  // Kills everything there. Another host of a job that is spread goes on, or none does.
+  void lose_host(const std::string& host) {
+    std::vector<JobId> led;
+    for (auto& [id, launcher] : launchers_) {
+      std::erase_if(launcher.held, [&](const std::string& name) { return Slot{0, name}.host() == host; });
+      if (launcher.home == host) led.push_back(id);
+    }
+    std::map<JobId, Launcher> orphans;
+    for (const JobId id : led) {
+      orphans[id] = launchers_[id];
+      launchers_.erase(id);
+      requests_.erase(id);
+    }
+    dispatcher_->lose_host(host, "killed", now);
+    for (auto& [id, orphan] : orphans) {
+      if (!job(id).is_leaderless) continue;  // it was there alone
+      if (happens(0.5)) {
+        dispatcher_->ended(id, {Ended::How::stopped, "nobody goes on"}, now);
+        continue;
+      }
+      orphan.home = Slot{0, orphan.held.front()}.host();
+      orphan.ends_at = -1;
+      launchers_[id] = orphan;
+      dispatcher_->moved(id, orphan.home, orphan.held, now);
+    }
+    for (const auto& [id, launcher] : launchers_) {
+      if (!orphans.contains(id) && job(id).phase == Phase::running) dispatcher_->changed(id, {launcher.held}, now);
+    }
+    settle();
+  }
+
+  void end(JobId id, const Ended& ended) {
+    launchers_.erase(id);
+    requests_.erase(id);
+    dispatcher_->ended(id, ended, now);
+  }
+
+  void run(double seconds) {
+    const double until = now + seconds;
+    while (now < until) step();
+  }
+  // Until all jobs are over; fails the test where that takes too long.
+  void run_out(double most = 1e5) {
+    const double until = now + most;
+    while (!all_over() && now < until) step();
+    INFO(text());
+    REQUIRE(all_over());
+  }
+  bool all_over() const {
+    return std::ranges::all_of(state().jobs, [](const auto& entry) { return is_over(entry.second.phase); });
+  }
+
+  // Nobody listens: launchers do what they were asked for.
+  void run_without_daemon(double seconds) {
+    train(seconds);
+    for (auto& [id, launcher] : launchers_) {
+      const auto request = requests_.find(id);
+      if (request == requests_.end() || request->second.batch != 0 || request->second.at > now) continue;
+      if (request->second.is_heard) launcher.held = request->second.held, unheard_[id] = kCost;
+      requests_.erase(request);
+    }
+  }
+
+  // The daemon dies, and another one takes up what it saved. Of the requests under way half get lost; launchers do not.
+  void restart_daemon() {
+    State saved = dispatcher_->state();
+    for (auto& [id, request] : requests_) {
+      if (request.batch != 0 && happens(0.5)) carry_out_batch(id, request);
+    }
+    std::erase_if(requests_, [&](const auto& entry) {
+      return entry.second.batch != 0 || !entry.second.is_heard || (options_.losing > 0 && happens(options_.losing));
+    });
+    dispatcher_.emplace(std::move(saved), settings_);
+    std::vector<JobId> up;
+    for (const auto& [id, job] : state().jobs) {
+      if (is_up(job.phase)) up.push_back(id);
+    }
+    for (const JobId id : up) {
+      if (!launchers_.contains(id)) {
+        dispatcher_->ended(id, {Ended::How::vanished, "gone"}, now);
+      } else if (job(id).batch.wanted == 0 || launchers_[id].trains_at <= now) {
+        tell_batch(id);
+        dispatcher_->found(
+            id, {launchers_[id].held, doing(id), static_cast<int64_t>(truth_[id].step), std::exchange(unheard_[id], 0)},
+            now);
+      }
+    }
+    dispatcher_->tick(now);
+    settle();
+  }
+  // The host dies with all launchers.
+  void reboot() {
+    launchers_.clear();
+    requests_.clear();
+    restart_daemon();
+  }
+
+  // When this was noted of the job.
+  std::vector<double> times_of(JobId id, const std::string& what) const {
+    std::vector<double> times;
+    for (const Noted& note : notes) {
+      if (note.job == id && note.what == what) times.push_back(note.time);
+    }
+    return times;
+  }
+
+  std::string text() const {
+    std::string all;
+    for (const auto& [id, job] : state().jobs) {
+      all += fmt::format("job {}: {}, step {} of {}, target {}, {}\n", id, phase_name(job.phase), job.step,
+                         job.request.total_steps, job.targeted(), job.reason);
+    }
+    return all;
+  }
+
+ private:
+  static constexpr double kDeaf = 1e300;
+  static constexpr double kCost = 0.5;  // s, of a change
+
+  struct Truth {
+    double mini_batch, step;  // steps with the owner's batch
+    std::optional<BatchRequest> allowed;
+    int64_t batch = 0;  // on record; 0: the owner's
+    double lr_factor = 1;
+  };
+  struct Launcher {
+    std::vector<std::string> held;
+    double trains_at = 0, ends_at = -1;  // -1: it is not to end yet
+    bool fails = false;
+    std::string home = {};
+  };
+  struct Pending {
+    double at;
+    std::vector<std::string> held;
+    bool is_heard;
+    int64_t batch = 0;  // 0: devices are asked for
+    double lr_factor = 1;
+  };
+
+  Dispatcher::Found::Doing doing(JobId id) const {
+    using Doing = Dispatcher::Found::Doing;
+    const Launcher& launcher = launchers_.at(id);
+    if (launcher.ends_at >= 0 && launcher.ends_at < kDeaf) return Doing::ends;
+    if (launcher.trains_at > now) return Doing::starts;
+    return requests_.contains(id) ? Doing::changes : Doing::trains;
+  }
+
+  double drawn(double mean) { return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_)); }
+  bool happens(double part) { return std::uniform_real_distribution<double>(0, 1)(random_) < part; }
+
+  void step() {
+    constexpr double kTick = 0.1;
+    settle();
+    train(kTick);
+    std::vector<JobId> ids;
+    for (const auto& [id, launcher] : launchers_) ids.push_back(id);
+    for (const JobId id : ids) look_at(id);  // what they end by is carried out later
+    dispatcher_->tick(now);
+    settle();
+  }
+
+  void train(double seconds) {
+    now += seconds;
+    for (auto& [id, launcher] : launchers_) {
+      if (launcher.trains_at > now || launcher.ends_at >= 0) continue;
+      Truth& truth = truth_[id];
+      const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
+      truth.step += seconds * owners_batches(truth) /
+                    (mini_batch_of(truth) * static_cast<double>((ests + devices - 1) / devices));
+    }
+  }
+
+  static double owners_batches(const Truth& truth) {
+    return truth.batch == 0 ? 1 : static_cast<double>(truth.batch) / static_cast<double>(truth.allowed->terms.own);
+  }
+  double mini_batch_of(const Truth& truth) const {
+    return truth.mini_batch * (options_.fixed_part + (1 - options_.fixed_part) * owners_batches(truth));
+  }
+
+  int64_t epoch_of(JobId id) const {
+    const Truth& truth = truth_.at(id);
+    const double part = truth.step / static_cast<double>(job(id).request.total_steps);
+    const int64_t epochs = truth.allowed->epochs == 0 ? 10 : truth.allowed->epochs;  // 0: it ends with a step
+    return static_cast<int64_t>(part * static_cast<double>(epochs));
+  }
+  void tell_batch(JobId id) {
+    const Truth& truth = truth_[id];
+    if (!truth.allowed) return;
+    const int64_t batch = truth.batch == 0 ? truth.allowed->terms.own : truth.batch;
+    dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id), options_.noise_scale});
+  }
+  // A change that is on record is not recorded again.
+  void carry_out_batch(JobId id, const Pending& request) {
+    Truth& truth = truth_[id];
+    if (truth.batch == request.batch) return;
+    truth.batch = request.batch;
+    truth.lr_factor = request.lr_factor;
+    const auto devices = static_cast<int64_t>(launchers_[id].held.size());
+    batches[id].push_back({epoch_of(id), request.batch, devices, request.lr_factor});
+    launchers_[id].trains_at = now + drawn(options_.start_seconds);
+  }
+  void answer_batch(JobId id) {
+    const Pending request = requests_[id];
+    requests_.erase(id);
+    if (happens(options_.refusing_batch)) {
+      const bool for_good = options_.refusing_batch == 1 || happens(0.5);
+      return dispatcher_->batch_refused(id, for_good, "too large", now);
+    }
+    carry_out_batch(id, request);
+    dispatcher_->batch_is(id, {request.batch, request.lr_factor, std::nullopt});
+  }
+
+  void look_at(JobId id) {
+    Launcher& launcher = launchers_[id];
+    const auto request = requests_.find(id);
+    if (launcher.fails && now >= launcher.trains_at) return end(id, {Ended::How::faulty, "a fault", 1});
+    if (launcher.ends_at >= 0) {
+      if (now >= launcher.ends_at) end(id, {Ended::How::stopped, "stopped", 1, static_cast<int64_t>(truth_[id].step)});
+      return;
+    }
+    if (launcher.trains_at > now) return;
+    if (truth_[id].step >= static_cast<double>(job(id).request.total_steps)) return end(id, {Ended::How::done, "done"});
+    tell_batch(id);
+    if (job(id).phase == Phase::starting) dispatcher_->trains(id, now);
+    if (request != requests_.end() && request->second.batch != 0) {
+      if (now >= request->second.at) answer_batch(id);
+      return;
+    }
+    if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
+      launcher.held = request->second.held;
+      requests_.erase(request);
+      dispatcher_->changed(id, {launcher.held, kCost, static_cast<int64_t>(truth_[id].step)}, now);
+    } else if (job(id).phase == Phase::changing && request == requests_.end()) {
+      dispatcher_->changed(id, {launcher.held}, now);  // the answer was lost
+    }
+    const auto devices = static_cast<int64_t>(launcher.held.size());
+    dispatcher_->progressed(
+        id,
+        {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
+         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices,
+         devices},
+        now);
+  }
+
+  void settle() {
+    for (auto actions = dispatcher_->take_actions(); !actions.empty(); actions = dispatcher_->take_actions()) {
+      for (const Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
+    }
+    check_laws();
+  }
+
+  void carry_out(const CheckJob& action) { dispatcher_->checked(action.job, {true, "", 0, 0, options_.work}, now); }
+  void carry_out(const StartJob& action) {
+    REQUIRE_FALSE(launchers_.contains(action.job));
+    launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing),
+                              action.home};
+    check_home(launchers_[action.job], action.devices);
+  }
+  void carry_out(const GrowJob& action) {
+    REQUIRE(launchers_.contains(action.job));
+    check_home(launchers_[action.job], action.all);
+    const bool takes = !happens(options_.refusing);
+    requests_[action.job] = {now + drawn(options_.change_seconds), takes ? action.all : launchers_[action.job].held,
+                             true};
+  }
+  void carry_out(const ShrinkJob& action) {
+    REQUIRE(launchers_.contains(action.job));
+    std::vector<std::string> held = launchers_[action.job].held;
+    REQUIRE(action.given_back.size() < held.size());
+    for (const std::string& name : action.given_back) {
+      const auto at = std::ranges::find(held, name);
+      REQUIRE(at != held.end());
+      held.erase(at);
+    }
+    check_home(launchers_[action.job], held);
+    const double after = std::min(action.within, drawn(options_.change_seconds));
+    requests_[action.job] = {now + after, held, !happens(options_.hanging)};
+  }
+  // 5: only where the owner allows it, within the owner's range; rates grow no faster than the batch.
+  void carry_out(const ChangeBatch& action) {
+    REQUIRE(launchers_.contains(action.job));
+    const std::optional<BatchRequest>& allowed = truth_[action.job].allowed;
+    REQUIRE(allowed);
+    REQUIRE(action.batch >= allowed->terms.least);
+    REQUIRE(action.batch <= allowed->terms.most);
+    const double ratio = static_cast<double>(action.batch) / static_cast<double>(allowed->terms.own);
+    if (state().policy.starts_with("ones")) REQUIRE(action.lr_factor == doctest::Approx(ratio));
+    REQUIRE(action.lr_factor >= std::min(1.0, ratio) * (1 - 1e-9));
+    REQUIRE(action.lr_factor <= std::max(1.0, ratio) * (1 + 1e-9));
+    requests_[action.job] = {now + drawn(options_.change_seconds), {}, true, action.batch, action.lr_factor};
+  }
+  void carry_out(const StopJob& action) {
+    if (!launchers_.contains(action.job)) return;
+    launchers_[action.job].ends_at =
+        happens(options_.hanging) ? kDeaf : now + std::min(action.within, drawn(options_.change_seconds));
+  }
+  void carry_out(const KillJob& action) {
+    ++killed[action.job];
+    if (launchers_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
+  }
+  void carry_out(const Released& action) {
+    released.emplace_back(action.client, action.seconds), check_promise(action);
+  }
+  void carry_out(const Note& action) { notes.push_back({action, now}); }
+
+  // 5: it is led from a host where it has a device; only from the daemon's own where it has one there.
+  static void check_home(const Launcher& launcher, const std::vector<std::string>& held) {
+    Target target;
+    for (const std::string& name : held) ++target[Slot{0, name}.group()];
+    REQUIRE(can_lead(launcher.home, target));
+  }
+
+  void check_promise(const Released& action) {
+    if (!promised_.contains(action.client)) return;
+    CHECK(now <= promised_[action.client]);
+    promised_.erase(action.client);
+  }
+
+  // 1: a device is with one job at most, and what launchers believe to hold is what the pool has given them.
+  void check_laws() {
+    std::map<std::string, int64_t> believed, there;
+    for (const auto& [id, launcher] : launchers_) {
+      for (const std::string& name : launcher.held) ++believed[name];
+    }
+    for (const Slot& slot : state().slots) there[slot.name] += slot.state != Slot::State::away || slot.holder != 0;
+    INFO(text());
+    for (const auto& [name, count] : believed) REQUIRE(count <= there[name]);
+    // 2: nobody waits longer than was promised.
+    for (const auto& [client, until] : promised_) REQUIRE(now <= until + 0.11);
+  }
+
+  FakeOptions options_;
+  Settings settings_;
+  std::mt19937_64 random_;
+  std::optional<Dispatcher> dispatcher_;
+  std::map<JobId, Truth> truth_;
+  std::map<JobId, Launcher> launchers_;
+  std::map<JobId, Pending> requests_;
+  std::map<JobId, double> unheard_;  // what changes have cost of which no daemon has heard
+  std::map<ClientId, double> promised_;
+};
+
+}  // namespace estrain::dispatch

@@ -1,0 +1,142 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/planning/dispatch/dispatcher.h"
+#include "tests/at_length.h"
+#include "tests/core/planning/dispatch/fake_world.h"
+
+namespace estrain::dispatch {
+namespace {
+
+TEST_CASE("a job grows over hosts, and is led from where it began") {
+  FakeWorld world("estrain", 1);
+  const JobId id = world.submit(5, 20000, 0.1);
+  world.run(5);
+  world.add_host("h1", 2);
+  world.run(10);
+  CHECK(world.job(id).target == Target{{"cpu", 1}, {"h1/cpu", 2}});
+  CHECK(world.job(id).home.empty());
+  CHECK(world.job(id).starts == 2);
+  world.remove_host("h1");
+  world.run(10);
+  CHECK(world.job(id).target == Target{{"cpu", 1}});
+  CHECK(world.job(id).phase == Phase::running);
+  CHECK(std::ranges::none_of(world.state().slots, [](const Slot& slot) { return slot.host() == "h1"; }));
+}
+
+TEST_CASE("devices of a host that are taken go back to the job that had them, when they are lent again") {
+  FakeWorld world("fifo", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
+  Request three;
+  three.devices = 3;
+  const JobId id = world.submit(5, 20000, 0.1, three);
+  world.run(5);
+  REQUIRE(world.job(id).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
+  world.pool().withdraw({{"h2/cpu", "h2/cpu"}, 5, false, 1}, world.now);
+  world.run(15);
+  CHECK(world.job(id).target == Target{{"h1/cpu", 2}});
+  world.pool().lend({"h2/cpu", "h2/cpu"}, world.now);
+  world.run(5);
+  CHECK(world.job(id).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
+  CHECK(world.job(id).phase == Phase::running);
+}
+
+TEST_CASE("a job whose home leaves stops with a checkpoint and goes on elsewhere, which is no fault") {
+  FakeWorld world("fifo", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
+  Request two;
+  two.devices = 2;
+  const JobId id = world.submit(4, 2000, 0.1, two);
+  world.run(5);
+  REQUIRE(world.job(id).home == "h1");
+  world.remove_host("h1");
+  world.run(10);
+  CHECK(world.job(id).home == "h2");
+  CHECK(world.job(id).target == Target{{"h2/cpu", 2}});
+  CHECK(world.job(id).failures == 0);
+  world.run_out();
+}
+
+TEST_CASE("a lost host takes its devices with it; the jobs there go on elsewhere, and that is no fault of theirs") {
+  FakeWorld world("fifo", 0, {}, {}, {{"h1", 2}, {"h2", 1}});
+  Request two;
+  two.devices = 2;
+  const JobId alone = world.submit(4, 2000, 0.1, two);
+  world.run(5);
+  REQUIRE(world.job(alone).home == "h1");
+  world.lose_host("h1");
+  CHECK(world.job(alone).phase == Phase::starting);
+  CHECK(world.job(alone).home == "h2");
+  CHECK(world.job(alone).failures == 0);
+  world.run_out();
+  CHECK(world.job(alone).phase == Phase::done);
+}
+
+TEST_CASE("the launcher of a lost host may hold the run for long: the job waits, and is not given up") {
+  FakeWorld world("fifo", 0, {}, {.retries = 1}, {{"h1", 1}, {"h2", 1}});
+  const JobId id = world.submit(4, 2000, 0.1);
+  world.run(5);
+  const Ended busy{Ended::How::never_began, "somebody else is at work on its run directory", 2};
+  world.lose_host(world.job(id).home);
+  const auto end_when_started = [&] {
+    for (int i = 0; i < 200 && world.job(id).phase == Phase::waiting; ++i) world.run(0.1);
+    REQUIRE(is_up(world.job(id).phase));
+    world.end(id, busy);
+  };
+  for (int i = 0; i < 5; ++i) end_when_started();
+  CHECK(world.job(id).phase == Phase::waiting);
+  world.run(20);
+  REQUIRE(world.job(id).phase == Phase::running);
+  world.end(id, busy);  // once it has trained, it counts
+  end_when_started();
+  CHECK(world.job(id).phase == Phase::failed);
+}
+
+TEST_CASE("a job that cannot be spread stays on one host") {
+  FakeWorld world("estrain", 1);
+  Request together;
+  together.one_host = true;
+  const JobId id = world.submit(8, 20000, 0.1, together);
+  world.run(5);
+  REQUIRE(world.job(id).phase == Phase::running);
+  world.add_host("h1", 2);
+  world.run(30);
+  CHECK(world.job(id).target == Target{{"h1/cpu", 2}});
+  CHECK(world.job(id).phase == Phase::running);
+  CHECK(world.job(id).starts == 2);  // and stays there
+}
+
+TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
+  for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
+    CAPTURE(seed);
+    for (const char* policy : {"estrain", "fifo-backfill", "srtf", "tiresias"}) {
+      CAPTURE(policy);
+      FakeWorld world(policy, 2, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.02}, {.retries = 1000},
+                      {{"h1", 2}, {"h2", 3}});
+      std::mt19937_64 random(seed);
+      for (int i = 0; i < 6; ++i) {
+        Request request;
+        request.devices = 1 + static_cast<int64_t>(random() % 4);
+        request.one_host = random() % 4 == 0;
+        request.least = static_cast<int64_t>(random() % 2);
+        request.most = 8;
+        world.submit(8, 200 + static_cast<int64_t>(random() % 1500), 0.05, request);
+        world.run(static_cast<double>(random() % 10));
+        const std::string host = random() % 2 == 0 ? "h1" : "h2";
+        const bool is_there =
+            std::ranges::any_of(world.state().slots, [&](const Slot& slot) { return slot.host() == host; });
+        if (!is_there) {
+          world.add_host(host, 2);
+        } else if (random() % 2 == 0) {
+          world.lose_host(host);
+        } else {
+          world.remove_host(host);
+        }
+        if (random() % 3 == 0) world.restart_daemon();
+      }
+      world.run_out();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace estrain::dispatch

@@ -1,0 +1,86 @@
+#include "core/pool/daemon/checks.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string_view>
+
+#include "core/base/files/files.h"
+#include "tests/core/pool/daemon/resting_pool.h"
+
+namespace estrain::pool {
+namespace {
+
+// This test program, run as `estrain check SPEC …`: says what stands in the spec, and fails if that says so.
+[[gnu::constructor]] void act_as_check(int argc, char** argv, char**) {
+  if (argc < 3 || std::string_view(argv[1]) != "check") return;
+  const std::string answer = bytes_of(argv[2]);
+  std::puts(answer.c_str());
+  std::fflush(stdout);
+  ::_exit(answer.find("severity") == answer.npos ? 0 : 2);
+}
+
+struct Checking : RestingPool {
+  explicit Checking(const std::string& answer, int64_t jobs = 1) : RestingPool(with_jobs(jobs)) {
+    for (int64_t id = 1; id <= jobs; ++id) {
+      make_folders(pool.directory.job(id));
+      replace_bytes(pool.directory.spec(id), answer);
+    }
+  }
+  static dispatch::State with_jobs(int64_t jobs) {
+    dispatch::State state = state_with_job(Phase::checking, {"cpu"});
+    for (int64_t id = 2; id <= jobs; ++id) {
+      state.jobs[id] = state.jobs[1];
+      state.jobs[id].id = state.last_job = id;
+    }
+    return state;
+  }
+  Checks checks{pool};
+};
+
+TEST_CASE("a job that a check finds nothing against waits for devices, with what the check has measured") {
+  Checking at(
+      R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120, "work": {"model.name": "lenet"}})");
+  at.checks.carry_out({1});
+  at.checks.on_ended(1);
+  CHECK(at.job().phase == Phase::waiting);
+  CHECK(at.job().request.total_steps == 120);
+  CHECK(at.job().speeds.expected() == 0.5);
+  CHECK(at.job().work == R"({"model.name":"lenet"})");
+  CHECK(at.checks.processes().empty());
+}
+
+TEST_CASE("a job that a check finds errors in has failed, with all errors and no warnings as its reason") {
+  const std::string errors = R"({"check": "data", "severity": "error", "message": "no file"}, )"
+                             R"({"check": "devices", "severity": "error", "message": "no GPU"}, )";
+  Checking at("{\"checks\": [" + errors + R"({"check": "memory", "severity": "warning", "message": "little"}]})");
+  at.checks.carry_out({1});
+  at.checks.on_ended(1);
+  CHECK(at.job().phase == Phase::failed);
+  CHECK(at.job().reason == "check: data: no file; devices: no GPU");
+}
+
+TEST_CASE("a check that says nothing and fails names its end and its log") {
+  Checking at("severity");
+  at.checks.carry_out({1});
+  at.checks.on_ended(1);
+  CHECK(at.job().reason == "check: exit status 2, see " + at.pool.directory.check_log(1));
+}
+
+TEST_CASE("few checks are at work at once, and a job that was cancelled meanwhile is passed over") {
+  Checking at("{}", 4);
+  for (int64_t id = 1; id <= 4; ++id) at.checks.carry_out({id});
+  CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
+  at.pool.dispatcher->cancel(3, wall_seconds());
+  at.checks.on_ended(1);
+  CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
+  CHECK(at.checks.processes().contains(4));
+  at.checks.on_ended(2);
+  at.checks.on_ended(4);
+  CHECK(at.checks.processes().empty());
+  CHECK(at.pool.job(3).phase == Phase::cancelled);
+}
+
+}  // namespace
+}  // namespace estrain::pool

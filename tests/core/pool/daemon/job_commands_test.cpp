@@ -1,0 +1,130 @@
+#include "core/pool/daemon/job_commands.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "tests/core/pool/daemon/resting_pool.h"
+
+namespace estrain::pool {
+namespace {
+
+struct Commands : RestingPool {
+  using RestingPool::RestingPool;
+  JobCommands commands{pool};
+
+  // The words of the request that nodeB's agent has; empty: it has none.
+  std::vector<std::string> asked_words() const {
+    const auto requests = tasks(kRequest);
+    return requests.size() == 1 ? requests[0].words : std::vector<std::string>{};
+  }
+};
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("a job starts from its spec the first time; later it resumes its run, if that is one of its spec") {
+  for (const bool has_run : {false, true}) {
+    Commands at(state_with_job(Phase::starting, {"nodeB/cpu"}, "nodeB"));
+    if (has_run) at.run_file("job.toml", "");
+    at.commands.carry_out(dispatch::StartJob{1, {"nodeB/cpu"}, "nodeB"});
+    const auto launchers = at.tasks(kLauncher);
+    REQUIRE(launchers.size() == 1);
+    Words words = {"train", "--own-session", at.pool.directory.spec(1)};
+    if (has_run) words.emplace_back("--resume");
+    const Words others = {"--run", at.pool.directory.run(1), "--devices", "nodeB/cpu", "--name", "nodeB"};
+    words.insert(words.end(), others.begin(), others.end());
+    CHECK(launchers[0].words == words);
+    REQUIRE(at.pool.launchers.contains(1));
+    CHECK(at.pool.launchers[1].task == launchers[0].id);
+    CHECK(at.pool.launchers[1].host == "nodeB");
+    CHECK(at.pool.asked.empty());
+  }
+}
+
+TEST_CASE("a job over several hosts starts once the agents of its run listen, and is tried again if they never do") {
+  const double patience = 60;
+  Commands at(state_with_job(Phase::starting, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"));
+  at.commands.carry_out(dispatch::StartJob{1, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"});
+  at.pool.asked.at(1).since -= patience - 10;
+  at.commands.send_waiting();
+  CHECK(at.job().phase == Phase::starting);
+  CHECK(at.tasks(kLauncher).empty());
+  at.pool.asked.at(1).since -= 11;
+  at.commands.send_waiting();
+  CHECK(at.tasks(kLauncher).empty());
+  CHECK(at.pool.asked.empty());
+  CHECK(at.job().phase == Phase::waiting);
+  CHECK(at.job().failures == 1);
+  CHECK(at.job().not_before > wall_seconds() + 1);
+}
+
+TEST_CASE("a job that weighs offers is offered devices; another one is resized") {
+  for (const bool weighs : {false, true}) {
+    dispatch::State state = state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB");
+    state.jobs[1].request.weighs_offers = weighs;
+    Commands at(std::move(state));
+    at.launch_on_b();
+    at.commands.carry_out(dispatch::GrowJob{1, {"nodeB/cpu"}, {"nodeB/cpu", "nodeB/cpu"}});
+    const std::string run = at.pool.directory.run(1);
+    CHECK(at.asked_words() == (weighs ? Words{"offer", run, "nodeB/cpu", "--json"}
+                                      : Words{"resize", run, "--devices", "nodeB/cpu,nodeB/cpu", "--json"}));
+    CHECK(at.pool.asked.at(1).is_sent);
+  }
+}
+
+TEST_CASE("a job that gives devices back is told within how many seconds") {
+  Commands at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
+  at.launch_on_b();
+  at.commands.carry_out(dispatch::ShrinkJob{1, {"nodeB/cpu"}, 1.25});
+  CHECK(at.asked_words() == Words{"reclaim", at.pool.directory.run(1), "nodeB/cpu", "--within", "1.250", "--json"});
+}
+
+TEST_CASE("a request is sent once, however often waiting ones are looked at") {
+  Commands at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
+  at.launch_on_b();
+  at.commands.carry_out(dispatch::ShrinkJob{1, {"nodeB/cpu"}, 1});
+  at.commands.send_waiting();
+  at.commands.send_waiting();
+  CHECK(at.tasks(kRequest).size() == 1);
+}
+
+TEST_CASE("a job that is to stop before its launcher was started has stopped, and its start is given up") {
+  Commands at(state_with_job(Phase::stopping, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"));
+  at.pool.asked[1] = {.what = Asked::What::launch, .words = {"train"}};
+  at.commands.carry_out(dispatch::StopJob{1, {"nodeB/cpu", "nodeC/cpu"}, 1});
+  CHECK(at.pool.asked.empty());
+  CHECK(at.job().phase == Phase::waiting);
+  CHECK(at.job().failures == 0);
+}
+
+TEST_CASE("a launcher that trains is asked to stop; one that does not yet is told by a signal") {
+  for (const bool trains : {false, true}) {
+    Commands at(state_with_job(Phase::stopping, {"nodeB/cpu"}, "nodeB"));
+    at.launch_on_b();
+    at.pool.launchers[1].trains = trains;
+    at.commands.carry_out(dispatch::StopJob{1, {"nodeB/cpu"}, 2});
+    CHECK(at.tasks(kLauncher)[0].signal == (trains ? 0 : SIGTERM));
+    CHECK(at.asked_words().empty() != trains);
+  }
+}
+
+TEST_CASE("a stop waits for no agents of the run") {
+  Commands at(state_with_job(Phase::stopping, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"));
+  at.launch_on_b();
+  at.pool.launchers[1].trains = true;
+  at.commands.carry_out(dispatch::StopJob{1, {"nodeB/cpu", "nodeC/cpu"}, 2});
+  CHECK_FALSE(at.asked_words().empty());
+}
+
+TEST_CASE("a job that is killed is killed on all its hosts, so that none goes on with it") {
+  Commands at(state_with_job(Phase::running, {"nodeB/cpu"}, "nodeB"),
+              {.tasks = {RestingPool::task_of(kRunAgent, "t1")}});
+  at.launch_on_b();
+  at.commands.carry_out(dispatch::KillJob{1});
+  CHECK(at.tasks(kLauncher)[0].signal == SIGKILL);
+  CHECK(at.tasks(kRunAgent)[0].signal == SIGKILL);
+  CHECK(at.pool.launchers[1].was_killed);
+}
+
+}  // namespace
+}  // namespace estrain::pool

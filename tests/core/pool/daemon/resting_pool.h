@@ -1,0 +1,106 @@
+#pragma once
+// A pool without processes: the daemon's host is nodeA, and the agent of nodeB is a file that says what the test wants.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/files/files.h"
+#include "core/pool/daemon/served_pool.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::pool {
+
+using dispatch::Phase;
+
+// A state in which job 1 has these devices, which are all that the pool has.
+inline dispatch::State state_with_job(Phase phase, const std::vector<std::string>& devices, std::string home = "") {
+  dispatch::State state;
+  state.policy = "fifo";
+  dispatch::Job& job = state.jobs[1];
+  job.id = state.last_job = 1;
+  job.phase = phase;
+  job.home = std::move(home);
+  job.request.name = "lenet";
+  job.request.ests = job.request.most = 8;
+  job.request.devices = static_cast<int64_t>(devices.size());
+  job.request.total_steps = 100;
+  const bool is_up = dispatch::is_up(phase);
+  for (const std::string& name : devices) {
+    state.slots.push_back({.id = ++state.last_slot, .name = name, .holder = is_up ? 1 : 0});
+    if (is_up) ++job.target[state.slots.back().group()];
+  }
+  return state;
+}
+
+// The agent of nodeB: the tasks that it was given, and its reports of them.
+struct AgentOfB {
+  std::vector<Task> tasks = {};
+  std::vector<TaskReport> reports = {};
+  bool leaves = false;
+};
+
+// `beat`: grows with each report, since it is the agent's sign of life.
+inline void write_report(const std::string& pool, const AgentOfB& agent, int64_t beat = 1) {
+  AgentReport report;
+  report.build = Build::own();
+  report.life = "b";
+  report.beat = beat;
+  report.leaves = agent.leaves;
+  report.devices = {"cpu", "cpu"};
+  report.tasks = agent.reports;
+  Meeting(pool).write("nodeB", report);
+}
+
+// The agent of nodeB, and what an earlier daemon has told it to do.
+inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
+  make_folders(pool + "/hosts");
+  write_report(pool, agent);
+  Meeting(pool).write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
+}
+
+class RestingPool {
+ public:
+  explicit RestingPool(dispatch::State state, const AgentOfB& agent = {}) : pool(prepared(folder_, agent), "nodeA") {
+    pool.dispatcher.emplace(std::move(state), dispatch::Settings{});
+    pool.dispatcher->take_actions();
+    make_folders(pool.directory.job(1));
+  }
+
+  const dispatch::Job& job() const { return pool.job(1); }
+  // The launcher of job 1 as a task of nodeB.
+  std::string launch_on_b() {
+    const std::string task = pool.agents.start("nodeB", task_of(kLauncher));
+    pool.launchers[1] = {.is_child = false, .host = "nodeB", .task = task};
+    return task;
+  }
+  static Task task_of(std::string_view kind, std::string id = "") {
+    return {.id = std::move(id), .job = 1, .kind = std::string(kind), .run = "run", .words = {}, .log = "log"};
+  }
+  // Tasks of this kind that the agent has for job 1.
+  std::vector<Task> tasks(std::string_view kind) const {
+    std::vector<Task> found;
+    for (const Agents::Placed& one : pool.agents.tasks_of(1)) {
+      if (one.task.kind == kind) found.push_back(one.task);
+    }
+    return found;
+  }
+  std::string run_file(const std::string& name, const std::string& text) const {
+    make_folders(pool.directory.run(1));
+    replace_bytes(pool.directory.run(1) + "/" + name, text);
+    return pool.directory.run(1) + "/" + name;
+  }
+
+ private:
+  static std::string prepared(const ScratchFolder& folder, const AgentOfB& agent) {
+    prepare_agent(folder.path(), agent);
+    return folder.path();
+  }
+
+  ScratchFolder folder_;
+
+ public:
+  ServedPool pool;
+};
+
+}  // namespace estrain::pool

@@ -1,0 +1,379 @@
+#include "core/pool/ledger/ledger.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::pool {
+namespace {
+
+using dispatch::Phase;
+using dispatch::Slot;
+
+dispatch::State some_state() {
+  dispatch::State state;
+  state.policy = "tiresias:limit=100";
+  state.seed = 7;
+  state.charge = 1.5;
+  state.slots = {{1, "cpu", Slot::State::present, false, 2, 1700000000.5},
+                 {3, "cuda:1", Slot::State::away, false, 0, 1700000000.25}};
+  state.usage["anna"] = {12.5, 1000};
+  state.cores = {{"nodeB", 8}};
+  state.last_job = 2;
+  state.last_slot = 3;
+  state.seen = 1700000000.25;
+  dispatch::Job waiting;
+  waiting.id = 1;
+  waiting.request = {"lenet", "anna", -3, 8, 2, 1, 4, 1700000500.5, "cuda", true, true, 1000};
+  waiting.submitted = 1700000000.125;
+  waiting.phase = Phase::waiting;
+  waiting.reason = "waits; it's \"behind\"";
+  waiting.not_before = 1700000001;
+  waiting.failures = 2;
+  waiting.failed_at = 40;
+  waiting.work = R"({"model.name":"lenet"})";
+  state.jobs[1] = waiting;
+  dispatch::Job running;
+  running.id = 2;
+  running.phase = Phase::changing;
+  running.is_unwanted = true;
+  running.target = {{"nodeB/cpu", 2}, {"nodeB/cpu:avx2", 1}};
+  running.home = "nodeB";
+  running.owed = 1;
+  running.step = 77;
+  running.no_growth_before = 3;
+  running.attained = 4.5;
+  running.held = 2.25;
+  running.lost = 0.5;
+  running.starts = 3;
+  running.started = 1700000000.5;
+  running.speeds.expect(0.125);
+  running.speeds.observe("cpu", 2, 0.1);
+  running.speeds.observe("cpu", 2, 0.3);
+  running.speeds.saw({"cpu", 2, 3.25, 40, 8.5, 8.5 / 40}, 1700000010);
+  running.speeds.saw({"cpu", 2, 4, 2, 0.5, 0}, 1700000010.5);
+  running.seen_at = 1700000010.5;
+  running.seen_devices = 2;
+  running.seen_step = 76;
+  running.request.batch = {{16, 4, 64, true}, 30};
+  running.batch = {32, 2, 64, 1.5, 5, 4, 1700000009.5, 900, 812.5};
+  running.batch_times.observe(16, 0.25);
+  running.batch_times.observe(32, 0.375);
+  running.batch_times.observe(32, 0.5);
+  state.jobs[2] = running;
+  return state;
+}
+
+// Removes what formats before 8 did not know.
+void forget_work(dispatch::State& state) {
+  for (auto& [id, job] : state.jobs) job.work.clear();
+}
+
+// Removes what formats before 6 did not know.
+void forget_paces(dispatch::State& state) {
+  forget_work(state);
+  state.cores.clear();
+  if (auto& batch = state.jobs[2].request.batch) batch->terms.square_root = false;
+  for (auto& [id, job] : state.jobs) {
+    job.seen_at = 0;
+    job.seen_devices = job.seen_step = 0;
+    dispatch::Speeds speeds;
+    speeds.expect(job.speeds.expected());
+    for (const auto& [key, value] : job.speeds.measured()) speeds.restore(key, value);
+    for (const auto& [key, value] : job.speeds.seen()) speeds.restore(key, value);
+    job.speeds = speeds;
+  }
+}
+
+// Removes what pools of one host did not know.
+void forget_hosts(dispatch::State& state) {
+  forget_paces(state);
+  state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
+  state.jobs[2].request.one_host = state.jobs[2].request.batch.has_value();
+  state.jobs[2].home.clear();
+  for (Slot& slot : state.slots) slot.since = 0;
+}
+
+void check_equal(const dispatch::State& a, const dispatch::State& b) {
+  CHECK(a.policy == b.policy);
+  CHECK(a.seed == b.seed);
+  CHECK(a.charge == b.charge);
+  CHECK(a.slots == b.slots);
+  CHECK(a.jobs == b.jobs);
+  CHECK(a.usage == b.usage);
+  CHECK(a.cores == b.cores);
+  CHECK(a.last_job == b.last_job);
+  CHECK(a.last_slot == b.last_slot);
+  CHECK(a.seen == b.seen);
+}
+
+// What formats before 8 do not have, and those before 7.
+constexpr const char* kWithoutEight = "ALTER TABLE jobs DROP COLUMN work; ";
+constexpr const char* kWithoutSeven =
+    "DROP TABLE hosts; ALTER TABLE history DROP COLUMN names; ALTER TABLE batches DROP COLUMN square_root; ALTER TABLE "
+    "paces DROP COLUMN told; ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER "
+    "TABLE jobs DROP COLUMN seen_step; ";
+
+// Makes a pool of an older format of one in which some_state() was saved.
+void make_older(const std::string& path, const std::string& changes, int format) {
+  { Ledger::open(path).save(some_state(), {{1.5, 1, "submitted", 0, "by anna"}}); }
+  sqlite::Database::open(path, sqlite::Access::read_write)
+      .execute(kWithoutEight + (format < 7 ? kWithoutSeven : std::string()) + changes +
+               "; PRAGMA user_version = " + std::to_string(format));
+}
+
+// A pool of an older format is this state, and can be saved as any other.
+void check_brought_here(const std::string& path, const dispatch::State& state) {
+  Ledger ledger = Ledger::open(path);
+  check_equal(ledger.load(), state);
+  ledger.save(some_state(), {});
+  check_equal(Ledger::open(path).load(), some_state());
+}
+
+TEST_CASE("several that open a new pool at once find the tables that one of them makes") {
+  const ScratchFolder folder;
+  for (int pool = 0; pool < 20; ++pool) {
+    const std::string path = folder.path() + "/" + std::to_string(pool) + ".db";
+    std::atomic<int> ready = 0, failed = 0;
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready < 4) std::this_thread::yield();
+        try {
+          Ledger::open(path).load();
+        } catch (const Error&) {
+          ++failed;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(failed == 0);
+  }
+}
+
+TEST_CASE("a state comes back as it was saved, and so does a change of it") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  {
+    Ledger ledger = Ledger::open(folder / "pool.db");
+    CHECK(ledger.load().policy == "");
+    ledger.save(state, {{1.5, 1, "submitted", 0, "by anna"}});
+  }
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  check_equal(ledger.load(), state);
+  state.jobs[1].phase = Phase::failed;
+  state.jobs[1].finished = 5.0;
+  state.jobs[2].speeds.observe("cpu", 3, 0.2);
+  state.slots.pop_back();
+  state.cores["nodeB"] = 4;
+  ledger.save(state, {{2.5, 1, "failed", 2, "x", {"cpu", "nodeB/cpu"}}});
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
+  const std::vector<Line> history = ledger.history();
+  REQUIRE(history.size() == 2);
+  CHECK(history[1].what == "failed");
+  CHECK(history[0].time == 1.5);
+  CHECK(history[0].names.empty());
+  CHECK(history[1].names == std::vector<std::string>{"cpu", "nodeB/cpu"});
+}
+
+// Counts the rows that are written to each table, as "table: n".
+class WrittenRows {
+ public:
+  explicit WrittenRows(const std::string& path) : database_(sqlite::Database::open(path, sqlite::Access::read_write)) {
+    database_.execute("CREATE TABLE written (name TEXT)");
+    for (const char* table : {"jobs", "speeds", "seen", "paces", "batches", "batch_times", "slots", "usage", "history",
+                              "settings", "hosts"})
+      database_.execute(
+          fmt::format("CREATE TRIGGER count_{0} BEFORE INSERT ON {0} BEGIN "
+                      "INSERT INTO written VALUES ('{0}'); END",
+                      table));
+  }
+  std::map<std::string, int64_t> take() {
+    std::map<std::string, int64_t> rows;
+    {
+      sqlite::Statement row = database_.prepare("SELECT name, COUNT(*) FROM written GROUP BY name");
+      while (row.step()) rows[row.text(0)] = row.whole(1);
+    }
+    database_.execute("DELETE FROM written");
+    return rows;
+  }
+
+ private:
+  sqlite::Database database_;
+};
+
+TEST_CASE("a save writes the rows that have changed since the state was saved, or loaded, and no others") {
+  using Rows = std::map<std::string, int64_t>;
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  { Ledger::open(folder / "pool.db").save(state, {}); }
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  WrittenRows written(folder / "pool.db");
+  state = ledger.load();
+  ledger.save(state, {});
+  CHECK(written.take().empty());
+  state.seen += 1;
+  ledger.save(state, {{1, 1, "x", 0, ""}});
+  CHECK(written.take() == Rows{{"settings", 1}, {"history", 1}});
+  dispatch::Job& job = state.jobs[2];
+  job.attained += 1;
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}});
+  job.speeds.saw({"cpu", 2, 4, 2, 0.01}, 1700000010.51);
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"seen", 1}, {"paces", 1}});
+  job.speeds.saw({"cpu", 2, 3, 2, 0.25}, 1700000011);
+  job.speeds.observe("cpu", 2, 0.5);
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"seen", 1}, {"paces", 1}, {"speeds", 1}});
+  job.batch.epoch += 1;
+  job.batch_times.observe(16, 0.5);
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"batches", 1}, {"batch_times", 1}});
+  state.slots[0].holder = 0;
+  state.usage["bert"] = {1, 2};
+  state.cores["nodeB"] = 2;
+  ledger.save(state, {});
+  CHECK(written.take() == Rows{{"slots", 2}, {"usage", 1}, {"hosts", 1}});
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
+}
+
+TEST_CASE("the history knows when a job was asked for other devices last") {
+  const ScratchFolder folder;
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(some_state(), {{1.5, 1, "started", 1, ""},
+                             {2.5, 1, "grows", 2, ""},
+                             {3.5, 1, "shrinks", 1, ""},
+                             {4.5, 1, "changed", 1, ""},
+                             {5.5, 2, "started", 1, ""}});
+  CHECK(ledger.asked(1) == 3.5);
+  CHECK(ledger.asked(2) == 0);
+}
+
+TEST_CASE("a pool of format 1 is brought to this one") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db",
+             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+             "home; DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; "
+             "ALTER TABLE speeds ADD COLUMN whole; DROP TABLE paces",
+             1);
+  dispatch::Speeds& speeds = state.jobs[2].speeds;
+  const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
+  speeds = {};
+  speeds.expect(0.125);
+  speeds.restore(dispatch::Speeds::Key{"cpu", 2}, measured);
+  state.jobs[2].request.batch.reset();
+  state.jobs[2].batch = {};
+  state.jobs[2].batch_times = {};
+  forget_hosts(state);
+  check_equal(Ledger::open(folder / "pool.db").load(), state);
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(some_state(), {});
+  check_equal(ledger.load(), some_state());
+}
+
+TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batches") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db",
+             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+             "home; DROP TABLE batches; DROP TABLE batch_times; DROP TABLE paces",
+             2);
+  state.jobs[2].request.batch.reset();
+  state.jobs[2].batch = {};
+  state.jobs[2].batch_times = {};
+  forget_hosts(state);
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of batch under way is made again") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db",
+             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
+             "home; DROP TABLE batch_times; ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP "
+             "COLUMN noise_scale; DROP TABLE paces",
+             3);
+  dispatch::Job& job = state.jobs[2];
+  job.batch.wanted = 0;
+  job.batch.wanted_lr_factor = 1;
+  job.batch.noise_scale = 0;
+  job.batch_times = {};
+  forget_hosts(state);
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of format 4 is brought to this one: since when its devices are where they are is not known") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db", "ALTER TABLE slots DROP COLUMN since; DROP TABLE paces", 4);
+  for (Slot& slot : state.slots) slot.since = 0;
+  forget_paces(state);
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were when is not known") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db", "DROP TABLE paces", 5);
+  forget_paces(state);
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of format 6 is brought to this one: its launchers are taken to have told how fast they were") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db", "", 6);
+  forget_paces(state);
+  state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 3.25, 1700000001.5, 1700000010, 40, 8.5 / 40});
+  state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 4, 1700000010, 1700000010.5, 2, 0.25});
+  CHECK(Ledger::open(folder / "pool.db").history().at(0).names.empty());
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of format 7 is brought to this one: its jobs have no work in common") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  make_older(folder / "pool.db", "", 7);
+  forget_work(state);
+  check_brought_here(folder / "pool.db", state);
+}
+
+TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
+  const ScratchFolder folder;
+  { Ledger::open(folder / "pool.db"); }
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 9");
+  const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
+  CHECK(newer.fault() == Fault::usage);
+  CHECK(newer.message().find("has format 9, and this estrain knows format 8") != std::string::npos);
+  sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
+  CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
+  folder.write("text.db", std::string(5000, 'x'));
+  CHECK(error_of([&] { Ledger::open(folder / "text.db"); }).fault() == Fault::corrupt);
+}
+
+TEST_CASE("a save that fails half way leaves what was saved before, and can be tried again") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(state, {});
+  sqlite::Database other = sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write);
+  other.execute("CREATE TRIGGER full BEFORE INSERT ON history BEGIN SELECT RAISE(ABORT, 'no room'); END");
+  state.jobs[1].step = 99;
+  CHECK_THROWS_AS(ledger.save(state, {{1, 1, "x", 0, ""}}), Error);
+  CHECK(ledger.load().jobs.at(1).step == 0);
+  other.execute("DROP TRIGGER full");
+  ledger.save(state, {{1, 1, "x", 0, ""}});
+  CHECK(ledger.load().jobs.at(1).step == 99);
+}
+
+}  // namespace
+}  // namespace estrain::pool

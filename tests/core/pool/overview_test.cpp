@@ -1,0 +1,97 @@
+#include "core/pool/overview.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/base/visible_text.h"
+
+namespace estrain::pool {
+namespace {
+
+using dispatch::Slot;
+
+// Two devices of the daemon's host and three of another one; a job has two of them.
+dispatch::State devices_of_two_hosts() {
+  dispatch::State state;
+  state.slots = {{1, "cpu", Slot::State::present, false, 7, 1000},
+                 {2, "cpu:avx2", Slot::State::away, false, 0, 1060},
+                 {3, "nodeB/cuda:1", Slot::State::present, false, 0, 0},
+                 {4, "nodeB/cpu", Slot::State::leaving, true, 7, 1000},
+                 {5, "nodeB/cpu", Slot::State::leaving, false, 7, 1000}};
+  state.jobs[7].request.name = "lenet";
+  state.jobs[7].request.user = "anna";
+  return state;
+}
+
+TEST_CASE("devices are listed with their host, what uses them and since when") {
+  const Json devices = devices_json(devices_of_two_hosts(), "nodeA");
+  REQUIRE(devices.size() == 5);
+  CHECK(devices[0] == Json{{"device", "cpu"},
+                           {"host", "nodeA"},
+                           {"type", "cpu"},
+                           {"state", "in use"},
+                           {"for_good", false},
+                           {"job", 7},
+                           {"name", "lenet"},
+                           {"user", "anna"},
+                           {"since", 1000.0}});
+  CHECK(devices[2] == Json{{"device", "nodeB/cuda:1"},
+                           {"host", "nodeB"},
+                           {"type", "cuda"},
+                           {"state", "free"},
+                           {"for_good", false},
+                           {"job", nullptr},
+                           {"name", nullptr},
+                           {"user", nullptr},
+                           {"since", nullptr}});
+}
+
+TEST_CASE("the table of devices tells those that are taken from those that are removed for good") {
+  const std::string text = format_devices(devices_json(devices_of_two_hosts(), "nodeA"), 1090);
+  INFO(text);
+  CHECK(text ==
+        "host         device             state             job  name             user            since\n"
+        "nodeA        cpu                in use              7  lenet            anna         1:30 min\n"
+        "nodeA        cpu:avx2           away, taken         -  -                -                30 s\n"
+        "nodeB        nodeB/cuda:1       free                -  -                -                   -\n"
+        "nodeB        nodeB/cpu          leaving, removed    7  lenet            anna         1:30 min\n"
+        "nodeB        nodeB/cpu          leaving, taken      7  lenet            anna         1:30 min\n");
+  CHECK(format_devices(Json::array(), 0) == "no devices; estrain pool devices add, or estrain agent --pool\n");
+}
+
+// A pool in which everything that somebody else may have named has an escape sequence, and a line of its own.
+TEST_CASE("nothing that users, hosts or runs say reaches the terminal as an escape or a line; JSON has all of it") {
+  const std::string evil =
+      "a\x1B]0;b\x07\x1B[2J\nc\xC2\x9B"
+      "d";
+  dispatch::State state;
+  state.policy = evil;
+  dispatch::Job& job = state.jobs[1];
+  job.id = 1;
+  job.phase = dispatch::Phase::failed;
+  job.request.name = job.request.user = job.reason = evil;
+  state.usage[evil] = {1, 0};
+  state.slots = {{1, "cpu", Slot::State::present, false, 1, 0}};
+  const std::vector<Line> lines = {{0, 1, "ended", 1, evil, {evil}}};
+  const Json status = status_json(state, true, 0), devices = devices_json(state, evil);
+  const auto lines_in = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  for (const auto& [text, count] : {std::pair{format_jobs(state, 0), 2},
+                                    {format_devices(devices, 0), 2},
+                                    {format_history(lines), 1},
+                                    {format_status(status), 6}}) {
+    INFO(text);
+    CHECK(text == visible(text));
+    CHECK(text.find("]0;b") != std::string::npos);
+    CHECK(lines_in(text) == count);
+  }
+  CHECK(jobs_json(PoolDirectory("pool"), state)[0].at("user") == evil);
+  CHECK(jobs_json(PoolDirectory("pool"), state)[0].at("reason") == evil);
+  CHECK(status.at("users").contains(evil));
+  CHECK(status.at("faults").contains(evil));
+  CHECK(devices[0].at("name") == evil);
+  CHECK(history_json(lines)[0].at("reason") == evil);
+}
+
+}  // namespace
+}  // namespace estrain::pool

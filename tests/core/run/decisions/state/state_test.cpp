@@ -1,0 +1,122 @@
+#include "core/run/decisions/state/state.h"
+
+#include <doctest/doctest.h>
+
+#include "../job_at_work.h"
+#include "core/base/json/codec.h"
+
+namespace estrain::decisions {
+namespace {
+
+// A state in which every field that a handover keeps differs from its default.
+State busy_state() {
+  State state = JobAtWork().state;
+  state.retries = 5;
+  state.host = "a";
+  state.from_step = 3;
+  state.stage = 7;
+  state.leaving = {{.id = WorkerId(9), .device = {"cpu:sse"}, .left = true}};
+  state.workers_started = 11;
+  state.scribe.last_saved_step = 40;
+  state.resize.emplace().why = "user";
+  state.waiting.emplace_back().client = 4;
+  state.recovery.emplace().cause = "killed";
+  state.fault_step = Step(41);
+  state.faults_at_step = 2;
+  state.less_memory = true;
+  state.faults.emplace_back().cause = "killed";
+  return state;
+}
+
+TEST_CASE("a handover keeps the fields that it writes down, and begins the rest anew") {
+  State state = busy_state();
+  state.phase = Phase::pausing;
+  state.pending.emplace().why = "user";
+  state.stop_reason = "SIGTERM";
+  state.stop_clients = {1};
+  state.stalled_at = 12;
+  state.failure = Error(Fault::io, "no more");
+  state.scribe.told_to_finish = true;
+  const State next = after_handover(state);
+  CHECK(codec::fields_of(next) == codec::fields_of(state));
+  const Json fresh = codec::fields_of(State());
+  for (const auto& [key, value] : fresh.items()) {
+    CAPTURE(key);
+    CHECK(codec::fields_of(state).at(key) != value);
+  }
+  CHECK(next.phase == Phase::training);
+  CHECK_FALSE(next.pending);
+  CHECK(next.stop_reason.empty());
+  CHECK(next.stop_clients.empty());
+  CHECK(next.stalled_at == -1);
+  CHECK_FALSE(next.failure);
+  CHECK_FALSE(next.scribe.told_to_finish);
+}
+
+TEST_CASE("after a handover all workers are ready and ranked in order") {
+  State state = busy_state();
+  for (Member& member : state.workers)
+    member = {.id = member.id, .device = member.device, .ests = member.ests, .left = true};
+  const State next = after_handover(state);
+  for (size_t rank = 0; rank < next.workers.size(); ++rank) {
+    CHECK(next.workers[rank].ready);
+    CHECK_FALSE(next.workers[rank].left);
+    CHECK(next.workers[rank].rank == static_cast<int64_t>(rank));
+  }
+  CHECK_FALSE(next.leaving.at(0).left);
+}
+
+TEST_CASE("members are found in all lists; places without a worker are none") {
+  State state = JobAtWork().state;
+  state.leaving = {{.id = WorkerId(5), .device = {"cpu"}}};
+  state.pending.emplace().added = {{.id = WorkerId(6), .device = {"cpu"}}};
+  state.workers.push_back({.device = {"cpu"}});
+  CHECK(all_members(state).size() == 4);
+  for (const int64_t id : {0, 1, 5, 6}) {
+    CAPTURE(id);
+    REQUIRE(find_member(state, WorkerId(id)) != nullptr);
+    CHECK(find_member(state, WorkerId(id))->id == WorkerId(id));
+    CHECK(is_leaving(state, WorkerId(id)) == (id == 5));
+  }
+  CHECK(find_member(state, WorkerId(7)) == nullptr);
+}
+
+TEST_CASE("all have left when the last of them has") {
+  State state = JobAtWork().state;
+  state.workers[0].left = true;
+  CHECK_FALSE(all_left(state));
+  state.workers[1].left = true;
+  CHECK(all_left(state));
+}
+
+TEST_CASE("a change can begin while the job trains undisturbed, and otherwise is told why not") {
+  const JobAtWork job;
+  CHECK_FALSE(why_not_now(job.state, job.now));
+  const auto told = [&](auto&& disturb) {
+    State state = job.state;
+    Moment now = job.now;
+    disturb(state, now);
+    const std::optional<Error> why = why_not_now(state, now);
+    return why ? why->message() : "";
+  };
+  CHECK(told([](State& state, Moment&) { state.ending = Ending::stopped; }) == "the job is ending");
+  CHECK(told([](State& state, Moment&) { state.phase = Phase::over; }) == "the job is ending");
+  CHECK(told([](State& state, Moment&) { state.phase = Phase::starting; }) == "the job is still starting");
+  CHECK(told([](State& state, Moment&) { state.phase = Phase::recovering; }) == "the job is recovering from a fault");
+  CHECK(told([](State& state, Moment&) { state.phase = Phase::warming; }) == "another resize is under way");
+  CHECK(told([](State& state, Moment&) { state.phase = Phase::pausing; }) == "another resize is under way");
+  CHECK(told([](State& state, Moment&) { state.resize = ResizeUnderWay{}; }) == "another resize is under way");
+  CHECK(told([](State&, Moment& now) { now.no_room = "disk full"; }) ==
+        "the job waits for room on the disk: disk full");
+}
+
+TEST_CASE("devices in force have the workers' numbers of ESTs") {
+  const Assignment devices = devices_in_force(JobAtWork().state);
+  REQUIRE(devices.size() == 2);
+  CHECK(devices[0].device.text() == "cpu");
+  CHECK(devices[0].ests == 2);
+  CHECK(devices[1].ests == 2);
+}
+
+}  // namespace
+}  // namespace estrain::decisions

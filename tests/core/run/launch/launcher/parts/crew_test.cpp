@@ -1,0 +1,67 @@
+#include "core/run/launch/launcher/parts/crew.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/core/run/launch/launcher/parts/sample_run.h"
+
+namespace estrain::launch {
+namespace {
+
+using decisions::WorkerId;
+
+struct CrewedRun : SampleRun {
+  Audits audits{*run};
+  Losses losses{*run, audits};
+  Crew crew{*run, losses, audits};
+  comm::WorkersOwnChannel worker;
+
+  CrewedRun() {
+    train();
+    auto [here, there] = comm::MessageSocket::pair();
+    WorkerProcess& process = run->state.workers[WorkerId(0)];
+    process.socket = comm::WorkerChannel(std::move(here));
+    ChildOptions options;
+    options.arguments = {"/bin/sh", "-c", "exit 1"};
+    process.process = ChildProcess::start(options);
+    worker = comm::WorkersOwnChannel(std::move(there));
+  }
+  void hear() {
+    events.clear();
+    crew.hear(WorkerId(0));
+  }
+};
+
+TEST_CASE("what workers say becomes events; silence and strangers are none") {
+  CrewedRun sample;
+  sample.hear();
+  sample.crew.hear(WorkerId(9));
+  CHECK(sample.events.empty());
+  sample.worker.send(comm::Ready{});
+  sample.hear();
+  CHECK(sample.only<decisions::WorkerReady>().worker == WorkerId(0));
+  sample.worker.send(comm::LeftStage{true});
+  sample.hear();
+  CHECK(sample.only<decisions::WorkerLeft>().finished);
+}
+
+TEST_CASE("the end of a process is judged by its last words, though they are read after it") {
+  CrewedRun sample;
+  sample.worker.send(comm::AuditFound{Step(4)});
+  sample.worker.send(comm::Failed(Error(Fault::device, "the device is lost")));
+  sample.worker.close();
+  sample.events.clear();
+  sample.crew.note_end(WorkerId(0));
+  const auto lost = sample.only<decisions::WorkerLost>();
+  CHECK(lost.what == "the device is lost");
+  CHECK(sample.logged("fault").at(0).value("vouched_step", -1) == 4);
+}
+
+TEST_CASE("without last words it is judged by how it ended") {
+  CrewedRun sample;
+  sample.worker.close();
+  sample.hear();
+  CHECK(sample.only<decisions::WorkerLost>().what == "ended with exit status 1");
+}
+
+}  // namespace
+}  // namespace estrain::launch

@@ -1,0 +1,123 @@
+#include "core/run/launch/launcher/parts/scribe_desk.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/core/run/launch/launcher/parts/sample_run.h"
+
+namespace estrain::launch {
+namespace {
+
+struct DeskedRun : SampleRun {
+  Audits audits{*run};
+  Losses losses{*run, audits};
+  ScribeDesk desk{*run, losses, audits};
+  record::ScribesOwnChannel scribe;
+
+  // The scribe's process is this script.
+  explicit DeskedRun(const std::string& script = "exit 0") {
+    train();
+    auto [here, there] = comm::MessageSocket::pair();
+    run->state.scribe.socket = record::ScribeChannel(std::move(here));
+    scribe = record::ScribesOwnChannel(std::move(there));
+    ChildOptions options;
+    options.arguments = {"/bin/sh", "-c", script};
+    run->state.scribe.process = ChildProcess::start(options);
+  }
+  void hear(const record::ScribeReport& report) {
+    events.clear();
+    scribe.send(report);
+    desk.hear(1000);
+  }
+  // Its socket closes.
+  void end() {
+    events.clear();
+    scribe.close();
+    desk.hear(1000);
+  }
+  std::vector<record::ScribeOrder> orders() {
+    std::vector<record::ScribeOrder> all;
+    record::ScribeOrder order;
+    while (scribe.receive(&order, 0) == comm::Received::message) all.push_back(order);
+    return all;
+  }
+};
+
+TEST_CASE("checkpoints that are saved or not are on record, and decided on") {
+  DeskedRun sample;
+  sample.hear(record::Saved{Step(4), 0.5, 100});
+  CHECK(sample.only<decisions::Saved>().step == Step(4));
+  REQUIRE(sample.logged("checkpoint").size() == 1);
+  CHECK(sample.logged("checkpoint")[0]["step"] == 4);
+  sample.hear(record::SaveFailed{Step(5), "no space left", "make room", false});
+  CHECK(sample.only<decisions::NotSaved>().error == "no space left");
+  CHECK(sample.logged("checkpoint_failed").size() == 1);
+}
+
+TEST_CASE("damage in memory ends the run with the code of one that can go on; once it is over it is a failed save") {
+  DeskedRun sample;
+  sample.hear(record::SaveFailed{Step(5), "is not what was written", "have the memory checked", true});
+  const Error error = sample.only<decisions::ScribeFailed>().error;
+  CHECK(error.message() == "the checkpoint of step 5 is not what was written");
+  CHECK(error.advice() == "have the memory checked");
+  CHECK(error.exit_code() == exit_code(Fault::interrupted));
+  CHECK(sample.logged("fault").size() == 1);
+  sample.run->job.phase = decisions::Phase::over;
+  sample.hear(record::SaveFailed{Step(5), "is not what was written", "have the memory checked", true});
+  CHECK(sample.only<decisions::NotSaved>().step == Step(5));
+}
+
+TEST_CASE("there is no room from a failed write until a record is written") {
+  DeskedRun sample;
+  CHECK(sample.desk.no_room().empty());
+  comm::RecordRing ring = sample.run->memory->ring();
+  for (int records = 0; records < 2; ++records) {
+    ring.pending().head->step = Step(records + 1);
+    CHECK(ring.publish());
+  }
+  sample.hear(record::WriteFailed{"metrics.jsonl: no space left"});
+  CHECK(sample.only<decisions::NotWritten>().error == "metrics.jsonl: no space left");
+  CHECK(sample.desk.no_room() == "metrics.jsonl: no space left");
+  ring.drain_to(1);
+  CHECK(sample.desk.no_room().empty());
+  sample.hear(record::WriteFailed{"again"});
+  CHECK(sample.desk.no_room() == "again");
+  ring.drain_to(2);
+  CHECK(sample.desk.no_room().empty());
+}
+
+TEST_CASE("the last state is saved once no earlier hold stands") {
+  DeskedRun sample;
+  REQUIRE(sample.run->memory->hold().try_hold(Step(3)));
+  sample.desk.save_last(Step(4));
+  CHECK(sample.orders().empty());
+  CHECK(sample.events.empty());
+  sample.run->memory->hold().release();
+  sample.desk.save_last(Step(4));
+  const std::vector<record::ScribeOrder> orders = sample.orders();
+  REQUIRE(orders.size() == 1);
+  CHECK(std::get<record::SaveState>(orders[0]).step == Step(4));
+  CHECK(sample.run->memory->hold().held() == Step(4));
+  CHECK(std::holds_alternative<decisions::SaveBegun>(sample.events.at(0)));
+}
+
+TEST_CASE("a scribe that ends is done only if it was told to finish, and either succeeded or has said why not") {
+  const auto end_of = [](const char* script, bool told, bool said_why) {
+    DeskedRun sample(script);
+    sample.run->job.scribe.told_to_finish = told;
+    if (said_why) sample.run->job.failure = Error(Fault::io, "no space left");
+    sample.end();
+    REQUIRE(sample.events.size() == 1);
+    CHECK_FALSE(sample.run->state.scribe.socket);
+    return std::holds_alternative<decisions::ScribeDone>(sample.events[0])   ? "done"
+           : std::holds_alternative<decisions::ScribeLost>(sample.events[0]) ? "lost"
+                                                                             : "other";
+  };
+  CHECK(end_of("exit 0", true, false) == std::string("done"));
+  CHECK(end_of("exit 1", true, true) == std::string("done"));
+  CHECK(end_of("exit 1", true, false) == std::string("lost"));
+  CHECK(end_of("exit 0", false, false) == std::string("lost"));
+  CHECK(end_of("kill -9 $$", true, true) == std::string("lost"));
+}
+
+}  // namespace
+}  // namespace estrain::launch

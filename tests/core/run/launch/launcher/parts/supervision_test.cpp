@@ -1,0 +1,75 @@
+#include "core/run/launch/launcher/parts/supervision.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "core/base/clock.h"
+#include "tests/core/run/launch/launcher/parts/sample_run.h"
+
+namespace estrain::launch {
+namespace {
+
+struct WatchedRun : SampleRun {
+  Sentry sentry{0};
+  Audits audits{*run};
+  Losses losses{*run, audits};
+  Speeds speeds{*run};
+  Supervision supervision{*run, sentry, losses, speeds};
+
+  // An allocation that has lasted for `past` seconds and ends in `left` s.
+  void allocate(double past, double left) {
+    run->state.started_ns = monotonic_ns() - nanoseconds(past);
+    run->state.ends_ns = monotonic_ns() + nanoseconds(left);
+  }
+  bool stops() {
+    events.clear();
+    supervision.look_after();
+    if (events.empty()) return false;
+    CHECK(std::get<decisions::StopAsked>(events.at(0)).why.starts_with("the allocation ends in "));
+    return true;
+  }
+};
+
+TEST_CASE("a job stops its grace before its allocation ends") {
+  WatchedRun sample;
+  sample.run->job.grace_seconds = 60;
+  CHECK_FALSE(sample.stops());  // nothing ends
+  sample.allocate(1000, 62);
+  CHECK_FALSE(sample.stops());
+  sample.allocate(1000, 59);
+  CHECK(sample.stops());
+  sample.allocate(1000, -5);
+  CHECK(sample.stops());
+  sample.run->job.ending = decisions::Ending::stopped;  // it has been told
+  CHECK_FALSE(sample.stops());
+}
+
+TEST_CASE("a short allocation is used for a quarter of its time, however long the grace is") {
+  WatchedRun sample;
+  sample.run->job.grace_seconds = 60;
+  sample.allocate(8, 32);
+  CHECK_FALSE(sample.stops());
+  sample.allocate(12, 28);
+  CHECK(sample.stops());
+}
+
+TEST_CASE("the lock shows life, but not at every look") {
+  WatchedRun sample;
+  const std::string lock = sample.run->directory.lock_file();
+  const timespec past[] = {{1000, 0}, {1000, 0}};
+  const auto is_touched = [&] {
+    struct stat status {};
+    REQUIRE(::stat(lock.c_str(), &status) == 0);
+    return status.st_mtim.tv_sec != 1000;
+  };
+  REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
+  sample.supervision.look_after_scribe();
+  CHECK(is_touched());
+  REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
+  sample.supervision.look_after();
+  CHECK_FALSE(is_touched());
+}
+
+}  // namespace
+}  // namespace estrain::launch

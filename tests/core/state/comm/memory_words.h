@@ -1,0 +1,14 @@
+#pragma once
+// The words of a job's shared memory, for tests that set or read them without their protocols.
+
+#include "core/state/comm/job_memory.h"
+
+namespace estrain::comm {
+
+struct MemoryWords {
+  static MemoryHeader& of(const JobMemory& memory) { return memory.words(); }
+};
+
+inline MemoryHeader& words_of(const JobMemory& memory) { return MemoryWords::of(memory); }
+
+}  // namespace estrain::comm

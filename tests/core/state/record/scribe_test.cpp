@@ -1,0 +1,263 @@
+#include "core/state/record/scribe.h"
+
+#include <doctest/doctest.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "core/base/files/files.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/checkpoint/state/manifest.h"
+#include "core/state/comm/job_memory.h"
+#include "core/state/record/logs/metrics.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::record {
+namespace {
+
+TEST_CASE("a scribe that waits for the first state says that it lives, again and again") {
+  const UniqueFd fd = comm::JobMemory::create();
+  comm::JobMemory memory(fd.get());
+  auto [launcher, scribes] = comm::MessageSocket::pair();
+  ScribeSetup setup;
+  setup.memory = fd.get();
+  setup.launcher = ScribesOwnChannel(std::move(scribes));
+  auto scribe = std::async(std::launch::async, [&] { run_scribe(setup); });
+  int beats = 0;
+  for (int64_t last = 0, tries = 0; beats < 3 && tries < 4000; ++tries) {
+    const int64_t beat = memory.clock().scribe_beat_ns();
+    beats += std::exchange(last, beat) != beat;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ScribeChannel(std::move(launcher)).send(FinishFiles{});
+  scribe.get();
+  CHECK(beats == 3);
+}
+
+std::string small_manifest(const checkpoint::StateLayout& layout) {
+  checkpoint::Manifest manifest;
+  manifest.layout = layout;
+  manifest.digest_names = {"w"};
+  manifest.batches.samples_per_est = 100;
+  manifest.ests = 1;
+  manifest.total_steps = 1000;
+  manifest.parameter_count = 64;
+  manifest.processor = "a processor";
+  return manifest.to_json();
+}
+
+// A job whose steps are only reported, not computed, and its scribe process, whose files have a size limit: a full disk
+// for the scribe alone.
+class FakeJob {
+ public:
+  FakeJob() {
+    replace_bytes(run() + "/lock", "");
+    checkpoint::StateLayout layout;
+    layout.append(checkpoint::Role::parameter, "w", "", checkpoint::DType::f32, {64});
+    comm::MemoryPlan plan;
+    plan.manifest = small_manifest(layout);
+    plan.state_bytes = layout.bytes;
+    plan.gradient_bytes = 4096;
+    plan.ests = 2;
+    plan.parameters = plan.digests = plan.evaluation_samples = 1;
+    plan.ring_records = comm::records_of_ring;
+    memory_.lay_out(plan);
+    memory_.set_ready();
+    auto [ours, theirs] = comm::MessageSocket::pair();
+    launcher_ = ScribeChannel(std::move(ours));
+    scribe_ = ::fork();
+    if (scribe_ == 0) be_scribe(std::move(theirs));
+  }
+  ~FakeJob() {
+    if (!ended_) ::kill(scribe_, SIGKILL);
+    if (!ended_) ::waitpid(scribe_, nullptr, 0);
+  }
+  FakeJob(const FakeJob&) = delete;
+
+  const std::string& run() const { return folder_.path(); }
+  comm::JobMemory& memory() { return memory_; }
+  ScribeChannel& launcher() { return launcher_; }
+
+  // All updates are skipped if `left_out`.
+  void train_until(int64_t last, bool left_out = false) {
+    for (; step_.value < last; memory_.commit().commit(step_)) {
+      const comm::RecordView record = memory_.ring().pending();
+      if (left_out) record.head->left_out.where = comm::Nonfinite::Where::loss;
+      record.head->kind = comm::RecordKind::step;
+      record.head->step = ++step_;
+      REQUIRE(memory_.ring().publish());
+    }
+  }
+  void wait_for_records() {
+    come([&] { return memory_.ring().waiting() == 0; });
+  }
+  void limit_files(rlim_t bytes) const {
+    rlimit limit{};
+    REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, nullptr, &limit) == 0);
+    limit.rlim_cur = bytes;
+    REQUIRE(::prlimit(scribe_, RLIMIT_FSIZE, &limit, nullptr) == 0);
+  }
+  template <typename Report>
+  Report wait_for() {
+    ScribeReport report;
+    do {
+      REQUIRE(launcher_.receive(&report, 60'000) == comm::Received::message);
+    } while (!std::holds_alternative<Report>(report));
+    return std::get<Report>(report);
+  }
+  void wait_until_it_waits() {
+    come([&] { return text_if_readable("/proc/" + std::to_string(scribe_) + "/comm") == "waits for room\n"; });
+  }
+  bool lives() const { return ::waitpid(scribe_, nullptr, WNOHANG) == 0; }
+  int exit_code() {
+    int status = 0;
+    REQUIRE(::waitpid(scribe_, &status, 0) == scribe_);
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  int64_t steps_recorded() const { return std::ssize(read_metrics(run() + "/metrics.jsonl").steps); }
+  int64_t step_saved() const {
+    const auto newest = checkpoint::CheckpointDirectory(run() + "/checkpoints").newest_valid();
+    return newest.file ? newest.file->meta().step.value : -1;
+  }
+
+ private:
+  [[noreturn]] void be_scribe(comm::MessageSocket socket) {
+    launcher_.close();
+    std::signal(SIGXFSZ, SIG_IGN);
+    ScribeSetup setup;
+    setup.run = run();
+    setup.spec.job.name = "fake";
+    setup.spec.job.ests = 2;
+    setup.spec.model.name = "mlp";
+    setup.memory = fd_.get();
+    setup.doorbell = ::eventfd(0, EFD_NONBLOCK);
+    setup.launcher = ScribesOwnChannel(std::move(socket));
+    try {
+      run_scribe(setup);
+    } catch (const Error& error) {
+      ::_exit(error.fault() == Fault::io ? 7 : 8);
+    }
+    ::_exit(0);
+  }
+  static void come(const std::function<bool()>& holds) {
+    for (int tries = 0; tries < 6000 && !holds(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    REQUIRE(holds());
+  }
+
+  ScratchFolder folder_;
+  UniqueFd fd_ = comm::JobMemory::create();
+  comm::JobMemory memory_{fd_.get()};
+  ScribeChannel launcher_;
+  pid_t scribe_ = -1;
+  Step step_;
+  bool ended_ = false;
+};
+
+TEST_CASE("without a launcher and without room the scribe keeps the state until there is some") {
+  FakeJob job;
+  job.train_until(20);
+  job.wait_for_records();
+  job.limit_files(100);
+  job.train_until(30);
+  job.wait_for<WriteFailed>();
+  job.launcher().close();
+  job.wait_until_it_waits();
+  CHECK(job.lives());
+  CHECK(job.step_saved() == -1);
+  SUBCASE("room") {
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+    CHECK(job.step_saved() == 30);
+    CHECK(job.steps_recorded() == 30);
+  }
+  SUBCASE("the run directory is gone: nobody could go on from there") {
+    std::filesystem::remove_all(job.run());
+    CHECK(job.exit_code() == 7);
+  }
+}
+
+TEST_CASE("a state that changed in memory becomes no checkpoint") {
+  FakeJob job;
+  job.train_until(20);
+  std::byte& byte = job.memory().state_of(Step(20))[77];
+  byte ^= std::byte{16};
+  REQUIRE(job.memory().hold().try_hold(Step(20)));
+  job.launcher().send(SaveState{Step(20)});
+  const SaveFailed failed = job.wait_for<SaveFailed>();
+  CHECK(failed.damaged);
+  CHECK(failed.step == Step(20));
+  CHECK(failed.error == "found the state damaged in memory: w is not what was written");
+  CHECK(job.step_saved() == -1);
+  byte ^= std::byte{16};
+  REQUIRE(job.memory().hold().try_hold(Step(20)));
+  job.launcher().send(SaveState{Step(20)});
+  CHECK(job.wait_for<Saved>().step == Step(20));
+  CHECK(job.step_saved() == 20);
+}
+
+TEST_CASE("a launcher that hears many messages late hears all of them, with the end of a save") {
+  constexpr int64_t kMany = 1000;  // several times what the kernel holds for it
+  FakeJob job;
+  for (int64_t step = 100; step <= kMany; step += 100) {
+    job.train_until(step, true);
+    job.wait_for_records();
+  }
+  REQUIRE(job.memory().hold().try_hold(Step(kMany)));
+  job.launcher().send(SaveState{Step(kMany)});
+  for (int tries = 0; tries < 6000 && job.step_saved() != kMany; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  REQUIRE(job.step_saved() == kMany);
+  for (int64_t step = 1; step <= kMany; ++step) REQUIRE(job.wait_for<Skipped>().step == Step(step));
+  CHECK(job.wait_for<Saved>().step == Step(kMany));
+}
+
+TEST_CASE(
+    "told to finish without room, the scribe waits for records that a checkpoint is ahead of, and for no others") {
+  constexpr int64_t kMany = 400, kAll = 410;  // the records of this many steps are larger than a checkpoint
+  FakeJob job;
+  job.train_until(kMany);
+  job.wait_for_records();
+  const auto size = std::filesystem::file_size(job.run() + "/metrics.jsonl");
+  job.limit_files(size);
+  job.train_until(kAll);
+  job.wait_for<WriteFailed>();
+  SUBCASE("a checkpoint is ahead of them") {
+    REQUIRE(job.memory().hold().try_hold(Step(kAll)));
+    job.launcher().send(SaveState{Step(kAll)});
+    job.wait_for<Saved>();
+    CHECK(job.step_saved() == kAll);
+    job.launcher().send(FinishFiles{});
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    CHECK(job.lives());
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+  }
+  SUBCASE("the launcher is gone while it waits") {
+    REQUIRE(job.memory().hold().try_hold(Step(kAll)));
+    job.launcher().send(SaveState{Step(kAll)});
+    job.wait_for<Saved>();
+    job.launcher().send(FinishFiles{});
+    job.launcher().close();
+    job.wait_until_it_waits();
+    job.limit_files(RLIM_INFINITY);
+    CHECK(job.exit_code() == 0);
+  }
+  SUBCASE("none is: a resume repeats them") {
+    job.launcher().send(FinishFiles{});
+    CHECK(job.exit_code() == 7);
+    return;
+  }
+  CHECK(job.steps_recorded() == kAll);
+}
+
+}  // namespace
+}  // namespace estrain::record

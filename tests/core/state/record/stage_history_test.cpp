@@ -1,0 +1,102 @@
+#include "core/state/record/stage_history.h"
+
+#include <doctest/doctest.h>
+
+#include "core/base/files/files.h"
+#include "core/base/json/json_fields.h"
+#include "tests/bytes_read.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::record {
+namespace {
+
+std::string stage_line(int64_t number, const std::string& devices = R"(["cpu","cpu:avx2"])") {
+  return R"({"time":"t","event":"stage","stage":)" + std::to_string(number) + R"(,"step":)" +
+         std::to_string(10 * number) + R"(,"workers":2,"devices":)" + devices + "}\n";
+}
+
+std::vector<int64_t> numbers_in(const StageHistory& history) {
+  std::vector<int64_t> numbers;
+  for (const Json& stage : parse_json(history.to_json(), "stages"))
+    numbers.push_back(whole_in(stage, "stage").value_or(-1));
+  return numbers;
+}
+
+TEST_CASE("a few stages are all there, as they were written; a run without any has an empty list") {
+  const ScratchFolder folder;
+  StageHistory history(folder / "events.jsonl");
+  history.follow();
+  CHECK(history.to_json() == "[]");
+  CHECK(history.devices().empty());
+  folder.write("events.jsonl", "{\"event\":\"start\"}\n" + stage_line(0) + stage_line(1, R"(["cpu"])"));
+  history.follow();
+  CHECK(history.to_json() == "[" + stage_line(0).substr(0, stage_line(0).size() - 1) + "," +
+                                 stage_line(1, R"(["cpu"])").substr(0, stage_line(1, R"(["cpu"])").size() - 1) + "]");
+  CHECK(history.devices() == "cpu");
+}
+
+TEST_CASE("lines of any type and damage are passed over") {
+  const ScratchFolder folder;
+  std::string text;
+  for (const char* line : {R"({"event":5})", R"({"event":"stage","devices":5,"step":"x"})", R"({"event":["stage"]})",
+                           R"({"event":"stage","devices":[1,{"a":2},null]})", "\"stage\"", R"(["stage"])",
+                           R"({"event":null,"x":"stage"})", "{\"event\":\"stage\"", "\xff\"stage\""})
+    text += std::string(line) + "\n";
+  text += "{\"event\":\"stage\",\"x\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}\n";
+  folder.write("events.jsonl", text + stage_line(7) + "{\"event\":\"stage\",\"stage\":8");
+  StageHistory history(folder / "events.jsonl");
+  CHECK_NOTHROW(history.follow());
+  CHECK(numbers_in(history) == std::vector<int64_t>{-1, -1, 7});
+  CHECK(history.devices() == "cpu,cpu:avx2");
+}
+
+TEST_CASE("of very many stages the first and the newest stay, and what is left out is counted") {
+  const ScratchFolder folder;
+  std::string text;
+  for (int64_t i = 0; i < 60'000; ++i) text += stage_line(i);
+  folder.write("events.jsonl", text);
+  StageHistory history(folder / "events.jsonl");
+  history.follow();
+  CHECK(history.to_json().size() < 2 * StageHistory::kMostBytes);
+  const std::vector<int64_t> numbers = numbers_in(history);
+  REQUIRE(numbers.size() == StageHistory::kFirst + 1 + StageHistory::kNewest);
+  CHECK(numbers[9] == 9);
+  CHECK(numbers[10] == -1);
+  CHECK(numbers[11] == 59'000);
+  CHECK(numbers.back() == 59'999);
+  const Json gap = parse_json(history.to_json(), "stages").at(10);
+  CHECK(gap == Json{{"event", "stages_left_out"}, {"count", 58'990}, {"step", 100}});
+}
+
+TEST_CASE("stages on very many devices are bounded by their bytes") {
+  const ScratchFolder folder;
+  std::string devices = "[\"cpu\"", text;
+  for (int i = 0; i < 3000; ++i) devices += ",\"cpu\"";
+  for (int64_t i = 0; i < 500; ++i) text += stage_line(i, devices + "]");
+  folder.write("events.jsonl", text);
+  StageHistory history(folder / "events.jsonl");
+  history.follow();
+  CHECK(text.size() > 8 * StageHistory::kMostBytes);
+  CHECK(history.to_json().size() < 2 * StageHistory::kMostBytes);
+  CHECK(numbers_in(history).back() == 499);
+}
+
+TEST_CASE("only what was added is read, and a file that became shorter from its beginning") {
+  const ScratchFolder folder;
+  std::string text;
+  for (int64_t i = 0; i < 20'000; ++i) text += stage_line(i);
+  folder.write("events.jsonl", text);
+  StageHistory history(folder / "events.jsonl");
+  history.follow();
+  append_line(folder / "events.jsonl", stage_line(20'000).substr(0, stage_line(20'000).size() - 1));
+  const int64_t before = bytes_read();
+  history.follow();
+  CHECK(bytes_read() - before < 10'000);
+  CHECK(numbers_in(history).back() == 20'000);
+  folder.write("events.jsonl", stage_line(5));
+  history.follow();
+  CHECK(numbers_in(history) == std::vector<int64_t>{5});
+}
+
+}  // namespace
+}  // namespace estrain::record

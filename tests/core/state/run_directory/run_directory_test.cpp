@@ -1,0 +1,212 @@
+#include "core/state/run_directory/run_directory.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "core/base/clock.h"
+#include "core/base/files/files.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::run_directory {
+namespace {
+
+TEST_CASE("a run directory is one launcher's at a time") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "deep/run");
+  UniqueFd lock = run.lock(0);
+  CHECK(run.owner().value().pid == ::getpid());
+  const Error error = error_of([&] { run.lock(0); });
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message() == run.path() + ": another launcher is at work on this run directory (process " +
+                               std::to_string(::getpid()) + ")");
+  lock.reset();
+  CHECK(run.owner().has_value());
+  CHECK_FALSE(run.owner_elsewhere().has_value());
+  lock = run.lock(0);
+  run.disown(lock.get());
+  CHECK_FALSE(run.owner().has_value());
+}
+
+// A run directory locked by a launcher on another host, whose lock this host does not see.
+struct OwnedElsewhere {
+  ScratchFolder folder;
+  RunDirectory run{folder.path()};
+  RunOwner owner{7, RunOwner::this_process().host + "-not", ""};
+
+  OwnedElsewhere() { replace_bytes(run.lock_file(), owner.to_text()); }
+  void touched(int64_t seconds_ago) const {
+    const timespec times[] = {{0, UTIME_OMIT}, {unix_seconds() - seconds_ago, 0}};
+    REQUIRE(::utimensat(AT_FDCWD, run.lock_file().c_str(), times, 0) == 0);
+  }
+};
+
+TEST_CASE("an owner on another host is seen as long as it shows life") {
+  const OwnedElsewhere other;
+  CHECK(other.run.owner_elsewhere().value().pid == 7);
+  other.touched(60);
+  CHECK(other.run.owner_elsewhere().has_value());
+  other.touched(120);
+  CHECK_FALSE(other.run.owner_elsewhere().has_value());
+  CHECK(other.run.owner().has_value());
+}
+
+TEST_CASE("a lock that another host's owner still touches is not taken, though it looks free here") {
+  const OwnedElsewhere other;
+  auto lock = std::async(std::launch::async, [&] { return error_of([&] { other.run.lock(0); }); });
+  while (lock.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) other.touched(0);
+  const Error error = lock.get();
+  CHECK(error.fault() == Fault::usage);
+  CHECK(error.message().find("another launcher is at work on this run directory (process 7 on " + other.owner.host) !=
+        std::string::npos);
+  CHECK(other.run.owner().value().pid == 7);
+
+  other.touched(3600);
+  CHECK_NOTHROW(other.run.lock(0));
+  CHECK(other.run.owner().value().pid == ::getpid());
+}
+
+TEST_CASE("a lock lasts until the last copy of its descriptor is closed, as a child's") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  UniqueFd lock = run.lock(0);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);
+    char byte = 0;
+    ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));
+  }
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  lock.reset();
+  CHECK(error_of([&] { run.lock(0); }).fault() == Fault::usage);
+  auto waiting = std::async(std::launch::async, [&] { return run.lock(20'000); });
+  CHECK(waiting.wait_for(std::chrono::milliseconds(60)) == std::future_status::timeout);
+  writer.reset();
+  ::waitpid(child, nullptr, 0);
+  CHECK(static_cast<bool>(waiting.get()));
+}
+
+TEST_CASE("the scribe of a launcher that has ended is waited for beyond any limit, if at all") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::close(ends[1]);
+    const UniqueFd lock = run.lock(0);
+    char byte = 0;
+    if (::fork() == 0) ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));  // its scribe
+    ::_exit(0);
+  }
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  ::waitpid(launcher, nullptr, 0);
+  CHECK(error_of([&] { run.lock(0); }).fault() == Fault::usage);
+  auto waiting = std::async(std::launch::async, [&] { return run.lock(10); });
+  CHECK(waiting.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
+  writer.reset();
+  CHECK(static_cast<bool>(waiting.get()));
+}
+
+TEST_CASE("waiting for a lock has a limit") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  const UniqueFd lock = run.lock(0);
+  const int64_t begin = monotonic_ns();
+  CHECK(error_of([&] { run.lock(100); }).fault() == Fault::usage);
+  CHECK(seconds(monotonic_ns() - begin) >= 0.1);
+}
+
+TEST_CASE("a folder that cannot be made is an error that names it") {
+  const ScratchFolder folder;
+  write_file_atomically(folder / "file", "");
+  const Error error = error_of([&] { RunDirectory(folder / "file/run").lock(0); });
+  CHECK(error.fault() == Fault::io);
+  CHECK(error.message().find(folder / "file/run") != std::string::npos);
+}
+
+TEST_CASE("there is a run once there is a spec, which is read as it was written") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder / "run");
+  make_folders(run.path());
+  CHECK_FALSE(run.has_run());
+  spec::JobSpec spec;
+  spec.job.name = "a name";
+  spec.job.ests = 6;
+  spec.model.name = "mlp";
+  spec.train.steps = 10;
+  run.write_spec(spec);
+  CHECK(run.has_run());
+  CHECK(run.read_spec().job == spec.job);
+  CHECK(run.read_spec().train.steps == 10);
+}
+
+TEST_CASE("events are lines with their time and name in front") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder.path());
+  run.log_event("stage", {{"step", 5}});
+  run.log_event("finished", Json::object());
+  const std::string text = read_file(run.events());
+  const size_t second = text.find('\n') + 1;
+  const Json first = parse_json(text.substr(0, second), "events");
+  CHECK(first.begin().key() == "time");
+  CHECK(first.at("event") == "stage");
+  CHECK(first.at("step") == 5);
+  CHECK(parse_json(text.substr(second), "events").at("event") == "finished");
+  CHECK(text.back() == '\n');
+}
+
+TEST_CASE("where things lie") {
+  const RunDirectory run("/runs/a");
+  CHECK(run.spec() == "/runs/a/job.toml");
+  CHECK(run.checkpoints() == "/runs/a/checkpoints");
+  CHECK(run.worker_log(12) == "/runs/a/worker-12.log");
+}
+
+TEST_CASE("a link in the place of a file of the run is named, and what it leads to stays as it is") {
+  for (const char* name :
+       {"lock", "changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints", "scribe.log"}) {
+    CAPTURE(name);
+    const ScratchFolder folder;
+    const std::string precious = folder.write("precious", "content");
+    const RunDirectory run(folder / "run");
+    make_folders(run.path());
+    std::filesystem::create_symlink(precious, run.path() + "/" + name);
+    const Error error = error_of([&] { run.lock(0); });
+    CHECK(error.fault() == Fault::usage);
+    CHECK(error.message() == run.path() + "/" + name + ": refusing to write to it: a symbolic link to " + precious);
+    CHECK(read_file(precious) == "content");
+  }
+}
+
+TEST_CASE("a run directory may be a link to a folder elsewhere, and so may its checkpoints, of the same user") {
+  const ScratchFolder folder;
+  make_folders(folder / "scratch/checkpoints");
+  make_folders(folder / "scratch/run");
+  std::filesystem::create_directory_symlink(folder / "scratch/run", folder / "run");
+  std::filesystem::create_directory_symlink(folder / "scratch/checkpoints", folder / "run/checkpoints");
+  CHECK(static_cast<bool>(RunDirectory(folder / "run").lock(0)));
+  CHECK(std::filesystem::exists(folder / "scratch/run/lock"));
+}
+
+TEST_CASE("a pipe in the place of a run's spec or lock is an error at once") {
+  const ScratchFolder folder;
+  const RunDirectory run(folder.path());
+  REQUIRE(::mkfifo(run.spec().c_str(), 0600) == 0);
+  const Error error = error_of([&] { run.read_spec(); });
+  CHECK(error.fault() == Fault::spec);
+  CHECK(error.message() == "cannot read " + run.spec() + ": a FIFO, not a regular file");
+  REQUIRE(::mkfifo(run.lock_file().c_str(), 0600) == 0);
+  CHECK_FALSE(run.owner().has_value());
+  CHECK(error_of([&] { run.lock(0); }).message() == run.lock_file() + ": refusing to write to it: not a regular file");
+}
+
+}  // namespace
+}  // namespace estrain::run_directory
