@@ -68,7 +68,7 @@ int serve(const std::string& folder) {
 }  // namespace estrain
 
 int main(int argc, char** argv) {
-  if (argc == 2) return estrain::pool(argv[1]);
+  if (argc == 2) return estrain::serve(argv[1]);
   std::cerr << "usage: jpeg_reading FOLDER\n";
   return 2;
 }
