@@ -1,4 +1,4 @@
-// An agent: starts workers on its host as the coordinator's proxies ask, and carries for them (setup.h).
+// An agent starts workers on its host when the coordinator's proxies ask, and runs the host's courier (setup.h).
 
 #include <sys/eventfd.h>
 
@@ -36,7 +36,7 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int64_t kPatienceWithAnswersNs = 1'000'000'000;
-constexpr int kBetweenLooksMs = 1000;  // for a coordinator that is lost
+constexpr int kBetweenLooksMs = 1000;  // for a lost coordinator
 constexpr int64_t kOfNewLaunchNs = 10'000'000'000;
 constexpr int kFarewellMs = 200;
 constexpr std::chrono::milliseconds kBetweenLookUps{500};
@@ -80,7 +80,7 @@ class Agent {
   }
 
  private:
-  // Everything that this host holds of a run while one coordinator leads it.
+  // The state of a run on this host while one coordinator leads the run.
   struct Term {
     int64_t number = 0;
     UniqueFd memory, doorbell;
@@ -88,7 +88,7 @@ class Agent {
     std::optional<OrphanHost> orphan;  // while the coordinator is lost
   };
 
-  bool joins() const { return !setup_.join.empty(); }  // it does not see the run directory
+  bool joins() const { return !setup_.join.empty(); }  // the host does not see the run directory
   HostFile own_file() const { return {listener_.address().text(), !joins()}; }
 
   static net::Key key_of(const AgentSetup& setup) {
@@ -103,7 +103,7 @@ class Agent {
     return spec::parse_file(spec).network.interface;
   }
 
-  // The launcher's name may lead nowhere yet, and no way to it: both may come.
+  // The launcher's name may resolve to no address yet, and this host may have no route yet: both may come.
   static std::string address_toward_launcher(const AgentSetup& setup) {
     const net::Address named = net::split_address(setup.join);
     const int64_t deadline = monotonic_ns() + nanoseconds(setup.patience_seconds);
@@ -122,7 +122,7 @@ class Agent {
     throw why.within("cannot join at " + setup.join).advise("wait longer for it: --patience SECONDS");
   }
 
-  // Empty: none leads there.
+  // Returns an empty string if no route leads there.
   static std::string way_to(const net::Address& to, Error& why) {
     try {
       return address_toward(to);
@@ -172,14 +172,14 @@ class Agent {
     return held_.courier->links().to("") != nullptr || desk_.has_coordinator() || !workers_.empty();
   }
 
-  // A host that has lost its coordinator waits in OrphanHost, which has a patience of its own.
+  // A host with a lost coordinator waits in OrphanHost, with OrphanHost's own patience.
   void look_after_registration() {
     if (!registration_->is_given_up(is_led() || held_.orphan, nanoseconds(setup_.patience_seconds))) return;
     if (registration_->was_joined()) return end(75, "no coordinator came back at " + setup_.join);
     fail(registration_->why().advise("is a job at work there, with --listen? Wait longer for it: --patience SECONDS"));
   }
 
-  // Two agents of one name that start at the same moment do not find each other: who writes the file last has the name.
+  // Two agents with one name that start at the same moment do not find each other: the last writer of the file wins.
   void require_own_file() {
     const auto file = read_host_file_if_sound(setup_.run, setup_.name);
     if (!file || *file == own_file()) return;
@@ -204,8 +204,8 @@ class Agent {
     loop_.stop();
   }
 
-  // Drops all that is left of the coordinator before. Nothing of it is needed: the next one leads only if the run's
-  // files have all of it.
+  // Drops everything left from the previous coordinator. None of this is needed: the next coordinator leads only if the
+  // run's files hold all of it.
   void begin_anew(int64_t term) {
     workers_.kill_all();
     if (held_.courier) held_.courier->retire();
@@ -254,16 +254,16 @@ class Agent {
   void on_courier(const Json& said) {
     const std::string say = said.value("say", ""), host = said.value("host", "");
     if (say == "end" && said.value("goes_on", false)) return await_next_launch();
-    // A command that has ended the run still waits for its answer. Its client closes the connection when the answer is
-    // there.
+    // A command that has ended the run still waits for its answer. The command's client closes the connection when the
+    // answer has arrived.
     if (say == "end") return desk_.when_answered(kPatienceWithAnswersNs, [this] { end(0, "the run is over"); });
     if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
     if (held_.orphan && say == "host_lost") held_.orphan->lose(host);
     if (held_.orphan && say == "orphan") held_.orphan->hear(host, said);
   }
 
-  // The run goes on in a new launch, which leads in the next term, from a checkpoint: nothing of this one is needed.
-  // Without a launch that wants workers here, this host has no run to go on with.
+  // The run resumes in a new launch, which leads in the next term from a checkpoint: no state of this launch is needed.
+  // If no launch wants workers on this host, the host leaves the run.
   void await_next_launch() {
     say("waits for the run's next launch");
     workers_.forget_wanted();
@@ -295,8 +295,8 @@ class Agent {
     if (joins()) registration_->renew();
   }
 
-  // A coordinator may be lost before this host is in a stage of its term. If no host has opened a stage of that term,
-  // nothing is newer than the newest checkpoint, and any host may go on from it.
+  // A coordinator may be lost before this host is in a stage of its term. If no host has opened a stage of this term,
+  // the newest checkpoint is the newest state, and any host may resume from the checkpoint.
   void look_for_coordinator() {
     if (joins()) return look_after_registration();
     if (held_.orphan || is_led()) led_ns_ = monotonic_ns();
@@ -316,8 +316,8 @@ class Agent {
     become_coordinator(directory_, workers_.alone(), devices, setup_.name, std::move(*lease.lock));
   }
 
-  // An agent that no coordinator has told so, since its courier was lost or had not come here, ends with the run, too.
-  // A launcher that goes on in a new launch is without an owner for a moment.
+  // An agent also ends with the run if no coordinator has told it of the end, since the courier was lost or never
+  // connected. A run between two launches of its launcher is without an owner for a moment.
   bool is_over() {
     const int64_t alone_ns = led_ns_ == 0 ? 0 : monotonic_ns() - led_ns_;
     if (alone_ns > kOfNewLaunchNs && !directory_.owner()) {
@@ -329,7 +329,7 @@ class Agent {
     return true;
   }
 
-  // This host can have no worker any more. The coordinator hears why before the connections end.
+  // This host can have no worker any more. The coordinator hears the reason before the connections end.
   void leave(const Error& why) {
     if (leaves_) return;
     failed_ = why;
@@ -338,20 +338,20 @@ class Agent {
 
   AgentSetup& setup_;
   const run_directory::RunDirectory directory_;
-  std::string run_name_;  // of the one that has the key; empty: it is about to join, and does not know yet
+  std::string run_name_;  // of the run with this key; empty: the agent is about to join and does not know the name yet
   const net::Key key_;
   net::Loop loop_;
   AgentWorkers workers_;
   std::list<std::optional<LookAnswer>> looks_;
   CommandDesk desk_{loop_};
   bool sees_locks_ = false;
-  int64_t led_ns_ = 0;                             // when a coordinator was here last; 0: none was yet
-  std::vector<std::unique_ptr<Courier>> retired_;  // frames that are under way may still reach them
+  int64_t led_ns_ = 0;                             // when a coordinator was last connected; 0: never
+  std::vector<std::unique_ptr<Courier>> retired_;  // frames under way may still reach these couriers
   Term held_;
   std::shared_ptr<net::Loop::Timer> look_, leaves_, twins_;
   StrangerLog strangers_;
   net::Listener listener_;
-  std::optional<Registration> registration_;  // of one that joins
+  std::optional<Registration> registration_;  // of a joining agent
   std::optional<Error> failed_;
   std::shared_ptr<net::Loop::Watch> signals_;
 };

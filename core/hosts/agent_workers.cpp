@@ -40,7 +40,7 @@ launch::WorkerStart order_to_start(const Json& said, const spec::JobSpec& spec) 
   return start;
 }
 
-// All workers of a run take the measured ones from a file of the run directory.
+// All workers of a run take the measured algorithms from a file of the run directory.
 void require_own_algorithms(const placement::Device& device, const spec::JobSection& job) {
   if (!device.is_gpu() || job.kernels == spec::Kernels::portable || job.algorithms != spec::Algorithms::measured)
     return;
@@ -102,8 +102,8 @@ void AgentWorkers::try_to_start(At at, const Json& said) {
   }
 }
 
-// A launcher is at work, so its lock file is there, unless the file system is gone. That is this host's trouble, not
-// the job's: the fault table knows a lost host by these words.
+// A launcher is at work, so its lock file exists unless the file system is gone. A missing lock file is this host's
+// trouble, not the job's: the fault table recognizes a lost host by these words.
 std::optional<Error> AgentWorkers::lost_run_directory() const {
   std::error_code failure;
   if (!sees_run_ || std::filesystem::exists(directory_.lock_file(), failure)) return std::nullopt;
@@ -124,7 +124,7 @@ void AgentWorkers::start(At at, const Json& said) {
   at->builds = start.options.builds = !stands && std::ranges::none_of(sessions_, &Session::builds);
   launch::SharedDescriptors descriptors = shared();
   descriptors.courier = doorbell_;
-  launch::QuickStart quick;  // by a server that is ready: the agent waits for none
+  launch::QuickStart quick;  // by a fork server that is ready: the agent waits for no server
   if (launch::starts_by_fork(start.device, spec)) {
     fork_servers_.begin(start.device, spec.job, descriptors);
     quick.servers = &fork_servers_;
@@ -144,7 +144,7 @@ void AgentWorkers::on_worker(Session& session) {
     const comm::Received received = session.worker.socket.receive(&said, 0);
     if (received == comm::Received::nothing) return;
     if (received == comm::Received::closed) {
-      session.socket.reset();  // its end follows
+      session.socket.reset();  // the end of the worker follows
       return;
     }
     const auto lost = std::holds_alternative<comm::Failed>(said) ? lost_run_directory() : std::nullopt;
@@ -164,7 +164,7 @@ void AgentWorkers::on_worker_end(At at) {
         {{"signaled", ended.signaled}, {"code", ended.code}, {"peak_memory_bytes", ended.peak_memory_bytes}}}});
 }
 
-// The proxy has ended, as the worker did or before it: the launcher takes the worker for ended.
+// The proxy has ended, with the worker or before it: for the launcher, the worker has ended.
 void AgentWorkers::close(At at) {
   if (std::exchange(at->closed, true)) return;
   at->socket.reset();

@@ -1,6 +1,6 @@
 #pragma once
 // The workers of an agent's host, each with the connection of its proxy on the coordinator's host. An order to run in a
-// stage that is not open here yet waits until it is.
+// stage waits until the stage is open on this host.
 
 #include <cstdint>
 #include <functional>
@@ -21,29 +21,29 @@ namespace estrain::hosts {
 
 class AgentWorkers {
  public:
-  // `name`: of this host. `sees_run`: it sees the run directory. Otherwise `directory` is a folder of its own, for what
-  // workers print. `gone`: it does not see the run directory any more, and its workers have told so.
+  // `name`: of this host. `sees_run`: this host sees the run directory; if not, `directory` is a folder of the agent
+  // for the output of workers. `gone`: called when this host has lost the run directory, after its workers say so.
   AgentWorkers(net::Loop& loop, const run_directory::RunDirectory& directory, std::string name, bool sees_run,
                std::function<void(const Error&)> gone);
   AgentWorkers(const AgentWorkers&) = delete;
 
-  // Workers that start from now on use this memory and this doorbell. All others have been killed.
+  // Workers that start from now on use this memory and this doorbell. All earlier workers have been killed.
   void begin_anew(int memory, int doorbell);
-  // A proxy that will ask for a worker.
+  // Takes a proxy that will ask for a worker.
   void take(net::ConnectionPtr proxy);
   void kill_all();
   bool empty() const { return sessions_.empty(); }
 
   void on_opened(uint64_t stage);
-  // The stage was aborted before it was open here.
+  // The stage was aborted before this host had opened it.
   void on_never_opened(uint64_t stage);
 
-  // The descriptors, without a lock, with which another process goes on with the run.
+  // The descriptors (without a lock) with which another process continues the run.
   launch::SharedDescriptors shared() const { return {memory_, doorbell_, -1, spec_.get(), library_.get()}; }
-  // A coordinator has wanted workers here.
+  // True if a coordinator has wanted workers on this host.
   bool were_wanted() const { return !wanted_.empty(); }
   void forget_wanted() { wanted_.clear(); }
-  // The devices on which a coordinator wanted workers last.
+  // The devices on which a coordinator last wanted workers.
   std::string wanted_devices() const;
   // A plan without hosts, with the run's options.
   HostPlan alone() const;
@@ -54,7 +54,7 @@ class AgentWorkers {
     launch::WorkerProcess worker;
     std::shared_ptr<net::Loop::Watch> socket, process;
     bool builds = false, closed = false;
-    std::optional<Json> order;  // to run in a stage that is not open here yet
+    std::optional<Json> order;  // to run in a stage that this host has not opened yet
   };
   using At = std::list<Session>::iterator;
 

@@ -16,11 +16,11 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kPatienceNs = 6'000'000'000;  // for a coordinator that is just being replaced
+constexpr int64_t kPatienceNs = 6'000'000'000;  // while another host takes over
 constexpr int kBetweenRoundsMs = 300;
 constexpr int kPatienceWithAgentMs = 2000;
 
-// Asks one agent after another until one has a coordinator.
+// Asks one agent after another until an agent has a coordinator.
 class Asking {
  public:
   Asking(net::Loop& loop, AskSetup& setup)

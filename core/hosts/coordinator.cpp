@@ -20,7 +20,7 @@ namespace {
 constexpr int kPatienceWithEndMs = 300;  // until the agents have heard that the run is over
 constexpr int kBetweenTriesToListenMs = 2000;
 
-// The launcher names the hosts; their agents have written where they listen. False: one has not, which counts as lost.
+// Reads the addresses of the hosts that the launcher names. Returns false if a host has no address: this host is lost.
 bool find_agents(CourierSetup& setup, HostPlan& plan) {
   for (HostShare& host : plan.hosts) {
     if (host.name.empty()) continue;
@@ -36,13 +36,13 @@ bool find_agents(CourierSetup& setup, HostPlan& plan) {
   return true;
 }
 
-// Where agents join by this host's address. A port that is taken does not end a run: it is told, and tried again.
+// Lets agents join at this host's address. If the port is in use, the run continues: the door tells it and retries.
 class Door {
  public:
   Door(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
       : loop_(loop), key_(key), run_(std::move(run)), term_(term) {}
 
-  // Opens at the first address that the launcher names; later ones are passed over.
+  // Opens at the first address that the launcher names; ignores later addresses.
   void open(const Json& said) {
     if (!where_.empty()) return;
     where_ = said.value("listen", "");

@@ -27,7 +27,7 @@ constexpr uint64_t kBulkFrames = 16;  // of most_frame_bytes
 constexpr int kPatienceWithAnswersMs = 30'000;
 constexpr int64_t kPatienceWithPortNs = 3'000'000'000;
 
-// One agent: connects, asks one thing after another, and has a row.
+// A look at one agent: connects, asks one question after another, and has a row.
 class Look {
  public:
   Look(net::Loop& loop, const LookSetup& setup, const net::Key& key, std::string name, std::function<void()> done)
@@ -74,7 +74,7 @@ class Look {
     }
   }
 
-  // A missing file or a closed port may be of an agent that comes yet; another version or key stays.
+  // A missing file or a closed port may belong to an agent that still comes; another version or key is final.
   void fail(const Error& why) {
     if (over_) return;
     note(row_, why);
@@ -129,7 +129,7 @@ class Look {
   bool over_ = false;
 };
 
-// A courier of this run that has just lost its launcher leaves the port soon.
+// A courier of this run that has just lost its launcher releases the port soon.
 void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<Registry>& registry) {
   const int64_t begin = monotonic_ns();
   const int64_t term = run_directory::term_of(setup.run).term;

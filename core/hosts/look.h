@@ -1,6 +1,6 @@
 #pragma once
-// A look at the agents of a run: whether they answer, run this program and have this key, and what lies between: round
-// trip, bandwidth, clocks. It disturbs no job beyond the bytes that it sends.
+// A look at the agents of a run: whether the agents answer, run this program and have this key, and the round trip,
+// bandwidth and clock difference to each agent. A look disturbs a job only by the bytes of the measurement.
 
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace estrain::hosts {
 
-// A row for each name, in order:
+// Returns a row for each name, in order:
 //   {"host", "address", "cores", "round_trip_seconds", "clock_ahead_seconds"}, with `measure` "bytes_per_second", with
 //   a spec "data" or "data_error"
-//   {"host", "error", "advice", "fault"}: what the last attempt met. An agent that does not answer is tried until the
-//   time is over; one of another version or with another key, once.
+//   {"host", "error", "advice", "fault"}: the failure of the last attempt. An agent that does not answer is tried until
+//   the time is over; an agent with another version or another key, once.
 Json look_at_agents(const LookSetup& setup);
 
 }  // namespace estrain::hosts

@@ -1,5 +1,5 @@
 #pragma once
-// An agent's host without its coordinator: carries out what succession.h decides, until the host leads, follows the
+// An agent's host without its coordinator: carries out the decisions of succession.h, until the host leads, follows the
 // next coordinator, or ends.
 
 #include <functional>
@@ -25,8 +25,8 @@ class OrphanHost {
     bool sees_run = true, sees_locks = false;
     int64_t patience_ns = 0;
     launch::SharedDescriptors shared{};  // without a lock
-    HostFile own_file = {};              // goes when this host leads
-    // Where it was told of no stage: its own devices that the coordinator asked for, and the options to go on with.
+    HostFile own_file = {};              // removed when this host leads
+    // For a host that was in no stage: its devices that the coordinator asked for, and the options of the resumed run.
     std::string own_devices = {};
     HostPlan alone = {};
     std::function<void(const std::string& why)> end;

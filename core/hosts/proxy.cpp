@@ -44,7 +44,7 @@ class Proxy {
     throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message());
   }
 
-  // An agent that has gone has taken its file along.
+  // An agent that ends removes its host file.
   std::string find_agent() {
     try {
       return read_host_file(setup_.run, setup_.host).address;
@@ -53,7 +53,7 @@ class Proxy {
     }
   }
 
-  // The courier's word comes first: if this host is cut off, it has to give the run up.
+  // The courier's word comes first: if this host is cut off, it must leave the run to other hosts.
   void on_lost(const Error& why) {
     patience_ = loop_.once(kCourierFirstMs, [this, why] { lose_host(why); });
   }

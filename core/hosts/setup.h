@@ -1,6 +1,6 @@
 #pragma once
-// Entry points of this folder's library: the processes that talk to other hosts, and a look at agents. They alone load
-// OpenSSL.
+// Entry points of this folder's library: the processes that talk to other hosts, and a look at agents. Only these
+// processes load OpenSSL.
 
 #include <string>
 #include <vector>
@@ -17,24 +17,24 @@ namespace estrain::hosts {
 struct AgentSetup {
   std::string run, name;
   std::string join;  // HOST:PORT of the launcher; not empty: `run` is a folder of this host's own
-  // "10.0.0.2", "10.0.0.2:7000"; empty: that of the interface, or what the host's name leads to, or by which packets
-  // leave for the launcher that it joins.
+  // "10.0.0.2", "10.0.0.2:7000"; empty: the interface's address, or the address of the host's name, or, with `join`,
+  // the address from which packets leave for the launcher.
   std::string address;
   std::string interface;  // "eth0"; empty: the run's network.interface, if the run has a spec already
   std::string key;        // file; empty: the run directory's
-  // From the loss of the coordinator on: for one that goes on, be it this host. With `join`, for the first one too.
+  // The wait after a loss of the coordinator, until a host leads, perhaps this host. With `join`, also at the start.
   double patience_seconds = 90;
   int exit_code = 0;
 };
 
-// The coordinator's courier, started by its launcher.
+// The coordinator's courier, started by the launcher.
 //
 //   launcher -> courier  {"do": "stage", "plan": …} | {"do": "serve"} | {"do": "finish", "goes_on": false}
-//   courier -> launcher  what Courier::Options::tell is told
+//   courier -> launcher  the messages to Courier::Options::tell
 //
-// "goes_on": by a new launch, for which agents wait. The plan is a HostPlan without addresses. "serve" says that there
-// are only commands of other hosts, as yet. "stage" and "serve" also have "interface", which is network.interface,
-// "listen" of StartRequest, and "own", this host's name.
+// "goes_on": the run resumes in a new launch, and agents wait for this launch. The plan is a HostPlan without
+// addresses. "serve" says that only commands of other hosts arrive as yet. "stage" and "serve" also have "interface",
+// which is network.interface, "listen" of StartRequest, and "own", this host's name.
 struct CourierSetup {
   std::string run;
   int memory = -1, doorbell = -1;
@@ -52,32 +52,32 @@ struct LookSetup {
   std::string run = {}, key = {};  // as an agent's
   std::vector<std::string> names = {};
   double seconds = 0;          // until everybody has answered
-  std::string listen = {};     // as train's: agents may join by this host's address meanwhile; empty: none
+  std::string listen = {};     // as train's: agents may join by this host's address meanwhile; empty: no joining
   std::string interface = {};  // network.interface
   std::string own = {};        // the name of this host in device lists
   bool measure = false;        // how many bytes arrive in a second
-  std::string spec = {};       // TOML; not empty: its data files are compared
+  std::string spec = {};       // TOML; not empty: the spec's data files are compared
   Json rows = {};              // the answer
   Json own_data = {};          // with a spec: the data files of this host
 };
 
-// A request to a coordinator on another host, by way of the run's agents (commands/), and its answer, which may be a
+// A request to a coordinator on another host, by way of the run's agents (commands/), and the answer, perhaps a
 // refusal.
 struct AskSetup {
   std::string run;
   Json request;
   int milliseconds = -1;  // until the answer; -1: no limit
-  std::string advice;     // what else the user can do where no coordinator is reachable
+  std::string advice;     // what else the user can do if no coordinator is reachable
   Json answer;
 };
 
-// Stands in for a worker on another host: to the launcher it is that worker, process and socket, and ends as it does.
+// Stands in for a worker on another host: the launcher sees the proxy's process and socket as the worker's.
 struct ProxySetup {
   std::string run, host;
   int64_t id = 0;
   std::string spec;       // TOML
-  std::string interface;  // the network interface to go out by; empty: what the system chooses
-  std::string options;    // comm::WorkerOptions as JSON; its device is one of that host
+  std::string interface;  // the network interface of outgoing connections; empty: the system's choice
+  std::string options;    // comm::WorkerOptions as JSON, with a device of that host
   comm::MessageSocket launcher;
 };
 
@@ -85,7 +85,7 @@ struct ProxySetup {
 
 extern "C" void estrain_run_agent(estrain::hosts::AgentSetup* setup);
 extern "C" void estrain_look_at_agents(estrain::hosts::LookSetup* setup);
-// Throws Fault::peer where no coordinator is reachable, or is lost before it has answered.
+// Throws Fault::peer if no coordinator is reachable, or if the coordinator is lost before its answer.
 extern "C" void estrain_ask_coordinator(estrain::hosts::AskSetup* setup);
 extern "C" void estrain_run_courier(estrain::hosts::CourierSetup* setup);
 // Ends the process.

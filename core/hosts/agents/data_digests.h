@@ -1,5 +1,5 @@
 #pragma once
-// A job's data files on this host, to be compared with those of another: by what they are for, size and digest
+// A job's data files on this host, for comparison with the data files of another host: by purpose, size and digest
 // (core/data/identity.h). Paths and times may differ.
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace estrain::hosts {
 
-// {"data": [{"what", "size", "digest"}, …]}, or {"error", "advice"} where a file cannot be read. `spec`: TOML.
+// {"data": [{"what", "size", "digest"}, …]}, or {"error", "advice"} if a file cannot be read. `spec`: TOML.
 Json data_digests_or_error(const std::string& spec);
 
 }  // namespace estrain::hosts

@@ -36,7 +36,7 @@ void write_host_file(const std::string& run, const std::string& name, const Host
   Json json = {{"address", file.address}};
   if (!file.sees_run) json["sees_run"] = false;
   const std::string path = path_of(run, name),
-                    beside = path + "." + file.address;  // two agents of one name may write at once
+                    beside = path + "." + file.address;  // two agents with one name may write at once
   write_file_atomically(beside, json.dump() + "\n");
   if (::rename(beside.c_str(), path.c_str()) != 0) throw system_error("cannot write " + path, errno);
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Where the agents of a run listen: hosts/<name>.json in the run directory. Written by the agent, or, for one that does
-// not see the run directory, by the launcher's host (../joining/registry.h); read by the launcher and its proxies. A
-// file whose agent is gone leads nowhere.
+// The address of each agent of a run: hosts/<name>.json in the run directory. The agent writes its file. If the agent
+// does not see the run directory, the launcher's host writes the file (../joining/registry.h). The launcher and its
+// proxies read the files. A file whose agent has ended leads to no agent.
 
 #include <optional>
 #include <string>
@@ -18,19 +18,19 @@ struct HostFile {
 
 std::string key_file(const std::string& run);  // network.key
 
-// Letters, digits, '.', '-' and '_', at most 64 of them, not beginning with '.'. Throws Fault::usage.
+// Allows letters, digits, '.', '-' and '_', at most 64 characters, no '.' at the beginning. Throws Fault::usage.
 void require_host_name(const std::string& name);
 
 void write_host_file(const std::string& run, const std::string& name, const HostFile& file);
-// Removes it if it leads to that address: another agent may have written it since.
+// Removes the file if it holds this address: another agent may have written the file since.
 void remove_host_file(const std::string& run, const std::string& name, const HostFile& file);
-// Throws Fault::peer where no agent of that name listens, Fault::corrupt where the file names no address, or a name:
-// names are looked up nowhere.
+// Throws Fault::peer if no agent with this name listens. Throws Fault::corrupt if the file holds no address, or a name
+// as address: names from host files are never looked up.
 HostFile read_host_file(const std::string& run, const std::string& name);
-// Nothing where there is no file, or one that names no address.
+// Returns nothing if there is no file, or the file holds no address.
 std::optional<HostFile> read_host_file_if_sound(const std::string& run, const std::string& name);
 
-// The names of all agents that have a file, sorted.
+// Returns the names of all agents with a file, sorted.
 std::vector<std::string> names_of_host_files(const std::string& run);
 
 }  // namespace estrain::hosts

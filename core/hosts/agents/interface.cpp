@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kPatienceWithNamesMs = 20'000;
 
-// Empty for a link-local address, which other hosts could not use without knowing the link.
+// Returns an empty string for a link-local address, useless to another host that does not know the link.
 std::string text_of(const sockaddr& address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address.sa_family == AF_INET) {
@@ -97,7 +97,7 @@ uint32_t scope_of(const std::string& host) {
   return number;
 }
 
-// A datagram socket that is connected sends nothing, and has the address.
+// A connected datagram socket sends nothing, and has the address.
 std::string address_toward(const net::Address& other) {
   const bool v6 = other.host.find(':') != other.host.npos;
   const UniqueFd socket(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -1,5 +1,5 @@
 #pragma once
-// Facts that must be the same on all hosts of a job: layout of the state, steps, data files; below D2, the processor.
+// Facts that must be equal on all hosts of a job: layout of the state, steps, data files; below D2, the processor.
 
 #include "core/base/json/json.h"
 #include "core/state/comm/job_memory.h"
@@ -8,7 +8,7 @@ namespace estrain::hosts {
 
 Json facts_of(const comm::JobMemory& memory);
 
-// Compares the facts of the coordinator with this host's. `any_processor`: processors may differ. Throws
+// Compares the coordinator's facts with this host's facts. `any_processor`: processors may differ. Throws
 // Fault::infeasible for another processor, Fault::mismatch for another job.
 void require_same_facts(const Json& coordinators, const Json& own, bool any_processor);
 

@@ -39,7 +39,7 @@ bool LinkMeter::hear(const Json& said) {
   return true;
 }
 
-// Random bytes: a connection cannot pack them, so what is measured is the link.
+// Random bytes: a connection cannot pack them, so the measured rate is the link's.
 void LinkMeter::send_bulk() {
   std::mt19937 random;
   block_.resize(net::most_frame_bytes);

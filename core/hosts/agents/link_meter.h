@@ -1,9 +1,9 @@
 #pragma once
-// The distance to a host: the shortest round trip of a few, and the bytes that arrive in a second behind each other.
-// The end that has connected measures, the other end answers:
+// The distance to a host: the shortest of a few round trips, and the bytes a second of a bulk transfer. The end that
+// has connected measures, the peer answers:
 //
 //   {"ask": "ping"}                  -> {"pong": true}
-//   `bulk` frames, {"ask": "bulk"}   -> {"bytes": what has come}
+//   `bulk` frames, {"ask": "bulk"}   -> {"bytes": bytes received}
 
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,7 @@ class LinkMeter {
   LinkMeter(net::Connection& connection, uint64_t bulk_frames) : connection_(connection), bulk_frames_(bulk_frames) {}
 
   void begin() { ask("ping"); }
-  // False: the message is none of these.
+  // Returns false if the message is neither answer.
   bool hear(const Json& said);
   bool is_done() const { return done_; }
   double round_trip_seconds() const { return round_trip_.value_or(0); }
@@ -40,11 +40,11 @@ class LinkMeter {
   bool done_ = false;
 };
 
-// The other end.
+// The end that answers the measurement.
 class MeterEnd {
  public:
   void count(uint64_t bytes) { bytes_ += bytes; }
-  // False: the message is none of these.
+  // Returns false if the message is neither question.
   bool answer(net::Connection& connection, const Json& asked);
 
  private:

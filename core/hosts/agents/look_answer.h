@@ -1,6 +1,6 @@
 #pragma once
-// An agent's answers to a look (../look.h): a connection with the purpose "look", over which somebody who has the key
-// asks what the host has, and measures the way to it (link_meter.h). A look belongs to no stage and no term.
+// An agent's answers to a look (../look.h): over a connection with the purpose "look", a process with the key asks for
+// the host's facts, and measures the link to the host (link_meter.h). A look belongs to no stage and no term.
 //
 //   {"ask": "facts"}                -> {"cores": 8, "clock": seconds since 1970}
 //   {"ask": "data", "spec": TOML}   -> {"data": [{"what", "size", "digest"}, …]}, or {"error", "advice"}
@@ -18,7 +18,7 @@ namespace estrain::hosts {
 
 class LookAnswer : public net::FrameSink {
  public:
-  // `closed`: the other end has gone.
+  // `closed`: called when the peer has gone.
   LookAnswer(net::Loop& loop, net::ConnectionPtr connection, std::function<void()> closed);
   ~LookAnswer() override;
   LookAnswer(const LookAnswer&) = delete;
@@ -36,8 +36,8 @@ class LookAnswer : public net::FrameSink {
   std::string text_;
   std::vector<std::byte> bulk_;
   MeterEnd meter_;
-  bool reads_ = false, lost_ = false;  // the other end has gone: this stays until the files are read
-  std::jthread reader_;                // of data files, which may take long
+  bool reads_ = false, lost_ = false;  // the peer has gone: this object stays until the files are read
+  std::jthread reader_;                // of data files, perhaps for a long time
 };
 
 }  // namespace estrain::hosts

@@ -15,11 +15,11 @@
 
 namespace estrain::hosts {
 
-// Shared with the thread, which may outlive everybody that waits for it.
+// Shared with the thread, which may outlive every waiting caller.
 struct LookUp::Errand {
   const net::Address named;
   const UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  std::atomic<bool> is_back = false;  // what is below is written before it
+  std::atomic<bool> is_back = false;  // the fields below are written before
   std::vector<net::Address> found;
   std::optional<Error> why;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Names of hosts. A name server may be silent for half a minute: each look-up is made in a thread of its own.
+// Names of hosts. A name server may be silent for half a minute: each look-up runs in a thread of its own.
 
 #include <cstdint>
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace estrain::hosts {
 
-// What a name leads to. Waits for `patience_ms` at most. Throws Fault::peer where it leads nowhere by then.
+// Returns the addresses of a name. Waits for `patience_ms` at most. Throws Fault::peer if no address is found by then.
 std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms);
 
-// A look-up beside a loop. `done` is called once, with the addresses or with the reason why there are none, unless the
+// A look-up beside a loop. `done` is called once, with the addresses or with the reason for the failure, unless the
 // look-up is dropped first.
 class LookUp {
  public:

@@ -1,13 +1,13 @@
 #pragma once
-// How this process greets others.
+// The greeting of this process.
 
 #include "core/hosts/net/greeting.h"
 
 namespace estrain::hosts {
 
-// `run`: the name of the run; empty where it is not known yet.
+// `run`: the name of the run; empty if the name is not known yet.
 net::Greeting own_greeting(const std::string& run, const std::string& host, const std::string& purpose, int64_t term);
-// By which hosts call a run: the last part of the path of its directory. The path itself may differ between hosts.
+// The name of a run among hosts: the last part of the path of its directory. The path itself may differ between hosts.
 std::string name_of_run(const std::string& directory);
 
 }  // namespace estrain::hosts

@@ -1,6 +1,6 @@
 #pragma once
-// Tells of refused connections in events.jsonl: of the first at once, then once a minute of all that came since.
-// Anybody can connect, so a line for each would let a stranger fill the disk.
+// Writes refused connections into events.jsonl: the first at once, then a count once a minute. Anybody can connect, so
+// a line for each connection would let a stranger fill the disk.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@ namespace estrain::hosts {
 
 class StrangerLog {
  public:
-  // `host`: the name of this one.
+  // `host`: the name of this host.
   StrangerLog(net::Loop& loop, const std::string& run, std::string host, int between_ms = 60'000);
   ~StrangerLog();
   StrangerLog(const StrangerLog&) = delete;
@@ -28,7 +28,7 @@ class StrangerLog {
   const run_directory::RunDirectory directory_;
   const std::string host_;
   const int between_ms_;
-  int64_t connections_ = 0;  // that no line tells of yet
+  int64_t connections_ = 0;  // not in any line yet
   std::string from_, why_;   // of the newest
   std::shared_ptr<net::Loop::Timer> pause_;
 };

@@ -24,7 +24,7 @@ CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string r
   timer_ = loop.every(kBetweenLooksMs, [this] { look_for_agents(); });
 }
 
-// A message once a second notices a host that is gone. An agent that starts again loses its connection first.
+// A message once a second notices a lost host. An agent that starts again has lost the old connection first.
 void CommandBridge::look_for_agents() {
   for (const std::string& name : names_of_host_files(run_)) reach(name);
   for (auto& [name, agent] : agents_) {
@@ -46,7 +46,7 @@ void CommandBridge::reach(const std::string& name) {
       agents_[name].reaching = false;
       if (why == nullptr) take(name, std::move(connection));
     });
-  } catch (const Error&) {  // gone since, or a file that names no address: the next look tells
+  } catch (const Error&) {  // the file is gone since, or holds no address: the next round tries again
     agent.reaching = false;
   }
 }

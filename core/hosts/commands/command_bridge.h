@@ -1,7 +1,7 @@
 #pragma once
-// The coordinator's part in commands from other hosts: it connects to the agents that the run directory names, those
-// that wait for work too, and passes the requests that come over these connections to the launcher's control socket
-// (core/run/launch/control/control_socket.h), which answers them like any other. So nothing listens on this host.
+// The coordinator's part in commands from other hosts. The bridge connects to all agents in the run directory,
+// including agents that wait for work. Requests from these connections pass to the launcher's control socket
+// (core/run/launch/control/control_socket.h) like any request. So this host listens on no port.
 
 #include <map>
 #include <memory>
@@ -21,7 +21,7 @@ class CommandBridge {
 
   // From now on.
   void go_out_by(const std::string& address) { from_ = address; }
-  // The agent of that host is connected.
+  // Takes the connection to the agent of host `name`.
   void take(const std::string& name, net::ConnectionPtr connection);
 
  private:

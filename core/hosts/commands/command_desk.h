@@ -1,9 +1,9 @@
 #pragma once
-// An agent's part in commands from its host and others: it passes their requests to the coordinator, over a connection
-// that the coordinator has made (command_bridge.h), and the answers back. It does not look into them.
+// An agent's part in commands from its own host and from other hosts: the desk passes requests to the coordinator, over
+// a connection made by the coordinator (command_bridge.h), and passes the answers back. The desk does not read either.
 //
 //   command -> agent       {"request": {…}}     (core/run/launch/control/control_request.h); one at a time
-//   agent -> command       {"answer": {…}} | {"no_coordinator": why}: nobody has heard the request
+//   agent -> command       {"answer": {…}} | {"no_coordinator": why}: no coordinator has heard the request
 //   agent -> coordinator   {"client": 7, "request": {…}} | {"client": 7, "gone": true}
 //   coordinator -> agent   {"client": 7, "answer": {…}} | {"is": "here"}, once a second
 
@@ -29,9 +29,9 @@ class CommandDesk {
   // Turns a coordinator of an earlier term away.
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
-  // Calls back once no client is left, or after that time. They close their connections when they have their answers.
+  // Calls back once no client is left, or after `patience_ns`. Clients close their connections on receiving answers.
   void when_answered(int64_t patience_ns, const std::function<void()>& done);
-  // And it has been heard in the last seconds: one that is cut off leaves its connection as it is.
+  // True if a coordinator was heard in the last seconds: a coordinator cut off from this host stays connected.
   bool has_coordinator() const;
 
  private:
@@ -46,7 +46,7 @@ class CommandDesk {
   net::Loop& loop_;
   std::unique_ptr<MessageLink> coordinator_;
   int64_t term_ = 0, heard_ns_ = 0;
-  Links clients_;            // that have not asked yet, or wait for the answer
+  Links clients_;            // clients without a request yet, or waiting for the answer
   std::set<int64_t> asked_;  // clients whose request the coordinator has
   int64_t next_ = 1;
   std::shared_ptr<net::Loop::Timer> timer_;

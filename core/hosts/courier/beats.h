@@ -1,5 +1,5 @@
 #pragma once
-// Carries signs of life of workers to the coordinator's memory, where its launcher finds those of its own workers, too.
+// Carries workers' signs of life to the coordinator's memory, where the launcher also finds those of its own workers.
 
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@ namespace estrain::hosts {
 
 // A WorkerBeat of each worker of this host.
 std::string beats_of_own_workers(comm::JobMemory& memory, const HostPlan& plan);
-// Takes the beats of another host of the plan, one for each of its workers.
+// Takes the beats of another host of the plan, one beat for each of its workers.
 void take_beats(comm::JobMemory& memory, const HostPlan& plan, size_t host, std::span<const WorkerBeat> beats);
 // Workers of all hosts but the first.
 int64_t workers_elsewhere(const HostPlan& plan);

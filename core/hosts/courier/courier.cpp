@@ -61,12 +61,12 @@ std::optional<Landing> Courier::landing(const std::string& host, const net::Fram
 void Courier::on_lost(const std::string& name, const Error& why, bool silent) {
   const Json lost = {{"say", "host_lost"}, {"host", name}, {"why", why.message()}};
   if (!leads_ && links_.tell("", lost)) return;
-  if (leads_ && silent) count_silent(name);  // the launcher hears first that it gives up: it must open no other stage
+  if (leads_ && silent) count_silent(name);  // the launcher hears of giving up first, and opens no new stage
   options_.tell(lost);
 }
 
-// A host that is silent may live, and be with others that live. If they may be a majority, they may lead on, once this
-// host's launcher has left the run directory's lock.
+// A silent host may live, together with other living hosts. Such hosts may be a majority and take over, once this
+// host's launcher has released the run directory's lock.
 void Courier::count_silent(const std::string& name) {
   const std::optional<HostPlan>& last = holding_.last_stage();
   if (!last || gave_up_ || std::ranges::find(last->hosts, name, &HostShare::name) == last->hosts.end()) return;
@@ -113,7 +113,7 @@ void Courier::on_message(const std::string& from, const Json& said) {
     told["host"] = from;
     return options_.tell(told);
   }
-  if (from.empty()) hear_coordinator(said);  // it alone gives orders
+  if (from.empty()) hear_coordinator(said);  // only the coordinator gives orders
 }
 
 void Courier::hear_host(const std::string& from, const Json& said) {
@@ -155,7 +155,7 @@ void Courier::hear_abort(uint64_t stage) {
   } else if (stage_.number() == stage) {
     abort_stage();
   } else if (stage_.number() < stage) {
-    options_.aborted(stage);  // it ended before its plan was sent
+    options_.aborted(stage);  // the stage ended before its plan was sent
   }
 }
 
@@ -166,7 +166,7 @@ void Courier::on_opened(const HostPlan& plan) {
   stage_.begin(holding_.memory(), plan);
   links_.tell("", {{"say", "opened"}, {"stage", plan.stage}});
   if (options_.opened) options_.opened(plan.stage);
-  if (leads_) beats_.send();  // the others know what the run's files had when they were told of the stage, not now
+  if (leads_) beats_.send();  // other hosts know the run's files as of the order, not as of now
   links_.retry();
   stage_.serve_workers();
 }
@@ -208,7 +208,7 @@ void Courier::on_timer() {
   links_.look();
 }
 
-// The launcher alone aborts; a stage that was not open yet never opens.
+// Only the launcher aborts. An aborted stage that was not open yet never opens.
 void Courier::pass_on_abort() {
   if (!leads_ || !holding_.was_used() || !holding_.memory().gate().aborted()) return;
   const HostPlan* opening = entrance_.plan();

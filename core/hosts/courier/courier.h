@@ -1,10 +1,10 @@
 #pragma once
-// The courier of a host: the one process there that talks to the couriers of the job's other hosts. It exchanges what
-// their workers need (step_exchange.h), opens stages, tells others that a stage is aborted, sends the state to a host
-// that joins, and notices lost hosts. PROTOCOL.md states the rules and why they suffice.
+// The courier of a host is the one process of the host that talks to the couriers of the job's other hosts. The courier
+// exchanges the data of the workers' steps (step_exchange.h), opens stages, tells other hosts of an aborted stage,
+// sends the state to a joining host, and notices lost hosts. PROTOCOL.md states the rules and why the rules suffice.
 //
-// The coordinator's courier belongs to its launcher and connects to all others; the others' belong to their agents.
-// All of it runs in the thread of the loop.
+// The coordinator's courier belongs to the launcher and connects to all other couriers, which belong to the hosts'
+// agents. A courier runs entirely in the thread of the loop.
 
 #include <functional>
 #include <memory>
@@ -25,42 +25,42 @@ class Courier {
  public:
   struct Options {
     net::Key key;
-    net::Greeting own;      // its host: the name by which the plans call this one; "" on the coordinator's
-    std::string from = {};  // the address that connections go out by; empty: what the system chooses
+    net::Greeting own;      // its host: this host's name in plans; "" on the coordinator
+    std::string from = {};  // own address of outgoing connections; empty: the system's choice
     int memory = -1;
     int doorbell = -1;  // eventfd by which workers wake the courier
-    // Messages to its owner: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message", "advice"} |
-    // {"say": "end", "goes_on"}: the coordinator ends the run, or leaves it to a new launch | {"say": "orphan", "host",
-    // …}: another host's Claim. An error that "gives_up" leaves the run to the other hosts. The coordinator's owner
-    // also hears
+    // Messages to the courier's owner: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message",
+    // "advice"} | {"say": "end", "goes_on"}: the coordinator ends the run, or leaves the run to a new launch
+    // | {"say": "orphan", "host", …}: another host's Claim. An error with "gives_up" leaves the run to the other hosts.
+    // The coordinator's owner also hears
     // {"say": "link", "host", "round_trip_seconds", "bytes_per_second"}: measured when the host has connected;
-    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": its own), once a second;
-    // {"say": "received_state", "host", "step", "shares": {sender: bytes}}: a host has been sent the state.
+    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": the own host), once a second;
+    // {"say": "received_state", "host", "step", "shares": {sender: bytes}}: a host has received the state.
     std::function<void(const Json&)> tell;
     std::function<void(uint64_t stage)> opened;   // workers may begin
-    std::function<void(uint64_t stage)> aborted;  // it never opened
+    std::function<void(uint64_t stage)> aborted;  // the stage never opened
   };
   Courier(net::Loop& loop, Options options);
   Courier(const Courier&) = delete;
 
-  // The coordinator's: a stage begins. Nobody on this host is in its loop.
+  // For the coordinator: begins a stage. No worker of this host is in its loop.
   void begin_stage(HostPlan plan);
-  // The coordinator's: the run is over. `goes_on`: it goes on in a new launch.
+  // For the coordinator: ends the run. `goes_on`: the run resumes in a new launch.
   void end_run(bool goes_on);
-  bool gave_up() const { return gave_up_; }  // the coordinator's: others may go on
+  bool gave_up() const { return gave_up_; }  // the coordinator's: other hosts may take over
   HostLinks& links() { return links_; }
 
-  // After the coordinator is lost.
+  // After a loss of the coordinator:
   //
-  // The last stage that was opened here; where none was, the one that this host was about to open. Null: none.
+  // Returns the last stage opened on this host; else the stage that this host was about to open; else null.
   const HostPlan* last_plan() const;
   Holding& holding() { return holding_; }
   // Whether the run can go on from this host's memory.
   bool is_fit() { return holding_.is_fit(entrance_.receives_state()); }
   // Aborts the stage. put_in_order() follows once no worker of this host is in its loop.
   void abort_stage();
-  int64_t put_in_order();  // returns the step that it goes on from
-  // Nothing of it acts any more.
+  int64_t put_in_order();  // returns the step from which the run resumes
+  // Stops every activity of the courier.
   void retire();
 
  private:
@@ -86,7 +86,7 @@ class Courier {
   RunningStage stage_;
   Entrance entrance_;
   Heartbeats beats_;
-  std::set<std::string> silent_;  // the coordinator's: hosts of the stage of which nothing is heard any more
+  std::set<std::string> silent_;  // the coordinator's: silent hosts of the stage
   bool gave_up_ = false;
   int ticks_ = 0;
   std::shared_ptr<net::Loop::Watch> bell_;

@@ -29,7 +29,7 @@ void Entrance::begin(HostPlan plan) {
   try_open();
 }
 
-// Whether a host comes that was not in the last stage, while more than one that was in it stays.
+// Returns true if a host joins that was not in the last stage, while two or more hosts of the last stage stay.
 bool Entrance::comes_in_shares(const HostPlan& plan) const {
   const std::optional<HostPlan>& last = holding_.last_stage();
   if (!last) return false;
@@ -52,7 +52,7 @@ void Entrance::follow(HostPlan plan, const Json& said) {
   opening_ = Opening();
   opening_->plan = std::move(plan);
   const HostPlan& now = opening_->plan;
-  // A host that was lost in an evaluation may have sent its part to some only: all must know the same of it.
+  // A host lost during an evaluation may have sent its part to few hosts only: all hosts must know the same evaluation.
   const bool knows_the_same = memory.commit().evaluated() == Step(said.value("evaluated", INT64_C(-1)));
   opening_->has_state = holding_.has_state_of(now.step) && knows_the_same;
   opening_->asked_for_state = !opening_->has_state;
@@ -98,7 +98,7 @@ void Entrance::hear_of_state(const std::string& from, bool has_state) {
   tell_shares(std::move(shares));
 }
 
-// Hosts that have the state hear it, too, if the state comes in shares: they send one, or wait for this word.
+// If the state comes in shares, hosts with the state hear this word, too: they send a share, or wait for this word.
 void Entrance::tell_shares(StateShares shares) {
   const comm::CommitWord word = holding_.memory().commit();
   shares.lr = word.lr(Step(opening_->plan.step));
@@ -132,8 +132,8 @@ void Entrance::take_shares(const Json& said) {
   try_open();
 }
 
-// Sends this host's share of the committed copy. Nobody writes to it before all hosts, the receiver among them, have
-// committed the next step. False: there is no connection yet.
+// Sends this host's share of the committed copy. No host writes to this copy before all hosts, including the receiver,
+// have committed the next step. Returns false if the receiver is not connected yet.
 bool Entrance::send_share(const std::string& to, const StateShares& shares) {
   net::Connection* connection = links_.to(to);
   const HostPlan& plan = opening_->plan;
@@ -174,7 +174,7 @@ void Entrance::take_state() {
   try_open();
 }
 
-// What keeps this host from opening the stage. The coordinator's own: the hosts that keep it from the next word to all.
+// Returns the reasons why this host does not open the stage. For the coordinator: the hosts that delay the next word.
 OpeningWait Entrance::waits_for() const {
   OpeningWait wait;
   const HostPlan& plan = opening_->plan;
@@ -204,10 +204,10 @@ void Entrance::look(int64_t now_ns) {
   }
   opening_->patience->hear("", waits_for());
   const auto late = opening_->patience->look(now_ns);
-  if (late) links_.drop(late->host, Error(Fault::peer, late->why), true);  // it may live
+  if (late) links_.drop(late->host, Error(Fault::peer, late->why), true);  // the host may live
 }
 
-// Frames that wait for this opening are looked at again, and dropped.
+// Looks again at frames that wait for this opening, and drops them.
 void Entrance::give_up() {
   opening_.reset();
   links_.retry();
@@ -219,8 +219,8 @@ bool Entrance::reaches_all() const {
   });
 }
 
-// Once the state is here and all other hosts are reached. The coordinator is the last to open: what it sends in the
-// stage would stand before the state that others wait for.
+// Opens the stage once the state is complete and all hosts are connected. The coordinator opens last: the coordinator's
+// frames of the stage would stand before the state that another host waits for.
 void Entrance::try_open() {
   if (opening_)
     std::erase_if(opening_->to_send, [&](const std::string& to) { return send_share(to, *opening_->shares); });

@@ -1,10 +1,10 @@
 #pragma once
-// Brings hosts into a stage. The coordinator sends its plan to all, and the state to hosts that lack it. Each host
-// opens the stage when it has the state and reaches all others, the coordinator last (PROTOCOL.md, "A stage").
+// Brings hosts into a stage. The coordinator sends the plan to all hosts, and the state to hosts that lack the state.
+// Each host opens the stage when it has the state and is connected to all hosts, the coordinator last (PROTOCOL.md).
 //
-// Where hosts join that were not in the last stage, the state comes from all that have it, a share from each. Then
-// every host first says whether it has it, and the coordinator tells all who sends to whom. Nobody opens the stage
-// before its own shares are on their way: what it sends in the stage would stand before them.
+// If a host joins that was not in the last stage, every host with the state sends a share. Every host first says
+// whether it has the state. Then the coordinator tells all hosts the senders and receivers. No host opens the stage
+// before its own shares are on the way: the frames of the stage would stand before the shares.
 //
 // An opening has a time limit (opening_patience.h).
 
@@ -31,31 +31,31 @@ class Entrance {
            std::function<void(const HostPlan&)> opened)
       : links_(links), holding_(holding), stage_(stage), leads_(leads), opened_(std::move(opened)) {}
 
-  // No worker of this host is in its loop. The coordinator's:
+  // No worker of this host is in its loop. For the coordinator:
   void begin(HostPlan plan);
-  // The others'. Throws Fault::mismatch or Fault::infeasible where this host cannot be in the job.
+  // For other hosts. Throws Fault::mismatch or Fault::infeasible if this host cannot be in the job.
   void follow(HostPlan plan, const Json& said);
-  // False: the message is about something else.
+  // Returns false if the message has another subject.
   bool hear(const std::string& from, const Json& said);
-  // A frame of the state. Nothing: who sends it is not known yet.
+  // Takes a frame of the state. Returns nothing if the frame's sender is not known yet.
   std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
   void try_open();
-  // Called every 10 ms. The others tell the coordinator now and then what they wait for; the coordinator drops a host
-  // that keeps the stage from opening.
+  // Called every 10 ms. Now and then, a host reports the reasons for its wait to the coordinator. The coordinator drops
+  // a host that keeps the stage from opening.
   void look(int64_t now_ns);
-  // The stage never opens here.
+  // Gives up the opening: the stage never opens on this host.
   void give_up();
 
-  const HostPlan* plan() const { return opening_ ? &opening_->plan : nullptr; }  // null: none is being opened
+  const HostPlan* plan() const { return opening_ ? &opening_->plan : nullptr; }  // null: no stage is being opened
   bool receives_state() const { return opening_ && opening_->asked_for_state && !opening_->has_state; }
 
  private:
   struct Opening {
     HostPlan plan;
-    bool in_shares = false;               // nobody opens before it is told who sends the state to whom
+    bool in_shares = false;               // no host opens the stage before hearing the sources of the state
     std::optional<StateShares> shares;    // as told
-    std::map<std::string, Inflow> state;  // by its sender, where it is needed
-    std::vector<std::string> to_send;     // hosts to which the own share has not been sent
+    std::map<std::string, Inflow> state;  // by sender, on a host without the state
+    std::vector<std::string> to_send;     // hosts that still wait for the own share
     bool asked_for_state = false;
     bool has_state = false;
     // The coordinator's: all hosts have the plan; whether a host has the state; the hosts that have opened the stage.
@@ -63,7 +63,7 @@ class Entrance {
     std::map<std::string, bool> has;
     std::set<std::string> opened;
     std::optional<OpeningPatience> patience;
-    int64_t said_ns = 0;  // the others': when they told what they wait for
+    int64_t said_ns = 0;  // a follower's: the time of the last report to the coordinator
   };
 
   void reach(const HostShare& host);

@@ -11,12 +11,12 @@ namespace {
 
 constexpr size_t kMostBytesBeforeBeats = 1 << 20;
 constexpr int kTicks = beat_milliseconds / 10;
-// Agents keep records until they are in the run's files: they hear of it at least so often, in steps.
+// Agents keep records until the run's files hold them. Agents hear of the files at least this often, counted in steps.
 constexpr int64_t kRecordsBetweenBeats = comm::records_of_ring / 8;
 
 }  // namespace
 
-// The step up to which the run's files have all records, as far as it is known here.
+// Returns the step up to which the run's files have all records, as far as this host knows.
 int64_t Heartbeats::step_of_records() {
   return leads_ && stage_.plan() != nullptr ? step_of_files(holding_.memory(), stage_.plan()->step) : -1;
 }

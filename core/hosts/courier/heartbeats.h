@@ -1,6 +1,6 @@
 #pragma once
-// Beats between hosts. By them, each host shows the others that it is there. The coordinator also shows how far the
-// run's files are, and the others show the coordinator their workers' signs of life.
+// Beats between hosts. A beat shows that the sender lives. The coordinator's beat also shows the progress of the run's
+// files. The other hosts' beats also show the coordinator the signs of life of the workers.
 
 #include <cstdint>
 #include <optional>

@@ -8,7 +8,7 @@ namespace estrain::hosts {
 comm::JobMemory& Holding::memory() {
   if (!memory_) memory_ = std::make_unique<comm::JobMemory>(descriptor_);
   if (!memory_->is_ready()) throw Error(Fault::peer, "the job's memory on this host does not stand yet");
-  memory_->wait_ready(0);  // maps all of it
+  memory_->wait_ready(0);  // maps the whole memory
   return *memory_;
 }
 

@@ -31,7 +31,7 @@ void HostLinks::reach(const std::string& name, const std::string& address, bool 
 
 void HostLinks::take(const net::ConnectionPtr& connection) {
   const std::string name = connection->peer().host;
-  if (net::Connection* old = to(name)) {  // it has connected anew, so the old connection is over
+  if (net::Connection* old = to(name)) {  // the host has connected again, so the old connection is over
     old->close();
     links_.erase(name);
   }
@@ -78,7 +78,7 @@ void HostLinks::retry() {
   for (auto& [name, link] : links_) link->connection->retry();
 }
 
-// The link's own callbacks call this, too: the link goes a moment later, and `name` may go with it.
+// The link's own callbacks call this function, too: the link is deleted a moment later, perhaps together with `name`.
 void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
   if (retired_) return;
   const std::string host = name;  // NOLINT(performance-unnecessary-copy-initialization)
@@ -105,7 +105,7 @@ void HostLinks::part(std::unique_ptr<Link> link) {
 
 void HostLinks::look() {
   const int64_t now = monotonic_ns();
-  if (own_pause_.tick()) {  // nobody's silence during the pause counts
+  if (own_pause_.tick()) {  // silence during the pause does not count
     for (auto& [name, link] : links_) link->heard_ns = now;
   }
   for (const auto& [name, link] : links_) {

@@ -1,5 +1,5 @@
 #pragma once
-// The connections of a courier to those of other hosts: made, taken, lost, and given up when nothing is heard.
+// The connections of a courier to the couriers of other hosts: made, taken, lost, and given up after a silence.
 
 #include <functional>
 #include <map>
@@ -20,11 +20,11 @@ class HostLinks {
  public:
   struct Options {
     net::Key key;
-    net::Greeting own;  // its host: "" on the coordinator's
+    net::Greeting own;  // its host: "" on the coordinator
     std::string from = {};
-    // Told to the owner, each with the other host's name.
+    // Calls to the owner, each with the other host's name.
     std::function<void(const std::string&)> connected;
-    // `silent`: nothing was heard of it, or this process has stood still. The connection is gone already.
+    // `silent`: the host was silent, or this process has stood still. The connection is closed already.
     std::function<void(const std::string&, const Error& why, bool silent)> lost;
     std::function<void(const std::string&, const Json& said)> message;
     std::function<void(const std::string&, double round_trip_seconds, double bytes_per_second)> measured;
@@ -36,22 +36,22 @@ class HostLinks {
 
   // From now on.
   void go_out_by(const std::string& address) { options_.from = address; }
-  // Connects, unless it is connected. `clear`: payloads may go without encryption.
+  // Connects unless the host is connected. `clear`: payloads may go without encryption.
   void reach(const std::string& name, const std::string& address, bool clear);
   // Another host has connected.
   void take(const net::ConnectionPtr& connection);
   std::set<std::string> names() const;
-  net::Connection* to(const std::string& name) const;  // null: there is none
-  // False: there is no connection.
+  net::Connection* to(const std::string& name) const;  // null: not connected
+  // Returns false if the host is not connected.
   bool tell(const std::string& name, const Json& said);
   void tell_all(const Json& said);
-  // Once more for the frames that wait.
+  // Tries the waiting frames again.
   void retry();
-  // A coordinator that is dropped hears that this host leaves it, if it can.
+  // Drops a host. A dropped coordinator hears that this host leaves, if the connection still works.
   void drop(const std::string& name, const Error& why, bool silent);
   // Drops hosts that have been silent for too long. Called every 10 ms.
   void look();
-  // Nothing of it acts any more.
+  // Stops every activity of the links.
   void retire();
 
   template <typename Visit>

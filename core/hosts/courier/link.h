@@ -20,7 +20,7 @@ class Link : public net::FrameSink {
   struct Hears {
     std::function<void(const Json& said)> message;
     std::function<void(double round_trip_seconds, double bytes_per_second)> measured;
-    // Where a frame that is neither a message nor `bulk` lands. Nothing: it waits, until connection->retry().
+    // Returns the place of a frame that is neither a message nor `bulk`. Nothing: the frame waits until retry().
     std::function<std::optional<Landing>(const net::FrameHead&)> landing;
   };
   Link(net::ConnectionPtr to, Hears hears)
@@ -60,8 +60,8 @@ class Link : public net::FrameSink {
 
   const net::ConnectionPtr connection;
   int64_t heard_ns;
-  bool waits = false;   // a frame of a stage that is not open here yet is at its head: what is behind it is not heard
-  bool parted = false;  // nothing is heard any more
+  bool waits = false;   // the next frame is of a stage not open here yet: the frames behind it wait, too
+  bool parted = false;  // all further frames are dropped
 
  private:
   static constexpr uint64_t kFrames = 4;  // of a measurement
@@ -74,7 +74,7 @@ class Link : public net::FrameSink {
     meter_.reset();
   }
 
-  // Read to here if it is not wanted any more.
+  // Room for a frame that is to be dropped.
   std::span<std::byte> scrap(const net::FrameHead& head) {
     scrap_.resize(std::max<size_t>(scrap_.size(), head.bytes));
     return std::span(scrap_).first(head.bytes);

@@ -1,11 +1,11 @@
 #pragma once
-// The coordinator's patience while a stage is being opened: who is set aside if the stage does not open. Pure: what the
-// hosts say goes in, a name comes out. tests/hosts_in_virtual_time drives it.
+// The coordinator's patience while a stage is being opened: decides which host is set aside if the stage does not open.
+// A pure function from the words of the hosts to a name. tests/hosts_in_virtual_time drives this class.
 //
-// A host that has not opened the stage says once a second what it waits for. As long as anything changes, be it only
-// that more bytes of the state are there, nobody is set aside: a state may take long. Otherwise one host is, after
-// opening_patience_ns: one that the coordinator itself waits for; else one that has said nothing; else the one for
-// which most others wait. The job goes on without it, as without any lost host.
+// Once a second, a host that waits for the stage reports the reasons. No host is set aside as long as anything changes,
+// even if only more bytes of the state arrive: a state may take long. After opening_patience_ns without a change, the
+// coordinator sets one host aside: a host that the coordinator waits for; else a host without a report; else the host
+// for which most hosts wait. The job continues without this host, as without any lost host.
 
 #include <cstdint>
 #include <map>
@@ -18,14 +18,14 @@
 
 namespace estrain::hosts {
 
-// Longer than a connection takes that is given up (2 x net::handshake_milliseconds).
+// Longer than a connection takes to be given up (2 x net::handshake_milliseconds).
 inline constexpr int64_t opening_patience_ns = 15'000'000'000;
 
-// What a host that has not opened a stage waits for.
+// The reasons why a host has not opened a stage.
 struct OpeningWait {
   std::vector<std::string> hosts =
-      {};              // not connected, or with a share of the state that is not here; "": the coordinator
-  uint64_t bytes = 0;  // of the state that are here
+      {};              // not connected, or with a missing share of the state; "": the coordinator
+  uint64_t bytes = 0;  // of the state received so far
 
   bool operator==(const OpeningWait&) const = default;
   Json to_json() const;
@@ -37,7 +37,7 @@ class OpeningPatience {
   // `hosts`: all but the coordinator, in the order of the plan.
   explicit OpeningPatience(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  // The coordinator's own has the name "".
+  // Takes the wait of a host. The coordinator's own has the name "".
   void hear(const std::string& host, OpeningWait wait);
   void note_opened(const std::string& host);
 

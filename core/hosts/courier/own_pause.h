@@ -1,5 +1,5 @@
 #pragma once
-// Notices that this process stood still (stopped, or starved) and continues: other hosts may have taken it for lost.
+// Notices that this process stood still (stopped, or starved) and continues: the process may be lost for other hosts.
 
 #include "core/base/clock.h"
 
@@ -7,7 +7,7 @@ namespace estrain::hosts {
 
 class OwnPause {
  public:
-  // The owner's timer calls this at least every 100 ms. True: the process stood still until now.
+  // The owner's timer calls this at least every 100 ms. Returns true if the process stood still until now.
   bool tick() {
     const int64_t now = monotonic_ns();
     const bool ended = now - tick_ns_ > kPauseNs;
@@ -16,7 +16,7 @@ class OwnPause {
     return ended;
   }
 
-  // The process stands still or did so in the last five seconds, in which others may still let go of it.
+  // The process stands still, or did in the last five seconds: other hosts may still be dropping this host.
   bool is_recent() const {
     const int64_t now = monotonic_ns();
     return now - tick_ns_ > kPauseNs || now - ended_ns_ < kAfterwardsNs;

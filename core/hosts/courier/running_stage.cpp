@@ -59,7 +59,7 @@ void RunningStage::take_request() {
   attempt([&] { exchange_->ask(request); });
 }
 
-// Bit by bit: what has been computed leaves in between.
+// Works in small turns: finished results leave between the turns.
 void RunningStage::work() {
   if (works_ || !exchange_ || aborted_) return;
   attempt([&] { works_ = exchange_->work(); });
@@ -78,7 +78,7 @@ std::optional<Landing> RunningStage::landing(const std::string& host, const net:
   return Landing{exchange_->room_for(*index, head), [this, held = exchange_, index = *index, head] {
                    if (held != exchange_ || aborted_) return;
                    attempt([&] { held->received(index, head); });
-                   serve_workers();  // a host that waited may have asked meanwhile
+                   serve_workers();  // a waiting host may have asked meanwhile
                  }};
 }
 

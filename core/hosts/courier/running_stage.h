@@ -1,5 +1,5 @@
 #pragma once
-// The stage that is open on this host: hands its workers' requests and the frames of other hosts to the exchange
+// The open stage of this host. Hands the requests of the host's workers and the frames of other hosts to the exchange
 // (step_exchange.h).
 
 #include <cstdint>
@@ -22,22 +22,22 @@ class RunningStage : private Outbox {
       : loop_(loop), links_(links), mismatch_(std::move(mismatch)) {}
 
   void begin(comm::JobMemory& memory, const HostPlan& plan);
-  // False: there is none, or it was aborted before.
+  // Returns false if no stage is open, or the stage was aborted before.
   bool abort();
   // No worker of this host is in its loop.
   void forget();
   void keep_whole_step();  // StepExchange's
 
-  const HostPlan* plan() const { return exchange_ ? &exchange_->plan() : nullptr; }  // null: none since forget()
+  const HostPlan* plan() const { return exchange_ ? &exchange_->plan() : nullptr; }  // null: no stage since forget()
   uint64_t number() const { return exchange_ ? exchange_->plan().stage : 0; }
   bool is_aborted() const { return aborted_; }
-  std::optional<size_t> index_of(const std::string& host) const;  // of another host of it
+  std::optional<size_t> index_of(const std::string& host) const;  // of another host of the stage
   int64_t workers_begun() const { return exchange_->workers_begun(); }
   StepExchange::Pace take_pace() { return exchange_ ? exchange_->take_pace() : StepExchange::Pace{}; }
 
   // Workers have rung, or frames have come.
   void serve_workers();
-  // A frame of this stage is taken, one of a past stage is dropped, one of a later stage waits.
+  // Takes a frame of this stage, drops a frame of a past stage, lets a frame of a later stage wait.
   std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
 
  private:
@@ -54,7 +54,7 @@ class RunningStage : private Outbox {
   comm::JobMemory* memory_ = nullptr;
   std::shared_ptr<StepExchange> exchange_;
   bool aborted_ = false;
-  uint32_t asked_ = 0;  // the last request that was handed to the exchange
+  uint32_t asked_ = 0;  // the last request handed to the exchange
   bool works_ = false;  // goes on with work() in a moment
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Something large on its way to this host, in frames: places in memory that are filled one behind the other. A frame
-// that does not fit there, or comes out of turn, is refused.
+// A large object on its way to this host, in frames: the frames fill places in memory one after another. A frame that
+// does not fit its place, or arrives out of turn, is refused.
 
 #include <cstddef>
 #include <span>
@@ -18,7 +18,7 @@ class Inflow {
   // Throws Fault::corrupt.
   std::span<std::byte> room_for(const net::FrameHead& head) const;
   void received(const net::FrameHead& head);
-  size_t bytes() const { return bytes_; }  // that are here
+  size_t bytes() const { return bytes_; }  // received so far
   bool complete() const { return bytes_ == total_; }
   void begin_anew() { bytes_ = place_ = in_place_ = 0; }
 
@@ -28,7 +28,7 @@ class Inflow {
   size_t place_ = 0, in_place_ = 0;  // where the next byte goes
 };
 
-// The frames that an Inflow of places of these sizes takes: no frame crosses from one place to the next.
+// Cuts `parts` into the frames for an Inflow with places of these sizes: no frame crosses from a place to the next.
 template <typename Send>
 void cut_into_frames(uint32_t kind, uint64_t number, const std::vector<std::span<const std::byte>>& parts,
                      Send&& send) {

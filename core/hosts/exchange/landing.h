@@ -1,5 +1,5 @@
 #pragma once
-// Where the payload of a frame goes, and what follows once it is there. Without `arrived` it is read and dropped.
+// The place for the payload of a frame, and the act that follows its arrival. Without `arrived` the payload is dropped.
 
 #include <cstddef>
 #include <functional>

@@ -1,5 +1,5 @@
 #pragma once
-// JSON messages over a connection that carries nothing else.
+// JSON messages over a connection that carries only these messages.
 
 #include <functional>
 #include <string>
@@ -11,7 +11,7 @@
 namespace estrain::hosts {
 
 void send_message(net::Connection& connection, const Json& said);
-// Hands a message that has come to `heard`. Throws Fault::corrupt where it is none, or `heard` cannot read it.
+// Hands a received message to `heard`. Throws Fault::corrupt if the text is no message, or `heard` cannot read it.
 void hear_message(const std::string& text, const std::function<void(const Json&)>& heard);
 
 class MessageLink : public net::FrameSink {

@@ -12,8 +12,8 @@ namespace estrain::hosts {
 class Outbox {
  public:
   virtual ~Outbox() = default;
-  // Sends from shared memory. The bytes do not change until the receiver has them. If the stage is aborted they may
-  // change, but then nothing that follows from them is committed.
+  // Sends from shared memory. The bytes do not change until the receiver has them. After an abort of the stage the
+  // bytes may change, but then no result of the bytes is committed.
   virtual void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) = 0;
   virtual void send_copy(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) = 0;
 };

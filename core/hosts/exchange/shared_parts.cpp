@@ -64,7 +64,7 @@ Places SharedParts::context(size_t host, int64_t step) const {
   const size_t parameters = parameters_.size(), buffers = static_cast<size_t>(buffers_);
   Places places = {bytes_at(record.est_losses + first, count),
                    bytes_at(record.digests + parameters + buffers + first, count)};
-  const bool has_buffers = ests.contains(VirtualRank(0));  // everyone's are virtual rank 0's
+  const bool has_buffers = ests.contains(VirtualRank(0));  // all hosts use virtual rank 0's buffers
   if (has_buffers) places.push_back(bytes_at(record.digests + parameters, buffers));
   for (const StateTensor& tensor : manifest_.layout.tensors) {
     const bool of_est = tensor.role == Role::est && ests.contains(VirtualRank(rank_of(tensor)));

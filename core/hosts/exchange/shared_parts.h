@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of a job's shared memory that hosts send each other: known from the manifest, the same on all of them.
+// The bytes of a job's shared memory that hosts exchange: known from the manifest, the same on all hosts.
 
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@ namespace estrain::hosts {
 
 using Places = std::vector<std::span<std::byte>>;
 
-// Floats [begin, end) of an array that is laid out as the parameters.
+// Floats [begin, end) of an array with the layout of the parameters.
 struct FloatRange {
   size_t begin = 0, end = 0;
   size_t size() const { return end - begin; }
@@ -30,9 +30,9 @@ class SharedParts {
   const std::vector<FloatRange>& parameters() const { return parameters_; }
   size_t floats() const { return floats_; }
 
-  // The places, in the state and in the pending record, that the host's ESTs write in the step that follows `step`.
+  // The places, in the state and in the pending record, that the host's ESTs write in the step after `step`.
   Places context(size_t host, int64_t step) const;
-  // The results of an evaluation as the host's workers write them: batch b is worker b mod W's.
+  // The results of an evaluation as written by the host's workers: worker b mod W has batch b.
   Places evaluation(size_t host) const;
   Places state(int64_t step) const;
 

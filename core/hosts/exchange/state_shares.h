@@ -1,6 +1,6 @@
 #pragma once
-// The committed state on its way to hosts that lack it: each host that has it sends a share. The coordinator tells all
-// who sends to whom (../courier/entrance.h).
+// The committed state on the way to hosts that lack the state: each host with the state sends a share. The coordinator
+// tells all hosts the senders and receivers (../courier/entrance.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ struct StateShares {
 struct ByteRange {
   size_t begin = 0, end = 0;
 };
-// The share of the sender at that place: all shares together are [0, bytes), about equal. They begin at multiples of 4
-// KiB.
+// Returns the range of the sender at `place`: all ranges together are [0, bytes), about equal. Ranges begin at
+// multiples of 4 KiB.
 ByteRange state_share(size_t bytes, size_t senders, size_t place);
 
 }  // namespace estrain::hosts

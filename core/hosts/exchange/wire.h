@@ -10,18 +10,18 @@ namespace estrain::hosts {
 
 enum Kind : uint32_t {
   message = 2,  // JSON, at most most_message_bytes; number: 0
-  // WorkerBeat of each of the sender's workers in the stage `number`; none: only that it is there. The coordinator's
-  // has none; its offset is the step up to which the run's files have all records.
+  // WorkerBeat of each of the sender's workers in the stage `number`; without workers: the sender lives. The
+  // coordinator's beat has no WorkerBeat; the offset is the step up to which the run's files have all records.
   beat,
-  // Those of a step; number: round_number().
-  partial,     // a host's partial sums of the receiver's share, behind their presence flags
+  // The next kinds belong to a step; number: round_number().
+  partial,     // a host's partial sums of the receiver's share, after their presence flags
   sum,         // the sum over all hosts of the sender's share
-  context,     // what the sender's ESTs have left: random streams, losses, digests; EST 0's host: buffers
+  context,     // what the sender's ESTs leave: random streams, losses, digests; EST 0's host: buffers
   done,        // StepDone: the step is whole on the sender
   evaluation,  // the results of an evaluation
   // Once in a stage.
-  state,  // the committed state; number: round_number() of its step
-  // Bytes that say nothing: how many arrive in a second (look_answer.h).
+  state,  // the committed state; number: round_number() of the state's step
+  // Bytes without meaning: the receiver counts how many arrive in a second (look_answer.h).
   bulk,
 };
 
@@ -38,7 +38,7 @@ struct StepDone {
 };
 
 struct WorkerBeat {
-  int64_t age_ns = 0;        // since its last sign of life
+  int64_t age_ns = 0;        // since the worker's last sign of life
   int64_t computing_ns = 0;  // the rest as in comm::WorkerPulse
   int64_t mini_batches = 0;
   int64_t reading_ns = 0;

@@ -64,7 +64,7 @@ void Registration::connect(const net::Address& to) {
   }
 }
 
-// Another key, or a text that is no address, stays as it is. What is not there yet may come.
+// Another key, or a text that is no address, is final. After other failures, the registry may still come.
 void Registration::fail(const Error& why) {
   reaching_ = false;
   why_ = why;

@@ -1,6 +1,6 @@
 #pragma once
-// An agent's part in joining by the launcher's address (registry.h): it connects, says where it listens itself, and
-// comes back as often as the connection is lost, until it is dropped.
+// An agent's part in joining by the launcher's address (registry.h): the agent connects, names its own address, and
+// connects again after each loss of the connection, until the registration is dropped.
 
 #include <cstdint>
 #include <functional>
@@ -19,12 +19,12 @@ class Registration {
  public:
   struct Options {
     std::string to;       // the launcher's HOST:PORT; a name is looked up each time, and may lead nowhere for a while
-    std::string from;     // the address of this host that it goes out by
+    std::string from;     // this host's own address of the connection
     std::string name;     // of this host in device lists
     std::string address;  // where this host's agent listens
-    // Returns whether this host may follow that coordinator, of a run and a term; if not, it connects again later.
+    // Returns true if this host may follow the coordinator of a run and a term. If not, the host connects again later.
     std::function<bool(const net::Greeting& registry)> joined;
-    // The reason will not go away: another key, another version, a name that is taken. It does not connect again.
+    // Called for a lasting reason: another key, another version, a name in use. The host does not connect again.
     std::function<void(const Error&)> refused;
     std::function<void()> ended;  // the run is over
   };
@@ -33,12 +33,12 @@ class Registration {
 
   bool is_joined() const { return joined_; }
   bool was_joined() const { return was_joined_; }
-  // Whether more than `patience_ns` have passed since the last call at which it was joined, or the host belonged to a
+  // Returns true if more than `patience_ns` have passed since the last call with the host joined, or with the host in a
   // run in another way (`belongs`).
   bool is_given_up(bool belongs, int64_t patience_ns);
-  // The reason why it has not joined yet.
+  // The reason why the host has not joined yet.
   const Error& why() const { return why_; }
-  // Connects anew: this host holds nothing of the run any more.
+  // Connects anew: this host holds no state of the run any more.
   void renew();
 
  private:
@@ -57,12 +57,12 @@ class Registration {
   Error why_{Fault::peer, "it has not answered yet"};
   std::unique_ptr<MessageLink> link_;
   std::optional<LookUp> look_up_;
-  size_t tries_ = 0;  // where a name leads to several addresses, each has its turn
-  std::string run_;   // that it has joined; empty: none yet
+  size_t tries_ = 0;  // a name with several addresses: each address has its turn
+  std::string run_;   // the joined run; empty: no run yet
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
   int64_t heard_ns_ = 0, attended_ns_;
   std::shared_ptr<net::Loop::Timer> timer_, beats_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a connection that is being made may outlive this
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a connection being made may outlive this object
 };
 
 }  // namespace estrain::hosts

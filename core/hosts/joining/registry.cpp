@@ -60,8 +60,8 @@ void Registry::require_sound(const Guest& guest) const {
   net::parse_address(guest.address);
 }
 
-// An agent that comes anew has the address that it had. Another one under the same name may be here, or listen on its
-// own host; a file that nobody stands behind any more is not in the way.
+// An agent that comes anew has the old address. Another agent with the name may be a guest already, or listen on its
+// own host. A host file without a living agent does not block the name.
 void Registry::judge(int64_t number) {
   const Guest guest{guests_.at(number).name, guests_.at(number).address, nullptr};
   const auto same = std::ranges::find_if(guests_, [&](const auto& entry) {
@@ -98,14 +98,14 @@ void Registry::enrol(int64_t number) {
   guest.link->send({{"is", "joined"}});
 }
 
-// The agent closes the connection once it has heard.
+// The agent closes the connection after reading the refusal.
 void Registry::refuse(int64_t number, const Error& why) {
   Guest& guest = guests_.at(number);
   strangers_.note(guest.link->connection().peer_address(), why);
   guest.link->send({{"refused", why.message()}, {"advice", why.advice()}, {"fault", static_cast<int>(why.fault())}});
 }
 
-// The agent has gone, or nothing comes from it. A host file that was written since, by itself or by another registry,
+// The agent has gone, or is silent. A host file written since, by the agent or by another registry,
 // stays.
 void Registry::lose(int64_t number) {
   const auto at = guests_.find(number);

@@ -1,13 +1,13 @@
 #pragma once
-// The launcher's part in agents that join by its address, since they do not see the run directory: it listens, behind
-// the run's key, and writes hosts/<name>.json for each (../agents/host_file.h), as other agents do for themselves. All
-// else finds them there.
+// The launcher's part in agents that join by the launcher's address, since they do not see the run directory. The
+// registry listens, behind the run's key, and writes hosts/<name>.json for each agent (../agents/host_file.h), as other
+// agents do for themselves. The rest of the program finds all agents in these files.
 //
 //   agent -> registry   {"say": "joins", "address": "10.0.0.2:7000"}
 //   registry -> agent   {"is": "joined"} | {"refused": why, "advice": …, "fault": …} | {"do": "end"}
 //   both ways           {"is": "here"}, once a second
 //
-// The address is that at which the agent listens; its name is in its greeting. "end" says that the run is over.
+// The agent listens at the address; the greeting holds the agent's name. "end" says that the run is over.
 
 #include <cstdint>
 #include <map>
@@ -28,13 +28,13 @@ class Registry {
  public:
   struct Options {
     std::string run;
-    std::string own;  // the name of this host in device lists; empty: it has none
+    std::string own;  // the name of this host in device lists; empty: no name
     net::Address at;
     int64_t term = 0;
   };
   static constexpr size_t most_guests = 4096;
 
-  // Throws Fault::io where it cannot listen there.
+  // Throws Fault::io if the registry cannot listen at the address.
   Registry(net::Loop& loop, const net::Key& key, Options options);
   // The agents stay in the run directory: another registry follows, at the same address.
   ~Registry() = default;
@@ -43,7 +43,7 @@ class Registry {
   const net::Address& address() const { return listener_.address(); }
   // A connection with the purpose "join".
   void take(net::ConnectionPtr connection);
-  // Tells all agents here that the run is over.
+  // Tells all connected agents that the run is over.
   void end_run();
 
  private:
@@ -65,7 +65,7 @@ class Registry {
   net::Loop& loop_;
   const net::Key key_;
   const Options options_;
-  std::map<int64_t, Guest> guests_;  // by the number of their connection
+  std::map<int64_t, Guest> guests_;  // by the number of the guest's connection
   int64_t next_ = 1;
   std::shared_ptr<net::Loop::Timer> timer_;
   StrangerLog strangers_;

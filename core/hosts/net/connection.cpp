@@ -79,7 +79,7 @@ void connect(Loop& loop, const Key& key, const Call& call, std::function<void(Co
   connection->socket().open(tcp::endpoint(host, to.port).protocol());
   close_on_exec(connection->socket().native_handle());
   if (!call.from.empty()) bind_to(connection->socket(), call.from);
-  // The socket answers or it does not: the deadline of open() begins once it did.
+  // The socket may never answer: the deadline of open() begins only after the answer.
   auto timer = loop.once(handshake_milliseconds, [weak = std::weak_ptr(connection)] {
     asio::error_code ignored;
     if (const auto waiting = weak.lock(); waiting && waiting->peer_address().empty()) waiting->socket().close(ignored);

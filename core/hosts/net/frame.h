@@ -1,13 +1,13 @@
 #pragma once
-// Frames: two hosts send each other these, over a connection that keeps order and loses nothing (connection.h).
+// Frames: the messages of two hosts over a connection that keeps order and loses no byte (connection.h).
 //
 //   bytes 0-3  kind; bits 30, 31: the payload goes beside TLS | 4-7  bytes of payload | 8-15  number | 16-23  offset |
-//   24-27  bytes of the payload as it goes, if it is packed (packing/packed_floats.h); 0: it is not;
+//   24-27  bytes of the packed payload, if it is packed (packing/packed_floats.h); 0: not packed;
 //   then the payload; all little-endian
 //
-// A frame has at most 1 MiB: larger payloads go in pieces, each with its offset. The kind decides what `number` counts.
-// No number from the wire decides how much memory is taken: the receiver says where a payload goes, and has made that
-// place before.
+// A frame has at most 1 MiB: larger payloads go in pieces, each with its offset. The kind decides the meaning of
+// `number`. No number from the wire decides how much memory is allocated: the receiver chooses the place of a payload,
+// and has allocated the place before.
 
 #include <array>
 #include <cstddef>
@@ -25,11 +25,11 @@ inline constexpr size_t frame_head_bytes = 28;
 inline constexpr uint32_t most_frame_bytes = 1 << 20;
 inline constexpr uint32_t most_kinds = 64;
 
-// How bytes go over the wire. Heads go by TLS; a large payload may stand beside it, behind its head.
+// The way of bytes over the wire. Heads go by TLS; a large payload may go beside TLS, after its head.
 enum class Way : uint8_t {
   tls,
-  sealed,  // in records that are encrypted by keys of the same handshake (secrecy/seal.h); bit 30
-  clear,   // as it is; bit 31
+  sealed,  // in records encrypted by keys of the same handshake (secrecy/seal.h); bit 30
+  clear,   // without encryption; bit 31
 };
 
 struct FrameHead {
@@ -38,27 +38,27 @@ struct FrameHead {
   uint64_t number = 0;
   uint64_t offset = 0;
   Way way = Way::tls;   // of the payload
-  uint32_t packed = 0;  // bytes of the payload on its way, if it is packed
+  uint32_t packed = 0;  // bytes of the packed payload, if it is packed
 
   bool operator==(const FrameHead&) const = default;
 };
 
 using EncodedHead = std::array<std::byte, frame_head_bytes>;
 EncodedHead encode(const FrameHead& head);
-// Throws Fault::corrupt where the kind is none, the payload too long, or packing does not make it shorter.
+// Throws Fault::corrupt if the kind is invalid, the payload too long, or the packed payload not shorter.
 FrameHead decode(const EncodedHead& bytes);
 
-// Receives frames. Both functions may throw Error, which closes the connection and is given as the reason.
+// A receiver of frames. Both functions may throw Error, which closes the connection and is the reason given.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Where the payload goes: head.bytes of memory, which stays until received(). Nothing: not yet; the frame waits until
-  // FrameDecoder::retry().
+  // Returns the place of the payload: head.bytes of memory, which stays until received(). Nothing: no room yet; the
+  // frame waits until FrameDecoder::retry().
   virtual std::optional<std::span<std::byte>> room_for(const FrameHead& head) = 0;
   virtual void received(const FrameHead& head) = 0;
 };
 
-// From a stream of bytes, cut anywhere, to frames. Payloads are read to where the sink wants them, without a copy,
+// Turns a stream of bytes, cut anywhere, into frames. Payloads are read straight to the sink's place, without a copy,
 // unless they are packed.
 class FrameDecoder {
  public:
@@ -67,7 +67,7 @@ class FrameDecoder {
 
   // Where the next bytes of the stream go; empty: the sink has no room yet.
   std::span<std::byte> room();
-  // Takes note of bytes that have been written there.
+  // Takes note of `bytes` written to room().
   void advance(size_t bytes);
   // Asks the sink again.
   void retry();
@@ -81,7 +81,7 @@ class FrameDecoder {
   FrameSink& sink_;
   EncodedHead encoded_{};
   FrameHead head_;
-  std::span<std::byte> place_, payload_;  // where the payload goes, and where it is read to
+  std::span<std::byte> place_, payload_;  // where the payload goes, and where its bytes are read to
   std::vector<std::byte> packed_;
   std::unique_ptr<FloatUnpacker> unpacker_;  // nothing: no payload was packed yet
   size_t have_ = 0;                          // of the head, or of the payload

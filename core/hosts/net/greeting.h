@@ -1,8 +1,8 @@
 #pragma once
-// The first message each way once TLS stands: each end tells its name, its run and its program, and compares those of
-// the other. All hosts of a run have one key. So the handshake alone does not prove who is at the other end: somebody
-// on the way may lead a connection elsewhere, even back to where it comes from (RFC 9257, section 4.1). The names and
-// the run are part of the handshake (tls.h), and both ends compare them here.
+// The first message each way once TLS stands: each end tells the name, run and program of its side, and compares the
+// peer's greeting. All hosts of a run have one key. So the handshake alone does not prove the peer's identity: an
+// attacker on the way may lead a connection elsewhere, even back to its own host (RFC 9257, section 4.1). The names and
+// the run are part of the handshake (tls.h), and both ends compare names and run here.
 
 #include <cstdint>
 #include <string>
@@ -10,29 +10,29 @@
 
 namespace estrain::net {
 
-inline constexpr int64_t protocol_version = 7;  // of frames and their kinds
+inline constexpr int64_t protocol_version = 7;  // of frames and frame kinds
 inline constexpr uint32_t most_greeting_bytes = 4096;
 
 struct Greeting {
   int64_t protocol = protocol_version;
   std::string version;  // of estrain
-  uint64_t build = 0;   // core/base/process/build_id.h: hosts of a job run one build, for its bits
-  std::string host;     // the name by which device lists call it; empty: the launcher's host, or a command
-  std::string to;       // of the side that connects: the name of the host that it wants to reach
-  std::string purpose;  // what the connection is for: the words are those of its users
+  uint64_t build = 0;   // core/base/process/build_id.h: hosts of a job run one build, for equal bits
+  std::string host;     // the host's name in device lists; empty: the launcher's host, or a command
+  std::string to;       // of the connecting side: the name of the wanted host
+  std::string purpose;  // the purpose of the connection, in the words of its users
   std::string run;      // the name of the run; empty: not known yet
-  int64_t term = 0;     // which coordinator of the run it knows (core/state/run_directory/term.h)
-  bool clear = false;   // of the side that connects: large payloads go without encryption
+  int64_t term = 0;     // the latest coordinator of the run known here (core/state/run_directory/term.h)
+  bool clear = false;   // of the connecting side: large payloads go without encryption
 
   std::string to_json() const;
   // Throws Fault::corrupt.
   static Greeting from_json(std::string_view text);
 };
 
-// Throws Fault::mismatch where they cannot work together: another protocol, version or build.
+// Throws Fault::mismatch if the two programs cannot work together: another protocol, version or build.
 void require_same_program(const Greeting& own, const Greeting& peer);
-// Throw Fault::peer where the connection leads elsewhere than the side that connects meant.
-void require_is_for_us(const Greeting& own, const Greeting& peer);  // on the side that listens
+// Both throw Fault::peer if the connection leads elsewhere than the connecting side meant.
+void require_is_for_us(const Greeting& own, const Greeting& peer);  // on the listening side
 void require_is_whom_we_want(const Greeting& own, const Greeting& peer);
 
 }  // namespace estrain::net

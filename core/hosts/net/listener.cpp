@@ -103,7 +103,7 @@ struct Listener::Ears : std::enable_shared_from_this<Ears> {
   Options options;
   std::shared_ptr<asio::ssl::context> context;
   tcp::acceptor acceptor;
-  // Those that have not greeted yet, by their number: with a place, and without one.
+  // Connections that have not greeted yet, by number: with a place, and without a place.
   std::map<uint64_t, std::shared_ptr<TlsConnection>> strangers;
   std::map<uint64_t, tcp::socket> waiting;
   Places places;

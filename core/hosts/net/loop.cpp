@@ -56,7 +56,7 @@ class Loop::Timer : public std::enable_shared_from_this<Timer> {
   const bool again_;
 };
 
-// OpenSSL writes to sockets that the peer may have closed: an error tells.
+// OpenSSL writes to sockets that the peer may have closed: an error reports the closed socket, not a signal.
 Loop::Loop() : engine_(std::make_unique<Engine>()) { ::signal(SIGPIPE, SIG_IGN); }
 Loop::~Loop() = default;
 

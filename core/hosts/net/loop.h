@@ -1,6 +1,6 @@
 #pragma once
-// The loop of a process that talks to other hosts: sockets, descriptors and timers of one thread (asio's io_context).
-// All callbacks run in run(), which passes on what they throw.
+// The loop of a process with sockets: sockets, descriptors and timers of one thread (asio's io_context). All callbacks
+// run in run(), which passes on exceptions of callbacks.
 
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@ class Loop {
   void restart();  // before another run()
   // Soon, from this thread or another.
   void post(std::function<void()> callback);
-  // Drops `gone` soon: one of its own callbacks may be running.
+  // Drops `gone` soon: one of the callbacks of `gone` may be running.
   template <typename T>
   void drop_later(T gone) {
     post([held = std::make_shared<T>(std::move(gone))] {});
@@ -28,7 +28,7 @@ class Loop {
   // caller's.
   class Watch;
   std::shared_ptr<Watch> watch(int fd, std::function<void()> readable);
-  // Calls back every so many milliseconds, until dropped.
+  // Calls back every `milliseconds`, until the timer is dropped.
   class Timer;
   std::shared_ptr<Timer> every(int milliseconds, std::function<void()> callback);
   std::shared_ptr<Timer> once(int milliseconds, std::function<void()> callback);

@@ -9,9 +9,9 @@ namespace estrain::net {
 namespace {
 
 constexpr size_t kMostBytesAtATime = 256 << 10;
-constexpr size_t kLeastSealed = 4 << 10;  // what is smaller goes by TLS, many frames in one call of the system
+constexpr size_t kLeastSealed = 4 << 10;  // smaller payloads go by TLS, many frames in one system call
 constexpr size_t kLeastPacked = 16 << 10;
-// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core; on a network of this rate, so does a sixth of it.
+// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core; a network of this rate takes as long for a sixth.
 constexpr double kSlowNetwork = 200e6;
 
 std::string text_of(const FrameHead& head) {
@@ -42,7 +42,7 @@ void Outflow::push(Item item) {
   queue_.push_back(std::move(item));
 }
 
-// The first item, of which nothing has been sent.
+// Packs the first item, of which nothing has been sent.
 void Outflow::pack_first() {
   Item& first = queue_.front();
   first.may_be_packed = false;

@@ -26,8 +26,8 @@ int key_index() {
   return index;
 }
 
-// Another one for each purpose and each text, and unknown to those who do not have the run's key. Nothing: OpenSSL
-// lacks it, or memory for it. (OpenSSL itself calls this, so that it may not throw.)
+// Derives a digest for each purpose and each text, unknown to a process without the run's key. Returns nothing if
+// OpenSSL lacks HMAC-SHA-256, or memory. (OpenSSL itself calls this function: no exception may leave it.)
 std::optional<Digest> derived(SSL_CTX* context, std::string_view purpose, std::string_view text) {
   const auto* key = static_cast<const Key*>(::SSL_CTX_get_ex_data(context, key_index()));
   const std::string all = fmt::format("estrain {}: {}", purpose, text);
@@ -43,7 +43,7 @@ std::optional<Digest> derived(SSL_CTX* context, std::string_view purpose, std::s
 
 std::string& identity_in(SSL* ssl) { return *static_cast<std::string*>(SSL_get_app_data(ssl)); }
 
-// A session as if it had been agreed on before. Its secret comes from the run's key and the identity.
+// A session as if agreed on before. Its secret comes from the run's key and the identity.
 SSL_SESSION* session_of(SSL* ssl) {
   const SSL_CIPHER* cipher = ::SSL_CIPHER_find(ssl, kAes128GcmSha256);
   SSL_SESSION* session = ::SSL_SESSION_new();

@@ -9,12 +9,12 @@
 namespace estrain::net {
 
 enum class Side { client, server };
-// The key lives in the context. A session of it has a std::string as its application's data (SSL_set_app_data): the
-// identity of the session, which the client sends, and the server has then.
+// The context holds the key. A session of the context has a std::string as its application's data (SSL_set_app_data):
+// the identity of the session. The client sends the identity, and the server then has it.
 asio::ssl::context tls_context(const Key& key, Side side);
 
-// Whose connection it is, to whom, in which run. All three go into the session's key. The identity names them to those
-// who have the run's key, and to nobody else.
+// The two ends and the run of a connection. All three go into the session's key. The identity names them only to a
+// process with the run's key.
 struct Ends {
   std::string run, from, to;
 };

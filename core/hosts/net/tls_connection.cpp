@@ -15,8 +15,8 @@ namespace {
 using asio::ip::tcp;
 
 constexpr uint32_t kGreetingKind = 1;
-constexpr size_t kBytesOfTurn = 256 << 10;       // then others have theirs
-constexpr unsigned kSilenceMilliseconds = 1500;  // of what was sent and not acknowledged
+constexpr size_t kBytesOfTurn = 256 << 10;       // then other connections have their turn
+constexpr unsigned kSilenceMilliseconds = 1500;  // of sent data without acknowledgement
 
 void set_options(tcp::socket& socket) {
   asio::error_code ignored;
@@ -71,14 +71,14 @@ void TlsConnection::shake_hands() {
   const asio::error_code error = stream_.shake_hands(side_);
   if (error == asio::error::would_block)
     return stream_.wait_to_read([self = shared_from_this()](asio::error_code) { self->shake_hands(); });
-  const bool refused = error.category() == asio::error::get_ssl_category();  // by the other end, or for what it says
+  const bool refused = error.category() == asio::error::get_ssl_category();  // by the peer, or for the peer's words
   if (error) return fail(Error(refused ? Fault::mismatch : Fault::peer, "no TLS by the run's key: " + error.message()));
   if (!stream_.has_proof()) return fail(Error(Fault::mismatch, "the peer does not have the run's key"));
   const std::string text = own_.to_json();
   send({.kind = kGreetingKind, .bytes = static_cast<uint32_t>(text.size())}, text);
   decoder_.emplace(hello_);
   is_reading_ = true;
-  post(&TlsConnection::read);  // behind the writing of the own greeting: who is refused hears why by it
+  post(&TlsConnection::read);  // after writing the own greeting: a refused peer learns the reason from the greeting
 }
 
 std::optional<std::span<std::byte>> TlsConnection::Hello::room_for(const FrameHead& head) {
@@ -88,7 +88,7 @@ std::optional<std::span<std::byte>> TlsConnection::Hello::room_for(const FrameHe
   return std::as_writable_bytes(std::span(text));
 }
 
-// The words of the greeting, and those that the handshake proves.
+// Compares the words of the greeting with the words proved by the handshake.
 void TlsConnection::require_right_end() {
   if (is_client()) return require_is_whom_we_want(own_, peer_);
   require_is_for_us(own_, peer_);
@@ -96,7 +96,7 @@ void TlsConnection::require_right_end() {
     throw Error(Fault::corrupt, "a greeting with other names than those of its handshake");
 }
 
-// The side that connects says whether payloads go in clear.
+// The connecting side says whether payloads go in clear.
 void TlsConnection::take_greeting() {
   decoder_.reset();
   peer_ = Greeting::from_json(hello_.text);

@@ -1,6 +1,6 @@
 #pragma once
-// The implementation of connection.h: a stream with TLS, the frames that wait to be sent, the frame that is being read.
-// For this folder alone.
+// The implementation of connection.h: a stream with TLS, the frames waiting to be sent, the frame being read. For this
+// folder alone.
 
 #include <memory>
 #include <optional>
@@ -22,8 +22,8 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   TlsConnection(Loop& loop, asio::ip::tcp::socket socket, std::shared_ptr<asio::ssl::context> context, Greeting own);
 
   asio::ip::tcp::socket& socket() { return stream_.socket(); }
-  // Takes a connected socket through the TLS handshake, then exchanges greetings. Calls back once, with the error if
-  // there was one.
+  // Takes a connected socket through the TLS handshake, then exchanges greetings. Calls back once, with the error after
+  // a failure.
   void open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done);
 
   const Greeting& peer() const override { return peer_; }

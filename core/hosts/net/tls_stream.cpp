@@ -17,10 +17,10 @@
 namespace estrain::net {
 namespace {
 
-// Bytes for one call of the system: frames that go by TLS are small. Bytes of a payload that are read ahead are copied.
+// Bytes for one system call: frames that go by TLS are small. Bytes of a payload read ahead are copied.
 constexpr long kBuffered = 16 << 10;
 constexpr std::string_view kLabel = "EXPERIMENTAL estrain payloads";
-// AES-GCM may encrypt 2^24.5 records by one key (RFC 8446, section 5.5): 380 GB in full ones.
+// AES-GCM may encrypt 2^24.5 records by one key (RFC 8446, section 5.5): 380 GB in full records.
 constexpr size_t kMostBytesByKey = size_t{1} << 36;
 
 asio::error_code from_errno(int number) {
@@ -28,7 +28,7 @@ asio::error_code from_errno(int number) {
   return {number, asio::error::get_system_category()};
 }
 
-// Forgets earlier errors: those that OpenSSL and the system report next belong to the next call.
+// Forgets earlier errors: the next errors of OpenSSL and the system then belong to the next call.
 void clear_errors() {
   ::ERR_clear_error();
   errno = 0;
@@ -49,7 +49,7 @@ asio::error_code TlsStream::shake_hands(asio::ssl::stream_base::handshake_type s
     socket_.native_non_blocking(true, error);
     if (error) return error;
     const int fd = socket_.native_handle();
-    // Not by SSL_set_read_ahead(): that moves all that it has read ahead to the front of its buffer, for every record.
+    // Not by SSL_set_read_ahead(), which moves all bytes read ahead to the front of the buffer, for every record.
     BIO* in = ::BIO_push(::BIO_new(::BIO_f_buffer()), ::BIO_new_socket(fd, BIO_NOCLOSE));
     BIO_set_read_buffer_size(in, kBuffered);
     BIO* out = ::BIO_push(::BIO_new(::BIO_f_buffer()), ::BIO_new_socket(fd, BIO_NOCLOSE));
@@ -65,7 +65,7 @@ asio::error_code TlsStream::shake_hands(asio::ssl::stream_base::handshake_type s
 
 bool TlsStream::has_proof() const { return ::SSL_session_reused(session_.get()) == 1; }
 
-// Each end seals for one direction and opens for the other, with a secret of its own for each.
+// Each end seals for one direction and opens for the opposite direction, with a secret of its own for each.
 Seal::Secrets TlsStream::secrets_to(Gcm::Work work) {
   const bool from_server = (::SSL_is_server(session_.get()) == 1) == (work == Gcm::Work::seal);
   return [session = session_.get(), from_server](uint64_t generation) {
@@ -112,7 +112,7 @@ asio::error_code TlsStream::read(std::span<std::byte> into, Way way, size_t& byt
   return judge(::SSL_read_ex(session_.get(), into.data(), into.size(), &bytes), read_waits_);
 }
 
-// Past TLS, but not past what was read ahead.
+// Reads past TLS, but not past bytes read ahead.
 asio::error_code TlsStream::receive(std::span<std::byte> into, size_t& bytes) {
   read_waits_ = Wait::wait_read;
   clear_errors();
@@ -180,7 +180,7 @@ void TlsStream::seal_record(std::span<const std::byte> from) {
   std::copy(tag.begin(), tag.end(), sealed_.end() - tag_bytes);
 }
 
-// At most one of the two has something to send.
+// At most one of the two has bytes to send.
 asio::error_code TlsStream::flush() {
   if (const asio::error_code error = flush_tls()) return error;
   return flush_records();

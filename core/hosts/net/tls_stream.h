@@ -1,10 +1,10 @@
 #pragma once
-// TLS on one TCP socket: OpenSSL reads and writes, asio waits. Bytes may also go past TLS, between two records of its:
-// sealed (secrecy/seal.h) or as they are. They are received where they are wanted, without a copy. For this folder
+// TLS on one TCP socket: OpenSSL reads and writes, asio waits. Bytes may also go past TLS, between two TLS records:
+// sealed (secrecy/seal.h) or in clear. Such bytes are received straight in their place, without a copy. For this folder
 // alone.
 //
-// Nothing here blocks. A function that cannot go on returns asio::error::would_block: wait() as it says, then call it
-// again with the same arguments.
+// No function blocks. A function that cannot continue returns asio::error::would_block: wait as the stream says, then
+// call the function again with the same arguments.
 
 #include <functional>
 #include <memory>
@@ -28,25 +28,25 @@ class TlsStream {
   asio::ip::tcp::socket& socket() { return socket_; }
   int descriptor() { return socket_.native_handle(); }
 
-  // What the client claims (tls.h), of which the key of the session is made. The client's is set before the handshake;
-  // the server has it after the handshake.
+  // The client's claim (tls.h), the source of the session's key. The client's identity is set before the handshake; the
+  // server has the identity after the handshake.
   std::string& identity() { return identity_; }
   asio::ssl::context& context() { return *context_; }
 
   // The socket is connected.
   asio::error_code shake_hands(asio::ssl::stream_base::handshake_type side);
-  // After the handshake: whether both proved that they have the key.
+  // After the handshake: true if both ends have proved the key.
   bool has_proof() const;
 
-  // Reads at least one byte. Sealed bytes come a record at a time: `into` is the rest of a payload, and may hold
-  // anything until the record is there and known to be genuine.
+  // Reads at least one byte. Sealed bytes come a record at a time: `into` is the rest of a payload, with undefined
+  // content until the whole record has arrived and is known to be genuine.
   asio::error_code read(std::span<std::byte> into, Way way, size_t& bytes);
-  // Writes at least one byte, which may wait here until flush(). Bytes that go another way than those before are sent
-  // after them.
+  // Writes at least one byte, which may wait in this stream until flush(). Bytes that go another way than earlier bytes
+  // are sent after these.
   asio::error_code write(std::span<const std::byte> from, Way way, size_t& bytes);
   asio::error_code flush();
 
-  // Calls back once the socket can do what the last read (or write) waits for.
+  // Calls back once the socket is ready for the last read (or write).
   void wait_to_read(std::function<void(asio::error_code)> ready) { socket_.async_wait(read_waits_, std::move(ready)); }
   void wait_to_write(std::function<void(asio::error_code)> ready) {
     socket_.async_wait(write_waits_, std::move(ready));
@@ -73,10 +73,10 @@ class TlsStream {
   Wait read_waits_ = Wait::wait_read, write_waits_ = Wait::wait_write;
   size_t bytes_by_key_ = 0;
   std::optional<Seal> seals_, opens_;
-  std::vector<std::byte> sealed_;   // a record and its tag that wait for the socket
-  size_t sealed_sent_ = 0;          // of it
-  Gcm::Tag tag_{};                  // of the record that is being received
-  std::optional<size_t> received_;  // of that record and its tag; nothing: none has begun
+  std::vector<std::byte> sealed_;   // a record and its tag, waiting for the socket
+  size_t sealed_sent_ = 0;          // of this record
+  Gcm::Tag tag_{};                  // of the record being received
+  std::optional<size_t> received_;  // of that record and its tag; nothing: no record has begun
 };
 
 }  // namespace estrain::net

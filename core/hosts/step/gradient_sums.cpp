@@ -19,7 +19,7 @@ comm::FinishPlan finish_plan(const HostPlan& plan) {
   return comm::plan_finish(comm::SumOrder::tree, plan.ests(), ranges);
 }
 
-// Partial sums that a host passes on.
+// The number of partial sums that a host passes on.
 size_t rows_of(const HostPlan& plan, size_t host) {
   return static_cast<size_t>(comm::plan_fold(comm::SumOrder::tree, plan.ests(), plan.hosts[host].ests()).passed_on);
 }
@@ -101,7 +101,7 @@ void GradientSums::finish_pieces() {
   note_sums();
 }
 
-// Its sum goes to where this host's part of the first slot lies.
+// The sum goes to the place of this host's part of the first slot.
 void GradientSums::finish(const Piece& piece) {
   std::vector<PieceSource> sources;
   for (const comm::FinishPlan::Source& source : finish_.sources) {
@@ -124,7 +124,7 @@ void GradientSums::send_sum(const Piece& piece) {
   }
 }
 
-// Nobody can have summed what this host has not sent.
+// No host can have summed partial sums that this host has not sent.
 Inflow& GradientSums::sum(size_t host) {
   PeerSums& peer = peers_.at(host);
   const Piece* due = peer.due();

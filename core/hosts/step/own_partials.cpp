@@ -6,7 +6,7 @@
 namespace estrain::hosts {
 namespace {
 
-// The stack that the program leaves, as the sources that each entry sums. An entry lies where its first source does.
+// The stack left by the program, each entry as the list of its sources. An entry lies in the place of its first source.
 std::vector<std::vector<size_t>> sums_left_by(const comm::FinishPlan& plan) {
   std::vector<std::vector<size_t>> stack;
   for (const int instruction : plan.program) {

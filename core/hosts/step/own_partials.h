@@ -1,6 +1,6 @@
 #pragma once
-// The partial sums that this host passes on: those of its workers, summed as far as the tree allows. They lie in the
-// gradient slots of the workers, each in the place of the first of its parts.
+// The partial sums that this host passes on: its workers' partial sums, summed as far as the tree allows. They lie in
+// the gradient slots of the workers, each sum in the place of the first of its parts.
 
 #include <cstdint>
 #include <vector>
@@ -14,22 +14,22 @@ namespace estrain::hosts {
 
 class OwnPartials {
  public:
-  // `plan` and `parts` outlive it.
+  // `plan` and `parts` outlive this object.
   OwnPartials(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts);
 
   // The next step begins.
   void begin() { ready_ = 0; }
-  // Reads how far the host's workers are. Copies their presence flags, since those of the sum will overwrite them.
+  // Reads the progress of the host's workers. Copies the workers' presence flags, which the sum's flags will overwrite.
   void look();
   // At the last look(), all workers had folded the parameters of the piece.
   bool is_ready(const Piece& piece) const { return ready_ + piece.first_parameter >= parts_.parameters().size(); }
   // Right now, all workers have folded all parameters.
   bool is_all_folded() const;
-  // Sums the parts of a piece that is ready.
+  // Sums the parts of a ready piece.
   void fold(const Piece& piece);
 
   size_t rows() const { return passed_on_.size(); }  // partial sums
-  // One of them. Its values are valid once the piece is folded.
+  // A partial sum. Its values are valid once the piece is folded.
   PieceSource row(size_t row, const Piece& piece) const;
 
  private:
@@ -46,7 +46,7 @@ class OwnPartials {
   std::vector<int64_t> fold_slots_;            // of each source of fold_
   std::vector<PassedOn> passed_on_;            // [rows]
   std::vector<std::vector<uint8_t>> present_;  // [source of fold_][parameter]
-  size_t ready_ = 0;                           // parameters that all workers have folded, from the last one back
+  size_t ready_ = 0;                           // parameters that all workers have folded, from the last parameter back
 };
 
 }  // namespace estrain::hosts

@@ -1,6 +1,6 @@
 #pragma once
-// Sums of a step that come from one other host, kept in memory of this process. They are its partial sums of this
-// host's pieces, and the whole sums of its own pieces, one at a time.
+// Sums of a step from another host, kept in memory of this process: the other host's partial sums of this host's
+// pieces, and the whole sums of the other host's own pieces, one at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace estrain::hosts {
 
-// Bytes of a partial sum over the owner's pieces before this one, and over those and this one.
+// Bytes of a partial sum over the owner's pieces before `piece`, and over the same pieces with `piece`.
 uint64_t bytes_before(const Piece& piece);
 uint64_t bytes_through(const Piece& piece);
 
 class PeerSums {
  public:
-  // `rows`: partial sums that the other host passes on. `here`: this host's pieces; `there`: the other host's. The
-  // pieces outlive it.
+  // `rows`: partial sums passed on by the other host. `here`: this host's pieces; `there`: the other host's. The pieces
+  // outlive this object.
   PeerSums(size_t rows, const std::vector<const Piece*>& here, std::vector<const Piece*> there);
   PeerSums(const PeerSums&) = delete;
 
@@ -28,16 +28,16 @@ class PeerSums {
   Inflow& partials() { return partials_; }
   Inflow& sums() { return sums_; }
 
-  // Whether all of its partial sums of this piece, one of this host's, are there.
+  // True if all of the other host's partial sums of `piece`, a piece of this host, have arrived.
   bool has_partials(const Piece& piece) const { return partials_.bytes() >= rows_ * bytes_through(piece); }
   PieceSource row(size_t row, const Piece& piece);
 
   size_t taken() const { return taken_; }  // sums of this step
-  const Piece* due() const;                // its sum comes next; null: none is left in this step
-  // Copies the sum that is due to `slot`. False: it is not there yet.
+  const Piece* due() const;                // the piece of the next sum; null: no sum is left in this step
+  // Copies the sum of the due piece to `slot`. Returns false if the sum has not arrived yet.
   bool take_sum(const comm::GradientSlot& slot);
 
-  // The frames that follow are those of the next step.
+  // The next frames belong to the next step.
   void begin_anew();
 
  private:
@@ -47,9 +47,9 @@ class PeerSums {
   const size_t rows_;
   const std::vector<const Piece*> there_;
   size_t floats_ = 0;              // of this host's pieces
-  std::vector<uint8_t> presence_;  // of this host's pieces, one behind the other: for each a row for each partial sum
+  std::vector<uint8_t> presence_;  // of this host's pieces, one piece after another, with a row for each partial sum
   std::vector<float> partial_floats_;  // [rows][floats_]
-  std::vector<uint8_t> sum_presence_;  // of the sum that comes in
+  std::vector<uint8_t> sum_presence_;  // of the arriving sum
   std::vector<float> sum_floats_;
   Inflow partials_, sums_;
   size_t taken_ = 0;

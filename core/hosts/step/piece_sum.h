@@ -1,6 +1,6 @@
 #pragma once
-// The sum of one piece of the parameters, in the order that a plan states (core/state/comm/sums/reduction_tree.h). It
-// works on some thousand floats at a time, so that they stay in a cache.
+// The sum of one piece of the parameters, in the order that a plan states (core/state/comm/sums/reduction_tree.h).
+// Processes a few thousand floats at a time, which stay in a cache.
 
 #include <cstdint>
 #include <vector>
@@ -25,7 +25,7 @@ void sum_in_place(const comm::FinishPlan& plan, const std::vector<PieceSource>& 
 void sum_into(float* sum, const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
               const std::vector<FloatRange>& parameters);
 
-// Whether parameter `i` of the piece is present in any of the sources; 0 or 1.
+// Returns 1 if parameter `i` of the piece is present in a source, else 0.
 uint8_t present_in_any(const std::vector<PieceSource>& sources, size_t i);
 
 }  // namespace estrain::hosts

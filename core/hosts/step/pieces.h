@@ -1,8 +1,8 @@
 #pragma once
-// The parameters of a job, cut into pieces that hosts exchange one by one. All hosts cut them alike.
+// The parameters of a job, cut into pieces for the exchange between hosts. All hosts cut alike.
 //
 // The pieces go from the last parameter to the first, about in the order in which a backward pass completes gradients.
-// Hosts own them in turn, so that at any time all hosts have about as much to send, to sum and to receive.
+// Hosts own pieces in turn, so at any time all hosts have about as much to send, to sum and to receive.
 
 #include <cstddef>
 #include <vector>
@@ -12,10 +12,10 @@
 namespace estrain::hosts {
 
 struct Piece {
-  size_t owner = 0;  // the host that finishes the tree over it
+  size_t owner = 0;  // the host that finishes the tree over the piece
   FloatRange floats;
-  size_t first_parameter = 0, last_parameter = 0;  // [first, last) have floats in it
-  // The owner's pieces before this one: their number, and their floats and parameters together.
+  size_t first_parameter = 0, last_parameter = 0;  // [first, last) have floats in the piece
+  // The owner's pieces before this piece: number of pieces, and their floats and parameters together.
   size_t number = 0, floats_before = 0, parameters_before = 0;
 
   size_t parameters() const { return last_parameter - first_parameter; }

@@ -13,7 +13,7 @@ namespace {
 
 using comm::HostAsk;
 
-// A number in which the digests of the pending record all have a part.
+// Returns a number that depends on every digest of the pending record.
 uint64_t record_digest(const comm::JobMemory& memory) {
   const comm::RecordView record = memory.ring().pending();
   uint64_t digest = 0;

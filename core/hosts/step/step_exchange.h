@@ -1,15 +1,15 @@
 #pragma once
-// The exchange between hosts in a stage, as one of them sees it. PROTOCOL.md states the rules.
+// The exchange between hosts in a stage, on one host. PROTOCOL.md states the rules.
 //
-// Each host owns a share of the parameters. While the workers of a host fold their gradients, the host folds their
-// partial sums as far as the tree allows, sends each owner its share of them, finishes the tree over its own share with
-// those of the others, and sends the sum to all (gradient_sums.h). The sums of the others go to the place of the host's
-// first partial sum; its workers go on as if they had summed everything themselves. The order of every sum is
-// reduction_tree.h's. Where each host passes on one partial sum, 2 P (H-1)/H values leave and reach each of H hosts.
+// Each host owns a share of the parameters. While the workers of a host fold their gradients, the host folds the
+// workers' partial sums as far as the tree allows, and sends each owner a share. The host finishes the tree over the
+// host's own share, with the partial sums of all hosts, and sends the sum to all (gradient_sums.h). Sums from other
+// hosts overwrite the host's first partial sum; the workers continue as if they had summed all by themselves. Only
+// reduction_tree.h orders sums. If each host passes on one partial sum, 2 P (H-1)/H values leave and reach each of H
+// hosts.
 //
-// Nothing that arrives goes to shared memory unless the stage is open and the step is this host's next: a stage may end
-// at any moment, with frames of it under way. The random streams and losses of ESTs go there when all of them have
-// come.
+// Data from other hosts go to shared memory only if the stage is open and the step is this host's next: a stage may end
+// at any moment, with frames under way. The random streams and losses of ESTs go there when all have arrived.
 //
 // No sockets here: frames come by room_for() and received(), and leave by Outbox.
 
@@ -28,8 +28,8 @@ namespace estrain::hosts {
 
 class StepExchange {
  public:
-  // The memory is laid out and holds the committed state of plan.step; the stage is open in it (comm::StageControl),
-  // and workers may have begun.
+  // The memory is laid out and holds the committed state of plan.step; the stage is open in the memory
+  // (comm::StageControl), and workers may have begun.
   StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox, size_t piece = floats_of_piece);
   StepExchange(const StepExchange&) = delete;
   StepExchange& operator=(const StepExchange&) = delete;
@@ -37,34 +37,34 @@ class StepExchange {
   const HostPlan& plan() const { return plan_; }
   const SharedParts& parts() const { return parts_; }
 
-  // This host's workers have asked the courier. Throws Fault::mismatch where another host has come to another state.
+  // This host's workers have asked the courier. Throws Fault::mismatch if another host has come to another state.
   void ask(const comm::HostRequest& request);
-  // Folds a piece that the host's workers have folded, so that frames leave and come in between: call it again until it
-  // returns false, after each ask(), and when workers have rung. Throws as ask().
+  // Folds a piece that the host's workers have folded. Call work() again until false, after each ask(), and when
+  // workers have rung: frames leave and arrive between two calls. Throws as ask().
   bool work();
 
-  // A frame of this stage, of a kind from `partial` to `evaluation`. Throws Fault::corrupt where it is out of turn.
+  // A frame of this stage, of a kind from `partial` to `evaluation`. Throws Fault::corrupt if it is out of turn.
   std::span<std::byte> room_for(size_t host, const net::FrameHead& head);
   void received(size_t host, const net::FrameHead& head);
 
-  // The stage is over, and this host will not hear from all others whether its step is whole everywhere. Where it has
-  // told them that the step is whole here, some may have committed it, and so must this host (StageControl::repair()
-  // does).
+  // The stage is over, and this host will not hear from all hosts whether the step is whole everywhere. If this host
+  // has told the other hosts of a whole step, a host may have committed the step. Then this host must commit the step,
+  // too (StageControl::repair() does).
   void keep_whole_step();
 
   // The time from the workers' question for a sum to the answer.
   struct Pace {
     int64_t exchanges = 0, ns = 0;
   };
-  Pace take_pace() { return std::exchange(pace_, {}); }  // since it was taken last
+  Pace take_pace() { return std::exchange(pace_, {}); }  // since the last call
 
-  // The number of workers on the other hosts that have begun the stage, which means that they have sent something.
+  // Returns the number of remote workers in the stage: a worker counts once a frame of its host has arrived.
   int64_t workers_begun() const;
 
  private:
-  // One other host's part of a step beside its gradients.
+  // The part of another host in a step, without the gradients.
   struct Peer {
-    int64_t step = 0;  // of its frames
+    int64_t step = 0;  // of the host's frames
     std::vector<std::byte> context_bytes, evaluation_bytes;
     StepDone said;
     Inflow context, evaluation, done;

@@ -6,8 +6,8 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kWaitForClaimsNs = 300'000'000;  // of hosts that are connected and have not noticed yet
-// Where locks are seen, a later one in the order tries its luck after its turns, in case those before it came to grief.
+constexpr int64_t kWaitForClaimsNs = 300'000'000;  // of connected hosts that have not noticed the loss yet
+// If locks are seen, a host later in the order tries the lease after several turns, in case the earlier hosts failed.
 constexpr int64_t kTurnNs = 10'000'000'000;
 
 }  // namespace
@@ -60,8 +60,8 @@ void Succession::answer(LeaseAnswer answer) {
   if (answer == LeaseAnswer::over && !is_newcomer()) why_ = "somebody has led the run since, or it has ended";
 }
 
-// A host that opened a later stage than another may hold newer steps. The run directory tells whether any was committed
-// (judge_lease).
+// A host that opened a later stage than another host may hold newer steps. The run directory tells whether any step was
+// committed (judge_lease).
 bool Succession::may_lead(const std::string& host) const {
   uint64_t newest = orphan_.stage;
   for (const auto& [name, claim] : others_) {

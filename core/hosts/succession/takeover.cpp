@@ -29,9 +29,9 @@ Lease take_lease(const run_directory::RunDirectory& directory, const run_directo
       directory.watch_owner();
     } catch (const Error& error) {
       if (error.fault() != Fault::usage) throw;
-      return {};  // it is at work
+      return {};  // the owner is at work
     }
-    answer = judge();  // it may have ended, or another led
+    answer = judge();  // the owner may have ended, or another host led
     if (answer == LeaseAnswer::over) return {answer, {}};
   }
   directory.own(*lock);
@@ -46,7 +46,7 @@ int64_t newest_checkpoint(const run_directory::RunDirectory& directory) {
 bool save_state(const run_directory::RunDirectory& directory, const launch::SharedDescriptors& shared,
                 int64_t records_from) {
   launch::ScribeProcess scribe = launch::start_scribe(directory, shared, records_from - 1);
-  scribe.socket = {};  // it takes its launcher for lost, saves what is left, and ends
+  scribe.socket = {};  // the scribe takes its launcher for lost, saves the rest, and ends
   const ChildEnd end = scribe.process.wait();
   return !end.signaled && end.code == 0;
 }

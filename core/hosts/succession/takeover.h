@@ -1,7 +1,7 @@
 #pragma once
-// A host goes on with a run whose coordinator is lost: it takes the run directory's lock, writes the state of its
-// memory as an ordinary checkpoint, and replaces its agent by `estrain train --resume`. Nothing here knows other hosts;
-// succession.h decides when.
+// A host resumes a run whose coordinator is lost: the host takes the run directory's lock, writes the state of its
+// memory as an ordinary checkpoint, and replaces its agent by `estrain train --resume`. This file knows no other hosts;
+// succession.h decides when a host takes over.
 
 #include <optional>
 #include <set>
@@ -16,28 +16,28 @@
 
 namespace estrain::hosts {
 
-// Whether this host is refused a lock that the coordinator, which is at work, has.
+// Returns true if a lock of the coordinator, which is at work, is refused to this host.
 bool sees_locks(const run_directory::RunDirectory& directory);
 
 struct Lease {
   LeaseAnswer answer = LeaseAnswer::held;
   std::optional<UniqueFd> lock;  // taken
 };
-// `known`: who led, and the last stage that this host opened under it. Where hosts do not see each other's locks, it
-// may take half a minute: the owner before is watched.
+// `known`: the term that led this host, and the last stage opened here in the term. If hosts do not see each other's
+// locks, the call may take half a minute: the previous owner is watched.
 Lease take_lease(const run_directory::RunDirectory& directory, const run_directory::Term& known, bool sees_locks);
 
-int64_t newest_checkpoint(const run_directory::RunDirectory& directory);  // its step; 0: there is none
+int64_t newest_checkpoint(const run_directory::RunDirectory& directory);  // the checkpoint's step; 0: no checkpoint
 
 // Writes the committed state of the memory as a checkpoint, and the records from `records_from` on that the run's files
-// lack. No worker is in its loop. False: the checkpoint could not be written.
+// lack. No worker is in its loop. Returns false if the checkpoint could not be written.
 bool save_state(const run_directory::RunDirectory& directory, const launch::SharedDescriptors& shared,
                 int64_t records_from);
 
-// The devices of the last stage that are left: those of `own`, the host that leads now, and of `others`.
+// The devices left from the last stage: the devices of `own`, the host that now leads, and of `others`.
 std::string devices_left(const HostPlan& last, const std::string& own, const std::set<std::string>& others);
 
-// This process becomes the launcher. Throws Fault::io where that fails.
+// Makes this process the launcher. Throws Fault::io on failure.
 [[noreturn]] void become_coordinator(const run_directory::RunDirectory& directory, const HostPlan& last,
                                      const std::string& devices, const std::string& own, UniqueFd lock);
 

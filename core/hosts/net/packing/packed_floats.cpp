@@ -14,8 +14,8 @@ namespace estrain::net {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
-constexpr size_t kAtATime = 256;   // floats: what the planes are made from stays in registers and the first cache
-constexpr int kNoSearch = -1000;   // a level at which zstd looks for no repeats
+constexpr size_t kAtATime = 256;   // floats: the planes' sources stay in registers and the first cache
+constexpr int kNoSearch = -1000;   // a level at which zstd searches for no repeats
 constexpr size_t kPlainBytes = 3;  // of a float that are not coded
 
 template <typename Context>
@@ -24,7 +24,7 @@ Context* required(Context* made) {
   return made;
 }
 
-// Visits blocks of floats: where the first one is, and how many.
+// Visits blocks of floats: `visit(first float, count)`.
 template <typename Visit>
 void for_blocks(size_t floats, Visit&& visit) {
   for (size_t at = 0; at < floats; at += kAtATime) visit(at, std::min(kAtATime, floats - at));

@@ -1,12 +1,12 @@
 #pragma once
-// Floats in fewer bytes, without loss, for links that are slower than the packing. For core/hosts/net alone.
+// Floats in fewer bytes, without loss, for links slower than the packing. For core/hosts/net alone.
 //
-// The exponents of neighbouring gradients are much alike: of their 8 bits, 2 to 3 tell anything. They are Huffman
-// coded, by zstd without its search for repeats; sign and mantissa go as they are, in planes of their own:
+// The exponents of neighbouring gradients are much alike: their 8 bits hold 2 to 3 bits of information. The exponents
+// are Huffman coded, by zstd without its search for repeats; sign and mantissa go unchanged, in planes of their own:
 //
 //   the exponents, coded | for each float the low 16 bits of (mantissa, sign) | for each its high 8 bits
 //
-// where (mantissa, sign) are the bits of the float behind the exponent, and the sign behind them.
+// where (mantissa, sign) are the bits of the float after the exponent, and then the sign.
 
 #include <cstddef>
 #include <memory>
@@ -21,8 +21,8 @@ namespace estrain::net {
 class FloatPacker {
  public:
   FloatPacker();
-  // Floats at any address, as bytes. Returns the packed bytes, which stay until the next call; nothing where they would
-  // not be shorter by a sixteenth at least. Throws Fault::io where zstd has no memory.
+  // Packs floats at any address, as bytes. Returns the packed bytes, valid until the next call, or nothing if the
+  // packed bytes are not shorter by at least a sixteenth. Throws Fault::io if zstd has no memory.
   std::span<const std::byte> pack(std::span<const std::byte> floats);
 
  private:
@@ -33,8 +33,8 @@ class FloatPacker {
 class FloatUnpacker {
  public:
   FloatUnpacker();
-  // Writes as many floats as `floats` has room for. Throws Fault::corrupt where that is not what was packed, and
-  // Fault::io as above. Reads and writes nothing beyond the two spans.
+  // Fills `floats`. Throws Fault::corrupt if `packed` does not hold exactly these floats, and Fault::io as pack() does.
+  // Reads and writes nothing beyond the two spans.
   void unpack(std::span<const std::byte> packed, std::span<std::byte> floats);
 
  private:

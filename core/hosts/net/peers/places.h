@@ -1,8 +1,8 @@
 #pragma once
-// The places of a listener for connections that have not greeted yet. Whoever reaches the port can ask for one, with or
-// without the key, so they are few. One address has a part of them, unless somebody came from there who had the key.
-// What is beyond its part waits until one of its places is free. Where all places are taken, the oldest of the address
-// that has the most gives way; addresses that have proved the key give way last.
+// The places of a listener for connections that have not greeted yet. Any process with access to the port can take a
+// place, with or without the key, so places are few. An address has a part of the places, unless a connection from the
+// address had the key. A connection beyond the part waits for a free place. If all places are taken, the oldest
+// connection of the address with the most places gives way; addresses with a proved key give way last.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace estrain::net {
 
 class Places {
  public:
-  static constexpr size_t most = 64;               // that have a place
+  static constexpr size_t most = 64;               // connections with a place
   static constexpr size_t most_of_a_stranger = 8;  // of one address
   static constexpr size_t most_waiting = 128, most_waiting_of_an_address = 64;
   static constexpr size_t most_known = 1024;  // addresses
 
   struct Answer {
     enum class Is { enters, waits, is_refused } is = Is::enters;
-    std::optional<uint64_t> gives_way;  // this one has no place any more
+    std::optional<uint64_t> gives_way;  // this connection has lost its place
   };
   Answer ask(uint64_t number, const std::string& address);
-  // It has greeted, or gone. Returns those that waited and have a place now.
+  // The connection has greeted, or gone. Returns the waiting connections that now have a place.
   std::vector<uint64_t> leave(uint64_t number);
-  // It has the key, so its address is known from now on. Before leave().
+  // The connection has the key, so its address is known from now on. Call before leave().
   void know(uint64_t number);
 
  private:
@@ -41,7 +41,7 @@ class Places {
   size_t part_of(const std::string& address) const;
   std::optional<uint64_t> make_room();
 
-  std::vector<One> all_;  // in the order in which they came
+  std::vector<One> all_;  // in the order of arrival
   std::set<std::string> known_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// AES-128-GCM over a message that comes in parts. Two libraries have it, and their bytes are the same: OpenSSL, and
-// where the processor has VAES and the build found it, Intel's Multi-Buffer Crypto, which is three times as fast as
-// OpenSSL 3.0. For core/hosts/net alone.
+// AES-128-GCM over a message that comes in parts. Two libraries provide the same bytes: OpenSSL and, if the processor
+// has VAES and the build found the library, Intel's Multi-Buffer Crypto, which is three times as fast as OpenSSL 3.0.
+// For core/hosts/net alone.
 
 #include <array>
 #include <cstddef>
@@ -22,13 +22,13 @@ class Gcm {
   virtual ~Gcm() = default;
   virtual void set_key(const Key& key) = 0;
   virtual void begin(const Nonce& nonce) = 0;  // the next message
-  // Its next bytes; `to` has as many, and may be `from`.
+  // Processes the next bytes of the message; `to` has as many bytes as `from`, and may be `from`.
   virtual void pass(std::span<const std::byte> from, std::byte* to) = 0;
-  virtual Tag tag() = 0;                        // the end of a message that is sealed
-  virtual bool is_genuine(const Tag& tag) = 0;  // of one that is opened
+  virtual Tag tag() = 0;                        // ends a message that is sealed
+  virtual bool is_genuine(const Tag& tag) = 0;  // ends a message that is opened
 };
 
-// Throw Fault::io where the library lacks it.
+// Both throw Fault::io if the library lacks AES-128-GCM.
 std::unique_ptr<Gcm> openssl_gcm(Gcm::Work work);
 std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::Work work);  // nothing: not for this processor, or not in this build
 std::unique_ptr<Gcm> fastest_gcm(Gcm::Work work);

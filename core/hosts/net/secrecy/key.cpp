@@ -26,9 +26,9 @@ void require_private(const std::string& path, int fd) {
         .advise("chmod 600 " + path);
 }
 
-// Writes the random bytes under another name first, so that nobody finds a part of the key.
+// Writes the random bytes under another name first, so that no process finds a part of the key.
 void make(const std::string& path) {
-  std::string beside = path + ".XXXXXX";  // process ids repeat: containers begin with the same ones
+  std::string beside = path + ".XXXXXX";  // process ids repeat: containers begin with the same ids
   UniqueFd fd(::mkostemp(beside.data(), O_CLOEXEC));
   if (!fd) throw system_error("cannot make " + beside, errno);
   std::array<std::byte, key_bytes> bytes;
@@ -49,7 +49,7 @@ void make(const std::string& path) {
 Key::~Key() { ::OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
 
 Key Key::read(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // it may be a FIFO
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // the file may be a FIFO
   if (!fd) throw system_error("cannot read the network key " + path, errno);
   require_private(path, fd.get());
   Key key({});

@@ -1,6 +1,6 @@
 #pragma once
-// The key of a run's network: 32 random bytes in a file that its owner alone may read, `network.key` in the run
-// directory. A process that has it may take part in the run. It stands on no command line and in no log.
+// The key of a run's network: 32 random bytes in `network.key` in the run directory, a file readable only by its owner.
+// A process with the key may take part in the run. The key stands on no command line and in no log.
 
 #include <array>
 #include <cstddef>
@@ -12,10 +12,10 @@ inline constexpr size_t key_bytes = 32;
 
 class Key {
  public:
-  // Throws Fault::io where the file cannot be read, Fault::usage where it is not 32 bytes, belongs to another user, or
-  // others may read it.
+  // Throws Fault::io if the file cannot be read, Fault::usage if the file is not 32 bytes, belongs to another user, or
+  // is readable by other users.
   static Key read(const std::string& path);
-  // Makes the file, mode 0600, or reads what is there.
+  // Makes the file, mode 0600, or reads an existing file.
   static Key read_or_make(const std::string& path);
   explicit Key(const std::array<std::byte, key_bytes>& bytes) : bytes_(bytes) {}
   Key(const Key&) = default;

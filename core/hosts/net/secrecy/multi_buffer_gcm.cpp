@@ -15,7 +15,7 @@ struct Free {
   void operator()(IMB_MGR* library) const { ::free_mb_mgr(library); }
 };
 
-// The library's functions for this processor; they keep nothing between calls. Without VAES OpenSSL is as fast.
+// The library's functions for this processor; they keep no state between calls. Without VAES, OpenSSL is as fast.
 IMB_MGR* functions() {
   static const std::unique_ptr<IMB_MGR, Free> library = [] {
     std::unique_ptr<IMB_MGR, Free> made(::alloc_mb_mgr(0));
@@ -65,7 +65,7 @@ class MultiBufferGcm final : public Gcm {
 
  private:
   const bool seals_;
-  alignas(64) gcm_key_data key_{};  // the header leaves it out
+  alignas(64) gcm_key_data key_{};  // the library's header leaves out this alignment
   alignas(64) gcm_context_data message_{};
 };
 

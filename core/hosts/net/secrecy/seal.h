@@ -1,19 +1,19 @@
 #pragma once
-// Large payloads beside TLS: AES-128-GCM over records of 128 KiB, where TLS has 16 KiB. OpenSSL copies each byte of a
-// record twice on each side. These are encrypted from where the bytes lie, and decrypted where they belong. For
-// core/hosts/net alone.
+// Large payloads beside TLS: AES-128-GCM over records of 128 KiB, where TLS has 16 KiB. OpenSSL copies each byte of
+// a record twice on each side. A seal encrypts and decrypts payloads in place, without a copy. For core/hosts/net
+// alone.
 //
 // This is as good as TLS's own records, for these reasons:
-// - Keys come from the handshake (RFC 8446, section 7.5), another one for each direction and generation of keys.
-//   Only the two ends of the handshake have them, and no other connection has the same ones.
-// - The nonce is the key's IV, combined with the number of the record as in RFC 8446, section 5.3. None comes
-//   twice.
-// - A record is authenticated as a whole, before anybody hears that it is there. Its length and its place among all
-//   others are in the head of its frame, which goes by TLS. So a record that is changed, left out, moved or
-//   repeated ends the connection. The same holds for a head.
+// - Keys come from the handshake (RFC 8446, section 7.5), another key for each direction and generation of keys.
+//   Only the two ends of the handshake have these keys, and no other connection has the same keys.
+// - The nonce is the key's IV, combined with the number of the record as in RFC 8446, section 5.3. No nonce
+//   repeats.
+// - A record is authenticated as a whole, before any reader hears of the record. The record's length and place
+//   among all records are in the head of its frame, which goes by TLS. So a record that is changed, left out, moved
+//   or repeated ends the connection. The same holds for a head.
 // - The number of blocks by one key is 2^32, with TLS up to 2^34.5 (section 5.5).
-// A key of a later generation can be had from the session as long as the connection stands; one of TLS's own cannot be
-// had from an earlier one.
+// As long as the connection stands, the session can yield the key of a later generation; TLS's own later keys do
+// not follow from an earlier key.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace estrain::net {
 inline constexpr size_t record_bytes = 128 << 10;
 inline constexpr uint64_t records_by_key = uint64_t{1} << 19;  // 64 GiB
 
-// Records of one direction, one behind the other.
+// The records of a direction, in order.
 class Seal {
  public:
   struct Secret {
