@@ -1,5 +1,5 @@
 #pragma once
-// The cost of a run's change of devices, read from the run's events: for a daemon that began after the run had told it.
+// The cost of a run's change of devices, read from the run's events: for a daemon that began after the change.
 
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace estrain::pool {
 
-// Seconds that the run's newest change of devices has cost it, as its launcher would have answered, if that was carried
-// out after the moment `asked` (seconds since 1970; 0: never, and nothing is read); else 0. `run`: its directory.
+// Returns the seconds that the newest change of devices of the run in directory `run` cost, in the launcher's words, if
+// the change was carried out after `asked` (seconds since 1970; 0: never, nothing is read). Otherwise 0.
 double change_cost(const std::string& run, double asked);
 
-// The same of what a launcher says of one change, in its answer or among its events.
+// Returns the cost of one change as told by a launcher, in an answer or an event.
 double cost_in(const Json& resize);
 
 }  // namespace estrain::pool

@@ -19,7 +19,7 @@ RunAgents::Wanted without_hosts(const dispatch::Job& job, const PoolDirectory& d
           .is_leaderless = job.is_leaderless};
 }
 
-// That of a device of the job, unless it is its home, or the daemon's.
+// Adds the host of a device of the job, unless it is the job's home, or the daemon's host.
 void add_host_of(const dispatch::Slot& slot, const dispatch::Job& job, RunAgents::Wanted& wanted) {
   const std::string host = slot.host();
   if (host.empty() || host == job.home || std::ranges::find(wanted.hosts, host) != wanted.hosts.end()) return;

@@ -27,7 +27,7 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
 }
 
-// The cause stands before the colon in the words for a job that has failed.
+// The cause stands before the colon in the reason of a failed job.
 std::string cause_of(const Job& job) { return job.reason.substr(0, job.reason.find(':')); }
 
 std::string_view state_name(const Slot& slot) {

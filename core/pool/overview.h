@@ -11,24 +11,24 @@
 namespace estrain::pool {
 
 // A list of {job, name, user, priority, phase, reason, devices, step, total_steps, batch, lr_factor, submitted,
-// started, finished, jct_s, device_seconds, changes, run}; `devices` are those held now; batch and lr_factor are null
-// unless the job lets them be changed.
+// started, finished, jct_s, device_seconds, changes, run}; `devices`: the devices held now; batch and lr_factor: null
+// unless the job lets the pool change them.
 Json jobs_json(const PoolDirectory& directory, const dispatch::State& state);
 std::string format_jobs(const dispatch::State& state, double now);
 
 // {served, policy, devices: […], jobs: {phase: count}, users: {name: device-seconds of late}, utilisation, faults:
-// {cause: jobs}, batches: [{job, batch, lr_factor}] of those that are not the owners', charge_s}. Utilisation: part of
-// the device-seconds since the first submission that jobs have held.
+// {cause: jobs}, batches: [{job, batch, lr_factor}] with changed batches only, charge_s}. Utilisation: part of the
+// device-seconds since the first submission that jobs have held.
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 
-// A list of {device, host, type, state, for_good, job, name, user, since}. `own`: the name of the daemon's host.
-// state: "free", "in use", "leaving" (asked back, for good or by somebody of higher right, and not let go of yet),
-// "away" (taken, and not lent again yet). job, name and user are null without a job, since where it is not known.
+// A list of {device, host, type, state, for_good, job, name, user, since}. `own`: the name of the daemon's host. state:
+// "free", "in use", "leaving" (asked back, for good or by a higher right, and not released yet), "away" (taken, and not
+// lent again yet). job, name and user are null without a job, since if it is not known.
 Json devices_json(const dispatch::State& state, const std::string& own);
 std::string format_devices(const Json& devices, double now);
 
-// " [cpu*2,nodeB/cpu]"; nothing where there are none.
+// " [cpu*2,nodeB/cpu]"; empty without names.
 std::string in_brackets(const std::vector<std::string>& names);
 std::string format_history(const std::vector<Line>& lines);
 Json history_json(const std::vector<Line>& lines);

@@ -1,5 +1,5 @@
 #pragma once
-// The other end of a pool's control socket: commands that ask the daemon for something.
+// The client of a pool's control socket: commands send requests to the daemon.
 
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace estrain::pool {
 
-// Throws Fault::usage where no daemon serves the pool, and what the daemon answered where it refused. Waits without
-// limit for the answer.
+// Throws Fault::usage if no daemon serves the pool, and the daemon's error if the daemon refused. Waits without limit
+// for the answer.
 Json ask_pool(const std::string& directory, const Json& request);
 
 bool is_served(const std::string& directory);

@@ -1,13 +1,13 @@
 #pragma once
-// The folder of a pool of jobs: the places of its files, and the lock of the daemon that serves it.
+// The folder of a pool of jobs: the places of its files, and the lock of the daemon that serves the pool.
 //
 //   pool.db           the queue and the history (SQLite; ledger.h)
 //   lock              held by the daemon
-//   control.sock      where it is asked
+//   control.sock      for requests to the daemon
 //   hosts             where the daemon meets the agents of other hosts (hosts/meeting.h)
-//   jobs/7/job.toml   the spec of job 7, as it was when it was submitted, every default filled in
-//   jobs/7/run        its run directory, like any other
-//   jobs/7/*.log      what `estrain check`, `estrain train` and the requests to the run have said
+//   jobs/7/job.toml   the submitted spec of job 7, with every default filled in
+//   jobs/7/run        the run directory of job 7, like any run directory
+//   jobs/7/*.log      the output of `estrain check`, `estrain train` and the requests to the run
 
 #include <string>
 #include <vector>
@@ -32,13 +32,13 @@ class PoolDirectory {
   std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
 
   bool has_pool() const;
-  // The numbers of the folders in jobs, in order. A folder may be there that the queue does not know.
+  // The numbers of the folders in jobs, in order. The queue may not know a folder.
   std::vector<dispatch::JobId> jobs() const;
-  // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage where another daemon
-  // serves it, naming its process.
+  // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage if another daemon
+  // serves the pool, with the daemon's process.
   UniqueFd lock() const;
-  // Throws Fault::usage where no pool was ever served there, or where the daemon that was seen last is on another host:
-  // only its host touches the database, since shared file systems may not lock it for others.
+  // Throws Fault::usage if no pool was ever served in the folder, or if the last daemon is on another host: only the
+  // daemon's host touches the database, since shared file systems may not lock it for other hosts.
   void require_pool() const;
 
  private:

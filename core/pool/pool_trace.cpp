@@ -22,7 +22,7 @@ struct Mean {
   double or_else(double other) const { return times == 0 ? other : sum / static_cast<double>(times); }
 };
 
-// 0.125 behind "it stood still for " in "it stood still for 0.125 s".
+// Returns 0.125 for the words "it stood still for " and the reason "it stood still for 0.125 s".
 std::optional<double> number_behind(std::string_view words, std::string_view reason) {
   double number = 0;
   if (!reason.starts_with(words)) return std::nullopt;
@@ -31,17 +31,17 @@ std::optional<double> number_behind(std::string_view words, std::string_view rea
   return wrong == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// The moment that the line is about. A daemon that finds a job at work learns only then that it trains.
+// The moment of the event in the line. A daemon that finds a job at work learns only then that the job trains.
 double moment_of(const Line& line) {
   return line.time - number_behind("its first step began ", line.reason).value_or(0);
 }
 
-// How long one kind of work of the pool took, by job.
+// The durations of one kind of work of the pool, by job.
 class Durations {
  public:
-  // From each line `from` of a job to its next line `to`. One that other lines cut short counts in no mean; each() has
-  // the mean in its place, so that those behind it keep their number. Neither another decision nor a new daemon cuts
-  // anything short.
+  // Measures from each line `from` of a job to its next line `to`. A duration cut short by other lines counts in no
+  // mean; each() has the mean in its place, and later durations keep their number. Neither another decision nor a new
+  // daemon cuts a duration short.
   Durations(const std::vector<Line>& history, std::string_view from, std::string_view to) {
     std::map<JobId, double> began;
     for (const Line& line : history) {
@@ -58,13 +58,13 @@ class Durations {
       each_[line.job].emplace_back();
     }
   }
-  // Where the job has none, the mean of all jobs.
+  // Returns the mean of all jobs for a job without durations.
   double of(JobId job) const {
     const auto at = by_job_.find(job);
     return at == by_job_.end() ? all_.or_else(0) : at->second.or_else(0);
   }
   bool any() const { return all_.times > 0; }
-  // In their order.
+  // In order of time.
   std::vector<double> each(JobId job) const {
     std::vector<double> all;
     if (!each_.contains(job)) return all;
@@ -74,11 +74,11 @@ class Durations {
 
  private:
   std::map<JobId, Mean> by_job_;
-  std::map<JobId, std::vector<std::optional<double>>> each_;  // nothing: it was cut short
+  std::map<JobId, std::vector<std::optional<double>>> each_;  // nothing: cut short
   Mean all_;
 };
 
-// A job that ended before it was looked at has the speed that was expected.
+// A job that ended before the first look has the expected speed.
 std::vector<PastJob::Seen> seen_of(const Job& job) {
   const dispatch::Request& request = job.request;
   const int64_t usual = std::clamp<int64_t>(request.devices, 1, std::min(request.most, request.ests));
@@ -119,7 +119,7 @@ PastJob past_of(const Job& job, double first) {
   return past;
 }
 
-// Devices that are away still are left out. A history of an older estrain has no names.
+// Leaves out devices that are still away. A history of an older estrain has no names.
 std::vector<Taken> taken_devices(const std::vector<Line>& history, double first) {
   struct Open {
     const Line* line;
@@ -148,7 +148,7 @@ std::vector<Taken> taken_devices(const std::vector<Line>& history, double first)
   return all;
 }
 
-// Walks back from the devices that there are to those at the first submission.
+// Walks back from the present devices to the devices at the first submission.
 class DevicesBefore {
  public:
   DevicesBefore(const dispatch::State& state, double first) : first_(first) {

@@ -1,6 +1,6 @@
 #pragma once
-// The past of a pool of jobs for `estrain simulate`, which replays it (core/planning/dispatch/trace/pool_trace.h has
-// the format).
+// The past of a pool of jobs for `estrain simulate`, which replays the past (format:
+// core/planning/dispatch/trace/pool_trace.h).
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace estrain::pool {
 
-// The jobs that are done, when they were submitted, and what was measured of them; the devices of all hosts, those that
-// joined and left, and those that were taken and lent again; the times without a daemon. `cores`: of this host, which
-// its devices share. Jobs that are not done, changes of the policy, and changes of the devices that an older estrain
-// wrote down without their names, are left out.
+// Returns the finished jobs, with the times of submission and all measurements; the devices of all hosts, with joins
+// and leaves, and with takes and lends; the times without a daemon. `cores`: the cores of this host, shared by its
+// devices. Leaves out unfinished jobs, changes of the policy, and changes of devices that an older estrain wrote down
+// without names.
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores);
 
 }  // namespace estrain::pool

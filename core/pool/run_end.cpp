@@ -12,9 +12,9 @@ using dispatch::Ended;
 
 namespace {
 
-// The events of the last launch: "start", and the one that it ended with.
+// The events of the last launch: "start", and the event of the launch's end.
 struct LastEvents {
-  std::string last;  // start, finished, stopped, failed; empty: none
+  std::string last;  // start, finished, stopped, failed; empty: no event
   std::string why, cause;
   int64_t step = 0;
 };

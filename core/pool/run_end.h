@@ -1,6 +1,6 @@
 #pragma once
-// How a run ended, from what it left behind: the same for a launcher that this daemon started and for one that a daemon
-// before it did.
+// The end of a run, read from the run's files: the same for a launcher of this daemon and for a launcher of an earlier
+// daemon.
 
 #include <optional>
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace estrain::pool {
 
-// `run`: its directory. `ended`: of the launcher, where it is known. `log`: what it said. The fault table decides
-// what is tried again (core/run/faults).
+// `run`: the run's directory. `ended`: the end of the launcher, if known. `log`: the launcher's output. The fault table
+// decides which ends are tried again (core/run/faults).
 dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log);
 
-// Whether a launcher is at work on this run, on this host or on another one.
+// Returns true if a launcher is at work on this run, on this host or on another host.
 bool somebody_is_at_work(const std::string& run);
 
-// The last sentence in this file that a command of estrain said to its user; empty: it said none.
+// Returns the last sentence that a command of estrain wrote into this file for the user; empty: no sentence.
 std::string last_words(const std::string& log);
 
 }  // namespace estrain::pool

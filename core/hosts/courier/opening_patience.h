@@ -24,7 +24,7 @@ inline constexpr int64_t opening_patience_ns = 15'000'000'000;
 // The reasons why a host has not opened a stage.
 struct OpeningWait {
   std::vector<std::string> hosts =
-      {};              // not connected, or with a missing share of the state; "": the coordinator
+      {};              // not connected, or with a share of the state that has not arrived yet; "": the coordinator
   uint64_t bytes = 0;  // of the state received so far
 
   bool operator==(const OpeningWait&) const = default;

@@ -1,5 +1,5 @@
 #pragma once
-// `estrain check` for jobs that were submitted, few at a time: each loads LibTorch and tries a mini-batch.
+// Runs `estrain check` for submitted jobs, few at a time: each check loads LibTorch and tries a mini-batch.
 
 #include <deque>
 #include <map>
@@ -14,7 +14,7 @@ class Checks {
   explicit Checks(ServedPool& pool) : pool_(pool) {}
 
   void carry_out(const dispatch::CheckJob& action);
-  void on_ended(dispatch::JobId id);  // its process has
+  void on_ended(dispatch::JobId id);  // the check's process has ended
   const std::map<dispatch::JobId, ChildProcess>& processes() const { return processes_; }
 
  private:

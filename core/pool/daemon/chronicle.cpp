@@ -7,7 +7,7 @@
 namespace estrain::pool {
 namespace {
 
-constexpr double kSaveEvery = 1;  // s, where nothing but figures has changed, or the disk refused the last time
+constexpr double kSaveEvery = 1;  // s, if only figures have changed, or the disk refused the last time
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// The pool's queue and history on the disk. A disk that is full keeps nobody from training: what is to be written
-// waits.
+// The pool's queue and history on the disk. A full disk keeps no job from training: the chronicle waits and writes
+// later.
 
 #include <vector>
 
@@ -17,11 +17,11 @@ class Chronicle {
   dispatch::State load() { return ledger_.load(); }
   double asked(dispatch::JobId id) const { return ledger_.asked(id); }
   void add(const Line& line) { lines_.push_back(line); }
-  void carry_out(const dispatch::Note& note);  // and says it
-  // Where there are news; figures alone once a second.
+  void carry_out(const dispatch::Note& note);  // and prints the note
+  // Saves if there are news; figures alone once a second.
   void save();
   void save_all();
-  // Throws where it cannot be written at once.
+  // Throws if the ledger cannot be written at once.
   void save_or_throw() { ledger_.save(pool_.state(), {}); }
 
  private:

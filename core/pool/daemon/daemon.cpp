@@ -74,7 +74,7 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   std::fflush(stdout);
 }
 
-// The queue may have been lost, or be an older one: new jobs get no folder, and no run, of a job that it does not know.
+// The queue may have been lost, or be an old copy: new jobs get no folder, and no run, of a job missing in the queue.
 void Daemon::number_above_folders(dispatch::State& state) {
   std::vector<JobId> unknown = pool_.directory.jobs();
   std::erase_if(unknown, [&](JobId id) { return id <= state.last_job; });
@@ -97,7 +97,7 @@ void Daemon::number_above_folders(dispatch::State& state) {
   chronicle_.add({wall_seconds(), 0, "unknown", 0, words});
 }
 
-// Finds the launchers that an earlier daemon left at work, and jobs whose launchers have ended meanwhile.
+// Finds launchers of an earlier daemon that are still at work, and jobs whose launchers have ended meanwhile.
 void Daemon::take_up_jobs() {
   host_news_.take_up();
   std::vector<JobId> up;
@@ -119,13 +119,13 @@ int Daemon::run() {
 }
 
 void Daemon::begin() {
-  pool_.dispatcher->tick(wall_seconds());  // the pool is served from here on, not from the first turn on
+  pool_.dispatcher->tick(wall_seconds());  // the pool is served from now on, not only from the first turn on
   do_actions();
 }
 
 bool Daemon::turn(int milliseconds) {
   if (!hear(milliseconds)) return false;
-  // A job that was not asked yet has no answer to lose: it is asked before anybody looks at it.
+  // A job with an unsent request has no answer to lose: it is asked before the daemon looks at the job.
   do_actions();
   host_news_.tend();
   do_actions();
@@ -133,7 +133,7 @@ bool Daemon::turn(int milliseconds) {
   pool_.dispatcher->tick(wall_seconds());
   do_actions();
   chronicle_.save();
-  pool_.agents.flush();  // what is ordered is on the disk: no later daemon orders it again
+  pool_.agents.flush();  // all orders are on the disk: no later daemon repeats an order
   return true;
 }
 
@@ -164,7 +164,7 @@ bool Daemon::hear(int milliseconds) {
   const auto of_check = [](const ChildProcess& check) { return check.descriptor(); };
   const auto of_launcher = [](const Launcher& launcher) { return launcher.process.descriptor(); };
   const auto of_asked = [](const Asked& asked) { return asked.command.descriptor(); };
-  // All are looked up before any is acted on: numbers of descriptors are given again.
+  // Looks up all descriptors before acting on any: numbers of closed descriptors are used again.
   const std::vector<JobId> answers = ready_jobs(pool_.asked, of_asked), ends = ready_jobs(pool_.launchers, of_launcher),
                            checks = ready_jobs(checks_.processes(), of_check);
   for (const JobId id : answers) news_.on_answer(id, pool_.asked[id].command.wait());
@@ -193,7 +193,7 @@ void Daemon::carry_out(const Action& action) {
   }
 }
 
-// Actions may bring about events, and those further actions.
+// Actions may cause events, and events further actions.
 void Daemon::do_actions() {
   for (std::vector<dispatch::Action> actions = pool_.dispatcher->take_actions(); !actions.empty();
        actions = pool_.dispatcher->take_actions()) {

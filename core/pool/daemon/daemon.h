@@ -1,8 +1,8 @@
 #pragma once
-// The daemon of a pool: tells the dispatcher (core/planning/dispatch) what happens, and does what it says. It starts,
-// watches and asks runs the way a user would, with this program's own commands: check, train, resize, offer, reclaim.
-// So it never waits for a run, and may be killed at any instruction: runs go on, and the next daemon finds them in
-// their run directories. Agents do what is to be done on other hosts (hosts/).
+// The daemon of a pool: tells the dispatcher (core/planning/dispatch) all news, and carries out its actions. The daemon
+// starts, watches and asks runs as a user would, by this program's own commands: check, train, resize, offer, reclaim.
+// So the daemon never waits for a run, and may be killed at any instruction: runs continue, and the next daemon finds
+// the runs by their run directories. Agents carry out the actions on other hosts (hosts/).
 
 #include <optional>
 #include <string>
@@ -18,10 +18,10 @@ namespace estrain::pool {
 
 struct ServeOptions {
   std::string directory;
-  std::string devices;             // as for train; empty: those of the pool before; "none": only agents bring some
-  std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each but its own
-  std::string name;                // what the pool calls this host where another one is to know it
-  std::string policy;              // empty: that of the pool before, or kDefaultPolicy
+  std::string devices;             // as for train; empty: the pool's devices so far; "none": only agents bring devices
+  std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each node but the daemon's
+  std::string name;                // the name of this host in the pool, if another host must know it
+  std::string policy;              // empty: the pool's policy so far, or kDefaultPolicy
   dispatch::Settings settings = {};
   uint64_t seed = 1;
 };
@@ -29,18 +29,18 @@ inline constexpr const char* kDefaultPolicy = "estrain";
 
 class Daemon {
  public:
-  // `end`: can be read once the daemon is to end. Throws Fault::usage where another daemon serves the pool, for a pool
-  // of a newer format, a policy or a device list that is wrong; Fault::io.
+  // `end`: readable once the daemon is to end. Throws Fault::usage if another daemon serves the pool, and for a pool of
+  // a newer format, a wrong policy or a wrong device list; Fault::io.
   Daemon(const ServeOptions& options, UniqueFd end);
 
-  // begin(), turns, end(). Jobs go on.
+  // Runs begin(), turns and end(). Jobs continue after the end.
   int run();
 
-  // The first decision: what became of all jobs is told by now.
+  // Takes the first decision: the fate of all jobs is known by now.
   void begin();
-  // Waits at most so long for something to happen, and does what follows from it. False: it is to end.
+  // Waits at most `milliseconds` for an event, and handles it. Returns false if the daemon is to end.
   bool turn(int milliseconds);
-  // What was asked for until now is carried out, answered and on the disk.
+  // Carries out, answers and saves all earlier requests.
   void end();
 
   const dispatch::State& state() const { return pool_.state(); }

@@ -52,7 +52,7 @@ void HostNews::tend_run_agents() {
       one.leader = launcher->second.task;
   }
   pool_.run_agents.tend(wanted, wall_seconds());
-  for (const Agents::Placed& one : pool_.agents.tasks()) {  // a launcher that leads no job any more
+  for (const Agents::Placed& one : pool_.agents.tasks()) {  // a launcher without a job to lead
     if (one.task.kind != kLauncher) continue;
     const auto launcher = pool_.launchers.find(one.task.job);
     if (launcher == pool_.launchers.end() || launcher->second.task != one.task.id)
@@ -74,7 +74,7 @@ void HostNews::on(const std::string& host, const HostRefused& event) {
   chronicle_.carry_out(dispatch::Note{0, "refused", 0, fmt::format("the agent of host {}: {}", host, event.why)});
 }
 
-// Also devices that are lent again while it leaves.
+// Also withdraws devices that are lent again before the host has left.
 void HostNews::on(const std::string& host, const HostLeaves&) {
   std::vector<std::string> names;
   bool has_others = false;
@@ -125,7 +125,7 @@ void HostNews::on(const std::string& host, const TaskEnded& event) {
   }
 }
 
-// An agent of the run that holds its lock leads it: the launcher before has ended.
+// An agent of the run that holds the run's lock leads the run: the previous launcher has ended.
 void HostNews::on(const std::string& host, const TaskSeen& event) {
   const JobId id = event.task.job;
   const auto job = pool_.state().jobs.find(id);

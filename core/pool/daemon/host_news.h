@@ -1,5 +1,5 @@
 #pragma once
-// The agents of other hosts: who comes and goes, what became of their tasks, and jobs that change their launcher.
+// The agents of other hosts: arrivals, departures, results of tasks, and jobs with a new launcher.
 
 #include <string>
 
@@ -12,7 +12,7 @@ namespace estrain::pool {
 
 class HostNews {
  public:
-  // `nodes`: of a Slurm allocation, where an agent is to be; the daemon's own is passed over.
+  // `nodes`: of a Slurm allocation, one agent on each; the daemon's own node is skipped.
   HostNews(ServedPool& pool, JobCommands& commands, JobNews& news, Chronicle& chronicle,
            const std::vector<std::string>& nodes);
 

@@ -12,7 +12,7 @@
 namespace estrain::pool {
 namespace {
 
-constexpr double kPatienceWithAgents = 60;  // s, until those of a run listen
+constexpr double kPatienceWithAgents = 60;  // s, until the agents of a run listen
 
 std::string list_of(const std::vector<std::string>& devices) { return fmt::format("{}", fmt::join(devices, ",")); }
 
@@ -21,7 +21,7 @@ std::string list_of(const std::vector<std::string>& devices) { return fmt::forma
 void JobCommands::carry_out(const dispatch::StartJob& action) {
   const JobId id = action.job;
   const std::string run = pool_.directory.run(id);
-  // The job resumes by its spec, too: a run of another spec is refused. It outlives the daemon's terminal.
+  // The job also resumes by its spec: a run of another spec is refused. The launcher outlives the daemon's terminal.
   std::vector<std::string> words = {"train", "--own-session", pool_.directory.spec(id)};
   if (run_directory::RunDirectory(run).has_run()) words.emplace_back("--resume");
   words.insert(words.end(), {"--run", run, "--devices", list_of(action.devices)});
@@ -52,13 +52,13 @@ void JobCommands::launch(JobId id, std::vector<std::string> words) {
   }
 }
 
-// One of this program's commands to the run, whose answer is waited for without holding up anything.
+// Sends one of this program's commands to the run. The daemon does not wait for the answer.
 void JobCommands::ask(JobId id, std::vector<std::string> words, Asked::What what) {
   pool_.asked[id] = {.what = what, .words = std::move(words), .since = wall_seconds()};
   send(id);
 }
 
-// Once the agents of the run listen on its other hosts; a stop waits for nothing.
+// Sends once the agents of the run listen on the job's other hosts; a stop does not wait for agents.
 void JobCommands::send(JobId id) {
   Asked& asked = pool_.asked.at(id);
   if (asked.is_sent) return;
@@ -119,7 +119,7 @@ void JobCommands::carry_out(const dispatch::ShrinkJob& action) {
       Asked::What::devices);
 }
 
-// A launcher that has not begun to train stops at once when it is told to by a signal; it may not listen yet.
+// A launcher that does not train yet may not listen yet: a signal stops it at once.
 void JobCommands::carry_out(const dispatch::StopJob& action) {
   const JobId id = action.job;
   const auto launcher = pool_.launchers.find(id);
@@ -135,7 +135,7 @@ void JobCommands::carry_out(const dispatch::StopJob& action) {
       Asked::What::stop);
 }
 
-// No host goes on with it.
+// No host resumes the job.
 void JobCommands::carry_out(const dispatch::KillJob& action) {
   signal_launcher(action.job, SIGKILL);
   for (const Agents::Placed& one : pool_.agents.tasks_of(action.job))

@@ -1,6 +1,6 @@
 #pragma once
 // Carries out the dispatcher's actions on jobs, by this program's own commands: train, resize, offer, reclaim, change.
-// Nothing waits for a command to end. On another host, an agent gives the command.
+// The daemon waits for no command to end. On another host, an agent gives the command.
 
 #include "core/pool/daemon/served_pool.h"
 
@@ -16,7 +16,7 @@ class JobCommands {
   void carry_out(const dispatch::ChangeBatch& action);
   void carry_out(const dispatch::StopJob& action);
   void carry_out(const dispatch::KillJob& action);
-  // Gives the commands that waited for agents that listen now; gives up those whose agents do not come.
+  // Gives commands whose agents listen now; gives up commands whose agents do not come.
   void send_waiting();
   void signal_launcher(dispatch::JobId id, int number);
 

@@ -18,10 +18,10 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int kPatienceAtFirstMs = 5000;  // with a launcher that an earlier daemon left
+constexpr int kPatienceAtFirstMs = 5000;  // with a launcher of an earlier daemon
 constexpr double kLookEvery = 1;          // s
-constexpr double kLookAtStart = 0.2;      // s, while it is not known to train
-constexpr double kLookAgain = 5;          // s, behind a launcher that did not answer
+constexpr double kLookAtStart = 0.2;      // s, while the job is not known to train
+constexpr double kLookAgain = 5;          // s, after a launcher did not answer
 
 bool is_locked(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -36,7 +36,7 @@ dispatch::Dispatcher::Found::Doing doing_of(const std::string& state) {
   return state == "ending" ? Doing::ends : Doing::changes;
 }
 
-// Whether these are the devices that the pool has given to the job.
+// Returns true if `held` are the devices that the pool has given to the job.
 bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::string> held) {
   std::vector<std::string> given = dispatch::names_of(state, id);
   std::ranges::sort(given);
@@ -46,7 +46,7 @@ bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::st
 
 }  // namespace
 
-// A number of a process proves nothing: after a restart of the host it may be another's. The lock of the run does.
+// A process id proves nothing: after a restart of the host, another process may have it. The run's lock is proof.
 void JobNews::take_up(JobId id, double asked) {
   if (!pool_.agents.tasks_of(id).empty() || !pool_.job(id).home.empty()) take_up_elsewhere(id);
   if (pool_.launchers.contains(id) || pool_.orphans.contain(id)) return;
@@ -74,7 +74,7 @@ void JobNews::tell_found(JobId id, const Json& status, const std::vector<std::st
   pool_.dispatcher->found(id, {held, doing, step, lost, step_seconds}, wall_seconds());
 }
 
-// Its launcher is on another host, or other hosts have its state.
+// The launcher of the job is on another host, or other hosts have the job's state.
 void JobNews::take_up_elsewhere(JobId id) {
   const dispatch::Job& job = pool_.job(id);
   const bool is_stopped = job.phase == dispatch::Phase::stopping;
@@ -94,16 +94,16 @@ void JobNews::take_up_elsewhere(JobId id) {
   pool_.dispatcher->orphaned(id, wall_seconds());
 }
 
-// Trusts the devices that the run reports over the command's answer. On another host, its agent has looked since.
+// Trusts the devices in the run's status over the command's answer. On another host, the agent has looked since.
 void JobNews::on_answer(JobId id, const ChildEnd& end) {
   const Asked asked = std::move(pool_.asked[id]);
   pool_.asked.erase(id);
   const Json answer = answer_in(pool_.directory.request_log(id));
   if (end.code != 0 || end.signaled) {
     fmt::print("job {}: {}\n", id, visible_in_line(text_in(answer, "error").value_or(end.text())));
-    if (asked.what == Asked::What::stop) return commands_.signal_launcher(id, SIGTERM);  // it would not by itself
+    if (asked.what == Asked::What::stop) return commands_.signal_launcher(id, SIGTERM);  // else it would continue
   }
-  if (asked.what == Asked::What::stop) return;  // its end is what counts
+  if (asked.what == Asked::What::stop) return;  // the launcher's end is the answer
   if (asked.what == Asked::What::batch) return on_batch_answer(id, end, answer);
   const double lost = cost_in(answer);
   if (!pool_.launchers.contains(id)) return;
@@ -120,7 +120,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   }
 }
 
-// The run goes on in a new launch: once that trains, the next look tells (look_at).
+// The run resumes in a new launch: once the new launch trains, the next look tells (on_status).
 void JobNews::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer) {
   if (end.code == 0 && !end.signaled && answer.contains("batch")) return tell_batch(id, answer);
   const bool for_good = text_in(answer, "fault").value_or("") == fault_name(Fault::infeasible);
@@ -134,7 +134,7 @@ void JobNews::tell_batch(JobId id, const Json& answer) {
   if (batch && factor) pool_.dispatcher->batch_is(id, {*batch, *factor, whole_in(answer, "epoch"), noise});
 }
 
-// Where other hosts have the job's state, one of them may go on with it.
+// If other hosts have the job's state, another host may resume the job.
 void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   const bool was_killed = pool_.launchers[id].was_killed;
   pool_.launchers.erase(id);
@@ -142,7 +142,7 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
     pool_.asked.erase(asked);
   dispatch::Ended ended = run_end(pool_.directory.run(id), end, pool_.directory.train_log(id));
   const bool stops = pool_.job(id).phase == dispatch::Phase::stopping;
-  if (stops && end && end->signaled && end->code == SIGTERM)  // it had not come so far as to wait for the signal
+  if (stops && end && end->signaled && end->code == SIGTERM)  // the launcher did not yet handle the signal
     ended = {dispatch::Ended::How::stopped, "it was stopped as it started"};
   const bool was_asked_to = stops || was_killed;
   const bool is_over = ended.how == dispatch::Ended::How::done || ended.how == dispatch::Ended::How::failed;
@@ -155,10 +155,10 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
 
 void JobNews::look_at_jobs() {
   const double now = wall_seconds();
-  const bool before_decision = pool_.dispatcher->round_is_over(now);  // that of this turn
+  const bool before_decision = pool_.dispatcher->round_is_over(now);  // the decision of this turn
   std::vector<JobId> due;
   for (auto& [id, launcher] : pool_.launchers) {
-    if (!launcher.host.empty()) continue;  // its agent looks
+    if (!launcher.host.empty()) continue;  // the host's agent looks
     const auto& job = pool_.job(id);
     const double usual = before_decision ? 0 : kLookEvery;
     const double every = job.phase == dispatch::Phase::starting ? kLookAtStart : usual;
@@ -190,18 +190,18 @@ void JobNews::on_status(JobId id, const Json& status) {
     return tell_found(id, status, held, 0);
   }
   if (phase == dispatch::Phase::changing && trains && !pool_.asked.contains(id)) {
-    // The answer to a request got lost, with a daemon or on its way; or the request was for another batch, which takes
-    // a new launch. Before it trains, it is still at it.
+    // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, which takes
+    // a new launch. The change is under way until the new launch trains.
     pool_.dispatcher->changed(id, {held, std::exchange(launcher.lost, 0), step}, now);
   } else if (phase == dispatch::Phase::running && trains && !pool_.asked.contains(id) &&
              !holds(pool_.state(), id, held)) {
-    pool_.dispatcher->changed(id, {held, 0, step}, now);  // it has lost some
+    pool_.dispatcher->changed(id, {held, 0, step}, now);  // the job has lost devices
   }
   if (trains && phase == dispatch::Phase::starting) pool_.dispatcher->trains(id, now);
   tell_progress(id, status);
 }
 
-// Where it trains.
+// Tells the progress of a job that trains.
 void JobNews::tell_progress(JobId id, const Json& status) {
   if (!status.contains("step") || text_in(status, "state").value_or("") != "training") return;
   pool_.dispatcher->progressed(id,

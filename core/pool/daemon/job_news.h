@@ -1,6 +1,6 @@
 #pragma once
 // Tells the dispatcher the news of jobs: launchers that end, answers to commands, looks at runs. When the daemon
-// begins, it takes up the jobs that an earlier one left.
+// begins, takes up the jobs of an earlier daemon.
 
 #include "core/pool/daemon/job_commands.h"
 #include "core/pool/daemon/served_pool.h"
@@ -11,9 +11,9 @@ class JobNews {
  public:
   JobNews(ServedPool& pool, JobCommands& commands) : pool_(pool), commands_(commands) {}
 
-  // `asked`: when it was asked for the devices to which it was changing; 0: it was not changing.
+  // `asked`: when the job was asked for its current change of devices; 0: no change was under way.
   void take_up(dispatch::JobId id, double asked);
-  // `end`: nothing where the launcher is no child of this process.
+  // `end`: nothing if the launcher is no child of this process.
   void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
   void on_answer(dispatch::JobId id, const ChildEnd& end);
   void look_at_jobs();

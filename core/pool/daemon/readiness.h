@@ -1,5 +1,5 @@
 #pragma once
-// Which of many descriptors can be read.
+// The descriptors of many that can be read.
 
 #include <poll.h>
 
@@ -14,7 +14,7 @@ class Readiness {
   void add(int descriptor) { polled_.push_back({descriptor, POLLIN, 0}); }
   void add(std::span<const pollfd> others) { polled_.insert(polled_.end(), others.begin(), others.end()); }
 
-  // Until one can be read, at most so long.
+  // Waits until a descriptor can be read, at most `milliseconds`.
   void wait(int milliseconds) {
     ::poll(polled_.data(), polled_.size(), milliseconds);
     for (const pollfd& one : polled_) {
@@ -22,7 +22,7 @@ class Readiness {
     }
   }
   bool has(int descriptor) const { return ready_.contains(descriptor); }
-  // As they were added, from the last but `count` on.
+  // Returns the last `count` descriptors, in the order of adding.
   std::span<const pollfd> last(size_t count) const { return std::span(polled_).last(count); }
 
  private:

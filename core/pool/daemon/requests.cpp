@@ -59,7 +59,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
 
 }  // namespace
 
-// The answer is given when the job is on the disk: from then on it is not forgotten.
+// Answers when the job is on the disk: from then on, the job is not forgotten.
 void Requests::submit(launch::ClientId client, const Json& asked) {
   const std::string text = text_in(asked, "spec").value_or("");
   const spec::JobSpec spec = spec::parse_text(text, "the spec");
@@ -77,7 +77,7 @@ void Requests::submit(launch::ClientId client, const Json& asked) {
   server_.reply(client, {{"ok", true}, {"job", id}, {"run", pool_.directory.run(id)}});
 }
 
-// A folder that no job had before, for the next job: the queue may have been lost, or be an older one.
+// Claims a new folder for the next job: the queue may have been lost, or be an old copy.
 dispatch::JobId Requests::claim_folder() {
   dispatch::JobId id = pool_.state().last_job + 1;
   make_folders(pool_.directory.path() + "/jobs");

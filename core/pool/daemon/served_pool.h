@@ -1,5 +1,5 @@
 #pragma once
-// State that the parts of a pool's daemon share.
+// The state shared by the parts of a pool's daemon.
 
 #include <map>
 #include <optional>
@@ -14,26 +14,26 @@
 
 namespace estrain::pool {
 
-// A process that works for a job. A launcher that an earlier daemon started is not a child of this one.
+// A process that works for a job. A launcher started by an earlier daemon is not a child of this daemon.
 struct Launcher {
   ChildProcess process = {};  // on this host
   bool is_child = true;
-  std::string host = {}, task = {};  // on another one: a task of its agent
-  bool is_found = true;              // false: an earlier daemon ordered it, and it was not seen yet
-  bool was_killed = false;           // by this daemon: no other host is to go on
-  bool trains = false;               // it was seen to
-  double looked = 0;                 // when it was last asked how far it is; later where it did not answer
-  double lost = 0;                   // s; what the change that was asked for last has cost
+  std::string host = {}, task = {};  // on another host: a task of its agent
+  bool is_found = true;              // false: ordered by an earlier daemon, and not seen yet
+  bool was_killed = false;           // by this daemon: no other host may resume the job
+  bool trains = false;               // the job was seen to train
+  double looked = 0;                 // time of the last look at the job; later if the launcher did not answer
+  double lost = 0;                   // s; the cost of the last requested change
 };
 
-// A launcher that is to be started, or a command that asks one for something. It waits for the agents of the run.
+// A launcher to be started, or a command that asks a launcher for a change. Waits for the agents of the run.
 struct Asked {
   enum class What { launch, devices, batch, stop } what = What::devices;
   std::vector<std::string> words;
   double since = 0;
   bool is_sent = false;
   ChildProcess command = {};  // on this host
-  std::string task = {};      // on another one
+  std::string task = {};      // on another host
 };
 
 struct ServedPool {
@@ -56,7 +56,7 @@ struct ServedPool {
 };
 
 double wall_seconds();  // since 1970
-// The devices of a list as users write it: "cpu*2" names "cpu" twice.
+// The devices of a list as users write lists: "cpu*2" names "cpu" twice.
 std::vector<std::string> names_in(const std::string& devices);
 inline constexpr std::string_view kNoDevices = "none";
 

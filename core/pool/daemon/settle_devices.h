@@ -1,5 +1,5 @@
 #pragma once
-// A daemon that is started with a list of devices makes them those of its host.
+// A daemon that is started with a list of devices makes these the devices of its host.
 
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace estrain::pool {
 
-// The pool's devices of the daemon's own host become these: what is missing is added, what is too many is let go of, at
-// leisure. One that is away for a while is still the pool's; one that leaves for good is not. Devices of other hosts
-// are their agents'. Throws as Dispatcher::add_devices.
+// Makes `names` the pool's devices of the daemon's own host: adds missing devices, and withdraws surplus devices,
+// without hurry. A device that is away for a while is still the pool's; a device that leaves for good is not. Agents
+// own the devices of other hosts. Throws as Dispatcher::add_devices.
 void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now);
 
 }  // namespace estrain::pool

@@ -26,7 +26,7 @@ Agents::Agents(std::string pool, std::string own) : meeting_(pool) {
   sign_.host = std::move(own);
   sign_.machine = host_name();
   sign_.folder = std::move(pool);
-  sign_.beat = first_beat();  // beyond those of a daemon before
+  sign_.beat = first_beat();  // beyond the beats of an earlier daemon
   for (const std::string& host : meeting_.hosts())
     hosts_.try_emplace(host, terms_for(host), meeting_.orders(host), meeting_.report(host), monotonic_ns());
   flush();
@@ -69,7 +69,7 @@ void Agents::flush() {
   ++sign_.beat;
   try {
     meeting_.write(sign_);
-  } catch (const Error&) {  // the next one tells
+  } catch (const Error&) {  // the next sign of life tells
   }
 }
 

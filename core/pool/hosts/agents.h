@@ -1,5 +1,5 @@
 #pragma once
-// All agents of a pool, as its daemon sees them: attendance.h with the files of meeting.h.
+// All agents of a pool, as the daemon sees them: attendance.h with the files of meeting.h.
 
 #include <map>
 #include <optional>
@@ -17,12 +17,12 @@ struct AgentEvent {
 
 class Agents {
  public:
-  // `own`: the name of the daemon's host, which no agent may have.
+  // `own`: the name of the daemon's host, forbidden to agents.
   Agents(std::string pool, std::string own);
 
-  // Reads what the agents have written.
+  // Reads the files of the agents.
   std::vector<AgentEvent> look();
-  // Writes the orders that have changed and, now and then, the daemon's sign of life. A full disk is waited for.
+  // Writes the orders that have changed and, now and then, the daemon's sign of life. Waits out a full disk.
   void flush();
 
   std::vector<std::string> members() const;
@@ -30,7 +30,7 @@ class Agents {
   bool leaves(const std::string& host) const;
   std::vector<std::string> offered(const std::string& host) const;
 
-  // The task's name. Where the host is no member, nothing happens, and its end is not told.
+  // Returns the task's name. If the host is no member, nothing happens, and the task's end is not told.
   std::string start(const std::string& host, Task task);
   void signal(const std::string& host, const std::string& task, int number);
   void drop(const std::string& host, const std::string& task);
@@ -39,8 +39,8 @@ class Agents {
   struct Placed {
     std::string host;
     Task task;
-    bool leads = false;    // it is the launcher of its job now
-    bool listens = false;  // it is an agent of a run, and ready
+    bool leads = false;    // the task is now the launcher of its job
+    bool listens = false;  // the task is an agent of a run, and ready
   };
   // Tasks of this job on all members that have not ended.
   std::vector<Placed> tasks_of(int64_t job) const;

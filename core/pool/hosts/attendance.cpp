@@ -25,7 +25,7 @@ std::vector<HostEvent> Attendance::hear(const std::optional<AgentReport>& report
   std::vector<HostEvent> events;
   if (report && report->life != life_) {
     if (is_member_) lose("another agent has taken its place", events);
-    life_ = report->life;  // a file alone may be of an agent that is long gone: its next beat counts
+    life_ = report->life;  // a file alone may belong to an agent that is long gone: the next beat counts
     beat_ = report->beat;
     heard_ns_ = now_ns;
   } else if (report && report->beat != beat_) {

@@ -1,14 +1,14 @@
 #pragma once
-// The daemon's view of one host's agent: whether it belongs to the pool, and what became of its tasks. Pure: told what
-// the agent's file says and the moment, it changes the orders for it and returns what has happened.
+// The daemon's view of one host's agent: membership in the pool, and the results of tasks. Pure: takes the agent's file
+// and the time, changes the orders for the agent and returns the events.
 //
 // Invariants:
-//   1. a host's devices are the pool's while its agent shows signs of life, from the first that the daemon has seen;
-//   2. an agent of another build, or with a name that is taken, gets no task;
-//   3. an agent that was silent for kSilentNs is lost, with all that it runs. It may come back once it runs none of its
-//      former tasks, or as another process;
-//   4. the end of a task is told once; a task whose end was told leaves the orders. Ends come before looks, so
-//      what is seen after a request is told after its end.
+//   1. a host's devices are the pool's while the agent shows signs of life, from the first sign seen by the daemon;
+//   2. an agent of another build, or with a name in use, gets no task;
+//   3. an agent that was silent for kSilentNs is lost, with all its tasks. The agent may return once all former tasks
+//      have ended, or as another process;
+//   4. the end of a task is told once; then the task leaves the orders. Ends come before looks, so the effects of a
+//      request are told after its end.
 
 #include <map>
 #include <optional>
@@ -27,7 +27,7 @@ struct HostJoined {
 struct HostRefused {
   std::string why;
 };
-// Its agent wants to end: when its devices are free, it is to be dismissed.
+// The agent of the host wants to end: the daemon dismisses the agent when its devices are free.
 struct HostLeaves {};
 struct HostLost {
   std::string why;
@@ -49,10 +49,10 @@ class Attendance {
  public:
   struct Terms {
     std::string host;
-    Build build;            // that agents must have
+    Build build;            // the build that agents must have
     std::string objection;  // not empty: why no agent of this host is wanted
   };
-  // `before`: the orders that an earlier daemon left; its agent belongs to the pool if it is still the same.
+  // `before`: the orders of an earlier daemon; the agent belongs to the pool if it is still the same.
   Attendance(Terms terms, const std::optional<Orders>& before, const std::optional<AgentReport>& report,
              int64_t now_ns);
 
@@ -63,15 +63,15 @@ class Attendance {
   // Devices that the agent offers, with the host's name.
   const std::vector<std::string>& offered() const { return offered_; }
   const std::vector<Task>& tasks() const { return orders_.tasks; }
-  // The agent's word on a task that is not over; nothing: none yet.
+  // The agent's report on a task that is not over; nothing: no report yet.
   std::optional<TaskReport> told_of(const std::string& task) const;
 
   void add(const Task& task);
   void signal(const std::string& task, int number);
-  void drop(const std::string& task);  // it is ended, gently
+  void drop(const std::string& task);  // the task is ended, gently
   void dismiss();
 
-  // Orders to be written; nothing if the agent has them already.
+  // Returns orders to be written; nothing if the agent has them already.
   std::optional<Orders> changed_orders();
   void not_written() { is_changed_ = true; }
 
@@ -84,7 +84,7 @@ class Attendance {
   Terms terms_;
   Orders orders_;
   bool is_changed_ = false, is_member_ = false, leaves_ = false;
-  std::string life_, refused_;  // the last agent seen; the one that was refused
+  std::string life_, refused_;  // the last agent seen; the refused agent
   int64_t beat_ = -1, heard_ns_ = 0;
   std::vector<std::string> offered_;
   std::map<std::string, TaskReport> reports_;

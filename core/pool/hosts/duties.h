@@ -1,5 +1,5 @@
 #pragma once
-// A pool's agent's dealing with the daemon's orders: which tasks it starts, signals and forgets. Pure.
+// The agent's side of the daemon's orders: decides which tasks to start, signal and forget. Pure.
 
 #include <map>
 #include <string>
@@ -23,10 +23,10 @@ class Duties {
  public:
   explicit Duties(std::string life) : life_(std::move(life)) {}
 
-  // The orders that stand in the file, at this moment. Those for another agent, or older than the last ones, change
+  // Takes the orders now in the file. Orders for another agent, or older than the last orders, change
   // nothing.
   std::vector<Duty> take(const Orders& orders, int64_t now_ns);
-  // Nobody is left to give orders: launchers are stopped with a checkpoint, then all else is ended.
+  // No daemon is left to give orders: launchers are stopped with a checkpoint, then all other tasks are ended.
   std::vector<Duty> wind_up(int64_t now_ns);
   void ended(const std::string& id, bool signaled, int64_t code);
 
@@ -38,8 +38,8 @@ class Duties {
     Task task;
     TaskReport report;
     bool is_ordered = true;
-    int64_t told_ns = 0;  // when it was told to end; 0: it was not
-    int64_t told = 0;     // the signal that it has got
+    int64_t told_ns = 0;  // when the task was told to end; 0: never
+    int64_t told = 0;     // the signal that the task has got
     bool is_launcher() const { return report.leads || task.kind == kLauncher; }
   };
   std::map<std::string, Known>& known() { return known_; }

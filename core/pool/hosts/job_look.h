@@ -1,5 +1,5 @@
 #pragma once
-// The facts about a run that its pool needs: selected fields of its launcher's status.
+// The facts about a run for the pool: selected fields of the launcher's status.
 
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace estrain::pool {
 
-// Asks a run how far it is. Nothing where no launcher on this host answers in time.
+// Asks a run for its progress. Returns nothing if no launcher on this host answers in time.
 //   {"state", "step", "total_steps", "held": […], "devices_at_work", "step_seconds",
 //    "batch", "lr_factor", "epoch", "gradient_noise": {"scale"}}
 std::optional<Json> look_at_run(const std::string& run, int milliseconds);

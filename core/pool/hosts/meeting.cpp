@@ -30,7 +30,7 @@ std::optional<Message> read(const std::string& path) {
   }
 }
 
-// Not synced: what is lost with a host is written again, or its writer is gone too.
+// Not synced: a file lost with a host is written again, or its writer is gone too.
 void replace(const std::string& path, const Json& json) {
   const std::string temporary = path + ".tmp", text = json.dump() + "\n";
   {

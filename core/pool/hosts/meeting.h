@@ -1,13 +1,13 @@
 #pragma once
-// Where a pool's daemon and the agents of other hosts meet: files in the pool's folder, on a file system that all see.
-// HOSTS.md has the protocol.
+// The meeting of a pool's daemon and the agents of other hosts: files in the pool's folder, on a file system common to
+// all hosts. HOSTS.md has the protocol.
 //
 //   hosts/daemon.json          the daemon's sign of life
-//   hosts/NAME/agent.json      what the agent of host NAME offers, and what became of its tasks; written by the agent
-//   hosts/NAME/orders.json     what the agent is to do; written by the daemon
+//   hosts/NAME/agent.json      the devices of host NAME's agent, and the results of its tasks; written by the agent
+//   hosts/NAME/orders.json     the orders for the agent; written by the daemon
 //   hosts/NAME/lock            held by the agent
 //
-// Files are replaced whole, and opened anew for each look: that is when a shared file system asks its server. Agents
+// Files are replaced whole, and opened anew for each look: a shared file system asks its server at each opening. Agents
 // obey files of their own user only.
 
 #include <cstdint>
@@ -21,12 +21,12 @@
 namespace estrain::pool {
 
 inline constexpr int64_t kMeetingFormat = 1;
-// Kinds of tasks: a job's launcher; an agent of its run, which may become its launcher; a command to its launcher.
+// Kinds of tasks: a job's launcher; an agent of a run, which may become the launcher; a command to a launcher.
 inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
 inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
-inline constexpr int64_t kSilentNs = 10'000'000'000;  // without one, an agent or a daemon is taken to be gone
+inline constexpr int64_t kSilentNs = 10'000'000'000;  // silence after which an agent or a daemon counts as gone
 
-// Both ends must be the same program: a job has one build on all its hosts.
+// Both ends must be the same program: a job has one build on all hosts.
 struct Build {
   std::string version, build;
   static Build own();
@@ -42,8 +42,8 @@ struct Build {
 struct DaemonSign {
   int64_t format = kMeetingFormat;
   Build build;
-  std::string host, machine, folder;  // its name in the pool; the host's own; where it sees the pool
-  int64_t beat = 0;                   // a number that grows
+  std::string host, machine, folder;  // the host's name in the pool; the host's own name; its path to the pool
+  int64_t beat = 0;                   // a growing number
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("format", self.format);
@@ -62,8 +62,8 @@ struct Task {
   std::string kind;                // kLauncher, kRunAgent, kRequest
   std::string run;                 // the job's run directory
   std::vector<std::string> words;  // without the program's name
-  std::string log;                 // takes what it says
-  int64_t signal = 0;              // the last one that it is to get
+  std::string log;                 // takes the output
+  int64_t signal = 0;              // the last signal to be sent
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("id", self.id);
@@ -78,11 +78,11 @@ struct Task {
 
 struct Orders {
   int64_t format = kMeetingFormat;
-  std::string to;           // the agent's life that they are for
-  int64_t serial = 0;       // grows; an agent passes over older ones
+  std::string to;           // the life of the agent that the orders are for
+  int64_t serial = 0;       // grows; an agent ignores older orders
   std::string refusal;      // not empty: why the agent is not wanted
-  bool dismissed = false;   // the pool has let go of all its devices
-  std::vector<Task> tasks;  // those that are to be there; one that is missing is forgotten once it has ended
+  bool dismissed = false;   // the pool has let go of all the agent's devices
+  std::vector<Task> tasks;  // tasks that should run; a task missing here is forgotten once it has ended
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("format", self.format);
@@ -99,11 +99,11 @@ struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws 
   int64_t job = 0;
   std::string kind;
   bool ended = false, signaled = false;
-  int64_t code = 0;      // exit status or signal, once it has ended
-  bool leads = false;    // it holds the job's lock: the launcher, or an agent that has taken over
-  bool listens = false;  // of an agent of a run: workers can be started by it
-  int64_t looks = 0;     // how often its state was read
-  Json status;           // what it said to the last look: selected fields of `estrain status --json`; null: nothing yet
+  int64_t code = 0;      // exit status or signal, once the task has ended
+  bool leads = false;    // the task holds the job's lock: the launcher, or an agent that has taken over
+  bool listens = false;  // of an agent of a run: the agent can start workers
+  int64_t looks = 0;     // how often the status was read
+  Json status;           // the last look: selected fields of `estrain status --json`; null: no look yet
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("id", self.id);
@@ -122,13 +122,13 @@ struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws 
 struct AgentReport {
   int64_t format = kMeetingFormat;
   Build build;
-  std::string life;  // of this process; another one has another
+  std::string life;  // of this process; another process has another life
   int64_t pid = 0;
   int64_t beat = 0;     // grows
-  bool leaves = false;  // it was asked to end, and waits for the pool to let go of its devices
-  bool gone = false;    // it has ended
+  bool leaves = false;  // the agent was asked to end, and waits until the pool has let go of its devices
+  bool gone = false;    // the agent has ended
   std::vector<std::string> devices;
-  int64_t cores = 0;  // of its host
+  int64_t cores = 0;  // of the agent's host
   std::vector<TaskReport> tasks;
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -150,9 +150,9 @@ class Meeting {
   explicit Meeting(std::string pool) : pool_(std::move(pool)) {}
 
   std::string folder(const std::string& host) const { return pool_ + "/hosts/" + host; }
-  std::vector<std::string> hosts() const;  // that ever had an agent, sorted
+  std::vector<std::string> hosts() const;  // with an agent now or in the past, sorted
 
-  // Nothing where there is none that can be read. Orders: nor one of another user.
+  // All return nothing if there is no readable file. Orders: also nothing from another user's file.
   std::optional<DaemonSign> daemon() const;
   std::optional<AgentReport> report(const std::string& host) const;
   std::optional<Orders> orders(const std::string& host) const;
@@ -166,7 +166,7 @@ class Meeting {
   std::string pool_;
 };
 
-// A name that was never given before.
+// Returns a name that was never given before.
 std::string new_life();
 
 }  // namespace estrain::pool

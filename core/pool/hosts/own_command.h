@@ -10,7 +10,7 @@
 
 namespace estrain::pool {
 
-// `words`: without the program's name. `output`: the file that takes what it says.
+// `words`: without the program's name. `output`: the file that takes the output.
 inline ChildOptions own_command(const std::vector<std::string>& words, std::string output) {
   ChildOptions options;
   options.same_program = true;
@@ -20,7 +20,7 @@ inline ChildOptions own_command(const std::vector<std::string>& words, std::stri
   return options;
 }
 
-// The last JSON object that a command with --json has printed; an empty one where there is none.
+// Returns the last JSON object printed by a command with --json, or an empty object.
 inline Json answer_in(const std::string& output) {
   Json answer = Json::object();
   for_each_object(output, [&](const Json& object) { answer = object; });

@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kAgentTickMs = 50;
 constexpr int64_t kLookNs = 1'000'000'000;
-constexpr int64_t kLookAtStartNs = 200'000'000;  // while it is not known to train
+constexpr int64_t kLookAtStartNs = 200'000'000;  // while the task is not known to train
 
 std::string checked_pool(const std::string& path) {
   std::error_code failure;
@@ -135,7 +135,7 @@ class PoolAgent {
 
   void hear_daemon(int64_t now) {
     if (const auto sign = meeting_.daemon(); sign && sign->beat != daemon_beat_) {
-      if (daemon_beat_ >= 0) {  // two beats: it is at work
+      if (daemon_beat_ >= 0) {  // two beats: the daemon is at work
         daemon_ns_ = now;
         check(*sign);
       }
@@ -171,7 +171,7 @@ class PoolAgent {
     is_news_ = true;
   }
 
-  // The file of an agent that was killed leads nowhere.
+  // The host file of a killed agent leads nowhere.
   void prepare(const Task& task, ChildOptions& options) const {
     std::error_code failure;
     std::filesystem::remove(host_file(task), failure);
@@ -192,7 +192,7 @@ class PoolAgent {
       if (!child.wait_for(0, &end)) continue;
       over.push_back(id);
       duties_.ended(id, end.signaled, end.code);
-      looked_ns_.clear();  // what a request has done is seen before its end is told
+      looked_ns_.clear();  // the effects of a request are seen before its end is told
       is_news_ = true;
     }
     for (const std::string& id : over) children_.erase(id);
@@ -210,7 +210,7 @@ class PoolAgent {
     return one.task.kind == kRunAgent && std::filesystem::exists(host_file(one.task), failure);
   }
 
-  // Written by the run's agent once it listens (core/hosts/agents/host_file.h).
+  // The path of the file that the run's agent writes once it listens (core/hosts/agents/host_file.h).
   std::string host_file(const Task& task) const { return task.run + "/hosts/" + options_.name + ".json"; }
 
   void look_at_runs(int64_t now) {
@@ -222,7 +222,7 @@ class PoolAgent {
       const auto looked = looked_ns_.find(id);
       if (looked != looked_ns_.end() && now < looked->second + every) continue;
       looked_ns_[id] = now;
-      one.report.leads |= leads(one);  // until it ends, though it lets go of the lock a little earlier
+      one.report.leads |= leads(one);  // until the task ends, though the task releases the lock a little earlier
       const bool listens_now = listens(one);
       is_news_ |= listens_now != one.report.listens;
       one.report.listens = listens_now;

@@ -1,6 +1,6 @@
 #pragma once
-// Agents of runs (`estrain agent --run`), which the pool starts on hosts where a job has devices and its launcher is
-// not, and ends when the job has let go of them.
+// Agents of runs (`estrain agent --run`). The pool starts an agent on each host where a job has devices but no
+// launcher, and ends the agent when the job has let go of the devices.
 
 #include <map>
 #include <set>
@@ -20,18 +20,18 @@ class RunAgents {
     int64_t job;
     std::string run, log;
     std::vector<std::string> hosts;
-    std::string leader = {};     // the task that is the job's launcher now, and stays
-    bool is_leaderless = false;  // an agent that is there stays: it may become the launcher
+    std::string leader = {};     // the task that is now the job's launcher, and stays
+    bool is_leaderless = false;  // a running agent stays: it may become the launcher
   };
-  // Ends the agents of jobs that are not in the list, and those on hosts that are not. `now`: seconds.
+  // Ends the agents of jobs that are not in the list, and agents on hosts not in the job's list. `now`: seconds.
   void tend(const std::vector<Wanted>& wanted, double now);
-  // Whether one listens on each of the hosts.
+  // Returns true if an agent listens on each of the hosts.
   bool listen(const Wanted& wanted) const;
   void on_ended(const Task& task, double now) { ended_[{task.job, task.run}] = now; }
 
  private:
   Agents& agents_;
-  std::map<std::pair<int64_t, std::string>, double> ended_;  // one that fails at once is not started again at once
+  std::map<std::pair<int64_t, std::string>, double> ended_;  // an agent that fails at once is not started again at once
 };
 
 }  // namespace estrain::pool

@@ -1,7 +1,7 @@
 #pragma once
-// The agents of a pool on the other nodes of a Slurm allocation: each in a step of its own (srun), since a step over
-// all nodes would end with the first of them. Steps outlive the daemon. One that ends is started again after a pause:
-// its node may be back.
+// The agents of a pool on the other nodes of a Slurm allocation: each agent in a separate step (srun), since a step
+// over all nodes would end with its first agent. Steps outlive the daemon. A step that ends is started again after a
+// pause: the node may be back.
 
 #include <map>
 #include <string>
@@ -20,12 +20,12 @@ class SlurmAgents {
     std::string node;
     std::string how;  // "exit status 1, see FILE"
   };
-  // Starts those whose time has come. `members`: hosts whose agents belong to the pool already; none is started there.
-  // Returns those that have ended since. `now`: seconds.
+  // Starts the steps whose time has come. `members`: hosts with an agent in the pool already, where no step is started.
+  // Returns the steps that have ended since. `now`: seconds.
   std::vector<Ended> tend(const std::vector<std::string>& members, double now);
 
-  // The words of the step on a node, whose processes are this program with `cores` of the node's cores; none: all that
-  // Slurm gives a step by itself.
+  // The words of the step on a node: this program, with `cores` of the node's cores. Empty `cores`: all cores that
+  // Slurm gives a step by default.
   static std::vector<std::string> step_words(const std::string& pool, const std::string& node,
                                              const std::string& cores);
   std::string log_of(const std::string& node) const;
