@@ -10,7 +10,7 @@ namespace estrain::report {
 struct RunDifference {
   bool compared = false;  // if false, `words` gives the reason
   bool identical = false;
-  int64_t first_step = 0;  // the first step that differs
+  int64_t first_step = 0;  // the first step with a difference
   std::string words;       // from verify::to_text
   Series losses;           // |loss of A - loss of B| at common steps
 };

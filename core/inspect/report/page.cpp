@@ -15,7 +15,7 @@ namespace {
 
 using SeriesOf = std::function<const Series&(const RunRecords&)>;
 
-// "run" for a single run; otherwise its number and name.
+// Returns "run" for a single run; otherwise the run's number and name.
 std::string name_in_chart(const std::vector<RunRecords>& runs, size_t which) {
   return runs.size() == 1 ? runs[0].name : fmt::format("{}: {}", which + 1, runs[which].path);
 }

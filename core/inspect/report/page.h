@@ -1,5 +1,5 @@
 #pragma once
-// A whole report: one self-contained HTML file without scripts, which forbids the browser to load or run anything
+// A whole report: one self-contained HTML file without scripts. The file forbids the browser to load or run anything
 // (Content-Security-Policy).
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace estrain::report {
 
-// `differences` compares the first run with every other; empty for one run.
+// `differences` compares the first run with every further run; empty for one run.
 std::string page(const std::vector<RunRecords>& runs, const std::vector<RunDifference>& differences);
 
 }  // namespace estrain::report

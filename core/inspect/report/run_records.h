@@ -1,5 +1,5 @@
 #pragma once
-// The records of a run directory, as needed by a report. Their size does not grow with the run.
+// The records of a run directory, as needed by a report. The size of the records does not grow with the run.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace estrain::report {
 
 struct RunRecords {
   std::string path;
-  std::string name, model;  // from job.toml; if that is unreadable, the directory's name and ""
+  std::string name, model;  // from job.toml; if job.toml is unreadable, the directory's name and ""
   std::string spec;         // job.toml's text
   int64_t steps = 0;        // recorded
   int64_t last_step = 0, last_epoch = 0;
@@ -22,8 +22,8 @@ struct RunRecords {
   std::vector<std::string> damage;  // unreadable parts, a sentence each
 };
 
-// The run may be running. Skips unreadable parts of a damaged file and lists them in `damage`. Throws Fault::usage if
-// there is no run, Fault::io.
+// The run may be running. Skips unreadable parts of a damaged file and lists these parts in `damage`. Throws
+// Fault::usage if there is no run, Fault::io.
 RunRecords read_run(const std::string& path);
 
 }  // namespace estrain::report

@@ -9,8 +9,8 @@
 
 namespace estrain::verify {
 
-// The first difference in changes that take effect up to step `last`, as a sentence. Empty if there is
-// none.
+// Returns the first difference in changes with effect up to step `last`, as a sentence, or an empty string without a
+// difference.
 std::string change_log_difference(std::string_view a, std::string_view b, Step last);
 
 // The changes of one log in effect for steps up to `last`, a sentence each.

@@ -16,25 +16,25 @@ namespace estrain::verify {
 class PresentDigests {
  public:
   const std::vector<uint64_t>& of(const checkpoint::CheckpointFile& file);
-  // Tensors whose elements differ from what was written, by path.
+  // Returns the tensors whose elements differ from the written elements, by path.
   std::vector<std::string> damaged(const checkpoint::CheckpointFile& file);
 
  private:
   std::map<std::string, std::vector<uint64_t>> by_path_;
 };
 
-// Tensors that only one of the two has, or that differ in type or shape: "only A has /model/x".
+// Returns tensors of only one checkpoint, and tensors with different types or shapes: "only A has /model/x".
 std::vector<std::string> layout_differences(const checkpoint::CheckpointFile& a, const checkpoint::CheckpointFile& b);
 
-// Tensors of equal form that differ, in the order of `a`.
+// Returns tensors of equal form with differences, in the order of `a`.
 std::vector<TensorDifference> tensor_differences(const checkpoint::CheckpointFile& a,
                                                  const checkpoint::CheckpointFile& b, PresentDigests& present);
 
-// Differing attributes that are part of the state: "lr is 0.1 in A, 0.2 in B".
+// Returns differing attributes of the state: "lr is 0.1 in A, 0.2 in B".
 std::vector<std::string> attribute_differences(const checkpoint::CheckpointMeta& a,
                                                const checkpoint::CheckpointMeta& b);
 
-// Names of the record whose digests differ from those of the checkpoint's actual elements.
+// Returns names of the record whose digests differ from the digests of the checkpoint's actual elements.
 std::vector<std::string> unlike_record(const checkpoint::CheckpointFile& file, PresentDigests& present,
                                        const record::FingerprintReader& fingerprints, size_t record);
 

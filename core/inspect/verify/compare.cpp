@@ -26,7 +26,7 @@ std::string end_of(const std::string& file, bool empty, Step last) {
   return empty ? fmt::format("{} has no step", file) : fmt::format("{} ends at step {}", file, last);
 }
 
-// The two record files of a run grow together, so one that is shorter is torn.
+// The two record files of a run grow together, so the shorter file is torn.
 std::string short_file(const Subject& run) {
   if (!run.fingerprints || (run.spec && !run.spec->logging.fingerprints)) return "";
   const bool no_losses = run.metrics.steps.empty(), no_digests = run.fingerprints->size() == 0;
@@ -56,7 +56,7 @@ SideSummary summarize(const Subject& subject) {
   return side;
 }
 
-// The processor of the stage that computed the step, from a checkpoint of that stage.
+// Returns the processor of the stage that computed the step, from a checkpoint of this stage.
 std::string processor_at(const Subject& subject, Step step) {
   std::string processor;
   for (const auto& [saved, path] : subject.checkpoints) {
@@ -104,7 +104,7 @@ class Search {
     if (candidate && (!result_.difference || earlier(*candidate, *result_.difference)))
       result_.difference = std::move(candidate);
   }
-  // Whether a difference at this step would precede the one found so far.
+  // Returns true if a difference at this step would precede the difference found so far.
   bool of_interest(Step step) const { return !result_.difference || step <= result_.difference->step; }
 
   bool both_recorded() const { return a_.fingerprints && b_.fingerprints; }
@@ -179,7 +179,7 @@ class Search {
     return difference;
   }
 
-  // Adds the damage of a checkpoint that has no record to compare with.
+  // Adds the damage of a checkpoint without a record for comparison.
   void add_damage(const char* side, const Subject& subject, const CheckpointFile& file, Difference& difference) {
     if (has_record(subject, file.meta().step) || present_.damaged(file).empty()) return;
     difference.remarks.push_back(fmt::format("the checkpoint of {} is damaged: {}", side, change_of(file)));
@@ -190,7 +190,7 @@ class Search {
     search_own_records("B", b_, "A", a_, result_.b.recorded);
   }
 
-  // Compares each checkpoint of `side` with its own record or, without one, the other side's.
+  // Compares each checkpoint of `side` with the side's record or, without a record, with the other side's record.
   void search_own_records(const char* side, const Subject& subject, const char* other_side, const Subject& other,
                           std::vector<Step>& as_recorded) {
     for (const auto& [step, path] : subject.checkpoints) {
@@ -226,7 +226,7 @@ class Search {
 
   void require_something_compared() const {
     if (result_.steps > 0 || result_.states.count > 0 || result_.difference) return;
-    // An equal start says nothing about the steps that one of them has recorded.
+    // An equal start says nothing about recorded steps of one side.
     const bool recorded_steps = result_.a.steps > 0 || result_.b.steps > 0;
     const bool only_the_start = a_.is_run && b_.is_run && recorded_steps && compared_ == Step(0);
     if (compared_ && !only_the_start) return;

@@ -11,8 +11,8 @@
 
 namespace estrain::verify {
 
-// The kind of the first difference, in the order within a step: losses are computed from the state before the step, the
-// record describes the state after it, and the checkpoint holds that state.
+// The kind of the first difference, in the order within a step: losses come from the state before the step, the record
+// describes the state after the step, and the checkpoint holds the state after the step.
 enum class Evidence {
   tensors,     // the two have different tensors or ESTs
   loss,        // the loss of an EST at a step
@@ -32,7 +32,7 @@ struct Difference {
   std::vector<LossDifference> losses;     // of this step, by virtual rank
   std::vector<std::string> digests;       // names with different digests after this step, in the model's order
   std::vector<TensorDifference> tensors;  // element by element, if both have a checkpoint of this step
-  std::vector<std::string> remarks;       // sentences: which checkpoint differs from its run's record, …
+  std::vector<std::string> remarks;       // sentences: a checkpoint differs from the record, …
 };
 
 struct CommonSteps {
@@ -46,22 +46,22 @@ struct SideSummary {
   bool is_run = false;
   int64_t steps = 0;  // recorded
   Step first, last;
-  std::string short_file;  // a sentence naming the record file that ends before the other; empty if neither does
+  std::string short_file;  // a sentence with the name of the record file that is too short; else empty
   std::vector<UnreadableCheckpoint> unreadable;
-  std::vector<Step> recorded;  // its checkpoints that equal the record of their step
+  std::vector<Step> recorded;  // checkpoints equal to the record of their step
   std::vector<RecordedStage> stages;
-  std::vector<std::string> changes;  // changes of its job from its change log, a sentence each
-  std::string processor;  // from its checkpoints: at the step of the difference, or the last one; empty if unknown
+  std::vector<std::string> changes;  // changes of the job from the change log, a sentence each
+  std::string processor;  // from checkpoints: at the step of the difference, or the last one; empty if unknown
 };
 
 struct Comparison {
   SideSummary a, b;
-  std::vector<std::string> spec_keys;  // differing keys that define the bits: the two are not expected to agree
-  std::string changes;                 // the difference between the change logs; empty if none
+  std::vector<std::string> spec_keys;  // differing keys that define the bits: agreement is not expected
+  std::string changes;                 // the difference between the change logs; empty without a difference
   int64_t steps = 0;                   // steps with losses on both sides
   Step first, last;                    // the first and last of these steps
   int64_t ests = 0;                    // number of ESTs whose losses were compared at every step
-  int64_t digests = 0;                 // compared at each step of `states`; 0: one side recorded none
+  int64_t digests = 0;                 // compared at each step of `states`; 0: one side without digests
   CommonSteps states;                  // steps with digests on both sides
   std::vector<Step> checkpoints;       // checkpoints compared tensor by tensor and equal
   std::optional<Difference> difference;

@@ -17,7 +17,7 @@ struct ElementDifference {
   std::string value_a, value_b;  // shortest decimal text that reads back as the same number
   std::string bits_a, bits_b;    // hexadecimal
   std::optional<uint64_t>
-      distance;  // floats: representable numbers in between + 1 (ulp); integers: difference. None if NaN
+      distance;  // floats: representable numbers in between + 1 (ulp); integers: difference. No value for NaN
 };
 
 struct TensorDifference {
@@ -28,11 +28,11 @@ struct TensorDifference {
   ElementDifference first;
 };
 
-// Nothing if the two are equal bit for bit (so -0 differs from 0, and equal NaNs do not differ).
+// Returns nothing if both are equal bit for bit (so -0 differs from 0, and equal NaNs do not differ).
 std::optional<TensorDifference> compare_elements(const checkpoint::StateTensor& tensor, const std::byte* a,
                                                  const std::byte* b);
 
-// The number of float32 values between a and b, plus 1; 0 and -0 are neighbours. None if one is NaN.
+// Returns the number of float32 values between a and b, plus 1; 0 and -0 are neighbours. Returns nothing for a NaN.
 std::optional<uint64_t> ulp_distance(float a, float b);
 std::optional<uint64_t> ulp_distance(double a, double b);
 

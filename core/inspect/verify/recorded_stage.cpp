@@ -15,7 +15,7 @@ std::string describe(const Json& line) {
   return fmt::format("{} ({} worker{})", devices, workers, workers == 1 ? "" : "s");
 }
 
-// The text for a stage, or for the stages that a checkpoint left out.
+// Returns the text for a stage, or for the stages left out of a checkpoint.
 std::string stage_text(const Json& line) {
   const std::string event = text_in(line, "event").value_or("");
   if (event == "stage") return describe(line);

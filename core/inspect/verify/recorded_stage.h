@@ -10,7 +10,7 @@
 namespace estrain::verify {
 
 struct RecordedStage {
-  Step from;         // the state with which it began
+  Step from;         // the state at the beginning of the stage
   std::string text;  // "cpu,cpu (2 workers)"
 
   bool operator==(const RecordedStage&) const = default;
@@ -19,10 +19,10 @@ struct RecordedStage {
 // Reads the "stage" lines of events.jsonl, in order. A run that went back to a checkpoint repeats steps: only the last
 // devices of a step count. Ignores other and torn lines.
 std::vector<RecordedStage> stages_from_events(std::string_view events);
-// Reads a checkpoint's `stages`, a JSON list of such lines, with a placeholder for omitted ones.
+// Reads a checkpoint's `stages`, a JSON list of "stage" lines, with a placeholder for omitted lines.
 std::vector<RecordedStage> stages_from_list(std::string_view json);
 
-// The stage that computed the state at `step`; nullptr if unknown.
+// Returns the stage that computed the state at `step`, or nullptr if unknown.
 const RecordedStage* stage_of(const std::vector<RecordedStage>& stages, Step step);
 
 }  // namespace estrain::verify

@@ -44,7 +44,7 @@ bool agrees(const Subject& recorded, const Subject& replay, Step step, PresentDi
   return !own || tensor_differences(*own, file, present).empty();
 }
 
-// The differences of the run that does not repeat, compared with the replay, which equals the run that does.
+// The differences between the run that does not repeat and the replay, which equals the repeatable run.
 std::vector<TensorDifference> damage(const Subject& a, const Subject& b, Step step, PresentDigests& present) {
   const auto of_a = open_checkpoint(a, step), of_b = open_checkpoint(b, step);
   if (!of_a || !of_b) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Replays the steps before a difference to find out which run, if any, can be reproduced.
+// Replays the steps before a difference to find the reproducible run, if any.
 //
 // The caller repeats the steps from the last equal checkpoint of both runs, once with A's placement and once with B's,
 // each to a checkpoint of the step of the difference. Then judge_replay compares.
@@ -25,8 +25,8 @@ enum class Repeats {
   difference,  // the replays differ from each other: systematic, in the placement or the code
   a_only,      // both replays give A's record: B was disturbed once (a flipped bit, an edited checkpoint)
   b_only,      // vice versa
-  neither,     // the replays agree with each other but with neither run: both were disturbed, or ran on other hardware
-  both,        // both states equal the replays': only their records differ
+  neither,     // the replays agree, but with neither run: both runs were disturbed, or ran on other hardware
+  both,        // both states equal the replays' states: only the records differ
 };
 
 struct ReplayVerdict {
@@ -36,7 +36,7 @@ struct ReplayVerdict {
   std::string sentence;
 };
 
-// `replay_a`, `replay_b`: run directories or checkpoints of step `plan.to`. Throws Fault::mismatch if one has no
+// `replay_a`, `replay_b`: run directories or checkpoints of step `plan.to`. Throws Fault::mismatch if a replay has no
 // checkpoint of that step.
 ReplayVerdict judge_replay(const ReplayPlan& plan, const Subject& a, const Subject& b, const Subject& replay_a,
                            const Subject& replay_b);

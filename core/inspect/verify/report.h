@@ -11,7 +11,7 @@ namespace estrain::verify {
 // Several lines, the verdict first: "identical: …" or "different: first at step 101 …".
 std::string to_text(const Comparison& comparison);
 
-// The line of one tensor, and its JSON object.
+// The line of one tensor, and the tensor's JSON object.
 std::string describe(const TensorDifference& tensor);
 Json to_json(const TensorDifference& tensor);
 

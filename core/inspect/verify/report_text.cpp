@@ -117,7 +117,7 @@ void add_stage(const char* name, const SideSummary& side, Step step, std::string
                            : fmt::format("  {} ran on: {}, since step {}\n", name, stage->text, stage->from);
 }
 
-// Adds only the first few of lines that begin alike, such as "only A has …".
+// Adds only the first few of several lines with the same beginning, such as "only A has …".
 void add_remarks(const std::vector<std::string>& remarks, std::string& text) {
   std::map<std::string, size_t> alike;
   for (const std::string& remark : remarks)

@@ -11,7 +11,7 @@ namespace {
 using record::FingerprintReader;
 using record::StepRecord;
 
-// Calls visit(i, j) for every pair of positions with the same step, ascending, until it returns false.
+// Calls visit(i, j) for every pair of positions with the same step, ascending, until `visit` returns false.
 template <typename StepOfA, typename StepOfB, typename Visit>
 void for_each_common(size_t size_a, size_t size_b, StepOfA&& step_a, StepOfB&& step_b, Visit&& visit) {
   for (size_t i = 0, j = 0; i < size_a && j < size_b;) {

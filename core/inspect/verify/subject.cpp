@@ -11,8 +11,8 @@
 namespace estrain::verify {
 namespace {
 
-// The spec only shows which keys differ, so an unreadable spec from an older or newer estrain must not prevent
-// comparing bits.
+// The spec only shows differing keys, so an unreadable spec from an older or newer estrain must not prevent comparing
+// bits.
 std::optional<spec::JobSpec> parse_if_possible(const std::string& text, const std::string& source) {
   try {
     return spec::parse_text(text, source);

@@ -24,14 +24,14 @@ struct UnreadableCheckpoint {
 struct Subject {
   std::string path;
   bool is_run = false;
-  std::optional<spec::JobSpec> spec;  // none if its text is no longer readable
+  std::optional<spec::JobSpec> spec;  // nothing if the text is no longer readable
   std::string changes;                // text of the change log
   std::vector<RecordedStage> stages;
   record::Metrics metrics;                                  // empty for a checkpoint
   std::unique_ptr<record::FingerprintReader> fingerprints;  // may be absent
-  // Paths of the readable ones. None is kept open: a run may have more checkpoints than a process may have open files.
+  // Paths of the readable checkpoints, all closed: a run may have more checkpoints than a process may have open files.
   std::map<Step, std::string> checkpoints;
-  std::string processor;                         // of the newest checkpoint; empty if there is none
+  std::string processor;                         // of the newest checkpoint; empty without a checkpoint
   std::vector<UnreadableCheckpoint> unreadable;  // damaged checkpoints of a run
 };
 
@@ -40,8 +40,8 @@ struct Subject {
 // identical.
 Subject open_subject(const std::string& path);
 
-// Opens one of its checkpoints, without checking elements. Nothing if there is none of that step, or a running job has
-// pruned it. Throws Fault::io, Fault::corrupt.
+// Opens a checkpoint of `subject`, without checking elements. Returns nothing if no checkpoint has this step, or a
+// running job has pruned it. Throws Fault::io, Fault::corrupt.
 std::optional<checkpoint::CheckpointFile> open_checkpoint(const Subject& subject, Step step);
 
 }  // namespace estrain::verify

@@ -1,5 +1,5 @@
 #pragma once
-// Follows the files of a running job, for `status --watch`. Each call reads only what was added.
+// Follows the files of a running job, for `status --watch`. Each call reads only added lines.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ class Records {
  public:
   explicit Records(std::string run) : run_(std::move(run)) {}
 
-  // Reads new lines. After a resume, files may be shorter than before: then they are read again. Reads only the end of
-  // a long file. Skips damaged lines. Throws Fault::io.
+  // Reads new lines. After a resume, files may be shorter than before: then follow() reads the files again. Reads only
+  // the end of a long file. Skips damaged lines. Throws Fault::io.
   void follow();
 
   const report::Series& losses() const { return losses_; }

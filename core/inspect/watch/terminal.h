@@ -1,5 +1,5 @@
 #pragma once
-// Draws on the whole terminal during its lifetime and then restores it, even if the process is terminated, or stopped
+// Draws on the whole terminal and restores the terminal at destruction, even if the process is terminated, or stopped
 // with Ctrl-Z and continued.
 
 #include <termios.h>
@@ -20,7 +20,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Its current size; colours unless NO_COLOR is set; block elements if the locale uses UTF-8.
+  // The terminal's size; colours unless NO_COLOR is set; block elements if the locale uses UTF-8.
   Look look() const;
   void draw(const std::vector<std::string>& lines);
 

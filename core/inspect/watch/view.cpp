@@ -34,7 +34,7 @@ const char* code_of(Style style) {
 
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-// A line that is cut off at the width of the screen.
+// A line, cut off at the width of the screen.
 class Line {
  public:
   explicit Line(const Look& look) : look_(look), room_(look.columns) {}

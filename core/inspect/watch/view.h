@@ -1,5 +1,5 @@
 #pragma once
-// The lines of `estrain status --watch`: pure, so that they can be tested without a terminal.
+// The lines of `estrain status --watch`: pure functions, for tests without a terminal.
 //
 // Names and messages are untrusted: their control characters are not sent to the terminal.
 
@@ -16,8 +16,8 @@ namespace estrain::watch {
 struct View {
   launch::RunStatus status;
   std::vector<report::Span> losses;  // of all steps, oldest first
-  std::vector<report::Mark> events;  // the last ones, oldest first
-  std::string trouble;               // why `status` is outdated; empty if it is current
+  std::vector<report::Mark> events;  // the last events, oldest first
+  std::string trouble;               // the reason why `status` is outdated; empty if current
 };
 
 // The abilities of the terminal.

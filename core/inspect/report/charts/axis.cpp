@@ -7,7 +7,7 @@
 namespace estrain::report {
 namespace {
 
-// 1, 2 or 5 times a power of ten, such that no more than `most` of them fit into `length`.
+// Returns 1, 2 or 5 times a power of ten: the smallest with at most `most` multiples within `length`.
 double round_distance(double length, int most) {
   const double least = length / most;
   const double power = std::pow(10, std::floor(std::log10(least)));

@@ -1,5 +1,5 @@
 #pragma once
-// Maps numbers to positions along an axis: 0 at its beginning, 1 at its end.
+// Maps numbers to positions along an axis: 0 at the beginning, 1 at the end.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@ namespace estrain::report {
 
 class Axis {
  public:
-  // From `low` to `high`, both finite; widened slightly if they are equal.
+  // From `low` to `high`, both finite; widened slightly if both are equal.
   static Axis linear(double low, double high);
   // Logarithmic if all values are above 0 and the highest is more than fifty times the lowest; otherwise linear.
   static Axis for_values(double low, double high);

@@ -146,7 +146,7 @@ class Drawing {
     return fmt::format("{} ({} to {})", short_number(span.mean()), short_number(span.low), short_number(span.high));
   }
 
-  // Each line gets part of the height, so that places do not hide each other.
+  // Each line gets part of the height, so places do not hide each other.
   std::string places() const {
     std::vector<ReadingPlace> all;
     const double share = 1 / static_cast<double>(lines_.size());

@@ -1,7 +1,7 @@
 #pragma once
 // A chart of numbers over steps, as HTML with an SVG picture: for each span of steps, a line for the mean and a band
-// from the lowest to the highest number. The picture stretches to the width of the page; its labels are text of the
-// page, so they keep their size on a phone. A table below has the same numbers.
+// from the lowest to the highest number. The picture stretches to the width of the page; the labels are text of the
+// page, with the same size on a phone. A table below has the same numbers.
 
 #include <cstdint>
 #include <string>

@@ -6,7 +6,7 @@
 namespace estrain::report {
 namespace {
 
-constexpr double kMost = 1e150;  // so that differences and sums stay finite
+constexpr double kMost = 1e150;  // keeps differences and sums finite
 
 void append(std::vector<Span>& spans, const Span& next, int64_t width) {
   if (!spans.empty() && spans.back().first / width == next.first / width)

@@ -3,7 +3,7 @@
 // merged into spans with their mean, lowest and highest number. So a spike of one step in a million remains
 // visible.
 //
-// Spans are aligned to multiples of their width, a power of two: the series of two runs have the same ones.
+// Spans are aligned to multiples of their width, a power of two: the series of two runs have the same spans.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace estrain::report {
 
 struct Span {
-  int64_t first = 0, last = 0;  // first and last step in it
+  int64_t first = 0, last = 0;  // first and last step of the span
   int64_t count = 0;            // of finite numbers
   double sum = 0, low = 0, high = 0;
 
@@ -24,8 +24,8 @@ class Series {
  public:
   static constexpr size_t kMostSpans = 1024;
 
-  // Steps must increase; others are ignored. Non-finite numbers (or beyond 1e150) are counted, but not part of any
-  // span.
+  // Steps must increase; a step out of order is ignored. Non-finite numbers (or beyond 1e150) are counted, but not part
+  // of any span.
   void add(int64_t step, double value);
 
   const std::vector<Span>& spans() const { return spans_; }
@@ -35,7 +35,7 @@ class Series {
   int64_t width() const { return width_; }  // steps of a span
   int64_t first_step() const { return spans_.front().first; }
   int64_t last_step() const { return spans_.back().last; }
-  double last_value() const { return last_; }  // NaN if there is none
+  double last_value() const { return last_; }  // NaN without a value
   int64_t not_finite() const { return not_finite_; }
   int64_t first_not_finite() const { return first_not_finite_; }
 

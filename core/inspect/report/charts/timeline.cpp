@@ -77,7 +77,7 @@ std::string slow_words(const Json& event) {
                      short_number(seconds_in(event, "usual_seconds")));
 }
 
-// All fields of an event without its own text.
+// Lists all fields of an event without a text of its own.
 std::string fields_in_words(const Json& event) {
   std::string words;
   for (const auto& [key, value] : event.items()) {
@@ -93,7 +93,7 @@ struct Told {
   std::string words;
 };
 
-// The text for an event; nothing for events that are only counted or drawn.
+// Returns the text for an event, or nothing for events that are only counted or drawn.
 std::optional<Told> tell(const std::string& name, const Json& event) {
   if (name == "start") return Told{MarkKind::launch, "on " + text_or(event, "devices", "?")};
   if (name == "finished") return Told{MarkKind::end, "done"};
@@ -115,7 +115,7 @@ std::optional<Told> tell(const std::string& name, const Json& event) {
   return Told{MarkKind::note, fields_in_words(event)};
 }
 
-// Logged before the launch's `start`: the time since the launch before is nobody's.
+// Logged before the launch's `start`: the time since the previous launch belongs to no launch.
 bool precedes_start(const std::string& name) {
   static constexpr std::string_view kinds[] = {"allocation",  "checkpoint_skipped", "data_accepted",
                                                "determinism", "records_damaged",    "spec_restored"};
@@ -165,7 +165,7 @@ void TimelineReader::add(const Json& event) {
 
 void TimelineReader::count_times(const std::string& name, const Json& event, double at) {
   TimeSpent& spent = line_.spent;
-  // Measured from the launch, which is before its first event: that time is no part of the line.
+  // Measured from the launch, which precedes the first event: the time before this event is no part of the line.
   if (name == "first_step") spent.starting += std::min(seconds_in(event, "seconds"), at - std::max(launch_at_, 0.0));
   if (name == "checkpoint") {
     spent.saving += seconds_in(event, "seconds");
@@ -186,8 +186,8 @@ void TimelineReader::end_stage(double at) {
   stage_open_ = false;
 }
 
-// "cpu" for the first worker of that kind in a stage, "cpu #2" for the second. Beyond the limit, all share the last
-// one.
+// "cpu" for the first worker of a kind in a stage, "cpu #2" for the second. Beyond the limit, all share the last
+// name.
 size_t TimelineReader::device_index(const std::string& kind, std::map<std::string, int>& seen) {
   constexpr size_t most = 1000;
   const int number = ++seen[kind];
@@ -230,7 +230,7 @@ void TimelineReader::add_stage_speed(const Json& event) {
   }
 }
 
-// If there are too many, keeps the first and the last ones.
+// Drops marks from the middle if there are too many.
 void TimelineReader::add_mark(Mark mark, MarkKind kind, std::string words) {
   constexpr size_t longest = 600;
   mark.kind = kind;

@@ -1,8 +1,8 @@
 #pragma once
-// The history of a run from its events.jsonl: consecutive launches on an axis of running time, which workers trained
-// which ESTs when, other events, and where the time went.
+// The history of a run from its events.jsonl: consecutive launches on an axis of running time, the ESTs of each worker
+// over time, other events, and the uses of time.
 //
-// Running time excludes the time between launches. A killed launcher writes no final event: its launch ends with its
+// Running time excludes the time between launches. A killed launcher writes no final event: the launch ends with its
 // last event.
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Mark {
   int64_t step = -1;
   MarkKind kind = MarkKind::note;
   std::string time;   // as recorded, UTC
-  std::string event;  // its name in events.jsonl
+  std::string event;  // the event's name in events.jsonl
   std::string words;
 };
 
@@ -64,7 +64,7 @@ struct DeviceWork {
 
 struct Timeline {
   double length = 0;                 // seconds of running time
-  std::vector<std::string> devices;  // "cpu", "cpu #2", "cuda:0": further ones of a kind are numbered
+  std::vector<std::string> devices;  // "cpu", "cpu #2", "cuda:0": further devices of a kind are numbered
   std::vector<StageBar> stages;
   std::vector<Mark> marks;                 // oldest first; at most kMostMarks
   int64_t marks_left_out = 0;              // dropped from the middle
@@ -81,7 +81,7 @@ constexpr size_t kMostMarks = 500;
 
 class TimelineReader {
  public:
-  // Call it in the order of the file. A field of the wrong type counts as absent; an event without a time gets the
+  // Call in the order of the file. A field of the wrong type counts as absent; an event without a time gets the
   // previous event's time.
   void add(const Json& event);
   Timeline finish();
@@ -96,7 +96,7 @@ class TimelineReader {
   size_t device_index(const std::string& kind, std::map<std::string, int>& seen);
 
   Timeline line_;
-  double wall_ = 0;  // of the last event, seconds since 1970; 0: none yet
+  double wall_ = 0;  // of the last event, seconds since 1970; 0: no event yet
   double launch_at_ = -1;
   double fault_at_ = -1;  // of a fault without recovery so far
   bool stage_open_ = false;

@@ -16,7 +16,7 @@ namespace estrain::report {
 namespace {
 
 constexpr size_t kMostBlocks = 4000, kMostPlaces = 150, kMostNames = 60;
-constexpr int64_t kSeparatedEsts = 64;  // with more ESTs, no lines are drawn between them
+constexpr int64_t kSeparatedEsts = 64;  // more ESTs are drawn without lines in between
 
 struct Sign {
   const char* style;
@@ -197,7 +197,7 @@ class TimelineDrawing {
     return svg + "</svg>";
   }
 
-  // Labels of blocks that are large enough.
+  // Labels of large enough blocks.
   std::string block_names() const {
     std::string html;
     size_t names = 0;

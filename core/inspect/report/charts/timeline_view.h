@@ -1,6 +1,6 @@
 #pragma once
-// The timeline of a run as HTML: a picture of which worker trained which ESTs when, with events marked above it; then
-// the same in tables, and where the time went.
+// The timeline of a run as HTML: a picture of the ESTs of each worker over time, with events marked above; then the
+// same in tables, and the uses of time.
 //
 // In the picture every EST is a row, and running time goes to the right. A block's colour identifies the worker. Stages
 // too short to be visible are merged.
@@ -11,7 +11,7 @@
 
 namespace estrain::report {
 
-// `id` must be unique on the page; it is the prefix of all names in this part.
+// `id` must be unique on the page; `id` is the prefix of all names in this part.
 std::string timeline_html(const std::string& id, const Timeline& timeline);
 std::string time_spent_html(const Timeline& timeline);
 std::string devices_html(const Timeline& timeline);
