@@ -24,7 +24,7 @@ struct AgentArguments {
   std::optional<double> patience;
 };
 
-// The run directory of an agent that joins: it has the logs of its workers, which stay if the agent fails.
+// The run directory of a joining agent: holds the logs of the agent's workers, which stay if the agent fails.
 class OwnFolder {
  public:
   ~OwnFolder() {

@@ -24,7 +24,7 @@ struct AuditArguments {
 
 int64_t passed(const launch::RunStatus& status) { return status.audit ? status.audit->passed.value_or(0) : 0; }
 
-// The status after one more audit has passed. If that does not happen, the events of the run tell why.
+// Returns the status after one more audit has passed. Throws if no audit passes: the run's events tell the reason.
 launch::AuditStatus await_audit(const AuditArguments& arguments, int64_t before) {
   const int64_t deadline = monotonic_ns() + nanoseconds(arguments.within);
   for (;;) {

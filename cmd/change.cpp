@@ -23,7 +23,7 @@ struct ChangeArguments {
   bool json = false;
 };
 
-// A process of its own tries a mini-batch of that size, before anything is changed.
+// Tries a mini-batch of this size in a separate process, before any change.
 void try_batch(spec::JobSpec spec, int64_t batch) {
   spec.data.batch = batch;
   spec.elastic.changes.clear();
@@ -33,7 +33,7 @@ void try_batch(spec::JobSpec spec, int64_t batch) {
   });
 }
 
-// Changes a run at which nobody is at work, after the step of its newest checkpoint.
+// Changes a run without a launcher, after the step of the run's newest checkpoint.
 Json change_resting(const run_directory::RunDirectory& directory, const ChangeArguments& arguments) {
   const UniqueFd lock = directory.lock(0);
   spec::JobSpec spec = directory.read_spec();

@@ -36,7 +36,7 @@ struct CheckArguments {
 
 bool is_error(const Finding& finding) { return finding.severity == Severity::error; }
 
-// One finding for each line of the message: parsers report every mistake in a file on a line of its own.
+// Returns one finding for each line of the message: parsers report each mistake in a file on a separate line.
 std::vector<Finding> user_errors(const std::string& check, const Error& error) {
   std::vector<Finding> findings;
   std::istringstream lines(error.message());
@@ -68,7 +68,7 @@ class Check {
     check_machine();
   }
 
-  // The steps of the whole job. 0: the data could not be read, so the number is not known.
+  // Returns the steps of the whole job, or 0 if the data could not be read.
   int64_t total_steps() const {
     if (!readable_ || scan_.train_samples == 0) return 0;
     const spec::JobSpec& spec = job_.spec;
@@ -140,7 +140,7 @@ class Check {
   void check_devices() {
     const std::string& list = arguments_.devices.empty() ? job_.spec.resources.devices : arguments_.devices;
     std::vector<Finding> found = launch::check_device_list(job_.spec, list, machine_.cores, job_.devices);
-    // Where the list makes no sense, the machine is checked for one worker.
+    // For a senseless list, the machine is checked for one worker.
     if (std::ranges::any_of(found, is_error)) job_.devices = {placement::Share{}};
     add(std::move(found));
   }
@@ -157,8 +157,8 @@ class Check {
     add(scan_.findings);
   }
 
-  // The job with synthetic images in place of faulty files, so that the model can still be tried. Nothing if the shape
-  // of the images is unknown.
+  // Returns the job with synthetic images in place of faulty files, so the model can still be tried. Returns nothing if
+  // the shape of the images is unknown.
   std::optional<spec::JobSpec> triable_job() const {
     if (!has_program_) return std::nullopt;
     if (scan_.fine()) return job_.spec;
@@ -169,7 +169,7 @@ class Check {
     data.format = spec::DataFormat::synthetic;
     data.path = data.images = data.labels = data.test_images = data.test_labels = data.test_path = "";
     data.shape = scan_.stored_shape;
-    if (photos) {  // their shape is already what the model sees
+    if (photos) {  // the shape is already the model's input
       data.resize.clear();
       data.crop.clear();
       data.scale.clear();
@@ -235,7 +235,7 @@ class Check {
     }
   }
 
-  // The level that the spec sets, and the one that "auto" would choose.
+  // Returns the spec's level, and the level that "auto" would choose.
   std::string level_and_reason() const {
     const std::string level(spec::to_string(job_.spec.job.determinism)), chosen(spec::to_string(verdict_->determinism));
     if (job_.spec.job.determinism == spec::Determinism::automatic)
@@ -281,11 +281,11 @@ class Check {
   std::vector<Finding> findings_;
   CheckedJob job_;
   bool readable_ = false;    // the spec
-  bool has_program_ = true;  // a readable program, or the job has none
+  bool has_program_ = true;  // a readable program, or the job has no program
   Machine machine_;
   data::DataScan scan_;
   std::optional<comm::ProbeReport> report_;  // nothing: no mini-batch could be tried
-  std::optional<launch::Verdict> verdict_;   // what "auto" would choose, and why
+  std::optional<launch::Verdict> verdict_;   // the choice of "auto", and the reason
 };
 
 int check(const CheckArguments& arguments) {

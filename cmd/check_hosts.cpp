@@ -48,8 +48,8 @@ Finding check_data_of(const std::string& check, const Json& row, const Json& own
                              "all hosts of a job need the same data files");
 }
 
-// A host that takes the launcher's place needs the run directory. Where hosts do not see each other's locks it also
-// needs a majority of the hosts (core/hosts/PROTOCOL.md).
+// A host that takes over from the launcher needs the run directory. If hosts do not see each other's locks, the host
+// also needs a majority of the hosts (core/hosts/PROTOCOL.md).
 Finding check_takeover(const Json& rows) {
   std::vector<std::string> apart;
   for (const Json& row : rows) {

@@ -14,9 +14,9 @@ struct AgentsCheck {
   double seconds = 0;
   std::string listen = {};  // as train's
 };
-// The network key, and of each host but this one: whether it answers, with the same program and key; round trip,
-// bandwidth, clock; the data files of `spec`, by digest. A host that has not answered after `seconds` is an error.
-// Last, who could take the place of this host.
+// Checks the network key, and each host but this one: an answer, the same program and key; round trip, bandwidth,
+// clock; the data files of `spec`, by digest. A host without an answer after `seconds` is an error. Last, the hosts
+// that could take over from this host.
 std::vector<Finding> check_agents(const AgentsCheck& check, const spec::JobSpec& spec);
 
 }  // namespace estrain::cmd

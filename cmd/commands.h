@@ -1,5 +1,5 @@
 #pragma once
-// The sub-commands of estrain. Each adds itself to the command line, and sets `chosen` if the user chose it.
+// The sub-commands of estrain. Each function adds a sub-command, and sets `chosen` if the user chose this sub-command.
 
 #include <CLI/CLI.hpp>
 #include <functional>

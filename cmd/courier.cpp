@@ -1,4 +1,4 @@
-// The two processes by which a launcher works with other hosts: its courier, and the proxies of workers there.
+// The two processes by which a launcher works with other hosts: its courier, and the proxies of remote workers.
 
 #include <csignal>
 #include <memory>
@@ -20,7 +20,7 @@ struct Arguments {
   int spec = -1, memory = -1, socket = -1, doorbell = -1;
 };
 
-// Runs `work`; `report` tells the launcher what goes wrong.
+// Runs `work`; `report` tells the launcher an error.
 template <typename Work, typename Report>
 [[noreturn]] void work_for_launcher(Work&& work, Report&& report) {
   for (int number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(number, SIG_IGN);  // the launcher decides

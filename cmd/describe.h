@@ -1,5 +1,5 @@
 #pragma once
-// The parser's commands as cmd/help takes them.
+// The parser's commands in the form for cmd/help.
 
 #include <CLI/CLI.hpp>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace estrain::cmd {
 
-// Without those that are hidden, in the order in which they were added.
+// Returns all commands that are not hidden, in the order of adding.
 std::vector<help::Verb> describe_verbs(const CLI::App& app);
 
 }  // namespace estrain::cmd

@@ -29,7 +29,7 @@ std::string default_name(const std::string& format) {
   return "model." + (format == "hdf5" ? std::string("h5") : format);
 }
 
-// The checkpoint of that step, or the newest valid one; names newer ones that are damaged.
+// Returns the checkpoint of `step`, or the newest valid checkpoint; names newer damaged checkpoints.
 CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> step) {
   const CheckpointDirectory folder(run + "/checkpoints");
   if (step) {

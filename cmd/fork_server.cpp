@@ -1,5 +1,5 @@
-// A process that has loaded the worker library and decompressed the data, and starts copies of itself. Each becomes a
-// worker. For a module in Python this process is the user's Python.
+// A process that has loaded the worker library and decompressed the data. It starts copies of itself, and each copy
+// becomes a worker. For a module in Python this process is the user's Python.
 
 #include "core/base/process/fork_server.h"
 
@@ -15,7 +15,7 @@
 namespace estrain::cmd {
 namespace {
 
-// The worker that these arguments ask for.
+// Becomes the worker of these arguments.
 int become_worker(std::vector<std::string> arguments) {
   CLI::App app;
   Action chosen;
@@ -39,7 +39,7 @@ int serve(const Arguments& arguments) {
     worker_library_function("estrain_run_worker", arguments.library);
     data.get();
   } catch (const Error&) {
-    leave(1);  // the workers start by exec, and say what is wrong
+    leave(1);  // the workers start by exec, and report the error
   }
   return become_worker(serve_forks(arguments.socket));
 }

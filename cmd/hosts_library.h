@@ -1,9 +1,9 @@
 #pragma once
-// The library that holds all that talks to other hosts, loaded by the processes that do: it brings OpenSSL.
+// The library with all code for other hosts, which uses OpenSSL. Only processes that talk to hosts load the library.
 
 namespace estrain::cmd {
 
-// Its function `name`. Throws Fault::io where it cannot be loaded.
+// Returns the library's function `name`. Throws Fault::io if the library cannot be loaded.
 void* hosts_library_function(const char* name);
 
 // Lets commands reach launchers on other hosts.

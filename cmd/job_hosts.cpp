@@ -65,7 +65,7 @@ Error no_agents(const launch::StartRequest& request, const std::string& run, con
                           missing.front().value("host", "")));
 }
 
-// network.interface of the spec that is given, or of the run that goes on.
+// Returns network.interface of the given spec, or of the run that resumes.
 std::string interface_of(const launch::StartRequest& request, const std::string& run) {
   if (request.listen.empty()) return "";
   const std::string spec = request.spec_path.empty() ? run_directory::RunDirectory(run).spec() : request.spec_path;

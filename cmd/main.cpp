@@ -35,7 +35,7 @@ std::string footer() {
   return text + ".";
 }
 
-// Prints the error to stderr as text, and with --json also to stdout as JSON. An error without its own advice gets that
+// Prints the error to stderr as text, and with --json also to stdout as JSON. An error without advice gets the advice
 // of its kind.
 int report(const Error& error, bool as_json, const std::vector<std::string>& similar = {}) {
   const std::string advice = error.advice().empty() ? std::string(words_of(error.fault()).hint) : error.advice();
@@ -71,7 +71,7 @@ void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
       meant ? std::vector{*meant} : std::vector<std::string>{});
 }
 
-// The parser's error. For an option that the chosen command lacks, it suggests a similar one.
+// Returns the parser's error. For an option that the chosen command lacks, suggests a similar option.
 UnknownWord as_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
@@ -115,10 +115,10 @@ int run(int argc, char** argv, bool as_json) {
   return chosen();
 }
 
-// LibTorch's and HDF5's own calls need more than a tiny stack; threads get the limit as their size, too.
+// Calls of LibTorch and HDF5 need more than a tiny stack; threads get the limit as their size, too.
 constexpr rlim_t kLeastStack = rlim_t{1} << 20, kUsualStack = rlim_t{8} << 20;
 
-// Raises a small limit on the stack where the hard one permits that: children inherit it.
+// Raises a small limit on the stack if the hard limit permits: children inherit the limit.
 void require_stack() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeastStack) return;
@@ -148,8 +148,8 @@ int run_or_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_files();
-  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` is an error that is told, as on a full disk
-  // The kernel names a process after the executed file, which for a child is /proc/self/exe.
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` is then an error, as on a full disk
+  // The kernel names a process after the executed file, which is /proc/self/exe for a child.
   ::prctl(PR_SET_NAME, program_invocation_short_name);
   try {
     return run_or_report(argc, argv);

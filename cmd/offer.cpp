@@ -19,7 +19,7 @@ struct OfferArguments {
 };
 
 int ask(const OfferArguments& arguments, const decisions::Request& request) {
-  launch::parse_devices(arguments.devices);  // its errors before the launcher is bothered
+  launch::parse_devices(arguments.devices);  // reports a bad list without asking the launcher
   const Json answer = launch::ask_launcher(arguments.run, request, -1);
   const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
                                           whole_in(answer, "step").value_or(0), arguments.run);

@@ -51,11 +51,11 @@ spec::JobSpec read_spec(const PlanArguments& arguments) {
   if (arguments.run.empty()) {
     throw Error(Fault::usage, "no job given").advise("estrain plan SPEC.toml, or estrain plan --run RUN");
   }
-  launch::run_status(arguments.run);  // throws if it is not a run
+  launch::run_status(arguments.run);  // throws if the directory is no run
   return spec::parse_file(run_directory::RunDirectory(arguments.run).spec(), arguments.overrides);
 }
 
-// A folder that agents wait in may be no run yet.
+// A folder with waiting agents may be no run yet.
 bool is_begun(const std::string& run) { return std::filesystem::exists(run_directory::RunDirectory(run).spec()); }
 
 // Decides as train does when a run begins.
@@ -66,7 +66,7 @@ void decide_determinism(spec::JobSpec& spec, const Device& device) {
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
 }
 
-// The devices that the run has in use, with the ESTs of each; empty where no launcher is at work.
+// Returns the devices in use by the run, with the ESTs of each; empty without a launcher at work.
 Assignment assignment_of_run(const std::string& run) {
   Assignment devices;
   const launch::RunStatus status = launch::run_status(run);
@@ -86,7 +86,7 @@ std::vector<KindCount> count_kinds(const Assignment& devices) {
   return counts;
 }
 
-// `estrain plan` from the command line to its report.
+// `estrain plan` from the command line to the report.
 class Planning {
  public:
   explicit Planning(const PlanArguments& arguments)
@@ -167,7 +167,7 @@ class Planning {
     launch::check_devices(devices_of(all_), {.mixed = true});
   }
 
-  // The table is of this host's devices; those of others are planned with beside it.
+  // Keeps only this host's devices in the table; HostsTable plans with the devices of other hosts.
   void keep_own_host() {
     std::optional<launch::RunStatus> status;
     if (!arguments_.run.empty() && is_begun(arguments_.run)) status = launch::run_status(arguments_.run);
@@ -189,7 +189,7 @@ class Planning {
     }
   }
 
-  // Checks a list with ESTs for its devices as train would, before anything is measured.
+  // Checks a list with ESTs for its devices as train would, before any measurement.
   void check_given() const {
     if (std::ranges::none_of(held_, [](const Share& share) { return share.ests.has_value(); })) return;
     launch::check_devices(devices_of(held_), {.mixed = mixes()});
@@ -229,7 +229,7 @@ class Planning {
       const bool incomplete = std::ranges::find(known.incomplete, kind.kind) != known.incomplete.end();
       return !missing && !(incomplete && together);
     });
-    std::set<std::string> models;  // one GPU is measured for all of its model
+    std::set<std::string> models;  // one GPU is measured for all GPUs of a model
     std::erase_if(kinds, [&](const KindCount& kind) { return !models.insert(host_.model_of(kind.kind)).second; });
     if (arguments_.profile == "never") {
       if (!known.missing.empty()) {
@@ -265,7 +265,7 @@ class Planning {
     now_ = static_cast<int64_t>(std::time(nullptr));
   }
 
-  // The other available GPUs of the same model.
+  // Returns the other available GPUs of the same model.
   std::vector<std::string> gpus_like(const std::string& kind) const {
     std::vector<std::string> alike;
     for (const Device& device : devices_of(all_)) {
@@ -276,7 +276,7 @@ class Planning {
     return alike;
   }
 
-  // The shares that train would choose for the list as given.
+  // Returns the shares that train would choose for the list as given.
   std::optional<std::vector<plan::Share>> given() const {
     const std::vector<std::string> texts = texts_of(devices_of(held_));
     const auto differs = [&](const std::string& text) { return host_.model_of(text) != host_.model_of(texts.front()); };

@@ -1,5 +1,5 @@
 #pragma once
-// `estrain plan` for a job over several hosts: how far they are, and the plans for one host, two, and so on.
+// `estrain plan` for a job over several hosts: the links to the hosts, and the plans for one host, two, and so on.
 
 #include <string>
 #include <vector>
@@ -13,17 +13,17 @@ namespace estrain::cmd {
 
 class HostsTable {
  public:
-  // `assignment`: devices of several hosts; those of the launcher's own host, `own`, have its name or none.
+  // `assignment`: devices of several hosts; devices of the launcher's host have its name, `own`, or no name.
   HostsTable(const placement::Assignment& assignment, std::string own)
       : assignment_(assignment), own_(std::move(own)) {}
 
-  // The links as the run measured them when its hosts joined, and how much slower than the own host each one is there;
-  // without a launcher at work, as measured now from here, to agents that wait for the run. Throws Fault::peer where a
-  // host does not answer, Fault::usage where there is no run directory.
+  // Takes the links measured by the run when the hosts joined, and the slowness of each host's devices against the own
+  // host; without a launcher at work, measures now from here, to agents that wait for the run. Throws Fault::peer if a
+  // host does not answer, Fault::usage without a run directory.
   void measure(const std::string& run, const launch::RunStatus* status);
 
-  // `groups`: what is known of the kinds of device on this host. A device elsewhere is taken to be as fast as one of
-  // its kind here, if no run has shown otherwise. Throws Fault::infeasible for a kind that is not among them.
+  // `groups`: the known facts of the kinds of device on this host. A device elsewhere counts as fast as a device of the
+  // same kind here, unless a run has shown another speed. Throws Fault::infeasible for a kind missing in `groups`.
   void make_plans(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes);
 
   void print(int64_t batch) const;
@@ -35,7 +35,7 @@ class HostsTable {
     double slowness = 1;  // against the own host
   };
 
-  std::vector<std::string> names() const;  // the own one first
+  std::vector<std::string> names() const;  // the own host first
   void take_links(const Json& rows);
   std::string devices_of(const plan::HostsPlan& plan) const;
 

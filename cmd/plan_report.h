@@ -20,12 +20,12 @@ struct PlanWithThreads {
 };
 
 struct PlanReport {
-  std::vector<plan::DeviceGroup> groups;  // of the devices at hand; Alternative's shares are indices of it
+  std::vector<plan::DeviceGroup> groups;  // of the devices at hand; Alternative's shares are indices of groups
   std::vector<profile::Alternative> table;
   bool weighs_offer = false;
-  std::vector<plan::Proposal> proposals;  // what the offered devices would bring
+  std::vector<plan::Proposal> proposals;  // the benefit of the offered devices
   int64_t own_threads = 1;                // of the spec
-  std::vector<PlanWithThreads> threads;   // quickest first; empty: no others were asked for
+  std::vector<PlanWithThreads> threads;   // quickest first; empty: not requested
   std::vector<profile::Basis> basis;
   std::vector<std::string> measured;  // kinds, by this command
   std::vector<double> crowding;       // plan::Job::crowding

@@ -36,7 +36,7 @@ int list_devices(const DeviceArguments& arguments) {
 }
 
 int ask_for(const DeviceArguments& arguments, const std::string& what) {
-  launch::parse_devices(arguments.devices);  // its errors before the daemon is bothered
+  launch::parse_devices(arguments.devices);  // reports a bad list without asking the daemon
   Json request = {{"do", what}, {"devices", arguments.devices}};
   if (arguments.within) request["within"] = *arguments.within;
   const Json answer = pool::ask_pool(arguments.directory, request);

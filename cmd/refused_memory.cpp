@@ -16,7 +16,7 @@ namespace {
 std::atomic<uint64_t> refusals{0};
 std::atomic<bool> speaks{false};
 
-// Runs inside an allocation, so it must not allocate.
+// Runs inside an allocation, so must not allocate.
 void say(const char* function) {
   const char text[] = ": Cannot allocate memory: the system refused memory to this process (see ulimit -v)\n";
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, function, std::strlen(function));
@@ -45,14 +45,14 @@ const std::atomic<uint64_t>& watch_refused_memory() {
 
 namespace {
 
-// The definition behind a wrapper: that of a library in LD_PRELOAD, else glibc's. free() is not wrapped, so it is of
-// the same library.
+// The next definition after a wrapper: from a library in LD_PRELOAD, else from glibc. free() is not wrapped, so free()
+// belongs to the same library.
 template <typename Function>
 class Behind {
  public:
   constexpr explicit Behind(const char* name) : name_(name) {}
 
-  // Null while it is being looked up: the dynamic linker does without memory then.
+  // Null during the look-up: the dynamic linker does without memory then.
   Function* get() {
     if (Function* const known = known_.load(std::memory_order_relaxed)) [[likely]]
       return known;

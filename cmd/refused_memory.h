@@ -1,21 +1,21 @@
 #pragma once
-// Notices when the system refuses this process memory.
+// Notices when the system refuses memory to this process.
 //
-// Some libraries hide a refusal: MKL multiplies matrices in another way where it gets no buffer, and the result has
-// other bits. So malloc and its kin are wrapped here for the whole process, libraries included. What is behind a
-// wrapper is the next definition, as that of an allocator in LD_PRELOAD. A worker gives up the step in which memory was
-// refused (core/engine/train/worker.h).
+// Some libraries hide a refusal: without a buffer, MKL multiplies matrices in another way, with other bits as the
+// result. So malloc and the related functions are wrapped for the whole process, libraries included. A wrapper calls
+// the next definition, such as an allocator in LD_PRELOAD. A worker gives up a step with refused memory
+// (core/engine/train/worker.h).
 //
-// A wrapper costs one comparison per allocation. A build with sanitizers keeps the sanitizer's own malloc: there
-// nothing is noticed.
+// A wrapper costs one comparison per allocation. A build with sanitizers keeps the sanitizer's own malloc, and notices
+// no refusal.
 
 #include <atomic>
 #include <cstdint>
 
 namespace estrain::cmd {
 
-// From now on the first refusal is said on stderr ("malloc: Cannot allocate memory: …"), so that the log names the
-// cause even if the process crashes by it. Returns how often memory has been refused to this process since it started.
+// From now on, prints the first refusal to stderr ("malloc: Cannot allocate memory: …"): the log names the cause even
+// if the process crashes after the refusal. Returns the number of refusals to this process since its start.
 const std::atomic<uint64_t>& watch_refused_memory();
 
 }  // namespace estrain::cmd

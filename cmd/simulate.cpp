@@ -51,7 +51,7 @@ simulate::Charge parse_charge(const SimulateArguments& arguments) {
   return {Charge::Kind::seconds, seconds};
 }
 
-// "1.0/3", or "1.0/" for all that begin with it.
+// "1.0/3", or "1.0/" for all workloads with this beginning.
 bool is_chosen(const std::string& workload, const std::vector<std::string>& chosen) {
   return chosen.empty() || std::ranges::any_of(chosen, [&](const std::string& name) {
            return workload == name || (name.ends_with('/') && workload.starts_with(name));

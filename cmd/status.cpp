@@ -24,7 +24,7 @@ struct ToldRun {
   Json json;
 };
 
-// A run whose status is unavailable does not hide the others.
+// A run without an available status does not hide the other runs.
 ToldRun told_of(const std::string& run) {
   try {
     const launch::RunStatus status = launch::run_status(run);

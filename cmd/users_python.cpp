@@ -36,7 +36,7 @@ bool can_run(const std::string& path) {
   return std::filesystem::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
 }
 
-// python3 of the environment, as a shell finds it.
+// Finds python3 of the environment as a shell does.
 std::string python_of_path() {
   std::istringstream folders(environment_variable("PATH").value_or("/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
@@ -63,7 +63,7 @@ void require_python(const std::string& program) {
   throw Error::make(Fault::spec, "model.python: {} is no Python", program).advise(kAdvice);
 }
 
-// The number of a file in memory that the next program finds open.
+// Returns the number of a file in memory, open for the next program.
 int passed_file(const char* name, const std::string& text) {
   UniqueFd fd = memory_file(name, text);
   ::fcntl(fd.get(), F_SETFD, 0);
@@ -105,7 +105,7 @@ void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task
   job["torch"] = ESTRAIN_LIBTORCH_VERSION;
   const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
   const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));
-  const std::string runs = job.at(std::string(comm::kPythonTask));  // for those who look at the list of processes
+  const std::string runs = job.at(std::string(comm::kPythonTask));  // for readers of the list of processes
   std::vector<std::string> arguments = {python, code, passed, runs};
   if (std::holds_alternative<comm::PythonServer>(task)) arguments.emplace_back(kRoomForTitle, ' ');
   replace_program(python, arguments);

@@ -1,7 +1,7 @@
 #pragma once
-// How a worker's process, or a fork server's, becomes the user's Python, for a job whose model is a module in Python:
-// by exec, so it stays the process that the launcher started and watches. That Python runs core/engine/python/host.py,
-// which loads the worker's library.
+// The change of a worker's process, or a fork server's, into the user's Python, for a job whose model is a module in
+// Python: by exec, so the launcher still watches the process that it started. The Python runs
+// core/engine/python/host.py, which loads the worker's library.
 
 #include "core/job/spec/job_spec.h"
 #include "core/state/comm/messages/python_tasks.h"
@@ -9,8 +9,8 @@
 
 namespace estrain::cmd {
 
-// `library`: as for worker_library_function(). Returns only by an exception: Fault::spec where there is no such file,
-// or it is no Python; Fault::io.
+// `library`: as for worker_library_function(). Returns only by an exception: Fault::spec if the file is missing, or is
+// no Python; Fault::io.
 [[noreturn]] void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library);
 
 // The tasks of a worker and of a fork server.

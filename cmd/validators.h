@@ -1,5 +1,5 @@
 #pragma once
-// Option validators that several verbs share.
+// Option validators shared by several verbs.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ inline CLI::Validator seconds_from(double least) {
   return {check, "SECONDS"};
 }
 
-// `--devices ""` is an error: it does not mean the default.
+// `--devices ""` is an error, not the default.
 inline CLI::Validator not_empty() {
   return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); }, ""};
 }

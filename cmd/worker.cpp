@@ -27,7 +27,7 @@ namespace {
 using comm::WorkerArguments;
 using RunWorker = void (*)(train::WorkerSetup*);
 
-// A failure after a refusal of memory may be its consequence.
+// A failure after a refusal of memory may be the consequence of the refusal.
 Error blaming_memory(const Error& error, uint64_t refusals) {
   if (refusals == 0) return error;
   return Error(Fault::io, error.message()).advise(error.advice()).within("Cannot allocate memory");

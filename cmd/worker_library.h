@@ -1,5 +1,5 @@
 #pragma once
-// The library with all code that needs LibTorch. Processes that train or try a model load it.
+// The library with all code that needs LibTorch. Processes that train or try a model load the library.
 
 #include <string>
 
@@ -8,8 +8,8 @@ namespace estrain::cmd {
 // The folder of the library and of device libraries: beside the program.
 std::string library_folder();
 
-// The library's function `name`. `descriptor` is the file that the launcher opened when the job began, so that a job
-// keeps its library; -1: the file beside the program. Throws Fault::io if it cannot be loaded.
+// Returns the library's function `name`. `descriptor`: the library's file, opened by the launcher when the job began,
+// so a job keeps its library; -1: the file beside the program. Throws Fault::io if the library cannot be loaded.
 void* worker_library_function(const char* name, int descriptor = -1);
 
 // Ends the process without running LibTorch's slow destructors.

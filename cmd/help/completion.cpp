@@ -13,7 +13,7 @@
 namespace estrain::help {
 namespace {
 
-// Words that hold letters, digits, dots, dashes and underscores alone: no shell gives them another meaning.
+// Joins words of letters, digits, dots, dashes and underscores: these have no special meaning in any shell.
 std::string words_of(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::vector<std::string> names_of(const std::vector<Option>& options) {
@@ -34,7 +34,7 @@ std::vector<std::string> topic_names(const std::vector<Verb>& verbs) {
   return names;
 }
 
-// The commands within a group, "serve" of "pool serve"; those of the group "" stand alone.
+// Returns the commands within a group, "serve" of "pool serve"; commands of the group "" stand alone.
 std::vector<std::string> names_in(const std::vector<Verb>& verbs, const std::string& group) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) {
@@ -51,7 +51,7 @@ std::vector<std::string> groups(const std::vector<Verb>& verbs) {
   return names;
 }
 
-// Each group that has a command of this name: `pool` of `status`.
+// Returns each group with a command of this name: `pool` of `status`.
 std::vector<std::string> groups_with(const std::vector<Verb>& verbs, const std::string& name) {
   std::vector<std::string> found;
   for (const Verb& verb : verbs) {
@@ -216,7 +216,7 @@ std::string fish_text(std::string_view text) {
   return quoted;
 }
 
-// Whether the words so far name this command: `status` alone is not that of `pool status`.
+// Returns a condition: the words so far name this command. `status` alone is not `pool status`.
 std::string fish_condition(const std::vector<Verb>& verbs, const Verb& verb) {
   std::string condition;
   if (!verb.group().empty()) condition += fmt::format("__fish_seen_subcommand_from {}; and ", verb.group());

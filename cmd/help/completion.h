@@ -1,5 +1,5 @@
 #pragma once
-// The words that shells complete: commands, their options, words that an option takes, keys behind --set, topics behind
+// The words that shells complete: commands, options, values of an option, keys after --set, topics after
 // help.
 
 #include <string>
@@ -12,7 +12,7 @@ namespace estrain::help {
 
 inline constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
 
-// The file for that shell. Throws UnknownWord for another one.
+// Returns the file for `shell`. Throws UnknownWord for an unknown shell.
 std::string completion(const std::vector<Verb>& verbs, std::string_view shell);
 
 }  // namespace estrain::help

@@ -9,8 +9,8 @@
 namespace estrain::help {
 namespace {
 
-// Escapes what roff would read as a command: a backslash, and a dot or an apostrophe at the start of a line. A minus is
-// one of ASCII, so that an option can be copied.
+// Escapes roff's commands: a backslash, and a dot or an apostrophe at the start of a line. A minus becomes an ASCII
+// minus, so an option can be copied.
 std::string roff(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -64,7 +64,7 @@ std::string section(const std::vector<Topic>& topics, Kind kind, std::string_vie
     }
     if (!topic.advice.empty()) words += "\n.br\nWhat to do: " + topic.advice;
     text += fmt::format(".TP\n\\fB{}\\fR\n", roff(topic.name));
-    // Requests stand as they are.
+    // Requests stay unchanged.
     size_t begin = 0;
     for (size_t at; (at = words.find("\n.br\n", begin)) != words.npos; begin = at + 5)
       text += roff(std::string_view(words).substr(begin, at - begin)) + "\n.br\n";

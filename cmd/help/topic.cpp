@@ -75,7 +75,7 @@ Topic of(const record::EventName& event) {
   return {Kind::event, std::string(event.name), std::string(event.meaning), {}, ""};
 }
 
-// A cause of the fault table that the words of an error stand for.
+// Returns the cause in the fault table that matches the words of an error.
 std::vector<Topic> causes_of(const std::vector<Topic>& topics, std::string_view message) {
   faults::Evidence evidence;
   evidence.log_tail = message;
@@ -92,7 +92,7 @@ bool is_last_part(const Topic& topic, std::string_view word) {
          topic.name[topic.name.size() - word.size() - 1] == '.';
 }
 
-// The nearest first. A key is near, too, where its last part is.
+// Returns the nearest names first. A key is near, too, if its last part is near.
 std::vector<std::string> similar_to(const std::vector<Topic>& topics, std::string_view word) {
   std::vector<std::string> names, near;
   for (const Topic& topic : topics) names.push_back(topic.name);

@@ -1,6 +1,6 @@
 #pragma once
 // The topics of `estrain help WHAT`: commands, keys of the spec, exit codes, kinds of errors, causes of faults, events.
-// All of it comes from the tables that the program goes by.
+// All topics come from the tables in the program.
 
 #include <string>
 #include <string_view>
@@ -18,21 +18,21 @@ struct Topic {
   Kind kind;
   std::string name;   // "train", "job.seed", "75", "io", "disk_full", "resize"
   std::string brief;  // a sentence
-  // More about it, "type: integer"; for a command, its options.
+  // More about the topic, "type: integer"; for a command, the options.
   std::vector<std::pair<std::string, std::string>> facts;
-  std::string advice;  // what to do; empty: nothing
+  std::string advice;  // advice for the user; empty: no advice
 };
 
-// In the order of their kinds, within each of the table.
+// Ordered by kind, and within a kind as in the table.
 std::vector<Topic> all_topics(const std::vector<Verb>& verbs);
 
-// All topics of that name: "resize" is a command and an event. `word` may also be the last part of a key ("seed"), or
-// the message of an error, which the fault table knows a cause of. Throws UnknownWord.
+// Returns all topics of the name: "resize" is a command and an event. `word` may also be the last part of a key
+// ("seed"), or the message of an error with a cause in the fault table. Throws UnknownWord.
 std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_view word);
 
 // The topic as text for a terminal.
 std::string to_text(const std::vector<Topic>& topics);
-// The names of all, by kind.
+// The names of all topics, by kind.
 std::string overview(const std::vector<Topic>& topics);
 
 }  // namespace estrain::help

@@ -1,6 +1,6 @@
 #pragma once
-// A command of the program, with the facts for help, the reference, man pages and completion. cmd fills these in from
-// the parser itself, so that they agree with it.
+// A command of the program, with the facts for help, the reference, man pages and completion. cmd reads these facts
+// from the parser, so they agree with the parser.
 
 #include <algorithm>
 #include <string>
@@ -9,8 +9,8 @@
 namespace estrain::help {
 
 struct Option {
-  std::vector<std::string> names;  // "-o", "--output"; of a positional argument its one name: "SPEC"
-  std::string value;               // what stands behind it: "TEXT", "SECONDS"; empty: nothing
+  std::vector<std::string> names;  // "-o", "--output"; the one name of a positional argument: "SPEC"
+  std::string value;               // the value after the name: "TEXT", "SECONDS"; empty: no value
   std::vector<std::string> choices;
   std::string meaning;
   bool required = false;
@@ -18,7 +18,7 @@ struct Option {
 };
 
 struct Verb {
-  std::string name;     // "train"; a command within one: "pool serve"
+  std::string name;     // "train"; a command in a group: "pool serve"
   std::string summary;  // one sentence
   std::vector<Option> arguments;
   std::vector<Option> options;

@@ -5,7 +5,7 @@
 namespace estrain::help {
 namespace {
 
-// Bytes that begin a character of UTF-8.
+// Counts bytes that begin a character of UTF-8.
 size_t columns(std::string_view text) {
   size_t count = 0;
   for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;

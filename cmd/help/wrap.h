@@ -9,7 +9,7 @@ namespace estrain::help {
 
 struct Wrapping {
   size_t indent = 0;   // spaces before every line
-  size_t width = 100;  // of a line; a word that is longer stands alone
+  size_t width = 100;  // of a line; a longer word stands alone
 };
 
 // Lines of whole words, each ended by a line feed. Line feeds of the text stay.
