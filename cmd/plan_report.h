@@ -25,7 +25,7 @@ struct PlanReport {
   bool weighs_offer = false;
   std::vector<plan::Proposal> proposals;  // the benefit of the offered devices
   int64_t own_threads = 1;                // of the spec
-  std::vector<PlanWithThreads> threads;   // quickest first; empty: not requested
+  std::vector<PlanWithThreads> threads;   // quickest first; empty: no further numbers requested
   std::vector<profile::Basis> basis;
   std::vector<std::string> measured;  // kinds, by this command
   std::vector<double> crowding;       // plan::Job::crowding

@@ -80,7 +80,7 @@ class Agent {
   }
 
  private:
-  // The state of a run on this host while one coordinator leads the run.
+  // Everything that this host holds of a run while one coordinator leads the run.
   struct Term {
     int64_t number = 0;
     UniqueFd memory, doorbell;
@@ -316,8 +316,8 @@ class Agent {
     become_coordinator(directory_, workers_.alone(), devices, setup_.name, std::move(*lease.lock));
   }
 
-  // An agent also ends with the run if no coordinator has told it of the end, since the courier was lost or never
-  // connected. A run between two launches of its launcher is without an owner for a moment.
+  // Ends an agent whose run is over although no coordinator has told the agent: the courier was lost, or never came.
+  // Between two launches, a run has no owner for a moment.
   bool is_over() {
     const int64_t alone_ns = led_ns_ == 0 ? 0 : monotonic_ns() - led_ns_;
     if (alone_ns > kOfNewLaunchNs && !directory_.owner()) {

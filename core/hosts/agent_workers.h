@@ -22,7 +22,7 @@ namespace estrain::hosts {
 class AgentWorkers {
  public:
   // `name`: of this host. `sees_run`: this host sees the run directory; if not, `directory` is a folder of the agent
-  // for the output of workers. `gone`: called when this host has lost the run directory, after its workers say so.
+  // for the output of workers. `gone`: called when this host has lost the run directory, after a proxy was told.
   AgentWorkers(net::Loop& loop, const run_directory::RunDirectory& directory, std::string name, bool sees_run,
                std::function<void(const Error&)> gone);
   AgentWorkers(const AgentWorkers&) = delete;

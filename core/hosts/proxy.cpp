@@ -44,7 +44,7 @@ class Proxy {
     throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message());
   }
 
-  // An agent that ends removes its host file.
+  // Agents that end remove their host files.
   std::string find_agent() {
     try {
       return read_host_file(setup_.run, setup_.host).address;

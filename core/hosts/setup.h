@@ -71,7 +71,7 @@ struct AskSetup {
   Json answer;
 };
 
-// Stands in for a worker on another host: the launcher sees the proxy's process and socket as the worker's.
+// Stands in for a worker on another host: is the worker's process and socket for the launcher, and ends as the worker.
 struct ProxySetup {
   std::string run, host;
   int64_t id = 0;

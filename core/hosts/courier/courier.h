@@ -55,7 +55,7 @@ class Courier {
   // Returns the last stage opened on this host; else the stage that this host was about to open; else null.
   const HostPlan* last_plan() const;
   Holding& holding() { return holding_; }
-  // Whether the run can go on from this host's memory.
+  // Returns true if the run can resume from this host's memory.
   bool is_fit() { return holding_.is_fit(entrance_.receives_state()); }
   // Aborts the stage. put_in_order() follows once no worker of this host is in its loop.
   void abort_stage();

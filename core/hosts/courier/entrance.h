@@ -63,7 +63,7 @@ class Entrance {
     std::map<std::string, bool> has;
     std::set<std::string> opened;
     std::optional<OpeningPatience> patience;
-    int64_t said_ns = 0;  // a follower's: the time of the last report to the coordinator
+    int64_t said_ns = 0;  // an agent's: the time of the last report to the coordinator
   };
 
   void reach(const HostShare& host);

@@ -60,7 +60,7 @@ class Link : public net::FrameSink {
 
   const net::ConnectionPtr connection;
   int64_t heard_ns;
-  bool waits = false;   // the next frame is of a stage not open here yet: the frames behind it wait, too
+  bool waits = false;   // the next frame is of a stage not open here yet: all later frames wait, too
   bool parted = false;  // all further frames are dropped
 
  private:

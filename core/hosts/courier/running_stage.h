@@ -55,7 +55,7 @@ class RunningStage : private Outbox {
   std::shared_ptr<StepExchange> exchange_;
   bool aborted_ = false;
   uint32_t asked_ = 0;  // the last request handed to the exchange
-  bool works_ = false;  // goes on with work() in a moment
+  bool works_ = false;  // continues work() in a moment
 };
 
 }  // namespace estrain::hosts

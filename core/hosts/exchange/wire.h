@@ -10,7 +10,7 @@ namespace estrain::hosts {
 
 enum Kind : uint32_t {
   message = 2,  // JSON, at most most_message_bytes; number: 0
-  // WorkerBeat of each of the sender's workers in the stage `number`; without workers: the sender lives. The
+  // WorkerBeat of each of the sender's workers in the stage `number`; without workers, only a sign of life. The
   // coordinator's beat has no WorkerBeat; the offset is the step up to which the run's files have all records.
   beat,
   // The next kinds belong to a step; number: round_number().

@@ -19,10 +19,10 @@ class Registration {
  public:
   struct Options {
     std::string to;       // the launcher's HOST:PORT; a name is looked up each time, and may lead nowhere for a while
-    std::string from;     // this host's own address of the connection
+    std::string from;     // this host's address for outgoing connections
     std::string name;     // of this host in device lists
     std::string address;  // where this host's agent listens
-    // Returns true if this host may follow the coordinator of a run and a term. If not, the host connects again later.
+    // Returns true if this host may follow this registry, with its run and term. If not, the host connects again later.
     std::function<bool(const net::Greeting& registry)> joined;
     // Called for a lasting reason: another key, another version, a name in use. The host does not connect again.
     std::function<void(const Error&)> refused;

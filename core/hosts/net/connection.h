@@ -57,7 +57,7 @@ class Connection {
   virtual void send(const FrameHead& head, std::string payload) = 0;
   virtual void send_from(const FrameHead& head, std::span<const std::byte> payload) = 0;
   virtual size_t bytes_waiting() const = 0;  // to be sent
-  // After a loss: the peer's system closed the connection, since the peer's process ended or meant to. False: unknown.
+  // After a loss: true if the peer's system closed the connection, since the peer's process has ended or wanted this.
   virtual bool ended_by_peer() const = 0;
   virtual void close() = 0;
 };

@@ -21,7 +21,7 @@ struct Greeting {
   std::string to;       // of the connecting side: the name of the wanted host
   std::string purpose;  // the purpose of the connection, in the words of its users
   std::string run;      // the name of the run; empty: not known yet
-  int64_t term = 0;     // the latest coordinator of the run known here (core/state/run_directory/term.h)
+  int64_t term = 0;     // the term of the run known to this end (core/state/run_directory/term.h)
   bool clear = false;   // of the connecting side: large payloads go without encryption
 
   std::string to_json() const;

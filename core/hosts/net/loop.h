@@ -1,6 +1,6 @@
 #pragma once
-// The loop of a process with sockets: sockets, descriptors and timers of one thread (asio's io_context). All callbacks
-// run in run(), which passes on exceptions of callbacks.
+// The event loop for connections to other hosts: sockets, descriptors and timers of one thread (asio's io_context). All
+// callbacks run in run(), which passes on exceptions of callbacks.
 
 #include <functional>
 #include <memory>

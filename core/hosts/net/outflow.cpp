@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostBytesAtATime = 256 << 10;
 constexpr size_t kLeastSealed = 4 << 10;  // smaller payloads go by TLS, many frames in one system call
 constexpr size_t kLeastPacked = 16 << 10;
-// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core; a network of this rate takes as long for a sixth.
+// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core, as long as a network of this rate takes for 1/6.
 constexpr double kSlowNetwork = 200e6;
 
 std::string text_of(const FrameHead& head) {

@@ -5,11 +5,11 @@
 
 namespace estrain::net {
 
-// Closes the socket in child processes: an inherited socket would keep the connection, and its port, open.
+// Closes the socket at exec: a child process that inherits the socket would keep the connection, and its port, open.
 void close_on_exec(int socket);
 
-// Replaces BBR by CUBIC, or by Reno if CUBIC is not allowed; keeps a third choice of the system. BBR holds a flow to
-// the flow's recent rate. The flows of a training step begin and end together, so BBR leaves links idle
+// Replaces BBR by CUBIC, or by Reno if CUBIC is not allowed; keeps every further choice of the system. BBR holds a flow
+// to the flow's recent rate. The flows of a training step begin and end together, so BBR leaves links idle
 // (scripts/benchmarks/hosts/RESULTS.md).
 void avoid_bbr(int socket);
 

@@ -3,8 +3,8 @@
 // sealed (secrecy/seal.h) or in clear. Such bytes are received straight in their place, without a copy. For this folder
 // alone.
 //
-// No function blocks. A function that cannot continue returns asio::error::would_block: wait as the stream says, then
-// call the function again with the same arguments.
+// No function blocks. A function that cannot continue returns asio::error::would_block: call wait_to_read() or
+// wait_to_write(), then the function again with the same arguments.
 
 #include <functional>
 #include <memory>

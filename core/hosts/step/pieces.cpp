@@ -8,7 +8,7 @@ namespace estrain::hosts {
 namespace {
 
 constexpr size_t kUnit = comm::SumProgress::floats_of_unit;
-// A host has this many pieces unless they become too small: the first can be sent before the last is folded.
+// A host has this many pieces unless they become too small: the host can send the first while the last is not folded.
 constexpr size_t kFewest = 4, kSmall = 8 << 10;
 
 size_t divided_up(size_t value, size_t by) { return (value + by - 1) / by; }

@@ -2,9 +2,9 @@
 // The exchange between hosts in a stage, on one host. PROTOCOL.md states the rules.
 //
 // Each host owns a share of the parameters. While the workers of a host fold their gradients, the host folds the
-// workers' partial sums as far as the tree allows, and sends each owner a share. The host finishes the tree over the
-// host's own share, with the partial sums of all hosts, and sends the sum to all (gradient_sums.h). Sums from other
-// hosts overwrite the host's first partial sum; the workers continue as if they had summed all by themselves. Only
+// workers' partial sums as far as the tree allows, and sends each owner its share. The host finishes the tree over the
+// host's share, with the partial sums of all hosts, and sends the sum to all (gradient_sums.h). Sums from other hosts
+// overwrite the host's first partial sum; the workers continue as if they had summed all by themselves. Only
 // reduction_tree.h orders sums. If each host passes on one partial sum, 2 P (H-1)/H values leave and reach each of H
 // hosts.
 //
@@ -48,8 +48,8 @@ class StepExchange {
   void received(size_t host, const net::FrameHead& head);
 
   // The stage is over, and this host will not hear from all hosts whether the step is whole everywhere. If this host
-  // has told the other hosts of a whole step, a host may have committed the step. Then this host must commit the step,
-  // too (StageControl::repair() does).
+  // has told the other hosts that the step is whole here, a host may have committed the step. Then this host must
+  // commit the step, too (StageControl::repair() does).
   void keep_whole_step();
 
   // The time from the workers' question for a sum to the answer.

@@ -1,7 +1,7 @@
 #pragma once
 // Decides which host leads a run after a loss of the coordinator. Pure: a host's observations go in, the next action
 // comes out; the sockets, the run directory's lock and the clock are the agent's (agent.cpp). PROTOCOL.md states the
-// rules and why two hosts never lead; tests/hosts_in_virtual_time drives this class through simulated networks.
+// rules and why a run never has two leaders; tests/hosts_in_virtual_time drives this class through simulated networks.
 //
 // A host without a coordinator is an orphan. Orphans send each other Claims. The first host in the order of the plan
 // that can lead tries to take the run directory's lock, the lease: the owner of the lock leads. If hosts see each

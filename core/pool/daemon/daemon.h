@@ -1,8 +1,8 @@
 #pragma once
-// The daemon of a pool: tells the dispatcher (core/planning/dispatch) all news, and carries out its actions. The daemon
-// starts, watches and asks runs as a user would, by this program's own commands: check, train, resize, offer, reclaim.
-// So the daemon never waits for a run, and may be killed at any instruction: runs continue, and the next daemon finds
-// the runs by their run directories. Agents carry out the actions on other hosts (hosts/).
+// The daemon of a pool: tells the dispatcher (core/planning/dispatch) all news, and carries out the dispatcher's
+// actions. The daemon starts, watches and asks runs as a user would, by this program's commands: check, train, resize,
+// offer, reclaim. So the daemon never waits for a run, and may be killed at any instruction: runs continue, and the
+// next daemon finds the runs by their run directories. Agents carry out the actions on other hosts (hosts/).
 
 #include <optional>
 #include <string>

@@ -52,7 +52,7 @@ void JobCommands::launch(JobId id, std::vector<std::string> words) {
   }
 }
 
-// Sends one of this program's commands to the run. The daemon does not wait for the answer.
+// Sends one of this program's commands to the run. The daemon continues until the answer arrives.
 void JobCommands::ask(JobId id, std::vector<std::string> words, Asked::What what) {
   pool_.asked[id] = {.what = what, .words = std::move(words), .since = wall_seconds()};
   send(id);

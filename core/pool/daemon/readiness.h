@@ -1,5 +1,5 @@
 #pragma once
-// The descriptors of many that can be read.
+// Finds the readable descriptors among many.
 
 #include <poll.h>
 

@@ -24,7 +24,7 @@ Context* required(Context* made) {
   return made;
 }
 
-// Visits blocks of floats: `visit(first float, count)`.
+// Visits blocks of floats: `visit(index of the first float, number of floats)`.
 template <typename Visit>
 void for_blocks(size_t floats, Visit&& visit) {
   for (size_t at = 0; at < floats; at += kAtATime) visit(at, std::min(kAtATime, floats - at));

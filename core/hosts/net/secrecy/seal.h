@@ -1,7 +1,7 @@
 #pragma once
 // Large payloads beside TLS: AES-128-GCM over records of 128 KiB, where TLS has 16 KiB. OpenSSL copies each byte of
-// a record twice on each side. A seal encrypts and decrypts payloads in place, without a copy. For core/hosts/net
-// alone.
+// a record twice on each side. A Seal's records are encrypted straight from the payload, and decrypted straight
+// into the payload's place. For core/hosts/net alone.
 //
 // This is as good as TLS's own records, for these reasons:
 // - Keys come from the handshake (RFC 8446, section 7.5), another key for each direction and generation of keys.
@@ -12,8 +12,8 @@
 //   among all records are in the head of its frame, which goes by TLS. So a record that is changed, left out, moved
 //   or repeated ends the connection. The same holds for a head.
 // - The number of blocks by one key is 2^32, with TLS up to 2^34.5 (section 5.5).
-// As long as the connection stands, the session can yield the key of a later generation; TLS's own later keys do
-// not follow from an earlier key.
+// As long as the connection stands, the session can yield the key of a later generation; a later key of TLS itself
+// cannot be had from an earlier key.
 
 #include <cstddef>
 #include <cstdint>
