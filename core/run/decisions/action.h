@@ -1,6 +1,6 @@
 #pragma once
-// The actions of a decision. The launcher carries them out in order. Some actions have an answer: the launcher hands it
-// to decide() before any other event.
+// The actions of a decision. The launcher carries them out in order. Some actions have an answer: the launcher hands
+// the answer to decide() before any other event.
 
 #include <cstdint>
 #include <string>
@@ -38,42 +38,42 @@ struct Refuse {
 struct WorkerOrder {
   WorkerId id;
   Device device;
-  bool first = false;  // it builds the state if that has not been built
+  bool first = false;  // the worker builds the state if the state has not been built
 };
-// Starts them one after another. The first that cannot be started ends this: CannotStart names it and the rest.
+// Starts the workers one after another, up to the first failure. CannotStart names the failed worker and the rest.
 struct StartWorkers {
   std::vector<WorkerOrder> workers;
 };
-struct EndHungWorker {  // kill it; its end is told by WorkerLost
+struct EndHungWorker {  // kill the worker; WorkerLost tells its end
   WorkerId worker;
   std::string how;
 };
-struct KillWorker {  // tells WorkerEnded when its end has come
+struct KillWorker {  // WorkerEnded tells the worker's end
   WorkerId worker;
-  bool waits = true;  // until it has ended and no longer touches the shared memory
+  bool waits = true;  // until the worker has ended and no longer touches the shared memory
 };
 struct TellLeave {
   WorkerId worker;
 };
-struct KillAll {};     // so that nobody touches the shared memory any more
+struct KillAll {};     // no worker touches the shared memory any more
 struct DismissAll {};  // told to leave, and waited for
 
 // The stage.
-struct BeginTraining {};  // the state is built: attach it, and save it if it is the first
+struct BeginTraining {};  // the state is built: attach the state, and save it if it is the first
 struct PauseStage {};     // the workers leave after one agreed step
 struct AbortStage {};     // the workers leave at once
-struct CloseStage {       // nobody is in its loop: answered by StageClosed
-  bool repair = false;    // a step was given up
+struct CloseStage {       // no worker is in its loop: answered by StageClosed
+  bool repair = false;    // a step was discarded
   bool hold = false;      // the scribe is to read the state
 };
 struct OpenStage {
-  bool changed = false;  // the shares are not those of the stage before
+  bool changed = false;  // the shares differ from those of the stage before
 };
 struct SaveState {  // the state is held
   Step step;
 };
 struct ReleaseSlots {};
-struct HandOver {  // to the launcher's next self, with the plan that is in force now
+struct HandOver {  // to the launcher's next self, with the plan in force now
 };
 struct AdoptPlan {
   double estimated_step_seconds = 0;
@@ -82,7 +82,7 @@ struct AdoptPlan {
 struct RepairState {};  // after KillAll
 
 // Requests.
-struct TakeUp {  // a request that has waited
+struct TakeUp {  // a waiting request
   WaitingRequest waiting;
 };
 struct WeighOffer {
@@ -94,7 +94,7 @@ struct ReportResize {
 };
 struct ReportRecovery {
   Loss loss;
-  double seconds = 0;  // from its last sign of life to the next step
+  double seconds = 0;  // from the lost worker's last sign of life to the next step
 };
 
 // The scribe.

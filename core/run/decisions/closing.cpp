@@ -1,9 +1,9 @@
-// Closes a run: the committed state is saved, the workers go, the scribe finishes the files. Each event that the
-// closing waits for takes it on. A scribe that is lost on the way is replaced once to save the state, and as often as
+// Closes a run: the committed state is saved, the workers leave, the scribe finishes the files. Each event that the
+// closing waits for leads to its next part. A scribe lost meanwhile is replaced once to save the state, and as often as
 // the fault table allows to finish the files.
 //
 // On a full disk the closing waits for room, however the run ends, and says so every ten seconds. A user who asks for a
-// stop meanwhile is told what would be lost. Who asks once more gives it up.
+// stop meanwhile is told about the steps or records at stake. A second stop gives them up.
 
 #include <fmt/format.h>
 
@@ -17,14 +17,14 @@ namespace {
 
 constexpr int64_t kBetweenTriesNs = 2'000'000'000, kBetweenWordsNs = 10'000'000'000;
 
-// Why there is no room, and how much is missing.
+// Returns why there is no room, and how many bytes are missing.
 std::string lack_of_room(const Scribe& scribe) {
   if (scribe.missing_bytes == 0) return scribe.last_save_error;
   return fmt::format("{}; {} more are needed ({} bytes)", scribe.last_save_error, format_bytes(scribe.missing_bytes),
                      scribe.missing_bytes);
 }
 
-// What the wait for room keeps.
+// Returns the steps or records that giving up the wait for room loses.
 std::string what_would_be_lost(const Turn& turn) {
   if (!turn.state.scribe.waits_for_room) return "records of saved steps, which no resume repeats";
   return fmt::format("steps {} to {}", newest_saved(turn.state) + 1, turn.now.trained);
@@ -52,7 +52,7 @@ void refuse_all(Turn& turn) {
   state.waiting.clear();
 }
 
-// Nobody needs the workers any more; what they hold may be what the scribe lacks.
+// Ends the workers, which are not needed any more and may hold resources that the scribe lacks; replaces the scribe.
 void bring_scribe_back(Turn& turn) {
   State& state = turn.state;
   if (!state.scribe.returning) turn.act(KillAll{}, "the scribe may lack what the workers hold");
@@ -118,10 +118,10 @@ void on_end_began(Turn& turn) {
     if (turn.now.attached) turn.act(RepairState{}, "with what is left of it");
   }
   state.closing = Closing::saving;
-  state.scribe.unsaved_step = -1;  // there may be room again
+  state.scribe.unsaved_step = -1;  // the disk may have room again
 }
 
-// Nothing is waited for where the checkpoint that the launch went on from has the state.
+// Waits for room, unless the checkpoint resumed by this launch already has the state.
 void wait_for_room(Turn& turn, const NotSaved& event) {
   Scribe& scribe = turn.state.scribe;
   const bool is_last = event.step == turn.now.trained, loses = event.step.value > newest_saved(turn.state);

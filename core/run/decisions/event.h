@@ -1,6 +1,6 @@
 #pragma once
-// Events of a job. Each goes to decide() once, in the order in which it was noticed. An event about a worker
-// that is in no list any more says nothing.
+// Events of a job. Each event goes to decide() once, in the order of noticing. An event about a worker no longer in any
+// list says nothing.
 
 #include <cstdint>
 #include <optional>
@@ -22,20 +22,20 @@ struct Tick {};
 struct WorkerReady {
   WorkerId worker;
 };
-struct WorkerLeft {  // it has left the loop of the stage
+struct WorkerLeft {  // the worker has left the loop of the stage
   WorkerId worker;
   bool finished = false;  // all steps are done
 };
-struct WorkerLost {  // it ended, or was killed because it hung or reported an error
+struct WorkerLost {  // the worker ended, or was killed because it hung or reported an error
   WorkerId worker;
   Verdict verdict;
   std::string what;          // in words
-  Error error;               // the run ends with it, if it ends
-  std::string log;           // the file of its output
+  Error error;               // the error of the run, if the run ends by this loss
+  std::string log;           // the file of the worker's output
   int64_t last_beat_ns = 0;  // 0: none yet
   bool lingers = false;      // the kernel still holds the process
 };
-struct WorkerEnded {  // as it should: it was leaving
+struct WorkerEnded {  // as expected: the worker was leaving
   WorkerId worker;
 };
 struct WorkerHangs {
@@ -45,13 +45,13 @@ struct WorkerHangs {
 struct AllWait {  // all workers of the stage wait for each other
   double seconds = 0;
 };
-struct CannotStart {  // the answer to StartWorkers: none of these runs
+struct CannotStart {  // the answer to StartWorkers: none of these workers runs
   std::vector<WorkerId> workers;
   Verdict verdict;
   Error error;
 };
 struct StageClosed {  // the answer to CloseStage
-  bool held = false;  // the state stays as it is until the scribe has read it; false: not yet possible
+  bool held = false;  // the state stays unchanged until the scribe has read it; false: not yet possible
   int64_t steps_redone = 0;
 };
 
@@ -62,15 +62,15 @@ struct Saved {
 struct NotSaved {
   Step step;
   std::string error;
-  bool no_room = false;        // the disk is full, or a quota: later there may be room
-  uint64_t missing_bytes = 0;  // so much more is needed; 0: not known
+  bool no_room = false;        // the disk or a quota is full: room may appear later
+  uint64_t missing_bytes = 0;  // bytes still needed; 0: not known
 };
 struct NotWritten {  // records wait in memory
   std::string error;
 };
-struct SaveBegun {};   // the answer to SaveLastState, where it could be asked for
-struct ScribeDone {};  // it finished the files
-struct ScribeFailed {  // it says that the run cannot go on
+struct SaveBegun {};   // the answer to SaveLastState, if the scribe could be asked to save
+struct ScribeDone {};  // the scribe has finished the files
+struct ScribeFailed {  // the scribe says that the run cannot continue
   Error error;
 };
 struct ScribeLost {
@@ -98,16 +98,16 @@ struct ReclaimAsked {
   ReclaimRequest request;
   Devices wanted;
   int64_t arrived_ns = 0;
-  PendingChange shrunk;  // the shares after it: devices, workers, figures of the plan
+  PendingChange shrunk;  // the shares after the reclaim: devices, workers, figures of the plan
 };
 struct StopAsked {
   std::string why;
   std::optional<ClientId> client = std::nullopt;
-  bool insists = false;  // a second one gives up the step under way
+  bool insists = false;  // a second request discards the step under way
 };
 
-// The job cannot go on: its hosts have come to different bits, nobody connects them, or what it trains cannot be put on
-// record.
+// The job cannot continue: its hosts have come to different bits, the hosts have lost their connections, or the spec of
+// this launch cannot be put on record.
 struct CannotGoOn {
   Error error;
 };

@@ -1,4 +1,4 @@
-// A worker is lost: whether the job goes on, and how.
+// A worker is lost: decides whether the job continues, and how.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 namespace estrain::decisions {
 namespace {
 
-constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job goes on without the device
+constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job continues without the device
 constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
 
 bool remove(std::vector<Member>& list, WorkerId id) {
@@ -30,8 +30,8 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
           .noticed_ns = turn.now.ns};
 }
 
-// A device of a change that nobody has seen a step on is given up: who waits for the change must not hear that the job
-// has it. Devices that were given back are free all the same.
+// Gives up a device of a resize if no step has been seen on the device: the waiting client must not hear that the job
+// has the device. Devices that were given back are free all the same.
 void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
   State& state = turn.state;
   if (!state.resize) return;
@@ -47,7 +47,7 @@ void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
   if (resize.client) turn.act(Refuse{*resize.client, error}, error.message());
 }
 
-// The device is suspect: the job goes on without it.
+// Plans the change to the other devices: the lost worker's device is suspect.
 void do_without(Turn& turn, const Loss& loss) {
   State& state = turn.state;
   PendingChange& pending = *state.pending;
@@ -59,7 +59,7 @@ void do_without(Turn& turn, const Loss& loss) {
   refuse_resize(turn, loss, pending.devices);
 }
 
-// The others leave the step under way and stand still, warm, until somebody stands in for the lost one.
+// Aborts the stage: the other workers leave the step under way and wait, warm, until the lost worker is replaced.
 void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_added) {
   State& state = turn.state;
   state.less_memory |= verdict.less_memory;
@@ -144,7 +144,7 @@ void on_lost(Turn& turn, const WorkerLost& event) {
   if (!of_stage && state.phase == Phase::warming && state.pending->asked_for)
     return give_up_change(turn, event.error.within("log: " + event.log));
 
-  // A stage that was given up may lose more workers by the same cause: they are not counted as faults of their own.
+  // An aborted stage may lose more workers by the same cause: these losses are not counted as faults of their own.
   const bool counted = state.phase == Phase::recovering && of_stage;
   if (counted ? !event.verdict.retry : !count_fault(turn, event.verdict)) return end_by(turn, event, loss);
   note_survived(state, loss, event.verdict);
@@ -158,7 +158,7 @@ void on_lost(Turn& turn, const WorkerLost& event) {
   recover(turn, loss, event.verdict, !of_stage);
 }
 
-// Whether the job may go on.
+// Tells whether the job may continue.
 bool count_fault(Turn& turn, const Verdict& verdict) {
   State& state = turn.state;
   state.faults_at_step = state.fault_step == turn.now.trained ? state.faults_at_step + 1 : 1;
@@ -166,7 +166,7 @@ bool count_fault(Turn& turn, const Verdict& verdict) {
   return verdict.retry && state.faults_at_step <= state.retries;
 }
 
-// Gives up workers that are only wished for; tries again for those that the job needs.
+// Gives up workers that are only wished for; starts again, later, workers that the job needs.
 void on_cannot_start(Turn& turn, const CannotStart& event) {
   State& state = turn.state;
   for (const WorkerId id : event.workers) {
@@ -195,7 +195,7 @@ void report_recovery(Turn& turn) {
   if (!state.recovery || state.phase == Phase::recovering || turn.now.trained <= state.recovery->step) return;
   const Loss loss = *std::exchange(state.recovery, std::nullopt);
   const double lost = seconds(turn.now.ns - (loss.last_beat_ns > 0 ? loss.last_beat_ns : loss.noticed_ns));
-  double lost_by_all = lost;  // of all that were lost together, told once, and so what was redone
+  double lost_by_all = lost;  // of all workers lost together; told once, and so are the steps trained again
   int64_t redone = loss.steps_redone;
   for (SurvivedFault& fault : state.faults) {
     if (fault.seconds_lost) continue;

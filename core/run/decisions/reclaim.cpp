@@ -1,4 +1,4 @@
-// Devices that are offered to the job, or taken back from it within a time.
+// Devices offered to the job, or taken back from the job within a time.
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 namespace estrain::decisions {
 namespace {
 
-constexpr double kHurryAt = 0.5;  // of the time within which devices are to be given back: the step is given up
-constexpr double kKillAt = 0.8;   // a worker that still holds one is killed
+constexpr double kHurryAt = 0.5;  // share of the time for giving devices back: from here the step is discarded
+constexpr double kKillAt = 0.8;   // from here a worker that still holds a device is killed
 
 void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
   turn.state.waiting.push_back({client, std::move(request), arrived_ns});
@@ -24,7 +24,7 @@ void stop_for_reclaim(Turn& turn, const ReclaimAsked& event) {
   request_stop(turn, "all its devices were reclaimed");
 }
 
-// The workers are leaving their loop for a change already, or because of a fault: they will find this one instead.
+// Replaces a pending change: workers already leaving their loop for a change or a fault find this change.
 void replace_pending(Turn& turn, PendingChange change, int64_t arrived_ns) {
   if (turn.state.pending) {
     change.added = std::move(turn.state.pending->added);
@@ -43,7 +43,7 @@ void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
            "no worker is on them");
 }
 
-// A reclaim that came while the job started: a start that takes too long ends here, to be resumed.
+// Ends a start that takes too long for a reclaim which came meanwhile. A later launch resumes the run.
 void hurry_waiting_reclaims(Turn& turn) {
   if (turn.state.phase != Phase::starting) return;
   for (const WaitingRequest& waiting : turn.state.waiting) {
@@ -53,7 +53,7 @@ void hurry_waiting_reclaims(Turn& turn) {
   }
 }
 
-// Devices that are to be given back and are not yet: first the step under way is given up, then workers are killed.
+// Hurries devices that must be given back and are still held: discards the step under way, later kills workers.
 void hurry_pending_reclaim(Turn& turn) {
   State& state = turn.state;
   const int64_t begin = state.pending->requested_ns, length = *state.pending->give_back_ns - begin;
@@ -78,7 +78,7 @@ void on_offer_asked(Turn& turn, const OfferAsked& event) {
   } else if (is_settled(turn.state)) {
     turn.act(WeighOffer{event.client, event.request}, "nothing else is under way");
   } else {
-    wait_for_turn(turn, event.client, event.request, turn.now.ns);  // when it has settled
+    wait_for_turn(turn, event.client, event.request, turn.now.ns);  // after the change under way
   }
 }
 
@@ -97,7 +97,7 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
   const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.request.within);
   const bool another_first = state.pending && state.pending->give_back_ns;
   if (state.phase == Phase::starting || state.resize || another_first) {
-    if (another_first)  // which has to leave this one the time it needs
+    if (another_first)  // the first reclaim has to leave this reclaim the time it needs
       state.pending->give_back_ns =
           std::min(*state.pending->give_back_ns, event.arrived_ns + (deadline_ns - event.arrived_ns) / 2);
     return wait_for_turn(turn, event.client, event.request, event.arrived_ns);
@@ -123,7 +123,7 @@ void hurry_reclaims(Turn& turn) {
   hurry_waiting_reclaims(turn);
 }
 
-// Takes up the requests that came while the workers were changing.
+// Takes up the requests received while the workers were changing.
 void take_up_waiting(Turn& turn) {
   State& state = turn.state;
   if (!is_settled(state) || state.waiting.empty()) return;

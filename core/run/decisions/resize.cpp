@@ -1,5 +1,5 @@
-// Changes the workers or their shares. New workers start and warm up while the others train; then all leave their loop
-// after one agreed step and get new ranges. If a new worker does not come up, the job stays as it is.
+// Changes the workers or their shares. New workers start and warm up while the others train. Then all leave their loop
+// after one agreed step and get new ranges. If a new worker does not start, the job keeps its devices and shares.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 namespace estrain::decisions {
 namespace {
 
-constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end once it was told to
+constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end after the order to leave
 
 std::vector<const Member*> pool_of(const State& state) {
   std::vector<const Member*> pool;
@@ -21,8 +21,8 @@ std::vector<const Member*> pool_of(const State& state) {
   return pool;
 }
 
-// The member of the pool that serves each device of the pending change: its index, or -1 for a device that needs a new
-// one. It is the one that was asked for if it is there, else the one that has been there longest.
+// Returns for each device of the pending change the index of a member of the pool, or -1 for a device that needs a new
+// member. The requested member is taken if the pool has it, else the member with the longest service.
 std::vector<int> match_devices(const State& state) {
   const std::vector<const Member*> pool = pool_of(state);
   const Assignment& wanted = state.pending->devices;
@@ -53,7 +53,7 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
   under_way.step = turn.now.trained;
   under_way.requested_ns = change.requested_ns;
   under_way.warmed_ns = change.warmed_ns > 0 ? change.warmed_ns : turn.now.ns;
-  // Where a fault came in between, from when it was noticed.
+  // After a fault in between, the time begins when the fault was noticed.
   const bool recovers = turn.state.phase == Phase::recovering;
   under_way.stopped_ns = recovers ? turn.state.stood_still_ns : turn.now.stopped_ns;
   under_way.step_seconds_before = change.step_seconds_before;
@@ -64,7 +64,7 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
   return under_way;
 }
 
-// The members of the next stage get their ranges and ranks; those without a share leave.
+// Gives ranges and ranks to the members of the next stage; members without a share leave.
 void hand_out_ranges(State& state, const PendingChange& change, const std::vector<int>& matched) {
   const std::vector<EstRange> ranges = place_ests(change.devices, state.ests);
   std::vector<Member> pool = std::move(state.workers);
@@ -94,8 +94,8 @@ bool is_ready_to_change(const State& state) {
   return state.scribe.here || !state.pending->asked_for;  // the launcher's next self takes over a scribe, too
 }
 
-// All workers stand still: new ranges are handed out, then the launcher becomes a fresh one, if a user asked for other
-// devices.
+// Assigns new ranges, with all workers out of their loop. If a user or the planner asked for other devices, the
+// launcher then re-execs itself.
 void change_workers(Turn& turn) {
   State& state = turn.state;
   const std::vector<int> matched = match_devices(state);
@@ -116,14 +116,14 @@ void change_workers(Turn& turn) {
   if (!change.keeps_devices) turn.act(HandOver{}, "the devices have changed");
 }
 
-// The workers that have left their loop for a change that was given up go on as they were.
+// Resumes the workers which left their loop for a change given up meanwhile. Their shares stay the same.
 void begin_anew(Turn& turn) {
   turn.state.phase = Phase::training;
   for (Member& worker : turn.state.workers) worker.left = false;
   turn.act(OpenStage{}, "the change was given up, and the workers have left their loop for it");
 }
 
-// They have been told to leave, and should be gone in a moment.
+// Kills workers that were told to leave and have not ended in a moment.
 void hurry_leaving(Turn& turn) {
   if (turn.now.ns - turn.now.stage_started_ns < kLeaveNs) return;
   for (const Member& member : turn.state.leaving)
@@ -208,7 +208,7 @@ void added_workers_ready(Turn& turn) {
   pause_stage(turn, "all that the change needs are ready");
 }
 
-// The job goes on with the devices it has.
+// Gives up the change; the job keeps its devices.
 void give_up_change(Turn& turn, const Error& error) {
   State& state = turn.state;
   PendingChange given_up = std::move(*state.pending);
@@ -227,8 +227,8 @@ void give_up_change(Turn& turn, const Error& error) {
   if (state.phase == Phase::pausing && all_left(state) && state.ending == Ending::none) begin_anew(turn);
 }
 
-// Once nobody is in its loop, everybody needed is there, and the scribe can take the committed copy. Where only shares
-// move, nothing is saved that would have to be held.
+// Begins the change once no worker is in its loop, every needed worker is ready, and the scribe can take the committed
+// copy. Where only shares move, no checkpoint is saved, so the state is not held.
 void change_if_ready(Turn& turn) {
   if (!is_ready_to_change(turn.state)) return;
   turn.act(CloseStage{turn.state.phase == Phase::recovering, !turn.state.pending->keeps_devices},
@@ -243,7 +243,7 @@ void on_stage_closed(Turn& turn, const StageClosed& event) {
 void watch_resize(Turn& turn) {
   State& state = turn.state;
   if (turn.now.stage_started < static_cast<int64_t>(state.workers.size())) return;
-  if (state.resize->gives_back && !state.leaving.empty()) return hurry_leaving(turn);  // somebody waits for devices
+  if (state.resize->gives_back && !state.leaving.empty()) return hurry_leaving(turn);  // a client waits for the devices
   turn.act(ReportResize{*std::exchange(state.resize, std::nullopt)}, "the first step on the new devices has begun");
 }
 

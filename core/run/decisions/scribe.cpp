@@ -1,5 +1,5 @@
-// The scribe: what it could write, and what if it is lost. Its records wait in memory, the state in shared memory:
-// another one takes up the pen.
+// Rules about reports and about the loss of the scribe. Records wait in memory, and the state waits in shared memory,
+// until a new scribe replaces a lost one.
 
 #include <fmt/format.h>
 
@@ -21,8 +21,8 @@ void on_not_saved(Turn& turn, const NotSaved& event) {
   go_on_closing(turn);
 }
 
-// A change would wait for room, too: one that is only wished for is given up, unless it stands in for a lost worker by
-// now.
+// Gives up a change that would wait for room, too, if the change is only wished for and does not yet replace a lost
+// worker.
 void on_not_written(Turn& turn, const NotWritten& event) {
   const auto& pending = turn.state.pending;
   if (turn.state.phase == Phase::recovering) return;
@@ -56,7 +56,7 @@ void on_cannot_start_scribe(Turn& turn, const CannotStartScribe& event) {
   go_on_closing(turn);
 }
 
-// Starts a scribe. Its messages come with a later event: starting it may fail.
+// Starts a scribe. The scribe's messages come with a later event: the start may fail.
 void start_scribe(Turn& turn) {
   Scribe& scribe = turn.state.scribe;
   scribe.start_at_ns = 0;

@@ -1,4 +1,4 @@
-// Nobody goes on: a worker hangs, or all wait for each other.
+// No worker makes progress: a worker hangs, or all wait for each other.
 
 #include <fmt/format.h>
 
@@ -14,12 +14,12 @@ void on_hangs(Turn& turn, const WorkerHangs& event) {
   turn.act(EndHungWorker{event.worker, event.how}, event.how);
 }
 
-// A worker was stopped while it waited: the one that does not leave now. If this happens again before the run makes
-// progress, it is no accident.
+// A worker was stopped while waiting: the only worker still in its loop now. A second stall before the run makes
+// progress is no accident.
 void on_all_wait(Turn& turn, const AllWait& event) {
   State& state = turn.state;
   if (state.phase == Phase::over || state.workers.empty()) return;
-  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is what is saved
+  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is saved
   const int64_t step = turn.now.trained.value;
   turn.log("stalled", {{"step", step}, {"seconds", event.seconds}});
   if (step <= std::exchange(state.stalled_at, std::max(state.stalled_at, step))) {

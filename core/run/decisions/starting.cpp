@@ -44,8 +44,8 @@ void on_ready(Turn& turn, const WorkerReady& event) {
   }
 }
 
-// A suspect device is given up, unless its worker is the first, which may have to build the state. Any other loss
-// leaves a place that waits for the same worker once more.
+// Gives up a suspect device, unless its worker is the first, which may have to build the state. Any other loss leaves a
+// place for the same worker to start once more.
 void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict) {
   State& state = turn.state;
   state.less_memory |= verdict.less_memory;

@@ -1,4 +1,4 @@
-// A job is to stop: after the step under way, or at once with the committed one.
+// Stops a job: after the step under way, or at once with the committed step.
 
 #include <fmt/format.h>
 

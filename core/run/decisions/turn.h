@@ -1,6 +1,6 @@
 #pragma once
-// One call of decide(): the state that the rules read and change, and the actions that they add. Rules that several
-// files use are named here.
+// One call of decide(): the state that the rules read and change, and the actions added by the rules. Rules used by
+// several files are named here.
 
 #include <string>
 #include <utility>
@@ -32,10 +32,10 @@ void on_lost(Turn& turn, const WorkerLost& event);
 void on_ended(Turn& turn, const WorkerEnded& event);
 void on_cannot_start(Turn& turn, const CannotStart& event);
 bool count_fault(Turn& turn, const Verdict& verdict);
-// Over several hosts the launcher's own keeps a worker: no stage is opened without one.
+// Over several hosts the launcher's own host keeps a worker: no stage opens without a worker on that host.
 bool can_do_without(const State& state, Devices devices, const Device& device);
-void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: what the job goes on with
-// The time of the next attempt to start what could not be started. 0: there is none, and the run ends.
+void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: the devices left to the job
+// Returns the time of the next attempt to start a process. 0: no attempt is left, and the run ends.
 int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
 void report_recovery(Turn& turn);
 void fail(Turn& turn, Error error);  // the first failure counts
@@ -54,7 +54,7 @@ void ask_for(Turn& turn, PendingChange change, int64_t requested_ns);
 void give_up_change(Turn& turn, const Error& error);
 void start_missing_workers(Turn& turn);
 bool misses_workers(const State& state);
-std::vector<WorkerId> unneeded_workers(const State& state);  // that the pending change leaves without a share
+std::vector<WorkerId> unneeded_workers(const State& state);  // the pending change leaves these workers without a share
 void added_workers_ready(Turn& turn);
 void change_if_ready(Turn& turn);
 void watch_resize(Turn& turn);
@@ -68,7 +68,7 @@ void take_up_waiting(Turn& turn);
 // stop.cpp
 void on_stop_asked(Turn& turn, const StopAsked& event);
 void request_stop(Turn& turn, std::string why);
-void stop_at_once(Turn& turn);  // with the committed step; what was under way is given up
+void stop_at_once(Turn& turn);  // with the committed step; the step under way is discarded
 void pause_stage(Turn& turn, std::string reason);
 void watch_stop_deadline(Turn& turn);
 
@@ -86,13 +86,13 @@ void on_save_begun(Turn& turn);
 void on_scribe_done(Turn& turn);
 void on_scribe_failed(Turn& turn, const ScribeFailed& event);
 void go_on_closing(Turn& turn);
-void wait_for_room(Turn& turn, const NotSaved& event);  // the last state is tried again if only room is missing
-// A stop, while what is left to write has no room: the first says what giving it up would lose, the next gives it up.
+void wait_for_room(Turn& turn, const NotSaved& event);  // the scribe tries the last state again if only room is missing
+// Handles a stop while the rest has no room: the first stop says what a give-up loses, the next gives the rest up.
 void on_stop_without_room(Turn& turn, const StopAsked& event);
-bool may_say_again(Turn& turn);      // that there is no room: every ten seconds
-bool has_no_room(const Turn& turn);  // the run is being closed, and what is left to write has no room
+bool may_say_again(Turn& turn);      // allows the message about missing room every ten seconds
+bool has_no_room(const Turn& turn);  // the run is being closed, and the rest to be written has no room
 
-// Moves the member to those that are leaving.
+// Moves the member to the leaving members.
 void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id);
 
 }  // namespace estrain::decisions

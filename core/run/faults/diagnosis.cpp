@@ -30,8 +30,8 @@ Pass pass_of(const FaultCause& cause, const Signature& signature) {
   return signature.faults.empty() ? implicit_signature : reported_kind;
 }
 
-// Of the dynamic linker: "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded (…): ignored." The program
-// runs without that library.
+// Recognises the dynamic linker's line: "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded (…):
+// ignored." The program runs without the named library.
 bool tells_what_is_ignored(std::string_view line) {
   return line.starts_with("ERROR: ld.so: object ") && line.ends_with(": ignored.");
 }
@@ -97,7 +97,7 @@ struct Found {
   bool in_log = false;
 };
 
-// The evidence without its unreliable parts.
+// Clues are the evidence without its unreliable parts.
 class Clues {
  public:
   explicit Clues(const Evidence& evidence) : evidence_(evidence) {
@@ -107,7 +107,7 @@ class Clues {
     kind_decides_ = evidence.said && is_users(evidence.said->fault()) && evidence.said->fault() != Fault::infeasible;
   }
 
-  // Whether `signature` of `cause` matches, and what it matched.
+  // Returns the matched text if `signature` of `cause` matches, else nothing.
   std::optional<Found> fits(const FaultCause& cause, const Signature& signature) const {
     if (signature.hung && !evidence_.hung) return std::nullopt;
     if (signature.oom && !evidence_.job_wide_oom) return std::nullopt;
@@ -118,7 +118,7 @@ class Clues {
     return signature.text.empty() ? Found{} : find_text(cause, signature);
   }
 
-  // "SIGKILL (signal 9), largest resident set 1.9 GB; its log says "…""
+  // Returns words such as "SIGKILL (signal 9), largest resident set 1.9 GB; its log says "…""
   std::string words(const Found& found) const {
     std::vector<std::string> parts;
     if (const std::string end = words_of_end(); !end.empty()) parts.push_back(end);
@@ -183,7 +183,7 @@ Diagnosis conclude(const FaultCause& cause, const Evidence& evidence, std::strin
           .advice = has_own ? evidence.said->advice() : cause.advice};
 }
 
-// '|' ends a table cell even between back-quotes, so escape it.
+// Escapes '|', which ends a table cell even between back-quotes.
 std::string cell(std::string_view text) {
   std::string escaped;
   for (const char letter : text) escaped += letter == '|' ? "\\|" : std::string(1, letter);

@@ -1,21 +1,21 @@
 #pragma once
-// Finds the cause of a failed process, its class and what to do: the fault table. A pure function of the evidence and
+// Finds the cause of a failed process, its class and the remedy: the fault table. A pure function of the evidence and
 // the rules; the caller gathers the evidence and carries out the remedy.
 //
-// Causes are tried in this order, and the first match wins. It is the Philly study's order (section 4.2.1): the
-// signature nearest to the root cause first, implicit ones such as "traceback from crash" only if there is no other.
+// Causes are tried in this order, and the first match wins. The order follows the Philly study (section
+// 4.2.1): the signature nearest to the root cause first, implicit signatures such as "traceback from crash"
+// last.
 //   1. explicit: a line of the report or of the log, an out-of-memory kill, a hang;
-//   2. the kind of error that the process reported;
-//   3. implicit: signal, exit status, and causes marked as consequences of others.
-// Within each, the order of the rules. All of a user's own rules come before the built-in ones.
+//   2. the kind of error reported by the process;
+//   3. implicit: signal, exit status, and causes marked as consequences of other causes.
+// Within each group, the order of the rules decides. All of a user's own rules come before the built-in rules.
 //
 // Unreliable evidence is ignored:
-//   - the log, if the process reported an error that the user has to correct (usage, spec, infeasible, corrupt,
-//     mismatch): that report is the last word. For all of these but "infeasible", the kind of error decides, not its
-//     text, unless a signature names that kind;
-//   - what the dynamic linker says that it ignores: a library in LD_PRELOAD that is not there;
-//   - log lines about a user's error, if the process was ended from outside (SIGKILL, hung): a user's error ends a
-//     process by itself.
+//   - the log, if the process reported an error for the user to correct (usage, spec, infeasible, corrupt,
+//     mismatch): the report is the last word. For all of these kinds but "infeasible", the kind of error decides, not
+//     the text, unless a signature names the kind;
+//   - lines of the dynamic linker about ignored libraries: LD_PRELOAD names an absent library;
+//   - log lines about a user's error, if the process was ended from outside (SIGKILL, hung): user errors need no kill.
 
 #include <optional>
 #include <string>
@@ -30,14 +30,14 @@ namespace estrain::faults {
 
 // The evidence about a failed process.
 struct Evidence {
-  std::optional<ChildEnd> ended;  // how it ended, if by itself
-  std::optional<Error> said;      // the error that it reported
-  bool hung = false;              // it made no progress and was killed
+  std::optional<ChildEnd> ended;  // how the process ended; nothing after a hang or a reported error
+  std::optional<Error> said;      // the error reported by the process
+  bool hung = false;              // the process made no progress and was killed
   std::string hung_how;           // in words: "made no progress for 7.1 s"
   bool job_wide_oom = false;      // memory_evidence.h: the out-of-memory killer struck and may have killed this process
-  std::string oom_text;           // memory_evidence.h: used and allowed memory, whether or not it struck
+  std::string oom_text;           // memory_evidence.h: used and allowed memory, with or without an out-of-memory kill
   bool at_start = false;          // no worker of this launch has trained yet
-  std::string log_tail;           // last lines of its log, at most 64 KB
+  std::string log_tail;           // last lines of the process's log, at most 64 KB
 };
 
 struct Diagnosis {
@@ -48,18 +48,18 @@ struct Diagnosis {
   double backoff_seconds = 0;  // before attempt k: backoff_seconds * 2^(k-1)
   bool other_device = false;   // the device itself is suspect: continue without it
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
-  int exit_code = 1;           // of the run if this ends it
+  int exit_code = 1;           // exit code of the run if this fault ends the run
   std::string evidence;        // the matching signal, log line or cgroup counter. One line, UTF-8
-  std::string advice;          // next action; the reported error's own advice if it has one
+  std::string advice;          // next action; the reported error's own advice, if present
 };
 
 class FaultTable {
  public:
   static FaultTable built_in();
-  // The rules of a TOML file (FAULTS.md) followed by the built-in ones; an empty path: only the built-in ones. Throws
-  // Fault::spec if the file is unreadable, and with "file:line:column: key: what is wrong" for each mistake in it.
+  // Returns the rules of a TOML file (FAULTS.md) followed by the built-in rules; without a path only the latter. Throws
+  // Fault::spec if the file is unreadable, and with "file:line:column: key: what is wrong" for each mistake.
   static FaultTable with_rules(const std::string& user_toml_path);
-  // The same for the text of that file; empty if there is none.
+  // Does the same with the text of the rule file; the text is empty without a rule file.
   static FaultTable with_rules_of(const std::string& user_toml, const std::string& user_toml_path);
 
   Diagnosis diagnose(const Evidence& evidence) const;

@@ -21,7 +21,7 @@ using toml::Member;
 constexpr int num_signals = 32;  // signals with names
 constexpr double longest_backoff_seconds = 3600;
 
-// A key of a TOML table, with the function that stores its value in a `Target`.
+// A key of a TOML table, with the function storing its value in a `Target`.
 template <typename Target>
 struct RuleKey {
   std::string name;
@@ -62,7 +62,7 @@ void read_flag(const Member& member, const std::string& where, bool& flag, Mista
   flag = *given;
 }
 
-// A condition is present or absent; it cannot be negated.
+// Reads a condition: a condition is present or absent, never negated.
 void read_condition(const Member& member, const std::string& where, bool& condition, Mistakes& mistakes) {
   const bool* given = member.value.boolean();
   if (given == nullptr || !*given) return refuse(member.value, where, "true (or be left out)", mistakes);
@@ -215,7 +215,7 @@ const std::vector<RuleKey<FaultCause>>& cause_keys() {
   return keys;
 }
 
-// Requires the keys that a new cause needs.
+// Requires all keys of a new cause.
 void require_keys(const toml::Table& table, const toml::Location& at, const FaultCause& cause, Mistakes& mistakes) {
   for (const char* key : {"class", "description", "retry", "advice", "signatures"}) {
     if (cause.id == no_signature && std::string_view(key) == "signatures") continue;

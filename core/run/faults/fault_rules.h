@@ -9,9 +9,9 @@
 
 namespace estrain::faults {
 
-// The causes of a rule file, in the order of its text. A cause with an id in `known` modifies that cause: absent keys
-// keep their values, but `signatures` holds only the new ones. Any other cause must give all required keys. Throws
-// Fault::spec with a line "source:line:column: key: what is wrong" for each mistake.
+// Returns the causes of a rule file, in the order of its text. A cause with an id in `known` modifies the known cause:
+// absent keys keep their values, but `signatures` holds only the new signatures. Other causes must give all required
+// keys. Throws Fault::spec with a line "source:line:column: key: what is wrong" for each mistake.
 std::vector<FaultCause> read_rules(std::string_view text, const std::string& source,
                                    const std::vector<FaultCause>& known);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A change of a job's workers or of their shares: wanted, under way, or carried out and not yet seen to work.
+// A change of a job's workers or of their shares: wanted, under way, or carried out but without a step yet.
 
 #include <cstdint>
 #include <optional>
@@ -14,24 +14,24 @@ namespace estrain::decisions {
 
 using ClientId = int64_t;  // of the control socket, from 1
 
-// The workers, or their shares, are about to change: a user or the planner asked for it, or a worker is lost, or both.
+// A planned change of workers or shares: a user or the planner asked for the change, or a worker is lost, or both.
 struct PendingChange {
   // The request.
   std::optional<ClientId> client;     // waits for the answer
   Assignment devices;                 // to run on
-  std::vector<WorkerId> workers;      // that are to serve them; kNobody: any; empty: any everywhere
-  Devices held;                       // kinds of all devices that the job has afterwards
-  std::string why;                    // what asked for it
-  double estimated_step_seconds = 0;  // by the plan it carries out; 0: none was made
+  std::vector<WorkerId> workers;      // wanted on these devices; kNobody: any; empty: any everywhere
+  Devices held;                       // kinds of all devices of the job afterwards
+  std::string why;                    // who or which event asked for the change
+  double estimated_step_seconds = 0;  // by the plan of this change; 0: no plan was made
   std::string plan_reason;
   std::optional<int64_t> give_back_ns;  // devices must be free by then
   bool keeps_devices = false;           // only shares move: no checkpoint, no new launcher
-  std::optional<Json> answer;           // what the client is told beside the figures
+  std::optional<Json> answer;           // the client's answer, beside the figures
 
-  // Its progress. Times are monotonic.
+  // The change's progress. Times are monotonic.
   bool asked_for = false;     // by a user or the planner; else a fault alone is the cause
-  std::string before;         // the devices in force when it was asked for
-  std::vector<Member> added;  // started for it
+  std::string before;         // the devices in force at the request
+  std::vector<Member> added;  // workers started for the change
   int64_t requested_ns = 0, warmed_ns = 0;
   Step requested_step;
   double step_seconds_before = 0;
@@ -41,16 +41,16 @@ struct PendingChange {
 struct ResizeUnderWay {
   std::optional<ClientId> client;                           // waits for the answer
   std::string before, after;                                // device lists
-  Step step;                                                // at which the workers stood still
+  Step step;                                                // the last step before the pause
   int64_t requested_ns = 0, warmed_ns = 0, stopped_ns = 0;  // monotonic
   double step_seconds_before = 0;                           // mean step time before the request
   double step_seconds_warming = 0;                          // and while the new workers warmed up
-  std::string why;                                          // what asked for it
-  bool gives_back = false;                                  // devices that somebody waits for
+  std::string why;                                          // who or which event asked for the change
+  bool gives_back = false;                                  // a client waits for the devices
   bool keeps_devices = false;                               // only shares move
-  std::optional<Json> answer;                               // what the client is told beside the figures
+  std::optional<Json> answer;                               // the client's answer, beside the figures
 
-  // Fields that a handover keeps: it happens only where devices change.
+  // Fields kept by a handover: a handover happens only where devices change.
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("client", self.client);
@@ -68,7 +68,7 @@ struct ResizeUnderWay {
   }
 };
 
-// A request that could not be served at once: its client waits.
+// A request which could not be served at once: its client waits.
 struct WaitingRequest {
   ClientId client = 0;
   Request request;

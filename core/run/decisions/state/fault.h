@@ -1,6 +1,6 @@
 #pragma once
-// Faults as decisions see them: what the fault table said (core/run/faults/diagnosis.h), who is lost, and what a run
-// has been through.
+// Faults as decisions see them: the verdict of the fault table (core/run/faults/diagnosis.h), the lost worker, and the
+// faults survived by a run.
 
 #include <cstdint>
 #include <optional>
@@ -11,18 +11,18 @@
 
 namespace estrain::decisions {
 
-// The parts of a diagnosis that decisions rest on, and its words.
+// The parts of a diagnosis for decisions, and its words.
 struct Verdict {
   std::string cause;           // "cpu_out_of_memory"
   std::string fault_class;     // "user", "infrastructure", "engine"
   std::string description;     // the cause in words
   bool retry = false;          // whether starting the process anew can help
   double backoff_seconds = 0;  // before the first attempt (back_off.h)
-  bool other_device = false;   // the device itself is suspect: go on without it
+  bool other_device = false;   // the device itself is suspect: continue without it
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
 };
 
-// A worker that is gone, and what is known of it. Times are monotonic.
+// A lost worker and its last known figures. Times are monotonic.
 struct Loss {
   WorkerId worker;
   Device device;
@@ -31,7 +31,7 @@ struct Loss {
   std::string what;          // in words: "killed by SIGKILL"
   Step step;                 // the newest trained step when the loss was noticed
   int64_t steps_redone = 0;  // of the trained steps: their state was lost with a GPU's memory
-  int64_t last_beat_ns = 0;  // its last sign of life; 0: none yet
+  int64_t last_beat_ns = 0;  // the last sign of life; 0: none yet
   int64_t noticed_ns = 0;
 
   template <typename Self, typename Visit>
@@ -48,7 +48,7 @@ struct Loss {
   }
 };
 
-// A fault that the run survived, for the report at its end.
+// A fault survived by the run, for the report at the run's end.
 struct SurvivedFault {
   WorkerId worker;  // kNobody: the scribe
   Step step;

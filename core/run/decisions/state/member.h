@@ -1,5 +1,5 @@
 #pragma once
-// A worker as decisions see it: not a process, but what is known of one.
+// A worker as decisions see it: the known facts about a worker, not its process.
 
 #include <cstdint>
 
@@ -18,14 +18,14 @@ using WorkerId = Id<struct WorkerIdTag>;
 inline constexpr WorkerId kNobody{-1};
 
 struct Member {
-  WorkerId id = kNobody;  // kNobody: a place that waits for its worker, before the first stage
+  WorkerId id = kNobody;  // kNobody: a place waiting for its worker, before the first stage
   Device device;
-  EstRange ests = {};  // its share; empty: none yet
-  bool ready = false;  // it said that it can take up work
-  bool left = false;   // it said that it left the loop of the stage
-  int64_t rank = -1;   // in the stage under way; -1: in none
+  EstRange ests = {};  // the worker's share; empty: none yet
+  bool ready = false;  // the worker said that it can take up work
+  bool left = false;   // the worker said that it left the loop of the stage
+  int64_t rank = -1;   // in the stage under way; -1: in no stage
 
-  // Fields that a handover keeps (state.h).
+  // Fields kept by a handover (state.h).
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("id", self.id);

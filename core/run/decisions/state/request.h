@@ -28,13 +28,13 @@ struct StopRequest {
   static void fields(Self&, Visit&&) {}
 };
 
-// Device lists are as users write them (core/run/launch/preflight/devices.h).
+// Device lists are written as by users (core/run/launch/preflight/devices.h).
 struct ResizeRequest {
   static constexpr std::string_view name = "resize";
   std::string devices;
   bool oversubscribe = false;  // several workers on one GPU
-  bool allow_mixed = false;    // devices of other kinds than the job's, on which its bits differ below D2
-  bool adds = false;           // to the devices that the job has
+  bool allow_mixed = false;    // allows devices of other kinds than the job's, on which bits differ below D2
+  bool adds = false;           // to the job's devices
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("devices", self.devices);
@@ -44,11 +44,11 @@ struct ResizeRequest {
   }
 };
 
-// Asks for another batch size or other learning rates; an absent one stays as it is.
+// Asks for another batch size or other learning rates; an absent field changes nothing.
 struct ChangeRequest {
   static constexpr std::string_view name = "change";
   std::optional<int64_t> batch;     // samples per EST and step
-  std::optional<double> lr_factor;  // of the rates that the schedule gives
+  std::optional<double> lr_factor;  // of the rates given by the schedule
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("batch", self.batch);
@@ -68,7 +68,7 @@ struct OfferRequest {
 struct ReclaimRequest {
   static constexpr std::string_view name = "reclaim";
   std::string devices;
-  double within = 0;  // seconds in which they are to be free
+  double within = 0;  // seconds until the devices must be free
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("devices", self.devices);

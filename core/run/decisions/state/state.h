@@ -1,6 +1,6 @@
 #pragma once
-// All that decisions about a running job rest on. A value: copied, compared with what should be, handed over to the
-// launcher's next self. decide.h alone changes it.
+// The state behind all decisions about a running job. A State is a value: tests copy and compare a State, and the
+// launcher hands the State over to its next self. Only decide.h changes a State.
 //
 //   starting --> training <--> warming --> pausing --> training
 //       |            |             |           |
@@ -31,66 +31,66 @@ struct Scribe {
   bool here = true;
   bool told_to_finish = false;
   bool asked_to_save = false;    // for the last state
-  bool brought_back = false;     // for the last state, which is tried once
-  bool returning = false;        // it is being replaced
-  int64_t start_at_ns = 0;       // when it is started again; 0: it is not
+  bool brought_back = false;     // for the last state, once only
+  bool returning = false;        // the scribe is being replaced
+  int64_t start_at_ns = 0;       // the time of the next start; 0: no start is planned
   int64_t last_saved_step = -1;  // -1: no checkpoint of this run's yet
   int64_t unsaved_step = -1;     // the last step whose state could not be saved
   std::string last_save_error;
-  uint64_t missing_bytes = 0;  // of room for that state; 0: not known
+  uint64_t missing_bytes = 0;  // of room for the unsaved state; 0: not known
 
   // While the end of the run waits for room.
-  bool waits_for_room = false;  // the last state was refused for want of room: it is tried again
+  bool waits_for_room = false;  // the last state was refused for want of room: the scribe tries again
   int64_t try_again_at_ns = 0;
   int64_t say_again_at_ns = 0;     // the user is told now and then
-  bool told_what_is_lost = false;  // to who asked for a stop meanwhile: another one gives up what has no room
+  bool told_what_is_lost = false;  // to a client asking for a stop meanwhile: the next stop gives up the rest
 };
 
 struct State {
   // The job.
   int64_t ests = 1;
-  int64_t retries = 0;  // the run survives so many faults in a row at one step
-  std::string host;     // the launcher's own, as devices name it
+  int64_t retries = 0;  // faults in a row at one step which the run survives
+  std::string host;     // the launcher's own host, as devices name it
 
-  int64_t from_step = 0;  // of the checkpoint that this launch goes on from
+  int64_t from_step = 0;  // of the checkpoint resumed by this launch
 
   Phase phase = Phase::starting;
   Ending ending = Ending::none;
   Closing closing = Closing::none;
   int64_t stage = 0;
 
-  // Its processes.
-  std::vector<Member> workers;  // of the stage, in rank order; before the first stage, places for them
+  // The job's processes.
+  std::vector<Member> workers;  // of the stage, in rank order; before the first stage, places for workers
   std::vector<Member> leaving;  // told to leave or killed, and not ended yet
   int64_t workers_started = 0;
   Scribe scribe;
-  Devices held;  // all devices that the job may use, the idle ones included
+  Devices held;  // all devices of the job, including idle ones
 
   // The change under way.
   std::optional<PendingChange> pending;
   std::optional<ResizeUnderWay> resize;
   std::vector<WaitingRequest> waiting;
   int64_t stood_still_ns = 0;       // the workers have been leaving an aborted stage since then
-  int64_t start_missing_at_ns = 0;  // the end of the back-off, when lost workers are replaced; 0: none is missing
+  int64_t start_missing_at_ns = 0;  // the end of the back-off before lost workers are replaced; 0: no worker is missing
 
   // Faults.
   std::optional<Loss> recovery;  // the loss after which no step has been seen yet
   Step fault_step{-1};           // the step of the last fault
-  int64_t faults_at_step = 0;    // faults in a row at that step
-  int64_t stalled_at = -1;       // the last step after which all waited for each other
-  bool less_memory = false;      // workers from here on read ahead less
+  int64_t faults_at_step = 0;    // faults in a row at the fault step
+  int64_t stalled_at = -1;       // the last step after which all workers waited for each other
+  bool less_memory = false;      // workers started from here on read ahead less
   std::vector<SurvivedFault> faults;
-  std::optional<Error> failure;  // the run ends with it
-  WorkerId failed = kNobody;     // the worker that failed, if one did
+  std::optional<Error> failure;  // the run ends with this error
+  WorkerId failed = kNobody;     // the failed worker, if a worker failed
 
   // The stop.
   std::string stop_reason;
   bool stop_at_once = false;
   std::vector<ClientId> stop_clients;
   int64_t stop_deadline_ns = 0;  // from then on, a stop no longer waits for the step under way; 0: no stop
-  double grace_seconds = 0;      // from a signal to the checkpoint; the step under way is given up after that
+  double grace_seconds = 0;      // from a signal to the checkpoint; afterwards the step under way is discarded
 
-  // Fields that a handover keeps (after_handover).
+  // Fields kept by a handover (after_handover).
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("ests", self.ests);
@@ -118,25 +118,25 @@ struct State {
 struct Moment {
   int64_t ns = 0;          // monotonic
   bool attached = false;   // the shared memory stands: the job has begun to train
-  Step trained;            // the newest step that is trained; the one to go on from while nothing is attached
+  Step trained;            // the newest trained step; before the memory is attached, the step to resume from
   int64_t stopped_ns = 0;  // when the last step before a pause was committed
-  int64_t stage_started = 0, stage_started_ns = 0;  // workers that have begun the stage, and when the last of them did
+  int64_t stage_started = 0, stage_started_ns = 0;  // workers in the stage, and the start of the last one
   double step_seconds = 0;                          // mean of late; 0: not known
-  std::string no_room;  // why the scribe cannot write; empty: it can, or nothing waits to be written
+  std::string no_room;  // why the scribe cannot write; empty: it can, or has nothing to write
 };
 
 Assignment devices_in_force(const State& state);             // each with its number of ESTs
 std::vector<const Member*> all_members(const State& state);  // of all three lists, without empty places
-const Member* find_member(const State& state, WorkerId id);  // null: it is in no list
+const Member* find_member(const State& state, WorkerId id);  // null: no list has the worker
 bool is_leaving(const State& state, WorkerId id);
 bool all_left(const State& state);
 
 // The job trains and nothing else is under way.
 bool is_settled(const State& state);
-// Why no change can begin now; nothing: one can.
+// Returns why no change can begin now; nothing if a change can begin.
 std::optional<Error> why_not_now(const State& state, const Moment& now);
 
-// The newest step that a checkpoint has.
+// Returns the newest step in a checkpoint.
 int64_t newest_saved(const State& state);
 
 // The part of the state that the launcher keeps over a re-exec. The rest begins anew.

@@ -41,13 +41,13 @@ class Deadline {
 
 enum class Connected { yes, busy, nobody, forbidden };
 
-// Whether the launcher left its socket behind.
+// Tells whether the launcher ended and left its socket behind.
 bool has_ended(const std::string& run) {
   const std::optional<run_directory::RunOwner> owner = run_directory::RunDirectory(run).owner();
   return owner && owner->has_ended();
 }
 
-// Never blocks: with a launcher that stands still, connect(2) would once its backlog is full.
+// Never blocks: connect(2) would block if the launcher stands still and its backlog is full.
 Connected try_to_connect(const std::string& run, UniqueFd* connection) {
   const UniqueFd folder(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return errno == EACCES ? Connected::forbidden : Connected::nobody;
@@ -149,7 +149,7 @@ Verdict verdict_of(const Json& answer, const std::string& run) {
   return verdict;
 }
 
-// Throws the error that a refusal describes.
+// Throws the error described by a refusal.
 Json accepted(Json answer, const std::string& run) {
   const Verdict verdict = verdict_of(answer, run);
   if (!verdict.ok) throw Error(fault_from_name(verdict.fault), verdict.error).advise(verdict.advice);
@@ -182,7 +182,7 @@ Json ask_server(const std::string& run, const Json& request, int milliseconds) {
   const Deadline deadline(milliseconds);
   const UniqueFd fd = connect_to(run, deadline, milliseconds);
   const std::string line = json_text(request) + "\n";
-  // A new connection has room for a request. A launcher that has hung up already has said why.
+  // A new connection has room for a request. A launcher that has hung up already has sent the reason.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);
   return accepted(parse_json(read_line(fd.get(), deadline, milliseconds, run), "answer of the launcher"), run);

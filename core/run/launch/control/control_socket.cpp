@@ -23,7 +23,7 @@ constexpr int64_t kRestNs = 1'000'000'000;
 constexpr int64_t kTurnAwayNs = 1'000'000'000;
 constexpr int kTurnAwayMs = 10;
 
-// The mode of a socket's file is that of the descriptor that is bound to it.
+// The mode of a socket's file is the mode of the bound descriptor.
 UniqueFd listen_in(const std::string& run) {
   const UniqueFd folder = open_file(run, O_PATH | O_DIRECTORY);
   ::unlinkat(folder.get(), "control.sock", 0);
@@ -122,7 +122,7 @@ void ControlServer::add_client(ClientId id, UniqueFd fd, Phase phase) {
                             Client{.fd = std::move(fd), .phase = phase, .deadline_ns = monotonic_ns() + kPatienceNs});
 }
 
-// Where nothing can be accepted the listener stays readable: it is left alone for a second.
+// Accepts a client. If no client can be accepted, the listener stays readable: the server ignores it for a second.
 void ControlServer::accept_client(int64_t now_ns) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) rests_until_ns_ = now_ns + kRestNs;

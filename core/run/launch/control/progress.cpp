@@ -26,9 +26,9 @@ double seconds_until_done(const Progress& progress, double seconds_per_step) {
 
 std::string format_progress(const Progress& progress) {
   std::string line = fmt::format("step {}", progress.step);
-  if (progress.step <= progress.total_steps) line += fmt::format("/{}", progress.total_steps);  // which may be lowered
+  if (progress.step <= progress.total_steps) line += fmt::format("/{}", progress.total_steps);  // users may lower it
   line += fmt::format("  epoch {}", progress.epoch);
-  if (progress.samples_per_second > 0)  // there was a step
+  if (progress.samples_per_second > 0)  // a step was trained
     line += fmt::format("  loss {:.4f}  {:.1f} samples/s", progress.loss, progress.samples_per_second);
   line += "  on " + progress.devices;
   if (progress.accuracy) line += fmt::format("  test accuracy {:.2f} %", 100 * *progress.accuracy);
@@ -49,7 +49,7 @@ Screen Screen::of(std::FILE* out) {
 ProgressPrinter::ProgressPrinter(double every_seconds, std::FILE* out, Screen (*screen_of)(std::FILE*))
     : out_(out), screen_of_(screen_of), period_ns_(nanoseconds(every_seconds * (screen_of(out).terminal ? 1 : 10))) {}
 
-// The last column stays free: some terminals begin the next row when it is filled.
+// Clears the line, but not the last column: a terminal may begin the next row when the last column is filled.
 void ProgressPrinter::clear_line(const Screen& screen) {
   if (line_open_ && screen.terminal) {
     const std::string blank = screen.erases ? "\033[K" : std::string(screen.columns - 1, ' ') + "\r";

@@ -1,6 +1,6 @@
 #pragma once
-// The output for the user while a job runs: one line that is rewritten on a terminal, plain lines now and then
-// otherwise.
+// The output for the user while a job runs: one line, rewritten again and again, on a terminal; plain lines now and
+// then otherwise.
 
 #include <cstdint>
 #include <cstdio>
@@ -21,31 +21,31 @@ struct Progress {
   std::optional<double> seconds_left;
 };
 
-// Until the last step, at this speed; none where there is no step left.
+// Returns the time until the last step, at this speed; 0 after the last step.
 double seconds_until_done(const Progress& progress, double seconds_per_step);
 
 std::string format_progress(const Progress& progress);
 std::string format_duration(double seconds);  // "42 s", "3 min 05 s", "2 h 10 min"
 
-// The terminal or file that lines are printed on.
+// The terminal or file for printed lines.
 struct Screen {
   bool terminal = false;  // else no control characters at all
-  bool erases = false;    // knows "erase to the end of the line"; else spaces are written over what is there
-  size_t columns = 80;    // a longer line would go on in the next row, where nothing erases it
+  bool erases = false;    // knows "erase to the end of the line"; else spaces overwrite the line
+  size_t columns = 80;    // a longer line would run into the next row and stay
 
-  // The present state of `out`: a terminal may change its size.
+  // Returns the present state of `out`: a terminal may change its size.
   static Screen of(std::FILE* out);
 };
 
-// Prints to `out`. On a terminal a line of progress stays open until something else is printed, also when the launcher
-// re-execs itself: a new printer assumes that there is one.
+// Prints to `out`. On a terminal a line of progress stays open until the next output, also when the launcher re-execs
+// itself: a new printer assumes an open line.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(double every_seconds) : ProgressPrinter(every_seconds, stdout, Screen::of) {}
   ProgressPrinter(double every_seconds, std::FILE* out, Screen (*screen_of)(std::FILE*));
   bool due(int64_t now_ns) const { return now_ns >= next_ns_; }
   void show(const Progress& progress, int64_t now_ns);
-  // A line of its own that stays: a resize, a warning, the end.
+  // Prints a line that stays: a resize, a warning, the end.
   void note(const std::string& line);
 
  private:

@@ -22,7 +22,7 @@ namespace {
 constexpr int kPatienceMs = 5000;
 constexpr int kPatienceElsewhereMs = 3000;
 
-// A value that is not finite stands as null.
+// Accepts null for a value that is not finite.
 bool is_sound_step(const Json& line) {
   const auto is_number = [&](const char* key) {
     return line.contains(key) && (line.at(key).is_number() || line.at(key).is_null());
@@ -32,7 +32,7 @@ bool is_sound_step(const Json& line) {
 
 OrNull<double> finite_in(const Json& line, const char* key) { return {number_in(line, key)}; }
 
-// The last step, and the last evaluation, which may lie far back. Damaged lines are passed over.
+// Adds the last step and the last evaluation, which may lie far back. Damaged lines are skipped.
 void add_last_metrics(const std::string& path, RunStatus& status) {
   BackwardLineReader lines(path);
   for (std::string_view text; (!status.step || !status.test_accuracy) && lines.next(&text);) {
@@ -48,7 +48,7 @@ void add_last_metrics(const std::string& path, RunStatus& status) {
   }
 }
 
-// How the last launch began or ended, from the end of the events: there may be many lines before it.
+// Adds the beginning or end of the last launch, from the end of the events: many lines may stand before.
 void add_last_event(const std::string& path, RunStatus& status) {
   BackwardLineReader lines(path);
   constexpr std::array<std::string_view, 4> kEnds = {"start", "finished", "stopped", "failed"};
@@ -75,7 +75,7 @@ void add_owner_elsewhere(const run_directory::RunDirectory& directory, RunStatus
   status.seconds_since_sign_of_life = owner->silent_seconds;
 }
 
-// The spec of job.toml; where that is gone or damaged, the one of the newest checkpoint.
+// Returns the spec of job.toml; if that file is missing or damaged, the spec of the newest checkpoint.
 spec::JobSpec recorded_spec(const run_directory::RunDirectory& directory) {
   try {
     return directory.read_spec();
@@ -88,7 +88,7 @@ spec::JobSpec recorded_spec(const run_directory::RunDirectory& directory) {
   }
 }
 
-// The status of a run that has no launcher here.
+// Returns the status of a run without a launcher here.
 RunStatus recorded_status(const run_directory::RunDirectory& directory) {
   const spec::JobSpec spec = recorded_spec(directory);
   RunStatus status;
@@ -113,7 +113,7 @@ std::string or_dash(const std::optional<double>& value, const char* format) {
   return value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
-// The value of a field that is there and not null.
+// Returns the value of a present field that is not null.
 template <typename T>
 std::optional<T> value_of(const std::optional<OrNull<T>>& field) {
   return field ? field->value : std::nullopt;
@@ -216,7 +216,7 @@ bool may_be_run(const std::string& path) {
 
 RunStatus run_status(const std::string& run) {
   const run_directory::RunDirectory directory(run);
-  const bool answers = launcher_answers(run);  // it may be starting a run of which nothing is on record yet
+  const bool answers = launcher_answers(run);  // the launcher may be starting a run without records yet
   if (!answers && !directory.has_run())
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
@@ -230,7 +230,7 @@ RunStatus run_status(const std::string& run) {
   if (may_be_reached_elsewhere(run)) {
     try {
       return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceElsewhereMs));
-    } catch (const Error&) {  // the run directory's files tell that it is elsewhere, and how far it was
+    } catch (const Error&) {  // the run directory's files tell the host and the progress
     }
   }
   return recorded_status(directory);

@@ -1,5 +1,5 @@
 #pragma once
-// The knowledge of `estrain status` about a run: from its launcher while one answers, else from the run directory's
+// The knowledge of `estrain status` about a run: from the run's launcher if it answers, else from the run directory's
 // files.
 
 #include <string>
@@ -14,11 +14,11 @@ namespace estrain::launch {
 // Throws Fault::usage if `run` holds no run, Fault::peer if its launcher's answer makes no sense.
 RunStatus run_status(const std::string& run);
 
-// The form that `estrain status --json` prints.
+// Returns the JSON form of `estrain status --json`.
 Json status_as_json(const RunStatus& status);
 RunStatus status_from_json(const Json& json);
 
-// The devices that audits of a run found wrong, by its events. And what one such event tells.
+// Returns the devices found wrong by audits, from the run's events. wrong_device() reads a single event.
 std::vector<WrongDevice> find_wrong_devices(const run_directory::RunDirectory& run);
 WrongDevice wrong_device(const Json& fault);
 

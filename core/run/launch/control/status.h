@@ -1,6 +1,6 @@
 #pragma once
-// The status of a run, as the launcher answers it on the control socket and `estrain status --json` prints it. Unknown
-// fields are left out.
+// The status of a run: the launcher answers with it on the control socket, and `estrain status --json` prints it.
+// Unknown fields are left out.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace estrain::launch {
 
-// A field that is there even if it has no value: null then.
+// A field that is present even without a value: null then.
 template <typename T>
 struct OrNull {
   std::optional<T> value;
@@ -29,9 +29,9 @@ void from_field(const Json& json, OrNull<T>& field) {
 // From this share on, waiting for data is pointed out to the user.
 inline constexpr double kNotableDataWait = 0.1;
 
-// The noise of a job's gradients, where its batch may be changed (run/launch/profiling/noise_meter.h).
+// The noise of a job's gradients, for a job with a changeable batch (run/launch/profiling/noise_meter.h).
 struct NoiseStatus {
-  double scale = 0;   // samples: a batch of so many has as much signal as noise
+  double scale = 0;   // samples: a batch of this size has as much signal as noise
   int64_t steps = 0;  // measured
 
   template <typename Self, typename Visit>
@@ -58,10 +58,10 @@ struct WorkerStatus {
   EstRange ests;
   std::string log;  // path
   std::optional<double> seconds_per_mini_batch;
-  std::optional<double> seconds_waiting_for_data;  // the part of these in which the next was not read yet
+  std::optional<double> seconds_waiting_for_data;  // spent on waiting for data
   std::optional<SlowWorker> slow;
 
-  // The share of a mini-batch's time that waits for data; nothing where it has not been measured.
+  // Returns the share of a mini-batch's time spent on waiting for data; nothing without a measurement.
   std::optional<double> data_wait() const {
     if (seconds_per_mini_batch.value_or(0) <= 0 || !seconds_waiting_for_data) return std::nullopt;
     return *seconds_waiting_for_data / *seconds_per_mini_batch;
@@ -80,7 +80,7 @@ struct WorkerStatus {
   }
 };
 
-// The plan in force against what is measured.
+// The plan in force, compared with measurements.
 struct PlanStatus {
   double measured_step_seconds = 0;
   std::optional<double> estimated_step_seconds;
@@ -94,7 +94,7 @@ struct PlanStatus {
   }
 };
 
-// Why the devices are as they are.
+// A decision about the devices, and its reason.
 struct DecisionStatus {
   int64_t step = 0;
   std::string what, reason;
@@ -107,7 +107,7 @@ struct DecisionStatus {
   }
 };
 
-// A device that an audit found wrong.
+// A device found wrong by an audit.
 struct WrongDevice {
   std::optional<std::string> device;
   std::optional<int64_t> worker, step, vouched_step;
@@ -125,7 +125,7 @@ struct WrongDevice {
 struct AuditStatus {
   std::optional<int64_t> every, passed, newest_step;
   std::optional<double> share;  // of mini-batches that are computed twice
-  std::optional<bool> blind;    // some device has no other one of its kind beside it
+  std::optional<bool> blind;    // a device is alone of its kind
   std::vector<WrongDevice> wrong_devices;
 
   template <typename Self, typename Visit>
@@ -145,7 +145,7 @@ struct HostStatus {
   bool leads = false;
   int64_t workers = 0, ests = 0;
   std::string secrecy = "encrypted";
-  std::optional<double> step_seconds;  // how long its slowest worker computes for a step
+  std::optional<double> step_seconds;  // computing time of the host's slowest worker
   std::optional<double> exchange_seconds, round_trip_seconds, bytes_per_second;
 
   template <typename Self, typename Visit>
@@ -166,10 +166,10 @@ struct RunStatus {
   bool ok = true;
   std::string name, model, run;
   // "starting", "training", "warming", "pausing", "recovering", "ending"; without a launcher "finished", "stopped",
-  // "failed" or "not running"; with one on another host, which shares the directory, "elsewhere".
+  // "failed" or "not running"; with a launcher on another host sharing the directory, "elsewhere".
   std::string state;
   int64_t ests = 0;
-  std::optional<std::string> error;  // of a run that failed
+  std::optional<std::string> error;  // of a failed run
   std::optional<int64_t> pid;        // of the launcher
 
   // Present where the launcher is elsewhere.
@@ -179,7 +179,7 @@ struct RunStatus {
 
   std::optional<int64_t> step, total_steps, epoch;
   std::optional<OrNull<double>> loss, lr;  // null: not finite
-  // Where the batch may be changed, those in force: samples per EST, and the factor on the learning rates.
+  // Where the batch may be changed, the values in force: samples per EST, and the factor on the learning rates.
   std::optional<int64_t> batch;
   std::optional<double> lr_factor;
   std::optional<NoiseStatus> gradient_noise;

@@ -1,4 +1,4 @@
-// The actions of core/run/decisions carried out: each by the part whose it is.
+// Carries out the actions of core/run/decisions: each action by its part of the launcher.
 
 #include "core/run/launch/launcher/launcher.h"
 #include "core/state/comm/stage_control.h"

@@ -70,7 +70,7 @@ int Ending::close_and_report() {
   if (run_.memory) parts_.stages.log_speed(run_.job.stage);
   if (run_.memory && run_.job.ending != decisions::Ending::none) parts_.speeds.keep_profiles();
   close_files();
-  // The courier ends last: it passes answers on to commands of other hosts.
+  // The courier ends last: commands on other hosts get their answers by the courier.
   int code = 0;
   bool goes_on = false;
   std::exception_ptr failure;
@@ -134,7 +134,7 @@ int Ending::report_finish() {
 int Ending::report_stop() {
   const int64_t step = run_.trained();
   run_.directory.log_event("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
-  run_.put_on_record();  // where the stop came before the first stage: a resume takes up what this launch was given
+  run_.put_on_record();  // for a stop before the first stage: a resume trains what this launch was given
   if (run_.memory && run_.job.scribe.last_saved_step != step) {
     const Error error =
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
@@ -151,7 +151,7 @@ int Ending::report_stop() {
   return exit_code(Fault::interrupted);
 }
 
-// Records the change that the job was stopped for, and leaves it to a new launch from the checkpoint.
+// Records the change behind the stop, and resumes from the checkpoint with a new launch.
 void Ending::go_on_changed() {
   const Step step(run_.trained());
   const batches::BatchChange change =
@@ -194,7 +194,7 @@ void Ending::fail() {
   throw error.advise(advice);
 }
 
-// Says what became of the state.
+// Says where the state is after a failure.
 std::string Ending::advice_at_failure() const {
   std::string advice;
   if (run_.memory && run_.job.scribe.last_saved_step != run_.trained()) {
@@ -209,7 +209,7 @@ std::string Ending::advice_at_failure() const {
   return advice;
 }
 
-// The time line of devices and speed, where there is more to it than one stage. All of it is in events.jsonl.
+// Prints the time line of devices and speed if the launch had several stages. events.jsonl has the full time line.
 void Ending::report_stages() {
   if (run_.adviser.past().stages().size() < 2) return;
   run_.printer.note("devices over time:");

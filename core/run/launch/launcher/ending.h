@@ -15,7 +15,7 @@ namespace estrain::launch {
 
 class Ending {
  public:
-  // The parts that are still at work then.
+  // The parts that still work at the end of a run.
   struct Parts {
     Losses& losses;
     ScribeDesk& scribe;
@@ -26,11 +26,11 @@ class Ending {
     Hosts& hosts;
     Audits& audits;
   };
-  // `listen`: takes up the signals and the clients' requests that have come, without waiting for more.
+  // `listen`: takes up the signals and the clients' requests received so far, without waiting for more.
   Ending(Run& run, const Parts& parts, std::function<void()> listen)
       : run_(run), parts_(parts), listen_(std::move(listen)) {}
 
-  // Returns the exit code. Throws Error where the job failed. Either way it leaves verdict.json.
+  // Returns the exit code. Throws Error where the job failed. Writes verdict.json in both cases.
   int end();
 
  private:

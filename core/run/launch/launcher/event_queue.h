@@ -1,6 +1,6 @@
 #pragma once
-// Events that wait to be decided, one after another. An event that comes up while another one is being decided waits
-// for its turn.
+// Events waiting for a decision, one after another. An event raised during a decision waits for its
+// turn.
 
 #include <deque>
 #include <utility>
@@ -13,7 +13,7 @@ class EventQueue {
  public:
   bool is_empty() const { return events_.empty(); }
 
-  // Adds an event and calls `decide` for all that wait, unless such a call is under way, which then takes this one,
+  // Adds an event and calls `decide` for all waiting events. If such a call is under way, that call takes this event,
   // too.
   template <typename Decide>
   void add(decisions::Event event, Decide&& decide) {

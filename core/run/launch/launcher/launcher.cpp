@@ -44,7 +44,7 @@ Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
   stages_.go_on();
 }
 
-// Nobody finds the socket from here on. Who has come before gets an answer.
+// Closes the socket to new clients. Clients that have connected before get an answer.
 Launcher::~Launcher() {
   ::unlink((run_.directory.path() + "/control.sock").c_str());
   if (run_.control)
@@ -63,7 +63,7 @@ int Launcher::run() {
   return ending_.end();
 }
 
-// Blocks the signals that end the job: they are read from a descriptor. A signal that was ignored when the program
+// Blocks the signals that end the job: the launcher reads them from a descriptor. A signal ignored when the program
 // began (nohup, a shell's background job) stays ignored. Ignores SIGPIPE: the reader of stdout may exit.
 void Launcher::block_signals() {
   std::vector<int> numbers = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
@@ -72,8 +72,8 @@ void Launcher::block_signals() {
   signals_ = watch_signals(numbers);
 }
 
-// One round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round polls
-// anew and handles one worker's event at most.
+// Runs one round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round
+// polls anew and handles one worker's event at most.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {run_.state.scribe.socket.descriptor(), POLLIN, 0}};
   std::ranges::copy(run_.control->polled(monotonic_ns()), std::back_inserter(polled));
@@ -119,7 +119,7 @@ void Launcher::serve_clients(std::span<const pollfd> polled) {
   run_.control->serve(polled, serve, monotonic_ns());
 }
 
-// Answers of actions come before anything else that happens: nothing else is looked at meanwhile.
+// Decides an event. Answers of actions come first: the launcher looks at nothing else meanwhile.
 void Launcher::decide(decisions::Event event) {
   events_.add(std::move(event), [this](const decisions::Event& next) {
     for (const decisions::Action& action : decisions::decide(run_.job, next, moment())) carry_out(action);
@@ -160,7 +160,7 @@ void Launcher::tick() {
     run_.printer.show(report_.progress(), now);
 }
 
-// This launcher goes on if exec fails or there is more to decide.
+// Re-execs. This launcher continues if exec fails or events wait for a decision.
 void Launcher::hand_over() {
   if (!events_.is_empty()) return;
   Handover& state = run_.state;

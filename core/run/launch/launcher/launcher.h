@@ -1,9 +1,9 @@
 #pragma once
-// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. It
-// neither links LibTorch nor touches the state: that lies in shared memory (core/state/comm/job_memory.h).
+// The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. The
+// launcher neither links LibTorch nor touches the state in shared memory (core/state/comm/job_memory.h).
 //
-// core/run/decisions decides: the launcher turns what its parts (run.h) see into events, hands them to decide(), and
-// has the parts carry the actions out (carry_out.cpp).
+// core/run/decisions decides: the launcher turns the observations of its parts (run.h) into events, hands the events to
+// decide(), and has the parts carry the actions out (carry_out.cpp).
 
 #include <poll.h>
 
@@ -31,8 +31,8 @@ class Launcher {
   explicit Launcher(Handover handover);
   ~Launcher();
 
-  // Runs the job to its end, or re-execs on the way. Returns the exit code: 0 done, 75 stopped but resumable.
-  // Throws Error where the job failed.
+  // Runs the job to its end, or re-execs meanwhile. Returns the exit code: 0 done, 75 stopped but resumable. Throws
+  // Error where the job failed.
   int run();
 
  private:
@@ -45,7 +45,7 @@ class Launcher {
   void on_signal();
   void serve_clients(std::span<const pollfd> polled);
   void tick();
-  void decide(decisions::Event event);  // and carries out what follows
+  void decide(decisions::Event event);  // and carries out the actions
   void carry_out(const decisions::Action& action);
   decisions::Moment moment() const;
   void hand_over();

@@ -20,7 +20,7 @@ struct RecordedDevices {
   std::string devices;
 };
 
-// The device list of a stage's event; nothing where that is damaged.
+// Returns the device list of a stage's event; nothing if the event's lists are damaged.
 std::string device_list(const Json& stage) {
   const Json &kinds = list_in(stage, "devices"), &ranges = list_in(stage, "ranges");
   std::string devices;
@@ -48,7 +48,7 @@ std::vector<RecordedDevices> placements(const run_directory::RunDirectory& direc
   return all;
 }
 
-// Goes on in `folder` from its newest checkpoint.
+// Resumes the run in `folder` from its newest checkpoint.
 void go_on(const std::string& folder, Step to, const std::string& devices) {
   ChildOptions options;
   options.arguments = {
@@ -72,7 +72,7 @@ void replay(const std::string& run, Step from, Step to, const std::string& folde
         .advise("keep more of them: checkpoint.every and checkpoint.keep");
   }
   make_folders(copy.checkpoints());
-  // Without it the run goes on with the checkpoint's.
+  // Without the spec the run resumes with the checkpoint's spec.
   if (std::filesystem::exists(original.spec())) std::filesystem::copy_file(original.spec(), copy.spec());
   std::filesystem::copy_file(source, checkpoint::CheckpointDirectory(copy.checkpoints()).path_of(from));
   const std::vector<RecordedDevices> stages = placements(original, from, to);

@@ -7,9 +7,9 @@
 
 namespace estrain::launch {
 
-// Goes on from the checkpoint of `run` at step `from` up to step `to`, with the spec that the run had and, stage by
-// stage, its devices, and leaves a checkpoint of `to` and the fingerprints of the steps between in `folder`, which is
-// made. The run itself is not touched. Throws Fault::usage if the checkpoint is not there, Fault::peer if the replay
+// Trains from the checkpoint of `run` at step `from` up to step `to`, with the run's spec and, stage by stage,
+// the run's devices. Leaves a checkpoint of `to` and the fingerprints of the steps between in `folder`, which is
+// made. The run is not touched. Throws Fault::usage if the checkpoint is missing, Fault::peer if the replay
 // fails.
 void replay(const std::string& run, Step from, Step to, const std::string& folder);
 

@@ -11,8 +11,8 @@
 namespace estrain::launch {
 namespace {
 
-// Whether the host's agent sees the run directory, by what it, or its registry, has left there
-// (hosts/agents/host_file.h in core/hosts).
+// Tells whether the host's agent sees the run directory, by a file which the agent or its registry has left in the
+// directory (hosts/agents/host_file.h in core/hosts).
 bool sees_run(const std::string& run, const std::string& host) {
   const auto text = read_file_if_present(run + "/hosts/" + host + ".json");
   const Json file = parse_json_if_sound(text.value_or(""));
@@ -56,8 +56,8 @@ void Requests::weigh(const decisions::WeighOffer& offer) {
   }
 }
 
-// Refuses devices that the job cannot have, or cannot have while it runs. The devices in use give their bits: new ones
-// must be of their kind.
+// Refuses devices which the job cannot have, at all or while running. The devices in use give the job its bits: new
+// devices must be of their kind.
 void Requests::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;
   const bool mixed =
@@ -92,7 +92,7 @@ void Requests::begin_resize(ClientId client, const decisions::ResizeRequest& req
   run_.decide(decisions::ChangeAsked{std::move(resize), {}});
 }
 
-// The job is stopped with a checkpoint, and goes on from it in a new launch (Ending::go_on_changed).
+// Stops the job with a checkpoint; a new launch resumes from the checkpoint (Ending::go_on_changed).
 void Requests::begin_change(ClientId client, const decisions::ChangeRequest& request) {
   run_directory::require_changeable(run_.spec);
   if (request.batch.value_or(1) < 1 || !(request.lr_factor.value_or(1) > 0))
@@ -129,7 +129,7 @@ void Requests::resize_as_planned(ClientId client) {
   run_.decide(decisions::ChangeAsked{std::move(*change), {}});
 }
 
-// Refuses at once what the job cannot have.
+// Refuses at once an offer which the job cannot take.
 void Requests::ask_offer(ClientId client, const decisions::OfferRequest& request) {
   if (run_.spec.elastic.mode != spec::ElasticMode::automatic)
     throw Error(Fault::usage, "the job does not take offers: its elastic.mode is \"manual\"")
@@ -140,7 +140,7 @@ void Requests::ask_offer(ClientId client, const decisions::OfferRequest& request
   run_.decide(decisions::OfferAsked{client, request});
 }
 
-// And says what and why.
+// Takes or declines an offer, and says the reason.
 void Requests::take_or_decline(ClientId client, const Devices& offered) {
   OfferWeighed weighed = run_.adviser.weigh(run_.job, offered, crew_.room(), speeds_.course());
   speeds_.note_decision(weighed.what, weighed.reason);
@@ -152,7 +152,7 @@ void Requests::take_or_decline(ClientId client, const Devices& offered) {
   run_.decide(decisions::ChangeAsked{std::move(*weighed.change), {}});
 }
 
-// Gives devices back, whatever it costs, within the time that was set.
+// Gives devices back, at any cost, within the given time.
 void Requests::reclaim(ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns) {
   decisions::ReclaimAsked asked{client, request, {}, arrived_ns, {}};
   if (!(request.within > 0))

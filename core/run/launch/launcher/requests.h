@@ -15,14 +15,14 @@ class Requests {
       : run_(run), crew_(crew), speeds_(speeds), report_(report), audits_(audits) {}
 
   void serve(ClientId client, const decisions::Request& request, int64_t arrived_ns);
-  // An offer whose turn has come.
+  // Weighs an offer whose turn has come.
   void weigh(const decisions::WeighOffer& offer);
 
  private:
   struct Servant;  // one function for each request
   struct Wanted {
     Devices devices;
-    bool oversubscribe = false, mixed = false;  // accepted for them
+    bool oversubscribe = false, mixed = false;  // accepted for the devices
   };
 
   const std::string& own() const { return run_.state.options.own_host; }

@@ -20,7 +20,7 @@ Progress StatusReport::progress() const {
   now.accuracy = run_.state.accuracy;
   const Devices devices = devices_of(devices_in_force(run_.job));
   if (devices.empty()) {
-    now.devices = "no worker";  // the only one is being replaced
+    now.devices = "no worker";  // the only worker is being replaced
   } else {
     now.devices = counted_devices(devices);
   }
@@ -99,8 +99,8 @@ std::vector<WorkerStatus> StatusReport::workers() const {
   return all;
 }
 
-// A row for each host of a job over several; the launcher's own has no link. `step_seconds`: how long its slowest
-// worker computes for a step.
+// Returns a row for each host of a job over several hosts; the launcher's own host has no link. `step_seconds`: the
+// time for one step of the host's slowest worker.
 std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
   const std::string& own = run_.state.options.own_host;
   std::vector<HostStatus> rows;
@@ -125,7 +125,7 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
   return rows;
 }
 
-// The devices held, the plan in force against what is measured, and why things are as they are.
+// Adds the devices held, the plan in force against the measurements, and the reason for the present devices and plan.
 void StatusReport::add_elastic(RunStatus& status) const {
   status.held = texts_of(run_.job.held);
   PlanStatus& plan = status.plan.emplace();

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kMostDevices = 4096;
 
-// The settings of a worker's malloc; it gets no others. Freed tensors stay with the process: page faults of memory that
-// malloc maps and trims cost up to a third of a step. Large pages: fewer faults and misses on activations. The settings
-// have no part in the bits.
+// The only malloc settings of a worker. Freed tensors stay with the process: page faults of memory that malloc maps and
+// trims cost up to a third of a step. Large pages: fewer faults and misses on activations. The settings have no part in
+// the bits.
 constexpr const char* kMallocSettings =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=2147483647:"
     "glibc.malloc.top_pad=67108864";
@@ -45,7 +45,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// Gives each "cuda" without a number the lowest one that the list does not hold on that host.
+// Gives each "cuda" without a number the lowest number not on the list for the host.
 void number_gpus(Assignment& list) {
   const Devices named = devices_of(list);
   std::map<std::string, int64_t> next;  // by host
@@ -57,12 +57,12 @@ void number_gpus(Assignment& list) {
   }
 }
 
-// Prefixes of the variables that tell libraries how to compute: LibTorch, those below it on CPUs, and on GPUs.
+// Prefixes of the variables about the way of computing: for LibTorch, for its libraries on CPUs, and on GPUs.
 constexpr std::string_view kOfArithmetic =
     "ATEN_ TORCH_ PYTORCH_TUNABLEOP_ DISABLE_ADDMM_ "
     "ONEDNN_ DNNL_ _ONEDNN_ _DNNL_ MKL_ OPENBLAS_ FBGEMM_ OMP_ KMP_ "
     "CUBLAS_ CUBLASLT_ CUDNN_ NVIDIA_TF32_ CUDA_FORCE_";
-// Prefixes, among these, of variables that say only where threads run, how they wait, and what is logged.
+// Prefixes, among these, of variables which say only where threads run, how threads wait, and what is logged.
 constexpr std::string_view kWithoutBits =
     "TORCH_CPP_LOG_LEVEL TORCH_SHOW_ TORCH_SYMBOLIZE_MODE TORCH_DISABLE_ADDR2LINE TORCH_DISTRIBUTED_DEBUG TORCH_NCCL_ "
     "ONEDNN_VERBOSE DNNL_VERBOSE MKL_VERBOSE "
@@ -225,7 +225,7 @@ bool are_of_one_kind(const Devices& devices) {
 void check_devices(const Devices& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
   for (const Device& device : devices) {
-    const bool is_here = device.host == permissions.own;  // another host's agent looks at its own
+    const bool is_here = device.host == permissions.own;  // another host's agent looks at its own devices
     if (is_here && device.is_gpu()) resources::require_gpu_support(resources::GpuSupport::here(), device.text());
     if (is_here && !machine_has(device.kind)) {
       throw Error::make(Fault::device, "device \"{}\": this machine's processor lacks its instructions", device.text())
@@ -246,8 +246,8 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
       {"OMP_NUM_THREADS", count}, {"MKL_NUM_THREADS", count}, {"GLIBC_TUNABLES", kMallocSettings}};
   if (device.is_gpu()) {
     // The order of nvidia-smi; cuBLAS's workspace in fixed pieces, without which its sums may differ from run to run;
-    // NVIDIA's libraries without TF32 whatever a caller asks for. Without that order where the job wants TF32, and
-    // where LibTorch's flags, which forbid it too, are to lead to the same algorithms as in a script of PyTorch.
+    // NVIDIA's libraries without TF32 even if a caller asks for TF32. The ban is left out where the job wants TF32, and
+    // where LibTorch's flags, which forbid TF32 too, must lead to the same algorithms as in a script of PyTorch.
     const bool forbids_tf32 = job.precision != spec::Precision::tf32 && job.algorithms == spec::Algorithms::measured;
     environment.insert(environment.end(), {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
                                            {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},

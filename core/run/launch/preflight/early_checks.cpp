@@ -19,15 +19,15 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 constexpr uint64_t kProgramBytes = 16 * kMiB;    // launcher and scribe
-constexpr uint64_t kLeastFreeBytes = 64 * 1024;  // a run directory without any checkpoint
+constexpr uint64_t kLeastFreeBytes = 64 * 1024;  // a run directory without a checkpoint
 constexpr uint64_t kLeastFreeFiles = 16;
 constexpr double kComfortableShare = 0.9;  // of the memory available
-// Descriptors of a launcher beyond those it was started with: lock, spec, worker library, shared memory, doorbell,
-// kernel log, signals, control socket, timer and epoll, a pidfd and a socket of the scribe, /dev/null; of each worker a
-// pidfd and a socket.
+// Descriptors of a launcher beyond those at its start: lock, spec, worker library, shared memory, doorbell, kernel log,
+// signals, control socket, timer and epoll, a pidfd and a socket of the scribe, /dev/null; of each worker a pidfd and a
+// socket.
 constexpr uint64_t kFilesOfLauncher = 13, kFilesOfWorker = 2;
-constexpr uint64_t kComfortableFiles = 64;       // for a worker's data files and libraries while it starts
-constexpr uint64_t kTasksBesideWorkers = 2;      // the scribe and its thread that saves
+constexpr uint64_t kComfortableFiles = 64;       // for a worker's data files and libraries during its start
+constexpr uint64_t kTasksBesideWorkers = 2;      // the scribe and its saving thread
 constexpr int64_t kBeginOf2024 = 1'704'067'200;  // seconds since 1970
 constexpr int64_t kToleratedSkew = 120;          // seconds
 
@@ -35,7 +35,7 @@ std::string limit_text(std::optional<uint64_t> limit) { return limit ? format_by
 
 uint64_t unsigned_of(int64_t value) { return value > 0 ? static_cast<uint64_t>(value) : 0; }
 
-// The number of readers; one where the job has them found, since that begins with one.
+// Returns the number of readers; one if the job lets estrain find the number, since the search begins with one.
 int64_t readers_of(const CheckedJob& job) { return std::max<int64_t>(1, job.spec.data.readers); }
 
 uint64_t workers_of(const CheckedJob& job) { return job.devices.size(); }
@@ -44,7 +44,7 @@ std::string count(uint64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
-// Slots that the workers fold into: the largest heights of their stacks.
+// Returns the slots for the workers' folds: the largest heights of their stacks.
 int64_t gradient_slots(const CheckedJob& job) {
   const comm::SumOrder order =
       job.spec.job.determinism == spec::Determinism::d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree;
@@ -68,7 +68,7 @@ uint64_t log_bytes(const CheckedJob& job) {
   return product(unsigned_of(job.size->steps), line + digests + (job.spec.logging.tensorboard ? 160 : 0));
 }
 
-// The newest ones that are kept, step 0, and the one being written.
+// Returns the number of the newest checkpoints to keep, plus step 0, plus the checkpoint being written.
 uint64_t checkpoints_kept(const CheckedJob& job) { return unsigned_of(job.spec.checkpoint.keep) + 2; }
 
 std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
@@ -302,7 +302,7 @@ Finding check_readers(const CheckedJob& job, const Machine& machine) {
   return Finding::fine("readers", seen);
 }
 
-// Not refused: TF32 is a permission, as in PyTorch, and such a job is to be tried on a machine without a GPU.
+// Does not refuse: TF32 is a permission, as in PyTorch, and users try such a job on a machine without a GPU.
 Finding check_precision(const CheckedJob& job) {
   const std::string precision(spec::to_string(job.spec.job.precision));
   const bool without_tf32 = !std::ranges::all_of(devices_of(job.devices), &Device::is_gpu);

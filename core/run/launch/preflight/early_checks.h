@@ -1,12 +1,12 @@
 #pragma once
-// Finds out whether a job can run on this machine before it starts, not hours into it. `estrain check` makes all
-// checks, the start of `train` those that take no time. The data files: core/data/scan.h; operators and determinism:
-// operator_probe.h.
+// Finds out whether a job can run on this machine before it starts, not hours into the job. `estrain check` makes all
+// checks, the start of `train` only the checks that take no time. The data files: core/data/scan.h; operators and
+// determinism: operator_probe.h.
 //
-// All checks are pure functions of the job, the machine's facts and the measurements of a mini-batch, if one was tried.
-// Each gives one finding, also where all is well, so that the reader sees what was checked.
+// All checks are pure functions of the job, the machine's facts and the measurements of a mini-batch, if a mini-batch
+// was tried. Each check gives one finding, also if all is well, so that the reader sees the subject of each check.
 //
-// Estimates of memory are the probe's own peak for every worker, plus what is laid out in shared memory. They leave out
+// Estimates of memory are the probe's own peak for every worker, plus the shared memory. The estimates leave out
 // evaluation (its larger mini-batches need no memory for a backward pass), and changes of devices, during which both
 // sets of workers live.
 
@@ -24,13 +24,13 @@
 
 namespace estrain::launch {
 
-// The size of a job, as its probe measured it on one device. Bytes.
+// The size of a job, as measured by its probe on one device. Bytes.
 struct JobSize {
   uint64_t state = 0;             // one copy of the state
   uint64_t gradients = 0;         // one slot of gradients
   uint64_t batch = 0;             // one mini-batch: inputs and targets
   uint64_t worker = 0;            // a worker's own memory at its peak
-  uint64_t files = 0;             // pages of libraries and data files, of which all workers share one copy
+  uint64_t files = 0;             // pages of libraries and data files: one copy for all workers
   uint64_t address_space = 0;     // of a worker
   int64_t tensors = 0;            // of the state
   int64_t digests = 0;            // per step
@@ -45,28 +45,28 @@ struct CheckedJob {
   std::optional<JobSize> size;  // nothing: no mini-batch has been tried
 };
 
-// The memory that a run holds at once.
+// The memory held by a run at once.
 struct MemoryNeeds {
-  uint64_t workers = 0;   // of all of them, with the mini-batches that they read ahead
+  uint64_t workers = 0;   // of all workers, with the mini-batches read ahead
   uint64_t shared = 0;    // both copies of the state, gradients, records
   uint64_t mapped = 0;    // the size of the shared memory, parts never touched included
   uint64_t saving = 0;    // the scribe's copy of the state
   uint64_t programs = 0;  // libraries, launcher and scribe
-  int64_t slots = 0;      // of gradients that the placement uses
+  int64_t slots = 0;      // of gradients, used by the placement
 
   uint64_t total() const { return workers + shared + saving + programs; }
 };
-// `job` has a size and devices that can be placed.
+// `job` has a size, and its devices can be placed.
 MemoryNeeds memory_needs(const CheckedJob& job);
 
 uint64_t checkpoint_bytes(const JobSize& size);  // of one file, rounded up
 
-// The device list, and whether this machine has its kinds and the job enough ESTs. Fills in `devices` as far as the
+// Checks the device list: this machine has its kinds, and the job has enough ESTs. Fills in `devices` as far as the
 // list makes sense. `cores`: for "auto".
 std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::string& list, int64_t cores,
                                        Assignment& devices);
 
-// Whether the devices have the arithmetic that job.precision asks for.
+// Checks whether the devices have the arithmetic of job.precision.
 Finding check_precision(const CheckedJob& job);
 
 Finding check_run_directory(const Machine& machine);
@@ -77,23 +77,23 @@ Finding check_file_size(const CheckedJob& job, const Machine& machine);
 Finding check_address_space(const CheckedJob& job, const Machine& machine);
 Finding check_open_files(const CheckedJob& job, const Machine& machine);
 Finding check_tasks(const CheckedJob& job, const Machine& machine);
-Finding check_cores(const CheckedJob& job, const Machine& machine);    // what computes
-Finding check_readers(const CheckedJob& job, const Machine& machine);  // and what reads
+Finding check_cores(const CheckedJob& job, const Machine& machine);    // for computing
+Finding check_readers(const CheckedJob& job, const Machine& machine);  // for reading
 Finding check_clock(const Machine& machine);
 
-// All of the above checks that need only the job; `devices` could be placed.
+// Makes all of the above checks that need only the job; `devices` could be placed.
 std::vector<Finding> check_machine(const CheckedJob& job, const Machine& machine);
 
-// At the start of `train`: what check_machine finds without a mini-batch. Prints warnings to stderr; throws one Error
-// with all errors, Fault::infeasible if one of them is the user's, else Fault::io.
+// Makes the checks without a mini-batch, at the start of `train`. Prints warnings to stderr. Throws one Error with all
+// errors: Fault::infeasible if one of the errors is the user's, else Fault::io.
 void check_before_start(const CheckedJob& job, const Machine& machine);
 
-// A line for each: the subject, ok, warning or error, what was seen, and what to do.
+// Returns a line for each finding: the subject, ok, warning or error, the observation, and advice.
 std::string format_findings(const std::vector<Finding>& findings);
 // [{"check", "outcome", "seen", "advice"}…]
 Json to_json(const std::vector<Finding>& findings);
 
-// 0 where nothing is an error; else 2 if one is the user's, 1 if all are the machine's.
+// Returns 0 without an error; else 2 if an error is the user's, 1 if all are the machine's.
 int exit_code(const std::vector<Finding>& findings);
 
 }  // namespace estrain::launch

@@ -16,12 +16,12 @@ struct LaunchPlan {
   spec::JobSpec spec;
   placement::Assignment devices;
   RunOptions options;
-  double grace_seconds = 0;    // from a signal to the checkpoint; the step under way is given up after that
-  std::string checkpoint;      // to go on from; empty: from the seed
-  std::string checkpoint_cpu;  // the processor it was made on
+  double grace_seconds = 0;    // from a signal to the checkpoint; then the step under way is discarded
+  std::string checkpoint;      // to resume from; empty: from the seed
+  std::string checkpoint_cpu;  // the processor that made the checkpoint
   int64_t from_step = 0;
   std::string fault_rules;    // text of the user's own
-  bool accepts_data = false;  // though the data files are others than the checkpoint's
+  bool accepts_data = false;  // though the data files differ from the checkpoint's
   std::string changes;        // of changes.jsonl, up to from_step
   UniqueFd lock;
 };

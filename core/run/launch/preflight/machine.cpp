@@ -38,7 +38,7 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, failure);
 }
 
-// The rest of the line that begins with `name`, a colon and white space; empty where there is none.
+// Returns the rest of the line that begins with `name`, a colon and white space; empty without such a line.
 std::string word_behind(const std::string& text, std::string_view name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -61,7 +61,7 @@ std::optional<uint64_t> soft_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-// Whether RLIMIT_NPROC does not count for this process: root's, and those with CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
+// Tells whether RLIMIT_NPROC does not count here: for root, CAP_SYS_ADMIN and CAP_SYS_RESOURCE.
 bool may_start_any_number() {
   constexpr uint64_t capabilities = uint64_t{1} << 21 | uint64_t{1} << 24;
   return ::getuid() == 0 ||
@@ -118,7 +118,7 @@ std::string try_shared_memory() {
   return fd ? "" : std::strerror(errno);
 }
 
-// Makes a file that has no name, or where the file system knows no such thing one that is gone at once.
+// Makes a file without a name; where the file system cannot, makes a file and removes the file at once.
 std::string try_to_make_file(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   if (fd) return "";
@@ -130,7 +130,7 @@ std::string try_to_make_file(const std::string& folder) {
   return "";
 }
 
-// The path itself or the nearest one above it where there is something.
+// Returns the path, or the nearest existing path above it.
 fs::path nearest_existing(fs::path path) {
   struct stat status {};
   while (::stat(path.c_str(), &status) != 0 && path.has_relative_path()) path = path.parent_path();
@@ -155,7 +155,7 @@ std::string refusal_of(const run_directory::RunDirectory& run, const std::string
 void read_free_space(RunPlace& place) {
   struct statvfs space {};
   if (::statvfs(place.folder.c_str(), &space) != 0 || space.f_blocks == 0) return;
-  const bool root = ::geteuid() == 0;  // the reserve is for it
+  const bool root = ::geteuid() == 0;  // the file system's reserve is for root
   place.free_bytes = uint64_t{root ? space.f_bfree : space.f_bavail} * space.f_frsize;
   if (space.f_files > 0) place.free_files = root ? space.f_ffree : space.f_favail;
 }
@@ -163,7 +163,7 @@ void read_free_space(RunPlace& place) {
 bool has_run(const run_directory::RunDirectory& run) {
   try {
     return run.has_run();
-  } catch (const Error&) {  // what keeps it from being looked at is in `refusal`
+  } catch (const Error&) {  // `refusal` tells why the folder cannot be looked at
     return false;
   }
 }

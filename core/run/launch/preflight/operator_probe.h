@@ -1,6 +1,6 @@
 #pragma once
-// Asks a fresh process which operators a job uses and what the portable kernels cost (core/engine/train/probe.h), and
-// decides what `determinism = "auto"` means.
+// Asks a fresh process for the operators of a job and for the cost of the portable kernels (core/engine/train/probe.h),
+// and decides the meaning of `determinism = "auto"`.
 
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace estrain::launch {
 
-// Returns the probe's report. Throws an error of the probe with the fault it had there.
+// Returns the probe's report. Throws an error of the probe with the probe's fault.
 comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures);
 
-// Operators of a report that no portable kernel covers, as "aten::name on Double (layer, layer)".
+// Returns the operators of a report without a portable kernel, as "aten::name on Double (layer, layer)".
 std::vector<std::string> uncovered_operators(const comm::ProbeReport& report);
 
 // D2 where every operator is covered and a mini-batch takes at most this many times LibTorch's.
@@ -25,9 +25,9 @@ struct Verdict {
   spec::Kernels kernels;
   std::string reason;
 
-  void settle(spec::JobSection& job) const;  // a job whose determinism is "auto"
+  void settle(spec::JobSection& job) const;  // `job`: with determinism "auto"
 };
-// `report` is of that job, and has been measured.
+// `report` is of the same job, and has been measured.
 Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report);
 
 // The table of `estrain check`.

@@ -1,6 +1,6 @@
 #pragma once
-// Whether a run that is resumed finds the data that it was trained on, asked before anything is written. The workers
-// check the files that they open themselves again (core/data/files/identity.h).
+// Finds out whether a resumed run still has the data of its training so far, before anything is written. The workers
+// check their own opened files again (core/data/files/identity.h).
 
 #include <string>
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace estrain::launch {
 
-// The changes of the files that `section` names since `known`, a checkpoint's CheckpointMeta::data, was taken. Reads no
-// file whose stamp is unchanged. Throws Fault::io where one is missing, Fault::corrupt.
+// Returns the changes of the files named by `section` since `known`, a checkpoint's CheckpointMeta::data, was taken.
+// Reads no file whose stamp is unchanged. Throws Fault::io where a file is missing, Fault::corrupt.
 std::vector<data::DataChange> changes_since(const std::string& known, const spec::DataSection& section);
 // The same of all files of a job (core/data/job_data.h).
 std::vector<data::DataChange> changes_since(const std::string& known, const spec::JobSpec& spec);
 
-// Their lines in changes.jsonl (core/state/record/FORMAT.md), as accepted at `step`.
+// Returns the lines of `changes` for changes.jsonl (core/state/record/FORMAT.md), as accepted at `step`.
 std::string change_log_lines(const std::vector<data::DataChange>& changes, Step step);
 
 }  // namespace estrain::launch

@@ -1,5 +1,5 @@
 #pragma once
-// The exceptions that a run was asked to accept, and what follows for all its launchers and workers.
+// The exceptions which a run was asked to accept, and their effects on all its launchers and workers.
 
 #include <string>
 #include <string_view>
@@ -10,8 +10,8 @@ struct RunOptions {
   bool allow_mixed = false;    // devices of different kinds, whose bits differ below D2
   bool oversubscribe = false;  // several workers on one GPU
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
-  std::string own_host;        // what device lists call the launcher's host; empty: it has no name
-  std::string listen;          // where agents join that do not see the run directory; empty: nowhere
+  std::string own_host;        // the launcher's host in device lists; empty: it has no name
+  std::string listen;          // where agents without the run directory join; empty: nowhere
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {

@@ -34,7 +34,7 @@ namespace {
 // For a launcher that is about to end.
 constexpr int kPatienceWithLockMs = 30'000;
 
-// The lock of a run directory. A start that fails leaves nobody at work there.
+// The lock of a run directory. After a failed start no process works in the directory.
 class Held {
  public:
   Held(const run_directory::RunDirectory& directory, int milliseconds)
@@ -75,10 +75,10 @@ void refuse_second_run(const run_directory::RunDirectory& directory) {
       .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
 }
 
-// The records of the run that is to go on, from its directory.
+// The records of a run to resume, from its directory.
 struct Begun {
   checkpoint::NewestCheckpoint newest;
-  // The spec of the run, and where that is written: in its newest checkpoint; without one in job.toml.
+  // The spec of the run, and its place: the newest checkpoint; without a checkpoint job.toml.
   std::optional<spec::JobSpec> spec;
   std::string source;
 };
@@ -141,7 +141,7 @@ Begun look_at(const run_directory::RunDirectory& directory) {
   return begun;
 }
 
-// The spec of job.toml, with --set; where that is gone or damaged, the one of the checkpoint.
+// Returns the spec of job.toml, with --set; if job.toml is missing or damaged, the spec of the checkpoint.
 spec::JobSpec spec_to_go_on_with(const StartRequest& request, const run_directory::RunDirectory& directory,
                                  const Begun& begun) {
   try {
@@ -181,7 +181,7 @@ void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec:
   }
 }
 
-// Decides what "auto" means for this run: the decision from when the run began, else the result of a trial.
+// Decides the meaning of "auto" for this run: the decision at the run's beginning, else the result of a trial.
 void decide_determinism(const run_directory::RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
   spec::JobSection& job = plan.spec.job;
   if (job.determinism != spec::Determinism::automatic) return;
@@ -197,7 +197,7 @@ void decide_determinism(const run_directory::RunDirectory& directory, const Begu
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", chosen, verdict.reason);
 }
 
-// The changes of the batch that the run has on record, in place of those of the spec.
+// Takes the changes of the batch on the run's record, in place of the changes of the spec.
 void take_recorded_changes(const run_directory::RunDirectory& directory, const Begun& begun, LaunchPlan& plan) {
   const run_directory::BatchChanges of_checkpoint =
       begun.spec ? begun.spec->elastic.changes : run_directory::BatchChanges{};
@@ -218,7 +218,7 @@ void take_recorded_changes(const run_directory::RunDirectory& directory, const B
       .advise("remove it: the checkpoint has a copy of it as of its step");
 }
 
-// The data are those of the checkpoint, or what has changed is noted as a change of the run.
+// Requires the data of the checkpoint, or notes the differences as a change of the run.
 void settle_data(const run_directory::RunDirectory& directory, const checkpoint::CheckpointMeta& meta,
                  LaunchPlan& plan) {
   plan.changes = meta.changes;
@@ -266,7 +266,7 @@ void choose_checkpoint(const run_directory::RunDirectory& directory, const Begun
       [](const checkpoint::StateTensor& tensor) { return tensor.slot == checkpoint::cuda_generator_slot; });
 }
 
-// Reports records that a power cut or a disk has damaged, and keeps them beside the sound ones.
+// Reports records damaged by a power cut or a disk, and keeps the damaged records beside the sound ones.
 void mend_records(const run_directory::RunDirectory& directory, const LaunchPlan& plan) {
   const Step last(plan.from_step);
   std::vector<std::optional<record::Damage>> damages = {
@@ -283,7 +283,7 @@ void mend_records(const run_directory::RunDirectory& directory, const LaunchPlan
   }
 }
 
-// Checks what does not depend on the run directory: devices, fault rules, this machine.
+// Checks all things independent of the run directory: devices, fault rules, this machine.
 void check_request(const StartRequest& request, const resources::Allocation& allocation, LaunchPlan& plan) {
   plan.fault_rules = faults::text_of_rules(plan.spec.recovery.rules);
   faults::FaultTable::with_rules_of(plan.fault_rules, plan.spec.recovery.rules);
@@ -327,7 +327,7 @@ void note_failed_start(const StartRequest& request, const Error& error) {
     if (!std::filesystem::is_directory(directory.path()) || (!request.resume && directory.has_run())) return;
     if (const auto lock = directory.try_lock())
       run_directory::write_verdict(directory.path(), run_directory::RunVerdict::failed(error));
-  } catch (const Error&) {  // there is no run directory to write to
+  } catch (const Error&) {  // no run directory exists for the verdict
   }
 }
 
@@ -352,12 +352,12 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.run = absolute_run(request.run.empty() ? "runs/" + plan.spec.job.name : request.run);
   const run_directory::RunDirectory directory(plan.run);
   if (!request.resume && directory.has_run()) {
-    const Held held(directory, 0);  // a process that is at work there is the better answer
+    const Held held(directory, 0);  // a process at work in the directory is the better answer
     refuse_second_run(directory);
   }
   if (given) check_request(request, allocation, plan);  // before anything is made
 
-  // From here on nobody else changes what the directory holds: it is looked at anew.
+  // From here on this process alone changes the directory: look at the directory's content anew.
   Held held = request.lock >= 0 ? Held(directory, UniqueFd(request.lock))
                                 : Held(directory, request.resume ? kPatienceWithLockMs : 0);
   if (!request.resume) refuse_second_run(directory);

@@ -1,6 +1,6 @@
 #pragma once
-// From what the user typed behind `estrain train` to a launch: spec read and checked, run directory made and locked,
-// the checkpoint to go on from chosen.
+// From the user's words behind `estrain train` to a launch: reads and checks the spec, makes and locks the run
+// directory, chooses the checkpoint to resume from.
 
 #include <string>
 #include <vector>
@@ -16,32 +16,32 @@ struct StartRequest {
   std::string run;        // empty: runs/<job name>
   std::vector<std::string> overrides;
   bool resume = false;
-  bool accept_data = false;  // with `resume`: go on though the data files are others than the checkpoint's
+  bool accept_data = false;  // with `resume`: accept data files which differ from the checkpoint's
   bool allow_mixed = false;
   bool oversubscribe = false;    // several workers on one GPU
-  std::string own_host;          // what device lists call this host; empty: it has no name
+  std::string own_host;          // this host in device lists; empty: it has no name
   std::string listen;            // "10.0.0.1:7000", ":7000": where agents join by this host's address; empty: nowhere
-  std::vector<HostOffer> hosts;  // others whose agents listen; not empty: no other may stand in `devices`
-  int lock = -1;                 // of the run directory, where this process holds it already
-  double grace_seconds = 30;     // from a signal to the checkpoint; what is under way then is given up. 0: at once
+  std::vector<HostOffer> hosts;  // hosts with listening agents; not empty: `devices` names no further host
+  int lock = -1;                 // of the run directory, if this process holds it already
+  double grace_seconds = 30;     // from a signal to the checkpoint; then the step under way is discarded. 0: at once
 };
 
-// The words of `train --resume` for this request, the program first: run, devices, grace, and what of lock,
-// allow_mixed, oversubscribe, own_host and listen is set.
+// Returns the words of `train --resume` for this request, the program first: run, devices, grace, and each of lock,
+// allow_mixed, oversubscribe, own_host and listen if it is set.
 std::vector<std::string> resume_command(const StartRequest& request);
 
-// The absolute path of the run directory. Throws as plan_launch() of a spec that is wrong.
+// Returns the absolute path of the run directory. Throws as plan_launch() for a wrong spec.
 std::string run_directory_of(const StartRequest& request);
 
-// Looks at the run directory while holding its lock, which the plan keeps. A resumed run's spec is that
-// of its newest checkpoint; what the user gives, and job.toml, may differ from it in what defines no bits.
-// Throws Fault::spec, usage, infeasible for mistakes of the user; Fault::mismatch (exit code 2) naming the keys
-// where a resumed run's spec has changed in what defines bits; Fault::mismatch naming the files in whose contents its
-// data have changed; Fault::io and corrupt from the run directory. Then the run is as it was.
+// Looks at the run directory while holding its lock, which the plan keeps. A resumed run has the spec of its newest
+// checkpoint; the user's words, and job.toml, may change only keys that define no bits. Throws Fault::spec, usage,
+// infeasible for mistakes of the user; Fault::mismatch (exit code 2) naming the keys where a resumed run's spec has
+// changed in keys that define bits; Fault::mismatch naming the data files with changed contents; Fault::io and corrupt
+// from the run directory. After an error the run is unchanged.
 LaunchPlan plan_launch(const StartRequest& request);
 
-// Writes the verdict of a start that failed, which ends the run, too. Writes nothing where another process is at work
-// there, or where the directory holds another run than the request's.
+// Writes the verdict of a failed start, which ends the run, too. Writes nothing if another process works in the
+// directory, or if the directory holds another run than the request's.
 void note_failed_start(const StartRequest& request, const Error& error);
 
 }  // namespace estrain::launch

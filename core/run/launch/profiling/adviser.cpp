@@ -9,12 +9,12 @@
 namespace estrain::launch {
 namespace {
 
-constexpr size_t kLatestWindows = 2;         // what a plan for workers that changed their speed rests on
-constexpr int64_t kTrialWindows = 40;        // as estimated for so many: a growth has proven itself
+constexpr size_t kLatestWindows = 2;         // the basis of a plan for workers with a changed speed
+constexpr int64_t kTrialWindows = 40;        // windows at the estimated speed that prove a growth
 constexpr int64_t kLately = 60'000'000'000;  // ns
 constexpr double kTrialSlowSeconds = 3;
 
-// Worker -1 is one to be started.
+// Worker -1 is a worker to be started.
 std::string shares_key(const Placement& placement) {
   std::string key;
   for (size_t i = 0; i < placement.devices.size(); ++i)
@@ -83,8 +83,8 @@ SpeedMeter::Span Adviser::require_speeds() const {
   return span;
 }
 
-// The seconds that a change of devices takes from the training: as measured; else what starting the first workers took,
-// which is an upper limit.
+// Returns the seconds that a change of devices takes from the training: as measured; else the time to start the first
+// workers, which is an upper limit.
 double Adviser::resize_seconds(const Course& course) const { return past_.change_seconds(false, course.start_seconds); }
 
 std::optional<Advice> Adviser::advise(const decisions::State& job, const Course& course) {
@@ -97,7 +97,7 @@ std::optional<Advice> Adviser::advise(const decisions::State& job, const Course&
   }
   const plan::Plan now = speed_planner_->current(latest);
   const Placement best = speed_planner_->best(latest, job.held);
-  // The best plan for the workers that are there may leave one out; then moving ESTs comes first, as it costs little.
+  // The best plan for the present workers may leave one out; then moving ESTs comes first, as a move costs little.
   Placement moved = job.held.size() == job.workers.size()
                         ? best
                         : speed_planner_->best(latest, devices_of(decisions::devices_in_force(job)));
@@ -109,15 +109,15 @@ std::optional<Advice> Adviser::advise(const decisions::State& job, const Course&
   return std::nullopt;
 }
 
-// Whether steps took longer with these shares a short while ago than they take now: a worker that mostly waits looks
-// faster than it really is.
+// Tells whether steps took longer with these shares a short while ago than now: a worker that mostly waits looks faster
+// than it is.
 bool Adviser::tried_in_vain(const Placement& placement, const Course& course) const {
   const auto tried = tried_.find(shares_key(placement));
   return tried != tried_.end() && course.now_ns - tried->second.ended_ns < kLately &&
          tried->second.step_seconds > meter_.recent().step_seconds();
 }
 
-// If it is worth what it costs.
+// Follows the best plan if the gain is worth the cost.
 std::optional<Advice> Adviser::follow(const decisions::State& job, const Placement& best, const plan::Plan& now,
                                       const Course& course) const {
   const bool keeps_devices = best.workers.size() == job.workers.size() &&

@@ -1,7 +1,7 @@
 #pragma once
-// How fast a job is on its devices, and what would make it faster: the speeds measured, the plans that follow, growth
-// that is on trial, shares that were tried in vain. It asks for changes; core/run/decisions decides whether one can
-// begin now. Pure: told what the launcher sees, and the time.
+// Judges the speed of a job on its devices, and ways to make the job faster: measured speeds, plans by these speeds,
+// growth on trial, shares tried in vain. The adviser asks for changes; core/run/decisions decides whether a change can
+// begin now. Pure: the caller tells the launcher's observations, and the time.
 
 #include <map>
 #include <memory>
@@ -36,7 +36,7 @@ struct Advice {
 struct OfferWeighed {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
   std::string what, reason;
   Json answer;
-  std::optional<decisions::PendingChange> change;  // none: the offer is declined
+  std::optional<decisions::PendingChange> change;  // nothing: the offer is declined
 };
 
 // The time, and how much of the job is left.
@@ -44,15 +44,15 @@ struct Course {
   int64_t now_ns = 0;        // monotonic
   int64_t unix_seconds = 0;  // since 1970
   int64_t steps_left = 0;
-  double start_seconds = 0;  // that starting the first workers took
+  double start_seconds = 0;  // spent on starting the first workers
 };
 
 class Adviser {
  public:
-  // `spec` must outlive it.
+  // `spec` must outlive the adviser.
   Adviser(const spec::JobSpec& spec, ChangeHistory past) : spec_(&spec), past_(std::move(past)) {}
 
-  // The job begins to train, or goes on, on this host.
+  // The job begins to train, or is resumed, on this host.
   void settle(profile::Host host, bool allow_mixed);
   SpeedPlanner& speed_planner() { return *speed_planner_; }
   ChangeHistory& past() { return past_; }
@@ -67,7 +67,7 @@ class Adviser {
   void end_stage(Step step, int64_t now_ns);
   void forget_trends();  // of the shares that were in force
 
-  // Takes in what workers have done in the stage (SpeedMeter, SpeedWatch).
+  // Takes in the workers' work in the stage (SpeedMeter, SpeedWatch).
   void interrupt() { meter_.interrupt(); }
   bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<SpeedMeter::Worker>& done) {
     return meter_.observe(step, step_ns, evaluated, done);
@@ -75,24 +75,24 @@ class Adviser {
   std::vector<SpeedWatch::Speed> watch(Step step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& done) {
     return watch_.observe(step.value, now_ns, done);
   }
-  // No worker is slow: the measurements hold for devices of their kind.
+  // Tells whether no worker is slow: the measurements hold for devices of their kind.
   bool workers_are_ordinary(const decisions::State& job) const;
 
-  // After each window of steps: speeds are taken in, growth is judged, ESTs move where that helps.
+  // Advises after each window of steps: takes speeds in, judges growth, moves ESTs if a move helps.
   std::optional<Advice> advise(const decisions::State& job, const Course& course);
 
-  // The best shares on the devices held; nothing where they are in force. `reason`: of the plan. Throws Fault::usage
-  // where the stage has not gone on for long enough to be judged.
+  // Returns the best shares on the devices held; nothing if these shares are in force. `reason`: of the plan. Throws
+  // Fault::usage if the stage is too short to be judged.
   std::optional<decisions::PendingChange> best_change(const decisions::State& job, std::string* reason) const;
   // Takes the part of the offer that makes the job faster by enough. Throws as best_change.
   OfferWeighed weigh(const decisions::State& job, const Devices& offered, const WorkerRoom& room, const Course& course);
-  // The workers' shares after some of them have gone: the best plan where speeds are known, else even ones. Over
+  // Returns the workers' shares after the loss of devices: the best plan if speeds are known, else even shares. Over
   // several hosts the best plan counts only if it has a worker on `own`, the launcher's host.
   decisions::PendingChange shrunk_to(const decisions::State& job, const Devices& staying, const Devices& held,
                                      const std::string& own) const;
 
  private:
-  // How long steps took with shares that were in force not long ago.
+  // The step time with shares that were in force not long ago.
   struct TriedShares {
     double step_seconds = 0;
     int64_t ended_ns = 0;  // monotonic
@@ -117,7 +117,7 @@ class Adviser {
   std::optional<plan::FallBackWatch> fall_back_;  // of the growth on trial
   std::map<std::string, TriedShares> tried_;      // by shares_in_force_
   std::string devices_in_force_;                  // "cpu=5,cpu=3"
-  std::string shares_in_force_;                   // which worker has how many ESTs: "0=5 2=3 "
+  std::string shares_in_force_;                   // the number of ESTs of each worker: "0=5 2=3 "
 };
 
 }  // namespace estrain::launch

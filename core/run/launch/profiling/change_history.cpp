@@ -8,7 +8,7 @@ void ChangeHistory::note(Decision decision) {
 }
 
 void ChangeHistory::end_stage(int64_t step, std::string devices, double step_seconds) {
-  if (step == stage_began) return;  // it did not get to a step
+  if (step == stage_began) return;  // the stage trained no step
   stages_.push_back({stage_began, step, std::move(devices), step_seconds});
   if (stages_.size() > kStagesKept) stages_.pop_front();
   stage_began = step;

@@ -1,6 +1,6 @@
 #pragma once
-// A launcher's memory of changes of its devices: the cost of each, the decisions and their reasons, and the growth that
-// is on trial. Handed over across a re-exec.
+// A launcher's memory of changes of its devices: the cost of each change, the decisions and their reasons, and the
+// growth on trial. Handed over across a re-exec.
 
 #include <cstdint>
 #include <deque>
@@ -19,7 +19,7 @@ struct Decision {
   std::string reason;  // "steps get shorter by 45 %: …"
 };
 
-// More devices than before, which must prove themselves.
+// More devices than before, on trial.
 struct Trial {
   Devices held_before;
   Assignment devices_before;       // each with its number of ESTs
@@ -41,12 +41,12 @@ class ChangeHistory {
   void note(Decision decision);
   const std::deque<Decision>& decisions() const { return decisions_; }
 
-  // Takes in one change: all seconds for which it kept the job from training.
+  // Takes in one change: all seconds for which the change kept the job from training.
   void count_change(double seconds, bool keeps_devices);
-  // The mean of those that were measured; before the first one `unmeasured`.
+  // Returns the mean of the measured changes; before the first change `unmeasured`.
   double change_seconds(bool keeps_devices, double unmeasured) const;
 
-  // The time line of devices and throughput. A stage begins where the one before ended.
+  // The time line of devices and throughput. A stage begins where the stage before ended.
   void end_stage(int64_t step, std::string devices, double step_seconds);
   int64_t stage_began = 0;  // step
   const std::deque<StageSummary>& stages() const { return stages_; }

@@ -32,11 +32,11 @@ namespace {
 
 using profile::StageSpeed;
 
-// Steps that a run takes at least: the cold ones, one at which counting begins, and two windows.
+// The fewest steps of a run: the cold steps, a step at which counting begins, and two windows.
 constexpr int64_t kLeastSteps = SpeedMeter::kColdSteps + 1 + 2 * SpeedMeter::kWindowSteps;
 // Also where a step takes no time: the launcher looks at the clock now and then only.
 constexpr double kLeastSeconds = 4e-9 * static_cast<double>(SpeedMeter::kWindowNs);
-constexpr int kLongestRun = 16;  // times that of a run of which enough is seen
+constexpr int kLongestRun = 16;  // times the length of a run with enough steps
 constexpr int64_t kEndless = 1'000'000'000;
 constexpr auto kGlance = std::chrono::milliseconds(5);
 
@@ -52,7 +52,7 @@ spec::JobSpec shortened(spec::JobSpec spec, int64_t ests) {
   return spec;
 }
 
-// The largest number of ESTs that a set of devices has.
+// Returns the largest number of ESTs of a set of devices.
 int64_t most_ests(const spec::JobSpec& spec, const std::set<int64_t>& numbers) {
   int64_t most = 1;
   for (const int64_t workers : numbers) {
@@ -62,8 +62,8 @@ int64_t most_ests(const spec::JobSpec& spec, const std::set<int64_t>& numbers) {
   return most;
 }
 
-// With other ESTs an epoch ends in other short mini-batches, which the job does not have: they are left out, where the
-// data set is large enough for that.
+// With other ESTs an epoch ends in other short mini-batches, which the job does not have: the short mini-batches are
+// left out if the data set is large enough.
 spec::JobSpec with_full_batches(spec::JobSpec spec, int64_t ests, const Device& device) {
   if (spec.data.drop_last) return spec;
   spec::JobSpec full = spec;
@@ -77,7 +77,7 @@ spec::JobSpec with_full_batches(spec::JobSpec spec, int64_t ests, const Device& 
   }
 }
 
-// A kind that is one device only, a GPU, has `alike` beside it.
+// Returns a device list. A kind with one device only, a GPU, has `alike` beside it.
 std::string device_list(const std::string& kind, const std::vector<std::string>& alike,
                         const std::vector<int64_t>& ests) {
   std::vector<std::string> devices;
@@ -96,7 +96,7 @@ class ShortRun {
     options.arguments = {own_executable(), "train", folder_.path() + "/job.toml", "--run", run_.path(),
                          "--devices",      devices_};
     options.output = folder_.path() + "/log";
-    // Keep the speeds of so short a run out of the user's database.
+    // Keep the speeds of a short run out of the user's database.
     options.environment = {{"ESTRAIN_PROFILES", folder_.path() + "/profiles.json"}};
     process_ = ChildProcess::start(options);
   }
@@ -107,7 +107,7 @@ class ShortRun {
   }
   ShortRun(const ShortRun&) = delete;
 
-  // Nothing where its launcher did not come to see a window of steps: the machine is very busy.
+  // Returns nothing if the run's launcher saw no window of steps: the machine is very busy.
   std::optional<StageSpeed> measure(double seconds) {
     train_for(seconds);
     process_.signal(SIGTERM);
@@ -149,8 +149,8 @@ class ShortRun {
     return last;
   }
 
-  // A machine that does something else now and then makes some steps long, and a checkpoint some of the first: all
-  // times are taken for those of the median step.
+  // A machine with other work now and then makes a few steps long, and a checkpoint makes a few of the first long: all
+  // times count as the time of the median step.
   void weigh_steps(StageSpeed& stage) const {
     std::vector<double> times;  // of each step; the unit is of no matter
     for (const auto& step : record::read_metrics(run_.path() + "/metrics.jsonl").steps)
@@ -195,7 +195,7 @@ profile::Memory memory_of(const JobSize& size) {
   return {bytes(size.worker), bytes(size.state), bytes(size.gradients), bytes(size.batch)};
 }
 
-// The build note that the linker puts near the start of a library (elf(5), NT_GNU_BUILD_ID), as hexadecimal digits.
+// Returns the linker's build note near the start of a library (elf(5), NT_GNU_BUILD_ID), in hexadecimal digits.
 std::string build_note(const std::string& path) {
   using namespace std::string_view_literals;
   std::ifstream file(path, std::ios::binary);
@@ -221,7 +221,7 @@ int64_t partial_sums(const std::vector<int64_t>& ranges) {
   return plan::partial_sums_of(std::reduce(ranges.begin(), ranges.end()), ranges, std::identity());
 }
 
-// Numbers of workers of which sets are run.
+// Returns the numbers of workers in the sets to run.
 std::set<int64_t> numbers_of_workers(const spec::JobSpec& spec, int64_t devices, int64_t most) {
   std::set<int64_t> numbers = {1};
   const int64_t all = std::min({devices, spec.job.ests, most});
@@ -243,7 +243,7 @@ std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers) 
     if (ests > 1) sets.push_back({std::min<int64_t>(ests, 4)});
     return sets;
   }
-  // Even ranges crowd all the time. Two and three ESTs each are whole subtrees for the one and torn ones for the other.
+  // Even ranges crowd all the time. Two and three ESTs each are whole subtrees in one case and torn ones in the other.
   std::vector<std::vector<int64_t>> sets;
   for (const int64_t each : {2, 3}) sets.emplace_back(static_cast<size_t>(workers), each);
   if (partial_sums(sets[0]) == partial_sums(sets[1])) sets.pop_back();
@@ -254,7 +254,7 @@ void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& s
                              int64_t now) const {
   if (!one_est && !alone && together.empty()) return;
   profiles.at(profile::describe_work(spec, kind, host)) = {};
-  // A set that was disturbed would scale what was measured before it; the time alone has the last word.
+  // A disturbed set would scale the earlier measurements; the time alone has the last word.
   for (const StageSpeed& stage : together) profiles.learn(spec, host, stage, now);
   if (one_est && alone) profiles.learn_update(spec, host, *one_est, *alone, now);
   if (const auto& lone = alone ? alone : one_est) profiles.learn(spec, host, *lone, now);

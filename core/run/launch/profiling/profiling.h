@@ -1,11 +1,11 @@
 #pragma once
 // Measures a kind of device for the planner, by short real runs of the job.
 //
-// A run trains the job as it is, on one device or on several of a kind, but with a few ESTs only, without evaluation,
-// in a folder that goes away. One kind is run
+// A run trains the unchanged job, on one device or on several of a kind, but with a few ESTs only, without evaluation,
+// in a temporary folder. One kind is run
 //   alone, with one EST and with four: the time of a mini-batch, and of the update within the last one
-//   on W workers, with ranges that pass on W partial sums and with ranges that pass on more: how they crowd each other,
-//   and the exchange
+//   on W workers, with ranges that pass on W partial sums and with ranges that pass on more: how the workers crowd each
+//   other, and the exchange
 // for W = 2 and for the number of devices at hand.
 
 #include <cstdint>
@@ -20,14 +20,14 @@
 
 namespace estrain::launch {
 
-// This machine and program, as profiles know them. `cores`: that a run may use (allocation.h).
+// Returns this machine and program, as profiles know both. `cores`: for a run's use (allocation.h).
 profile::Host profile_host(int64_t cores);
 
 struct ProfilingOptions {
-  double seconds = 3;              // of training for each set of devices; longer where that is not enough to measure in
-  int64_t most_cores = 1;          // sets of more workers than that are not tried
-  std::vector<std::string> alike;  // where the kind is a GPU: others of its model that a set may take beside it
-  std::function<void(const std::string&)> say = [](const std::string&) {};  // told of each run before it starts
+  double seconds = 3;              // of training for each set of devices; longer if the time is too short to measure
+  int64_t most_cores = 1;          // sets of more workers are not tried
+  std::vector<std::string> alike;  // for a GPU: further GPUs of its model for larger sets
+  std::function<void(const std::string&)> say = [](const std::string&) {};  // told of each run before the run starts
 };
 
 // The measurements of one kind.
@@ -37,16 +37,16 @@ struct KindProfile {
   std::vector<profile::StageSpeed> together;          // several workers
   std::optional<profile::Memory> memory;
 
-  // Puts all of it into `profiles`, in place of earlier values for the kind. No effect where nothing was measured.
+  // Puts all measurements into `profiles`, in place of earlier values for the kind. Without measurements no effect.
   void learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host, int64_t now) const;
 };
 
-// Runs, from the main thread only. Throws Fault::peer with the words of a run that fails, Fault::device for a kind that
-// this machine lacks. `kind.count`: how many may
-// work at a time, which decides on the numbers of workers tried.
+// Runs, from the main thread only. Throws Fault::peer with the words of a failed run, Fault::device for a kind that
+// this machine lacks. `kind.count`: how many devices may work at a time, which decides on the numbers of workers
+// tried.
 KindProfile profile(const spec::JobSpec& spec, const profile::KindCount& kind, const ProfilingOptions& options);
 
-// The sets of devices that are run for a kind, as the ESTs of each worker.
+// Returns the sets of devices to run for a kind, as the ESTs of each worker.
 std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers);
 
 }  // namespace estrain::launch

@@ -7,16 +7,16 @@
 namespace estrain::launch {
 namespace {
 
-// Devices of a kind whose speeds differ by no more than this are alike to the planner.
+// Devices of a kind are alike to the planner if their speeds differ by at most this share.
 constexpr double kAlike = 0.10;
 
 }  // namespace
 
-// Devices that are alike, and the workers on them.
+// Devices that are alike, and the workers on these devices.
 struct SpeedPlanner::Group {
   std::string kind;
   std::string model;
-  double seconds = 0;            // per mini-batch where nobody else computes
+  double seconds = 0;            // per mini-batch while no other worker computes
   std::vector<int64_t> workers;  // -1: an idle device
 
   bool takes(const std::string& other_kind, double other_seconds) const {
@@ -57,7 +57,7 @@ void SpeedPlanner::learn(const SpeedMeter::Span& span, int64_t now) {
   profiles.learn(*spec_, host_, as_stage_speed(span), now);
 }
 
-// Per mini-batch of a worker, without what a lone worker does of the update within it.
+// Returns the time per mini-batch of a worker, without a lone worker's update work within the mini-batch.
 double SpeedPlanner::computing_seconds(const SpeedMeter::Span& span, size_t worker) const {
   const SpeedMeter::Worker& one = span.workers[worker];
   const double seconds = one.seconds_per_mini_batch();
@@ -86,7 +86,7 @@ std::vector<SpeedPlanner::Group> SpeedPlanner::groups(const SpeedMeter::Span& sp
   const double crowding = inputs.job.crowding_of(std::ssize(span.workers));
   for (size_t i = 0; i < span.workers.size(); ++i) {
     const SpeedMeter::Worker& worker = span.workers[i];
-    if (idle[worker.kind] == 0) continue;  // a device that is not held any more
+    if (idle[worker.kind] == 0) continue;  // the job no longer holds the device
     idle[worker.kind] -= 1;
     put(worker.kind, computing_seconds(span, i) * always[i] / crowding, worker.id);
   }
@@ -120,7 +120,7 @@ plan::Plan SpeedPlanner::evaluated(const SpeedMeter::Span& span, const SpeedMete
   return plan::evaluate(in.job, as_devices(present), std::move(shares));
 }
 
-// One EST each, then one by one to the worker that would be done with it first.
+// Gives each worker one EST, then each further EST to the worker that would finish it first.
 Placement SpeedPlanner::balanced(const SpeedMeter::Span& span) const {
   SpeedMeter::Span moved = span;
   std::vector<double> seconds;

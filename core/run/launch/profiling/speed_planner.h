@@ -1,6 +1,6 @@
 #pragma once
-// The companion of a running job (EasyScale, section 3.4): it knows how fast the devices are at this job, from the
-// profile that it starts with and from the stages that it sees, and makes plans from that. Pure: told the time.
+// The companion of a running job (EasyScale, section 3.4): knows the speeds of the devices at this job, from the
+// profile at the start and from the stages observed, and makes plans from these speeds. Pure: told the time.
 
 #include <string>
 #include <vector>
@@ -13,19 +13,19 @@
 
 namespace estrain::launch {
 
-// The number of ESTs that each worker hosts, in worker order.
+// The number of ESTs of each worker, in worker order.
 struct Placement {
   Assignment devices;            // each with its number of ESTs
-  std::vector<int64_t> workers;  // ids of workers that are there; -1: one to be started
+  std::vector<int64_t> workers;  // ids of running workers; -1: a worker to be started
   plan::Plan plan;
 };
 
-// The work of a stage, in the form that a profile takes in.
+// Returns the work of a stage in the form for a profile.
 profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span);
 
 class SpeedPlanner {
  public:
-  // `spec` must outlive it.
+  // `spec` must outlive the planner.
   SpeedPlanner(const spec::JobSpec& spec, profile::Host host, bool allow_mixed)
       : spec_(&spec), host_(std::move(host)), allow_mixed_(allow_mixed) {}
 
@@ -35,13 +35,13 @@ class SpeedPlanner {
   // Takes in the latest measurements, when no worker is unusually slow or fast. `now`: seconds since 1970.
   void learn(const SpeedMeter::Span& span, int64_t now);
 
-  // The times that the present shares should have by the speeds of `span`, which must have steps.
+  // Returns the times which the present shares should have by the speeds of `span`, which must have steps.
   plan::Plan current(const SpeedMeter::Span& span) const;
-  // The shares of the workers of `span`, none left out, that let all finish as early as can be.
+  // Returns the shares of the workers of `span`, all included, that let all finish as early as possible.
   Placement balanced(const SpeedMeter::Span& span) const;
-  // The best shares over the devices of `held` (kinds; those of the workers of `span` among them). A worker that is
-  // slower or faster than others of its kind counts with its own speed. A kind that was never measured counts with the
-  // mean of the others. Throws Fault::infeasible where no device is held.
+  // Returns the best shares over the devices of `held` (kinds; the kinds of the workers of `span` among them). A worker
+  // slower or faster than the rest of its kind counts with its own speed. A kind that was never measured counts with
+  // the mean of the measured kinds. Throws Fault::infeasible if no device is held.
   Placement best(const SpeedMeter::Span& span, const Devices& held) const;
 
  private:

@@ -13,7 +13,7 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-// Forgets workers that are gone, and everything where a new stage has begun: counts start from zero again.
+// Forgets workers that have ended, and everything if a new stage has begun: counts start from zero again.
 void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers) {
   std::map<int64_t, Watched> next;
   for (const SpeedMeter::Worker& worker : workers) {
@@ -39,7 +39,7 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
     return {};
   }
   if (step - marked_step_ < SpeedMeter::kWindowSteps || now_ns - marked_ns_ < SpeedMeter::kWindowNs) return {};
-  std::map<int64_t, double> taken, reading;  // seconds per mini-batch in this window; those that waited for data
+  std::map<int64_t, double> taken, reading;  // seconds per mini-batch in this window; waiting for data
   for (const SpeedMeter::Worker& worker : workers) {
     const SpeedMeter::Worker& before = watched_[worker.id].at_mark;
     if (worker.mini_batches == before.mini_batches) return {};

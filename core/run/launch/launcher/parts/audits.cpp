@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kWrongResults = "wrong_results", kDamagedState = "damaged_state";
 
-// By host: each host audits its own workers.
+// Returns the parties by host: each host audits its own workers.
 std::map<std::string, audit::Party> parties_of(const Run& run) {
   std::map<std::string, audit::Party> parties;
   for (const decisions::Member& worker : run.job.workers) {
@@ -42,7 +42,7 @@ int64_t times_gone_back(const run_directory::RunDirectory& directory, Step to) {
 
 }  // namespace
 
-// The mini-batches that are computed twice, as a part of all.
+// Returns the share of mini-batches that are computed twice.
 double Audits::share() const {
   if (run_.spec.audit.every == 0) return 0;
   const auto audited = static_cast<double>(std::max<size_t>(1, parties_of(run_).size()));
@@ -131,7 +131,7 @@ std::string Audits::go_back(const Error& error) {
                arguments_of_new_launch());
 }
 
-// Not if the same steps fail again and again, and not without the agents of other hosts, which end with this launch.
+// Returns false if the same steps fail repeatedly, or if other hosts have agents: the agents end with this launch.
 bool Audits::may_continue(Step from) const {
   return run_.spec.audit.redo && parties_of(run_).size() == 1 &&
          times_gone_back(run_.directory, from) < std::max<int64_t>(1, run_.spec.recovery.retries);

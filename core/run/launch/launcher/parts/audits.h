@@ -1,6 +1,6 @@
 #pragma once
-// The launcher's part in audits (core/state/audit/audit.h): their price, requests for them, how they stand, and how a
-// run goes back after a finding.
+// The launcher's part in audits (core/state/audit/audit.h): their price, requests for audits, their status, and how a
+// run returns to an older checkpoint after a finding.
 
 #include <map>
 #include <optional>
@@ -23,24 +23,24 @@ class Audits {
   // Throws Fault::usage if the job does not train.
   void ask(ClientId client) const;
 
-  // A worker says that an audit found something wrong; it ends after that.
+  // Notes a worker's message about a wrong result in an audit; the worker then ends.
   void note_found(decisions::WorkerId id, Step vouched) { found_[id] = vouched; }
-  // The scribe found the state of that step damaged in memory.
+  // Notes that the scribe found the state of the step damaged in memory.
   void note_damaged_state(Step step);
-  // The worker is lost. Adds what the audit vouches for to `details`. Changes the diagnosis to the end of this launch
-  // if the run goes back.
+  // Weighs the loss of a worker: adds the step vouched for by the audit to `details`. If the run returns to an older
+  // checkpoint, changes the diagnosis so that this launch ends.
   void weigh(const decisions::Member& member, faults::Diagnosis& diagnosis, Json& details);
-  // Prints which devices were found wrong.
+  // Prints the devices found wrong.
   void report_end();
-  // Sets aside the checkpoints for which audits do not vouch, and returns advice. Throws GoBack if the run continues by
-  // itself. Returns "" without a finding that takes the run back. Call it after the files are closed.
+  // Sets aside the checkpoints for which audits do not vouch, and returns advice. Throws GoBack if the run continues
+  // without the user. Returns "" if no finding takes the run back. The files must be closed before.
   std::string go_back(const Error& error);
 
  private:
   struct Way {  // back
     Step vouched;
     std::string cause;
-    Devices devices;  // that the run continues on
+    Devices devices;  // for the continued run
   };
 
   double share() const;

@@ -16,7 +16,7 @@ using decisions::WorkerId;
 namespace {
 
 constexpr int kPatienceWithWorkersMs = 5000;
-// With a fork server that loads its libraries: while nothing trains, and while others do.
+// For a fork server to load its libraries: while no worker trains, and while other workers train.
 constexpr int kPatienceAtStartMs = 10000;
 constexpr int kPatienceWithServerMs = 2000;
 
@@ -44,7 +44,7 @@ void Crew::start(const decisions::StartWorkers& start) {
     } catch (const Error& error) {
       decisions::CannotStart failed{{}, {}, error};
       for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
-      // A change that was only wished for fails, and that is told: no fault of the run.
+      // A failed change that was only wished for is told to the client: no fault of the run.
       if (run_.job.phase != Phase::warming) failed.verdict = losses_.diagnose(Json(), error);
       return run_.decide(std::move(failed));
     }
@@ -70,7 +70,7 @@ void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, int 
   run_.state.workers.emplace(order.id, start_worker(run_.directory, run_.state.shared, start, quick));
 }
 
-// The order for any worker on this device, still without its number.
+// Returns the order for any worker on this device, still without its number.
 WorkerStart Crew::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;
@@ -144,7 +144,7 @@ void Crew::end_hung(const decisions::EndHungWorker& end) {
   losses_.lose(end.worker, std::move(evidence));
 }
 
-// A worker that the kernel holds may end later, and is then waited for like any other.
+// Kills a worker. A worker held by the kernel may end later, and is then waited for like any other.
 void Crew::kill(const decisions::KillWorker& kill) {
   WorkerProcess* worker = process_of(run_.state.workers, kill.worker);
   if (worker == nullptr) return;

@@ -14,11 +14,11 @@ class Crew {
  public:
   Crew(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
-  // The first workers of the run, one for each device.
+  // Starts the first workers of the run, one for each device.
   void start_first(const Assignment& devices);
   void start(const decisions::StartWorkers& start);
 
-  // Handles a worker's message, or its end.
+  // Handles a worker's message or end.
   void hear(decisions::WorkerId id);
   void note_end(decisions::WorkerId id);
 
@@ -28,7 +28,7 @@ class Crew {
   void dismiss_all();
   void kill_all();
 
-  // How many more there is memory for, if they take as much of their own as those that are there.
+  // Returns how many more workers the memory allows, if each takes as much of its own as the present workers.
   WorkerRoom room() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// How the launcher of a run ends if the run continues from a checkpoint, an older one (audit.redo) or with another
-// batch size: the program replaces itself by a new launch.
+// Ends the launcher of a run which continues from an older checkpoint (audit.redo) or with another batch size: the
+// program replaces itself by a new launch.
 
 #include <string>
 #include <utility>

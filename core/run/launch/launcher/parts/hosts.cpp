@@ -22,7 +22,7 @@ bool has_agents(const std::string& run) {
 
 std::vector<std::string> Hosts::others() const { return other_hosts(devices_of(devices_in_force(run_.job)), own()); }
 
-// The hosts of the stage with the ranges of their workers, the launcher's own first: workers are in that order.
+// Returns the hosts of the stage and the ranges of their workers, the launcher's own host first, as in rank order.
 Json Hosts::plan() const {
   Json hosts = Json::array(), devices = Json::array();
   for (size_t i = 0; i < run_.job.workers.size(); ++i) {
@@ -53,7 +53,7 @@ void Hosts::begin_stage() {
   ++run_.state.hosts_stage;
   const std::string& path = run_.directory.path();
   const auto term = run_directory::read_term(path);
-  if (others().empty()) {  // no other host is in this one, so none may lead on from an earlier one
+  if (others().empty()) {  // the stage has no other host, so no host may take over from an earlier stage
     if (term) run_directory::write_term(path, {term->term, run_.state.hosts_stage});
     return;
   }
@@ -104,7 +104,7 @@ void Hosts::hear() {
     ChildEnd ended;
     run_.state.courier->process.wait_for(kPatienceWithKillMs, &ended);
     run_.state.courier.reset();
-    if (others().empty()) {  // it only served commands
+    if (others().empty()) {  // the courier only served commands
       looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
       return;
     }
@@ -139,7 +139,7 @@ void Hosts::note_state(const std::string& host, const Json& said) const {
                            {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
 }
 
-// Each of its workers is lost: its proxy says so, and ends.
+// Reports a host as lost. The proxy of each worker on the host says that its worker is lost, and ends.
 void Hosts::lose(const std::string& host, const std::string& why) {
   bool is_new = false;
   for (const decisions::Member* member : all_members(run_.job)) {

@@ -25,7 +25,7 @@ std::string in_words(const faults::Evidence& evidence, const faults::Diagnosis& 
   return diagnosis.description;
 }
 
-// The error of a run that ends by this fault: what happened, and what to do about it.
+// Returns the error of a run which ends by this fault: the fault, and advice.
 Error as_error(pid_t pid, const Member& worker, const faults::Evidence& evidence, const faults::Diagnosis& diagnosis) {
   const auto ended = [&] {
     if (!evidence.ended)
@@ -54,7 +54,7 @@ std::string words_for(const Member& member) {
   return fmt::format("worker {} (ESTs {} to {})", member.id, member.ests.begin, member.ests.end.value - 1);
 }
 
-// Waits for its end, for a while.
+// Waits for the process's end, for a while.
 void await_end(ChildProcess& process, faults::Evidence& evidence) {
   ChildEnd end;
   if (!process.running()) return;
@@ -81,7 +81,7 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
   if (worker == nullptr) return;
   const pid_t pid = worker->process.pid();
   await_end(worker->process, evidence);
-  const bool lingers = worker->process.running();  // the kernel holds it
+  const bool lingers = worker->process.running();  // the kernel holds the process
   const uint64_t log_begin = worker->log_begin;
   if (lingers) {
     worker->socket.close();

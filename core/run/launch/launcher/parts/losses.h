@@ -1,5 +1,5 @@
 #pragma once
-// Finds the cause when a worker or the scribe is lost. core/run/decisions decides whether and how to go on.
+// Finds the cause when a worker or the scribe is lost. core/run/decisions decides whether and how to continue.
 
 #include <map>
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace estrain::launch {
 
-// The report about a lost worker, for a run that ends because of it.
+// The report about a lost worker, if the run ends because of the loss.
 struct LossRecord {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
   Json details;
-  std::string last_words;  // of its log
+  std::string last_words;  // the last words of the worker's log
 };
 
 class Losses {
  public:
   Losses(Run& run, Audits& audits);
 
-  // The worker has ended, or has been killed: tells decide() what is known of it.
+  // Tells decide() the facts about a worker that has ended or has been killed.
   void lose(decisions::WorkerId id, faults::Evidence evidence);
-  // The scribe is lost. Its records wait in the ring, the state in shared memory: another scribe writes on.
+  // Reports the loss of the scribe. Records wait in the ring, the state waits in shared memory: a new scribe writes on.
   void lose_scribe(const ChildEnd& ended, bool hung);
-  // Diagnoses an error that no lost worker caused: a process cannot be started, or the scribe reports one. `worker` is
+  // Diagnoses an error without a lost worker: a process cannot be started, or the scribe reports an error. `worker` is
   // null, or "scribe".
   decisions::Verdict diagnose(const Json& worker, const Error& error);
 

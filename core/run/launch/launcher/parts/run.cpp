@@ -75,7 +75,7 @@ void Run::attach_memory() {
   adviser.settle(profile_host(state.cores), state.options.allow_mixed);
 }
 
-// Files that are right already are left alone: a full disk does not keep a run from going on.
+// Leaves files alone that are right already: a full disk does not prevent a resume.
 void Run::put_on_record() {
   if (std::exchange(on_record, true)) return;
   const auto put = [](const std::string& path, const std::string& text) {

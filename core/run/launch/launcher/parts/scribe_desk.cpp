@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kPatienceWithScribeMs = 5000;
 
-// ", top5 0.9312"; those of single classes are for the records.
+// Returns a text such as ", top5 0.9312"; metrics of single classes are only in the records.
 std::string metrics_text(const std::vector<record::MetricValue>& metrics) {
   std::string text;
   for (const record::MetricValue& metric : metrics) {
@@ -68,7 +68,7 @@ void ScribeDesk::on_report(const record::Saved& saved) {
   run_.decide(decisions::Saved{saved.step});
 }
 
-// Where the end of the run waits for room, this is said by who decides that.
+// Reports a failed save. While the end of the run waits for room, the decisions report the lack of room.
 void ScribeDesk::on_report(const record::SaveFailed& failed) {
   const bool is_again = failed.no_room && run_.job.scribe.waits_for_room;
   if (!is_again) {
@@ -79,7 +79,7 @@ void ScribeDesk::on_report(const record::SaveFailed& failed) {
   run_.decide(decisions::NotSaved{failed.step, failed.error, failed.no_room, failed.missing_bytes});
 }
 
-// Steps after that one may have begun from the damage.
+// Ends the run by a damaged state: steps after the saved step may have begun from the damage.
 void ScribeDesk::end_by_damage(const record::SaveFailed& failed) {
   audits_.note_damaged_state(failed.step);
   const Error error = Error::make(Fault::corrupt, "the checkpoint of step {} {}", failed.step, failed.error);

@@ -1,5 +1,5 @@
 #pragma once
-// The launcher's end of the scribe: starts it, gives it orders, hears its reports.
+// The launcher's end of the scribe: starts the scribe, gives orders, hears reports.
 
 #include <string>
 
@@ -13,18 +13,18 @@ class ScribeDesk {
  public:
   ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
-  // Starts a scribe, which goes on after the records that have been drained. The first one of a launch goes on after
-  // the step that the run goes on from.
+  // Starts a scribe, which writes the records after the drained ones. The first scribe of a launch begins after the
+  // step resumed by the launch.
   void start();
   void start_first();
-  // Waits for a report at most so long; -1: no limit.
+  // Waits for a report at most this long; -1: no limit.
   void hear(int milliseconds);
 
-  void save(Step step);       // which is held
+  void save(Step step);       // the state of `step` is held
   void save_last(Step step);  // SaveBegun, once the state can be held
   void finish();
 
-  // The reason why it does not write although there is something to write; empty: it writes.
+  // Returns why the scribe does not write its waiting records; empty: the scribe writes, or has nothing to write.
   std::string no_room() const;
 
  private:
@@ -41,7 +41,7 @@ class ScribeDesk {
   Run& run_;
   Losses& losses_;
   Audits& audits_;
-  // The error that kept it from writing, and how many records it had written then.
+  // The error which kept the scribe from writing, and the number of records written before the error.
   std::string write_error_;
   uint32_t written_before_error_ = 0;
 };

@@ -56,7 +56,7 @@ void Speeds::tell(const SpeedWatch::Speed& change) {
           : fmt::format("step {}: worker {} is as fast as usual again", step, change.worker));
 }
 
-// The work of each worker in this stage so far.
+// Returns the work of each worker in this stage so far.
 std::vector<SpeedMeter::Worker> Speeds::work_done() const {
   std::vector<SpeedMeter::Worker> done;
   for (size_t rank = 0; rank < run_.job.workers.size(); ++rank) {

@@ -1,6 +1,6 @@
 #pragma once
-// The speed of the job: watches it, reports slow workers, loads it from earlier runs and keeps it for later ones, and
-// follows the adviser (profiling/adviser.h).
+// The speed of the job: watches the speed, reports slow workers, loads speeds of earlier runs, keeps speeds for later
+// runs, and follows the adviser (profiling/adviser.h).
 
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ class Speeds {
 
   // Ten times a second. After each window of steps the adviser's advice is followed.
   void watch();
-  // Loads speeds measured by earlier runs. A profile that cannot be read does not keep the job from training.
+  // Loads speeds measured by earlier runs. An unreadable profile does not keep the job from training.
   void load_profiles();
   void keep_profiles();
 

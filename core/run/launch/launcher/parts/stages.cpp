@@ -72,7 +72,7 @@ decisions::StageClosed Stages::close(const decisions::CloseStage& close) {
   return closed;
 }
 
-// Hands the ranges to the workers; they start at once.
+// Assigns the ranges to the workers, which start at once.
 void Stages::start() {
   comm::StageControl(*run_.memory).open();
   sentry_.measure_on(devices_of(devices_in_force(run_.job)), *run_.memory, true);
@@ -103,7 +103,7 @@ void Stages::start() {
                                      {"ranges", codec::to_field(ranges)}});
 }
 
-// Whether workers pass data to each other by their devices: all are GPUs, each with one worker.
+// Tells whether workers pass data to each other by their devices: all are GPUs with one worker each.
 bool Stages::workers_exchange() const {
   if (!hosts_.others().empty()) return false;
   std::set<Device> gpus;
@@ -115,7 +115,7 @@ bool Stages::workers_exchange() const {
          gpus.size() == run_.job.workers.size();
 }
 
-// Gradient slots beyond those that the stage's workers fold into give their memory back.
+// Releases the memory of gradient slots which the stage's workers do not fold into.
 void Stages::release_unused_slots() {
   int64_t used = 0;
   for (const Member& worker : run_.job.workers) {
@@ -218,7 +218,7 @@ void Stages::note_first_step() {
   const uint32_t published = run_.memory->ring().published();
   if (published == 0 || first_step_seen_) return;
   first_step_seen_ = true;
-  if (published >= run_.memory->ring().capacity()) return;  // its record has been overwritten
+  if (published >= run_.memory->ring().capacity()) return;  // the ring has overwritten the first record
   const comm::RecordHead& first = *run_.memory->ring().at(0).head;
   run_.directory.log_event("first_step",
                            {{"step", first.step.value}, {"seconds", seconds(first.time_ns - run_.state.started_ns)}});

@@ -1,5 +1,5 @@
 #pragma once
-// The launcher's part in stages: how one is opened and closed, its results, and reports about changes of workers.
+// The launcher's part in stages: opens and closes a stage, reports its results, and reports changes of workers.
 
 #include "core/run/decisions/action.h"
 #include "core/run/launch/launcher/parts/hosts.h"
@@ -12,9 +12,9 @@ class Stages {
  public:
   Stages(Run& run, Sentry& sentry, Hosts& hosts) : run_(run), sentry_(sentry), hosts_(hosts) {}
 
-  // All first workers are ready: the memory is attached, and the state of step 0 held for its checkpoint.
+  // Attaches the memory once all first workers are ready, and holds the state of step 0 for its checkpoint.
   void begin_training();
-  // A fresh launcher takes up the stage that is under way.
+  // Takes up the stage under way in a fresh launcher.
   void go_on();
   void open(const decisions::OpenStage& open);
   decisions::StageClosed close(const decisions::CloseStage& close);
@@ -22,7 +22,7 @@ class Stages {
 
   void report_resize(const decisions::ResizeUnderWay& done);
   void report_recovery(const decisions::ReportRecovery& report);
-  // The results of the stage that ends.
+  // Logs the results of the ending stage.
   void log_speed(int64_t stage);
   // Once: how long the user waited from the start of this process to the end of the first step.
   void note_first_step();

@@ -35,21 +35,21 @@ void Supervision::look_after_scribe() {
   show_life(now);
 }
 
-// To hosts that see nothing of this one but the run directory.
+// Shows a sign of life to hosts that see only the run directory of this host.
 void Supervision::show_life(int64_t now) {
   if (now - shown_life_ns_ < run_directory::kBetweenTouchesNs) return;
   shown_life_ns_ = now;
   (void)::futimens(run_.descriptors.lock.get(), nullptr);
 }
 
-// Whether it is time to stop because Slurm ends the job: the grace before that, but never more than three quarters of
-// what there was at the start, so that a short allocation gets something done.
+// Tells whether to stop now because Slurm ends the job: the grace before the end, but never more than three quarters of
+// the time at the start, so that a short allocation makes progress.
 bool Supervision::allocation_ends(int64_t now) {
   if (!run_.state.ends_ns) return false;
   const int64_t margin =
       std::min(nanoseconds(run_.job.grace_seconds), (*run_.state.ends_ns - run_.state.started_ns) / 4 * 3);
   if (*run_.state.ends_ns - now >= margin) return false;
-  run_.state.ends_ns = resources::current_end_ns(run_.state.ends_ns);  // it may have been given more time
+  run_.state.ends_ns = resources::current_end_ns(run_.state.ends_ns);  // Slurm may have given more time
   return run_.state.ends_ns && *run_.state.ends_ns - now < margin;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Supervises a run, ten times a second: finds workers that hang, are stopped (sentry.h) or slow, and sees when the
-// allocation ends.
+// Supervises a run, ten times a second: finds slow workers, and workers that hang or are stopped (sentry.h), and
+// notices the allocation's end.
 
 #include "core/run/launch/launcher/parts/losses.h"
 #include "core/run/launch/launcher/parts/speeds.h"

@@ -21,7 +21,7 @@ void ForkServers::begin(const Device& device, const spec::JobSection& job, const
   options.environment = environment;
   options.ignored_signals = stop_signals();
   if (shared.library >= 0) options.inherited.push_back(shared.library);
-  // Its libraries' words have no reader: where they fail, workers start by exec and tell it in their logs.
+  // The libraries' words have no reader: if loading fails, workers start by exec and log the error.
   const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   options.output_descriptor = nowhere.get();
   ForkServer server;

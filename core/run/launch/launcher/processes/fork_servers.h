@@ -1,6 +1,6 @@
 #pragma once
-// The fork servers of a run (core/base/process/fork_server.h): one for each environment that its workers on this host
-// begin with, which differs by kind of device. Each has loaded LibTorch by the time that a worker is lost or a device
+// The fork servers of a run (core/base/process/fork_server.h): one for each environment in which workers on this host
+// start. The environment differs by kind of device. Each server has loaded LibTorch before a worker is lost or a device
 // is added.
 
 #include <string>
@@ -16,13 +16,13 @@ struct SharedDescriptors;
 
 class ForkServers {
  public:
-  // Starts the server for workers on this kind of device, unless there was one. It loads the run's worker library and
-  // decompresses the data of its spec; for a module in Python it becomes the user's Python, and imports torch. Where it
-  // cannot be started, workers start by exec.
+  // Starts the server for workers on this kind of device, unless the server runs already. The server loads the run's
+  // worker library and decompresses the data of the run's spec; for a module in Python the server becomes the user's
+  // Python, and imports torch. Where no server can be started, workers start by exec.
   void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared);
 
-  // Starts a worker: as a copy of the server for its environment, waiting for that to have loaded for at most
-  // `patience_ms`; otherwise by exec. Throws Fault::io, as ChildProcess::start.
+  // Starts a worker: as a copy of the server for its environment, after waiting at most `patience_ms` until the server
+  // has loaded; otherwise by exec. Throws Fault::io, as ChildProcess::start.
   ChildProcess start(const ChildOptions& worker, int patience_ms);
 
   // A server across an exec of the launcher.

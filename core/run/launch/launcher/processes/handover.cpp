@@ -39,7 +39,7 @@ struct ClientNote {
   }
 };
 
-// The processes and clients of a handover, which it writes down beside its own fields.
+// The processes and clients of a handover, written beside the handover's own fields.
 struct Notes {
   std::vector<ProcessNote> workers;
   ProcessNote scribe;
@@ -57,7 +57,7 @@ struct Notes {
   }
 };
 
-// The processes of the members that have one.
+// Returns the processes of the members.
 Notes notes_of(const Handover& handover) {
   Notes notes;
   for (const auto& [id, worker] : handover.workers)
@@ -88,7 +88,7 @@ void adopt(const Notes& notes, Handover& handover) {
   handover.fork_servers.adopt(notes.fork_servers);
 }
 
-// Members without a process are places that wait for one: they stay behind.
+// Drops members without a process: places waiting for a worker.
 void drop_empty_places(decisions::State& job, const Workers& workers) {
   for (std::vector<Member>* list : {&job.workers, &job.leaving})
     std::erase_if(*list, [&](const Member& member) { return !workers.contains(member.id); });
@@ -109,7 +109,7 @@ std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
   return all;
 }
 
-// CBOR: texts stay as they are, also a path that is not UTF-8, which JSON cannot hold.
+// CBOR keeps texts unchanged, even a path that is not UTF-8, which JSON cannot hold.
 std::string to_bytes(const Json& json) {
   std::string bytes;
   Json::to_cbor(json, bytes);

@@ -1,6 +1,6 @@
 #pragma once
-// A launcher's message to itself across a re-exec. The process id stays, so Slurm and the shell see one job; children,
-// sockets and shared memory stay open; everything else is written down here.
+// A launcher's message to its next self across a re-exec. The process id stays, so Slurm and the shell see one job;
+// children, sockets and shared memory stay open; a Handover holds everything else.
 
 #include <map>
 #include <optional>
@@ -19,11 +19,11 @@ struct Handover {
   std::string fault_rules;  // text of the user's own
   RunOptions options;
   std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
-  int64_t cores = 1;               // the run may use so many
+  int64_t cores = 1;               // for the run's use
   SharedDescriptors shared{};
   int64_t started_ns = 0;
   std::optional<double> accuracy;  // of the last evaluation
-  decisions::State job;            // the part that after_handover() keeps
+  decisions::State job;            // only the part kept by after_handover()
   Workers workers;                 // of all members of the job
   ForkServers fork_servers;
   ScribeProcess scribe;
@@ -36,7 +36,7 @@ struct Handover {
   Json profiles = Json::object();   // core/planning/profile/profiles.h
   double start_seconds = 0;         // from the start of the first workers to the first stage
 
-  // All but the job and its processes and clients.
+  // All fields but the job, its processes and clients.
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("run", self.run);
@@ -56,9 +56,9 @@ struct Handover {
   }
 };
 
-// Replaces this process by a fresh launcher that takes `handover` up. Returns only if exec failed.
+// Replaces this process by a fresh launcher with `handover`. Returns only if exec failed.
 void reexec(const Handover& handover);
-// In the fresh launcher: reads what reexec wrote behind `fd`.
+// Reads the handover behind `fd`, in the fresh launcher.
 Handover take_handover(int fd);
 
 }  // namespace estrain::launch

@@ -1,14 +1,14 @@
 #pragma once
-// Decides whether a worker hangs, by what it was last seen doing, how long it has been silent since, and how long such
-// work took before: pure functions. The verdict comes with its reason.
+// Decides whether a worker hangs, by its last activity, the length of its silence, and the time of such work before:
+// pure functions. The verdict comes with its reason.
 //
-// Silence alone is no hang: a batch of a new shape takes longer than those before it, and a neighbour may hold the
-// processor. A worker that takes processor time is at work, up to a much longer limit, as it may loop for ever. One
-// that takes none (a lock that is never released, storage that is gone) hangs once it has been silent for
+// Silence alone is no hang: a batch of a new shape takes longer than the batches before, and a neighbour may hold the
+// processor. A worker which takes processor time is at work, up to a much longer limit, as the worker may loop for
+// ever. A worker without processor time (a lock is never released, storage is gone) hangs after a silence of
 //   three times the longest of its work and 2 s, where such work has been measured on the devices in use;
-//   two minutes, where it has not: the first step, the first batch of an evaluation, the setting up of a stage.
-// A worker on a GPU sleeps while the GPU computes, so processor time alone decides nothing.
-// A limit that the user gave (recovery.hang_seconds) replaces all of these.
+//   two minutes, without a measurement: the first step, the first batch of an evaluation, the setting up of a stage.
+// A worker on a GPU sleeps while the GPU computes, so processor time alone decides nothing. A limit given by the user
+// (recovery.hang_seconds) replaces all of these limits.
 
 #include <cstdint>
 #include <optional>
@@ -23,14 +23,14 @@ namespace estrain::launch {
 struct Pace {
   int64_t step_ns = 0;
   int64_t evaluation_ns = 0;  // one batch of an evaluation
-  int64_t limit_ns = 0;       // recovery.hang_seconds; 0: none
+  int64_t limit_ns = 0;       // recovery.hang_seconds; 0: no limit
 };
 
 struct Silence {
-  comm::Activity activity = comm::Activity::idle;  // at its last beat
+  comm::Activity activity = comm::Activity::idle;  // at the worker's last beat
   int64_t since_beat_ns = 0;
-  int64_t since_work_ns = 0;  // since its last beat or processor time
-  bool left = false;          // it has left the stage
+  int64_t since_work_ns = 0;  // since the last beat or processor time
+  bool left = false;          // the worker has left the stage
 };
 
 // How long a worker may be silent.
@@ -41,21 +41,21 @@ struct Patience {
 
 inline constexpr int64_t kUnmeasuredNs = INT64_C(120'000'000'000);
 inline constexpr int64_t kReadingNs = INT64_C(600'000'000'000);          // storage may be away for a while
-inline constexpr int64_t kBusyNs = INT64_C(600'000'000'000);             // and ten times the patience without it
-inline constexpr int64_t kBusyUnmeasuredNs = INT64_C(3600'000'000'000);  // nobody knows how long that takes
-inline constexpr int64_t kLeavingNs = INT64_C(2'000'000'000);            // beyond its patience, to leave a stage
+inline constexpr int64_t kBusyNs = INT64_C(600'000'000'000);             // at least; else ten times still_ns
+inline constexpr int64_t kBusyUnmeasuredNs = INT64_C(3600'000'000'000);  // for work of unknown length
+inline constexpr int64_t kLeavingNs = INT64_C(2'000'000'000);            // added to the patience, to leave a stage
 
 Patience patience_with(comm::Activity activity, const Pace& pace);
 
-// Why the worker of a stage hangs, for "it …"; nothing: it does not. A worker that waits for others or for the scribe
-// never does.
+// Returns why the worker of a stage hangs, for "it …"; nothing if the worker does not hang. A worker that waits for
+// other workers or for the scribe never hangs.
 std::optional<std::string> why_hung(const Silence& silence, const Pace& pace);
 
-// The same for a worker that is to leave a stage which was given up `since_abort_ns` ago.
+// Does the same for a worker which must leave a stage aborted `since_abort_ns` ago.
 std::optional<std::string> why_lingering(const Silence& silence, int64_t since_abort_ns, const Pace& pace);
 
-// Whether all workers of a stage wait for each other: somebody was stopped while it waited. Processor time is no sign
-// of life there: threads in the background look around (NCCL's).
+// Tells whether all workers of a stage wait for each other: a worker was stopped while waiting. Processor time is no
+// sign of life during a wait: background threads look around (NCCL's).
 bool all_wait(std::span<const Silence> workers, const Pace& pace);
 
 }  // namespace estrain::launch

@@ -123,7 +123,7 @@ ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedD
   options.inherited = {shared.spec, shared.memory, shared.doorbell, shared.lock, theirs.descriptor()};
   options.output = run.scribe_log();
   options.ignored_signals = stop_signals();
-  options.dies_with_parent = false;  // it saves the committed state when the launcher is killed
+  options.dies_with_parent = false;  // the scribe saves the committed state if the launcher is killed
   const uint64_t log_begin = size_of_file(options.output);
   return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The processes of a run that the launcher starts: workers (one per device) and the scribe. All execute the file that
-// this process runs, whatever lies at its path by now.
+// The processes of a run started by the launcher: workers (one per device) and the scribe. All execute this process's
+// own program file, even if another file lies at its path by now.
 
 #include <map>
 #include <string>
@@ -18,14 +18,14 @@
 
 namespace estrain::launch {
 
-// The descriptors that the processes of a run inherit and share.
+// The descriptors inherited and shared by the processes of a run.
 struct SharedDescriptors {
   int memory;        // the job's shared memory
-  int doorbell;      // eventfd that wakes the scribe
+  int doorbell;      // eventfd for waking the scribe
   int lock;          // of the run directory; inherited by the scribe, which may outlive the launcher
   int spec;          // passed_spec.h
-  int library;       // the worker library that was there when the job began; -1: there was none
-  int courier = -1;  // eventfd that wakes the host's courier; -1: there is no courier
+  int library;       // the worker library of the job's beginning; -1: the job had no worker library
+  int courier = -1;  // eventfd for waking the host's courier; -1: the host has no courier
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -38,27 +38,27 @@ struct SharedDescriptors {
   }
 };
 
-inline constexpr int kPatienceWithKillMs = 5000;  // until a process that was sent SIGKILL has ended
+inline constexpr int kPatienceWithKillMs = 5000;  // until a process has ended after SIGKILL
 
 struct WorkerProcess {
   ChildProcess process;
   comm::WorkerChannel socket;
-  uint64_t log_begin = 0;            // where its words begin in the log, behind those of earlier launches
+  uint64_t log_begin = 0;            // where the worker's words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
-  int64_t not_running_since_ns = 0;  // when it was first seen stopped (SIGSTOP); 0: it was not
-  // The sign of life of a worker that starts or is silent: what it reads, builds and loads may be large.
+  int64_t not_running_since_ns = 0;  // when the worker was first seen stopped (SIGSTOP); 0: never
+  // The sign of life of a starting or silent worker: it may read, build and load large things.
   WorkSign work;
-  bool host_lost = false;  // of one on another host: its proxy was told so
+  bool host_lost = false;  // for a worker on another host: the proxy was told about the host's loss
 };
 
-// Tells a proxy that its host is lost. False: it was told already. The courier reports a loss once for each host that
-// notices it.
+// Tells a proxy that its host is lost. Returns false if the proxy was told already: the courier reports a loss once for
+// each host that notices it.
 bool tell_host_lost(WorkerProcess& proxy, const std::string& why);
 
 using Workers = std::map<decisions::WorkerId, WorkerProcess>;
-WorkerProcess* process_of(Workers& workers, decisions::WorkerId id);  // null: it is gone
+WorkerProcess* process_of(Workers& workers, decisions::WorkerId id);  // null: the worker has no process
 
-// Signals that all processes of a run but the launcher ignore: it alone decides what a signal to the job means.
+// Returns the signals which all processes of a run ignore, except the launcher, which decides about these signals.
 const std::vector<int>& stop_signals();
 
 struct WorkerStart {
@@ -69,17 +69,17 @@ struct WorkerStart {
   comm::WorkerOptions options = {};
 };
 
-// Whether a worker here may be a copy of a fork server. A GPU's is not: no copy of a process has been tried with CUDA.
-// Neither is a user's Python with several threads: numpy's library starts some when it is loaded.
+// Tells whether a worker here may be a copy of a fork server. A GPU's worker may not: no copy of a process has been
+// tried with CUDA. Nor may a user's Python with several threads: numpy's library starts threads when loaded.
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec);
 
-// The fork servers that may start a worker, and how long it may wait for one to have loaded.
+// The fork servers for starting a worker, and the longest wait for a server to have loaded.
 struct QuickStart {
-  ForkServers* servers = nullptr;  // none: by exec
+  ForkServers* servers = nullptr;  // null: by exec
   int patience_ms = 0;
 };
 
-// A worker on another host is started by that host's agent: the process here stands in for it (core/hosts/setup.h).
+// Starts a worker. A worker on another host is started by the host's agent, with a proxy here (core/hosts/setup.h).
 WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
                            const WorkerStart& start, const QuickStart& quick = {});
 
@@ -95,10 +95,10 @@ struct ScribeProcess {
   record::ScribeChannel socket;
   int64_t started_ns = 0;
   int64_t not_running_since_ns = 0;
-  uint64_t log_begin = 0;  // as a worker's
+  uint64_t log_begin = 0;  // as in a worker
 };
 
-// `from_step`: what was recorded after it is dropped (a resumed run goes on there).
+// `from_step`: later records are dropped (a resumed run continues from this step).
 ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedDescriptors& shared, int64_t from_step);
 
 }  // namespace estrain::launch

@@ -16,12 +16,12 @@ using decisions::Phase;
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// The launcher itself, or the whole machine, stood still for so long: nobody is to blame for silence in that time.
+// The launcher or the whole machine stood still for this long: no process is to blame for silence meanwhile.
 constexpr int64_t kOwnPause = kSecondNs;
 constexpr int64_t kSilentNs = kSecondNs / 2;   // before /proc is asked
 constexpr int64_t kStoppedNs = kSecondNs;      // in the state "stopped"
 constexpr int64_t kStartNs = 600 * kSecondNs;  // without processor time, until a new worker is ready
-constexpr int64_t kScribeNs = 60 * kSecondNs;  // a disk may be that slow
+constexpr int64_t kScribeNs = 60 * kSecondNs;  // for a slow disk
 
 // Whether the process has been seen stopped for long enough.
 bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
@@ -51,7 +51,7 @@ void Sentry::begin_round(comm::JobMemory* memory, int64_t now) {
   if (memory != nullptr) pace_ = pace_of(*memory);
 }
 
-// Forgets how long things took that were under way when everybody stood still.
+// Forgets the duration of all work under way while the whole machine stood still.
 void Sentry::note_own_pause(comm::JobMemory* memory, int64_t now) {
   from_ns_ = now;
   if (memory == nullptr) return;

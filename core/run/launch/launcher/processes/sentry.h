@@ -1,7 +1,7 @@
 #pragma once
-// Finds processes of a run that hang, are stopped, or wait for ever. It reads a few words in shared memory that workers
-// write as they go on, and /proc for those that have been silent (hang.h, work_sign.h). The finding is an event;
-// core/run/decisions decides what follows from it.
+// Finds processes of a run that hang, are stopped, or wait for ever. The sentry reads a few words in shared memory,
+// written by workers during their work, and /proc for silent workers (hang.h, work_sign.h). The finding is an event;
+// core/run/decisions decides about the event.
 
 #include <map>
 #include <optional>
@@ -16,23 +16,23 @@
 
 namespace estrain::launch {
 
-// The signs of life of a member of the stage; null where it is in none. `memory`: null before it stands.
+// Returns the signs of life of a member of the stage; null outside of a stage. `memory`: null before the memory stands.
 const comm::WorkerPulse* pulse_of(const decisions::State& job, const decisions::Member& member,
                                   comm::JobMemory* memory);
 
 class Sentry {
  public:
-  // `limit_ns`: recovery.hang_seconds; 0: none.
+  // `limit_ns`: recovery.hang_seconds; 0: no limit.
   explicit Sentry(int64_t limit_ns) : limit_ns_(limit_ns) {}
 
-  // Each turn of the launcher's loop begins with it. `memory` is null before it stands, here and below; times are
+  // Begins each turn of the launcher's loop. `memory` is null before the memory stands, here and below; times are
   // monotonic.
   void begin_round(comm::JobMemory* memory, int64_t now);
-  // The stage runs on these kinds of devices: times on some kinds tell nothing about others. `anew`: measurements are
-  // forgotten if the kinds are not those of before.
+  // Notes the kinds of devices of the stage: times of one kind tell nothing about another kind. `anew`: forgets the
+  // measurements if the kinds have changed.
   void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
 
-  // One at a time: decisions change the lists of workers.
+  // Finds one worker at a time: decisions change the lists of workers.
   std::optional<decisions::Event> find_stopped(const decisions::State& job, Workers& workers, comm::JobMemory* memory,
                                                int64_t now) const;
   std::optional<decisions::Event> find_hung(const decisions::State& job, const Workers& workers,
@@ -48,7 +48,7 @@ class Sentry {
   int64_t last_round_ns_ = 0;
   int64_t from_ns_ = 0;  // silence before this does not count
   Pace pace_;            // as of the last round
-  Devices measured_on_;  // the devices of that pace
+  Devices measured_on_;  // the devices of the pace
 };
 
 }  // namespace estrain::launch
