@@ -11,27 +11,27 @@ namespace estrain::algorithms {
 
 struct Choice {
   std::string key;        // Key::text()
-  std::string device;     // the type of device on which it was measured: "NVIDIA H200, sm_90, 132 multiprocessors"
-  std::string algorithm;  // its name in the library; empty: the library has none, and LibTorch's kernel computes it
+  std::string device;     // type of the measured device: "NVIDIA H200, sm_90, 132 multiprocessors"
+  std::string algorithm;  // name in the library; empty: the library has no algorithm, and LibTorch's kernel computes
   std::string libraries;  // versions used for measuring, for human readers: "cuDNN 9.19.0, cuBLASLt 13.1.0"
 
   bool operator==(const Choice&) const = default;
 
-  // One line of JSON, without its line feed: {"key": …, "device": …, "algorithm": …, "libraries": …}.
+  // Returns one line of JSON, without line feed: {"key": …, "device": …, "algorithm": …, "libraries": …}.
   std::string to_line() const;
   // Throws Fault::corrupt with the reason. Ignores further members, which later versions may add.
   static Choice from_line(std::string_view line);
 };
 
-// At most one choice for each operation and type of device.
+// Choices has at most one choice for each operation and type of device.
 class Choices {
  public:
   bool empty() const { return choices_.empty(); }
   size_t size() const { return choices_.size(); }
 
   const Choice* find(std::string_view key, std::string_view device) const;
-  // The choice for this type of device, otherwise for the first type by name: a run has one choice per operation unless
-  // devices were mixed on purpose. Null: none.
+  // Returns the choice for this type of device, otherwise for the first type by name: a run has one choice per
+  // operation unless devices were mixed on purpose. Null: no choice.
   const Choice* find_any(std::string_view key, std::string_view device) const;
 
   void put(Choice choice);  // replaces a choice for the same operation and type of device
@@ -39,7 +39,7 @@ class Choices {
 
   // Lines in the form of Choice::to_line, sorted by operation and device. The same choices give the same text.
   std::string to_text() const;
-  // A later line replaces an earlier one with the same key; an unfinished last line is ignored. Throws Fault::corrupt
+  // A later line replaces an earlier line with the same key; an unfinished last line is ignored. Throws Fault::corrupt
   // with `source` and the line.
   static Choices from_text(std::string_view text, std::string_view source);
   // Skips damaged lines.

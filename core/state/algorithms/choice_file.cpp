@@ -27,7 +27,7 @@ struct stat status_of(int fd, const std::string& path) {
   return status;
 }
 
-// Whether the open file still has that name: a user may delete it at any time.
+// Tells whether `path` still names the open file: a user may delete the file at any time.
 bool stands_there(int fd, const std::string& path) {
   struct stat there {};
   return ::stat(path.c_str(), &there) == 0 && there.st_ino == status_of(fd, path).st_ino;
@@ -81,7 +81,7 @@ ChoiceFile::Held ChoiceFile::hold(const std::function<void()>& waiting) {
   }
 }
 
-// `status` is from before the file is read, so lines added meanwhile are read again.
+// Takes `status` from before the read, so lines added meanwhile are read again.
 void ChoiceFile::refresh(const struct stat& status) {
   if (status.st_ino == inode_ && status.st_size == bytes_) return;
   choices_ = read();

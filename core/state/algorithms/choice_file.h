@@ -1,9 +1,9 @@
 #pragma once
-// Choices in a file that several processes share: lines of JSON (Choice::to_line), each added once and never changed.
+// Choices in a file shared by several processes: lines of JSON (Choice::to_line), each added once and never changed.
 //
-// A process holds the file's lock (flock on the file itself) while it chooses: the others wait, and then see the
-// choice. The system releases the lock when its holder ends in any way. A line left unfinished by a crash counts as not
-// written. A process that held the file for long pauses before taking it again, to let others in.
+// A process holds the file's lock (flock on the file itself) while it chooses: the other processes wait, and then see
+// the choice. The system releases the lock when its holder ends in any way. A line left unfinished by a crash counts as
+// not written. A process that held the file for long pauses before the next lock, to let other processes in.
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -23,24 +23,24 @@ class ChoiceFile {
 
   const std::string& path() const { return path_; }
 
-  // The content of the file; empty if it is missing. Throws Fault::io; Fault::corrupt with the line.
+  // Returns the content of the file; empty if the file is missing. Throws Fault::io; Fault::corrupt with the line.
   Choices read() const;
 
-  // The same without damaged lines, for callers that do not need the error. Throws Fault::io.
+  // Does the same without damaged lines, for callers that do not need the error. Throws Fault::io.
   Choices read_sound() const;
 
-  // The current content, even if another process holds the file, since lines are added whole. If it is unreadable,
-  // returns the previous content; hold() gives the reason.
+  // Returns the current content, even if another process holds the file, since lines are added whole. If the file is
+  // unreadable, returns the previous content; hold() gives the reason.
   const Choices& look();
 
-  // The locked file: it has the choices of all processes, and no other process adds any.
+  // The locked file: it has the choices of all processes, and no other process adds a choice.
   class Held {
    public:
     Held(Held&&) = default;
     ~Held();
 
     const Choices& choices() const { return file_.choices_; }
-    // Adds a line to the file. If it throws Fault::io (a full disk, …), the line was not added.
+    // Adds a line to the file. If add() throws Fault::io (a full disk, …), the line was not added.
     void add(const Choice& choice);
 
    private:
@@ -51,8 +51,8 @@ class ChoiceFile {
     int64_t since_ns_;
   };
 
-  // Creates the file and folder if missing, and waits for the lock. Calls `waiting` repeatedly meanwhile; it may end
-  // the wait by throwing. Throws Fault::io, Fault::corrupt.
+  // Creates the file and folder if missing, and waits for the lock. Calls `waiting` repeatedly meanwhile; `waiting` may
+  // end the wait by throwing. Throws Fault::io, Fault::corrupt.
   Held hold(const std::function<void()>& waiting);
 
  private:

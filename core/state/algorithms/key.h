@@ -1,6 +1,6 @@
 #pragma once
-// The key of a choice: an operation with everything that determines its possible algorithms and their speed, as text
-// that is the same on every machine and in every version:
+// The key of a choice: an operation with everything that determines the possible algorithms and the speed of each, as
+// text. The text is the same on every machine and in every version:
 //
 //   convolution_forward dilation=1x1 element=f32 filter=64x3x7x7 groups=1 input=8x3x224x224 math=exact …
 //
@@ -14,8 +14,8 @@ namespace estrain::algorithms {
 
 class Key {
  public:
-  // Names, fields and values consist of letters, digits, '_' and '-'. Throws Fault::bug for others, which would make
-  // the text ambiguous.
+  // Names, fields and values consist of letters, digits, '_' and '-'. Throws Fault::bug for other characters, which
+  // would make the text ambiguous.
   explicit Key(std::string_view operation);
   Key& set(std::string_view field, std::string_view value);
 

@@ -52,7 +52,7 @@ std::string PinnedAlgorithms::algorithm_for(const Key& key, Algorithms& algorith
   return choice.algorithm;
 }
 
-// The run's choice. Null if there is none, or if it must be replaced.
+// Returns the run's choice. Null if the run has no choice, or if the choice must be replaced.
 const Choice* PinnedAlgorithms::known(const Choices& run, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = run.find_any(key, device_);
   if (choice == nullptr || !pinning_.may_replace || choice->algorithm.empty()) return choice;
@@ -94,7 +94,7 @@ void PinnedAlgorithms::warn(const std::string& sentence) const {
   if (pinning_.warn) pinning_.warn(sentence);
 }
 
-// The choice of this user's earlier runs with these libraries, if the device supports it.
+// Returns the choice of this user's earlier runs with these libraries, if the device supports the choice.
 const Choice* PinnedAlgorithms::usable(const Choices& store, const std::string& key, Algorithms& algorithms) const {
   const Choice* choice = store.find(key, device_);
   if (choice == nullptr || choice->algorithm.empty() || choice->libraries != libraries_) return nullptr;
@@ -141,8 +141,8 @@ Choice PinnedAlgorithms::measured(const std::string& key, Algorithms& algorithms
   return choice;
 }
 
-// An unusable store does not prevent training, since the run has its own file. A store counts as usable while other
-// processes add to it.
+// Holds the store. An unusable store does not prevent training, since the run has its own file. A store counts as
+// usable while other processes add to it.
 std::optional<ChoiceFile::Held> PinnedAlgorithms::hold_store() {
   if (!store_) return std::nullopt;
   int64_t since = monotonic_ns();

@@ -76,7 +76,7 @@ bool Audit::compute_third_run() {
   return wait_for_abort();
 }
 
-// The worker that throws does not come to the meeting, so the others stay there until the launcher aborts the stage.
+// The throwing worker does not come to the meeting, so the other workers wait until the launcher aborts the stage.
 bool Audit::wait_for_abort() {
   auditee_.meet(nothing);
   return false;
@@ -107,7 +107,7 @@ void Audit::throw_undecided() const {
       vouched_);
 }
 
-// A checkpoint of the damaged state itself may have been copied from it.
+// A checkpoint of the damaged state itself may be a copy of the damage.
 void Audit::throw_damaged() const {
   const Step before(std::max<int64_t>(step_.value - 1, 0));
   throw AuditError(
@@ -116,7 +116,7 @@ void Audit::throw_damaged() const {
       std::min(board_.newest(), before));
 }
 
-// The first result that differs.
+// Returns the name of the first different result.
 std::string Audit::difference() const {
   const std::vector<uint64_t> one = board_.digests(kOwners), other = board_.digests(kAuditors);
   return auditee_.name_of_result(static_cast<size_t>(std::ranges::mismatch(one, other).in1 - one.begin()));

@@ -1,18 +1,18 @@
 #pragma once
-// Audits of steps: they find a device that computes wrong results and memory that changes. Equal bits are the measure,
-// so there is no tolerance, and a sound run gives no alarm.
+// Audits of steps find a device that computes wrong results, and memory that changes. Equal bits are the measure, so an
+// audit has no tolerance, and a sound run gives no alarm.
 //
-// A step is audited if audit.every or `estrain audit` asks for it. Then:
-//   1. The owner of one mini-batch has noted its results. Another worker, the auditor, computes the mini-batch a second
-//      time from the committed state (plan.h). All workers meet and compare.
-//   2. After the update has read the committed state for the last time, each worker takes digests of a part of it and
-//      compares them with those on record from when it was written. All meet again.
-// If all is equal, the step is committed like any other one, and the audit leaves no trace in the bits.
+// A step is audited if audit.every or `estrain audit` asks for an audit. Then:
+//   1. The owner of one mini-batch has noted the results. Another worker, the auditor, computes the mini-batch a second
+//      time from the committed state (roles.h). All workers meet and compare.
+//   2. After the update has read the committed state for the last time, each worker takes digests of a part of this
+//      state and compares these with the digests on record from the writing of the state. All meet again.
+// If all is equal, the step is committed like any other step, and the audit leaves no trace in the bits.
 //
-// If the results differ, the state is compared first: it may have changed between the two runs. If it has not, a third
-// run decides which worker is wrong. That worker throws, and the step is not committed:
-// the launcher continues without its device, and the others repeat the step. If the state has changed, one worker
-// throws and the run ends, because there is no other copy of it but the checkpoints.
+// If the results differ, the state is compared first: it may have changed between the two runs. If the state has not
+// changed, a third run decides which worker is wrong. The wrong worker throws, and the step is not committed: the
+// launcher continues without the worker's device, and the other workers repeat the step. If the state has changed, one
+// worker throws and the run ends, because only the checkpoints have another copy of the state.
 //
 // With several hosts, each host audits its own workers. Errors in the update itself (sums of gradients, the optimizer)
 // are not audited.
@@ -27,18 +27,18 @@
 
 namespace estrain::audit {
 
-// The worker that takes part in an audit.
+// The worker in an audit.
 class Auditee {
  public:
   virtual ~Auditee() = default;
 
-  // Computes the EST's mini-batch of the step after `step` from the state of `step`, and writes the digests of its
+  // Computes the EST's mini-batch of the step after `step` from the state of `step`, and writes the digests of the
   // results to `row` (AuditBoard::row). Changes nothing else.
   virtual void compute(Step step, VirtualRank rank, uint64_t* row) = 0;
-  // The first of the digests first, first + stride, … on record for the state of `step` that the state in memory no
-  // longer has. Nothing: all are the same, or there is no record.
+  // Compares the state in memory with the digests first, first + stride, … on record for the state of `step`. Returns
+  // the first digest that differs; nothing if all are equal, or without a record.
   virtual std::optional<size_t> find_damage(Step step, size_t first, size_t stride) = 0;
-  // Waits for all workers of the host. The last one to arrive calls `for_all` first. False: the stage was aborted.
+  // Waits for all workers of the host. The last worker to arrive calls `for_all` first. False: the stage was aborted.
   virtual bool meet(const std::function<void()>& for_all) = 0;
 
   // Words for messages: number `word` of a row ("the gradient of fc.weight"); a digest on record ("fc.weight").
@@ -49,7 +49,7 @@ class Auditee {
 class Audit {
  public:
   struct Order {
-    WorkerRank worker;  // this one
+    WorkerRank worker;  // this worker
     Party party;
     int64_t every = 0;  // steps; 0: only on request
   };
@@ -59,13 +59,13 @@ class Audit {
   // The step after `step` begins.
   void begin_step(Step step);
   bool is_under_way() const { return plan_.has_value(); }
-  // The row for the results of that EST's mini-batch, if this step's audit needs them; else null.
+  // Returns the row for the results of the EST's mini-batch, if this step's audit needs the results; else null.
   uint64_t* row_of(VirtualRank rank);
-  // Call it after this worker's own mini-batches. False: the stage was aborted, or another worker is wrong. Throws
-  // AuditError (Fault::device) if this worker is wrong, or nobody can tell who is.
+  // Call this after the worker's own mini-batches. False: the stage was aborted, or another worker is wrong. Throws
+  // AuditError (Fault::device) if this worker is wrong, or if the audit cannot tell which worker is wrong.
   bool holds();
-  // Call it after the update, before the commit. False: the stage was aborted, or the committed state has changed. One
-  // worker throws AuditError (Fault::corrupt) in that case.
+  // Call this after the update, before the commit. False: the stage was aborted, or the committed state has changed. If
+  // the state has changed, one worker throws AuditError (Fault::corrupt).
   bool is_sound();
 
  private:
@@ -84,7 +84,7 @@ class Audit {
   comm::AuditBoard board_;
   const Order order_;
   Step& vouched_;
-  Step step_;                  // the current step begins from its state
+  Step step_;                  // the current step begins from the state of step_
   std::optional<Roles> plan_;  // nothing: the step is not audited
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// How a worker ends after an audit that found something wrong: Fault::device (this device computes wrong results, or
-// nobody can tell which of two does) or Fault::corrupt (memory changed).
+// Ends a worker after an audit with a wrong result: Fault::device (this device computes wrong results, or the audit
+// cannot tell which of two devices does) or Fault::corrupt (memory changed).
 
 #include <utility>
 

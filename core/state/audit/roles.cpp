@@ -12,7 +12,7 @@ bool are_comparable(const Party& party, size_t one, size_t other) {
 
 WorkerRank worker(size_t index) { return WorkerRank(static_cast<int64_t>(index)); }
 
-// The next worker first, so that each one soon takes part in an audit.
+// Returns the other workers, the next worker first, so that each worker soon takes part in an audit.
 std::vector<size_t> partners_of(const Party& party, size_t owner) {
   const size_t workers = party.ranges.size();
   std::vector<size_t> partners;

@@ -71,7 +71,7 @@ bool belongs(Role role, Part part) {
   return part == Part::everything || role == Role::parameter || role == Role::buffer;
 }
 
-// Offsets do not matter here, so they stay unchanged.
+// Takes a part of the layout, with unchanged offsets: offsets do not matter here.
 StateLayout take(Part part, const StateLayout& layout) {
   StateLayout taken;
   for (const StateTensor& tensor : layout.tensors)

@@ -5,8 +5,8 @@
 // when elements are read. So damage, truncation or edits are neither accepted silently nor crash the reader.
 //
 // Errors, each with the file's name: Fault::io (the system refused, for example a full disk), Fault::corrupt (damaged
-// or truncated; names the tensor if only its elements are), Fault::mismatch (not a checkpoint, a newer format, or
-// another layout than requested: names every tensor that is missing, superfluous or of another shape).
+// or truncated; names the tensor if only its elements are damaged), Fault::mismatch (not a checkpoint, a newer format,
+// or another layout than requested: names every missing or superfluous tensor, and every tensor of another shape).
 
 #include <string>
 #include <vector>
@@ -19,11 +19,11 @@
 
 namespace estrain::checkpoint {
 
-// Suffix of a checkpoint that is being written.
+// Suffix of a checkpoint during its writing.
 constexpr const char* temporary_suffix = ".tmp";
 
 // Writes one copy of the state (layout.bytes bytes, 4-byte aligned) under a temporary name beside `path`, syncs and
-// renames it, and syncs the folder. A reader of `path` sees a whole checkpoint or none. A failure leaves nothing.
+// renames the file, and syncs the folder. Readers of `path` see a whole checkpoint or none. A failure leaves nothing.
 void write_checkpoint(const std::string& path, const StateLayout& layout, const std::byte* state,
                       const CheckpointMeta& meta, Disk& disk = real_disk());
 
@@ -34,12 +34,12 @@ enum class Part {
 
 class CheckpointFile {
  public:
-  // Checks seal, structure and metadata; elements are checked when they are read.
+  // Checks seal, structure and metadata; elements are checked when read.
   static CheckpointFile open(const std::string& path);
 
   const std::string& path() const { return path_; }
   const CheckpointMeta& meta() const { return meta_; }
-  // The tensors in the file's order (the order of writing within each role), with offsets of a copy in that order.
+  // Returns the tensors in the file's order (the order of writing within each role), with offsets of a copy in order.
   const StateLayout& layout() const { return layout_; }
   // The recorded digest of the elements of layout().tensors[tensor].
   uint64_t digest(size_t tensor) const { return digests_[tensor]; }
@@ -49,7 +49,7 @@ class CheckpointFile {
   // Checks the elements of all tensors.
   void verify() const;
 
-  // Reads the elements of layout().tensors[tensor] into `out` and checks them.
+  // Reads the elements of layout().tensors[tensor] into `out` and checks the elements.
   void read(size_t tensor, std::byte* out) const;
   // The same without the check, to inspect a damaged tensor.
   void read_unchecked(size_t tensor, std::byte* out) const;
@@ -60,7 +60,7 @@ class CheckpointFile {
 
  private:
   CheckpointFile() = default;
-  // A tensor to read; `out` may be nullptr to only digest it.
+  // A tensor to read; nullptr as `out`: digest only.
   struct Wanted {
     size_t tensor;
     std::byte* out;
@@ -70,7 +70,7 @@ class CheckpointFile {
   void require_digest(size_t tensor, uint64_t present) const;
 
   std::string path_;
-  UniqueFd fd_;  // open, so a file that is pruned meanwhile stays readable
+  UniqueFd fd_;  // open, so a file pruned meanwhile stays readable
   CheckpointMeta meta_;
   StateLayout layout_;
   std::vector<uint64_t> digests_;

@@ -91,7 +91,7 @@ std::vector<Step> CheckpointDirectory::set_aside_later_than(Step step) {
   if (left.empty()) return {};
   for (const Step saved : aside) disk_->rename(path_of(saved), path_of(saved) + ".unvouched");
   point("latest", left.back());
-  if (!std::filesystem::exists(path_ + "/best")) disk_->remove(path_ + "/best");  // it pointed at one of them
+  if (!std::filesystem::exists(path_ + "/best")) disk_->remove(path_ + "/best");  // `best` is dangling
   return aside;
 }
 
@@ -142,7 +142,7 @@ int64_t CheckpointDirectory::remove_stale_temporaries() const {
     try {
       disk_->remove(path_ + "/" + name);
       ++removed;
-    } catch (const Error&) {  // it stays; writing a checkpoint of its step will report the reason
+    } catch (const Error&) {  // the file stays; writing a checkpoint of its step will report the reason
     }
   }
   return removed;

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t structure_per_tensor =
     512;  // approximate bytes: the structure is then contiguous, before the elements
 
-// A file that is removed unless it is published.
+// A file that is removed unless published.
 class TemporaryFile {
  public:
   TemporaryFile(std::string final_path, Disk& disk)

@@ -1,7 +1,7 @@
 #pragma once
-// The gradients of a step in shared memory: slots of partial sums (reduction_tree.h), and norms of their sums. Slot
-// numbers are handed out per stage. There are as many slots as ESTs, the most that any placement needs; memory is only
-// taken by those that were ever written.
+// The gradients of a step in shared memory: slots of partial sums (reduction_tree.h), and norms of the summed
+// gradients. Slot numbers are assigned per stage. The memory has as many slots as ESTs, the most for any placement;
+// only written slots take memory.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace estrain::comm {
 // A partial sum of the gradients of all parameters.
 struct GradientSlot {
   float* values;
-  uint8_t* presence;  // [parameters]: 1 where some EST below reached the parameter in this step
+  uint8_t* presence;  // [parameters]: 1 where an EST below reached the parameter in this step
 };
 
 class GradientSlots {
@@ -22,7 +22,7 @@ class GradientSlots {
 
   GradientSlot operator[](int64_t slot) const;
   float* norms() const { return memory_.at<float>(words_.norms); }  // [parameters]: of the summed gradients
-  // Gives back the memory of the slots from `first` on; they read as zero from now on.
+  // Gives back the memory of the slots from `first` on; these slots read as zero from now on.
   void release_from(int64_t first);
 
  private:

@@ -18,7 +18,7 @@ static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<uint32_t>
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Hands out page-aligned regions one behind the other.
+// Hands out page-aligned regions, each behind the region before.
 class Regions {
  public:
   uint64_t take(uint64_t bytes) {

@@ -4,9 +4,9 @@
 //   header | manifest | state copy 0 | state copy 1 | gradient slots | presence flags | norms | pulses | folded |
 //   record ring | evaluation results | digests of audits
 //
-// The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; one word makes the new copy the state
-// (commit_word.h). So a worker may be killed at any instruction and the last committed step stands whole, and weights
-// being read by a backward pass are never the ones being written.
+// The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; a word makes the new copy the state
+// (commit_word.h). A worker may therefore be killed at any instruction and the last committed step stays whole, and a
+// backward pass never reads weights during their writing.
 //
 // Gradient slots hold the partial sums of the workers (gradient_slots.h).
 
@@ -34,20 +34,20 @@
 
 namespace estrain::comm {
 
-// The sizes that the process that built the model asks for. Sizes in bytes unless named otherwise.
+// The sizes asked for by the process which built the model. Sizes in bytes unless named otherwise.
 struct MemoryPlan {
   std::string manifest;         // opaque text for processes that attach later: the state's layout and facts of the job
   uint64_t state_bytes = 0;     // of one copy
   uint64_t gradient_bytes = 0;  // of one slot
   int64_t ests = 0;             // N
-  int64_t parameters = 0;       // tensors that have gradients
+  int64_t parameters = 0;       // tensors with gradients
   int64_t digests = 0;          // per step record
   int64_t evaluation_samples = 0;
   int64_t evaluation_columns = 0;  // further numbers of each sample
   int64_t ring_records = 0;
-  int64_t audit_words = 0;  // of one row of the audit board
+  int64_t audit_words = 0;  // of a row of the audit board
 
-  // Of an evaluation's results: three numbers of each sample, and its columns.
+  // Returns the bytes of an evaluation's results: three numbers of each sample, and the sample's columns.
   uint64_t evaluation_bytes() const {
     return static_cast<uint64_t>(evaluation_samples) * static_cast<uint64_t>(3 + evaluation_columns) * 4;
   }
@@ -57,8 +57,8 @@ struct MemoryPlan {
 struct EvaluationResults {
   int64_t samples, num_columns;
   float* losses;     // [samples]
-  int32_t* correct;  // [samples]: predictions that are right
-  int32_t* counted;  // [samples]: predictions that have a target
+  int32_t* correct;  // [samples]: right predictions
+  int32_t* counted;  // [samples]: predictions with a target
   float* columns;    // [num_columns, samples]
 
   float* column(int64_t index) const { return columns + index * samples; }
@@ -66,21 +66,21 @@ struct EvaluationResults {
 
 class JobMemory {
  public:
-  // The launcher's: a memfd that holds only the header. Throws Fault::io.
+  // For the launcher: creates a memfd with only the header. Throws Fault::io.
   static UniqueFd create();
-  // Maps what stands behind `fd`: the header alone while it is not ready, else everything. Throws Fault::mismatch where
-  // another version of this program made it.
+  // Maps the memory behind `fd`: only the header while the memory is not ready, else everything. Throws Fault::mismatch
+  // if another version of this program made the memory.
   explicit JobMemory(int fd);
 
-  // The builder's: sizes the memory and maps it. State copies read as zero. Call set_ready() when the initial state is
-  // in.
+  // For the builder: sizes and maps the memory. State copies read as zero. Call set_ready() once the initial state is
+  // written.
   void lay_out(const MemoryPlan& plan);
   void set_ready();
   bool is_ready() const { return words().ready.load() != 0; }
   // Waits until the builder is ready, and maps everything. False after `milliseconds`.
   bool wait_ready(int milliseconds);
 
-  // The protocols by which processes share it.
+  // The protocols by which processes share the memory.
   CommitWord commit() const { return CommitWord(words()); }
   StageGate gate() const { return StageGate(words()); }
   StateHold hold() const { return StateHold(words()); }

@@ -6,8 +6,8 @@
 
 namespace estrain::comm {
 
-// Another host may have committed the step: its record, complete already, is published if it is not yet. Where the ring
-// has no room for it, the step is done again.
+// Publishes the complete record of a step that another host may have committed, unless the record is published already.
+// If the ring has no room for the record, the step is trained again.
 void StageControl::publish_agreed() {
   const Step whole = memory_.commit().whole();
   if (whole != memory_.commit().committed().next() || memory_.hosts().agreed() != whole) return;

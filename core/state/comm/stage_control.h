@@ -12,15 +12,15 @@ class StageControl {
  public:
   explicit StageControl(const JobMemory& memory) : memory_(memory) {}
 
-  // While no worker is in its loop: clears what steers a stage.
+  // Clears the words for steering a stage, while no worker is in the stage's loop.
   void open();
 
   // Makes all workers leave their loop after the mini-batch at hand.
   void abort();
 
-  // After a stage was aborted and nobody is in its loop: a step whose record is out but whose commit word was never
-  // written is committed, a step that was under way leaves no trace. Returns how many trained steps are lost, and so
-  // done again: 0 unless their state lay in a GPU's memory.
+  // Repairs after a stage was aborted and no worker is in the loop: commits a step whose record is published but whose
+  // commit word was never written, and discards a step under way. Returns how many trained steps are lost, and trained
+  // again: 0 unless the state of these steps lay in a GPU's memory.
   int64_t repair();
 
  private:

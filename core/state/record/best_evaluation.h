@@ -1,5 +1,5 @@
 #pragma once
-// Finds the best evaluation of a run so far, by checkpoint.best: the first of equal ones.
+// Finds the best evaluation of a run so far, by checkpoint.best: the first among equals.
 
 #include <optional>
 #include <span>
@@ -13,7 +13,7 @@ class BestEvaluation {
  public:
   explicit BestEvaluation(spec::Best by) : by_(by) {}
 
-  // True: it is the best one now. NaN never is; without predictions there is no accuracy.
+  // Returns true if the evaluation is the best now. NaN never is; without predictions an evaluation has no accuracy.
   bool take(const EvaluationRecord& evaluation);
 
   std::optional<Step> step() const { return step_; }

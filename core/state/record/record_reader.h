@@ -15,10 +15,10 @@ class RecordReader {
   // `manifest` must outlive the reader.
   RecordReader(const checkpoint::Manifest& manifest, int64_t ests) : manifest_(manifest), ests_(ests) {}
 
-  // Steps must be read in their order: their speed follows from their times.
+  // Reads a step. Read steps in order: the speed of a step follows from the times of steps.
   StepRecord read_step(const comm::RecordView& view);
   EvaluationRecord read_evaluation(const comm::RecordView& view) const;
-  // The message about a step whose update was left out: what was not finite.
+  // Returns the message about a step without an update: which number was not finite.
   Skipped why_left_out(const comm::RecordHead& head) const;
 
  private:
@@ -27,7 +27,7 @@ class RecordReader {
   int64_t last_time_ns_ = 0;
 };
 
-// The metrics that a message can hold: numbers.
+// Returns the metrics that a message can hold: numbers.
 std::vector<MetricValue> values_of(const EvaluationRecord& evaluation);
 
 }  // namespace estrain::record

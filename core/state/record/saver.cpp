@@ -21,11 +21,11 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 
-constexpr uint64_t kBesideState = 1 << 20;  // what a checkpoint holds beside its tensors, rounded up
+constexpr uint64_t kBesideState = 1 << 20;  // a checkpoint's content beside its tensors, rounded up
 
 SaveFailed failure(Step step, const std::string& why, const std::string& advice = "") { return {step, why, advice}; }
 
-// An Error of the system ends with its text.
+// Tells whether the disk lacks room: an Error of the system ends with the system's text.
 bool lacks_room(const Error& error) {
   return error.fault() == Fault::io &&
          std::ranges::any_of(std::initializer_list<int>{ENOSPC, EDQUOT, EFBIG},
@@ -138,7 +138,7 @@ checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
 void Saver::read_what_changed() {
   try {
     changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
-    std::erase(changes_, '\0');  // strings of HDF5 attributes cannot have one
+    std::erase(changes_, '\0');  // strings of HDF5 attributes cannot have a zero byte
     stages_.follow();
   } catch (const Error& error) {
     write_log("warning: not in the checkpoint: " + error.message());

@@ -35,15 +35,15 @@ class Saver {
     const std::byte* state;
     Step step;
     double lr = 0;
-    std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: there is no record
+    std::vector<uint64_t> digests;  // on record of this state (Manifest::digest_names); empty: no record
   };
-  // Copies the state out, calls `copied`, then writes it behind the caller's back; `done` gets what became of it, in
-  // the saver's thread if there is one to be had. A state that differs from its record is not written.
+  // Copies the state out, calls `copied`, then writes the copy in the background; `done` gets the outcome, in the
+  // saver's thread if a thread can be started. A state that differs from its record is not written.
   void save(const Source& source, const std::function<void()>& copied, const std::function<void(SaveOutcome)>& done);
 
-  // The best evaluation so far is that of `step`: its checkpoint stays, and `best` points at it. Any thread.
+  // Keeps the checkpoint of `step`, the best evaluation so far, and `best` points at the checkpoint. Any thread.
   void keep_best(Step step) { best_ = step; }
-  // Points `best` where it belongs, as far as its checkpoint is there. While nothing is being saved.
+  // Points `best` at its checkpoint, if the checkpoint exists. Call this while no save is under way.
   void point_best() const;
 
  private:
@@ -53,7 +53,7 @@ class Saver {
   SaveOutcome write(const Source& source);
   std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
   checkpoint::CheckpointMeta meta(Step step, double lr);
-  // Keeps what was read before where a file cannot be read any more: the state comes first.
+  // Keeps the earlier content if a file cannot be read any more: the state comes first.
   void read_what_changed();
 
   const spec::JobSpec& spec_;

@@ -56,7 +56,7 @@ class Scribe {
   std::optional<Step> run() {
     open_tensorboard_if_there_is_room();
     for (;;) {
-      // Send on what the launcher had no room for: it may be waiting for the last of it.
+      // Send on the messages for which the launcher had no room: it may be waiting for the last message.
       const bool keeps = !setup_.launcher.flush();
       const auto events = static_cast<short>(keeps ? POLLIN | POLLOUT : POLLIN);
       pollfd polled[2] = {{setup_.launcher.descriptor(), events, 0}, {setup_.doorbell, POLLIN, 0}};
@@ -87,7 +87,7 @@ class Scribe {
     return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
   }
 
-  // The evaluations that the run has made before.
+  // Takes up the run's earlier evaluations.
   void take_up_best() {
     if (setup_.spec.checkpoint.best == spec::Best::none) return;
     beat(memory_);
@@ -95,8 +95,8 @@ class Scribe {
     if (best_.step()) saver_.keep_best(*best_.step());
   }
 
-  // None where it is not asked for. Where there was no room to begin a file, it is tried again with each record, and
-  // records wait as they do for the other files.
+  // Returns null if tensorboard is off. If a file could not begin for lack of room, each record tries again, and
+  // records wait as for the other files.
   TensorboardWriter* tensorboard() {
     if (setup_.spec.logging.tensorboard && !tensorboard_) {
       beat(memory_);
@@ -123,14 +123,14 @@ class Scribe {
     setup_.launcher.send(message);
   }
 
-  // In the saver's thread: tells what became of a checkpoint, and wakes the loop for the next.
+  // Tells the outcome of a checkpoint, in the saver's thread, and wakes the loop for the next checkpoint.
   void report_save(const SaveOutcome& done) {
     std::visit([this](const auto& outcome) { tell(outcome); }, done);
     comm::ring(setup_.doorbell);
   }
 
-  // On a full disk, records stay in the ring until there is space; once the ring is full, training waits. False: the
-  // disk is full.
+  // On a full disk, records stay in the ring until the disk has space; once the ring is full, training waits. False:
+  // the disk is full.
   bool drain_or_wait() {
     try {
       drain();
@@ -143,7 +143,7 @@ class Scribe {
     return !disk_is_full_;
   }
 
-  // To the launcher; where that is gone, to the log.
+  // Complains to the launcher; without a launcher, to the log.
   template <typename Complaint>
   void complain(const Complaint& complaint) {
     if (launcher_is_gone_)
@@ -152,7 +152,7 @@ class Scribe {
       tell(complaint);
   }
 
-  // Writes the records published since the last call. Throws Fault::io; the next call writes the remaining ones.
+  // Writes the records published since the last call. Throws Fault::io; the next call writes the remaining records.
   void drain() {
     comm::RecordRing ring = memory_.ring();
     const uint32_t published = ring.published();
@@ -163,7 +163,7 @@ class Scribe {
     for (; next != published; ++next) {
       const comm::RecordView view = ring.at(next);
       if (view.head->kind == comm::RecordKind::step) {
-        // Done again, with the same bits, since its state was lost with a GPU's memory.
+        // Trained again, with the same bits, since the step's state was lost with a GPU's memory.
         if (view.head->step <= newest) continue;
         newest = view.head->step;
         steps.push_back(reader_.read_step(view));
@@ -187,7 +187,7 @@ class Scribe {
     for (const Skipped& skipped : left_out) tell(skipped);
   }
 
-  // Nothing depends on this file: a full or slow disk only delays it.
+  // Nothing depends on this file: a full or slow disk only delays the file.
   void show_how_it_stands(int64_t now_ns) {
     if (!open_metrics_) return;
     try {
@@ -215,8 +215,8 @@ class Scribe {
     return source;
   }
 
-  // A worker or the launcher has put a hold on a committed copy: copies it and releases the hold, once the previous
-  // snapshot is written.
+  // A worker or the launcher has put a hold on a committed copy: copies the state and releases the hold, once the
+  // previous snapshot is written.
   void save_held_state() {
     const std::optional<Step> held = memory_.hold().held();
     if (!held || saver_.busy()) return;
@@ -225,8 +225,8 @@ class Scribe {
         source_of(*held), [this] { memory_.hold().release(); }, [this](const SaveOutcome& done) { report_save(done); });
   }
 
-  // The committed state, while no worker can be writing the other copy's successor: all are idle or dead. False: it
-  // could not be written.
+  // Saves the committed state, while no worker can be writing the other copy's successor: all are idle or dead. False:
+  // the state could not be written.
   bool save_committed_state() {
     const Step step = memory_.commit().committed();
     if (step == saver_.last_saved()) return true;
@@ -239,8 +239,8 @@ class Scribe {
     return false;
   }
 
-  // The launcher is gone, so only the scribe has the committed state: waits for space as long as the run directory
-  // exists, holding its lock, and shows that in its process name.
+  // Saves without a launcher, when only the scribe has the committed state: waits for space as long as the run
+  // directory exists, holding the directory's lock, and shows the wait in the scribe's process name.
   void save_what_is_left() {
     launcher_is_gone_ = true;
     saver_.wait();
@@ -259,8 +259,8 @@ class Scribe {
     }
   }
 
-  // If the scribe exits without writing records of steps before a checkpoint, they are lost: a resume does not repeat
-  // those steps.
+  // Tells whether an exit now would lose records of steps before a checkpoint: a resume does not repeat these
+  // steps.
   bool records_would_be_lost() const {
     comm::RecordRing ring = memory_.ring();
     return ring.waiting() > 0 && ring.at(ring.drained()).head->step <= saver_.last_saved();
@@ -285,14 +285,14 @@ class Scribe {
       ScribeOrder order;
       const comm::Received received = setup_.launcher.receive(&order, kDrainMilliseconds);
       if (received == comm::Received::closed) return save_what_is_left();
-      if (received == comm::Received::message) break;  // told to finish once more: they are given up
+      if (received == comm::Received::message) break;  // a second order to finish: the records are given up
     }
     drain();
     point_best();
     show_how_it_stands(kAtOnce);
   }
 
-  // False: it must exit.
+  // Obeys an order. False: the scribe must exit.
   bool obey() {
     ScribeOrder order;
     switch (setup_.launcher.receive(&order, 0)) {
@@ -315,7 +315,7 @@ class Scribe {
     return true;
   }
 
-  // The launcher is gone and its workers die with it (PR_SET_PDEATHSIG): after this time none of them writes.
+  // The launcher has ended and its workers end with it (PR_SET_PDEATHSIG): after this time no worker writes.
   void wait_for_dead_workers() {
     comm::StageControl(memory_).abort();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -1,18 +1,18 @@
 #pragma once
 // The scribe: the process that writes a run's records and checkpoints, so that workers only compute.
 //
-// It drains step records from the ring buffer in shared memory into metrics.jsonl and fingerprints. A separate thread
-// writes checkpoints of the committed copy: it copies the held state while training continues, releases the hold, then
-// writes. The scribe knows the state only by its layout and does not link LibTorch. It is not killed with the launcher:
-// if the launcher is gone, it saves the committed state and exits, and holds the run directory's lock until then. On a
-// full disk it waits for space: during training, to write records; without a launcher, to write records and state, as
-// long as the run directory exists, with the process name (/proc/PID/comm) kWaitingScribe. When told to finish, it
-// waits only for the records of steps before a checkpoint, which a resume would not repeat.
+// The scribe drains step records from the ring buffer in shared memory into metrics.jsonl and fingerprints. A separate
+// thread writes checkpoints of the committed copy: it copies the held state while training continues, releases the
+// hold, then writes. The scribe knows the state only by its layout and does not link LibTorch. The scribe is not
+// killed with the launcher: after the launcher's end it saves the committed state and exits, and holds the run
+// directory's lock until then. On a full disk it waits for space: during training, to write records; without a
+// launcher, to write records and state, as long as the run directory exists, with the process name (/proc/PID/comm)
+// kWaitingScribe. After an order to finish, it waits only for the records of steps before a checkpoint, which a resume
+// would not repeat.
 //
-// Its messages to and from the launcher: scribe_messages.h. It says in shared memory that it lives
-// (state/comm/memory/work_clock.h), also while there is no state yet. If it dies the launcher
-// starts another one: records that were not marked as drained are still in the ring, a hold that was not released
-// still stands.
+// Messages to and from the launcher: scribe_messages.h. The scribe shows signs of life in shared memory
+// (state/comm/memory/work_clock.h), even before the state exists. If the scribe ends unexpectedly, the launcher starts
+// a new one: undrained records are still in the ring, an unreleased hold stays in force.
 
 #include <optional>
 #include <string>
@@ -31,10 +31,10 @@ struct ScribeSetup {
   int memory = -1;
   int doorbell = -1;
   ScribesOwnChannel launcher;
-  int64_t from_step = 0;  // what was recorded after it is dropped
+  int64_t from_step = 0;  // later records are dropped
 };
 
-// Runs until told to finish or the launcher is gone: then it returns the step whose state it saved. Throws Error.
+// Runs until an order to finish or the launcher's end, and then returns the step of the saved state. Throws Error.
 std::optional<Step> run_scribe(ScribeSetup& setup);
 
 }  // namespace estrain::record

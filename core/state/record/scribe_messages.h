@@ -14,7 +14,7 @@
 
 namespace estrain::record {
 
-// The state of `step`, which is held (state/comm/memory/state_hold.h), is to be a checkpoint.
+// Make a checkpoint of the state of `step`, which is held (state/comm/memory/state_hold.h).
 struct SaveState {
   static constexpr std::string_view name = "save";
   Step step;
@@ -24,7 +24,7 @@ struct SaveState {
   }
 };
 
-// Write what is left, and end.
+// Write the remaining records, and end.
 struct FinishFiles {
   static constexpr std::string_view name = "finish";
   template <typename Self, typename Visit>
@@ -48,9 +48,9 @@ struct SaveFailed {
   static constexpr std::string_view name = "save_failed";
   Step step;
   std::string error, advice;
-  bool damaged = false;        // the state in memory is not what was written: steps after it may be wrong
+  bool damaged = false;        // the state in memory has changed since its writing: later steps may be wrong
   bool no_room = false;        // the disk is full, or a quota
-  uint64_t missing_bytes = 0;  // so much more is needed; 0: not known
+  uint64_t missing_bytes = 0;  // bytes still needed; 0: not known
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("step", self.step);
@@ -77,7 +77,7 @@ struct Evaluated {
   static constexpr std::string_view name = "evaluated";
   Step step;
   std::optional<double> loss, accuracy;
-  std::vector<MetricValue> metrics;  // further ones
+  std::vector<MetricValue> metrics;  // further metrics
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("step", self.step);
@@ -87,7 +87,7 @@ struct Evaluated {
   }
 };
 
-// A step without an update is on record. The EST and the tensor, where one is to blame.
+// A step without an update is on record, with the EST and the tensor to blame, if known.
 struct Skipped {
   static constexpr std::string_view name = "skipped";
   Step step;

@@ -13,7 +13,7 @@ std::string device_list(const Json& stage) {
   std::string devices;
   for (const Json& device : list_in(stage, "devices"))
     if (const auto kind = as_text(device)) devices += (devices.empty() ? "" : ",") + *kind;
-  std::erase(devices, '\0');  // strings of HDF5 attributes cannot have one
+  std::erase(devices, '\0');  // strings of HDF5 attributes cannot have a zero byte
   return devices;
 }
 

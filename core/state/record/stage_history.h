@@ -1,8 +1,8 @@
 #pragma once
 // The history of a job's devices for its checkpoints: the "stage" lines of events.jsonl.
 //
-// A job may have 60,000 of them: the first few and the newest are kept, and those in between are counted. The file is
-// read once; each call of `follow` reads only new lines.
+// A job may have 60,000 stages: the first few and the newest are kept, and the stages in between are counted. The file
+// is read once; each call of `follow` reads only new lines.
 
 #include <cstdint>
 #include <deque>

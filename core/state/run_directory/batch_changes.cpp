@@ -19,7 +19,7 @@ constexpr std::string_view kBatch = "batch";
 struct Line {
   std::string text;
   int64_t step = 0;
-  std::optional<batches::BatchChange> batch;  // a change of it
+  std::optional<batches::BatchChange> batch;  // a change of the batch
 };
 
 std::optional<batches::BatchChange> batch_change_of(const Json& json) {

@@ -1,7 +1,7 @@
 #pragma once
-// The job's spec as the launcher passes it to the processes of its run, and to itself across a re-exec: in a memory
-// file without a name, sealed. All of them train, save and record by the same spec, whatever becomes of job.toml while
-// the job runs.
+// The job's spec in a sealed memory file without a name: the launcher passes the spec to the processes of its run, and
+// to itself across a re-exec. All processes train, save and record by the same spec, even if job.toml changes
+// meanwhile.
 
 #include "core/base/files/unique_fd.h"
 #include "core/job/spec/job_spec.h"

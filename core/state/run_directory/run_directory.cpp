@@ -40,7 +40,7 @@ std::optional<DistantOwner> RunDirectory::owner_elsewhere() const {
 
 namespace {
 
-// Two touches, and what a shared file system may be behind.
+// Two touches, and the delay of a shared file system.
 constexpr int kLookMs = 35'000;
 
 Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
@@ -49,7 +49,7 @@ Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
       .advise("wait for it, stop it with `estrain stop`, or give this run a directory of its own with --run");
 }
 
-// Where hosts do not see each other's locks, an owner on another host may be at work though this one has the lock.
+// Where hosts do not see each other's locks, an owner on another host may be at work though this host has the lock.
 void require_gone(const std::string& run, const RunOwner& owner, const std::string& lock_path) {
   if (owner.is_here() || seconds_since_touch(lock_path).value_or(0) > 2 * kSilentSeconds) return;
   fmt::print(stderr, "{}: {} was at work here a moment ago: looking for {} s whether it still is\n", run, owner.name(),
@@ -57,7 +57,7 @@ void require_gone(const std::string& run, const RunOwner& owner, const std::stri
   if (is_touched_within(lock_path, kLookMs)) throw at_work(run, owner);
 }
 
-// The process that writes a run's files, where it is on this host.
+// The process that writes a run's files, if it is on this host.
 struct Scribe {
   pid_t pid = 0;
   bool waits_for_room = false;
@@ -116,7 +116,7 @@ class WaitForScribe {
 
 }  // namespace
 
-// Looks at all of them before the job begins: one that is not written to would else be found while it runs.
+// Looks at all files before the job begins: a file which no run writes to would else be found during the run.
 void RunDirectory::require_own_files() const {
   for (const char* name : {"changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints",
                            "scribe.log", "metrics.prom"})

@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a run: who may write to it, and where everything lies in it.
+// The folder of a run: the owner, and the paths of all files.
 
 #include <optional>
 #include <string>
@@ -27,34 +27,34 @@ class RunDirectory {
   std::string courier_log() const { return path_ + "/courier.log"; }
   std::string lock_file() const { return path_ + "/lock"; }
 
-  // Whether a run was ever started here: it left its spec, or a checkpoint. Throws Fault::usage for a path that leads
-  // nowhere.
+  // Tells whether a run was ever started here and left its spec, or a checkpoint. Throws Fault::usage for a path that
+  // leads nowhere.
   bool has_run() const;
   // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
-  // Fault::usage if the lock is taken, for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
-  // which may be writing a last checkpoint: that is waited for, unless `milliseconds` is 0, however long it takes, and
-  // told on stderr; if it waits for room on the disk, by its process. Throws Fault::usage, too, where a file of the run
-  // is one that a run does not write to (own_file.h). An owner on another host that was at work a moment ago is watched
-  // for half a minute: the lock may not show it.
+  // Fault::usage if the lock stays taken for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
+  // which may be writing a last checkpoint: lock() waits for the scribe, however long it takes, unless `milliseconds`
+  // is 0, and says so on stderr; if the scribe waits for room on the disk, the message names its process. Throws
+  // Fault::usage, too, if a run must not write to a file of this run (own_file.h). An owner on another host at work a
+  // moment ago is watched for half a minute: the lock may not show the owner.
   UniqueFd lock(int milliseconds) const;
-  // These three are for a process that goes on with a run whose launcher was on another host. try_lock() takes the lock
-  // if it is free at this moment. watch_owner() is for hosts that do not see each other's locks: it watches for half a
-  // minute whether the former owner is at work, and throws Fault::usage if it is. own() makes the directory this
+  // These three are for a process resuming a run whose launcher was on another host. try_lock() takes the lock if the
+  // lock is free now. watch_owner() is for hosts that do not see each other's locks: it watches for half a minute
+  // whether the former owner is at work, and throws Fault::usage if the owner is. own() makes the directory this
   // process's.
   std::optional<UniqueFd> try_lock() const;
   void watch_owner() const;
   void own(const UniqueFd& lock) const;
-  // The process that has, or had, the lock; nothing where nobody had it, or the last one has ended as it should.
+  // Returns the last process with the lock; nothing if no process had the lock, or the last one ended as expected.
   std::optional<RunOwner> owner() const;
-  // The owner where it is on another host and has shown life within kSilentSeconds.
+  // Returns the owner if it is on another host and has shown life within kSilentSeconds.
   std::optional<DistantOwner> owner_elsewhere() const;
-  // The owner ends as it should.
+  // Ends the ownership of a launcher that ends as expected.
   void disown(int lock) const;
   void write_spec(const spec::JobSpec& spec) const;
   spec::JobSpec read_spec() const;
 
-  // Appends {"time": …, "event": name, …} to events.jsonl. Where that fails (a full disk) a warning is printed: a job
-  // does not end because a line of its history is missing.
+  // Appends {"time": …, "event": name, …} to events.jsonl. If the append fails (a full disk), prints a warning: a job
+  // does not end because its history lacks a line.
   void log_event(std::string_view name, const Json& details) const;
 
  private:

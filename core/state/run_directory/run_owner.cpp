@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 
-// Opened anew each time: that is when a shared file system asks its server.
+// Opens the file anew each time: a shared file system asks its server only at an open.
 std::optional<timespec> time_of(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};

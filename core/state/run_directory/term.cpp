@@ -13,7 +13,7 @@
 namespace estrain::run_directory {
 namespace {
 
-constexpr size_t kBytes = 64;  // always: it is written in place, which a full disk does not prevent
+constexpr size_t kBytes = 64;  // always, for a write in place, which a full disk does not prevent
 
 std::string path_of(const std::string& run) { return run + "/network.term"; }
 

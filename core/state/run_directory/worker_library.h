@@ -1,11 +1,11 @@
 #pragma once
-// The library that workers load.
+// The library loaded by workers.
 
 #include <string>
 
 namespace estrain::run_directory {
 
-// Its path: beside the program.
+// Returns the library's path: beside the program.
 std::string worker_library();
 
 }  // namespace estrain::run_directory

@@ -11,7 +11,7 @@
 namespace estrain::checkpoint {
 namespace {
 
-// A limit on the file's size cuts a direct write at any byte, which is then refused as not aligned.
+// A limit on the file's size cuts a direct write at any byte; the system then refuses the rest as not aligned.
 int reason_of(int error_number, uint64_t end) {
   rlimit limit{};
   const bool is_cut = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < end;

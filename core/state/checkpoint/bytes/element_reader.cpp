@@ -29,7 +29,7 @@ std::vector<ReadTask> cut(const std::vector<ElementRange>& ranges) {
   return tasks;
 }
 
-// Gives tasks in order to the next thread that asks.
+// Gives tasks in order to the next free thread.
 class Reading {
  public:
   Reading(int fd, const std::vector<ElementRange>& ranges)

@@ -1,6 +1,6 @@
 #pragma once
-// Writes the elements of a checkpoint past the page cache, in large aligned buffers: one is filled while others are
-// being written.
+// Writes the elements of a checkpoint past the page cache, in large aligned buffers: one buffer is filled while the
+// rest are being written.
 //
 // Why: on a training machine, half a gigabyte through the page cache costs kernel time, evicts cached training data,
 // and can stall for seconds if other programs write, too. Our own copy costs only the copying, and computes the digest
@@ -19,12 +19,12 @@ namespace estrain::checkpoint {
 
 class ElementWriter {
  public:
-  // `path` is open for writing as `fd`; about `length` bytes will be written (their space is reserved, so a full disk
-  // shows before anything is written). The gaps between elements are overwritten with zeros: write them afterwards.
+  // `path` is open for writing as `fd`; about `length` bytes will be written (reserved, so a full disk shows before the
+  // first write). The gaps between elements are overwritten with zeros: write the gaps' content afterwards.
   ElementWriter(const std::string& path, int fd, uint64_t length);
   ~ElementWriter();
 
-  // Writes `bytes` (4-byte aligned) at `offset`, which must be after everything written before; returns their digest.
+  // Writes `bytes` (4-byte aligned) at `offset`, which must be after everything written before; returns the digest.
   // Throws Fault::io, possibly for an earlier call.
   uint64_t write(uint64_t offset, const std::byte* bytes, uint64_t size);
 
@@ -38,7 +38,7 @@ class ElementWriter {
   using Memory = std::unique_ptr<std::byte[], FreeMemory>;
   struct WriteBuffer {
     Memory bytes;
-    std::future<void> written;  // valid while it is being written
+    std::future<void> written;  // valid while the buffer is being written
   };
 
   void append(const std::byte* bytes, uint64_t size);  // nullptr: zeros
@@ -47,9 +47,9 @@ class ElementWriter {
   UniqueFd direct_;
   int fd_;
   std::vector<WriteBuffer> buffers_;  // used in turn
-  size_t current_ = 0;                // the one being filled
-  uint64_t start_ = 0;                // its offset in the file
-  uint64_t filled_ = 0;               // bytes in it
+  size_t current_ = 0;                // the buffer being filled
+  uint64_t start_ = 0;                // the current buffer's offset in the file
+  uint64_t filled_ = 0;               // bytes in the current buffer
 };
 
 }  // namespace estrain::checkpoint

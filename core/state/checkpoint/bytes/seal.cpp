@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-// Contains each kind of line end and an end-of-file mark, so that copying as text damages it.
+// The magic contains each kind of line end and an end-of-file mark, so that copying as text damages the magic.
 constexpr char magic[16] = {'e', 's', 't', 'r', 'a', 'i', 'n', '-', 's', 't', 'a', 't', 'e', '\r', '\n', '\x1a'};
 constexpr uint32_t current_version = 1;
 constexpr uint64_t smallest_block = 512;

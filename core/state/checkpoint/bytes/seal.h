@@ -1,9 +1,9 @@
 #pragma once
-// The seal of a checkpoint: the user block in front of the HDF5 file, whose digests cover every byte.
+// The seal of a checkpoint: the user block in front of the HDF5 file. Its digests cover every byte.
 //
 // HDF5 may crash on a damaged file, so everything in a checkpoint is checked against the seal before HDF5 reads it. The
-// elements of each dataset (an "extent") have their own digest, checked when they are read. All other bytes, the
-// structure, share one digest, checked when the file is opened. So sealing needs no second pass over the elements,
+// elements of each dataset (an "extent") have their own digest, checked when the elements are read. All other bytes,
+// the structure, share one digest, checked when the file is opened. So sealing needs no second pass over the elements,
 // neither for writing nor for reading. FORMAT.md has the layout of the block.
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace estrain::checkpoint {
 
-// The elements of one dataset: their place in the file, and their kernels::digest.
+// The elements of one dataset: their place in the file, and the kernels::digest of the elements.
 struct Extent {
   uint64_t offset;
   uint64_t bytes;
@@ -35,13 +35,13 @@ uint64_t user_block_for(size_t num_extents);
 std::vector<std::byte> encode(const Seal& seal);
 
 constexpr size_t seal_head_bytes = 64;
-// Whether a file that starts with these seal_head_bytes bytes is sealed.
+// Tells whether a file that starts with these seal_head_bytes bytes is sealed.
 bool is_seal(const std::byte* head);
-// The size of the user block that starts with `head`. Throws Fault::corrupt for an impossible size.
+// Returns the size of the user block that starts with `head`. Throws Fault::corrupt for an impossible size.
 uint64_t user_block_of(const std::byte* head, uint64_t file_length);
 
 // Throws Fault::corrupt if the block is damaged or does not belong to a file of `file_length` bytes, Fault::mismatch if
-// a newer estrain wrote it.
+// a newer estrain wrote the block.
 Seal decode(const std::vector<std::byte>& block, uint64_t file_length);
 
 // The parts of the file between and after the extents.

@@ -37,7 +37,7 @@ struct Plain {
   Number value() const { return number; }
 };
 
-// Calls visit() with an element of the type. False: it has none that can be converted.
+// Calls visit() with an element of the type. Returns false if the type cannot be converted.
 template <typename Visit>
 bool with_element(std::string_view type, Visit visit) {
   if (type == "float32") return visit(Plain<float>{}), true;

@@ -7,7 +7,7 @@
 
 namespace estrain::checkpoint {
 
-// Whether elements of this type can be converted: by its name in array_match.h, or safetensors' word for it ("BF16").
+// Tells whether elements of this type can be converted: by its name in array_match.h, or by safetensors' word ("BF16").
 bool is_convertible(std::string_view type);
 
 // `out` has room for `count` elements. The type is convertible.

@@ -21,12 +21,12 @@ namespace {
 // A tensor of the model under one of its names.
 struct Export {
   std::string name;
-  size_t tensor;  // of the layout: where its elements are
+  size_t tensor;  // the layout's tensor with the elements
 };
 
 bool belongs_to_model(Role role) { return role == Role::parameter || role == Role::buffer; }
 
-// In the model's order, tied names behind all others.
+// Returns the exports in the model's order, tied names last.
 std::vector<Export> exports_of(const CheckpointFile& from, Weights weights) {
   const StateLayout& layout = from.layout();
   std::map<std::string, size_t> averages;
@@ -75,12 +75,12 @@ void write_safetensors(const CheckpointFile& from, const std::string& path, Weig
 }
 
 void write_hdf5(const CheckpointFile& from, const std::string& path, Weights weights) {
-  create_temporary(path);  // in place of whatever has that name
+  create_temporary(path);  // replaces an existing file of this name
   h5::File file = h5::File::create(path);
   {
     h5::Group root = file.root();
     const StateLayout& layout = from.layout();
-    const std::vector<Export> exports = exports_of(from, weights);  // aliases stand behind the others
+    const std::vector<Export> exports = exports_of(from, weights);  // aliases stand last
     std::vector<std::byte> elements;
     size_t next = 0;
     for (const StateTensor& tensor : layout.tensors) {

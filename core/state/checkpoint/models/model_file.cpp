@@ -37,7 +37,7 @@ std::vector<WantedName> wanted_names(const StateLayout& layout) {
   return names;
 }
 
-// A foreign file: its arrays by state_dict name, and a function to read one as the model's type.
+// A foreign file: its arrays by state_dict name, and a function to read an array as the model's type.
 struct Source {
   std::vector<ArrayForm> forms;
   std::function<void(const std::string& name, const StateTensor& as, std::byte* out)> read;
@@ -104,8 +104,8 @@ Source safetensors_source(const std::string& path) {
   return source;
 }
 
-// The names to look for. A tied tensor has several: if one of them suffices, those present in the file; if none is
-// present, all of them.
+// Returns the names to look for. A tied tensor has several: if one name suffices, the names present in the file; if the
+// file has none of these, all names.
 std::vector<WantedName> names_to_read(const StateLayout& layout, const Source& source) {
   std::vector<WantedName> names = wanted_names(layout);
   if (!source.ties_once) return names;
@@ -128,7 +128,7 @@ std::vector<ArrayForm> wanted_forms(const StateLayout& layout, const std::vector
   return forms;
 }
 
-// The forms of a file once its arrays are converted. One of another shape keeps its type, for the message.
+// Returns the forms of a file after conversion. An array of another shape keeps its type, for the message.
 std::vector<ArrayForm> converted_forms(std::vector<ArrayForm> found, const std::vector<ArrayForm>& wanted) {
   std::map<std::string, const ArrayForm*> by_path;
   for (const ArrayForm& want : wanted) by_path.emplace(want.path, &want);
@@ -140,7 +140,7 @@ std::vector<ArrayForm> converted_forms(std::vector<ArrayForm> found, const std::
   return found;
 }
 
-// Two names of one tensor may be two arrays in a foreign file: they must have the same bits.
+// Two names of one tensor may be two arrays in a foreign file: both arrays must have the same bits.
 void require_same_bits(const WantedName& name, const StateTensor& tensor, const Source& source, const std::byte* have) {
   std::vector<std::byte> again(tensor.bytes());
   source.read(name.name, tensor, again.data());

@@ -24,7 +24,7 @@ constexpr int64_t kMostValues = 200'000;       // in the header: a state of 25,0
 constexpr uint64_t kElementsAt = 64;           // the elements begin at a multiple of this
 constexpr const char* kMetadata = "__metadata__";
 
-// A type's word, its size in bytes, and its name in array_match.h if a state can have it.
+// A type's word, its size in bytes, and the type's name in array_match.h if a state can have the type.
 struct TypeWord {
   std::string_view word;
   uint64_t bytes;
@@ -64,7 +64,7 @@ uint64_t unsigned_number(const Json& json, const char* what) {
   return json.get<uint64_t>();
 }
 
-// The bytes of an array; throws if no file can be so long.
+// Returns the bytes of an array; throws if no file can have this length.
 uint64_t bytes_of(const std::vector<int64_t>& shape, uint64_t element) {
   uint64_t bytes = element;
   for (const int64_t length : shape) {

@@ -7,7 +7,7 @@
 //   the rest   the elements, in C order, little-endian, at offsets counted from here
 //
 // A file is accepted only if every byte of the rest belongs to exactly one tensor and each tensor has the size of its
-// type and shape, as the format demands. No length or offset is trusted before that check.
+// type and shape, as the format demands. No length or offset is trusted before this check.
 
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ namespace estrain::checkpoint {
 
 struct Safetensor {
   std::string name;
-  std::string dtype;  // array_match.h's name: "float32"; for a type that no state can have, the format's word: "BF16"
+  std::string dtype;  // array_match.h's name: "float32"; for types that no state has, the format's word: "BF16"
   std::vector<int64_t> shape;
   uint64_t offset;  // in the file
   uint64_t bytes;
@@ -28,7 +28,7 @@ struct Safetensor {
 
 class SafetensorsFile {
  public:
-  // Throws Fault::corrupt, naming the tensor, for another kind of file or a damaged one; Fault::io.
+  // Throws Fault::corrupt, naming the tensor, for another kind of file or a damaged file; Fault::io.
   static SafetensorsFile open(const std::string& path);
 
   // Sorted by offset.
@@ -43,7 +43,7 @@ class SafetensorsFile {
   std::vector<Safetensor> tensors_;
 };
 
-// Whether a file is meant to be a safetensors file, by its name or its first bytes. Throws Fault::io.
+// Tells whether a file is meant as a safetensors file, by its name or first bytes. Throws Fault::io.
 bool is_safetensors(const std::string& path);
 
 // One tensor of a file to be written.
@@ -53,8 +53,8 @@ struct SafetensorForm {
   std::vector<int64_t> shape;
 };
 
-// The beginning of a file, up to the elements, for tensors whose elements follow in this order without gaps. Wider
-// types must come first, so that every tensor starts at a multiple of its element's size.
+// Returns the beginning of a file, up to the elements, for tensors whose elements follow in this order without gaps.
+// Wider types must come first, so that every tensor starts at a multiple of its element's size.
 std::string safetensors_header(const std::vector<SafetensorForm>& tensors,
                                const std::vector<std::pair<std::string, std::string>>& metadata);
 

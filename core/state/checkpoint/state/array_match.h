@@ -1,5 +1,5 @@
 #pragma once
-// Strictly compares the arrays of a file with those of a model, by name.
+// Strictly compares the arrays of a file with the arrays of a model, by name.
 
 #include <string>
 #include <vector>
@@ -18,8 +18,8 @@ struct ArrayForm {
 // Tensors and aliases of a layout, by path.
 std::vector<ArrayForm> forms_of(const StateLayout& layout);
 
-// Throws Fault::mismatch naming every array that differs in form, is missing or superfluous (the first few of each, and
-// the number of others).
+// Throws Fault::mismatch naming every array that differs in form, is missing or superfluous (the first few of each
+// kind, and the number of the rest).
 void require_same_arrays(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found);
 
 }  // namespace estrain::checkpoint

@@ -11,7 +11,7 @@ inline constexpr std::string_view cuda_generator_slot = "cuda_generator";  // to
 
 inline constexpr std::string_view python_slot = "python";  // Python's and numpy's; where the model is a Python module
 
-// 0 for a slot that is not there.
+// 0 for an absent slot.
 inline uint64_t streams_digest(uint64_t cpu, uint64_t cuda, uint64_t python) { return cpu + 3 * cuda + 5 * python; }
 
 }  // namespace estrain::checkpoint

@@ -20,7 +20,7 @@ struct Manifest {
   int64_t ests = 0;                       // N
   int64_t total_steps = 0;                // at the job's end
   int64_t parameter_count = 0;            // scalars
-  std::string processor;                  // "AuthenticAMD, <model>, AVX512": the processor for which D1's bits hold
+  std::string processor;                  // "AuthenticAMD, <model>, AVX512": D1's bits hold for this processor
   std::string data;                       // CheckpointMeta::data for the builder's files
 
   std::string to_json() const;

@@ -11,7 +11,7 @@
 namespace estrain::checkpoint {
 namespace {
 
-constexpr const char* update_count = "step";  // the slot that is not part of the optimizer's arithmetic
+constexpr const char* update_count = "step";  // this slot is not part of the optimizer's arithmetic
 
 struct Parts {
   kernels::OptimizerDigest digest;

@@ -1,5 +1,5 @@
 #pragma once
-// Converts the digests of a state's tensors to those that a run records for the same state.
+// Converts the digests of a state's tensors to the digests on a run's record for the same state.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace estrain::checkpoint {
 
-// Keyed by the names of the fingerprints file: a parameter with its optimizer slots, a buffer,
-// "engine/est/<rank>/generator". `digests` are those of layout.tensors.
+// Returns digests by the names of the fingerprints file: a parameter with its optimizer slots, a buffer,
+// "engine/est/<rank>/generator". `digests` belong to layout.tensors.
 std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout, const std::vector<uint64_t>& digests);
 
 // The digest of each of layout.tensors.

@@ -2,9 +2,9 @@
 // The place and name of every tensor of a job's state in one contiguous copy.
 //
 // The state at step t is everything that defines the rest of the run: parameters, buffers, optimizer slots and the
-// contexts of all ESTs. A worker lays it out once from the model; launcher, scribe and verify know the state only
-// through this description, so none of them needs torch. All integers little-endian; parameters, buffers and averages
-// start at a multiple of 256 bytes, which a GPU wants of tensors, the rest at one of 64.
+// contexts of all ESTs. A worker lays the state out once from the model; launcher, scribe and verify know the state
+// only through this description, so they do not need torch. All integers are little-endian. Parameters, buffers and
+// averages start at a multiple of 256 bytes, as a GPU wants for tensors, the rest at a multiple of 64.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +27,9 @@ enum class Role : uint8_t {
               // far)
   est,        // /ests/<name>/<slot>: name is the virtual rank; "generator" (uint8: torch's CPU generator state), "loss"
               // (last), "cuda_generator" (uint8: torch's CUDA generator state; where the job has run on a GPU)
-  schedule,   // /schedule/<name>: "plateau" (float64: best metric, evaluations that were no better, cooldown, and the
-              // learning rate of each parameter group), "early_stop" (float64: best metric, evaluations that
-              // were no better)
+  schedule,   // /schedule/<name>: "plateau" (float64: best metric, evaluations without improvement, cooldown, and the
+              // learning rate of each parameter group), "early_stop" (float64: best metric, evaluations without
+              // improvement)
   average,    // /ema/<name>: float32, the average of parameter <name>
 };
 
@@ -45,7 +45,7 @@ struct StateTensor {
 
   uint64_t elements() const;
   uint64_t bytes() const { return elements() * element_size(dtype); }
-  std::string path() const;  // of its HDF5 dataset
+  std::string path() const;  // of the tensor's HDF5 dataset
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -81,7 +81,7 @@ struct StateLayout {
   std::vector<StateAlias> aliases;
   uint64_t bytes = 0;  // of one copy
 
-  // Appends a tensor at the next free place and returns its offset.
+  // Appends a tensor at the next free place and returns the tensor's offset.
   uint64_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
 
   std::string to_json() const;

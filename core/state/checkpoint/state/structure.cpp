@@ -37,7 +37,7 @@ bool has(const StateLayout& layout, Role role) {
   return std::ranges::any_of(layout.tensors, [role](const StateTensor& tensor) { return tensor.role == role; });
 }
 
-// Jobs with early stop keep its state in /schedule.
+// Tells whether the job has early stop, which keeps its state in /schedule.
 bool ends_early(const StateLayout& layout) {
   return std::ranges::any_of(layout.tensors, [](const StateTensor& tensor) {
     return tensor.role == Role::schedule && tensor.name == early_stop_name;
@@ -115,7 +115,7 @@ std::vector<std::string> lines_about(const StateLayout& layout, const std::vecto
   return lines;
 }
 
-// Digest of the text that FORMAT.md defines.
+// Returns the digest of the text defined by FORMAT.md.
 uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const std::vector<uint64_t>& digests) {
   const int64_t version = format_version_for(meta, layout);
   std::string text = fmt::format(
@@ -129,7 +129,7 @@ uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const s
   return kernels::digest(text.data(), text.size());
 }
 
-// Collects the content of a group into a Structure. The first name of a dataset is its own, further ones are aliases.
+// Collects the content of a group into a Structure. The first name of a dataset is its own, further names are aliases.
 class Walk {
  public:
   explicit Walk(Structure& into) : into_(into) {}

@@ -9,16 +9,16 @@
 
 namespace estrain::checkpoint {
 
-// The formats that this program reads. A file is written in the oldest format that can hold its content.
+// The formats which this program reads. A file is written in the oldest format that can hold its content.
 constexpr int64_t oldest_format_version = 1;
 constexpr int64_t newest_format_version = 6;  // 2 has `algorithms`, 3 the data's `files`, 4 /schedule, 5 /ema,
                                               // 6 EST's Python streams, or CheckpointMeta::generator_keys
                                               // or /schedule/early_stop
 
-// The HDF5 type of such elements, in a file and in memory.
+// Returns the HDF5 type of the elements, in a file and in memory.
 h5::Type h5_type(DType dtype);
 
-// Creates everything but the digests; returns the datasets of layout.tensors, in their order.
+// Creates everything but the digests; returns the datasets of layout.tensors, in order.
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta);
 
 // Sets every dataset's `digest` and the root's `checksum`.
@@ -29,16 +29,16 @@ struct Structure {
   CheckpointMeta meta;
   StateLayout layout;             // tensors in the file's order
   std::vector<uint64_t> digests;  // of layout.tensors
-  std::vector<uint64_t> offsets;  // of their elements in the file; 0 for an empty tensor
+  std::vector<uint64_t> offsets;  // of the datasets' elements in the file; 0 for an empty tensor
   std::vector<h5::Dataset> datasets;
 };
 
-// Reads the structure of a file, whether or not its digests are right. Throws Fault::mismatch for a file that is not a
+// Reads the structure of a file, with right or wrong digests. Throws Fault::mismatch for a file that is not a
 // checkpoint, has impossible tensors, or has another format.
 Structure read_structure(const h5::Group& root);
 
-// Throws Fault::corrupt unless the root's `checksum` is that of its attributes and of the datasets' names, types,
-// shapes and digests.
+// Throws Fault::corrupt unless the root's `checksum` fits its attributes and the datasets' names, types, shapes and
+// digests.
 void require_checksum(const h5::Group& root, const Structure& structure);
 
 }  // namespace estrain::checkpoint

@@ -1,6 +1,6 @@
 #pragma once
-// A meeting of all workers of a stage in shared memory. The last to arrive does what must be done once, then releases
-// the others. Nobody waits for the dead: when the launcher sets `abort`, everyone leaves.
+// A meeting of all workers of a stage in shared memory. The last worker to arrive runs the common work once, then
+// releases the other workers. A lost worker keeps no worker waiting: when the launcher sets `abort`, everyone leaves.
 
 #include <atomic>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace estrain::comm {
 
 class Barrier {
  public:
-  // `spins`: how often to look before sleeping; 0 where there are more workers than cores.
+  // `spins`: how often to look before sleeping; 0 with more workers than cores.
   Barrier(BarrierWords& words, const std::atomic<uint32_t>& abort, uint32_t parties, int spins)
       : words_(words), abort_(abort), parties_(parties), spins_(spins) {}
 

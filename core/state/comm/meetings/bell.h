@@ -1,5 +1,5 @@
 #pragma once
-// Waking a process that waits for an eventfd.
+// Wakes a process that waits for an eventfd.
 
 #include <unistd.h>
 

@@ -1,10 +1,10 @@
 #pragma once
-// Where the workers of a stage meet (barrier.h), find each other, and share out a step's work.
+// The places where the workers of a stage meet (barrier.h), find each other, and share out a step's
+// work.
 //
-// 1. Opening a stage clears the counts of arrivals; a meeting's generation goes on for the life of the job.
-// 2. Pieces of work are claimed one by one, each by one worker. The worker that commits the step clears the counters,
-//    while all others wait at its meeting.
-// All accesses are sequentially consistent.
+// 1. Opening a stage clears the counts of arrivals; a meeting's generation counts on for the life of the
+// job. 2. A worker claims one piece of work at a time. The committing worker clears the counters, while
+// all other workers wait at the step's meeting. All accesses are sequentially consistent.
 
 #include <array>
 
@@ -12,7 +12,7 @@
 
 namespace estrain::comm {
 
-// How workers on GPUs find each other. One of them sets it, once a stage.
+// The id by which workers on GPUs meet. A worker sets the id at the beginning of a stage.
 using ExchangeId = std::array<std::byte, 128>;
 
 class MeetingPlaces {
@@ -26,7 +26,7 @@ class MeetingPlaces {
   BarrierWords& saved() { return words_.saved; }                 // the state of GPUs is in shared memory
   BarrierWords& audited() { return words_.audited; }             // an audit's digests are noted
 
-  // The next piece that nobody has claimed.
+  // Returns the next unclaimed piece.
   uint32_t claim_sum() { return words_.next_sum.fetch_add(1); }
   uint32_t claim_update() { return words_.next_update.fetch_add(1); }
   void clear_claims();

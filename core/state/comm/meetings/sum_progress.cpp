@@ -8,7 +8,7 @@
 namespace estrain::comm {
 namespace {
 
-constexpr uint32_t kNothing = std::numeric_limits<uint32_t>::max();  // no sum is there
+constexpr uint32_t kNothing = std::numeric_limits<uint32_t>::max();  // no sum is ready
 
 }  // namespace
 

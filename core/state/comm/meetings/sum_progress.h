@@ -1,17 +1,17 @@
 #pragma once
-// The progress of a step's gradients, where a job has several hosts: gradients that a host's workers have folded go to
-// the other hosts while the workers fold the rest, and workers apply the sums over all hosts as those come back.
+// The progress of a step's gradients, in a job over several hosts: gradients folded by a host's workers go to the other
+// hosts while the workers fold the rest, and workers apply the sums over all hosts as the sums come back.
 //
-//   folded   of each worker: parameters whose gradients of its last EST are in its partial sums; counted from the last
-//            parameter back, as a backward pass completes them
+//   folded   of each worker: parameters whose gradients of the worker's last EST are in the partial sums; counted from
+//            the last parameter back, as a backward pass completes the gradients
 //   summed   the place from which on gradient slot 0 holds sums, in units of floats_of_unit from the start of the slot;
-//            they reach to its end
+//            the sums reach to the slot's end
 //
-// 1. During a step, only the worker writes its word. It writes the partial sums first, then the word (release); the
-//    courier reads the word first (acquire). `summed` works the same way: the courier writes it, all workers read it.
-// 2. The courier sets all words back between two steps, while all workers wait for its answer. Opening a stage sets
-//    them back, too. So a word never speaks of a step that is over.
-// 3. A worker that dies leaves words that nobody reads before a stage opens.
+// 1. During a step, only the worker writes the worker's word. The worker writes the partial sums first, then the word
+// (release); the courier reads the word first (acquire). `summed` works the same way: the courier writes, all workers
+// read. 2. The courier sets all words back between two steps, while all workers wait for the courier's answer. Opening
+// a stage sets the words back, too. A word therefore never speaks of an earlier step. 3. After the loss of a worker no
+// process reads the worker's words before a stage opens.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,14 +23,14 @@ namespace estrain::comm {
 
 class SumProgress {
  public:
-  static constexpr size_t floats_of_unit = 64;  // a parameter begins at a multiple of it
+  static constexpr size_t floats_of_unit = 64;  // a parameter begins at a multiple of this number
 
   SumProgress(MemoryHeader& words, FoldedWord* folded) : words_(words), folded_(folded) {}
 
-  // The workers'. `worker`: among those of this host.
+  // For the workers. `worker`: among the workers of this host.
   void note_folded(WorkerRank worker, uint32_t parameters);
   bool is_summed(size_t begin) const;
-  // Sleeps until the sums from float `begin` on are there. False on abort.
+  // Sleeps until the sums from float `begin` on are ready. False on abort.
   bool wait_summed(size_t begin);
 
   // The courier's. How many parameters all of the host's workers have folded.

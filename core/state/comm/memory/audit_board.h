@@ -1,8 +1,8 @@
 #pragma once
-// The shared memory of audits (core/state/audit/audit.h): digests to be compared, requests, and what passed.
+// The shared memory of audits (core/state/audit/audit.h): digests to be compared, requests, and passed audits.
 //
 //   rows    digests of one mini-batch, each row written by one worker between two meetings
-//   words   written by the last worker to arrive at a meeting, while all others wait there; `request` by the launcher;
+//   words   written by the last worker to arrive at a meeting, while all others wait; `request` by the launcher;
 //           `damage` by any worker between two meetings
 //
 // All accesses of words are sequentially consistent. Meetings order the accesses of rows.
@@ -26,20 +26,20 @@ class AuditBoard {
   uint64_t* row(size_t number) const { return rows_ + number * words_.audit_words; }
   std::vector<uint64_t> digests(size_t number) const { return {row(number), row(number + 1)}; }
 
-  // How many audits of this job's memory passed, and the newest step of them; Step(0): none.
+  // The number of passed audits of this job's memory, and their newest step; Step(0): no audit passed.
   int64_t passed() const { return words_.audits.load(); }
   Step newest() const { return Step(words_.audited_step.load()); }
   void note_passed(Step step);
 
-  // The launcher asks for an audit of the next step to begin. The worker that commits a step takes the request up, so
-  // that all workers agree on the step.
+  // The launcher asks for an audit of the next step to begin. The committing worker takes the request up: all workers
+  // then agree on the step.
   void ask() { words_.audit_request.store(1); }
   void take_request(Step next);
   bool is_asked_for(Step step) const { return words_.audit_step.load() == step.value; }
 
-  // A digest on record that the committed state no longer has, by its number. The smallest one is kept.
+  // Notes the number of a digest on record that the committed state no longer has. The smallest number is kept.
   void note_damage(int64_t digest);
-  int64_t damaged() const { return words_.audit_damage.load(); }  // -1: none
+  int64_t damaged() const { return words_.audit_damage.load(); }  // -1: no damage
 
  private:
   friend class StageControl;

@@ -1,6 +1,6 @@
 #pragma once
-// The build of the program that a run's workers are of. The first worker states it, and all others must be of the same
-// one: if the program or LibTorch was replaced while the job ran, a new worker may compute other bits.
+// The build of the program of a run's workers. The first worker states a build, and all later workers must have the
+// same: if the program or LibTorch was replaced while the job ran, a new worker may compute other bits.
 
 #include "core/state/comm/memory/memory_header.h"
 
@@ -10,7 +10,7 @@ class BuildWords {
  public:
   explicit BuildWords(MemoryHeader& words) : words_(words) {}
 
-  // Whether a worker of build `own` may join. 0: it has no such part, and may.
+  // Tells whether a worker of build `own` may join. 0: the worker lacks the part, and may.
   bool admits_program(uint64_t own) { return admits(words_.worker_build, own); }  // program, worker library, LibTorch
   bool admits_cuda(uint64_t own) { return admits(words_.cuda_build, own); }       // the parts of both for CUDA
 

@@ -1,18 +1,18 @@
 #pragma once
-// The step that the job is at. The state exists twice: step t lies in copy t mod 2.
+// The step of the job. The state exists twice: step t lies in copy t mod 2.
 //
-//   committed   the step that a run goes on from: its copy in shared memory is whole, and its record is out
-//   trained     the newest step whose record is out: the committed one, or a later one whose state lies in GPUs' memory
-//   whole       the step whose copy a stage in shared memory has written to its end; 0: none since repair()
+//   committed   the step from which a run resumes: the copy in shared memory is whole, and the record is published
+//   trained     the newest step with a published record: the committed step, or a later step in GPUs' memory
+//   whole       the step whose copy a stage in shared memory has written to the end; 0: none since repair()
 //
-// Order of the stores of a step, all by the last worker to arrive at the meeting: the copy, its learning rate, `whole`,
-// the record (record_ring.h), `committed`, `trained`. All are sequentially consistent, so a process that sees one sees
-// those before it. A worker may die between any two of them: repair() then commits the step if `whole` names it and its
-// record is out, and else forgets it.
+// Order of the stores of a step, all by the last worker to arrive at the meeting: the copy, its learning rate,
+// `whole`, the record (record_ring.h), `committed`, `trained`. All stores are sequentially consistent, so a process
+// that sees a store sees all earlier stores. A worker may end between two stores: repair() then commits the step if
+// `whole` names the step and the record is published, and else discards the step.
 //
-// 1. The committed copy is never written: write copy (t + 1) mod 2 only while t is committed.
-// 2. committed <= trained <= committed + the steps that GPUs have not saved.
-// 3. A step's state is committed once, and never with other bits.
+// 1. The committed copy is never written: write copy (t + 1) mod 2 only while t is committed. 2. committed <=
+// trained <= committed + the steps that GPUs have not saved. 3. A step's state is committed once, and never with
+// other bits.
 
 #include <optional>
 
@@ -27,30 +27,30 @@ class CommitWord {
 
   Step committed() const { return Step(words_.committed.load()); }
   Step trained() const { return Step(words_.trained.load()); }
-  // The learning rate of the update that made the copy of `step`; 0: none yet.
+  // Returns the learning rate of the update that made the copy of `step`; 0: none yet.
   double lr(Step step) const { return words_.lr[step.value & 1].load(); }
 
-  // The builder's, before anybody else looks: the state is that of `step`.
+  // For the builder, first of all processes: sets `step` as the step of the state.
   void begin_at(Step step, double lr);
 
-  // A carrier in shared memory: the copy of `step` stands, before its record is published; then the rest.
+  // For a carrier in shared memory: notes a whole copy of `step`, before the record is published; then commits.
   void note_whole(Step step, double lr);
   Step whole() const { return Step(words_.whole.load()); }
   void commit(Step step);
-  // Carriers in GPUs' memory: the record of `step` is out; and later, its state is in shared memory.
+  // For carriers in GPUs' memory: the record of `step` is published; later, the state is in shared memory.
   void note_trained(Step step) { words_.trained.store(step.value); }
   void commit_saved(Step step, double lr);
 
-  // The last step whose evaluation has been published; Step(-1): none.
+  // Returns the last step with a published evaluation; Step(-1): no evaluation.
   Step evaluated() const { return Step(words_.evaluated.load()); }
   void note_evaluated(Step step) { words_.evaluated.store(step.value); }
 
-  // A step that was not finite is trained again in shared memory, whatever the devices, and those up to `step`.
+  // Trains a step that was not finite, and the steps up to `step`, again in shared memory, on any devices.
   void look_closely_until(Step step) { words_.shared_until.store(step.value); }
   bool looks_closely() const { return words_.trained.load() < words_.shared_until.load(); }
 
-  // While nobody is in the loop. `newest`: the step of the newest record, if that is a step's. Returns how many trained
-  // steps are lost, and so done again.
+  // Repairs while no worker is in the loop. `newest`: the step of the newest record, if the record is a step's. Returns
+  // the number of lost trained steps, which are trained again.
   int64_t repair(std::optional<Step> newest);
 
  private:

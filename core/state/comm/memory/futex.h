@@ -1,5 +1,5 @@
 #pragma once
-// Sleeping on a 32-bit word of shared memory until another process changes it.
+// Sleeps on a 32-bit word of shared memory until another process changes the word.
 
 #include <atomic>
 #include <cstdint>

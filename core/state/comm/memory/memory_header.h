@@ -1,10 +1,10 @@
 #pragma once
-// The first page of a job's shared memory: the places of everything, and the words by which processes steer each other.
+// The first page of a job's shared memory: the places of all parts, and the words by which processes steer each other.
 //
-// Fields marked "layout" are written once, before `ready` is set. All others are atomics, and no folder but this one
-// touches them: each group has an object that says what its words mean, in which order they are written, and why a
-// process may die between any two of those stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h,
-// record_ring.h, work_clock.h, meeting_places.h, host_meeting.h, sum_progress.h, audit_board.h).
+// Fields marked "layout" are written once, before `ready` is set. All further fields are atomics, touched only by this
+// folder. Each group has an object that defines the meaning of its words and the order of their stores, and says why a
+// process may end between any two stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h, record_ring.h,
+// work_clock.h, meeting_places.h, host_meeting.h, sum_progress.h, audit_board.h).
 
 #include <array>
 #include <atomic>
@@ -19,7 +19,7 @@ struct BarrierWords {
   std::atomic<uint32_t> generation;
 };
 
-// How far a worker has folded its gradients (sum_progress.h).
+// The number of parameters whose gradients a worker has folded (sum_progress.h).
 struct alignas(64) FoldedWord {
   std::atomic<uint32_t> parameters;
 };
@@ -37,9 +37,9 @@ struct MemoryHeader {
   uint64_t audit, audit_words;
   int64_t ests, parameters, digests, evaluation_samples, evaluation_columns;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
-  // Build ids (core/base/process/build_id.h) of the first worker, which all others must have; 0: there is none yet.
+  // Build ids (core/base/process/build_id.h) of the first worker, required of all others; 0: no worker yet.
   std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch
-  std::atomic<uint64_t> cuda_build;    // the parts of both for CUDA; workers on the CPU do not have them
+  std::atomic<uint64_t> cuda_build;    // the parts of both for CUDA; workers on the CPU do not have these parts
 
   // commit_word.h
   alignas(64) std::atomic<int64_t> committed;

@@ -1,16 +1,16 @@
 #pragma once
 // The signs of life of a worker, for the launcher to supervise.
 //
-// One worker writes, the launcher reads. They order no other accesses, so all accesses are relaxed.
+// The worker writes, the launcher reads. Signs of life do not order accesses: all accesses are relaxed.
 
 #include <atomic>
 #include <cstdint>
 
 namespace estrain::comm {
 
-// A worker's last known activity. Workers that wait are victims of the one that computes for too long.
+// A worker's last known activity. Waiting workers are victims of the worker that computes for too long.
 enum class Activity : uint32_t {
-  idle,                // not in a stage, or setting it up
+  idle,                // not in a stage, or setting up a stage
   computing,           // a mini-batch, an update
   evaluating,          // a batch of an evaluation
   reading,             // waits for data to be read
@@ -18,17 +18,17 @@ enum class Activity : uint32_t {
   waiting_for_scribe,  // waits until a copy of the state or the record ring is free
 };
 
-// The signs of life of one worker. All times are monotonic nanoseconds.
+// The signs of life of a worker. All times are monotonic nanoseconds.
 struct alignas(64) WorkerPulse {
-  std::atomic<int64_t> beat_ns;       // when it last began or finished something
+  std::atomic<int64_t> beat_ns;       // when the worker last began or finished something
   std::atomic<Activity> activity;     // since then
   std::atomic<int64_t> computing_ns;  // this stage's time in mini-batches, without waiting for other workers
   std::atomic<int64_t> mini_batches;  // of this stage
-  std::atomic<int64_t> reading_ns;    // the part of computing_ns in which it waited for data
+  std::atomic<int64_t> reading_ns;    // the part of computing_ns spent on waiting for data
 
-  // Sums over the steps of this stage, where the noise of gradients is measured
-  // (engine/train/shared/gradient_squares.h): the squared norms of its ESTs' gradients, and of those parts of the mean
-  // over all ESTs that this worker updated.
+  // Sums over the steps of this stage, if the noise of gradients is measured (engine/train/shared/gradient_squares.h):
+  // the squared norms of the gradients of the worker's ESTs, and of the parts of the mean over all ESTs updated by this
+  // worker.
   std::atomic<int64_t> measured_steps;
   std::atomic<double> est_squares, mean_squares;
 

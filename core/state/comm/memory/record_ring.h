@@ -1,14 +1,14 @@
 #pragma once
-// The ring of step records. Workers add to the pending record, one of them publishes it, the scribe drains.
+// The ring of step records. Workers add to the pending record, the last worker publishes the record, the scribe drains.
 //
-//   published   how many records were made visible (modulo 2^32); the pending one has this number
-//   drained     how many the scribe has written to its files
+//   published   the number of visible records (modulo 2^32); the pending record has this number
+//   drained     the number of records that the scribe has written to its files
 //
-// 1. drained <= published < drained + capacity: the pending record overwrites none that is still to be drained.
-// 2. The pending record reads as zero when the one before it is published.
-// 3. One writer publishes at a time, one reader drains.
-// `published` is stored behind the record, `drained` behind the files; both sequentially consistent. If a scribe
-// dies between the two, the next one drains a record again, and leaves it out, since the files have it.
+// 1. drained <= published < drained + capacity: the pending record overwrites no record still to be drained. 2. The
+// pending record reads as zero when the record before is published. 3. At any time a single writer publishes, and a
+// single reader drains. `published` is stored behind the record, `drained` behind the files; both sequentially
+// consistent. If a scribe ends between the two stores, the next scribe drains a record again, and leaves it out, since
+// the files have it.
 
 #include <optional>
 
@@ -28,21 +28,21 @@ class RecordRing {
   int64_t digests() const { return words_.digests; }  // of one record
 
   RecordView at(uint32_t sequence);
-  // The record that workers are adding to.
+  // Returns the record under construction by the workers.
   RecordView pending() { return at(published()); }
-  // The newest published record; none: nothing was published.
+  // Returns the newest published record; nothing before the first.
   std::optional<RecordView> newest();
 
-  // The record of a step, if it is among the newest half of the ring: workers overwrite it only after as many more
-  // records.
+  // Returns the record of a step, if it is among the newest half of the ring: workers overwrite the record only after
+  // as many more records.
   std::optional<RecordView> find(Step step);
 
-  // Makes the pending record visible to the scribe and clears the next one. Sleeps while the ring is full. False on
+  // Makes the pending record visible to the scribe and clears the next record. Sleeps while the ring is full. False on
   // abort.
   bool publish();
   void clear_pending();
 
-  // The scribe's: all before `sequence` are in its files.
+  // For the scribe: all records before `sequence` are in the files.
   void drain_to(uint32_t sequence);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A mapping of a file in memory that processes share. It grows with what is laid out in it.
+// A mapping of a file in memory shared by processes. The mapping can grow.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,20 +10,20 @@ namespace estrain::comm {
 
 class SharedMapping {
  public:
-  // A file in memory of that size. Throws Fault::io.
+  // Creates a file in memory of `bytes` bytes. Throws Fault::io.
   static UniqueFd create(uint64_t bytes);
 
-  // Maps the first `bytes` of `fd`, which the caller keeps open. Throws Fault::io, as the others do.
+  // Maps the first `bytes` of `fd`, which the caller keeps open. All functions throw Fault::io.
   SharedMapping(int fd, uint64_t bytes);
   ~SharedMapping();
   SharedMapping(const SharedMapping&) = delete;
   SharedMapping& operator=(const SharedMapping&) = delete;
 
-  // Maps so much in place of what was mapped; addresses change.
+  // Maps `bytes` bytes in place of the earlier mapping; addresses change.
   void map(uint64_t bytes);
-  // Makes the file so large, and maps all of it.
+  // Makes the file `bytes` long, and maps all of the file.
   void resize(uint64_t bytes);
-  // Gives memory [begin, end) back; it reads as zero from now on.
+  // Gives memory [begin, end) back; the memory reads as zero from now on.
   void release(uint64_t begin, uint64_t end);
 
   uint64_t bytes() const { return bytes_; }

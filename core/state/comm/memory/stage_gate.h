@@ -1,13 +1,13 @@
 #pragma once
-// Steers a stage, the time from one change of workers to the next. The launcher asks for its end; the worker that
-// commits a step answers, so that all workers leave their loop after the same step.
+// Steers a stage, the time from one change of workers to the next. The launcher asks for the stage's
+// end; the committing worker answers, and all workers leave their loop after the same step.
 //
 //   open -> (workers note that they have begun) -> ask_pause -> end_after(t) -> all have left
 //                                              \-> abort: all leave at once, the step under way is done again
 //
-// 1. The last worker to arrive at a step's meeting alone calls end_after(), before anybody goes on.
-// 2. Nobody sleeps without looking at `aborted` now and then.
-// All accesses are sequentially consistent.
+// 1. Only the last worker to arrive at a step's meeting calls end_after(), before any worker
+// continues. 2. Every sleeper looks at `aborted` now and then. All accesses are sequentially
+// consistent.
 
 #include "core/base/ids.h"
 #include "core/state/comm/memory/memory_header.h"
@@ -20,7 +20,7 @@ class StageGate {
 
   // The launcher's.
   void ask_pause() { words_.pause_request.store(1); }
-  // Workers in their loop for the first mini-batch of the stage, and when the last of them came (monotonic ns).
+  // Workers in their loop for the first mini-batch of the stage, and the arrival of the last worker (monotonic ns).
   uint32_t started() const { return words_.stage_started.load(); }
   int64_t started_ns() const { return words_.stage_started_ns.load(); }
   // When the stage's last step was committed (monotonic ns).
@@ -38,7 +38,7 @@ class StageGate {
   }
   bool ends_after(Step step) const { return words_.stage_end.load() == step.value; }
 
-  // Everybody's: a worker was lost or hangs, or the stage is given up for another reason.
+  // Everybody's: a worker was lost or hangs, or the stage is aborted for another reason.
   bool aborted() const { return words_.abort.load() != 0; }
   const std::atomic<uint32_t>& abort_word() const { return words_.abort; }
 

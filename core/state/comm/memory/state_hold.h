@@ -1,12 +1,12 @@
 #pragma once
-// Keeps a committed copy of the state from being written until the scribe has read it. A worker, or the launcher
-// between stages, holds; workers wait before they write; the scribe releases.
+// Keeps a committed copy of the state from being written until the scribe has read the copy. A worker, or the
+// launcher between stages, holds; workers wait before writing; the scribe releases.
 //
-// 1. At most one step is held. It is the committed one when the hold begins.
-// 2. The copy of a held step is not written. The other copy is: that of the next step.
-// 3. Only the scribe releases. A hold outlives the scribe that has not released it; the next scribe does.
-// A release counts `releases` up after it has cleared `held_step`; a process that waits reads them in the other order,
-// so that it sleeps through no release. All accesses are sequentially consistent.
+// 1. At most one step is held: the committed step at the beginning of the hold. 2. The copy of a held step is not
+// written. The copy of the next step is. 3. Only the scribe releases. A hold outlives a scribe that has not
+// released the state; the next scribe releases it. A release counts `releases` up after it has cleared `held_step`.
+// A waiting process reads both in the other order, to sleep through no release. All accesses are sequentially
+// consistent.
 
 #include <optional>
 
@@ -20,9 +20,9 @@ class StateHold {
   explicit StateHold(MemoryHeader& words) : words_(words) {}
 
   std::optional<Step> held() const;
-  // Whether the copy that the state of `step` lies in may be written.
+  // Tells whether the copy of the state of `step` may be written.
   bool is_writable(Step step) const;
-  // Sleeps until it is. False on abort.
+  // Sleeps until the copy is writable. False on abort.
   bool wait_writable(Step step);
   // Sleeps until an earlier hold is released. False on abort.
   bool hold(Step step);
@@ -32,7 +32,7 @@ class StateHold {
 
  private:
   friend class StageControl;
-  void wake_all();  // when the stage is given up
+  void wake_all();  // when the stage is aborted
   template <typename Ready>
   bool wait(Ready&& ready);
 

@@ -1,7 +1,7 @@
 #pragma once
-// The time of the job's last progress, and the longest times that its work takes on the devices in use. Silence is
-// judged by them. All times are monotonic nanoseconds. Workers write, the launcher judges; nothing of the state depends
-// on it. All accesses are sequentially consistent.
+// The time of the job's last progress, and the longest times of its work on the devices in use, for judging silence.
+// All times are monotonic nanoseconds. Workers write, the launcher judges; nothing of the state depends on these times.
+// All accesses are sequentially consistent.
 
 #include "core/state/comm/memory/memory_header.h"
 
@@ -14,9 +14,9 @@ class WorkClock {
   // A commit, an evaluation, a trace, the opening of a stage, the end of a wait for the scribe; or everybody stood
   // still until now.
   void note_progress(int64_t now_ns) { words_.progress_ns.store(now_ns); }
-  // A step is computed: it counts from the last progress on.
+  // Notes a computed step: the step's time counts from the last progress on.
   void note_step(int64_t now_ns);
-  // A batch of an evaluation. A time in which all stood still does not count.
+  // Notes a batch of an evaluation. A time in which all workers stood still does not count.
   void note_evaluation_batch(int64_t begun_ns, int64_t now_ns);
 
   // Since the devices changed; 0: none yet.

@@ -18,7 +18,7 @@ class Channel {
   explicit operator bool() const { return static_cast<bool>(socket_); }
   void close() { socket_.close(); }
 
-  // MessageSocket::send() of a message in its JSON.
+  // Calls MessageSocket::send() with the message's JSON.
   bool send(const Out& message) { return socket_.send(codec::encode(message)); }
   bool flush() { return socket_.flush(); }
   // MessageSocket::receive(). Throws Fault::usage where the message makes no sense.

@@ -1,5 +1,5 @@
 #pragma once
-// The last message of a process that ends by an error.
+// The last message of a process which ends by an error.
 
 #include <string>
 #include <string_view>

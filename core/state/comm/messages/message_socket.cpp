@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLargestMessage = 128 * 1024;
 constexpr size_t kMostKept = 256 * 1024;
 
-// A poll(2) that is not cut short by signals, nor by a stop and its continuation.
+// Calls poll(2) until the deadline: signals, or a stop and its continuation, do not cut the wait short.
 int poll_until(pollfd& waiting, int64_t deadline_ns) {
   for (;;) {
     int left = -1;
@@ -83,7 +83,7 @@ bool MessageSocket::send(const Json& message) {
 MessageSocket::Received MessageSocket::receive(Json* message, int milliseconds) {
   const int64_t deadline = milliseconds < 0 ? -1 : monotonic_ns() + milliseconds * INT64_C(1'000'000);
   pollfd waiting{fd_.get(), 0, 0};
-  do {  // woken by room for what is kept, it waits on
+  do {  // woken by room for kept messages, the loop waits on
     waiting.events = static_cast<short>(flush() ? POLLIN : POLLIN | POLLOUT);
     if (poll_until(waiting, deadline) <= 0) return Received::nothing;
   } while (waiting.revents == POLLOUT);

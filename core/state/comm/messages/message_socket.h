@@ -1,13 +1,13 @@
 #pragma once
 // JSON messages between the launcher and its own processes over a socket pair that keeps message boundaries
-// (SOCK_SEQPACKET). One message is at most 128 KiB.
+// (SOCK_SEQPACKET). A message is at most 128 KiB.
 //
-// Sending never blocks, whatever the other side does: it may be stopped (SIGSTOP, a debugger) for as long as it likes.
-// The kernel holds the first 200 KB or so (some 250 short messages); messages beyond that are kept here, in order, and
-// sent by later calls of send, receive or flush. At most 256 KiB are kept; a message beyond that is dropped. Kept
-// messages are lost when the process ends or hands the descriptor on.
+// Sending never blocks, even if the other side is stopped (SIGSTOP, a debugger) for a long time. The kernel holds the
+// first 200 KB or so (about 250 short messages); further messages are kept here, in order, and sent by later calls of
+// send, receive or flush. At most 256 KiB are kept; a message beyond this limit is dropped. Kept messages are lost when
+// the process ends or hands the descriptor on.
 //
-// Any number of threads may send at once; one receives.
+// Any number of threads may send at once; a single thread receives.
 
 #include <deque>
 #include <memory>
@@ -30,14 +30,14 @@ class MessageSocket {
   explicit operator bool() const { return static_cast<bool>(fd_); }
   void close() { fd_.reset(); }
 
-  // Sent or kept to be sent. False: it will not arrive, since the other side is gone or has not taken anything for so
-  // long that there is no room. Never raises SIGPIPE.
+  // Sends the message, now or by a later call. False: the message will not arrive, since the other side has ended, or
+  // since the room for messages is full. Never raises SIGPIPE.
   bool send(const Json& message);
-  // Sends what was kept, as far as the other side takes it. False: something is still kept.
+  // Sends kept messages, as far as the other side takes messages. False: messages are still kept.
   bool flush();
   size_t bytes_kept() const;
 
-  // Waits for at most `milliseconds` (-1: no limit, 0: only what is there).
+  // Waits for at most `milliseconds` (-1: no limit, 0: no wait).
   enum class Received { message, nothing, closed };
   Received receive(Json* message, int milliseconds);
 

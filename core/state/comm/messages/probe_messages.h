@@ -1,6 +1,6 @@
 #pragma once
-// The messages between a process that asks what a job takes and a probe (core/engine/train/probe.h), which tries one
-// mini-batch of it.
+// The messages between a process that asks for the needs of a job and a probe (core/engine/train/probe.h), which tries
+// one mini-batch of the job.
 
 #include <cstdint>
 #include <exception>
@@ -31,15 +31,15 @@ struct TryMiniBatch {
   }
 };
 
-// An operator that the job uses.
+// An operator used by the job.
 struct ProbedOperator {
   static constexpr std::string_view not_covered = "not covered";
 
   std::string name;                 // "aten::convolution"
   std::string coverage;             // "replaced" | "exact" | "not covered"
-  std::string which;                // what of it no portable kernel covers: "on Double"; empty: all
+  std::string which;                // the part that no portable kernel covers: "on Double"; empty: all
   int64_t calls = 0;                // in the mini-batch
-  std::vector<std::string> layers;  // the modules that call it
+  std::vector<std::string> layers;  // the calling modules
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -54,7 +54,7 @@ struct ProbedOperator {
 // A mini-batch's forward and backward pass, with each kind of kernels.
 struct ProbedSeconds {
   double torch = 0;
-  std::optional<double> portable;  // where the device has such kernels, and they the job's precision
+  std::optional<double> portable;  // if the device has portable kernels, and these have the job's precision
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -64,9 +64,9 @@ struct ProbedSeconds {
 };
 
 struct ProbedSize {
-  uint64_t state_bytes = 0;     // of one copy of the state
-  uint64_t gradient_bytes = 0;  // of one slot of gradients
-  uint64_t batch_bytes = 0;     // of one mini-batch: inputs and targets
+  uint64_t state_bytes = 0;     // of a copy of the state
+  uint64_t gradient_bytes = 0;  // of a slot of gradients
+  uint64_t batch_bytes = 0;     // of a mini-batch: inputs and targets
   int64_t tensors = 0;          // of the state
   int64_t parameters = 0;
   int64_t digests = 0;            // per step
@@ -86,7 +86,7 @@ struct ProbedSize {
   }
 };
 
-// Something that the job would run into later.
+// A problem that the job would meet later.
 struct ProbedError {
   std::string message, advice;
 
@@ -100,12 +100,12 @@ struct ProbedError {
 struct ProbeReport {
   static constexpr std::string_view name = "report";
   std::vector<ProbedOperator> operators;
-  std::optional<ProbedSeconds> seconds;  // if it was to be measured
+  std::optional<ProbedSeconds> seconds;  // if asked for
   MemoryUse memory;                      // of the probe
   ProbedSize size;
   std::optional<ProbedError> short_batch_error;  // a step has mini-batches of one sample, which the model refuses
   std::optional<ProbedError> init_error;         // model.init cannot be taken
-  std::vector<std::string> notes;                // what the job computes otherwise than its user may think
+  std::vector<std::string> notes;                // unexpected facts about the computation, for the user
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -121,10 +121,10 @@ struct ProbeReport {
 
 using ProbeRequest = std::variant<TryMiniBatch>;
 using ProbeAnswer = std::variant<ProbeReport, Failed>;
-using ProbeChannel = Channel<ProbeRequest, ProbeAnswer>;      // the end of the process that asks
+using ProbeChannel = Channel<ProbeRequest, ProbeAnswer>;      // the end of the asking process
 using ProbesOwnChannel = Channel<ProbeAnswer, ProbeRequest>;  // the probe's
 
-// Answers with the report that `probe` returns, or with the error that it throws.
+// Answers with the report returned by `probe`, or with the error thrown by `probe`.
 template <typename Probe>
 void answer_with(ProbesOwnChannel& asker, Probe&& probe) {
   try {

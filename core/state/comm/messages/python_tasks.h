@@ -1,6 +1,6 @@
 #pragma once
-// The task that a user's Python takes up, for a job whose model is a module in Python: in JSON, from the process that
-// becomes that Python (cmd/users_python.h) to the library that it loads (core/engine/python/enter.h).
+// The task of a user's Python, for a job whose model is a module in Python: in JSON, from the process that becomes the
+// user's Python (cmd/users_python.h) to the library loaded by it (core/engine/python/enter.h).
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ namespace estrain::comm {
 // Descriptors: those of train::WorkerSetup.
 struct PythonWorker {
   static constexpr std::string_view name = "worker";
-  std::string run;  // its directory
+  std::string run;  // the run's directory
   int socket = -1, memory = -1, doorbell = -1, courier = -1;
   WorkerOptions options;
   std::string checkpoint;  // WorkerOptions::checkpoint
@@ -48,10 +48,10 @@ struct PythonProbe {
   }
 };
 
-// A fork server (core/base/process/fork_server.h): its copies are workers, and their arguments say the rest.
+// A fork server (core/base/process/fork_server.h): the copies are workers, with the rest in their arguments.
 struct PythonServer {
   static constexpr std::string_view name = "fork-server";
-  int orders = -1;  // the socket that these come by
+  int orders = -1;  // the socket for the workers' arguments
   std::string algorithm_store;
 
   template <typename Self, typename Visit>
@@ -62,13 +62,13 @@ struct PythonServer {
 };
 
 using PythonTask = std::variant<PythonWorker, PythonProbe, PythonServer>;
-inline constexpr std::string_view kPythonTask = "runs";  // the key of its name
+inline constexpr std::string_view kPythonTask = "runs";  // the key of the task's name
 
-// The surroundings of a task, beside it in the same object.
+// The surroundings of a task, beside the task in the same object.
 struct PythonSetting {
   std::string spec;       // TOML
-  std::string libraries;  // folder of the libraries that devices need
-  uint64_t libtorch = 0;  // build id of the LibTorch that estrain is built with
+  std::string libraries;  // folder of the libraries for devices
+  uint64_t libtorch = 0;  // build id of estrain's own LibTorch
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {

@@ -29,9 +29,9 @@ struct WorkerArguments {
 
   // `options` read, with the checkpoint. Throws Fault::corrupt.
   WorkerOptions worker_options() const;
-  // Behind the program's name: "worker", then "--run", its value and so on, for each that is given.
+  // Returns the words behind the program's name: "worker", then "--run", the run directory and so on, for given fields.
   std::vector<std::string> words() const;
-  // From the program's name on. Throws Fault::bug for words that `words` would not give.
+  // Parses from the program's name on. Throws Fault::bug for words which `words` would not give.
   static WorkerArguments parse(const std::vector<std::string>& words);
 };
 

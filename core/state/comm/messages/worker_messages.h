@@ -13,12 +13,12 @@
 
 namespace estrain::comm {
 
-// Other hosts take part in a stage, too.
+// Further hosts in a stage.
 struct BeyondHost {
   uint64_t stage = 0;        // counts the stages, for the couriers
-  int64_t first_worker = 0;  // the rank of this host's first worker among those of all hosts
+  int64_t first_worker = 0;  // the rank of this host's first worker among all hosts' workers
   int64_t workers = 0;       // of all hosts
-  bool records = false;      // a scribe reads what this host publishes and holds: it is the coordinator's
+  bool records = false;      // a scribe reads the records and holds of this host: it is the coordinator's
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -32,11 +32,11 @@ struct BeyondHost {
 // Train a stage.
 struct RunStage {
   static constexpr std::string_view name = "run";
-  WorkerRank worker;                                // which of the ranges is this worker's
+  WorkerRank worker;                                // the rank of this worker in `ranges`
   std::vector<EstRange> ranges;                     // of all workers of the host
-  std::optional<BeyondHost> beyond = std::nullopt;  // none: the stage is on this host alone
+  std::optional<BeyondHost> beyond = std::nullopt;  // nothing: the stage is on this host alone
   bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
-  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the others'
+  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the GPUs of the others
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
 
   template <typename Self, typename Visit>
@@ -57,7 +57,7 @@ struct Leave {
   static void fields(Self&, Visit&&) {}
 };
 
-// To a proxy alone: the host of its worker is lost.
+// To a proxy alone: the host of the proxy's worker is lost.
 struct HostLost {
   static constexpr std::string_view name = "host_lost";
   std::string why;
@@ -67,17 +67,17 @@ struct HostLost {
   }
 };
 
-// It has a model and data, and waits for its first stage.
+// The worker has a model and data, and waits for its first stage.
 struct Ready {
   static constexpr std::string_view name = "ready";
-  std::vector<std::string> notes;  // from the one that built the state: what a run says of its data
+  std::vector<std::string> notes;  // from the builder of the state: the run's notes about the data
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("notes", self.notes);
   }
 };
 
-// It has left its loop.
+// The worker has left the loop.
 struct LeftStage {
   static constexpr std::string_view name = "left";
   bool finished = false;  // the job is done

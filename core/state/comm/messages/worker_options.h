@@ -1,6 +1,6 @@
 #pragma once
 // The options of a worker at its start, beside descriptors and the spec: `estrain worker --options JSON`. The
-// checkpoint is an argument of its own: a path may have bytes that JSON cannot hold.
+// checkpoint is a separate argument: a path may have bytes that JSON cannot hold.
 
 #include <string>
 
@@ -12,9 +12,9 @@ struct WorkerOptions {
   std::string device = "cpu";  // "cpu:avx2", "cuda:0"
   bool builds = false;         // lays out the shared memory and fills in the state
   std::string checkpoint;      // the builder starts from it; empty: from the job's seed
-  bool accepts_data = false;   // the builder: data files that are others than the checkpoint's
-  bool less_memory = false;    // one reader thread, one mini-batch ahead, whatever the spec says
-  bool allow_mixed = false;    // a GPU may be of another model than the one that the state was laid out on
+  bool accepts_data = false;   // the builder: data files which differ from the checkpoint's
+  bool less_memory = false;    // one reader thread, one mini-batch ahead, against the spec
+  bool allow_mixed = false;    // a GPU may differ in model from the GPU that laid out the state
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
 
   template <typename Self, typename Visit>

@@ -2,7 +2,7 @@
 // The first NaN or infinity of a step: where it was seen, and the same in words.
 //
 // "First" does not depend on the placement: ESTs are asked in the order of their virtual ranks. In an EST, the tensor
-// counts whose gradient the backward pass completed first, the one nearest to the loss.
+// counts whose gradient the backward pass completed first, the tensor nearest to the loss.
 
 #include <cstdint>
 #include <span>
@@ -15,18 +15,18 @@ struct Nonfinite {
     nowhere,   // all is finite
     gradient,  // the gradient of `tensor` in the EST `rank`
     loss,      // the loss of the EST `rank`, whose gradients are finite
-    norm,      // the norm of all gradients: those of the ESTs are finite
-    update,    // what the update gives for `tensor`: the ESTs' gradients are finite
+    norm,      // the norm of all gradients: the gradients of the ESTs are finite
+    update,    // the result of the update for `tensor`: the ESTs' gradients are finite
     unknown,   // nothing was found when the step was looked at again
   };
   Where where = Where::nowhere;
-  float value = 0;  // what stood there: NaN, or an infinity
+  float value = 0;  // the value found: NaN, or an infinity
   float loss = 0;   // of the EST `rank`
   int64_t rank = -1;
-  int64_t tensor = -1;  // its place among the job's parameters
+  int64_t tensor = -1;  // the tensor's place among the job's parameters
 };
 
-// "the gradient of fc2.weight is NaN (virtual rank 3; its loss is inf)". `names`: the parameters' (and what follows).
+// Returns "the gradient of fc2.weight is NaN (virtual rank 3; its loss is inf)". `names`: of parameters, or longer.
 std::string in_words(const Nonfinite& found, std::span<const std::string> names);
 
 }  // namespace estrain::comm

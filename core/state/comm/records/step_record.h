@@ -1,9 +1,9 @@
 #pragma once
-// One record of the ring in shared memory: the results of a step or of an evaluation, once it is committed. Workers
-// add their parts to the record under construction; the last one publishes it (record_ring.h); the scribe drains it to
-// the run's files.
+// A record of the ring in shared memory: the results of a committed step or evaluation. Workers add to the record
+// under construction; the last worker publishes the record (record_ring.h); the scribe drains the record to the run's
+// files.
 //
-// Digests are sums modulo 2^64 (kernels/digest.h), so workers add the parts of a tensor in any order.
+// Digests are sums modulo 2^64 (kernels/digest.h): workers add the parts of a tensor in any order.
 
 #include <atomic>
 #include <cstddef>
@@ -19,25 +19,25 @@ enum class RecordKind : uint32_t { step, evaluation };
 struct RecordHead {
   RecordKind kind;
   Step step;            // the state's step: 1 after the first update
-  Epoch epoch;          // that the step's samples belong to
+  Epoch epoch;          // of the step's samples
   int64_t time_ns;      // monotonic, at the commit
   double lr;            // of the default parameter group
   double loss;          // tree mean of the ESTs' losses; of an evaluation: mean over its predictions
   double accuracy;      // evaluation only, 0 to 1
   int64_t predictions;  // evaluation only
   Nonfinite left_out;   // of a step whose update was left out: why
-  // While the step is under way: set by a worker that sees a number that is not finite, and read by the one that
-  // commits.
+  // While the step is under way: set by a worker that sees a non-finite number, and read by the committing
+  // worker.
   alignas(4) Nonfinite::Where suspect;
 };
 
-// By any worker, at any time before the step is committed.
+// For all workers, any time before the step is committed.
 void mark_suspect(RecordHead& head, Nonfinite::Where where);
 
 inline constexpr int64_t records_of_ring = 512;
 uint64_t record_bytes(int64_t ests, int64_t digests);
 
-// A view of one record's parts.
+// A view of the parts of a record.
 struct RecordView {
   RecordHead* head;
   float* est_losses;               // [ests]

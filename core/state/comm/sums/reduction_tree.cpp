@@ -11,7 +11,7 @@ struct Node {
   int64_t lo, hi;
 };
 
-// Whether left and right, neighbours, are the two children of one node of tree(0, ests).
+// Tells whether left and right, neighbours, are the two children of one node of tree(0, ests).
 bool siblings(int64_t ests, Node left, Node right) {
   Node node{0, ests};
   while (node.hi - node.lo > 1) {

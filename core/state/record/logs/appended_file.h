@@ -10,12 +10,12 @@
 
 namespace estrain::record {
 
-// Size of a single write if there are many records.
+// Size of a single write of many records.
 inline constexpr size_t kWriteBytes = size_t{1} << 20;
 
 class AppendedFile {
  public:
-  // Opens or creates the file, and drops everything after its first `keep` bytes. Throws
+  // Opens or creates the file, and drops everything after the first `keep` bytes. Throws
   // Fault::io.
   AppendedFile(std::string path, uint64_t keep);
 

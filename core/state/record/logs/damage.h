@@ -1,5 +1,5 @@
 #pragma once
-// How a resumed run handles a record file that a power cut or the disk has damaged (FORMAT.md, "Resuming").
+// Handles a record file damaged by a power cut or the disk, in a resumed run (FORMAT.md, "Resuming").
 
 #include <cstdint>
 #include <string>
@@ -16,14 +16,14 @@ constexpr uint64_t kCheckedBytes = uint64_t{16} << 20;
 struct Damage {
   std::string path;
   std::string kept_as;  // complete, as found
-  std::string why;      // the first error in it
+  std::string why;      // the first error in the file
 };
 
-// Renames the file `path` to the next free name of path.damaged-1, path.damaged-2, …, and moves the file `sound` to its
-// place (an empty name: nothing). A reader of `path` finds the old file or the new one. Throws Fault::io.
+// Renames the file `path` to the next free name of path.damaged-1, path.damaged-2, …, and moves the file `sound` to
+// `path` (an empty name: nothing). A reader of `path` finds the old file or the new one. Throws Fault::io.
 Damage put_aside(const std::string& path, const std::string& sound, std::string why);
 
-// The Fault::corrupt error of a writer that finds a damaged file.
+// Returns the Fault::corrupt error of a writer that finds a damaged file.
 Error damaged(const std::string& path, const std::string& why);
 
 }  // namespace estrain::record

@@ -31,7 +31,7 @@ struct Head {
 // A record consists of step, digests and check.
 size_t record_words(size_t num_digests) { return num_digests + 2; }
 
-// Non-zero for a record of zeros, which a file system may leave after a power cut.
+// Returns a check that is not zero for a record of zeros, as left by a file system after a power cut.
 uint64_t check_of(const uint64_t* words, size_t num_digests) {
   return ~kernels::digest(words, (num_digests + 1) * sizeof(uint64_t));
 }
@@ -47,7 +47,7 @@ std::string header_of(const std::vector<std::string>& names) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) + text;
 }
 
-// False if there is no file, or only an unfinished header.
+// Returns false for a missing file, or only an unfinished header.
 bool is_begun(const std::string& path, const std::string& header) {
   std::error_code absent;
   const auto size = std::filesystem::file_size(path, absent);
@@ -82,7 +82,7 @@ KeptRecords records_until(const FingerprintReader& reader, Step last) {
   return kept;
 }
 
-// Creates the file if needed, and returns how many of its bytes to keep.
+// Creates the file if needed, and returns the number of its bytes to keep.
 uint64_t prepare(const std::string& path, const std::vector<std::string>& names, Step last) {
   const std::string header = header_of(names);
   if (!is_begun(path, header)) {
@@ -190,7 +190,7 @@ void FingerprintReader::read_names() {
     throw Error::make(Fault::corrupt, "{}: its list of names is damaged", path_);
 }
 
-// A power cut leaves a torn, zero or stale tail, but not many records that are all invalid.
+// A power cut leaves a torn, zero or stale tail, but not many invalid records.
 void FingerprintReader::find_records() {
   const size_t whole = (bytes_ - records_at_) / (record_words(names_.size()) * sizeof(uint64_t));
   num_records_ = num_whole_ = whole;

@@ -21,12 +21,12 @@ namespace estrain::record {
 class FingerprintWriter {
  public:
   // Opens the file for steps after `last`: drops later records and a torn or damaged tail. Finds the place by
-  // bisection, and checks at most kCheckedBytes of the records before it. Creates a missing file. Throws
+  // bisection, and checks at most kCheckedBytes of the records before. Creates a missing file. Throws
   // Fault::mismatch if the file has other names, Fault::io, and Fault::corrupt if mend_fingerprints would mend the
   // file.
   FingerprintWriter(const std::string& path, const std::vector<std::string>& names, Step last);
 
-  // Appends all records in one write, or none (Fault::io). Steps must increase; those already in the file are skipped.
+  // Appends all records in one write, or none (Fault::io). Steps must increase; steps already in the file are skipped.
   void append(std::span<const StepRecord> records);
 
  private:
@@ -35,8 +35,8 @@ class FingerprintWriter {
   AppendedFile file_;
 };
 
-// Call it before a run resumes from step `last`. If something up to that step is damaged, within the range that
-// FingerprintWriter checks, sets the file aside and replaces it by the valid records up to `last`, or by nothing if it
+// Call this before a run resumes from step `last`. If a record up to `last` is damaged, within the range checked by
+// FingerprintWriter, sets the file aside and replaces it by the valid records up to `last`, or by nothing if the file
 // is unreadable. Returns nothing if the file is intact or missing. Throws Fault::io.
 std::optional<Damage> mend_fingerprints(const std::string& path, Step last);
 
@@ -51,12 +51,12 @@ class FingerprintReader {
   const std::string& path() const { return path_; }
   const std::vector<std::string>& names() const { return names_; }
   size_t size() const { return num_records_; }             // records
-  size_t size_with_damaged() const { return num_whole_; }  // including invalid ones at the end
+  size_t size_with_damaged() const { return num_whole_; }  // including invalid records at the end
   std::string_view header() const { return {reinterpret_cast<const char*>(base_), records_at_}; }
   std::string_view bytes(size_t record) const;
   Step step(size_t record) const;
   std::span<const uint64_t> digests(size_t record) const;
-  bool intact(size_t record) const;             // whether it passes its check
+  bool intact(size_t record) const;             // whether the record passes its check
   std::optional<size_t> find(Step step) const;  // the record of a step
 
  private:

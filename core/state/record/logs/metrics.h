@@ -22,12 +22,12 @@ class MetricsWriter {
 
   // Appends all lines in one write, or none (Fault::io). Skips steps already in the file.
   void append(std::span<const StepRecord> records);
-  // Does nothing if the file has the evaluation of that step or a later one: a recovery may repeat one, with the same
-  // bits.
+  // Does nothing if the file has the evaluation of the step or a later evaluation: a recovery may repeat an evaluation,
+  // with the same bits.
   void append(const EvaluationRecord& evaluation);
 
   const std::string& path() const { return path_; }
-  // The file's last step, within the range read when it was opened; -1: none.
+  // Returns the file's last step, within the range read at the opening; -1: no step.
   Step last_step() const { return step_; }
   Step last_evaluation() const { return evaluated_; }
 
@@ -39,9 +39,9 @@ class MetricsWriter {
   AppendedFile file_;
 };
 
-// Call it before a run resumes from step `last`. If something up to that step is unreadable, within the range that
-// MetricsWriter checks, sets the file aside and replaces it by the readable lines up to `last`. Returns nothing if the
-// file is intact or missing. Throws Fault::io.
+// Call this before a run resumes from step `last`. If a line up to `last` is unreadable, within the range checked by
+// MetricsWriter, sets the file aside and replaces it by the readable lines up to `last`. Returns nothing if the file is
+// intact or missing. Throws Fault::io.
 std::optional<Damage> mend_metrics(const std::string& path, Step last);
 
 struct Metrics {

@@ -15,14 +15,14 @@
 namespace estrain::record {
 namespace {
 
-// A number outside int64 counts as damage, since converting it would be undefined.
+// Reads a whole number. A number outside int64 counts as damage, since converting it would be undefined.
 int64_t whole_number(const Json& json) {
   if (!json.is_number_integer()) throw Error(Fault::corrupt, "a whole number is expected");
   return json.get<int64_t>();
 }
 
-// The shortest text that reads back as the same number. JSON has no NaN and infinity: these are null, and their bits
-// are given separately.
+// Returns the shortest text that reads back as the same number. JSON has no NaN and infinity: these are null, and their
+// bits are given separately.
 template <typename Float>
 std::string number(Float value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";

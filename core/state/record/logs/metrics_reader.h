@@ -1,6 +1,6 @@
 #pragma once
 // Reads the lines of a metrics.jsonl one by one, for readers that keep little of a long file and use the readable part
-// of a damaged one.
+// of a damaged file.
 
 #include <cstdint>
 #include <optional>

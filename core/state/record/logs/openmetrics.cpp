@@ -41,7 +41,7 @@ std::string number(double value) {
   return fmt::format("{}", value);
 }
 
-// Removes the partial file if it cannot be written completely.
+// Writes the file; removes the partial file if the write fails.
 void write_beside(const std::string& path, const std::string& content) {
   const std::string beside = path + ".tmp";
   const UniqueFd file = create_temporary(beside);

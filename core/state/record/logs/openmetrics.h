@@ -1,7 +1,7 @@
 #pragma once
-// The file `metrics.prom` of a run (logging.openmetrics): its current status in the OpenMetrics text format, which
-// Prometheus' node_exporter also reads as a text file (FORMAT.md). It is replaced as a whole, so a reader finds the old
-// or the new one; not synced.
+// The file `metrics.prom` of a run (logging.openmetrics): the run's current status in the OpenMetrics text format,
+// which Prometheus' node_exporter also reads as a text file (FORMAT.md). The file is replaced as a whole, so a reader
+// finds the old or the new file; not synced.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ namespace estrain::record {
 
 class OpenMetricsWriter {
  public:
-  // `run` is the run directory, `job` its name.
+  // `run` is the run directory, `job` the job's name.
   OpenMetricsWriter(std::string run, std::string job) : run_(std::move(run)), job_(std::move(job)) {}
 
   void note(const StepRecord& step);

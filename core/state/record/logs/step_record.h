@@ -12,7 +12,7 @@ namespace estrain::record {
 
 struct StepRecord {
   Step step;    // 1 after the first update
-  Epoch epoch;  // of its samples
+  Epoch epoch;  // of the step's samples
   double lr = 0;
   float loss = 0;                 // tree mean of the ESTs' losses
   std::vector<float> est_losses;  // by virtual rank
@@ -24,8 +24,8 @@ struct StepRecord {
 struct EvaluationRecord {
   Step step;
   double loss = 0;
-  double accuracy = 0;      // 0 to 1; null in the file where there are no predictions
-  int64_t predictions = 0;  // 0: the model makes none that are right or wrong
+  double accuracy = 0;      // 0 to 1; null in the file without predictions
+  int64_t predictions = 0;  // 0: the model makes no right or wrong predictions
   // By name: "top5", "class3", "perplexity", a user's. NaN: null in the file.
   std::vector<std::pair<std::string, double>> metrics = {};
 };
