@@ -1,9 +1,9 @@
 #pragma once
-// The one exception type of estrain: what kind of fault it is, and a chain of causes from the outermost context
-// inwards, printed as "resume: read checkpoint run/checkpoints/step-000000100.h5: /model/fc.weight: checksum differs".
+// The one exception type of estrain: the kind of fault, and a chain of causes from the outermost context inwards,
+// printed as "resume: read checkpoint run/checkpoints/step-000000100.h5: /model/fc.weight: checksum differs".
 //
 // Thrown when the current command cannot continue; an expected "no" is a return value. The folder that owns a library
-// (toml++, HDF5, c10, std::filesystem) translates its exceptions into this type.
+// (toml++, HDF5, c10, std::filesystem) translates the library's exceptions into this type.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ enum class Fault {
   usage,        // the command line is wrong
   spec,         // the job spec is wrong
   infeasible,   // well-formed, but cannot be done (more workers than ESTs)
-  corrupt,      // a file is truncated or its checksum differs
+  corrupt,      // a file is truncated, or the checksum differs
   mismatch,     // two things that must agree do not (checkpoint of another model)
   device,       // a device is missing or failed
   peer,         // another process of the run died or does not answer
@@ -30,7 +30,7 @@ enum class Fault {
 // The word used in messages and JSON: "spec", "io", …
 std::string_view fault_name(Fault fault);
 
-// Exit code of a command that ends with this fault: 2 for usage, spec and infeasible, 75 for interrupted, 1 otherwise.
+// Returns the exit code of a command ended by this fault: 2 for usage, spec and infeasible, 75 for interrupted, else 1.
 int exit_code(Fault fault);
 
 class Error : public std::exception {
@@ -49,7 +49,7 @@ class Error : public std::exception {
     outer.exit_code_ = exit_code_;
     return outer;
   }
-  // Adds what the user can do about it; printed on a line of its own.
+  // Adds advice for the user; printed on a separate line.
   Error advise(std::string advice) const {
     Error advised = *this;
     advised.advice_ = std::move(advice);
@@ -73,10 +73,10 @@ class Error : public std::exception {
   Fault fault_;
   std::string message_;
   std::string advice_;
-  int exit_code_ = 0;  // 0: that of the fault
+  int exit_code_ = 0;  // 0: the exit code of the fault
 };
 
-// Runs `body`, and prefixes an Error from it with `context`.
+// Runs `body`, and prefixes an Error of `body` with `context`.
 template <typename Body>
 decltype(auto) with_context(std::string_view context, Body&& body) {
   try {
@@ -86,7 +86,7 @@ decltype(auto) with_context(std::string_view context, Body&& body) {
   }
 }
 
-// An io Error that ends with the text of `error_number` (an errno value).
+// Returns an io Error that ends with the text of `error_number` (an errno value).
 Error system_error(std::string_view what_failed, int error_number);
 
 }  // namespace estrain

@@ -1,5 +1,5 @@
 #pragma once
-// The exit codes of the program: one table for help, the reference and the man pages.
+// The exit codes of the program: a single table for help, the reference and the man pages.
 
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kinds of errors in words: what each is, and what to do where the error itself has no advice.
+// The kinds of errors in words: the meaning of each kind, and a hint for errors without their own advice.
 
 #include <iterator>
 #include <string_view>
@@ -34,7 +34,7 @@ inline constexpr FaultWords fault_words[] = {
     {Fault::bug, "an invariant of estrain is broken", "report it with the message and the run's logs"},
 };
 
-// Its row of the table.
+// Returns the fault's row of the table.
 constexpr const FaultWords& words_of(Fault fault) {
   for (const FaultWords& words : fault_words) {
     if (words.fault == fault) return words;

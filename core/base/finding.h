@@ -1,6 +1,6 @@
 #pragma once
-// One result of a check before a job starts: the subject, whether it is fine, and what to do if not. A check reports
-// all of its findings; an Error (error.h) ends the command.
+// A result of a check before a job starts: the subject, whether it is fine, and advice if not. A check reports all of
+// its findings; an Error (error.h) ends the command.
 
 #include <string>
 #include <string_view>
@@ -40,7 +40,7 @@ struct Finding {
   static Finding machine_error(std::string check, std::string seen, std::string advice) {
     return {std::move(check), Severity::error, std::move(seen), std::move(advice), Origin::machine};
   }
-  // The error that stopped a part of the check.
+  // Returns a finding for the error that stopped a part of the check.
   static Finding of(std::string check, const Error& error) {
     const Fault fault = error.fault();
     const bool machine = fault == Fault::device || fault == Fault::peer || fault == Fault::io || fault == Fault::bug;

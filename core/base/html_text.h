@@ -1,5 +1,5 @@
 #pragma once
-// Escapes text for an HTML page. Names, paths and messages of a run are untrusted: they must not act as markup, in text
+// Escapes text for an HTML page. Names, paths and messages of a run are untrusted, and must not act as markup, in text
 // or in a quoted attribute.
 
 #include <string>

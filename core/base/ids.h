@@ -28,7 +28,7 @@ using WorkerRank = Id<struct WorkerRankTag>;    // a process of the current stag
 using Step = Id<struct StepTag>;                // number of completed optimizer updates; the state "at step t"
 using Epoch = Id<struct EpochTag>;
 
-// A contiguous range of virtual ranks [begin, end), hosted by one worker.
+// A contiguous range of virtual ranks [begin, end), hosted by a worker.
 struct EstRange {
   VirtualRank begin;
   VirtualRank end;

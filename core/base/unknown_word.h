@@ -1,5 +1,5 @@
 #pragma once
-// The error about a word that is not known, with those that may have been meant as data.
+// The error about an unknown word, with the likely words as data.
 
 #include <string>
 #include <utility>

@@ -15,7 +15,7 @@ struct Character {
   size_t bytes = 1;
 };
 
-// The length of a character in bytes, by its first byte; 0: not a first byte.
+// Returns the length of a character in bytes, by the first byte; 0: not a first byte.
 size_t length_by_first(uint8_t first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;
@@ -23,7 +23,7 @@ size_t length_by_first(uint8_t first) {
   return first >= 0xF0 && first < 0xF5 ? 4 : 0;
 }
 
-// The first character of `text`; if it is invalid, one byte that becomes U+FFFD.
+// Returns the first character of `text`; for an invalid character a byte that becomes U+FFFD.
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const size_t bytes = length_by_first(byte(0));
@@ -67,8 +67,8 @@ std::string visible_in_line(std::string_view text) {
   return out;
 }
 
-// In JSON, such characters are within strings only. Below 0x20 the writer has escaped them; a line feed may stand
-// between values.
+// In JSON, such characters are within strings only. Below 0x20 the writer has escaped the characters; a line feed may
+// stand between values.
 std::string visible_json(std::string json) {
   if (std::ranges::none_of(json, [](char byte) { return static_cast<uint8_t>(byte) >= 0x7F; })) return json;
   std::string out;

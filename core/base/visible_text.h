@@ -1,20 +1,20 @@
 #pragma once
-// Text for a terminal, a log or a page. Names, paths and messages of users, runs and other hosts are untrusted: shown,
-// they must move no cursor, change no colour and begin no line. Code that prints such text calls these functions.
+// Text for a terminal, a log or a page. Names, paths and messages of users, runs and other hosts are untrusted: when
+// shown, they must move no cursor, change no colour and begin no line. Code prints untrusted text by these functions.
 
 #include <string>
 #include <string_view>
 
 namespace estrain {
 
-// Invalid UTF-8, control characters and characters that change the text direction become U+FFFD. Line feeds and tabs
-// stay: this is for text of several lines.
+// Replaces invalid UTF-8, control characters and characters that change the text direction by U+FFFD. Line feeds and
+// tabs stay: visible() is for text of several lines.
 std::string visible(std::string_view text);
 
 // The same for text within a line: a line feed or a tab becomes a space.
 std::string visible_in_line(std::string_view text);
 
-// The same for JSON in valid UTF-8: such characters are escaped (\u009b), so a parser gets the text as it was.
+// Does the same for JSON in valid UTF-8: such characters are escaped (\u009b), and a parser gets the unchanged text.
 std::string visible_json(std::string json);
 
 }  // namespace estrain

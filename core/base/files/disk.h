@@ -1,6 +1,6 @@
 #pragma once
-// The calls that decide which files survive a power cut, in one place, so that a test can cut the power between any
-// two. Writing is not among them: unsynced data may be lost at any time.
+// The calls that decide which files survive a power cut, in one place: a test can cut the power between any two calls.
+// Writing is not among these calls: unsynced data may be lost at any time.
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ class Disk {
   virtual void sync_folder(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void make_link(const std::string& target, const std::string& path) = 0;  // symbolic
-  virtual void remove(const std::string& path) = 0;                                // nothing there is fine
+  virtual void remove(const std::string& path) = 0;                                // a missing file is fine
 };
 
 Disk& real_disk();

@@ -4,9 +4,9 @@
 
 namespace estrain {
 
-// Takes the lock of an open file (flock(2)). The lock lasts while the descriptor or a copy of it is open; most network
-// file systems enforce it across hosts. False: another process has it. Throws Fault::io with `path` if the file system
-// does not support locks.
+// Takes the lock of an open file (flock(2)). The lock lasts while the descriptor or a copy is open; most network file
+// systems enforce the lock across hosts. False: another process has the lock. Throws Fault::io with `path` if the file
+// system does not support locks.
 bool take_lock(int fd, const std::string& path);
 
 }  // namespace estrain

@@ -21,11 +21,11 @@ std::string text_if_readable(const std::string& path);
 void write_file_atomically(const std::string& path, std::string_view content);
 
 // Appends the line and a line feed, or nothing on failure (a full disk). First drops an unfinished last line from a
-// crash. For files with a single writer, or one that holds their lock; not synced. own_file.h says which existing files
-// are refused.
+// crash. For files with a single writer, or with a writer that holds their lock; not synced. own_file.h says which
+// existing files are refused.
 void append_line(const std::string& path, std::string line);
-// The same where other processes append, too: each holds the file's lock (flock) meanwhile. One that stands still with
-// the lock delays the others by half a second, not for ever.
+// Does the same where other processes append, too: each process holds the file's lock (flock) meanwhile. A process
+// stopped with the lock delays the others by half a second, not for ever.
 void append_line_among_others(const std::string& path, std::string line);
 
 // open(2) with O_CLOEXEC; throws Fault::io with the path.

@@ -26,7 +26,7 @@ Error not_a_file(const std::string& path, mode_t mode) {
       .advise("give a file; `ls -lL " + path + "` shows what is there");
 }
 
-// O_NONBLOCK: open a FIFO without waiting for a writer, so that it can be refused.
+// O_NONBLOCK opens a FIFO without waiting for a writer; the FIFO can then be refused.
 UniqueFd open_anything(const std::string& path, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
@@ -56,7 +56,7 @@ bool read_some(int fd, const std::string& path, uint64_t most, std::string& text
   return got > 0;
 }
 
-// Reading a pipe without a writer returns end of file, so an end counts only after the first byte.
+// Reading a pipe without a writer returns end of file. An end therefore counts only after the first byte.
 std::string read_pipe(int fd, const std::string& path, uint64_t most, int patience_ms) {
   std::string text;
   const int64_t between_ns = patience_ms * INT64_C(1'000'000);

@@ -91,8 +91,8 @@ bool BackwardLineReader::next(std::string_view* line) {
   return true;
 }
 
-// Returns the position after the last line feed before `end`. Afterwards the block contains everything from there to
-// `end`.
+// Returns the position after the last line feed before `end`. Afterwards the block contains everything between this
+// position and `end`.
 uint64_t BackwardLineReader::line_begin(uint64_t end) {
   uint64_t unsearched = end;
   for (;;) {

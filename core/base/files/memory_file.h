@@ -1,5 +1,5 @@
 #pragma once
-// Files in memory without a name: text that one process passes to another by descriptor.
+// Files in memory without a name: text that a process passes to another by descriptor.
 
 #include <string>
 #include <string_view>
@@ -8,14 +8,14 @@
 
 namespace estrain {
 
-// With this content, to be read from its beginning; an exec closes it. `name` is for those who look into /proc. Throws
-// Fault::io, as the others do.
+// Makes a file with this content, to be read from the beginning; an exec closes the file. `name` is for readers of
+// /proc. Throws Fault::io, as all functions here.
 UniqueFd memory_file(const char* name, std::string_view content);
 
-// No process can change the file any more.
+// Seals the file: no process can change the file any more.
 void seal_memory_file(int fd);
 
-// All of it, wherever the descriptor's position is.
+// Returns all of the file, wherever the descriptor's position is.
 std::string read_memory_file(int fd);
 
 }  // namespace estrain

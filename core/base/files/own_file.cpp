@@ -27,7 +27,7 @@ std::string link_text(const std::string& path) {
   return "a symbolic link to " + std::filesystem::read_symlink(path, unreadable).string();
 }
 
-// Throws if a file with that status, at `path`, must not be written to.
+// Throws if a file with this status, at `path`, must not be written to.
 void judge(const struct stat& file, const std::string& path) {
   if (S_ISLNK(file.st_mode)) throw refused(path, link_text(path));
   if (!S_ISREG(file.st_mode)) throw refused(path, "not a regular file");

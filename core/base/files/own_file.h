@@ -8,21 +8,21 @@
 
 namespace estrain {
 
-// open(2) for writing; O_CREAT and O_TRUNC are allowed. Throws Fault::usage, naming the path and what it is,
-// for
-//  - a symbolic link, a FIFO, a device, a socket, a folder;
-//  - a file that belongs neither to this user nor to the owner of its folder;
-//  - a file with a second hard link in another user's folder, since it may be this user's file from elsewhere;
+// Calls open(2) for writing; O_CREAT and O_TRUNC are allowed. Throws Fault::usage, naming the path and the kind of
+// file, for
+//   - a symbolic link, a FIFO, a device, a socket, a folder;
+//   - a file that belongs neither to this user nor to the owner of the folder;
+//   - a file with a second hard link in another user's folder: it may be this user's file from elsewhere;
 // and Fault::io if the system refuses. Truncates only after these checks.
 UniqueFd open_own_file(const std::string& path, int flags, unsigned mode = 0644);
 
 // The same checks without opening the file; a missing file is fine.
 void require_own_file(const std::string& path);
 
-// Replaces whatever has that name by a new file, which the caller will rename. Throws Fault::io.
+// Replaces any file of this name by a new file, which the caller will rename. Throws Fault::io.
 UniqueFd create_temporary(const std::string& path);
 
-// Checks a folder for writing: it may be a link only if this user made the link. Throws Fault::usage.
+// Checks a folder for writing: the folder may be a link only if this user made the link. Throws Fault::usage.
 void require_own_folder(const std::string& path);
 
 }  // namespace estrain

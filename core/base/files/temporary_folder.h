@@ -1,5 +1,5 @@
 #pragma once
-// A new folder for what lives no longer than the object, among the system's temporary files.
+// A new folder among the system's temporary files, for content which lives no longer than the object.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@ class TemporaryFolder {
  public:
   // Makes ".../estrain-PURPOSE-XXXXXX", for this user alone. Throws Fault::io.
   explicit TemporaryFolder(std::string_view purpose);
-  // Removes the folder and all in it.
+  // Removes the folder and all its content.
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
 

@@ -1,5 +1,5 @@
 #pragma once
-// A file descriptor with one owner.
+// A file descriptor with a single owner.
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// One codec for what processes tell each other, used by both ends. A message is a struct that names itself and lists
-// its fields:
+// A codec for messages between processes, used by both ends. A message is a struct with its own name and a list of its
+// fields:
 //
 //   struct Saved {
 //     static constexpr std::string_view name = "saved";
@@ -14,9 +14,9 @@
 //   };
 //
 // In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
-// struct with fields, a list of those, another message, or a std::optional, which is left out where it is empty; or a
-// type with to_field() and from_field() in its own namespace. A struct that is no message needs no name. Fields that a
-// message lacks keep their defaults; keys that are unknown are passed over.
+// struct with fields, a list of these, another message, or a std::optional, which is left out if empty; or a type with
+// to_field() and from_field() in its own namespace. A struct that is no message needs no name. Fields absent from a
+// message keep their defaults; unknown keys are skipped.
 
 #include <cstdint>
 #include <optional>
@@ -141,7 +141,7 @@ void read_fields(const Json& json, Struct& value) {
   });
 }
 
-// `key`: what names the message in JSON.
+// `key`: the key of the message's name in JSON.
 template <typename... Messages>
 Json encode(const std::variant<Messages...>& message, std::string_view key) {
   return std::visit(
@@ -166,7 +166,7 @@ std::variant<Messages...> decode_named(const Json& json, std::string_view name, 
   return *std::move(found);
 }
 
-// Reads the message whose name the JSON gives; `Variant` lists the possible ones. Throws Fault::usage.
+// Reads the message named by the JSON; `Variant` lists the possible messages. Throws Fault::usage.
 template <typename Variant>
 Variant decode(const Json& json, std::string_view key) {
   std::string name;

@@ -1,6 +1,6 @@
 #pragma once
-// Fields of records that are read back from files and sockets. A file may hold anything, so a field of the wrong type
-// counts as absent, and every field of a value that is not an object.
+// Fields of records read back from files and sockets. A file may hold anything: a field of the wrong type counts as
+// absent, as does every field of a value that is not an object.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ std::optional<double> number_in(const Json& object, std::string_view key);  // w
 const Json& list_in(const Json& object, std::string_view key);              // an empty array if absent
 const Json& object_in(const Json& object, std::string_view key);            // an empty object if absent
 
-// The same for single values, such as elements of an array.
+// Do the same for single values, such as elements of an array.
 std::optional<std::string> as_text(const Json& value);
 std::optional<int64_t> as_whole(const Json& value);
 std::optional<double> as_number(const Json& value);

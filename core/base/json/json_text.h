@@ -7,8 +7,8 @@
 
 namespace estrain {
 
-// One line of JSON for people and scripts. JSON must be UTF-8, but paths and logs may have any bytes: invalid UTF-8
-// becomes U+FFFD. Characters that a terminal would act on are escaped.
+// Returns a line of JSON for people and scripts. JSON must be UTF-8, but paths and logs may have any bytes: invalid
+// UTF-8 becomes U+FFFD. Characters with an effect on a terminal are escaped.
 inline std::string json_text(const Json& json) {
   return visible_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

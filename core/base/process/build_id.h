@@ -1,15 +1,15 @@
 #pragma once
 // Identifies the build of a program or library in this process, by the build-id note (elf(5)) from the linker: a digest
-// of everything linked. The note is read from memory, so it identifies the running code even if the file was replaced.
+// of everything linked. The note is read from memory, and identifies the running code even if the file was replaced.
 
 #include <cstdint>
 #include <string_view>
 
 namespace estrain {
 
-// 64 bits of the note; 0 if there is none.
+// Returns 64 bits of the note; 0 without a note.
 uint64_t build_id_of_program();
 uint64_t build_id_of_code(const void* address);            // of the program or library that holds the address
-uint64_t build_id_of_library(std::string_view file_name);  // of a loaded library, found by its file name
+uint64_t build_id_of_library(std::string_view file_name);  // of a loaded library, found by file name
 
 }  // namespace estrain

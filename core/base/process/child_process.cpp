@@ -69,8 +69,8 @@ ChildProcess ChildProcess::start(const ChildOptions& options) {
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw system_error("cannot create a pipe", errno);
   UniqueFd reader(report[0]), writer(report[1]);
-  ::signal(SIGCHLD, SIG_DFL);  // if this process inherited SIG_IGN, the kernel would reap children and discard their
-                               // exit status
+  ::signal(SIGCHLD, SIG_DFL);  // if this process inherited SIG_IGN, the kernel would reap children and discard the exit
+                               // status
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw system_error("cannot start a process", errno);

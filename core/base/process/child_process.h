@@ -19,18 +19,18 @@ namespace estrain {
 
 struct ChildOptions {
   std::vector<std::string> arguments;  // [0] is the program
-  // Executes the file of the running program, even if the file at its path was replaced; [0] is only the name.
+  // Executes the file of the running program, even if the path has another file by now; [0] is only the name.
   bool same_program = false;
   // Added to the parent's environment; replaces existing values; an empty value removes the variable.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<int> inherited;        // descriptors that stay open under their own numbers
-  std::string output;                // file that stdout and stderr are appended to (own_file.h); empty: shared
+  std::string output;                // file to append stdout and stderr to (own_file.h); empty: shared
   int output_descriptor = -1;        // if `output` is empty: an open file for both
   bool dies_with_parent = true;      // SIGKILL when the parent thread ends
   std::vector<int> ignored_signals;  // ignored from the child's first instruction on
 };
 
-// The file `output`, open for a child; none if that is empty. Throws Fault::io.
+// Returns the file `output`, open for a child; nothing if `output` is empty. Throws Fault::io.
 UniqueFd open_output(const ChildOptions& options);
 
 // How a child ended.
@@ -61,7 +61,7 @@ class ChildProcess {
   bool running() const { return pid_ > 0; }
 
   void signal(int number) const;
-  // Blocks until the child has ended, and reaps it; `running()` is then false.
+  // Blocks until the child has ended, and reaps the child; `running()` is then false.
   ChildEnd wait();
   // Like wait, for at most `milliseconds`; false: still running.
   bool wait_for(int milliseconds, ChildEnd* end = nullptr);
@@ -73,9 +73,9 @@ class ChildProcess {
 
 std::string signal_name(int number);  // "SIGKILL"
 std::string own_executable();         // absolute path of the running program
-// For exec only: the file of the running program, even if the file at its path was replaced.
+// For exec only: the file of the running program, even if the path has another file by now.
 inline constexpr const char* running_program = "/proc/self/exe";
 std::map<std::string, std::string, std::less<>> own_environment();
-std::optional<std::string> environment_variable(const char* name);  // none: not set
+std::optional<std::string> environment_variable(const char* name);  // nothing: not set
 
 }  // namespace estrain

@@ -1,5 +1,5 @@
 #pragma once
-// The first things that a new child does, whether it executes a program or is a copy (fork_server.h).
+// The first actions of a new child, which executes a program or is a copy (fork_server.h).
 
 #include <sys/types.h>
 
@@ -11,10 +11,10 @@ struct ChildSetup {
   pid_t parent = 0;
   bool dies_with_parent = true;  // SIGKILL when the parent's thread ends
   std::span<const int> ignored_signals;
-  int output = -1;  // becomes stdout and stderr; -1: they stay
+  int output = -1;  // becomes stdout and stderr; -1: both stay
 };
 
-// Only async-signal-safe calls. Exits with 127 if the parent has ended already and the child is to die with it.
+// Makes only async-signal-safe calls. Exits with 127 if the parent has ended already and the child must end with it.
 void set_up_child(const ChildSetup& setup);
 
 }  // namespace estrain

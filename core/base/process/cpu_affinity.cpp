@@ -8,7 +8,7 @@
 namespace estrain {
 
 int64_t cpus_of_affinity() {
-  // The kernel refuses a mask that is too short for its CPUs; it supports fewer than 2^16.
+  // The kernel refuses a mask that is too short for the machine's CPUs; Linux supports fewer than 2^16.
   for (size_t cpus = 1024; cpus <= (1 << 16); cpus *= 2) {
     cpu_set_t* set = CPU_ALLOC(cpus);
     const size_t bytes = CPU_ALLOC_SIZE(cpus);

@@ -4,7 +4,7 @@
 
 namespace estrain {
 
-// The number of logical CPUs that this thread may run on, >= 1.
+// Returns the number of logical CPUs available to this thread, >= 1.
 int64_t cpus_of_affinity();
 
 }  // namespace estrain

@@ -26,12 +26,12 @@
 namespace estrain {
 namespace {
 
-constexpr int kPatienceMs = 1000;  // until a server that is ready has answered
+constexpr int kPatienceMs = 1000;  // until a ready server has answered
 constexpr size_t kLargestOrder = 64 * 1024;
 constexpr size_t kMostDescriptors = 32;
 
-// Asks for a copy. Descriptors travel beside it: the pipe that the copy waits at, the output if it has one, then those
-// that get `numbers`.
+// Asks for a copy. Descriptors travel beside the order: the pipe at which the copy waits, the output if given, then the
+// descriptors with `numbers`.
 struct Order {
   std::vector<std::string> arguments;
   std::vector<int> numbers, ignored_signals;
@@ -47,10 +47,10 @@ struct Order {
   }
 };
 
-// The server says 0 once it is ready, then the process id of each copy; negative: it cannot make any.
+// The server says 0 once ready, then the process id of each copy; negative: no copy can be made.
 using Answer = int32_t;
 
-// One message with descriptors, on either side.
+// A message with descriptors, on either side.
 struct Parcel {
   std::array<char, kLargestOrder> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
@@ -67,7 +67,7 @@ struct Parcel {
 
 bool send_order(int socket, const Order& order, std::span<const int> descriptors) {
   std::string text;
-  Json::to_cbor(codec::fields_of(order), text);  // paths need not be UTF-8, which JSON would ask for
+  Json::to_cbor(codec::fields_of(order), text);  // paths need not be UTF-8, as JSON would require
   if (text.size() > kLargestOrder || descriptors.size() > kMostDescriptors) return false;
   Parcel parcel(text.size());
   std::ranges::copy(text, parcel.bytes.begin());
@@ -80,7 +80,7 @@ bool send_order(int socket, const Order& order, std::span<const int> descriptors
   return ::sendmsg(socket, &parcel.head, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
-// Blocks. False: nobody can ask any more.
+// Blocks. False: no process can ask any more.
 bool receive_order(int socket, Order* order, std::vector<UniqueFd>* descriptors) {
   Parcel parcel;
   ssize_t size = 0;
@@ -97,7 +97,7 @@ bool receive_order(int socket, Order* order, std::vector<UniqueFd>* descriptors)
   return true;
 }
 
-// Negative if the server has ended. Nothing while it says nothing.
+// Negative if the server has ended. Nothing while the server says nothing.
 std::optional<Answer> receive_answer(int socket, int milliseconds) {
   pollfd poll{socket, POLLIN, 0};
   if (::poll(&poll, 1, milliseconds) <= 0) return std::nullopt;
@@ -107,8 +107,8 @@ std::optional<Answer> receive_answer(int socket, int milliseconds) {
 
 void send_answer(int socket, Answer answer) { ::send(socket, &answer, sizeof answer, MSG_NOSIGNAL); }
 
-// The C library keeps a thread's number, and the kernel knows where: a copy's is to be its own. The same for the list
-// of its robust mutexes. `fork` of the C library does both, but cannot name another parent.
+// The C library keeps a thread's number at an address known to the kernel: a copy must have its own number. The same is
+// true for the list of the thread's robust mutexes. `fork` of the C library does both, but cannot name another parent.
 struct ThreadNotes {
   int* number = nullptr;
   void* robust_list = nullptr;
@@ -132,10 +132,10 @@ pid_t fork_sibling() {
   return pid;
 }
 
-// A thread that was joined is still in the list for a moment.
+// A joined thread is still in the list for a moment.
 bool has_one_thread() {
 #if defined(__SANITIZE_THREAD__)
-  return false;  // its own threads do not survive
+  return false;  // the sanitizer's own threads do not survive
 #else
   namespace fs = std::filesystem;
   for (int tries = 0; tries < 100; ++tries, ::usleep(1000))
@@ -144,10 +144,10 @@ bool has_one_thread() {
 #endif
 }
 
-// Gives `passed` these numbers, whatever had them, without CLOEXEC.
+// Gives `passed` these numbers, even numbers in use, without CLOEXEC.
 void renumber(std::span<const UniqueFd> passed, const std::vector<int>& numbers) {
   const int above = numbers.empty() ? 0 : std::ranges::max(numbers) + 1;
-  std::vector<UniqueFd> moved;  // out of the way of those numbers
+  std::vector<UniqueFd> moved;  // out of the way of these numbers
   for (const UniqueFd& fd : passed) moved.emplace_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, above));
   for (size_t i = 0; i < numbers.size() && i < moved.size(); ++i) {
     if (::dup2(moved[i].get(), numbers[i]) < 0) ::_exit(127);
@@ -161,10 +161,10 @@ void set_title(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) title.append(argument).push_back('\0');
   title.resize(room);
   if (room > 0) title.back() = '\0';
-  std::ranges::copy(title, program_invocation_name);  // argv[0]: the kernel shows what is there
+  std::ranges::copy(title, program_invocation_name);  // argv[0]: the kernel shows this memory
 }
 
-// Blocks until the parent knows this copy. The parent has given it up where it closes the pipe.
+// Blocks until the parent knows this copy. A parent that closes the pipe has given the copy up.
 void await_parent(int pipe) {
   char byte;
   ssize_t size = 0;
@@ -173,14 +173,14 @@ void await_parent(int pipe) {
   if (size != 1) ::_exit(127);
 }
 
-// The parent's side: lets the copy go on, once it is sure to be waited for.
+// For the parent: lets the copy continue, once the parent is sure to wait for the copy.
 ChildProcess welcome(pid_t pid, UniqueFd pipe) {
   try {
     ChildProcess copy = ChildProcess::adopt(pid);
     [[maybe_unused]] const ssize_t sent = ::write(pipe.get(), "", 1);
     return copy;
   } catch (const Error&) {
-    pipe.reset();  // it exits
+    pipe.reset();  // the copy exits
     ::waitpid(pid, nullptr, 0);
     throw;
   }
@@ -191,7 +191,7 @@ std::vector<std::string> begin_copy(Order order, std::vector<UniqueFd> passed, p
   const int output = order.has_output ? passed[1].get() : -1;
   set_up_child({parent, order.dies_with_parent, order.ignored_signals, output});
   renumber(std::span(passed).subspan(order.has_output ? 2 : 1), order.numbers);
-  // renumber() may have given their numbers to others.
+  // renumber() may have given the numbers of these descriptors to other files.
   for (UniqueFd& fd : passed) {
     if (const int number = fd.release(); std::ranges::find(order.numbers, number) == order.numbers.end())
       ::close(number);

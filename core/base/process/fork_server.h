@@ -1,10 +1,10 @@
 #pragma once
 // A fork server: a process that has loaded its libraries and starts copies of itself on request. A copy begins within
 // milliseconds, where exec would load and relocate the libraries anew (LibTorch: tenths of a second of processor time).
-// Copies share the pages that loading has written.
+// Copies share the pages written by loading.
 //
-// A copy is a child of the process that asks, not of the server (CLONE_PARENT). Its parent waits for it and signals it
-// as if exec had started it.
+// A copy is a child of the asking process, not of the server (CLONE_PARENT). The parent waits for the copy and signals
+// the copy as if exec had started it.
 
 #include <optional>
 #include <string>
@@ -14,23 +14,23 @@
 
 namespace estrain {
 
-// Bytes among the server's arguments in which its copies show theirs: it has an argument of so many spaces.
+// Bytes in the server's arguments for the arguments of a copy: the server has an argument of as many spaces.
 inline constexpr size_t kRoomForTitle = 1024;
 
-// The end of a process that asks for copies. Use it from the main thread only, as ChildProcess::start.
+// The end of a process that asks for copies. Use this class from the main thread only, as ChildProcess::start.
 class ForkServer {
  public:
   ForkServer() = default;
-  // Starts the program of `options`, which is to call serve_forks() with the descriptor behind "--socket". Throws
-  // Fault::io if it cannot be executed.
+  // Starts the program of `options`, which must call serve_forks() with the descriptor behind "--socket". Throws
+  // Fault::io if the program cannot be executed.
   static ForkServer start(ChildOptions options);
 
   // False: the server has ended, is still loading after `milliseconds`, or cannot make copies.
   bool wait_until_ready(int milliseconds);
 
-  // A copy with these arguments, descriptors, output and signals; `environment` and `same_program` play no part.
-  // Nothing if the server is not ready or does not answer within a second; it is ended then. Throws Fault::io where
-  // this process has no descriptor left.
+  // Returns a copy with these arguments, descriptors, output and signals; `environment` and `same_program` play no
+  // part. Returns nothing if the server is not ready or does not answer within a second; the server is then ended.
+  // Throws Fault::io if this process has no descriptor left.
   std::optional<ChildProcess> fork(const ChildOptions& options);
 
   // Takes the server over an exec of this process, with the socket left open.
@@ -52,7 +52,7 @@ class ForkServer {
   static ForkServer adopt(const Note& note);
 
  private:
-  // Ends the server: it is of no more use.
+  // Ends the server, which is of no more use.
   void give_up();
 
   ChildProcess process_;
@@ -60,8 +60,8 @@ class ForkServer {
   bool ready_ = false;
 };
 
-// In the server, with its libraries loaded and no thread but the main one. Returns in each copy, with its arguments.
-// Never returns in the server, which exits when nobody can ask any more.
+// Runs in the server, with its libraries loaded and no thread but the main thread. Returns in each copy, with the
+// copy's arguments. Never returns in the server, which exits when no process can ask any more.
 std::vector<std::string> serve_forks(int socket);
 
 }  // namespace estrain

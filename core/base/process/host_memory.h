@@ -7,7 +7,7 @@
 
 namespace estrain {
 
-// Allocates this many bytes at a multiple of 64; null if there is no such memory. Thread-safe. Empty: ordinary memory.
+// Allocates this many bytes at a multiple of 64; null without such memory. Thread-safe. Empty: ordinary memory.
 using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
 }  // namespace estrain

@@ -5,6 +5,6 @@
 
 namespace estrain {
 
-std::string host_name();  // as gethostname tells it; empty: it does not
+std::string host_name();  // as told by gethostname; empty: no answer
 
 }  // namespace estrain

@@ -12,7 +12,7 @@
 namespace estrain {
 namespace {
 
-// The rest of the line that starts with `key` and a colon.
+// Returns the rest of the line that starts with `key` and a colon.
 std::optional<std::string_view> line_of(std::string_view text, std::string_view key) {
   for (;;) {
     const size_t end = text.find('\n');

@@ -6,10 +6,10 @@
 
 namespace estrain {
 
-// Fields of /proc/PID/stat; all 0 if there is no such process.
+// Fields of /proc/PID/stat; all 0 without such a process.
 struct ProcessStat {
   char state = '\0';             // 'T': stopped by a signal
-  uint64_t processor_ticks = 0;  // CPU time of all its threads, in user mode and in the kernel
+  uint64_t processor_ticks = 0;  // CPU time of all threads, in user mode and in the kernel
 };
 ProcessStat process_stat(pid_t pid);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Signals that are read from a descriptor, in a loop that polls.
+// Signals read from a descriptor, in a loop that polls.
 
 #include <sys/signalfd.h>
 
