@@ -107,7 +107,7 @@ void Audit::throw_undecided() const {
       vouched_);
 }
 
-// A checkpoint of the damaged state itself may be a copy of the damage.
+// A checkpoint of the damaged state itself may be a copy of the damaged memory.
 void Audit::throw_damaged() const {
   const Step before(std::max<int64_t>(step_.value - 1, 0));
   throw AuditError(

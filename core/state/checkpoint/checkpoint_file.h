@@ -39,7 +39,7 @@ class CheckpointFile {
 
   const std::string& path() const { return path_; }
   const CheckpointMeta& meta() const { return meta_; }
-  // Returns the tensors in the file's order (the order of writing within each role), with offsets of a copy in order.
+  // Returns the tensors in file order (the order of writing within each role), with offsets of a copy in this order.
   const StateLayout& layout() const { return layout_; }
   // The recorded digest of the elements of layout().tensors[tensor].
   uint64_t digest(size_t tensor) const { return digests_[tensor]; }

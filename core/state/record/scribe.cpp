@@ -95,8 +95,8 @@ class Scribe {
     if (best_.step()) saver_.keep_best(*best_.step());
   }
 
-  // Returns null if tensorboard is off. If a file could not begin for lack of room, each record tries again, and
-  // records wait as for the other files.
+  // Returns null if tensorboard is off. If a file could not begin for lack of room, the scribe tries again with each
+  // record, and records wait as for the other files.
   TensorboardWriter* tensorboard() {
     if (setup_.spec.logging.tensorboard && !tensorboard_) {
       beat(memory_);

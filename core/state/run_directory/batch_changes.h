@@ -19,7 +19,7 @@ using BatchChanges = std::vector<batches::BatchChange>;
 // Returns the changes in a log, in the order of their steps. Skips lines of other changes, and damaged lines.
 BatchChanges batch_changes_in(std::string_view log);
 
-// Returns `log` with these changes of the batch in place of its own. Lines of `log` or `former` keep their text.
+// Returns `log` with these batch changes in place of its own. A change already in `log` or `former` keeps its text.
 std::string with_batch_changes(std::string_view log, const BatchChanges& changes, std::string_view former = "");
 
 // Returns the change in force for the steps after `step`: the last change up to `step`, or the spec's first values.

@@ -1,6 +1,6 @@
 #pragma once
-// Writes the elements of a checkpoint past the page cache, in large aligned buffers: one buffer is filled while the
-// rest are being written.
+// Writes the elements of a checkpoint past the page cache, in large aligned buffers: a buffer is filled while others
+// are being written.
 //
 // Why: on a training machine, half a gigabyte through the page cache costs kernel time, evicts cached training data,
 // and can stall for seconds if other programs write, too. Our own copy costs only the copying, and computes the digest

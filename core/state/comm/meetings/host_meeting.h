@@ -1,15 +1,15 @@
 #pragma once
-// Requests of a host's workers to the host's courier, in a job over several hosts. The courier then
-// exchanges with the other hosts (core/hosts). The last worker to arrive at a meeting of the host asks
-// for all, and the rest wait for this worker as in every meeting.
+// Requests of a host's workers to the host's courier, in a job over several hosts. The courier then exchanges with the
+// other hosts (core/hosts). The last worker to arrive at a meeting of the host asks for all, and the rest wait for this
+// worker as in every meeting.
 //
 //   asked, answered   how often; a request is open while the two differ
 //   agreed            the last step that all hosts have whole, as far as this host knows; 0: no step
 //
-// 1. One request at a time: no worker asks before the last request is answered. 2. `agreed` is stored
-// before the answer. A step which another host may have committed is therefore committed on this host,
-// too (StageControl::repair()), even if a process ends in between. All accesses are sequentially
-// consistent.
+// 1. One request at a time: no worker asks before the last request is answered.
+// 2. `agreed` is stored before the answer. A step that another host may have committed is therefore committed here too
+//    (StageControl::repair()), even if a process ends in between.
+// All accesses are sequentially consistent.
 
 #include <cstdint>
 
@@ -22,7 +22,7 @@ enum class HostAsk : uint32_t {
   nothing,
   sums,        // all partial sums of the host are written: the sum over all hosts
   commit,      // the step is whole on this host: whether it is whole on all
-  evaluation,  // the host's batches of an evaluation are done: the results of all hosts
+  evaluation,  // the host's batches of an evaluation are done: the batches of the other hosts
 };
 
 struct HostRequest {

@@ -1,10 +1,10 @@
 #pragma once
-// The places where the workers of a stage meet (barrier.h), find each other, and share out a step's
-// work.
+// The places where the workers of a stage meet (barrier.h), find each other, and share a step's work.
 //
-// 1. Opening a stage clears the counts of arrivals; a meeting's generation counts on for the life of the
-// job. 2. A worker claims one piece of work at a time. The committing worker clears the counters, while
-// all other workers wait at the step's meeting. All accesses are sequentially consistent.
+// 1. Opening a stage clears the counts of arrivals; a meeting's generation counts on for the life of the job.
+// 2. A worker claims one piece of work at a time. The committing worker clears the counters, while all other workers
+//    wait at the step's meeting.
+// All accesses are sequentially consistent.
 
 #include <array>
 

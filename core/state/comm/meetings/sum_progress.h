@@ -7,11 +7,11 @@
 //   summed   the place from which on gradient slot 0 holds sums, in units of floats_of_unit from the start of the slot;
 //            the sums reach to the slot's end
 //
-// 1. During a step, only the worker writes the worker's word. The worker writes the partial sums first, then the word
-// (release); the courier reads the word first (acquire). `summed` works the same way: the courier writes, all workers
-// read. 2. The courier sets all words back between two steps, while all workers wait for the courier's answer. Opening
-// a stage sets the words back, too. A word therefore never speaks of an earlier step. 3. After the loss of a worker no
-// process reads the worker's words before a stage opens.
+// 1. During a step, only the worker writes the worker's word: first the partial sums, then the word (release). The
+//    courier reads the word first (acquire). `summed` works the same way: the courier writes, all workers read.
+// 2. The courier sets all words back between two steps, while all workers wait for the courier's answer. Opening a
+//    stage sets the words back, too. A word therefore never speaks of an earlier step.
+// 3. After the loss of a worker no process reads the worker's words before a stage opens.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The build of the program of a run's workers. The first worker states a build, and all later workers must have the
+// The build of the program of a run's workers. The first worker states the build, and all later workers must have the
 // same: if the program or LibTorch was replaced while the job ran, a new worker may compute other bits.
 
 #include "core/state/comm/memory/memory_header.h"

@@ -2,17 +2,17 @@
 // The step of the job. The state exists twice: step t lies in copy t mod 2.
 //
 //   committed   the step from which a run resumes: the copy in shared memory is whole, and the record is published
-//   trained     the newest step with a published record: the committed step, or a later step in GPUs' memory
+//   trained     the newest step with a published record: the committed one, or one whose state lies in GPUs' memory
 //   whole       the step whose copy a stage in shared memory has written to the end; 0: none since repair()
 //
-// Order of the stores of a step, all by the last worker to arrive at the meeting: the copy, its learning rate,
-// `whole`, the record (record_ring.h), `committed`, `trained`. All stores are sequentially consistent, so a process
-// that sees a store sees all earlier stores. A worker may end between two stores: repair() then commits the step if
-// `whole` names the step and the record is published, and else discards the step.
+// Order of the stores of a step, all by the last worker to arrive at the meeting: the copy, its learning rate, `whole`,
+// the record (record_ring.h), `committed`, `trained`. All stores are sequentially consistent: a process that sees a
+// store sees all earlier stores. A worker may end between two stores: repair() then commits the step if `whole` names
+// the step and the record is published, and else discards the step.
 //
-// 1. The committed copy is never written: write copy (t + 1) mod 2 only while t is committed. 2. committed <=
-// trained <= committed + the steps that GPUs have not saved. 3. A step's state is committed once, and never with
-// other bits.
+// 1. The committed copy is never written: write copy (t + 1) mod 2 only while t is committed.
+// 2. committed <= trained <= committed + the steps that GPUs have not saved.
+// 3. A step's state is committed once, and never with other bits.
 
 #include <optional>
 
@@ -45,7 +45,7 @@ class CommitWord {
   Step evaluated() const { return Step(words_.evaluated.load()); }
   void note_evaluated(Step step) { words_.evaluated.store(step.value); }
 
-  // Trains a step that was not finite, and the steps up to `step`, again in shared memory, on any devices.
+  // Has a step that was not finite, and the steps up to `step`, trained again in shared memory, on any devices.
   void look_closely_until(Step step) { words_.shared_until.store(step.value); }
   bool looks_closely() const { return words_.trained.load() < words_.shared_until.load(); }
 

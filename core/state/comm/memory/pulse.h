@@ -1,7 +1,7 @@
 #pragma once
 // The signs of life of a worker, for the launcher to supervise.
 //
-// The worker writes, the launcher reads. Signs of life do not order accesses: all accesses are relaxed.
+// The worker writes, the launcher reads. Signs of life order no other accesses: all accesses are relaxed.
 
 #include <atomic>
 #include <cstdint>

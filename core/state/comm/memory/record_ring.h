@@ -4,11 +4,11 @@
 //   published   the number of visible records (modulo 2^32); the pending record has this number
 //   drained     the number of records that the scribe has written to its files
 //
-// 1. drained <= published < drained + capacity: the pending record overwrites no record still to be drained. 2. The
-// pending record reads as zero when the record before is published. 3. At any time a single writer publishes, and a
-// single reader drains. `published` is stored behind the record, `drained` behind the files; both sequentially
-// consistent. If a scribe ends between the two stores, the next scribe drains a record again, and leaves it out, since
-// the files have it.
+// 1. drained <= published < drained + capacity: the pending record overwrites no record still to be drained.
+// 2. The pending record reads as zero when the record before is published.
+// 3. At any time a single writer publishes, and a single reader drains.
+// `published` is stored behind the record, `drained` behind the files; both sequentially consistent. If a scribe ends
+// between the two stores, the next scribe drains a record again, and skips it, since the files have it.
 
 #include <optional>
 

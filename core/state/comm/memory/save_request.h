@@ -2,9 +2,9 @@
 // GPUs bring their state to shared memory: each worker brings a part. The last worker to arrive at a step's meeting
 // asks; all see the same answer to wants(), since no worker leaves before the meeting is over.
 //
-// 1. One save at a time: the next save is asked for when all parts of this save have arrived. 2. The last part to
-// arrive commits the step (commit_word.h). The step is stored last: a process that sees the step sees the rest. All
-// accesses are sequentially consistent.
+// 1. One save at a time: the next save is asked for when all parts of this save have arrived.
+// 2. The last part to arrive commits the step (commit_word.h).
+// The step is stored last: a process that sees it sees the rest. All accesses are sequentially consistent.
 
 #include "core/base/ids.h"
 #include "core/state/comm/memory/memory_header.h"

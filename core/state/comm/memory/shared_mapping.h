@@ -13,7 +13,7 @@ class SharedMapping {
   // Creates a file in memory of `bytes` bytes. Throws Fault::io.
   static UniqueFd create(uint64_t bytes);
 
-  // Maps the first `bytes` of `fd`, which the caller keeps open. All functions throw Fault::io.
+  // Maps the first `bytes` of `fd`, which the caller keeps open. Throws Fault::io, as do map() and resize().
   SharedMapping(int fd, uint64_t bytes);
   ~SharedMapping();
   SharedMapping(const SharedMapping&) = delete;

@@ -1,13 +1,13 @@
 #pragma once
-// Steers a stage, the time from one change of workers to the next. The launcher asks for the stage's
-// end; the committing worker answers, and all workers leave their loop after the same step.
+// Steers a stage, the time from one change of workers to the next. The launcher asks for the stage's end; the
+// committing worker answers, and all workers leave their loop after the same step.
 //
 //   open -> (workers note that they have begun) -> ask_pause -> end_after(t) -> all have left
 //                                              \-> abort: all leave at once, the step under way is done again
 //
-// 1. Only the last worker to arrive at a step's meeting calls end_after(), before any worker
-// continues. 2. Every sleeper looks at `aborted` now and then. All accesses are sequentially
-// consistent.
+// 1. Only the last worker to arrive at a step's meeting calls end_after(), before any worker continues.
+// 2. Every sleeper looks at `aborted` now and then.
+// All accesses are sequentially consistent.
 
 #include "core/base/ids.h"
 #include "core/state/comm/memory/memory_header.h"

@@ -1,12 +1,12 @@
 #pragma once
-// Keeps a committed copy of the state from being written until the scribe has read the copy. A worker, or the
-// launcher between stages, holds; workers wait before writing; the scribe releases.
+// Keeps a committed copy of the state from being written until the scribe has read the copy. A worker, or the launcher
+// between stages, holds; workers wait before writing; the scribe releases.
 //
-// 1. At most one step is held: the committed step at the beginning of the hold. 2. The copy of a held step is not
-// written. The copy of the next step is. 3. Only the scribe releases. A hold outlives a scribe that has not
-// released the state; the next scribe releases it. A release counts `releases` up after it has cleared `held_step`.
-// A waiting process reads both in the other order, to sleep through no release. All accesses are sequentially
-// consistent.
+// 1. At most one step is held: the committed step at the beginning of the hold.
+// 2. The copy of a held step is not written. The other copy, of the next step, is.
+// 3. Only the scribe releases. A hold outlives a scribe that has not released the state; the next scribe releases it.
+// A release counts `releases` up after it has cleared `held_step`. A waiting process reads both in the other order, to
+// sleep through no release. All accesses are sequentially consistent.
 
 #include <optional>
 

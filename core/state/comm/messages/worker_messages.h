@@ -18,7 +18,7 @@ struct BeyondHost {
   uint64_t stage = 0;        // counts the stages, for the couriers
   int64_t first_worker = 0;  // the rank of this host's first worker among all hosts' workers
   int64_t workers = 0;       // of all hosts
-  bool records = false;      // a scribe reads the records and holds of this host: it is the coordinator's
+  bool records = false;      // a scribe reads the records and holds of this host, the coordinator's
 
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {

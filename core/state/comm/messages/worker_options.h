@@ -13,7 +13,7 @@ struct WorkerOptions {
   bool builds = false;         // lays out the shared memory and fills in the state
   std::string checkpoint;      // the builder starts from it; empty: from the job's seed
   bool accepts_data = false;   // the builder: data files which differ from the checkpoint's
-  bool less_memory = false;    // one reader thread, one mini-batch ahead, against the spec
+  bool less_memory = false;    // one reader thread, one mini-batch ahead, whatever the spec says
   bool allow_mixed = false;    // a GPU may differ in model from the GPU that laid out the state
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
 

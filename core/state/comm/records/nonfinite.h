@@ -26,7 +26,7 @@ struct Nonfinite {
   int64_t tensor = -1;  // the tensor's place among the job's parameters
 };
 
-// Returns "the gradient of fc2.weight is NaN (virtual rank 3; its loss is inf)". `names`: of parameters, or longer.
+// Returns "the gradient of fc2.weight is NaN (virtual rank 3; its loss is inf)". `names`: the parameters' names first.
 std::string in_words(const Nonfinite& found, std::span<const std::string> names);
 
 }  // namespace estrain::comm
