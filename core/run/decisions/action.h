@@ -1,6 +1,6 @@
 #pragma once
-// The actions of a decision. The launcher carries them out in order. Some actions have an answer: the launcher hands
-// the answer to decide() before any other event.
+// The actions of a decision. The launcher carries the actions out in order. An action may have an answer: the launcher
+// hands the answer to decide() before all further events.
 
 #include <cstdint>
 #include <string>
@@ -59,7 +59,7 @@ struct KillAll {};     // no worker touches the shared memory any more
 struct DismissAll {};  // told to leave, and waited for
 
 // The stage.
-struct BeginTraining {};  // the state is built: attach the state, and save it if it is the first
+struct BeginTraining {};  // the state is built: attach it, and save the first state
 struct PauseStage {};     // the workers leave after one agreed step
 struct AbortStage {};     // the workers leave at once
 struct CloseStage {       // no worker is in its loop: answered by StageClosed

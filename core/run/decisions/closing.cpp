@@ -1,9 +1,9 @@
-// Closes a run: the committed state is saved, the workers leave, the scribe finishes the files. Each event that the
-// closing waits for leads to its next part. A scribe lost meanwhile is replaced once to save the state, and as often as
-// the fault table allows to finish the files.
+// Closes a run: the committed state is saved, the workers leave, the scribe finishes the files. Each awaited event
+// takes the closing a part further. A scribe lost meanwhile is replaced once to save the state, and as often as the
+// fault table allows to finish the files.
 //
 // On a full disk the closing waits for room, however the run ends, and says so every ten seconds. A user who asks for a
-// stop meanwhile is told about the steps or records at stake. A second stop gives them up.
+// stop meanwhile is told about the steps or records at stake. A second stop gives up these steps or records.
 
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ void refuse_all(Turn& turn) {
   state.waiting.clear();
 }
 
-// Ends the workers, which are not needed any more and may hold resources that the scribe lacks; replaces the scribe.
+// Ends the workers, which are no longer needed, since the scribe may lack their resources. Replaces the scribe.
 void bring_scribe_back(Turn& turn) {
   State& state = turn.state;
   if (!state.scribe.returning) turn.act(KillAll{}, "the scribe may lack what the workers hold");

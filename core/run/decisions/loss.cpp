@@ -47,7 +47,7 @@ void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
   if (resize.client) turn.act(Refuse{*resize.client, error}, error.message());
 }
 
-// Plans the change to the other devices: the lost worker's device is suspect.
+// Takes the lost worker's device, which is suspect, out of the planned change.
 void do_without(Turn& turn, const Loss& loss) {
   State& state = turn.state;
   PendingChange& pending = *state.pending;
@@ -166,7 +166,7 @@ bool count_fault(Turn& turn, const Verdict& verdict) {
   return verdict.retry && state.faults_at_step <= state.retries;
 }
 
-// Gives up workers that are only wished for; starts again, later, workers that the job needs.
+// Gives up workers that are only wished for; starts needed workers again later.
 void on_cannot_start(Turn& turn, const CannotStart& event) {
   State& state = turn.state;
   for (const WorkerId id : event.workers) {

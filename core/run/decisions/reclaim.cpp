@@ -12,7 +12,7 @@ namespace estrain::decisions {
 namespace {
 
 constexpr double kHurryAt = 0.5;  // share of the time for giving devices back: from here the step is discarded
-constexpr double kKillAt = 0.8;   // from here a worker that still holds a device is killed
+constexpr double kKillAt = 0.8;   // from here a worker still holding a device is killed
 
 void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
   turn.state.waiting.push_back({client, std::move(request), arrived_ns});
@@ -43,7 +43,7 @@ void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
            "no worker is on them");
 }
 
-// Ends a start that takes too long for a reclaim which came meanwhile. A later launch resumes the run.
+// Ends a start that takes too long for a reclaim received meanwhile. A later launch resumes the run.
 void hurry_waiting_reclaims(Turn& turn) {
   if (turn.state.phase != Phase::starting) return;
   for (const WaitingRequest& waiting : turn.state.waiting) {

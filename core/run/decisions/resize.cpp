@@ -1,5 +1,5 @@
-// Changes the workers or their shares. New workers start and warm up while the others train. Then all leave their loop
-// after one agreed step and get new ranges. If a new worker does not start, the job keeps its devices and shares.
+// Changes the workers or their shares. New workers start and warm up while the old ones train. Then all leave their
+// loop after an agreed step and get new ranges. If a new worker does not start, devices and shares stay.
 
 #include <fmt/format.h>
 
@@ -116,7 +116,7 @@ void change_workers(Turn& turn) {
   if (!change.keeps_devices) turn.act(HandOver{}, "the devices have changed");
 }
 
-// Resumes the workers which left their loop for a change given up meanwhile. Their shares stay the same.
+// Resumes the workers that left their loop for a change given up meanwhile, with unchanged shares.
 void begin_anew(Turn& turn) {
   turn.state.phase = Phase::training;
   for (Member& worker : turn.state.workers) worker.left = false;

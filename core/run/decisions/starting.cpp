@@ -44,8 +44,8 @@ void on_ready(Turn& turn, const WorkerReady& event) {
   }
 }
 
-// Gives up a suspect device, unless its worker is the first, which may have to build the state. Any other loss leaves a
-// place for the same worker to start once more.
+// Gives up a suspect device, unless the device's worker is the first, which may have to build the state. After all
+// other losses the same worker starts again, in the same place.
 void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict) {
   State& state = turn.state;
   state.less_memory |= verdict.less_memory;

@@ -1,6 +1,6 @@
 #pragma once
-// One call of decide(): the state that the rules read and change, and the actions added by the rules. Rules used by
-// several files are named here.
+// One call of decide(): the state read and changed by the rules, and the actions added by the rules. Rules with several
+// files as users are named here.
 
 #include <string>
 #include <utility>

@@ -14,14 +14,14 @@ namespace estrain::decisions {
 
 using ClientId = int64_t;  // of the control socket, from 1
 
-// A planned change of workers or shares: a user or the planner asked for the change, or a worker is lost, or both.
+// A planned change of workers or shares: by request of a user or the planner, or because a worker is lost, or both.
 struct PendingChange {
   // The request.
   std::optional<ClientId> client;     // waits for the answer
   Assignment devices;                 // to run on
   std::vector<WorkerId> workers;      // wanted on these devices; kNobody: any; empty: any everywhere
   Devices held;                       // kinds of all devices of the job afterwards
-  std::string why;                    // who or which event asked for the change
+  std::string why;                    // the origin of the change
   double estimated_step_seconds = 0;  // by the plan of this change; 0: no plan was made
   std::string plan_reason;
   std::optional<int64_t> give_back_ns;  // devices must be free by then
@@ -37,7 +37,7 @@ struct PendingChange {
   double step_seconds_before = 0;
 };
 
-// A change that has been carried out but whose first step has not been seen yet.
+// A change that has been carried out, without a step so far.
 struct ResizeUnderWay {
   std::optional<ClientId> client;                           // waits for the answer
   std::string before, after;                                // device lists
@@ -45,7 +45,7 @@ struct ResizeUnderWay {
   int64_t requested_ns = 0, warmed_ns = 0, stopped_ns = 0;  // monotonic
   double step_seconds_before = 0;                           // mean step time before the request
   double step_seconds_warming = 0;                          // and while the new workers warmed up
-  std::string why;                                          // who or which event asked for the change
+  std::string why;                                          // the origin of the change
   bool gives_back = false;                                  // a client waits for the devices
   bool keeps_devices = false;                               // only shares move
   std::optional<Json> answer;                               // the client's answer, beside the figures
@@ -68,7 +68,7 @@ struct ResizeUnderWay {
   }
 };
 
-// A request which could not be served at once: its client waits.
+// A request that could not be served at once: the client waits.
 struct WaitingRequest {
   ClientId client = 0;
   Request request;

@@ -22,7 +22,7 @@ struct Verdict {
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
 };
 
-// A lost worker and its last known figures. Times are monotonic.
+// A lost worker and the last known figures. Times are monotonic.
 struct Loss {
   WorkerId worker;
   Device device;

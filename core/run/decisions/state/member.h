@@ -1,5 +1,5 @@
 #pragma once
-// A worker as decisions see it: the known facts about a worker, not its process.
+// The known facts about a worker, for decisions. A Member is not the worker's process.
 
 #include <cstdint>
 
@@ -21,8 +21,8 @@ struct Member {
   WorkerId id = kNobody;  // kNobody: a place waiting for its worker, before the first stage
   Device device;
   EstRange ests = {};  // the worker's share; empty: none yet
-  bool ready = false;  // the worker said that it can take up work
-  bool left = false;   // the worker said that it left the loop of the stage
+  bool ready = false;  // the worker said: ready for work
+  bool left = false;   // the worker said: out of the stage's loop
   int64_t rank = -1;   // in the stage under way; -1: in no stage
 
   // Fields kept by a handover (state.h).

@@ -33,7 +33,7 @@ struct ResizeRequest {
   static constexpr std::string_view name = "resize";
   std::string devices;
   bool oversubscribe = false;  // several workers on one GPU
-  bool allow_mixed = false;    // allows devices of other kinds than the job's, on which bits differ below D2
+  bool allow_mixed = false;    // allows devices of kinds new to the job, where its bits differ below D2
   bool adds = false;           // to the job's devices
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
@@ -44,7 +44,7 @@ struct ResizeRequest {
   }
 };
 
-// Asks for another batch size or other learning rates; an absent field changes nothing.
+// Asks for another batch size or for new learning rates; an absent field changes nothing.
 struct ChangeRequest {
   static constexpr std::string_view name = "change";
   std::optional<int64_t> batch;     // samples per EST and step

@@ -26,7 +26,7 @@ enum class Phase { starting, training, warming, pausing, recovering, over };
 enum class Ending { none, finished, stopped };
 enum class Closing { none, saving, finishing_files, closed };
 
-// The process that writes the run's files.
+// The process for writing the run's files.
 struct Scribe {
   bool here = true;
   bool told_to_finish = false;
@@ -49,8 +49,8 @@ struct Scribe {
 struct State {
   // The job.
   int64_t ests = 1;
-  int64_t retries = 0;  // faults in a row at one step which the run survives
-  std::string host;     // the launcher's own host, as devices name it
+  int64_t retries = 0;  // the most faults in a row at a step that the run survives
+  std::string host;     // the launcher's own host, by its name in device lists
 
   int64_t from_step = 0;  // of the checkpoint resumed by this launch
 
@@ -64,7 +64,7 @@ struct State {
   std::vector<Member> leaving;  // told to leave or killed, and not ended yet
   int64_t workers_started = 0;
   Scribe scribe;
-  Devices held;  // all devices of the job, including idle ones
+  Devices held;  // all devices of the job, with the idle devices
 
   // The change under way.
   std::optional<PendingChange> pending;
@@ -122,7 +122,7 @@ struct Moment {
   int64_t stopped_ns = 0;  // when the last step before a pause was committed
   int64_t stage_started = 0, stage_started_ns = 0;  // workers in the stage, and the start of the last one
   double step_seconds = 0;                          // mean of late; 0: not known
-  std::string no_room;  // why the scribe cannot write; empty: it can, or has nothing to write
+  std::string no_room;  // why the scribe cannot write; empty: no obstacle, or nothing to write
 };
 
 Assignment devices_in_force(const State& state);             // each with its number of ESTs

@@ -1,4 +1,4 @@
-// Carries out the actions of core/run/decisions: each action by its part of the launcher.
+// Carries out the actions of core/run/decisions: each action by the launcher's part in charge.
 
 #include "core/run/launch/launcher/launcher.h"
 #include "core/state/comm/stage_control.h"

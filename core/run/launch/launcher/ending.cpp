@@ -70,7 +70,7 @@ int Ending::close_and_report() {
   if (run_.memory) parts_.stages.log_speed(run_.job.stage);
   if (run_.memory && run_.job.ending != decisions::Ending::none) parts_.speeds.keep_profiles();
   close_files();
-  // The courier ends last: commands on other hosts get their answers by the courier.
+  // The courier ends last: commands on other hosts still wait for answers.
   int code = 0;
   bool goes_on = false;
   std::exception_ptr failure;
@@ -134,7 +134,7 @@ int Ending::report_finish() {
 int Ending::report_stop() {
   const int64_t step = run_.trained();
   run_.directory.log_event("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
-  run_.put_on_record();  // for a stop before the first stage: a resume trains what this launch was given
+  run_.put_on_record();  // for a stop before the first stage: a resume then trains this launch's spec
   if (run_.memory && run_.job.scribe.last_saved_step != step) {
     const Error error =
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,

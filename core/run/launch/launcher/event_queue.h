@@ -13,8 +13,8 @@ class EventQueue {
  public:
   bool is_empty() const { return events_.empty(); }
 
-  // Adds an event and calls `decide` for all waiting events. If such a call is under way, that call takes this event,
-  // too.
+  // Adds an event and calls `decide` for all waiting events. A call of `decide` under way takes this event as
+  // well.
   template <typename Decide>
   void add(decisions::Event event, Decide&& decide) {
     events_.push_back(std::move(event));

@@ -63,8 +63,8 @@ int Launcher::run() {
   return ending_.end();
 }
 
-// Blocks the signals that end the job: the launcher reads them from a descriptor. A signal ignored when the program
-// began (nohup, a shell's background job) stays ignored. Ignores SIGPIPE: the reader of stdout may exit.
+// Blocks the signals for ending the job: the launcher reads these signals from a descriptor. A signal ignored when the
+// program began (nohup, a shell's background job) stays ignored. Ignores SIGPIPE: the reader of stdout may exit.
 void Launcher::block_signals() {
   std::vector<int> numbers = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
   std::erase_if(numbers, is_ignored);
@@ -72,8 +72,8 @@ void Launcher::block_signals() {
   signals_ = watch_signals(numbers);
 }
 
-// Runs one round: sleeps until something happens, then handles it. Handlers change the set of workers, so each round
-// polls anew and handles one worker's event at most.
+// Runs a round: sleeps until something happens, then handles the event. Handlers change the set of workers: each round
+// polls anew and handles the event of a single worker at most.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {run_.state.scribe.socket.descriptor(), POLLIN, 0}};
   std::ranges::copy(run_.control->polled(monotonic_ns()), std::back_inserter(polled));

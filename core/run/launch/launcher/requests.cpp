@@ -57,7 +57,7 @@ void Requests::weigh(const decisions::WeighOffer& offer) {
 }
 
 // Refuses devices which the job cannot have, at all or while running. The devices in use give the job its bits: new
-// devices must be of their kind.
+// devices must be of the same kind.
 void Requests::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;
   const bool mixed =

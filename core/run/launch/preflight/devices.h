@@ -27,8 +27,8 @@ using placement::Share;
 // list; "auto" is a mistake, too.
 Assignment parse_devices(std::string_view list, const std::string& own = "");
 
-// Does the same, and accepts "auto": as many plain CPU workers as `cores` give each of their threads its own core, at
-// most one for each EST, and at least one. `cores`: for this process's use (core/job/resources/allocation.h).
+// Does the same, and accepts "auto": as many plain CPU workers as `cores` give every thread its own core, at most one
+// for each EST, and at least one. `cores`: for this process's use (core/job/resources/allocation.h).
 Assignment choose_devices(std::string_view list, const spec::JobSection& job, int64_t cores,
                           const std::string& own = "");
 // The cores made available by an agent.
@@ -69,7 +69,7 @@ void check_devices(const Devices& devices, const Permissions& permissions);
 
 // Returns a worker's environment before LibTorch loads: the worker then behaves as this kind of device, with the job's
 // threads and precision (for ChildOptions::environment). Takes away other variables of `inherited`, the launcher's
-// environment, that tell libraries how to compute (MKL_CBWR, OMP_DYNAMIC, …), so that none reaches the bits.
+// environment, about ways of computing (MKL_CBWR, OMP_DYNAMIC, …): these variables must not reach the bits.
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
                                                                     const resources::Environment& inherited);
 

@@ -4,7 +4,7 @@
 // determinism: operator_probe.h.
 //
 // All checks are pure functions of the job, the machine's facts and the measurements of a mini-batch, if a mini-batch
-// was tried. Each check gives one finding, also if all is well, so that the reader sees the subject of each check.
+// was tried. Each check gives a finding, also if all is well, to show the reader the subject of each check.
 //
 // Estimates of memory are the probe's own peak for every worker, plus the shared memory. The estimates leave out
 // evaluation (its larger mini-batches need no memory for a backward pass), and changes of devices, during which both
@@ -24,11 +24,11 @@
 
 namespace estrain::launch {
 
-// The size of a job, as measured by its probe on one device. Bytes.
+// The size of a job, as measured by the job's probe on a device. Bytes.
 struct JobSize {
-  uint64_t state = 0;             // one copy of the state
-  uint64_t gradients = 0;         // one slot of gradients
-  uint64_t batch = 0;             // one mini-batch: inputs and targets
+  uint64_t state = 0;             // a copy of the state
+  uint64_t gradients = 0;         // a slot of gradients
+  uint64_t batch = 0;             // a mini-batch: inputs and targets
   uint64_t worker = 0;            // a worker's own memory at its peak
   uint64_t files = 0;             // pages of libraries and data files: one copy for all workers
   uint64_t address_space = 0;     // of a worker
@@ -84,8 +84,8 @@ Finding check_clock(const Machine& machine);
 // Makes all of the above checks that need only the job; `devices` could be placed.
 std::vector<Finding> check_machine(const CheckedJob& job, const Machine& machine);
 
-// Makes the checks without a mini-batch, at the start of `train`. Prints warnings to stderr. Throws one Error with all
-// errors: Fault::infeasible if one of the errors is the user's, else Fault::io.
+// Makes the checks without a mini-batch, at the start of `train`. Prints warnings to stderr. Throws an Error with all
+// errors: Fault::infeasible if an error is the user's, else Fault::io.
 void check_before_start(const CheckedJob& job, const Machine& machine);
 
 // Returns a line for each finding: the subject, ok, warning or error, the observation, and advice.

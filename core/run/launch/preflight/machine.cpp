@@ -61,7 +61,7 @@ std::optional<uint64_t> soft_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-// Tells whether RLIMIT_NPROC does not count here: for root, CAP_SYS_ADMIN and CAP_SYS_RESOURCE.
+// Tells whether RLIMIT_NPROC has no effect on this process: root, CAP_SYS_ADMIN or CAP_SYS_RESOURCE.
 bool may_start_any_number() {
   constexpr uint64_t capabilities = uint64_t{1} << 21 | uint64_t{1} << 24;
   return ::getuid() == 0 ||

@@ -1,5 +1,5 @@
 #pragma once
-// The exceptions which a run was asked to accept, and their effects on all its launchers and workers.
+// The exceptions which a run was asked to accept, with effects on all launchers and workers of the run.
 
 #include <string>
 #include <string_view>

@@ -109,8 +109,8 @@ std::optional<Advice> Adviser::advise(const decisions::State& job, const Course&
   return std::nullopt;
 }
 
-// Tells whether steps took longer with these shares a short while ago than now: a worker that mostly waits looks faster
-// than it is.
+// Tells whether steps took longer with these shares a short while ago than now: a worker with long waits looks faster
+// than in truth.
 bool Adviser::tried_in_vain(const Placement& placement, const Course& course) const {
   const auto tried = tried_.find(shares_key(placement));
   return tried != tried_.end() && course.now_ns - tried->second.ended_ns < kLately &&

@@ -26,7 +26,7 @@ struct WorkerRoom {
   std::string reason;  // in words
 };
 
-// A change that is worth its cost, and the reason.
+// A change worth its cost, and the reason.
 struct Advice {
   std::string what, reason;
   decisions::PendingChange change;

@@ -2,12 +2,12 @@
 // JSON messages between the launcher and its own processes over a socket pair that keeps message boundaries
 // (SOCK_SEQPACKET). A message is at most 128 KiB.
 //
-// Sending never blocks, even if the other side stays stopped (SIGSTOP, a debugger) for any length of time. The kernel
-// holds the first 200 KB or so (about 250 short messages); further messages are kept here, in order, and sent by later
-// calls of send, receive or flush. At most 256 KiB are kept; a message beyond this limit is dropped. Kept messages are
-// lost when the process ends or hands the descriptor on.
+// Sending never blocks, however long the other side stays stopped (SIGSTOP, a debugger). The kernel holds the first 200
+// KB or so (about 250 short messages); further messages are kept here, in order, and sent by later calls of send,
+// receive or flush. At most 256 KiB are kept; a message beyond this limit is dropped. Kept messages are lost when the
+// process ends or hands the descriptor on.
 //
-// Any number of threads may send at once; a single thread receives.
+// Many threads may send at once; a single thread receives.
 
 #include <deque>
 #include <memory>

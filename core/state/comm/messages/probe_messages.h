@@ -86,7 +86,7 @@ struct ProbedSize {
   }
 };
 
-// A problem that the job would meet later.
+// A later problem of the job, found early.
 struct ProbedError {
   std::string message, advice;
 

@@ -32,11 +32,11 @@ struct BeyondHost {
 // Train a stage.
 struct RunStage {
   static constexpr std::string_view name = "run";
-  WorkerRank worker;                                // the rank of this worker in `ranges`
+  WorkerRank worker;                                // this worker's rank in `ranges`
   std::vector<EstRange> ranges;                     // of all workers of the host
   std::optional<BeyondHost> beyond = std::nullopt;  // nothing: the stage is on this host alone
   bool restarted = false;                           // not the first stage of a fresh run: D0 seeds its generators anew
-  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the GPUs of the others
+  bool exchanges = false;               // each worker has a GPU of its own, which passes data to the GPUs of the rest
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
 
   template <typename Self, typename Visit>

@@ -1,6 +1,6 @@
 #pragma once
 // The options of a worker at its start, beside descriptors and the spec: `estrain worker --options JSON`. The
-// checkpoint is a separate argument: a path may have bytes that JSON cannot hold.
+// checkpoint is a separate argument: JSON cannot hold all bytes of a path.
 
 #include <string>
 

@@ -139,7 +139,7 @@ void Hosts::note_state(const std::string& host, const Json& said) const {
                            {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
 }
 
-// Reports a host as lost. The proxy of each worker on the host says that its worker is lost, and ends.
+// Reports a host as lost. The proxy of each worker on the host reports the worker's loss, and ends.
 void Hosts::lose(const std::string& host, const std::string& why) {
   bool is_new = false;
   for (const decisions::Member* member : all_members(run_.job)) {

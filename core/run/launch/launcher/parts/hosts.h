@@ -1,6 +1,6 @@
 #pragma once
-// The launcher's part in a job over several hosts. Proxies stand in for workers on other hosts, which are therefore
-// processes and sockets here, too. The courier carries the data between workers (core/hosts/setup.h).
+// The launcher's part in a job over several hosts. Proxies stand in for workers on other hosts: these workers, too, are
+// processes and sockets here. The courier carries the data between workers (core/hosts/setup.h).
 
 #include <string>
 #include <vector>
@@ -17,10 +17,10 @@ class Hosts {
   std::vector<std::string> others() const;
   // Before the workers are told to begin.
   void begin_stage();
-  // Writes the order for the worker at rank `index`: the workers of its host, and the other hosts.
+  // Writes the order for the worker at rank `index`: the workers of the worker's host, and all further hosts.
   void place(size_t index, comm::RunStage& order) const;
-  // Call this from time to time: once an agent is connected, even a waiting one, commands from its host reach this
-  // launcher. If this launcher has an address, agents may join by the address from the beginning.
+  // Call this from time to time: once an agent is connected, even a waiting agent, commands from the agent's host reach
+  // this launcher. If this launcher has an address, agents may join by the address from the beginning.
   void serve_agents();
   // Handles the courier's message or end.
   void hear();

@@ -75,7 +75,7 @@ void Run::attach_memory() {
   adviser.settle(profile_host(state.cores), state.options.allow_mixed);
 }
 
-// Leaves files alone that are right already: a full disk does not prevent a resume.
+// Leaves correct files alone: a full disk does not prevent a resume.
 void Run::put_on_record() {
   if (std::exchange(on_record, true)) return;
   const auto put = [](const std::string& path, const std::string& text) {

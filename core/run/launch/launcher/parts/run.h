@@ -42,7 +42,7 @@ struct Origin {
 };
 
 struct Run {
-  explicit Run(LaunchPlan& plan);  // moves its parts out of the plan
+  explicit Run(LaunchPlan& plan);  // moves the kept parts out of the plan
   explicit Run(Handover handover);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kPatienceWithScribeMs = 5000;
 
-// Returns a text such as ", top5 0.9312"; metrics of single classes are only in the records.
+// Returns for example ", top5 0.9312"; metrics of single classes are only in the records.
 std::string metrics_text(const std::vector<record::MetricValue>& metrics) {
   std::string text;
   for (const record::MetricValue& metric : metrics) {

@@ -13,8 +13,8 @@ class ScribeDesk {
  public:
   ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
 
-  // Starts a scribe, which writes the records after the drained ones. The first scribe of a launch begins after the
-  // step resumed by the launch.
+  // Starts a scribe for the records not drained yet. The first scribe of a launch begins after the step resumed by the
+  // launch.
   void start();
   void start_first();
   // Waits for a report at most this long; -1: no limit.

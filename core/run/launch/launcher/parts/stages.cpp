@@ -103,7 +103,7 @@ void Stages::start() {
                                      {"ranges", codec::to_field(ranges)}});
 }
 
-// Tells whether workers pass data to each other by their devices: all are GPUs with one worker each.
+// Tells whether workers pass data directly between devices: all devices are GPUs, each with a single worker.
 bool Stages::workers_exchange() const {
   if (!hosts_.others().empty()) return false;
   std::set<Device> gpus;

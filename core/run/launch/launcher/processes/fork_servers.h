@@ -1,5 +1,5 @@
 #pragma once
-// The fork servers of a run (core/base/process/fork_server.h): one for each environment in which workers on this host
+// The fork servers of a run (core/base/process/fork_server.h): one for each environment in which workers of this host
 // start. The environment differs by kind of device. Each server has loaded LibTorch before a worker is lost or a device
 // is added.
 

@@ -109,7 +109,7 @@ std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
   return all;
 }
 
-// CBOR keeps texts unchanged, even a path that is not UTF-8, which JSON cannot hold.
+// CBOR keeps texts unchanged, even a path without valid UTF-8, which JSON cannot hold.
 std::string to_bytes(const Json& json) {
   std::string bytes;
   Json::to_cbor(json, bytes);

@@ -22,7 +22,7 @@ namespace estrain::launch {
 // How long work took at most, on the devices in use. 0: not measured yet.
 struct Pace {
   int64_t step_ns = 0;
-  int64_t evaluation_ns = 0;  // one batch of an evaluation
+  int64_t evaluation_ns = 0;  // for a batch of an evaluation
   int64_t limit_ns = 0;       // recovery.hang_seconds; 0: no limit
 };
 

@@ -46,19 +46,19 @@ struct WorkerProcess {
   uint64_t log_begin = 0;            // where the worker's words begin in the log, behind those of earlier launches
   int64_t started_ns = 0;            // monotonic
   int64_t not_running_since_ns = 0;  // when the worker was first seen stopped (SIGSTOP); 0: never
-  // The sign of life of a starting or silent worker: it may read, build and load large things.
+  // The sign of life of a starting or silent worker, which may read, build and load large things.
   WorkSign work;
   bool host_lost = false;  // for a worker on another host: the proxy was told about the host's loss
 };
 
-// Tells a proxy that its host is lost. Returns false if the proxy was told already: the courier reports a loss once for
-// each host that notices it.
+// Tells a proxy about the loss of the proxy's host. Returns false if the proxy was told already: the courier reports a
+// loss once for each host that notices the loss.
 bool tell_host_lost(WorkerProcess& proxy, const std::string& why);
 
 using Workers = std::map<decisions::WorkerId, WorkerProcess>;
 WorkerProcess* process_of(Workers& workers, decisions::WorkerId id);  // null: the worker has no process
 
-// Returns the signals which all processes of a run ignore, except the launcher, which decides about these signals.
+// Returns the signals that all processes of a run ignore; only the launcher decides about these signals.
 const std::vector<int>& stop_signals();
 
 struct WorkerStart {
@@ -83,7 +83,7 @@ struct QuickStart {
 WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedDescriptors& shared,
                            const WorkerStart& start, const QuickStart& quick = {});
 
-// The process that talks to the couriers of other hosts.
+// The process for talking to the couriers of other hosts.
 struct CourierProcess {
   ChildProcess process;
   comm::MessageSocket socket;
