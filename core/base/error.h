@@ -21,7 +21,7 @@ enum class Fault {
   corrupt,      // a file is truncated, or the checksum differs
   mismatch,     // two things that must agree do not (checkpoint of another model)
   device,       // a device is missing or failed
-  peer,         // another process of the run died or does not answer
+  peer,         // another process of the run ended or does not answer
   io,           // the operating system refused (disk full, no permission)
   interrupted,  // asked to stop; resumable
   bug,          // an invariant of estrain is broken
@@ -42,7 +42,7 @@ class Error : public std::exception {
     return Error(fault, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // The same error with a prefix: "context: message".
+  // Returns the same error with a prefix: "context: message".
   Error within(std::string_view context) const {
     Error outer(fault_, std::string(context) + ": " + message_);
     outer.advice_ = advice_;

@@ -11,7 +11,7 @@ namespace estrain {
 // tabs stay: visible() is for text of several lines.
 std::string visible(std::string_view text);
 
-// The same for text within a line: a line feed or a tab becomes a space.
+// Does the same for text within a line: a line feed or a tab becomes a space.
 std::string visible_in_line(std::string_view text);
 
 // Does the same for JSON in valid UTF-8: such characters are escaped (\u009b), and a parser gets the unchanged text.

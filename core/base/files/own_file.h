@@ -16,7 +16,7 @@ namespace estrain {
 // and Fault::io if the system refuses. Truncates only after these checks.
 UniqueFd open_own_file(const std::string& path, int flags, unsigned mode = 0644);
 
-// The same checks without opening the file; a missing file is fine.
+// Makes the same checks without opening the file; a missing file is fine.
 void require_own_file(const std::string& path);
 
 // Replaces any file of this name by a new file, which the caller will rename. Throws Fault::io.

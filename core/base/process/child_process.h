@@ -2,7 +2,7 @@
 // A child process started by fork and exec, watched through a pidfd.
 //
 // Start children from the main thread only: PR_SET_PDEATHSIG is tied to the thread that forked, and a child forked from
-// another thread would die when the parent re-execs.
+// another thread would be killed when the parent re-execs.
 
 #include <sys/types.h>
 
@@ -33,7 +33,7 @@ struct ChildOptions {
 // Returns the file `output`, open for a child; nothing if `output` is empty. Throws Fault::io.
 UniqueFd open_output(const ChildOptions& options);
 
-// How a child ended.
+// The end of a child.
 struct ChildEnd {
   bool signaled = false;
   int code = 0;                   // exit status, or the signal's number

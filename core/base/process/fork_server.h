@@ -25,7 +25,7 @@ class ForkServer {
   // Fault::io if the program cannot be executed.
   static ForkServer start(ChildOptions options);
 
-  // False: the server has ended, is still loading after `milliseconds`, or cannot make copies.
+  // Returns false if the server has ended, is still loading after `milliseconds`, or cannot make copies.
   bool wait_until_ready(int milliseconds);
 
   // Returns a copy with these arguments, descriptors, output and signals; `environment` and `same_program` play no
@@ -45,7 +45,7 @@ class ForkServer {
       visit("ready", self.ready);
     }
   };
-  // Nothing if the server has ended.
+  // Returns nothing if the server has ended.
   std::optional<Note> note() const {
     return process_.running() ? std::optional<Note>({process_.pid(), socket_.get(), ready_}) : std::nullopt;
   }

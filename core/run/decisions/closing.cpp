@@ -60,7 +60,7 @@ void bring_scribe_back(Turn& turn) {
   if (turn.now.ns >= state.scribe.start_at_ns) start_scribe(turn);
 }
 
-// True: nothing more can be done to save the last state.
+// Returns true if nothing more can be done to save the last state.
 bool is_saved_or_given_up(Turn& turn) {
   const Scribe& scribe = turn.state.scribe;
   const int64_t step = turn.now.trained.value;

@@ -35,7 +35,7 @@ struct Party {
 // `number`: the number of earlier audits.
 Roles roles_in(int64_t number, const Party& party);
 
-// Whether no worker has a partner: all audits are blind.
+// Tells whether no worker has a partner: all audits are blind.
 bool is_blind(const Party& party);
 
 enum class Verdict { owner, auditor, undecided };  // the wrong worker

@@ -51,7 +51,7 @@ class CheckpointFile {
 
   // Reads the elements of layout().tensors[tensor] into `out` and checks the elements.
   void read(size_t tensor, std::byte* out) const;
-  // The same without the check, to inspect a damaged tensor.
+  // Does the same without the check, to inspect a damaged tensor.
   void read_unchecked(size_t tensor, std::byte* out) const;
 
   // Reads a part of the state into a copy with the layout `layout` (64-byte aligned). Strict: for this part the file
@@ -77,7 +77,7 @@ class CheckpointFile {
   std::vector<uint64_t> offsets_;
 };
 
-// Whether the file starts with a checkpoint's seal, intact or not. Throws Fault::io.
+// Tells whether the file starts with a checkpoint's seal, intact or not. Throws Fault::io.
 bool is_checkpoint(const std::string& path);
 
 // Accepts a checkpoint's current elements and attributes: recomputes all digests and the seal. For tests, and for users

@@ -32,7 +32,7 @@ bool lacks_room(const Error& error) {
                              [&](int number) { return error.message().ends_with(std::strerror(number)); });
 }
 
-// How much room the file system and the limit on a file's size leave for a file in `folder`.
+// Returns how much room the file system and the limit on a file's size leave for a file in `folder`.
 uint64_t room_in(const std::string& folder) {
   uint64_t room = UINT64_MAX;
   struct statvfs space {};

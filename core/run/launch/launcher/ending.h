@@ -1,5 +1,5 @@
 #pragma once
-// How a run ends: finished, stopped with a checkpoint, or failed with everything committed saved.
+// Ends a run: finished, stopped with a checkpoint, or failed with everything committed saved.
 
 #include <functional>
 

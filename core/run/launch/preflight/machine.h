@@ -11,7 +11,7 @@
 
 namespace estrain::launch {
 
-// Where the run directory is, or will be made.
+// The place of the run directory, now or later.
 struct RunPlace {
   std::string folder;                  // the run directory, or the nearest existing folder above
   std::string refusal;                 // why no file can be made or changed there; empty: no obstacle

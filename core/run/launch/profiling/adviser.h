@@ -20,7 +20,7 @@
 
 namespace estrain::launch {
 
-// How many more workers fit into memory.
+// The number of further workers that fit into memory.
 struct WorkerRoom {
   int64_t workers = 0;
   std::string reason;  // in words
@@ -103,7 +103,7 @@ class Adviser {
   bool tried_in_vain(const Placement& placement, const Course& course) const;
   std::optional<Advice> follow(const decisions::State& job, const Placement& best, const plan::Plan& now,
                                const Course& course) const;
-  // True: the growth is to be taken back, as the advice says, or has proven itself.
+  // Judges the growth on trial. Returns advice to take the growth back, else nothing; a proven growth ends the trial.
   std::optional<Advice> judge_trial(const Course& course);
 
   const spec::JobSpec* spec_;

@@ -38,7 +38,7 @@ class NoiseMeter {
 
   // Workers in rank order. `batch`: samples of an EST.
   void observe(int64_t ests, int64_t batch, const std::vector<Worker>& workers);
-  // Nothing before kFewSteps, and where noise hides the gradient.
+  // Returns nothing before kFewSteps, and where noise hides the gradient.
   std::optional<GradientNoise> noise() const;
 
  private:

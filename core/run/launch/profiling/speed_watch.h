@@ -16,7 +16,7 @@ namespace estrain::launch {
 
 class SpeedWatch {
  public:
-  // How fast a worker was in the last window.
+  // A worker's speed in the last window.
   struct Speed {
     int64_t worker = 0;
     bool slow = false;

@@ -40,7 +40,7 @@ class HostMeeting {
   // The two halves of ask().
   void post(HostAsk what, Step step, int bell);
   bool wait_answer();
-  // Whether the coordinator had been asked to pause when the last step was agreed on.
+  // Tells whether the coordinator had been asked to pause when the last step was agreed on.
   bool pause_agreed() const { return words_.pause_agreed.load() != 0; }
 
   // The courier's.

@@ -32,7 +32,7 @@ class MeetingPlaces {
   void clear_claims();
 
   void set_exchange_id(const ExchangeId& id);
-  // False on abort.
+  // Sleeps until the id is set. False on abort.
   bool wait_exchange_id(ExchangeId* id);
 
  private:

@@ -26,7 +26,7 @@ class StateHold {
   bool wait_writable(Step step);
   // Sleeps until an earlier hold is released. False on abort.
   bool hold(Step step);
-  // False while an earlier hold stands.
+  // Does not sleep: returns false while an earlier hold stands.
   bool try_hold(Step step);
   void release();
 

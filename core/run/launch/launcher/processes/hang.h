@@ -19,7 +19,7 @@
 
 namespace estrain::launch {
 
-// How long work took at most, on the devices in use. 0: not measured yet.
+// The longest time of work, on the devices in use. 0: not measured yet.
 struct Pace {
   int64_t step_ns = 0;
   int64_t evaluation_ns = 0;  // for a batch of an evaluation
@@ -33,7 +33,7 @@ struct Silence {
   bool left = false;          // the worker has left the stage
 };
 
-// How long a worker may be silent.
+// The longest silence allowed to a worker.
 struct Patience {
   int64_t still_ns = 0;  // without processor time
   int64_t busy_ns = 0;   // at all

@@ -23,7 +23,7 @@ constexpr int64_t kStoppedNs = kSecondNs;      // in the state "stopped"
 constexpr int64_t kStartNs = 600 * kSecondNs;  // without processor time, until a new worker is ready
 constexpr int64_t kScribeNs = 60 * kSecondNs;  // for a slow disk
 
-// Whether the process has been seen stopped for long enough.
+// Tells whether the process has been seen stopped for long enough.
 bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
   if (stat.state != 'T') {
     *since = 0;
