@@ -1,5 +1,5 @@
 #pragma once
-// The daemon's orders. Everything that it starts reports back as an event of Dispatcher.
+// The daemon's orders. Each process started for an order reports back as an event of Dispatcher.
 
 #include <string>
 #include <utility>
@@ -10,48 +10,48 @@
 
 namespace estrain::dispatch {
 
-// Look for what would keep the job from running. Answered by checked().
+// Look for reasons why the job cannot run. Answered by checked().
 struct CheckJob {
   JobId job;
 };
 
-// Start its launcher, or go on from its checkpoint. Answered by trains(), or ended().
+// Start the job's launcher, or resume the job from its checkpoint. Answered by trains(), or ended().
 struct StartJob {
   JobId job;
   std::vector<std::string> devices;
-  std::string home;  // the host that it is started on; empty: the daemon's own
+  std::string home;  // the host of the new launcher; empty: the daemon's own host
 };
 
-// Give it devices that are free. It may decline some where it weighs offers. Answered by changed().
+// Give the job free devices. A job may decline devices if it weighs offers. Answered by changed().
 struct GrowJob {
   JobId job;
   std::vector<std::string> added;
-  std::vector<std::string> all;  // that it then has
+  std::vector<std::string> all;  // the job's devices after the growth
 };
 
-// Take these back. Answered by changed().
+// Take these devices back. Answered by changed().
 struct ShrinkJob {
   JobId job;
   std::vector<std::string> given_back;
   double within;  // s
 };
 
-// Train with another batch from the next step on, and rates that are scaled for it. Answered by changed(), or
+// Train with another batch from the next step on, with learning rates scaled for that batch. Answered by changed(), or
 // batch_refused().
 struct ChangeBatch {
   JobId job;
   int64_t batch;     // samples per EST and step
-  double lr_factor;  // of the rates of its schedule
+  double lr_factor;  // of the rates of the job's schedule
 };
 
-// Stop it with a checkpoint. Answered by ended().
+// Stop the job with a checkpoint. Answered by ended().
 struct StopJob {
   JobId job;
-  std::vector<std::string> devices;  // all that it holds
+  std::vector<std::string> devices;  // all devices of the job
   double within;                     // s
 };
 
-// End its launcher now: its devices must be free, and it has not let go of them. Answered by ended().
+// Kill the job's launcher now: its devices must be free, and the job has not let go of them. Answered by ended().
 struct KillJob {
   JobId job;
 };
@@ -60,16 +60,16 @@ struct KillJob {
 struct Released {
   ClientId client;
   std::vector<std::string> devices;
-  double seconds;  // that it took
+  double seconds;  // from the request to the release
 };
 
-// A line for the history: what became of a job, and why.
+// A line for the history: the news of a job, and the reason.
 struct Note {
   JobId job;            // 0: of the pool
   std::string what;     // "submitted", "devices", "started", "batch", "ended", …
-  int64_t devices = 0;  // that it is to have from now on
+  int64_t devices = 0;  // devices meant for the job from now on
   std::string reason;
-  std::vector<std::string> names = {};  // of these devices; of a job's, groups: "nodeB/cuda" twice
+  std::vector<std::string> names = {};  // of these devices; of a job's devices, groups: "nodeB/cuda" twice
 };
 inline Note note_of(const Job& job, std::string what, std::string reason) {
   Note note{job.id, std::move(what), job.targeted(), std::move(reason)};

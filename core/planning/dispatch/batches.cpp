@@ -10,8 +10,8 @@
 namespace estrain::dispatch {
 namespace {
 
-// One epoch with a batch before the next: limits are doubled with each (planning/scheduling/linear_batch.h), its speed
-// is measured (planning/scheduling/goodput_batch.h), and a change costs a launch.
+// Returns whether an epoch with this batch is over. Each batch doubles limits (planning/scheduling/linear_batch.h),
+// needs its speed measured (planning/scheduling/goodput_batch.h), and costs a launch.
 bool may_change(const Job& job, double now) {
   const BatchState& state = job.batch;
   return job.request.batch->epochs > 0 && job.phase == Phase::running && !job.is_unwanted &&
@@ -23,7 +23,7 @@ struct Choice {
   double lr_factor;
 };
 
-// By the policy's rule; nothing where it has none for this job.
+// Returns the choice by the policy's rule, or nothing if the policy has no rule for this job.
 std::optional<Choice> best_batch(scheduling::BatchRule rule, const SharedSpeeds& shared, const Job& job,
                                  int64_t devices) {
   const scheduling::BatchTerms& terms = job.request.batch->terms;
@@ -54,7 +54,7 @@ void choose_batch(State& state, const scheduling::PolicyChoice& policy, const Sh
   job.batch.wanted_lr_factor = best->lr_factor;
 }
 
-// The pool or the job's owner has changed it.
+// The pool or the job's owner has changed the batch.
 void Dispatcher::batch_is(JobId id, const Batch& now) {
   Job& job = state_.jobs.at(id);
   if (!job.request.batch || is_over(job.phase)) return;
@@ -81,7 +81,7 @@ void Dispatcher::batch_refused(JobId id, bool for_good, const std::string& reaso
   job.batch.not_before = now + settings_.growth_pause;
   scheduling::BatchTerms& terms = job.request.batch->terms;
   const int64_t in_force = job.batch_in_force();
-  // Half way from here is tried next.
+  // Next, a batch half way from the present batch is tried.
   if (for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
   if (for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
   if (job.phase == Phase::changing) job.phase = Phase::running;

@@ -1,5 +1,5 @@
 #pragma once
-// The batches of jobs whose owners let the pool change them.
+// The batches of jobs whose owners let the pool change the batch.
 
 #include "core/planning/dispatch/shared_speeds.h"
 #include "core/planning/dispatch/state.h"
@@ -7,8 +7,8 @@
 
 namespace estrain::dispatch {
 
-// Chooses the job's batch by the policy's rule, to be asked for once the job runs on its devices. Takes back a choice
-// that has not been asked for yet.
+// Chooses the job's batch by the policy's rule. The pool asks for this batch once the job runs on its devices. Takes a
+// choice back if the job was not asked for the batch yet.
 void choose_batch(State& state, const scheduling::PolicyChoice& policy, const SharedSpeeds& shared, Job& job,
                   double now);
 

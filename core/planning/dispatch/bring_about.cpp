@@ -11,10 +11,10 @@
 namespace estrain::dispatch {
 namespace {
 
-constexpr double kAsked = 0.8;   // of the time that is left, a job gets to let go by itself
-constexpr double kKilled = 0.9;  // of the time, it is killed
+constexpr double kAsked = 0.8;   // the part of the time left in which a job may let go by itself
+constexpr double kKilled = 0.9;  // the part of the time until the job is killed
 
-// Brings a job from what it holds to what it is to have.
+// Brings a job from its present devices to its target.
 class Change {
  public:
   Change(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions)
@@ -55,7 +55,7 @@ class Change {
         if (job.phase == Phase::running && job.batch.wanted != 0) change_batch(job);
         return;
       case Phase::changing:
-        // Asked for devices while it was getting others: the request that it has is given up for this one.
+        // The job is to give all devices back, in a hurry: the stop replaces the request under way.
         if (is_hurried && is_to_end) return stop(job, now);
         return;
       default:
@@ -64,7 +64,7 @@ class Change {
   }
 
  private:
-  // What the job held when its turn came: only free devices are given to others meanwhile.
+  // The job's devices at the beginning of the job's turn: meanwhile jobs get free devices only.
   const std::vector<Slot*>& slots_held_by(JobId id) const {
     static const std::vector<Slot*> none;
     const auto at = held_.find(id);
@@ -77,7 +77,7 @@ class Change {
     return held;
   }
 
-  // Of a group, or one that is asked back.
+  // Returns whether the job has too many devices of a group, or a device asked back.
   bool has_too_many(const Job& job) const {
     return std::ranges::any_of(slots_held_by(job.id),
                                [](const Slot* slot) { return slot->state == Slot::State::leaving; }) ||
@@ -85,7 +85,7 @@ class Change {
                                [&](const auto& entry) { return entry.second > wanted(job, entry.first); });
   }
 
-  // The most urgent of the requests that wait for one of its devices; null: none, or none with a time limit.
+  // Returns the most urgent request for one of the job's devices. Null: no request, or no request with a time limit.
   const Owed* most_urgent(JobId id) const {
     const Owed* first = nullptr;
     for (const Owed& owed : underway_.owed) {
@@ -201,7 +201,7 @@ class Change {
 
 void bring_about(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions, double now) {
   Change change(state, settings, underway, actions);
-  // Jobs that give devices back come first, so that the devices are free sooner.
+  // Jobs giving devices back come first, to free the devices sooner.
   for (auto& [id, job] : state.jobs) {
     if (is_up(job.phase)) change.bring_about(job, now);
   }

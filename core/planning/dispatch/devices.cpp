@@ -1,4 +1,4 @@
-// Devices that join the pool, are asked back, and are lent again.
+// Devices join the pool, are asked back, and are lent again.
 
 #include <algorithm>
 
@@ -9,8 +9,8 @@
 
 namespace estrain::dispatch {
 
-// Takes free devices of a name first, then those whose holder gives devices back anyway, then those of the holder that
-// has most.
+// Takes free devices of a name first, then devices whose holder gives devices back anyway, then devices of the holder
+// with most devices.
 void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
   if (!(withdrawal.within > 0)) throw Error(Fault::usage, "a time within which the devices are to be free is wanted");
   std::map<std::string, int64_t> names;
@@ -56,7 +56,7 @@ void Dispatcher::withdraw(const Withdrawal& withdrawal, double now) {
            withdrawal.within == kNoHurry ? "without haste" : fmt::format("within {:.3g} s", withdrawal.within),
            withdrawal.names});
   make_fit(state_);
-  // Before the policy is asked: nobody waits for what it would rather do.
+  // Before the policy is asked: no client waits for the policy's preferences.
   bring_about(state_, settings_, underway_, actions_, now);
   wake(now);
 }

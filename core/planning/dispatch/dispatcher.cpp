@@ -12,7 +12,7 @@
 namespace estrain::dispatch {
 namespace {
 
-constexpr double kOneMoment = 0.05;  // s: what lies closer together is one look
+constexpr double kOneMoment = 0.05;  // s: two looks within this time are the same look
 
 constexpr std::array<std::string_view, 9> kPhaseNames = {"checking", "waiting", "starting", "running",  "changing",
                                                          "stopping", "done",    "failed",   "cancelled"};
@@ -26,7 +26,7 @@ Job& job_of(State& state, JobId id) {
 
 int64_t held_in_all(const State& state, JobId id) { return std::ranges::count(state.slots, id, &Slot::holder); }
 
-// From here on its steps are counted: at this moment it has these devices, and is at this step.
+// Begins to count the job's steps, from this moment, with the present devices, at this step.
 void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   job.seen_at = now;
   job.seen_devices = held_in_all(state, job.id);
@@ -37,8 +37,8 @@ void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   }
 }
 
-// For a job that nobody has looked at since it was seen last. Meanwhile all jobs have held the devices that they hold
-// now.
+// Counts on for a job without a look since seen_at. Meanwhile all jobs have held their present
+// devices.
 void go_on_watching(State& state, Job& job, double now) {
   const double since = now - job.seen_at;
   for (const Slot* slot : slots_of(state, job.id)) job.seen_in_use[slot->host()] = in_use_on(state, slot->host());
@@ -48,13 +48,13 @@ void go_on_watching(State& state, Job& job, double now) {
   }
 }
 
-// The steps of a job that has held the same devices since it was seen last. `told`: s of a step, by its launcher.
+// Counts the steps of a job with the same devices since seen_at. `told`: s of a step, by the launcher.
 void see(State& state, Job& job, int64_t step, double told, double now) {
   const double passed = now - job.seen_at;
   if (job.seen_at > 0 && passed < kOneMoment) return;
   const std::vector<Slot*> slots = slots_of(state, job.id);
   if (job.seen_at > 0 && !slots.empty()) {
-    double used = 0;  // on its hosts
+    double used = 0;  // on the job's hosts
     for (const auto& [host, before] : job.seen_in_use) used += in_use_on(state, host) - before;
     const double in_use = std::max(static_cast<double>(job.seen_devices), used / passed);
     const double owners = job.owners_steps();
@@ -64,7 +64,7 @@ void see(State& state, Job& job, int64_t step, double told, double now) {
   begin_to_watch(state, job, step, now);
 }
 
-// The first steps of a job, which it made while nobody looked. Returns how long they took, s; 0: not known.
+// Counts the job's first steps, made before the first look. Returns the s that these steps took; 0: not known.
 double see_first(State& state, Job& job, int64_t step, int64_t steps, double step_seconds, double now) {
   const std::vector<Slot*> slots = slots_of(state, job.id);
   if (slots.empty() || steps <= 0 || !(step_seconds > 0)) return 0;
@@ -75,7 +75,7 @@ double see_first(State& state, Job& job, int64_t step, int64_t steps, double ste
   return passed;
 }
 
-// The same up to a step at which it leaves these devices; 0: not known.
+// Counts the job's last steps on these devices, up to this step; 0: not known.
 void see_last(State& state, Job& job, int64_t step, double now) {
   if (job.seen_at > 0 && step > job.seen_step) see(state, job, step, 0, now);
   job.step = std::max(job.step, step);
@@ -99,9 +99,9 @@ Target common_to(const Target& one, const Target& other) {
   return both;
 }
 
-// Where the job has less than this, it declined devices, or could not take them, or has lost them: the policy is told
-// the truth, and offers the job none before that moment. A job that has as many did its part: what its target names
-// beyond them it was not asked to take yet.
+// Where the job has fewer devices than expected, the job declined devices, was unable to take them, or lost them: the
+// policy is told the truth, and offers the job no devices before that moment. A job with as many as expected did its
+// part: the job was not yet asked to take the rest of its target.
 void limit_to_held(const State& state, Job& job, const Target& expected, double no_growth_before) {
   const Target has = held_by(state, job.id);
   const auto falls_short = [&](const auto& entry) {
@@ -126,7 +126,7 @@ Note changed_note(const Job& job, double lost) {
   return note_of(job, "changed", fmt::format("it stood still for {:.3f} s", lost));
 }
 
-// A job that starts runs now. `earlier`: it has trained for so many seconds already; 0: not known.
+// Notes that a starting job runs now. `earlier`: the job has already trained for so many seconds; 0: not known.
 Note begin_to_train(Job& job, double earlier = 0) {
   job.phase = Phase::running;
   job.was_lost = false;
@@ -258,7 +258,7 @@ void Dispatcher::trains(JobId id, double now) {
   Job& one = job_of(state_, id);
   if (one.phase == Phase::starting) {
     actions_.emplace_back(begin_to_train(one));
-    begin_to_watch(state_, one, one.step, now);  // steps that it has made already count from here on, too
+    begin_to_watch(state_, one, one.step, now);  // steps already made count from here on, too
   }
   tick(now);
 }
@@ -272,7 +272,7 @@ void Dispatcher::progressed(JobId id, const Progress& progress, double now) {
   const bool settled = one.phase == Phase::running && !slots.empty() && progress.devices == std::ssize(slots);
   const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
   if (!settled || !alike) {
-    if (one.phase == Phase::running) one.seen_at = 0;  // while it changes or stops, it is where it was
+    if (one.phase == Phase::running) one.seen_at = 0;  // while the job changes or stops, seen_at stays
     return;
   }
   one.speeds.observe(slots[0]->type(), progress.devices, progress.step_seconds);
@@ -322,9 +322,9 @@ void Dispatcher::moved(JobId id, const std::string& home, const std::vector<std:
   one.home = home;
   one.is_leaderless = false;
   one.seen_at = 0;
-  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // the launcher that was asked is gone
+  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // the asked launcher is gone
   Target expected = held_by(state_, id);
-  if (one.phase == Phase::changing) {  // the launcher that was asked may have done it, or not
+  if (one.phase == Phase::changing) {  // the asked launcher may have made the change, or not
     const Underway::Asked& asked = underway_.asked[id];
     expected = common_to(expected, common_to(asked.had, asked.then));
   }
@@ -362,7 +362,7 @@ void Dispatcher::lose_host(const std::string& host, const std::string& why, doub
 void Dispatcher::found(JobId id, const Found& found, double now) {
   account(state_, now);
   Job& one = job_of(state_, id);
-  const int64_t steps = found.step - one.step;  // since it was heard of last
+  const int64_t steps = found.step - one.step;  // since the last news
   one.step = std::max(one.step, found.step);
   actions_.emplace_back(note_of(one, "found", "it went on while the pool's daemon was away"));
   const bool trains = found.doing == Found::Doing::trains;
@@ -374,7 +374,7 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
   }
   const bool was_asked = one.phase == Phase::changing || one.phase == Phase::stopping;
   const bool is_at_it = one.phase == Phase::stopping ? found.doing == Found::Doing::ends : !trains;
-  if (was_asked && is_at_it) {  // devices that it is about to take stay its own
+  if (was_asked && is_at_it) {  // the job keeps devices it is about to take
     if (one.phase == Phase::stopping || held_in_all(state_, id) > one.targeted()) underway_.asked_to_let_go[id] = now;
     return wake(now);
   }
@@ -383,7 +383,7 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
   if (was_asked) {
     const bool is_done =
         one.phase == Phase::changing && one.batch.wanted == 0 && held_by(state_, id) == underway_.asked[id].then;
-    one.phase = Phase::running;  // a request that was lost is made again
+    one.phase = Phase::running;  // a lost request is made again
     if (is_done) {
       count_lost(state_, one, found.lost);
       actions_.emplace_back(changed_note(one, found.lost));
@@ -417,7 +417,7 @@ void Dispatcher::ended(JobId id, const Ended& ended, double now) {
   } else if (ended.how == Ended::How::failed) {
     actions_.emplace_back(finish(one, Phase::failed, ended.reason, now));
   } else {
-    // The launcher of a host that was lost may still hold the run directory: for as long as that takes, it is tried.
+    // The launcher of a lost host may still hold the run directory. As long as it does, the pool tries again.
     const bool waits = ended.how == Ended::How::never_began && one.was_lost;
     const bool is_fault = ended.how != Ended::How::stopped && !was_killed && !waits;
     one.failures = !is_fault ? one.failures : one.step > one.failed_at ? 1 : one.failures + 1;

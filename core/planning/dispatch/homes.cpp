@@ -24,7 +24,7 @@ void keep_one_host(Job& job) {
   std::erase_if(job.target, [&](const auto& entry) { return host_in(entry.first) != host; });
 }
 
-// Exchanges devices of other groups of the same type, on hosts that give, for spare ones of this group.
+// Exchanges devices of the same type, of groups on hosts that give, for spare devices of this group.
 template <typename Gives>
 void exchange_for(const State& state, Job& job, const std::string& group, Gives&& host_gives) {
   int64_t spare = capacity(state, group) - targeted_of(state, group);

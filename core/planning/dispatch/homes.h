@@ -1,9 +1,9 @@
 #pragma once
-// The host that leads a job: that of its launcher, its home. The daemon's own host has the empty name.
+// A job's home is the host that leads the job: the host of its launcher. The daemon's own host has the empty name.
 //
-// A launcher has a worker on its own host (core/hosts/PROTOCOL.md). Devices of the daemon's own host are only given to
-// jobs whose home it is, since no agent of the pool is there. A home does not change while the job runs, unless it is
-// lost: a job that is to have other devices stops with a checkpoint and goes on from its new home.
+// A launcher has a worker on its own host (core/hosts/PROTOCOL.md). Only jobs with the daemon's own host as their home
+// get devices of this host, since the pool has no agent on it. A home does not change while the job runs, unless the
+// home is lost: a job whose new devices need another home stops with a checkpoint and resumes from the new home.
 
 #include <map>
 #include <optional>
@@ -16,18 +16,18 @@ namespace estrain::dispatch {
 using Target = std::map<std::string, int64_t>;  // devices by group
 
 bool can_lead(const std::string& home, const Target& target);
-// The daemon's own host where it has a part, else the one with most devices.
+// Returns the daemon's own host if the target has a part of it, else the host with most devices.
 std::string home_for(const Target& target);
 
-// Devices of a group that are meant for jobs.
+// Returns the number of a group's devices meant for jobs.
 int64_t targeted_of(const State& state, const std::string& group);
-// Whether one more device of this group would leave the job, which is up, where it is.
+// Returns whether the home of the job, which is up, may stay if the job gets one more device of this group.
 bool may_take(const Job& job, const std::string& group);
-// A group with a device that is meant for nobody and that the job may take; one where it has others comes first.
+// Returns a group with a spare device for the job: at home, else where the job has devices, else any.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 
-// Takes back devices on further hosts from a job that cannot be spread. Another job that is up can stay at home: it
-// gets devices there that are meant for nobody, in exchange for those that the policy gave it elsewhere.
+// Takes devices on further hosts back from a job if it cannot be spread. Lets a spreadable job, if up, stay at home: in
+// exchange for devices elsewhere, the job gets spare devices at home.
 void settle_on_hosts(const State& state, Job& job);
 
 }  // namespace estrain::dispatch

@@ -1,4 +1,4 @@
-// Assigns devices to jobs: asks the policy, and applies the rules that policies do not know before and after it.
+// Assigns devices to jobs: asks the policy, and before and after it applies the rules unknown to policies.
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ class RealOutlook : public scheduling::Outlook {
   const scheduling::Cluster& cluster_;
 };
 
-// A view of one moment, and the answer to it. The policy's hosts are groups: devices of one host and type.
+// The policy's view of a moment, and the policy's answer. A policy's host is a group: devices of one host and type.
 struct Round {
   Round(std::vector<std::string> names, scheduling::Cluster devices)
       : groups(std::move(names)), cluster(std::move(devices)) {}
@@ -111,7 +111,7 @@ void Dispatcher::decide(double now) {
       facts.order = job->id;
       facts.submitted = job->submitted;
       facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
-      // Devices of its type that it could have at the same time.
+      // Devices of the job's type within reach of the job at the same time.
       const int64_t reach =
           request.one_host ? round.cluster.host_size(facts.type) : round.cluster.devices_of_type(facts.type);
       facts.most = std::min(request.most, request.ests);
@@ -140,7 +140,7 @@ void Dispatcher::decide(double now) {
     ++decisions_;
     scheduling::FreeDevices free(round.cluster);
     for (size_t i = 0; i < round.jobs.size(); ++i) {
-      free.take(decision.placements[i]);  // throws where a policy gives out more than there is
+      free.take(decision.placements[i]);  // throws if a policy gives out too many devices
       Job& job = *round.jobs[i];
       const Target target = target_of(decision.placements[i], round.groups);
       if (target != job.target) job.owed = 0;

@@ -1,10 +1,10 @@
 #pragma once
-// Jobs that do the same work share the speeds that they have measured. The runs of a sweep do: they differ in seeds and
-// learning rates, and a step takes them the same time. So a pool knows how fast a new job is on many devices before the
-// job has used them.
+// Jobs doing the same work share their measured speeds. The runs of a sweep do the same work: seeds and learning rates
+// differ, and a step takes the same time. A pool therefore knows how fast a new job is on many devices before the job
+// has used these devices.
 //
-// The work is the same if `estrain check` says the same of both jobs (planning/profile/work.h), and if they have the
-// same number of ESTs and the same batch. The noise of gradients is not shared: it depends on the learning rates, too.
+// The work is the same if `estrain check` says the same of both jobs (planning/profile/work.h), and if both jobs have
+// the same number of ESTs and the same batch. Jobs do not share the noise of gradients: learning rates matter, too.
 
 #include <map>
 #include <string_view>
@@ -15,18 +15,18 @@
 
 namespace estrain::dispatch {
 
-// Made for one decision. The state must outlive it, and its jobs must stay.
+// Made for a single decision. The state must outlive the SharedSpeeds, and the state's jobs must stay.
 class SharedSpeeds {
  public:
-  static constexpr size_t kJobs = 8;     // that count for one number of devices: the newest, also those that are over
-  static constexpr int64_t kTimes = 20;  // measurements of a job that count
+  static constexpr size_t kJobs = 8;     // the jobs to count for each number of devices: the newest, also ended jobs
+  static constexpr int64_t kTimes = 20;  // the measurements of a job to count
 
   explicit SharedSpeeds(const State& state);
 
-  // What step_seconds() needs: the job's own speeds, and the mean of the others' where it has none. That mean is
-  // multiplied by how much slower the job was than the others, with the nearest number of devices that both have used.
+  // Returns the input of step_seconds(): the job's own speeds, else the mean of the other jobs, multiplied by how much
+  // slower this job was than the others at the nearest number of devices used by both.
   Speeds speeds_of(const Job& job) const;
-  // The job's own times of a mini-batch, by batch, and the mean of the others' where it has none.
+  // Returns the job's own times of a mini-batch, by batch, and the mean of the other jobs for batches without a time.
   scheduling::BatchTimes batch_times_of(const Job& job) const;
 
  private:
@@ -35,12 +35,12 @@ class SharedSpeeds {
     double seconds;
     int64_t times;
   };
-  using All = std::vector<Measured>;  // for one number of devices, or one batch; the newest job first
+  using All = std::vector<Measured>;  // for each number of devices, or each batch; the newest job first
   struct Mean {
     double seconds = 0;
-    int64_t times = 0;  // 0: nobody has measured it
+    int64_t times = 0;  // 0: not measured
   };
-  // What `estrain check` said; the number of ESTs; the owner's batch if the pool may change it, else 0.
+  // The answer of `estrain check`; the number of ESTs; the owner's batch if the pool may change the batch, else 0.
   using Work = std::tuple<std::string_view, int64_t, int64_t>;
   static Work work_of(const Job& job);
   static Mean mean_of_others(const All& all, JobId job);

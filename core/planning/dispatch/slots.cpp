@@ -77,8 +77,8 @@ void free_slots_of(State& state, JobId id) {
   for (Slot* slot : slots_of(state, id)) give(state, *slot, 0);
 }
 
-// The job holds devices of these names and no others. One that the pool does not have, or has given to somebody else,
-// is not the pool's: it is asked back.
+// Gives the job devices of these names and no more. A device that the pool does not have, or has given to another job,
+// is not the pool's and is asked back.
 void hold(State& state, JobId id, const std::vector<std::string>& names) {
   std::vector<SlotId> before;
   std::map<SlotId, double> since;
@@ -86,7 +86,7 @@ void hold(State& state, JobId id, const std::vector<std::string>& names) {
     before.push_back(slot->id);
     since[slot->id] = slot->since;
   }
-  // Devices that somebody waits for go first.
+  // Devices awaited by a client go first.
   std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
   free_slots_of(state, id);
   for (const std::string& name : names) {
@@ -114,7 +114,7 @@ int64_t checks_at_work(const State& state) {
   return std::min(kChecksAtOnce, static_cast<int64_t>(std::ranges::count_if(state.jobs, is_checked)));
 }
 
-// Device-seconds since the last event.
+// Counts device-seconds since the last event.
 void account(State& state, double now) {
   const double passed = now - state.seen;
   if (passed > 0) {

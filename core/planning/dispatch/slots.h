@@ -1,5 +1,5 @@
 #pragma once
-// The devices of a pool: who holds which, and how many there are.
+// The devices of a pool, their holders and their number.
 
 #include <string>
 #include <vector>
@@ -9,21 +9,21 @@
 
 namespace estrain::dispatch {
 
-Slot* slot(State& state, SlotId id);  // null: it is not the pool's any more
+Slot* slot(State& state, SlotId id);  // null: the device is no longer the pool's
 std::vector<Slot*> slots_of(State& state, JobId id);
 std::vector<std::string> names_of(const State& state, JobId id);
-// Both keep the moment of the last event (State::seen) where something changes.
+// Both keep the moment of the last event (State::seen) if something changes.
 void give(const State& state, Slot& slot, JobId holder);
 void put(const State& state, Slot& slot, Slot::State where);
 void free_slots_of(State& state, JobId id);
-int64_t capacity(const State& state, const std::string& group);    // of those that jobs may have
+int64_t capacity(const State& state, const std::string& group);    // devices for jobs
 int64_t free_slots(const State& state, const std::string& group);  // without a job
 int64_t held(const State& state, JobId id, const std::string& group);
-// Only those that jobs may have, in the order in which they came.
+// Returns the groups of devices for jobs, in the order in which the devices came.
 std::vector<std::string> groups_of(const State& state);
 
-// The job holds devices of these names and no others. A device that the pool does not have, or has given to another
-// job, is asked back.
+// Gives the job devices of these names and no more. A device that the pool does not have, or has given to another job,
+// is asked back.
 void hold(State& state, JobId id, const std::vector<std::string>& names);
 
 // Counts the device-seconds since the last event.
@@ -31,10 +31,10 @@ void account(State& state, double now);
 // State::in_use of a host.
 double in_use_on(const State& state, const std::string& host);
 
-// The types of all devices that are there, in order, if these are added.
+// Returns the types of all devices of the pool plus these devices, in order.
 std::vector<std::string> types_with(const State& state, const std::vector<std::string>& names);
 
-// Throws Fault::infeasible where the policy does not know devices of several types.
+// Throws Fault::infeasible if the policy does not know devices of several types.
 void require_known(const scheduling::PolicyChoice& choice, const std::vector<std::string>& types);
 
 }  // namespace estrain::dispatch

@@ -6,7 +6,7 @@
 namespace estrain::dispatch {
 namespace {
 
-constexpr double kSame = 1e-3;  // s between two moments that are one
+constexpr double kSame = 1e-3;  // s between two moments taken as the same
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// The state of a pool of real jobs: devices, jobs, who has used how much. Plain data, kept in a database between lives
-// of the daemon. Times are seconds since 1970.
+// The state of a pool of real jobs: devices, jobs, and the use of devices by each user. Plain data, kept in a database
+// between lives of the daemon. Times are seconds since 1970.
 
 #include <cstdint>
 #include <limits>
@@ -18,28 +18,28 @@ namespace estrain::dispatch {
 
 using JobId = int64_t;     // from 1, in order of submission
 using SlotId = int64_t;    // from 1
-using ClientId = int64_t;  // somebody who waits for an answer; 0: nobody
+using ClientId = int64_t;  // a client waiting for an answer; 0: no client
 
-// One device.
+// A device.
 struct Slot {
   enum class State {
     present,  // the pool's
-    leaving,  // asked back: no job gets it any more
-    away,     // with somebody of higher right, until it is lent again
+    leaving,  // asked back: no job gets the device any more
+    away,     // with a user of higher right, until the device is lent again
   };
   SlotId id = 0;
-  std::string name;  // "cpu:avx2", "cuda:1", "nodeB/cpu"; without a host: of the daemon's own
+  std::string name;  // "cpu:avx2", "cuda:1", "nodeB/cpu"; without a host: a device of the daemon's own host
   State state = State::present;
-  bool for_good = false;  // of `leaving`: it is removed, not taken for a while
+  bool for_good = false;  // of `leaving`: the device is removed, not taken for a while
   JobId holder = 0;       // 0: free
-  double since = 0;       // the moment at which its holder or its state was last another one; 0: not known
+  double since = 0;       // the moment of the last change of holder or state; 0: not known
 
   std::string host() const { return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/')); }
   std::string group() const {  // devices of one host and type are alike: "cpu", "nodeB/cuda"
     const size_t cuda = name.find("cuda:");
     return cuda == name.npos ? name : name.substr(0, cuda + 4);
   }
-  std::string type() const;  // of its group
+  std::string type() const;  // of the group
   bool operator==(const Slot&) const = default;
 };
 
@@ -49,12 +49,12 @@ inline std::string host_in(const std::string& group) { return Slot{0, group}.hos
 inline std::string Slot::type() const { return type_in(group()); }
 
 enum class Phase {
-  checking,  // `estrain check` looks for what would keep it from running
+  checking,  // `estrain check` looks for reasons why the job cannot run
   waiting,   // for devices
-  starting,  // its launcher was started and does not train yet
+  starting,  // the launcher was started and does not train yet
   running,
-  changing,  // it was asked to take or give back devices, and has not answered
-  stopping,  // it writes a checkpoint and ends
+  changing,  // the launcher was asked to take or give back devices, and has not answered
+  stopping,  // the launcher writes a checkpoint and ends
   done,
   failed,
   cancelled,
@@ -62,45 +62,45 @@ enum class Phase {
 std::string_view phase_name(Phase phase);
 std::optional<Phase> phase_named(std::string_view name);
 constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
-// Whether a launcher of it is at work.
+// Returns whether a launcher of the job is at work.
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
-// The limits that a job's owner sets where the pool may change its batch.
+// The limits that a job's owner sets if the pool may change the job's batch.
 struct BatchRequest {
   scheduling::BatchTerms terms;
-  int64_t epochs = 0;  // 0: the job's length is a number of steps, which another batch does not shorten: it stays
+  int64_t epochs = 0;  // 0: the job's length is a number of steps. A new batch would not shorten it: the batch stays
   bool operator==(const BatchRequest&) const = default;
 };
 
-// The batch of such a job, in samples per EST and step. Another one is wanted once in an epoch at the most.
+// The batch of a job with a BatchRequest, in samples per EST and step. The pool changes it at most once in an epoch.
 struct BatchState {
-  int64_t batch = 0;  // in force, as the run says; 0: the owner's
+  int64_t batch = 0;  // in force, as the run reports; 0: the owner's batch
   double lr_factor = 1;
-  int64_t wanted = 0;  // the pool's choice that is not in force yet; 0: none
+  int64_t wanted = 0;  // the pool's choice, not in force yet; 0: no choice
   double wanted_lr_factor = 1;
-  int64_t epoch = 0;        // that the run is in, from 0
-  int64_t since_epoch = 0;  // that it was in when the batch was changed
-  double not_before = 0;    // no other one is asked for: it was refused
-  int64_t own_steps = 0;    // that the job has with the owner's batch; 0: not known
-  double noise_scale = 0;   // of its gradients, in samples; 0: not known
+  int64_t epoch = 0;        // the run's epoch, from 0
+  int64_t since_epoch = 0;  // the run's epoch at the last change of the batch
+  double not_before = 0;    // no change is asked for before this moment: the last was refused
+  int64_t own_steps = 0;    // the job's steps with the owner's batch; 0: not known
+  double noise_scale = 0;   // of the job's gradients, in samples; 0: not known
   bool operator==(const BatchState&) const = default;
 };
 
 // The owner's request.
 struct Request {
   std::string name, user;
-  int64_t priority = 0;  // higher ones first
+  int64_t priority = 0;  // higher first
   int64_t ests = 1;
   int64_t devices = 1;                     // the size of its gang
-  int64_t least = 0;                       // once it runs, it keeps so many
-  int64_t most = 1;                        // devices it can make use of
+  int64_t least = 0;                       // the devices of a running job do not become fewer
+  int64_t most = 1;                        // the most devices of use to the job
   std::optional<double> deadline;          // a moment
-  std::string type;                        // of device; empty: the pool's first
+  std::string type;                        // type of device; empty: the pool's first type
   bool mixes_types = false;                // at D2
-  bool weighs_offers = false;              // elastic.mode = "auto": it may decline devices
+  bool weighs_offers = false;              // elastic.mode = "auto": the job may decline devices
   int64_t total_steps = 0;                 // 0: not known yet
-  std::optional<BatchRequest> batch = {};  // nothing: it is the owner's, whatever the policy
-  bool one_host = false;                   // it cannot be spread over hosts
+  std::optional<BatchRequest> batch = {};  // nothing: the batch is the owner's, whatever the policy
+  bool one_host = false;                   // the job cannot be spread over hosts
   bool operator==(const Request&) const = default;
 };
 
@@ -109,36 +109,36 @@ struct Job {
   Request request;
   double submitted = 0;
   Phase phase = Phase::checking;
-  std::string reason;                     // why it is where it is
-  std::string work;                       // what decides how long its mini-batch takes on a device; empty: not known
-  bool is_unwanted = false;               // cancelled by its owner, and still up
-  std::map<std::string, int64_t> target;  // devices by group that it is to have
-  std::string home;                       // the host of its launcher, while it is up; empty: the daemon's own
-  bool is_leaderless = false;             // that host or the launcher is lost, and another host may go on with it
-  bool was_lost = false;                  // so was its last launcher, which may not have ended yet
-  int64_t owed = 0;                       // devices taken from it for somebody of higher right
+  std::string reason;                     // why the job is in this phase
+  std::string work;                       // decides how long the job's mini-batch takes on a device; empty: not known
+  bool is_unwanted = false;               // cancelled by the owner, and still up
+  std::map<std::string, int64_t> target;  // the devices meant for the job, by group
+  std::string home;                       // the host of the launcher while the job is up; empty: the daemon's own host
+  bool is_leaderless = false;             // the home or the launcher is lost, and another host may take over
+  bool was_lost = false;                  // the last launcher was lost, too, and may not have ended yet
+  int64_t owed = 0;                       // devices taken from the job for a user of higher right
   int64_t step = 0;                       // committed
-  double not_before = 0;                  // it is not started, before this moment
-  double no_growth_before = 0;            // it declined devices, or could not take them
-  int64_t failures = 0;                   // in a row without a step in between
-  int64_t failed_at = -1;                 // step
+  double not_before = 0;                  // the job is not started before this moment
+  double no_growth_before = 0;            // until this moment: the job declined devices, or was unable to take them
+  int64_t failures = 0;                   // in a row, without a step in between
+  int64_t failed_at = -1;                 // the step of the last failure
   double attained = 0;                    // device-seconds held
   double held = 0;                        // seconds with devices
-  double lost = 0;                        // seconds that changes of devices have cost, as the job says
-  int64_t starts = 0;                     // times it was given other devices
+  double lost = 0;                        // seconds lost by changes of devices, as the job reports
+  int64_t starts = 0;                     // how often the job got new devices
   std::optional<double> started, finished;
   Speeds speeds;  // of steps with the batch in force
   BatchState batch;
-  scheduling::BatchTimes batch_times;  // of an EST's mini-batch, where the pool may change the batch
-  // When it was last seen at work on the devices that it has, how many these were, and how far it was; 0: not since
-  // they changed. Devices on their way to it do not count.
+  scheduling::BatchTimes batch_times;  // of an EST's mini-batch, if the pool may change the batch
+  // When the job was last seen at work on its present devices, the number of these devices, and the job's step then. 0:
+  // not seen since the devices changed. Devices on their way to the job do not count.
   double seen_at = 0;
   int64_t seen_devices = 0;
   int64_t seen_step = 0;
-  std::map<std::string, double> seen_in_use;  // State::in_use then, of its hosts
+  std::map<std::string, double> seen_in_use;  // State::in_use of the job's hosts at seen_at
 
   bool operator==(const Job&) const = default;
-  // The number of steps with the owner's batch that have the samples of one step with the batch in force.
+  // Returns how many steps with the owner's batch have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
   }
@@ -150,7 +150,7 @@ struct Job {
   }
 };
 
-// Device-seconds of a user, of which half are forgotten after kHalfLife.
+// Device-seconds of a user. Half of the device-seconds are forgotten after kHalfLife.
 struct Usage {
   static constexpr double kHalfLife = 24 * 3600;
   double device_seconds = 0;
@@ -161,19 +161,19 @@ struct Usage {
 struct State {
   std::string policy;  // as typed
   uint64_t seed = 1;
-  double charge = 0;  // seconds that a change of devices has cost lately; 0: none was seen
+  double charge = 0;  // seconds lost by a change of devices lately; 0: no change was seen
   std::vector<Slot> slots;
   std::map<JobId, Job> jobs;
   std::map<std::string, Usage> usage;  // by user
   JobId last_job = 0;
   SlotId last_slot = 0;
-  double seen = 0;  // the last moment
-  // Device-seconds that jobs have held on each host since the daemon began; a check has one device of the daemon's.
+  double seen = 0;  // the moment of the last event
+  // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
-  std::map<std::string, int64_t> cores;  // of hosts with an agent that have been in the pool
+  std::map<std::string, int64_t> cores;  // of each host with an agent ever in the pool
 };
 
-// `estrain check` of jobs that were submitted. It keeps a processor busy, which slows those that run.
+// The most checks of submitted jobs (`estrain check`) at a time. A check keeps a processor busy and slows running jobs.
 inline constexpr int64_t kChecksAtOnce = 2;
 int64_t checks_at_work(const State& state);
 

@@ -10,8 +10,8 @@
 namespace estrain::dispatch {
 namespace {
 
-// Takes one device of this group from a job's target. Jobs that have not got theirs yet give way first, the newest of
-// them before others; then the job that has most. Devices within an owner's minimum go last.
+// Takes a device of this group from a job's target. Jobs still without devices of their target give way first, of these
+// jobs the newest; then the job with most devices. Devices within an owner's minimum go last.
 bool shrink_somebody(State& state, const std::string& group) {
   Job* victim = nullptr;
   std::tuple<int, int64_t, JobId> best;
@@ -80,7 +80,7 @@ std::vector<Job*> queue(State& state, double now) {
   return jobs;
 }
 
-// No more devices are meant for jobs than there are.
+// Shrinks targets until all targets together have no more devices than the pool.
 void make_fit(State& state) {
   std::vector<std::string> groups;
   for (const auto& [id, job] : state.jobs) {
@@ -94,7 +94,7 @@ void make_fit(State& state) {
   }
 }
 
-// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again.
+// Gives devices that were taken from jobs for a user of higher right back to these jobs, as devices become available.
 void give_back_owed(State& state, double now) {
   for (auto& [id, job] : state.jobs) {
     if (now < job.no_growth_before) continue;
@@ -107,7 +107,7 @@ void give_back_owed(State& state, double now) {
   }
 }
 
-// A job that runs keeps what its owner wants it to keep, at the cost of others.
+// Lets a running job keep its owner's minimum, at the cost of the rest.
 void keep_least(State& state, const std::vector<Job*>& jobs, double now) {
   for (Job* job : jobs) {
     const int64_t has = std::ranges::count(state.slots, job->id, &Slot::holder);

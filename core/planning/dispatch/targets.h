@@ -1,6 +1,6 @@
 #pragma once
-// Corrections of the number of devices that each job is to have, for rules that policies do not know: devices that are
-// there, those that are given back, an owner's minimum; and the order of the queue.
+// Corrections of the number of devices meant for each job, for rules unknown to policies: connected devices, devices
+// given back, an owner's minimum; and the order of the queue.
 
 #include <map>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace estrain::dispatch {
 
-int64_t wanted(const Job& job, const std::string& group);  // devices of the group that it is to have
+int64_t wanted(const Job& job, const std::string& group);  // the number of the group's devices meant for the job
 
 // 2^(-the user's part of all usage x users)
 class FairShares {
@@ -19,21 +19,21 @@ class FairShares {
   double of(const std::string& user) const;
 
  private:
-  std::map<std::string, double> used_;  // device-seconds that are not forgotten
+  std::map<std::string, double> used_;  // device-seconds not forgotten
   double all_ = 0;
 };
-// Jobs that may run: those of higher priority first, then those whose users have had less of late. Gives jobs that
-// leave it to the pool a type of device.
+// Returns the jobs that may run: jobs of higher priority first, then jobs of users with less use of late. Gives a job a
+// type of device if the job leaves the type to the pool.
 std::vector<Job*> queue(State& state, double now);
 
-// One device of this group less is meant for the job.
+// Takes a device of this group from the job's target.
 void lessen(Job& job, const std::string& group);
-// No more devices are meant for jobs than there are.
+// Shrinks targets until all targets together have no more devices than the pool.
 void make_fit(State& state);
-// Devices that were taken from jobs for somebody of higher right go back to them, when there are some again. While
-// a job is offered no devices (Job::no_growth_before), neither function sets any aside for it.
+// Gives devices taken from jobs for a user of higher right back to these jobs, as devices become available. While a job
+// is offered no devices (Job::no_growth_before), give_back_owed() and keep_least() set none aside for it.
 void give_back_owed(State& state, double now);
-// A job of these that runs keeps what its owner wants it to keep, at the cost of others.
+// Lets each running job of `jobs` keep its owner's minimum, at the cost of the rest.
 void keep_least(State& state, const std::vector<Job*>& jobs, double now);
 
 }  // namespace estrain::dispatch

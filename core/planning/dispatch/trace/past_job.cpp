@@ -6,8 +6,8 @@
 namespace estrain::dispatch {
 namespace {
 
-// Mini-batches one after another: those of the worker with most ESTs; where the pool's workers share cores, all of the
-// job's on its part of the cores, since a worker that waits for others of its job leaves its core to them.
+// The number of mini-batches one after another: of the worker with most ESTs; where the pool's workers share cores, of
+// the whole job on its part of the cores, since a waiting worker leaves its core to the rest of the job.
 struct Turns {
   int64_t ests, cores;
   double of(int64_t devices, double in_use) const {

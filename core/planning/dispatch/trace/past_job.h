@@ -1,5 +1,5 @@
 #pragma once
-// A job of a pool's past: who asked for what, and how fast the job was when. A line of a trace (pool_trace.h).
+// A job of a pool's past: the user's request, and how fast the job was when. A line of a trace (pool_trace.h).
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ struct PastJob {
   JobId id = 0;
   Request request;
   double submitted = 0, mini_batch = 0;
-  std::string work;                                                       // as its check said; empty: not known
+  std::string work;                                                       // as the job's check said; empty: not known
   double check = 0, start = 0, grow = 0, shrink = 0, stop = 0, lost = 0;  // s
   std::optional<double> move;                                             // s
   struct Seen {
@@ -30,7 +30,7 @@ struct PastJob {
     double in_use = 1;  // in the mean
     double from = 0, to = 0;
     double step_seconds = 0;
-    double told = 0;  // by its launcher, at the end; 0: not yet
+    double told = 0;  // by the launcher, at the end; 0: not yet
     bool operator==(const Pace&) const = default;
   };
   std::vector<Pace> paces;  // in order of time
@@ -41,26 +41,26 @@ struct PastJob {
   };
   std::vector<Took> took;
 
-  // How long the nth of them took, from 0. The mean where there were fewer; of a move that was never seen, a start's.
+  // Returns how long the nth took, from 0. If fewer were seen, the mean; for a move, if no move was seen, a start's.
   double seconds_of(std::string_view what, size_t nth) const;
 
-  // A step on so many devices of a type while the pool has so many in use. A combination that was not measured is
-  // reckoned from the nearest that was: by the most ESTs of a worker, or by all ESTs on the job's part of the cores.
+  // Returns the time of a step on so many devices of a type while so many of the pool's are in use. An unmeasured
+  // combination is reckoned from the nearest: by the most ESTs of a worker, or by all ESTs on the job's part of cores.
   double step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const;
   struct Where {
     std::string type;
     int64_t devices, in_use, cores;
   };
-  // The pace at a moment: of those on as many devices the one that is nearest, within kNear; where one ends and another
-  // begins, the latter. Null: there is none.
+  // Returns the pace at a moment: of the paces on as many devices the nearest, within kNear; where a pace ends and the
+  // next begins, the latter. Null: no pace is near.
   static constexpr double kNear = 2;  // s
   const Pace* pace_at(double moment, const std::string& type, int64_t devices) const;
-  // A step at a moment: as the pace was then, for the devices in use; where there is none, as step_seconds().
+  // Returns the time of a step at a moment: by the pace, for the devices in use; without a pace, as step_seconds().
   double step_seconds_at(double moment, const Where& where) const;
 
   bool operator==(const PastJob&) const = default;
 
-  // Each with the least that it may be, where it is a whole number.
+  // Visits each field, and the least value of each whole number.
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     auto& request = self.request;

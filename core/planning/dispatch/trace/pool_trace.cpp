@@ -52,7 +52,7 @@ Json object_of(const T& value) {
   return line;
 }
 
-// The fields of one object. Texts, truths and priorities may be absent.
+// Reads the fields of one object. Texts, truths and priorities may be absent.
 class Reading {
  public:
   explicit Reading(const Json& line) : line_(line) {}

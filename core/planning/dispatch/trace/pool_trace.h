@@ -3,23 +3,23 @@
 // line. Times are seconds since the first submission.
 //
 //   {"pool": {"devices": ["cpu", "nodeB/cuda:1", …] (at the first submission),
-//    "cores" (of the daemon's host), "policy", "hosts": [[name, cores], …] (those of agents; may be absent)}}
+//    "cores" (of the daemon's host), "policy", "hosts": [[name, cores], …] (hosts of agents; may be absent)}}
 //   {"job", "name", "user", "priority", "submit_s", "ests", "devices", "least", "most", "type", "mixes_types",
-//    "weighs_offers", "one_host" (it cannot be spread over hosts), "deadline_s", "steps", "mini_batch_s" (tried when it
-//    was submitted), "work" (jobs with the same one take as long for a mini-batch; may be absent), "check_s",
-//    "start_s", "grow_s", "shrink_s", "stop_s" (how long each took, in the mean), "took":
-//    [["start", seconds], …] (the same of each one: all starts in their order, then all growths, and so on, and with
-//    "lost" each time that a change made it stand still; may be absent), "lost_s" (that a change made it stand still),
-//    "move_s" (until another of its hosts went on, where its launcher's was lost; null: none was),
-//    (steps, and times of steps, are those with the owner's batch, also where the pool changed it)
+//    "weighs_offers", "one_host" (the job cannot be spread over hosts), "deadline_s", "steps", "mini_batch_s" (tried
+//    at submission), "work" (jobs with the same work take as long for a mini-batch; may be absent), "check_s",
+//    "start_s", "grow_s", "shrink_s", "stop_s" (the mean time of each), "took":
+//    [["start", seconds], …] (the time of every single one: all starts in their order, then all growths, and so on, and
+//    "lost" for each time that a change made the job stand still; may be absent), "lost_s" (the mean time that a change
+//    made the job stand still), "move_s" (if the launcher's host was lost, until another host took over; null: never),
+//    (steps, and times of steps, are with the owner's batch, also if the pool changed the batch)
 //    "seen": [[type, devices, devices in use of the whole pool, seconds of a step], …],
-//    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as its
-//    launcher told them at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)}
-//    (devices in use are those of the hosts that the job is on, of all jobs; a check under way is in use of one more)
-//   {"taken_s", "within_s", "lent_s", "device"}   somebody of higher right had it; within null: without haste; device
-//                                                 "": whichever
+//    "paces": [[type, devices, devices in use in the mean, from, to, seconds of a step, seconds of a step as the
+//    launcher told at the end (0: not yet)], …] (the same, piece by piece of the job's time; may be absent)}
+//    (devices in use: of all jobs, on the hosts that the job is on; a check under way uses one more)
+//   {"taken_s", "within_s", "lent_s", "device"}   a user of higher right had the device; within null: without haste;
+//                                                 device "": any device
 //   {"added_s", "devices"}                devices joined the pool: by a command, or with their host
-//   {"removed_s", "within_s", "devices"}  they left it for good: by a command, or with a host that waited for it
+//   {"removed_s", "within_s", "devices"}  devices left for good: by a command, or with a host that waited for them
 //   {"host_lost_s", "host"}               this host was lost, with its devices and launchers
 //   {"away_s", "served_s"}                no daemon served the pool
 
@@ -35,7 +35,7 @@ namespace estrain::dispatch {
 struct Taken {
   double from = 0, to = 0;
   std::optional<double> within;  // s; nothing: without haste
-  std::string device = {};       // empty: whichever
+  std::string device = {};       // empty: any device
   bool operator==(const Taken&) const = default;
 
   template <typename Self, typename Visit>
@@ -114,11 +114,11 @@ struct PoolTrace {
   std::vector<HostGone> lost;
   std::vector<Away> away;
 
-  // Where the trace does not say it, as many as the pool had devices there at once.
+  // Returns the cores of a host. If the trace does not say, the most of the host's devices that came at once.
   int64_t cores_of(const std::string& host) const;
   std::string text() const;
-  // Takes one line. Passes over kinds that it does not know. Throws Fault::spec for one that lacks something or makes
-  // no sense.
+  // Takes a line. Passes over unknown kinds. Throws Fault::spec for a line with a fault: fields are missing or make no
+  // sense.
   void add(const Json& line);
 
   bool operator==(const PoolTrace&) const = default;
