@@ -1,6 +1,6 @@
 #pragma once
-// Seconds of a mini-batch by its number of samples: a line through the measurements, with one part for every mini-batch
-// (>= 0) and one for each sample (>= 0).
+// Seconds of a mini-batch by its number of samples: a line through the measurements, with a part for every mini-batch
+// (>= 0) and a part for each sample (>= 0).
 
 #include <cstdint>
 #include <map>
@@ -10,13 +10,13 @@ namespace estrain::scheduling {
 class BatchTimes {
  public:
   struct Measured {
-    double seconds = 0;  // the mean; of more than kTimes it moves with the newest
+    double seconds = 0;  // the mean; after kTimes measurements the mean moves with the newest
     int64_t times = 0;
     bool operator==(const Measured&) const = default;
   };
 
   void observe(int64_t batch, double seconds);
-  // Where one batch was measured: in proportion to it. 0: none was.
+  // If a single batch was measured, the seconds are in proportion to that batch. 0: nothing was measured.
   double seconds(int64_t batch) const;
 
   const std::map<int64_t, Measured>& measured() const { return measured_; }

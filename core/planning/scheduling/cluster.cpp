@@ -97,7 +97,7 @@ Placement FreeDevices::take_packed(size_t type, int64_t count, const Placement& 
   };
   const auto num_hosts = static_cast<int64_t>(free_.size());
   while (count > 0) {
-    // The host that fits the remaining devices most tightly; if none fits, the one with the most free devices.
+    // Takes the host that fits the remaining devices most tightly; if no host fits, the host with most free devices.
     int64_t best = -1, best_worth = 0;
     for (int64_t host = 0; host < num_hosts; ++host) {
       const int64_t free = on(host);

@@ -1,6 +1,6 @@
 #pragma once
-// Devices on hosts, and the devices of a job. Hosts are numbered in the cluster's order. Devices of one host are alike,
-// so a placement has only the number of devices on each host.
+// Devices on hosts, and the devices of a job. Hosts are numbered in the cluster's order. Devices of a host are alike,
+// and a placement has only the number of devices on each host.
 
 #include <array>
 #include <cstdint>
@@ -10,11 +10,11 @@
 namespace estrain::scheduling {
 
 struct Host {
-  std::string type;  // "v100"; hosts of one type are alike
+  std::string type;  // "v100"; hosts of the same type are alike
   int64_t devices = 0;
 };
 
-// Types are numbered in the order in which they first occur.
+// Types are numbered in the order of their first occurrence.
 class Cluster {
  public:
   static constexpr size_t kMostTypes = 4;
@@ -28,7 +28,7 @@ class Cluster {
   size_t type_of(int64_t host) const { return type_of_[static_cast<size_t>(host)]; }
   int64_t devices() const { return devices_; }
   int64_t devices_of_type(size_t type) const { return devices_of_type_[type]; }
-  // Devices of the largest host of a type.
+  // Returns the number of devices of the largest host of a type.
   int64_t host_size(size_t type) const { return host_size_[type]; }
 
  private:
@@ -45,12 +45,12 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-// In the order in which the job's workers fill it. Empty: the job holds nothing.
+// In the order in which the job's workers fill the shares. Empty: the job holds nothing.
 using Placement = std::vector<Share>;
 
 int64_t devices_of(const Placement& placement);
 
-// All that speed depends on: devices and hosts of each type.
+// Everything that speed depends on: devices and hosts of each type.
 struct Shape {
   std::array<int32_t, Cluster::kMostTypes> devices{}, hosts{};
 
@@ -63,7 +63,7 @@ struct Shape {
 };
 
 Shape shape_of(const Cluster& cluster, const Placement& placement);
-// This many devices of one type on as few hosts as possible.
+// Returns the shape of this many devices of a type on as few hosts as possible.
 Shape packed(const Cluster& cluster, size_t type, int64_t devices);
 
 // The devices without a job.
@@ -74,17 +74,17 @@ class FreeDevices {
   int64_t total() const { return total_; }
   int64_t of_type(size_t type) const { return of_type_[type]; }
   int64_t on(int64_t host) const { return free_[static_cast<size_t>(host)]; }
-  bool holds(const Placement& placement) const;  // whether all of it is free
+  bool holds(const Placement& placement) const;  // whether the whole placement is free
 
   void take(const Placement& placement);
   void give(const Placement& placement);
 
-  // Takes devices one by one from the host of this type with the most free ones (lowest number on ties), `count` in
-  // all. Empty, and takes nothing, if fewer are free.
+  // Takes `count` devices of this type, each from the host with the most free devices of the type (lowest number on
+  // ties). Returns an empty placement, and takes nothing, if fewer are free.
   Placement take_most_free(size_t type, int64_t count);
 
-  // Takes devices on as few hosts of one type as possible: first on hosts of `preferred`, otherwise on the host that
-  // fits most tightly, or on the emptiest ones. Empty, and takes nothing, if fewer are free.
+  // Takes devices of a type on as few hosts as possible: first on hosts of `preferred`, else on the host that fits most
+  // tightly, or on the emptiest hosts. Returns an empty placement, and takes nothing, if fewer are free.
   Placement take_packed(size_t type, int64_t count, const Placement& preferred = {});
 
  private:

@@ -4,7 +4,7 @@
 //
 //   efficiency(B) = (noise + B0) / (noise + B)              equation 6; B0: the owner's batch, over all ESTs
 //   factor on SGD's learning rates = efficiency(B) B / B0   AdaScale's gain, section 3.1: from 1 to B / B0
-//   factor on those of Adam and its like = the root of it   linear_batch.h
+//   factor for Adam and its like = the root of SGD's        linear_batch.h
 //
 // The noise is in samples.
 //
@@ -28,12 +28,12 @@ inline constexpr int64_t kKnown = 5;
 
 double efficiency(const GoodputTerms& terms, int64_t batch);
 
-// Never below the owner's batch, as Pollux, and at most twice what was measured. The batch in force stays where another
-// one promises less than 10 % more, or it was not measured kKnown times. While only one batch has been measured, twice
-// as much is tried, provided that its efficiency is 80 % at least: nothing else tells what a larger one takes.
+// Returns at least the owner's batch, as Pollux does, and at most twice the largest measured batch. The batch in force
+// stays unless another promises 10 % more, or until it is measured kKnown times. While a single batch has been
+// measured, twice this batch is tried if its efficiency is at least 80 %: a larger batch's time is not known otherwise.
 int64_t goodput_batch(const GoodputTerms& terms, const BatchTimes& times);
 
-// Factor on the learning rates with this batch.
+// Returns the factor on the learning rates with this batch.
 double goodput_lr_factor(const GoodputTerms& terms, int64_t batch);
 
 }  // namespace estrain::scheduling

@@ -8,7 +8,7 @@
 
 namespace estrain::scheduling {
 
-// Solves a x = b in place, by elimination with pivots; false where there is no solution.
+// Solves a x = b in place, by elimination with pivots. Returns false if the system has no solution.
 template <size_t N>
 bool solve(std::array<std::array<double, N>, N>& a, std::array<double, N>& b) {
   for (size_t column = 0; column < N; ++column) {

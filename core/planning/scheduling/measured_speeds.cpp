@@ -13,7 +13,7 @@ bool is_near(double foretold, double measured) { return std::abs(foretold / meas
 }  // namespace
 
 bool MeasuredSpeeds::is_foretold(const SpeedPoint& point, double compute_seconds, double step_seconds) const {
-  // More devices than ever before are always news: limits on growth depend on them.
+  // More devices than ever before are always news: limits on growth depend on the number.
   if (point.devices > model_.most_devices()) return false;
   const auto local = static_cast<double>(point.local);
   return is_near(model_.compute_seconds(local), compute_seconds) &&

@@ -1,7 +1,7 @@
 #pragma once
-// Speeds that many jobs of one application have measured together. A model (speed_model.h) foretells what nobody has
-// measured. For a placement that was measured, its answer is multiplied by how wrong it is there: the ratio of measured
-// to foretold seconds, on a line between the two batches next to the one in question.
+// Speeds measured by many jobs of an application together. A model (speed_model.h) foretells unmeasured speeds. For a
+// measured placement, the model's answer is multiplied by the model's error at this placement: the ratio of measured to
+// foretold seconds, on a line between the two batches next to the batch in question.
 //
 // Pure: the same measurements in the same order give the same speeds.
 
@@ -14,8 +14,8 @@ namespace estrain::scheduling {
 
 class MeasuredSpeeds {
  public:
-  // Seconds of a mini-batch on a device without and with the exchange. Returns whether this has changed any prediction:
-  // what was foretold to within 1 % changes none.
+  // Takes the seconds of a mini-batch on a device without and with the exchange. Returns whether a prediction has
+  // changed: a measurement foretold to within 1 % changes nothing.
   bool observe(const SpeedPoint& point, double compute_seconds, double step_seconds);
 
   const SpeedModel& model() const { return model_; }

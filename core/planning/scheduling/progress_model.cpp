@@ -56,7 +56,7 @@ Beta ProgressModel::beta_of(const Signs& signs, double epochs_to_come) const {
   return {std::max(1.0, confidence_ * epochs_done(signs)), std::max(1.0, confidence_ * epochs_to_come)};
 }
 
-// Newton's steps, halved until the likelihood grows. Where the linear function is below 1 it has no slope but upwards.
+// Takes Newton's steps, halved until the likelihood grows. The linear function has no slope but upwards below 1.
 ProgressModel ProgressModel::fit_with(const std::vector<Logged>& logs, double confidence) {
   ProgressModel model;
   model.confidence_ = confidence;

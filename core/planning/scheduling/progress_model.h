@@ -1,12 +1,12 @@
 #pragma once
-// Predicts the progress of a job that ends when it has converged (ONES, SC'21, section 3.2.1). Its progress, the part
-// of all samples that it has processed, is assumed to be distributed as Beta(alpha, beta), where alpha is the number of
-// epochs processed and beta, the epochs to come, is a linear function of the job's figures, both at least 1. The
+// Predicts the progress of a job that ends when converged (ONES, SC'21, section 3.2.1). A job's progress is the
+// processed part of all samples. Progress is assumed to be distributed as Beta(alpha, beta). Alpha is the number of
+// processed epochs; beta, the epochs to come, is a linear function of the job's figures; both are at least 1. The
 // function's parameters make the likelihood of finished jobs' logs greatest.
 //
-// The paper ends here. Its model predicts a job of forty epochs as if forty independent facts were known about it, and
-// one job that is unlike those before it makes the likelihood of all vanish. Here alpha and beta are multiplied by a
-// confidence of at most 1: the one with which the others would have predicted each finished job best.
+// The paper ends here. The paper's model predicts a job of forty epochs as if forty independent facts were known about
+// the job, and a single job unlike the jobs before makes the likelihood of all vanish. Here alpha and beta are
+// multiplied by a confidence of at most 1, with which the rest would have predicted each finished job best.
 //
 // Pure: the same logs give the same model.
 
@@ -61,7 +61,7 @@ class ProgressModel {
   Vector mean_{}, deviation_{}, weights_{};
 };
 
-// The Beta distribution of greatest likelihood that knows nothing of a job: to compare with.
+// Returns the Beta distribution of greatest likelihood without knowledge of a job: to compare with.
 Beta constant_beta(const std::vector<ProgressModel::Logged>& logs);
 
 }  // namespace estrain::scheduling

@@ -21,7 +21,7 @@ double SpeedModel::predict_step(const Parameters& p, const SpeedPoint& point, do
   if (point.devices <= 1) return compute;
   const double more = std::max(static_cast<double>(point.devices - 2), kSmall);
   const double network = point.hosts > 1 ? p[2] + p[3] * more : p[4] + p[5] * more;
-  // Scaled by the larger one, so that no power overflows.
+  // Scaled by the larger value, to keep every power from overflowing.
   const double large = std::max(compute, network), small = std::min(compute, network);
   return large * std::pow(1 + std::pow(small / large, p[6]), 1 / p[6]);
 }

@@ -26,8 +26,8 @@ struct SpeedPoint {
 
 class SpeedModel {
  public:
-  // Takes the seconds of a mini-batch on a device without and with the exchange. Ignores known points; returns whether
-  // this one was new.
+  // Takes the seconds of a mini-batch on a device without and with the exchange. Ignores known points. Returns whether
+  // the point was new.
   bool observe(const SpeedPoint& point, double compute_seconds, double step_seconds);
   bool is_empty() const { return points_.empty(); }
   int64_t most_devices() const { return most_devices_; }

@@ -18,16 +18,16 @@ DeadlinePlan::DeadlinePlan(const View& view, double slot)
       now_(view.jobs.size()),
       areas_(view.jobs.size()) {}
 
-// Devices in each slot, where the job has `share` of them or as many as are free; nothing where that is not enough.
+// Returns the devices in each slot if the job has `share` or as many as are free; nothing if this is not enough.
 std::optional<std::vector<int64_t>> DeadlinePlan::fill(size_t index, int64_t share) const {
   const Job& job = *view_.jobs[index];
   const Cluster& cluster = view_.cluster;
   std::vector<int64_t> shares;
-  double left = 1;  // part of what is left now
+  double left = 1;  // the part of the job's present rest
   const double until = *job.deadline - view_.now;
   int64_t before = devices_of(job.placement), last = -1;
-  double whole = 0;  // seconds for all of it on `last` devices
-  double owed = 0;   // of the charge of its last change
+  double whole = 0;  // seconds of the whole rest on `last` devices
+  double owed = 0;   // of the charge of the last change
   for (size_t slot = 0; left > 0; ++slot) {
     const double begin = static_cast<double>(slot) * slot_, length = std::min(slot_, until - begin);
     if (length <= 0) return std::nullopt;

@@ -13,7 +13,7 @@ class Deeppool : public Policy {
     Decision decision(view.jobs.size());
     FreeDevices exclusive(view.cluster);
     place(view, false, exclusive, decision);
-    // Background jobs have devices that are left first; a foreground job's devices have gaps for one each.
+    // Background jobs get the devices left first; each device of a foreground job has a gap for a background job.
     FreeDevices shared(view.cluster);
     place(view, true, shared, decision);
     return decision;

@@ -17,7 +17,7 @@ bool may_use(const EasyscaleOptions& options, const Job& job, size_t type) {
   return type == job.type || (options.mixes && job.mixes_types);
 }
 
-// Adds all growths of a running job by up to `most` devices of one type that make it faster.
+// Adds all growths of a running job by up to `most` devices of a type that make the job faster.
 void add_growths(const View& view, size_t i, size_t type, int64_t most, std::vector<Growth>& growths) {
   const Job& job = *view.jobs[i];
   const Shape held = shape_of(view.cluster, job.placement);
@@ -46,7 +46,7 @@ int64_t grows_by_at_most(const EasyscaleOptions& options, int64_t devices) {
   return static_cast<int64_t>(std::floor(static_cast<double>(devices) * (options.growth - 1)));
 }
 
-// What both rules share: each job keeps its devices, waiting jobs get one, and running ones may grow.
+// The common part of both rules: each job keeps its devices, waiting jobs get a device each, and running jobs may grow.
 class Round {
  public:
   Round(const View& view, const EasyscaleOptions& options)
@@ -81,8 +81,8 @@ class Round {
   FreeDevices free_;
 };
 
-// The rule of the paper: proposals are for devices that are free, and a job whose proposal has become too large makes a
-// smaller one. No job holds more devices than it can use.
+// The rule of the paper: proposals are for free devices, and a job whose proposal has become too large makes a smaller
+// proposal. A job has use for all of its devices.
 class PaperRound : Round {
  public:
   using Round::Round;
@@ -94,7 +94,7 @@ class PaperRound : Round {
   }
 
  private:
-  // A job without devices proposes a single one, of the type on which it is fastest.
+  // A job without devices proposes a single device, of the type on which the job is fastest.
   void start_waiting() {
     for (size_t i = 0; i < view_.jobs.size(); ++i) {
       const Job& job = *view_.jobs[i];
@@ -137,9 +137,9 @@ class PaperRound : Round {
   }
 };
 
-// The rule of the simulator published with the paper. A job starts on the type on which it is slowest, or waits for it.
-// A job that runs proposes one growth for each type, whatever is free, before others start; what does not fit is
-// refused for this round. A job that mixes types keeps the devices that it no longer needs, beyond its number of ESTs.
+// The rule of the simulator published with the paper. A job starts on its slowest type, or waits for this type. A
+// running job proposes a growth for each type, whatever is free, before waiting jobs start; a growth that does not fit
+// is refused for this round. A job that mixes types keeps devices beyond its ESTs, though of no use to the job.
 class SimulatorRound : Round {
  public:
   using Round::Round;

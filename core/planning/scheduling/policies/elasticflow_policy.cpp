@@ -1,10 +1,10 @@
-// Deadlines first. Jobs that are to meet theirs get their smallest satisfying shares (deadline_plan.h); what is left
-// goes where a doubling brings most speed per device, to them and then to all others, the shortest first.
+// Deadlines first. Jobs chosen to meet their deadlines get their smallest satisfying shares (deadline_plan.h). The
+// remaining devices go where a doubling brings most speed per device: for the chosen, then the rest, shortest first.
 //
-// ElasticFlow decides in slots and admits a job when it comes, if all those admitted before still meet their deadlines;
-// one that it does not admit it drops, here it runs on what is left. Ours acts at once and reconsiders each time: where
-// not all can meet their deadlines, the job that needs most device-seconds gives way (Moore and Hodgson's rule for one
-// machine, with areas for lengths), and is taken up again when it fits.
+// ElasticFlow decides in slots and admits a job on arrival, if all jobs admitted before still meet their deadlines.
+// ElasticFlow drops a job that is not admitted; here the job runs on the remaining devices. Ours acts at once and
+// reconsiders each time: where not all can meet their deadlines, the job with most device-seconds gives way (Moore and
+// Hodgson's rule for one machine, with areas for lengths), and is taken up again when it fits.
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -18,7 +18,7 @@
 namespace estrain::scheduling {
 namespace {
 
-// The jobs that are to meet their deadlines.
+// The jobs chosen to meet their deadlines.
 using Chosen = std::vector<size_t>;
 
 std::vector<size_t> by_deadline(const View& view) {
@@ -30,7 +30,7 @@ std::vector<size_t> by_deadline(const View& view) {
   return order;
 }
 
-// Devices for every job: those of the plan, then what doublings bring.
+// Devices for every job: the plan's devices, then the devices that doublings bring.
 class Doublings {
  public:
   Doublings(const View& view, const DeadlinePlan& plan) : view_(view), counts_(view.jobs.size()) {
@@ -50,7 +50,7 @@ class Doublings {
     }
   }
 
-  // Each the number that it asked for, or the largest power of two that is left.
+  // Gives each job its requested number, or the largest power of two left.
   void fill(const std::vector<size_t>& jobs) {
     for (const size_t i : jobs) {
       const Job& job = *view_.jobs[i];
@@ -78,7 +78,7 @@ class Doublings {
     const int64_t has = counts_[i], more = std::max<int64_t>(1, has);
     if (has + more > job.most) return;
     const double before = has == 0 ? 0 : speed(job, has), after = speed(job, has + more);
-    // In units of the job's own speed on one device, so that long and short jobs compare.
+    // In units of the job's own speed on one device, to make long and short jobs comparable.
     if (after > before) steps_.push({(after - before) / speed(job, 1) / static_cast<double>(more), more, i});
   }
 
@@ -118,7 +118,7 @@ class Elasticflow : public Policy {
   }
 
  private:
-  // In order of arrival, each for good.
+  // Admits jobs in order of arrival, each for good.
   Chosen choose_admitted(const View& view, DeadlinePlan& plan) {
     std::set<int64_t> there;
     for (const Job* job : view.jobs) there.insert(job->order);
@@ -139,7 +139,7 @@ class Elasticflow : public Policy {
     return chosen;
   }
 
-  // Whether the newcomer meets its deadline, and so do all admitted jobs that would meet theirs without it.
+  // Returns whether the newcomer meets its deadline and makes no admitted job miss a deadline met without it.
   bool all_fit(const View& view, const std::vector<size_t>& order, size_t newcomer) {
     DeadlinePlan without(view, view.round), with(view, view.round);
     for (const size_t i : order) {

@@ -4,23 +4,23 @@
 //
 //   worth = weight (longer + makespan) one^alone left^-exponent
 //
-// `left` is the remaining time with the devices, `one` that on one device. Short jobs come first, but not alone, since
-// all are less efficient on more devices. With alone=0 only the remaining time counts; with alone=exponent only the
-// speed-up, one / left; between them, little is given to a job that hardly gets faster by it, however short it is. A
-// device-second that a job does without is a gain for those that end after it: `longer` is the number of jobs with at
-// least as much left on one device, itself among them, and the makespan counts as much as so many jobs more. makespan=0
-// leaves this factor out.
+// `left` is the remaining time with the devices, `one` the remaining time on one device. Short jobs come first, but not
+// alone, since all jobs are less efficient on more devices. With alone=0 only the remaining time counts; with
+// alone=exponent only the speed-up, one / left; between the two, a job gets little if more devices hardly speed the job
+// up, however short the job is. When a job does without a device-second, jobs that end later gain: `longer` is the
+// number of jobs with at least as much left on one device, including the job, and the makespan counts as much as so
+// many further jobs. makespan=0 leaves this factor out.
 //
 // A remaining time with another allocation than the current one includes `patience` times the charge: a job keeps its
-// devices unless the change is worth it. No allocation is expected to last longer than `horizon`: jobs with more left
-// pay for a change once in each. With `aging` a job counts for more the longer ago it was submitted: short jobs still
-// come first, and the largest do not all end last.
+// devices unless the change is worth the charge. No allocation is expected to last longer than `horizon`: a job with
+// more left pays for a change once in each horizon. With `aging` a job counts for more the longer ago it was submitted:
+// short jobs still come first, and the largest do not all end last.
 //
-// The greedy share-out gives a job several devices at once where that gains more per device, since two may be worth
-// less than one, and four more than either. The exact one finds the largest sum; it is for a cluster of one type, and
-// takes jobs x devices^2 steps, so large clusters are shared out greedily all the same.
+// The greedy share-out gives a job several devices at once if that gains more per device, since two devices may be
+// worth less than one, and four more than either. The exact share-out finds the largest sum; it is for a cluster of one
+// type, and takes jobs x devices^2 steps, so large clusters are shared out greedily all the same.
 //
-// A job that mixes types may get devices of any type; others get only their own.
+// A job that mixes types may get devices of any type; all other jobs get only their own type.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -51,7 +51,7 @@ class ShareOut {
     weigh();
   }
 
-  // The devices of each job, by type.
+  // Returns the devices of each job, by type.
   std::vector<Shape> run() { return options_.exact && is_small() ? exactly() : greedily(); }
 
  private:
@@ -82,7 +82,7 @@ class ShareOut {
     return shapes_;
   }
 
-  // Job by job: the largest sum of worths of the jobs until then, for each number of devices that they have.
+  // Finds, job by job, the largest sum of worths of the jobs until then, for each number of these jobs' devices.
   std::vector<Shape> exactly() {
     const auto all = static_cast<size_t>(left_[0]);
     std::vector<double> best(all + 1, 0), before, worths(all + 1, 0);
@@ -135,7 +135,7 @@ class ShareOut {
     }
   }
 
-  // On one device, or the fewest of 2, 4, 8... that it can run on, times their number.
+  // Returns the time on one device, or on the fewest of 2, 4, 8... devices possible for the job, times their number.
   double time_on_one(const Job& job) const {
     for (int64_t devices = 1; devices <= job.most; devices *= 2) {
       const double left = job.outlook->seconds_left(packed(view_.cluster, job.type, devices));
@@ -215,8 +215,8 @@ class Estrain : public Policy {
   }
 
  private:
-  // With enough devices of one type, and all running jobs at their maximum, there is nothing to decide. (Most rounds of
-  // a large cluster are like this.)
+  // Returns whether nothing is to be decided: devices of one type suffice, and all running jobs are at their maximum.
+  // (Most rounds of a large cluster are of this kind.)
   static bool is_plenty(const View& view) {
     if (view.cluster.types().size() > 1) return false;
     int64_t wanted = 0;

@@ -5,7 +5,7 @@
 namespace estrain::scheduling {
 namespace {
 
-// The last devices of a job, so that what is left of it stays together.
+// Takes the last devices of a job, to keep the rest of the job together.
 void take_from(Schedule& schedule, int32_t job, int64_t devices) {
   for (size_t i = schedule.size(); i-- > 0 && devices > 0;) {
     if (schedule[i] == job) schedule[i] = kIdle, --devices;
@@ -20,7 +20,7 @@ void give_each_new_job_one(Schedule& schedule, const Evolving& jobs) {
     if (!jobs.is_new[fresh] || counts[fresh] > 0 || jobs.limits[fresh] == 0) continue;
     auto place = std::ranges::find(schedule, kIdle);
     if (place == schedule.end()) {
-      // Takes from those that have run longest; new ones that have theirs keep them.
+      // Takes from the jobs with the longest run; new jobs with a device keep the device.
       size_t oldest = counts.size();
       for (size_t job = 0; job < counts.size(); ++job) {
         if (counts[job] == 0 || jobs.is_new[job]) continue;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kRuns = "keeps its devices", kStarts = "its turn, and enough devices are free",
                            kWaits = "waits: fewer devices are free than requested", kBehind = "waits behind another";
 
-// Jobs that hold devices keep them.
+// Lets jobs with devices keep their devices.
 FreeDevices keep_all(const View& view, Decision& decision) {
   FreeDevices free(view.cluster);
   for (size_t i = 0; i < view.jobs.size(); ++i) {

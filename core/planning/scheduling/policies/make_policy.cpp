@@ -10,7 +10,7 @@
 namespace estrain::scheduling {
 namespace {
 
-// KEY=VALUE:… after a policy's name. Each known key is removed; the remaining ones are unknown.
+// KEY=VALUE:… after a policy's name. Each known key is removed; the remaining keys are unknown.
 class Given {
  public:
   Given(std::string policy, std::string_view rest, EasyscaleRules rules) : policy_(std::move(policy)), rules_(rules) {
@@ -45,7 +45,7 @@ class Given {
     values_.erase(at);
   }
 
-  // Returns the index of the given word, or the default if none is given.
+  // Returns the index of the given word, or the default if no word is given.
   size_t word(const std::string& key, const std::vector<std::string>& words, size_t by_default = 0) {
     known_.push_back(key);
     const auto at = values_.find(key);
@@ -79,7 +79,7 @@ class Given {
 struct Maker {
   std::string name, source, options;
   std::function<void(Given&, uint64_t seed, PolicyChoice&)> make;
-  const char* only_simulated = nullptr;  // why only a simulation can carry it out
+  const char* only_simulated = nullptr;  // why only a simulation can carry the policy out
 };
 
 EstrainOptions free_batch_options(Knowledge knowledge) {
@@ -208,7 +208,7 @@ const std::vector<Maker>& makers() {
   return all;
 }
 
-// By the name that the text begins with.
+// Finds the maker by the name at the beginning of the text.
 const Maker& maker_for(std::string_view text) {
   const std::string name(text.substr(0, text.find(':')));
   const auto maker = std::ranges::find(makers(), name, &Maker::name);

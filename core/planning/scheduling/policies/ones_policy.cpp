@@ -1,14 +1,14 @@
 // ONES (SC'21): an evolution of schedules (evolution.h) towards the smallest remaining utilisation, the sum over
-// running jobs of remaining time x devices (SRUF). How far a job is, is not known: in each round its progress is drawn
-// from Beta(epochs done, epochs to come), and its remaining time follows (section 3.2.1). Epochs to come are what the
-// outlook says; progress_model.h would learn them from the logs of jobs that have ended, which worlds do not have.
+// running jobs of remaining time x devices (SRUF). A job's progress is not known: each round draws the progress from
+// Beta(epochs done, epochs to come), and the remaining time follows (section 3.2.1). The outlook says the epochs to
+// come; progress_model.h would learn them from the logs of ended jobs, which worlds do not have.
 //
-// Batches are a matter of devices here: a job at work on so many runs at the batch that is best on them, so the limits
-// on batches (section 3.3.2) are limits on devices: one at the start, twice as many after each epoch, fewer for jobs
-// that have run for long, half as many for one that waits on.
+// Batches are a matter of devices here: a job on so many devices runs at the best batch for this number, so the limits
+// on batches (section 3.3.2) are limits on devices: one device at the start, twice as many after each epoch, fewer for
+// jobs with a long run, half as many for a job that waits on.
 //
 // Different from the paper: a change counts with its charge, instead of waiting until each job has finished an epoch
-// (its changes cost next to nothing); and devices that all limits leave idle are given out beyond them.
+// (the paper's changes cost next to nothing); and devices that all limits leave idle are given out beyond the limits.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,7 +21,7 @@
 namespace estrain::scheduling {
 namespace {
 
-// From Beta(a, b), by two gamma variates (Marsaglia and Tsang's method).
+// Draws from Beta(a, b), by two gamma variates (Marsaglia and Tsang's method).
 double draw_gamma(double shape, std::mt19937_64& random) {
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   const auto unit = [&] { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; };
@@ -37,7 +37,7 @@ double draw_beta(double alpha, double beta, std::mt19937_64& random) {
   return one / (one + other);
 }
 
-// The factor by which a job takes longer than its outlook says, drawn from the distribution of its progress.
+// Returns the factor by which a job takes longer than its outlook says, drawn from the distribution of its progress.
 double times_longer(const Outlook::Epochs& epochs, std::mt19937_64& random) {
   if (epochs.to_come <= 0) return 1;
   const double alpha = std::max(1.0, epochs.done), beta = std::max(1.0, epochs.to_come);
@@ -47,9 +47,9 @@ double times_longer(const Outlook::Epochs& epochs, std::mt19937_64& random) {
 
 struct Limit {
   int64_t devices = 1;
-  double epochs = 0;  // done when it was raised last
+  double epochs = 0;  // done when the limit was raised last
   bool ran = false;
-  double longer = 1;     // how many times longer it takes than its outlook says, as drawn
+  double longer = 1;     // how many times longer the job takes than the outlook says, as drawn
   double drawn_at = -1;  // epochs done
 };
 
@@ -93,7 +93,7 @@ class OnesRound {
     return population;
   }
 
-  // Devices that all limits leave idle are given out beyond them.
+  // Gives devices that all limits leave idle out beyond the limits.
   std::vector<int64_t> counts_of(Schedule best) {
     jobs_.limits = most_;
     fill(best, jobs_);
@@ -149,7 +149,7 @@ class OnesRound {
   Evolving jobs_;
   std::vector<int64_t> most_, held_;
   std::vector<double> longer_;
-  std::vector<std::vector<double>> known_;  // [job][devices], as they are asked for
+  std::vector<std::vector<double>> known_;  // [job][devices], computed on demand
 };
 
 class Ones : public Policy {
@@ -187,10 +187,10 @@ class Ones : public Policy {
         limit.devices = std::min(limit.devices * 2, job->most);
         limit.epochs = std::floor(done);
       } else if (!runs && limit.ran) {
-        limit.devices = std::max<int64_t>(1, limit.devices / 2);  // it was not taken
+        limit.devices = std::max<int64_t>(1, limit.devices / 2);  // the job did not take the devices
       }
       limit.ran = runs;
-      // Drawn anew when an epoch has told more: a schedule is not to change for want of luck.
+      // Drawn anew when an epoch has told more: bad luck alone is to change no schedule.
       if (done != limit.drawn_at) {
         limit.longer = times_longer(job->outlook->epochs(), random_);
         limit.drawn_at = done;
@@ -203,14 +203,14 @@ class Ones : public Policy {
     return limits;
   }
 
-  // Convoys do not form behind jobs that run for long.
+  // Keeps convoys from forming behind jobs with a long run.
   int64_t limited_by_age(const Job& job, int64_t devices, double now) const {
     const double rate = static_cast<double>(arrived_) / std::max(now - *first_, 60.0);
     const double parts = std::ceil(options_.age * rate * job.held + 1);
     return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(2 * static_cast<double>(devices) / parts)), 1, devices);
   }
 
-  // The last population: jobs that are gone have left idle devices.
+  // Returns the last population: the devices of ended jobs are idle.
   std::vector<Schedule> adapted(const View& view) const {
     std::map<int64_t, int32_t> now;
     for (size_t i = 0; i < view.jobs.size(); ++i) now[view.jobs[i]->order] = static_cast<int32_t>(i);

@@ -1,5 +1,5 @@
 #pragma once
-// From numbers of devices to places, on a cluster whose devices are of one type.
+// From numbers of devices to places, on a cluster with a single type of devices.
 
 #include <cstdint>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace estrain::scheduling {
 
-// One placement for each job of the view, of `counts[i]` devices; 0: none. A job that keeps its number keeps its place.
-// The others are packed onto few hosts, the largest first, near where they were. A placement is empty if its devices
-// do not fit.
+// Returns a placement of `counts[i]` devices for each job of the view; 0: no devices. A job with an unchanged number
+// keeps its place. The rest is packed onto few hosts, the largest first, near the places of before. A placement is
+// empty if its devices do not fit.
 std::vector<Placement> place_counts(const View& view, const std::vector<int64_t>& counts);
 
 }  // namespace estrain::scheduling

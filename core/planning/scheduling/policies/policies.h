@@ -1,5 +1,5 @@
 #pragma once
-// The policies, one function for each. policy.h defines the interface.
+// The policies, a function for each. policy.h defines the interface.
 
 #include <cstdint>
 #include <memory>
@@ -8,31 +8,31 @@
 
 namespace estrain::scheduling {
 
-// One job at a time, in order of submission, like EasyScale's published baseline "YARN-CS".
+// A single job at a time, in order of submission, like EasyScale's published baseline "YARN-CS".
 std::unique_ptr<Policy> make_fifo_serial();
 
 // Gangs of the requested size in order of submission, without preemption. Without backfill, a job that does not fit
-// blocks all later ones; with it, later jobs that fit may start.
+// blocks all later jobs; with backfill, later jobs that fit may start.
 std::unique_ptr<Policy> make_fifo(bool backfill);
 
 // Shortest remaining service (device-seconds) first, as gangs, preempting jobs with more remaining.
 std::unique_ptr<Policy> make_srtf();
 
-// Tiresias (NSDI'19) with two queues: jobs whose attained service reaches the limit move permanently behind those with
-// less; each queue is in order of arrival.
+// Tiresias (NSDI'19) with two queues: when a job's attained service reaches the limit, the job moves permanently to the
+// second queue; each queue is in order of arrival.
 struct TiresiasOptions {
   double limit = 57'600;  // device-seconds, 16 device-hours
 };
 std::unique_ptr<Policy> make_tiresias(const TiresiasOptions& options);
 
-// Optimus (EuroSys'18) with known speeds: one device for each job, then one at a time to the job whose remaining time
-// it shortens most.
+// Optimus (EuroSys'18) with known speeds: a device for each job, then each further device to the job whose remaining
+// time becomes shortest by most.
 std::unique_ptr<Policy> make_optimus();
 
 // Philly's scheduler (ATC'19, sections 2.3 and 3.1): queues of virtual clusters with quotas, and gangs on as few hosts
-// as possible. A job that does not get that within the timeout backs off and tries again, and after some tries takes
-// any devices. Free devices go to any job, owners below their quota first; if most devices are in use, such owners
-// preempt the youngest jobs of owners above theirs. Devices held during a try are not modelled.
+// as possible. A job without such a place within the timeout backs off and tries again, and after some tries takes any
+// devices. Free devices go to any job, owners below their quota first; if most devices are in use, such owners preempt
+// the youngest jobs of owners above quota. Devices held during a try are not modelled.
 struct PhillyOptions {
   double timeout = 150;   // s, "2-3 minutes"
   double back_off = 120;  // s
@@ -42,17 +42,17 @@ struct PhillyOptions {
 std::unique_ptr<Policy> make_philly(const PhillyOptions& options);
 
 // EasyScale's cluster scheduler (section 3.4): jobs propose to grow, and the pool accepts the proposals with the
-// highest speed-up per device, with more devices among equals. With `mixes`, jobs that may mix types do so.
+// highest speed-up per device, with more devices among equals. With `mixes`, jobs mix types if they may.
 struct EasyscaleOptions {
   bool mixes = false;
   double growth = 2;  // a job proposes at most this many times its current devices
-  // Whether the rules of its published simulator hold instead: see easyscale_policy.cpp. Jobs that mix types may then
+  // Whether the rules of the published simulator hold instead: see easyscale_policy.cpp. Jobs that mix types may then
   // hold more devices than Job::most.
   bool as_simulated = false;
 };
 std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);
 
-// Pollux (OSDI'21): see pollux_policy.cpp. Jobs change their batch, and their speed is learnt.
+// Pollux (OSDI'21): see pollux_policy.cpp. Jobs change their batch, and the pool learns each job's speed.
 struct PolluxOptions {
   double population = 100;
   double generations = 100;  // per round
@@ -76,8 +76,8 @@ struct ElasticflowOptions {
 };
 std::unique_ptr<Policy> make_elasticflow(const ElasticflowOptions& options);
 
-// DeepPool (MLSys'22): foreground jobs in order of submission, on the devices that they burst over; background jobs, in
-// order of submission too, on devices that are left and in the gaps of the foreground's.
+// DeepPool (MLSys'22): foreground jobs in order of submission, on the devices over which each job bursts; background
+// jobs, in order of submission too, on the devices left and in the gaps of the foreground's.
 std::unique_ptr<Policy> make_deeppool();
 
 // Ours; see estrain_policy.cpp.

@@ -2,10 +2,10 @@
 //
 // A state gives the number of devices of each job on each host. The mean is the harmonic mean of speed-ups over a fair
 // share on one host, where a job whose row changes is weighted down by its past cost of restarts. Rows are mixed by
-// cutting two states at one job, and mutated at random. Then states are repaired: no more devices than exist, or than a
-// job may have, and at most one job that spans hosts on each host. The best of parents and children survive, so the
-// best state is never lost. (The paper's search, NSGA-II, also keeps states of high utilisation; it chooses the best
-// state by this mean.)
+// cutting two states at a job, and mutated at random. Then states are repaired: no more devices than exist, or than a
+// job may have, and on each host at most one job that spans hosts. The best of parents and children survive, so the
+// best state is never lost. (The paper's search, NSGA-II, also keeps states of high utilisation; NSGA-II chooses the
+// best state by this mean.)
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -115,7 +115,7 @@ class GeneSearch {
     for (uint32_t changes = 1 + dice_.below(3); changes > 0; --changes) {
       const size_t job = dice_.below(jobs_), host = dice_.below(hosts_);
       uint8_t* devices = row(genes, job);
-      // In half of the cases the job moves to one host; otherwise its number on one host changes.
+      // In half of the cases the job moves to this host alone; otherwise the number on this host changes.
       if (dice_.below(2) == 0) std::fill(devices, devices + hosts_, uint8_t{0});
       devices[host] = static_cast<uint8_t>(dice_.below(static_cast<size_t>(capacity_[host]) + 1));
       genes.costs[job] = -1;
@@ -230,7 +230,7 @@ class Pollux : public Policy {
   }
 
  private:
-  // The last population, without finished jobs and with new jobs that have no devices.
+  // Returns the last population, without finished jobs and with new jobs, which have no devices.
   std::vector<Genes> adapted(const View& view, size_t hosts) const {
     std::map<int64_t, size_t> before;
     for (size_t i = 0; i < orders_.size(); ++i) before[orders_[i]] = i;
