@@ -29,14 +29,14 @@ class BurstSearch {
     return step;
   }
 
-  // The shortest path through a chain to each number of devices.
+  // Returns the shortest path through a chain to each number of devices.
   std::vector<BurstPath> chain(const BurstChain& layers, std::optional<size_t> from) const {
     std::vector<BurstPath> paths;
     for (const BurstLayer& layer : layers) paths = extend(layer, paths, from);
     return paths;
   }
 
-  // The shortest paths through a part that begins at `from`.
+  // Returns the shortest paths through a part that begins at `from`.
   std::vector<BurstPath> part(const BurstPart& part, std::optional<size_t> from) const {
     std::vector<BurstPath> all;
     for (const BurstChain& branch : part.branches) {
@@ -99,7 +99,7 @@ void check_layers(const std::vector<BurstPart>& parts) {
   if (parts.empty()) throw Error(Fault::spec, "there are no layers");
 }
 
-// The plan along a path, step by step; branches begin where the previous part ended.
+// Returns the plan along a path, step by step; branches begin where the previous part ended.
 BurstPlan follow(const std::vector<BurstPart>& parts, const BurstNetwork& network,
                  const std::vector<size_t>& exponents) {
   const BurstSearch search(network, 0);

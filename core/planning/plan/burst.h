@@ -2,15 +2,15 @@
 // Burst-parallel plans (DeepPool, MLSys'22, section 4): one iteration of a job at a fixed global batch, in which each
 // layer has its own number of devices. Layers that scale badly leave devices to other jobs.
 //
-// A layer on g devices after a layer on h devices takes transfer + compute + sync seconds: its input moves from h to g
-// devices (and the gradient back), unless g is h; it computes; it sums its gradients over g devices. That is allowed if
+// A layer on g devices after a layer on h devices takes transfer + compute + sync seconds. Transfer: unless g is h, the
+// input moves from h to g devices (and the gradient back). Sync sums gradients over g devices. The layer is allowed if
 //
 //     (transfer + compute + sync) x g  <=  limit x (compute on one device).
 //
 // Layers form a chain. A block of branches, each a chain, may replace a layer. Branches run one after another; each
 // begins where the layer before the block ended, and all end on the same number of devices. The plan is the shortest
-// path through (layer, devices) along allowed edges. It is exact for this model, and with a limit of at least 1 it
-// always exists. The published search checks the limit along one path only, so it is not exact.
+// path through (layer, devices) along allowed edges. The plan is exact for this model, and with a limit of at least 1
+// a plan always exists. The published search checks the limit along a single path, and so is not exact.
 
 #include <cstdint>
 #include <string>
@@ -27,13 +27,13 @@ struct BurstLayer {
 
 using BurstChain = std::vector<BurstLayer>;
 
-// A chain of one layer, or branches of a block.
+// A chain with a single layer, or branches of a block.
 struct BurstPart {
   std::vector<BurstChain> branches;
 };
 
 struct BurstNetwork {
-  double bandwidth = 266e9;  // bytes a second, of one device
+  double bandwidth = 266e9;  // bytes a second, of each device
   double delay = 40e-6;      // seconds
 };
 
@@ -51,17 +51,17 @@ struct BurstPlan {
   double amplification = 0;   // device-seconds over the seconds of an iteration on one device
 };
 
-// Time to move a layer's input between h and g devices: the smaller set passes on the bytes, forward and backward.
+// Returns the time to move a layer's input between h and g devices: the smaller set passes bytes on, both ways.
 double transfer_seconds(const BurstNetwork& network, double input_bytes, int64_t from, int64_t to);
 
-// Throws Fault::usage for a limit below 1. Throws Fault::spec if layers list different numbers of devices, none, or an
-// invalid time, or if a branch is empty.
+// Throws Fault::usage for a limit below 1. Throws Fault::spec if layers list different numbers of devices, no number,
+// or an invalid time, or if a branch is empty.
 BurstPlan best_burst_plan(const std::vector<BurstPart>& parts, const BurstNetwork& network, double limit);
 
-// The plan with all layers on `devices`, a power of two that every layer lists; it need not be within a limit.
+// Returns the plan with all layers on `devices`, a power of two listed by every layer; no limit applies.
 BurstPlan data_parallel_plan(const std::vector<BurstPart>& parts, const BurstNetwork& network, int64_t devices);
 
-// Whether each step of the plan is within the limit.
+// Returns whether each step of the plan is within the limit.
 bool is_within(const BurstPlan& plan, const std::vector<BurstPart>& parts, double limit);
 
 }  // namespace estrain::plan

@@ -2,16 +2,16 @@
 // Assigns ESTs to devices: the plan with the shortest step (EasyScale, section 3.4, equations 1a to 1d, extended by the
 // time of the exchange).
 //
-// All workers wait for the slowest one to compute; then they exchange and update:
+// All workers wait for the slowest worker to compute; then all exchange and update:
 //
 //   step = compute(W, L) + exchange(W, P)
 //   compute = L_1 + (crowding(W) - 1) / (W - 1) * (L_2 + ... + L_W)
 //
 // L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when it computes alone.
-// W is the number of workers, P the number of partial sums in the exchange, which depends on where the ranges are cut
+// W is the number of workers, P the number of partial sums in the exchange, which depends on the cuts between ranges
 // (partial_sums.h). Workers that share memory and cores slow each other down, by the factor crowding(W) if all are
-// equally busy. A worker that finishes early leaves more to the others, so each of the W - 1 others adds to the slowest
-// one's time in proportion to its own time. Pure: no clock, no files.
+// equally busy. A worker that finishes early leaves more to the rest, so each of the W - 1 other workers adds to the
+// slowest worker's time in proportion to its own time. Pure: no clock, no files.
 
 #include <cstdint>
 #include <limits>
@@ -20,12 +20,12 @@
 
 namespace estrain::plan {
 
-// Devices that the planner treats as equal. A device that is slower than others of its kind has its own group.
+// Devices treated as equal by the planner. A device slower than the rest of its kind has its own group.
 struct DeviceGroup {
   std::string kind;                                         // "cpu:avx2"
   int64_t count = 0;                                        // available devices
-  double mini_batches_per_second = 0;                       // C_i: of one device, for this job, when it computes alone
-  int64_t most_ests = std::numeric_limits<int64_t>::max();  // that fit into the memory of one device
+  double mini_batches_per_second = 0;                       // C_i: of a single device, for this job, computing alone
+  int64_t most_ests = std::numeric_limits<int64_t>::max();  // ESTs that fit into the memory of a device
   std::string model = {};  // for kinds of one device each ("cuda:0"): equal models are alike; empty: the kind decides
 
   // Devices of one family give the same bits, and may work together below D2.
@@ -42,7 +42,7 @@ struct Exchange {
   double seconds(int64_t workers, int64_t partial_sums) const;
 };
 
-// The load of a plan on its devices, each as fast as when it computes alone.
+// The load of a plan on its devices, each as fast as when computing alone.
 struct Load {
   double pace = 0;  // seconds of the slowest: L_1, f_overload in equation 1b
   double work = 0;  // sum over all: L_1 + ... + L_W
@@ -59,7 +59,7 @@ struct Job {
   double compute_seconds(int64_t workers, Load load) const;
 };
 
-// One worker of a plan.
+// A worker of a plan.
 struct Share {
   int64_t group = 0;  // index of the device group
   int64_t ests = 0;   // at least 1
@@ -78,18 +78,18 @@ struct Plan {
   std::string reason;     // one sentence: the bottleneck
 };
 
-// Computes the times of a given plan; its slack is 0. Throws Fault::infeasible if its ESTs are not the job's or do not
-// fit, and for an invalid job or group (a count below 0, a C that is not a positive number, fewer than one EST,
-// coefficients below 0).
+// Computes the times of a given plan; the plan's slack is 0. Throws Fault::infeasible if the plan's ESTs are not the
+// job's or do not fit, and for an invalid job or group (a count below 0, a C other than a positive number, fewer than
+// one EST, coefficients below 0).
 Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers);
 
-// The plan with the shortest step and at most `most_workers`; for equal steps the one with fewer workers, then with
-// fewer partial sums. It need not use every device, and it chooses the order of the workers. Throws Fault::infeasible,
-// with the reason, if no set of devices can host all ESTs; also as evaluate.
+// Returns the plan with the shortest step and at most `most_workers`; for equal steps the plan with fewer workers, then
+// with fewer partial sums. The plan need not use every device, and best_plan chooses the order of the workers. Throws
+// Fault::infeasible, with the reason, if no set of devices can host all ESTs; also as evaluate.
 //
-// It is exact (slack 0) if the search stays within its budget of a few million steps, as for all jobs on one machine.
-// For larger problems, such as thousands of ESTs on thousands of devices of many kinds, the shortest compute time is
-// still exact for each number of workers, a greedy search aligns the cuts, and slack bounds the loss.
+// The plan is exact (slack 0) if the search stays within its budget of a few million steps, as for all jobs on one
+// machine. For larger problems, such as thousands of ESTs on thousands of devices of many kinds, the shortest compute
+// time is still exact for each number of workers, a greedy search aligns the cuts, and slack bounds the loss.
 Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups,
                int64_t most_workers = std::numeric_limits<int64_t>::max());
 

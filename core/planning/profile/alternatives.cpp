@@ -18,7 +18,7 @@ using plan::Share;
 
 constexpr int64_t kMostMixtures = 64;
 
-// All small numbers, then doublings, up to `count`.
+// Returns all small numbers, then doublings, up to `count`.
 std::vector<int64_t> numbers_up_to(int64_t count) {
   std::vector<int64_t> numbers;
   for (int64_t n = 1; n < count; n = n < 8 ? n + 1 : 2 * n) numbers.push_back(n);
@@ -37,7 +37,7 @@ class Collector {
     return found_.emplace_back(Alternative{std::move(plan), std::move(devices)});
   }
 
-  // Adds the best plan for these numbers of devices of each group; nothing if they cannot host the job.
+  // Adds the best plan for these numbers of devices of each group; adds nothing if the devices cannot host the job.
   void add_best(const std::vector<int64_t>& counts) {
     std::vector<DeviceGroup> some = groups_;
     for (size_t i = 0; i < some.size(); ++i) some[i].count = counts[i];
@@ -48,7 +48,7 @@ class Collector {
     }
   }
 
-  // Adds an even plan, so that the user sees the value of more workers even if fewer are faster.
+  // Adds an even plan, to show the user the value of more workers even if fewer are faster.
   void add_even(size_t group, int64_t workers) {
     if (has(group, workers)) return;
     std::vector<Share> shares;
@@ -85,13 +85,13 @@ void add_single_kinds(Collector& collector, const Job& job, const std::vector<De
   }
 }
 
-// Whether several groups may work together even if kinds do not mix.
+// Returns whether several groups may work together even if kinds do not mix.
 bool has_relatives(const std::vector<DeviceGroup>& groups) {
   std::set<std::string_view> families;
   return std::ranges::any_of(groups, [&](const DeviceGroup& group) { return !families.insert(group.family()).second; });
 }
 
-// Adds all combinations of numbers of devices of each group, if they are few.
+// Adds all combinations of numbers of devices of each group, if the combinations are few.
 void add_mixtures(Collector& collector, const std::vector<DeviceGroup>& groups) {
   int64_t mixtures = 1;
   for (const DeviceGroup& group : groups) {

@@ -1,6 +1,6 @@
 #pragma once
-// Plans for a user to compare: the best one for the available devices, the best ones for fewer or other devices, and
-// the given one.
+// Plans for a user to compare: the best plan for the available devices, the best plans for fewer or different devices,
+// and the given plan.
 
 #include <optional>
 #include <string>
@@ -17,8 +17,8 @@ struct Alternative {
   bool given = false;
 };
 
-// Sorted by step time, without duplicates, at most `most`; always contains the best and the given one. `given`: the
-// shares as the user listed them, if they are possible. Throws as plan::best_plan.
+// Sorted by step time, without duplicates, at most `most`; always with the best and the given plan. `given`: the shares
+// as the user listed them, if possible. Throws as plan::best_plan.
 std::vector<Alternative> alternatives(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups,
                                       const std::optional<std::vector<plan::Share>>& given, size_t most);
 

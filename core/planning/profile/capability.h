@@ -1,9 +1,9 @@
 #pragma once
-// The measured speed of one kind of device at one kind of work (work.h): EasyScale's C_i (section 3.4), extended by the
+// The measured speed of a kind of device at a kind of work (work.h): EasyScale's C_i (section 3.4), extended by the
 // slow-down among workers and by the exchange at the end of a step.
 //
-// Mini-batch times are kept as measured, for each number of workers computing at a time, instead of as one time with
-// factors. So a run with two workers corrects only the entry for two. Only if an entry is plainly wrong are its
+// Mini-batch times are kept as measured, for each number of workers computing at a time, instead of as a time with
+// factors. A run with two workers therefore corrects only the entry for two. Only if an entry is plainly wrong are its
 // neighbours scaled along, until they are measured again.
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct ExchangeSample {
 // Bytes, as the probe reports them (core/engine/train/probe.h).
 struct Memory {
   int64_t worker = 0;     // private memory of a worker
-  int64_t state = 0;      // one copy of the state, shared by all workers
-  int64_t gradients = 0;  // one partial sum
-  int64_t batch = 0;      // one mini-batch read ahead
+  int64_t state = 0;      // a copy of the state, shared by all workers
+  int64_t gradients = 0;  // a partial sum
+  int64_t batch = 0;      // a mini-batch read ahead
 };
 
 class Capability {
@@ -42,9 +42,9 @@ class Capability {
   std::optional<Estimate> change;  // seconds that a change of devices kept a job from training, in all
 
   void observe_mini_batch(int64_t workers, const Measurement& measurement, int64_t now);
-  // For a number of workers that was not measured before: if the time is more than kMostCrowding or less than
-  // kLeastCrowding times that with fewer workers (after dividing by `turns_taken`, the factor by which each has less of
-  // the cores), crowding cannot explain it. Then the old entries are wrong, and are scaled to the new measurement.
+  // For an unmeasured number of workers. Crowding cannot explain a time of more than kMostCrowding or less than
+  // kLeastCrowding times the time with fewer workers (after dividing by `turns_taken`, the factor by which each worker
+  // has less of the cores). Then the old entries are wrong, and are scaled to the new measurement.
   static constexpr double kMostCrowding = 2, kLeastCrowding = 0.75;
   void mend(int64_t workers, double seconds, double turns_taken);
   // `step_seconds`: the whole step; the exchange is computed as a difference from it.
@@ -52,7 +52,7 @@ class Capability {
                         int64_t now);
 
   bool measured() const { return !mini_batches.empty(); }
-  // The mini-batch time of a single worker or of the fewest workers known; null: none.
+  // The mini-batch time of a single worker or of the fewest workers known; null: no time.
   const MiniBatchSample* base() const { return mini_batches.empty() ? nullptr : &mini_batches.front(); }
   const Estimate* mini_batch(int64_t workers) const;
 };

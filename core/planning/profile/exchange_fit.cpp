@@ -10,14 +10,14 @@ namespace estrain::profile {
 namespace {
 
 constexpr size_t kTerms = 4;
-constexpr double kRidge = 1e-9;  // relative to the diagonal: decides only what the samples do not determine
+constexpr double kRidge = 1e-9;  // relative to the diagonal: decides only in directions left open by the samples
 
 using Vector = std::array<double, kTerms>;
 using Matrix = std::array<Vector, kTerms>;
 
 plan::Exchange exchange_of(const Vector& terms) { return {terms[0], terms[1], terms[2], terms[3]}; }
 
-// The weight of each coefficient in a sample, obtained by evaluating the model, which is linear in them.
+// Returns the weight of each coefficient in a sample by evaluating the model, which is linear in the coefficients.
 Vector row_of(const ExchangeSample& sample) {
   Vector row{};
   for (size_t i = 0; i < kTerms; ++i) {
@@ -50,7 +50,7 @@ NormalEquations normal_equations(const std::vector<ExchangeSample>& samples) {
   return equations;
 }
 
-// Solves for the `chosen` terms by Cholesky's method; nothing if one of them is negative.
+// Solves for the `chosen` terms by Cholesky's method; returns nothing if a term is negative.
 std::optional<Vector> solve(const NormalEquations& equations, unsigned chosen) {
   Matrix lower{};
   Vector halfway{}, terms{};

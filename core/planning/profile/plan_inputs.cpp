@@ -8,7 +8,7 @@
 namespace estrain::profile {
 namespace {
 
-// Fits all samples of all kinds together, which gives their mean.
+// Fits all samples of all kinds together, for the mean of the kinds.
 plan::Exchange common_exchange(const std::vector<const Capability*>& known) {
   std::vector<ExchangeSample> samples;
   for (const Capability* capability : known)
@@ -26,7 +26,7 @@ bool knows_several_workers(const Capability& capability) {
          std::ranges::any_of(capability.exchanges, [](const ExchangeSample& s) { return s.workers > 1; });
 }
 
-// Number of devices of the same model, including itself.
+// Returns the number of devices of the same model, including this device.
 int64_t devices_like(const std::string& kind, const Host& host, const std::vector<KindCount>& kinds) {
   int64_t alike = 0;
   for (const KindCount& other : kinds) alike += host.model_of(other.kind) == host.model_of(kind) ? other.count : 0;

@@ -17,7 +17,7 @@ struct KindCount {
   bool operator==(const KindCount&) const = default;
 };
 
-// The measurements behind a plan, for one kind.
+// The measurements behind a plan, for each kind.
 struct Basis {
   std::string kind;
   double mini_batch_seconds = 0;  // of a single worker
@@ -32,7 +32,7 @@ struct PlanInputs {
   std::vector<plan::DeviceGroup> groups;  // the measured kinds, in the given order
   std::vector<Basis> basis;               // of each group
   std::vector<std::string> missing;       // kinds not measured yet
-  std::vector<std::string> incomplete;    // measured, but only with one worker and without an exchange
+  std::vector<std::string> incomplete;    // measured, but only with a single worker and without an exchange
 };
 
 // `kinds`: available devices, each kind once. Below D2 a plan has one kind, unless `allow_mixed`.

@@ -14,7 +14,7 @@
 namespace estrain::profile {
 namespace {
 
-constexpr int64_t kPatienceNs = 10'000'000'000;  // a lock that is polled for may be taken by others time and again
+constexpr int64_t kPatienceNs = 10'000'000'000;  // a lock that is polled for may go to other processes time and again
 
 std::optional<std::string> value_of(const std::map<std::string, std::string, std::less<>>& environment,
                                     std::string_view name) {

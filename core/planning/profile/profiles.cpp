@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFormat = "estrain profiles 1";
 
-// The mean mini-batch time of one kind's devices in a stage, converted to all workers computing all the time.
+// Returns the mean mini-batch time of a kind's devices in a stage, converted to all workers computing all the time.
 double mini_batch_seconds(const StageSpeed& stage, const std::vector<double>& factors, const std::string& kind) {
   double seconds = 0, mini_batches = 0;
   for (size_t i = 0; i < stage.workers.size(); ++i) {
@@ -25,7 +25,7 @@ double mini_batch_seconds(const StageSpeed& stage, const std::vector<double>& fa
   return seconds / mini_batches;
 }
 
-// The update's part of a single worker's time per mini-batch.
+// Returns the update's part of a single worker's time per mini-batch.
 double update_share(const Capability& capability, const StageSpeed& stage) {
   if (!capability.update) return 0;
   const double share = capability.update->seconds / static_cast<double>(stage.workers.front().ests);
@@ -148,7 +148,7 @@ void Profiles::forget_oldest() { entries_.erase(std::ranges::min_element(entries
 
 void Profiles::learn_change(const spec::JobSpec& spec, const Host& host, const std::string& device, double seconds,
                             int64_t now) {
-  constexpr double kUnremarkable = 1;  // s; changes differ by a part of this for no reason that lasts
+  constexpr double kUnremarkable = 1;  // s; changes differ by a part of this without a lasting reason
   std::optional<Estimate>& change = at(describe_work(spec, host.model_of(device), host)).change;
   if (!change) change.emplace();
   change->observe({seconds, 0}, now, kUnremarkable);

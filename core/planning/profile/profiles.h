@@ -26,7 +26,7 @@ class Profiles {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Capability* find(const Work& work) const;                  // null: nothing known
-  Capability& at(const Work& work);                                // creates it if missing
+  Capability& at(const Work& work);                                // creates a missing entry
   Profiles of(const spec::JobSpec& spec, const Host& host) const;  // this job's measurements, on all kinds
 
   // Adds the measurements of a stage: for each of its kinds, the times of a mini-batch and of the exchange.
@@ -37,10 +37,10 @@ class Profiles {
   void learn_update(const spec::JobSpec& spec, const Host& host, const StageSpeed& few, const StageSpeed& many,
                     int64_t now);
 
-  // A change of devices cost so much, in the mean of a run that has such devices now.
+  // Adds the mean cost of a change of devices in a run that has such devices now.
   void learn_change(const spec::JobSpec& spec, const Host& host, const std::string& device, double seconds,
                     int64_t now);
-  // The median over all kinds of work; nothing: no change was measured.
+  // Returns the median over all kinds of work; nothing if no change was measured.
   std::optional<double> change_seconds() const;
 
   // The file's JSON document. Reading throws Fault::corrupt, with the reason, for another format or impossible

@@ -71,7 +71,7 @@ std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vec
   job.crowding = crowding;
   const double full = job.crowding_of(std::ssize(stage.workers));
   std::vector<double> factors(workers, 1);
-  double finished = 0, alone = 0;  // when the previous worker finished, and how long its work takes alone
+  double finished = 0, alone = 0;  // the previous worker's time of finishing, and the time of its work alone
   for (size_t k = 0; k < workers; ++k) {
     const double busy = busy_seconds(stage.workers[order[k]]);
     alone += (busy - finished) / job.crowding_of(static_cast<int64_t>(workers - k));

@@ -1,11 +1,11 @@
 #pragma once
-// The speed of a stage of a run, as the launcher logs it (`stage_speed` of events.jsonl), and what follows for the
-// stage's devices.
+// The speed of a stage of a run, as the launcher logs it (`stage_speed` of events.jsonl), and the speeds of the
+// stage's devices derived from it.
 //
-// Workers that have finished their ESTs wait, and leave memory and cores to the others. So if workers finish at
-// times f_1 <= f_2 <= …, the one that finishes k-th shared the machine with W - 1 others only until f_1, with W - 2
-// until f_2, and so on. For ranges of unequal length, times are converted to those with all workers computing all
-// the time.
+// A worker waits after its ESTs, and leaves memory and cores to the rest. If workers finish at times f_1 <= f_2
+// <= …, the k-th to finish therefore shared the machine with W - 1 workers only until f_1, with W - 2 until
+// f_2, and so on. For ranges of unequal length, times are converted to times with all workers computing all the
+// time.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct StageSpeed {
     std::string kind;
     int64_t ests = 0;
     int64_t mini_batches = 0;
-    double computing_seconds = 0;  // within the mini-batches, without waiting for others
+    double computing_seconds = 0;  // within the mini-batches, without waiting for other workers
     double mini_batch_seconds() const { return computing_seconds / static_cast<double>(mini_batches); }
   };
   int64_t steps = 0;
@@ -29,7 +29,7 @@ struct StageSpeed {
   double spread = 0;            // interquartile range of the steps' times over their median; 0: unknown
   std::vector<Worker> workers;  // in worker order: their ranges of ESTs are consecutive
 
-  // Nothing if the event is of another kind or unusable: no step, a worker without a mini-batch, invalid
+  // Returns nothing if the event is of another kind or unusable: no step, a worker without a mini-batch, invalid
   // times.
   static std::optional<StageSpeed> from_event(const Json& event);
 
@@ -37,11 +37,11 @@ struct StageSpeed {
   double step_seconds() const { return seconds / static_cast<double>(steps); }
   double compute_seconds() const;   // of the slowest worker per step
   double exchange_seconds() const;  // the rest of the step; never below 0
-  int64_t partial_sums() const;     // that the ranges contribute to the exchange
+  int64_t partial_sums() const;     // the ranges' contribution to the exchange
 };
 
-// For each worker: the factor by which its mini-batches would have taken longer if all workers had computed all the
-// time. `crowding`: crowding[w - 1] as in plan::Job; with at most one entry the factors are 1.
+// Returns for each worker the factor by which its mini-batches would have taken longer if all workers had computed all
+// the time. `crowding`: crowding[w - 1] as in plan::Job; with at most one entry the factors are 1.
 std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vector<double>& crowding);
 
 }  // namespace estrain::profile

@@ -32,7 +32,7 @@ bool defines_work(const spec::Key<JobSpec>& key) {
   return std::ranges::find(kDataKeys, key.name) != kDataKeys.end();
 }
 
-// The data files, if only they determine the shape of a sample.
+// Returns the data files, if only the files determine the shape of a sample.
 std::optional<std::string> files_that_tell_the_shape(const spec::DataSection& data) {
   const bool in_files = data.format == spec::DataFormat::idx || data.format == spec::DataFormat::hdf5;
   if (!in_files || !data.resize.empty() || !data.crop.empty()) return std::nullopt;

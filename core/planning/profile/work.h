@@ -1,11 +1,11 @@
 #pragma once
-// The key of a measured speed: everything that decides how long a mini-batch of a job takes on a device, as fields that
-// a user can read. Jobs with equal fields share a profile; a job that differs in one field has its own.
+// The key of a measured speed: everything that decides how long a mini-batch of a job takes on a device, as
+// fields for users to read. Jobs with equal fields share a profile; a job with a different field has its own
+// profile.
 //
-// A key of the spec is a field if it affects the speed: seeds, learning rates and
-// schedules are not. The location of a data set is a field only if the files
-// determine the shape of a sample. A user's own network is identified by its file's
-// path.
+// A key of the spec is a field if the key affects the speed: seeds, learning rates and schedules are not fields.
+// The location of a data set is a field only if the files determine the shape of a sample. A user's own network
+// is identified by its file's path.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct Host {
   std::string build;                   // the build of estrain: another may be faster
   std::vector<std::string> gpus = {};  // the models of cuda:0, cuda:1, …; empty: unknown
 
-  // The name that identifies a kind's speed: for a GPU its model, if known; otherwise the kind's own name.
+  // Returns the name that identifies a kind's speed: for a GPU the model, if known; otherwise the kind's own name.
   std::string model_of(std::string_view kind) const;
 };
 
@@ -40,7 +40,7 @@ struct Work {
 Work describe_work(const spec::JobSpec& spec, std::string_view kind, const Host& host);
 
 // With one worker and no clipping, the update runs within the mini-batch of the last EST
-// (core/engine/train/shared/updater.h), so a single worker's time per mini-batch includes a share of it.
+// (core/engine/train/shared/updater.h), and a single worker's time per mini-batch includes a share of the update.
 bool updates_within_mini_batch(const spec::JobSpec& spec, int64_t workers);
 
 }  // namespace estrain::profile

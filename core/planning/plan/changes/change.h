@@ -10,7 +10,7 @@ namespace estrain::plan {
 struct Change {
   double step_seconds_now = 0, step_seconds_then = 0;
   int64_t steps_left = 0;
-  double cost_seconds = 0;  // measured cost of one change: the pause, and the slow-down of others by warming up
+  double cost_seconds = 0;  // measured cost of a change: the pause, and the slow-down of others by warming up
 };
 
 struct Verdict {
@@ -19,27 +19,27 @@ struct Verdict {
   std::string reason;
 };
 
-// A change pays if it shortens steps by at least kLeastGain and saves, over the remaining steps, at least kGainOverCost
-// times its cost. So an offer that is soon withdrawn, or a job about to end, changes nothing.
+// A change pays if steps become shorter by at least kLeastGain, and the time saved over the remaining steps is at least
+// kGainOverCost times the cost. An offer that is soon withdrawn, or a job about to end, changes nothing.
 constexpr double kLeastGain = 0.03;
 constexpr double kGainOverCost = 2;
 Verdict weigh(const Change& change);
 
-// Watches, window by window, the gain of the best plan for the current devices, and says when to adopt
-// it: after a gain of at least kGain in enough windows, minus those without it. A change restarts the
-// count, so changes are at least that far apart, and a change that gained less than kGain is not
+// Watches, window by window, the gain of the best plan for the current devices, and says when to adopt this
+// plan: after a gain of at least kGain in enough windows, minus windows without the gain. A change restarts
+// the count, so changes are at least as far apart as these windows. A change with a gain below kGain is not
 // undone.
 class GainWatch {
  public:
   static constexpr double kGain = 0.10;
-  static constexpr int kMiss = 3;       // windows that a window without the gain cancels
+  static constexpr int kMiss = 3;       // windows cancelled by a window without the gain
   static constexpr int kToMove = 4;     // windows before ESTs move between existing workers, which costs
                                         // little
-  static constexpr int kToReturn = 32;  // before they move back to a plan that was recently measured to be slower
-  static constexpr int kToResize = 20;  // windows before other devices are used
+  static constexpr int kToReturn = 32;  // before ESTs move back to a plan recently measured to be slower
+  static constexpr int kToResize = 20;  // windows before the job uses new devices
 
   explicit GainWatch(int windows) : needed_(windows) {}
-  // Takes the seconds per step with the current plan and with the best one, both estimated from the same measurements.
+  // Takes the seconds per step with the current plan and with the best plan, both estimated from the same measurements.
   bool observe(double step_seconds_now, double step_seconds_best);
   void reset() { windows_ = 0; }
 

@@ -38,7 +38,7 @@ std::optional<FallBackWatch::Decision> FallBackWatch::observe(double step_second
   return decide();
 }
 
-// Seconds since the previous observation; 0 if the clock is implausible.
+// Returns the seconds since the previous observation; 0 if the clock is implausible.
 double FallBackWatch::elapsed(double at) {
   const double since = last_ ? at - *last_ : 0;
   last_ = at;

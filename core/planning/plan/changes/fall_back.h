@@ -1,7 +1,7 @@
 #pragma once
 // Checks whether a plan is as fast as estimated: says when a job has run slower for long enough, and whether the
-// previous plan was better (EasyScale, section 3.4: if added devices slow a job down, it falls back to the old ones).
-// Pure: the caller passes times from any clock.
+// previous plan was better (EasyScale, section 3.4: if added devices slow a job down, the job falls back to the old
+// devices). Pure: the caller passes times from any clock.
 
 #include <optional>
 #include <string>
@@ -17,26 +17,26 @@ class FallBackWatch {
     double recovered = 0.10;   // as estimated again: slower by at most this. Between the two nothing changes
     double seconds = 10;       // decide after this much slow time without a recovery
     int64_t observations = 5;  // and after this many slow observations
-    // Seconds. If two observations are further apart, or in the wrong order, the time between is ignored: the clock was
-    // set, or the machine slept. Must be at least a few steps long.
+    // Seconds. If two observations are further apart, or in the wrong order, the time between the two is ignored: the
+    // clock was set, or the machine slept. Must be at least a few steps long.
     double longest_gap = 30;
   };
 
   struct Decision {
-    bool fall_back = false;              // to the previous plan, which is faster than the measured steps
+    bool fall_back = false;              // to the previous plan, faster than the measured steps
     Plan plan;                           // the plan to run: the previous or the current one
     double measured_over_estimated = 1;  // the mean since the job became slow: the factor to correct the estimate
     double slow_seconds = 0;             // duration of the slow time
     std::string reason;                  // one sentence
   };
 
-  // `before_step_seconds`: the measured step time of the previous plan, or its estimate if unknown. Throws Fault::bug
-  // for contradictory rules or an estimate that is not a positive number.
+  // `before_step_seconds`: the measured step time of the previous plan, or the estimate if no time was measured. Throws
+  // Fault::bug for contradictory rules or an estimate other than a positive number.
   FallBackWatch(Plan before, double before_step_seconds, Plan now, Rules rules);
 
-  // Takes the seconds of a step (best a mean over some steps) at a time in seconds. Gives one decision per
-  // episode: the next needs the job to run as estimated for `seconds` first. Ignores a time that is not a positive
-  // number.
+  // Takes the seconds of a step (best a mean over several steps) at a time in seconds. Returns a decision once per
+  // episode: before the next decision, the job must run as estimated for `seconds`. Ignores a time other than a
+  // positive number.
   std::optional<Decision> observe(double step_seconds, double at);
 
   // Slow seconds counted so far; 0 if the job runs as estimated.

@@ -14,7 +14,7 @@
 namespace estrain::plan {
 namespace {
 
-// All free devices of the given groups.
+// Returns all free devices of the given groups.
 Counts all_free(const Offer& offer, const std::vector<int64_t>& of) {
   Counts added(offer.groups().size());
   for (const int64_t group : of) added[static_cast<size_t>(group)] = offer.free()[static_cast<size_t>(group)];
@@ -43,7 +43,7 @@ void add_best_estimates(const Offer& offer, std::set<Counts>& ways) {
   }
 }
 
-// The additions to make plans for.
+// Returns the additions to plan.
 std::set<Counts> ways_to_grow(const Offer& offer) {
   std::set<Counts> ways;
   for (size_t group = 0; group < offer.groups().size(); ++group) {

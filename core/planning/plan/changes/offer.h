@@ -1,5 +1,5 @@
 #pragma once
-// The input for proposals: a job with its current devices and the free ones, in one list of groups.
+// The input for proposals: a job with its current devices and the free devices, in a single list of groups.
 
 #include <cstdint>
 #include <string>
@@ -12,18 +12,18 @@ namespace estrain::plan {
 
 using Counts = std::vector<int64_t>;  // devices of each group
 
-// Limit on the plans for one answer: with thousands of devices each takes milliseconds.
+// Limit on the plans for an answer: with thousands of devices each plan takes milliseconds.
 constexpr int64_t kMostPlans = 32;
 // Differences of speed below this are rounding.
 constexpr double kRounding = 1e-9;
-// Rounds to a multiple of kRounding, so that equal speeds compare equal.
+// Rounds to a multiple of kRounding. Equal speeds then compare equal.
 double rounded(double value);
 
 int64_t sum(const Counts& counts);
 std::vector<DeviceGroup> with_counts(std::vector<DeviceGroup> groups, const Counts& counts);
-// Number of devices with ESTs, for each group.
+// Returns the number of devices with ESTs, for each group.
 Counts used_by(const Plan& plan, size_t groups);
-// "2 cpu:avx2 and 1 cpu:sse": the number of each kind, without its sign.
+// Returns "2 cpu:avx2 and 1 cpu:sse": the number of each kind, without its sign.
 std::string listed(const std::vector<DeviceGroup>& groups, const Counts& counts);
 void keep_best(std::vector<Proposal>& proposals, int64_t k);
 
@@ -33,15 +33,15 @@ class Offer {
   Offer(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free);
 
   const Job& job() const { return job_; }
-  // The held groups, then groups that are only free.
+  // The held groups, then groups of free devices only.
   const std::vector<DeviceGroup>& groups() const { return groups_; }
   const Counts& held() const { return held_; }
   const Counts& free() const { return free_; }  // capped at the number of ESTs for each group
   const Plan& before() const { return before_; }
 
-  // The best plan with these devices added; keeps only the added ones that it uses.
+  // Returns the best plan with these devices added, and of these devices only the used ones.
   Proposal adding(const Counts& added) const;
-  // A change with its plan, compared with the current plan; without a reason.
+  // Returns a change with its plan, compared with the current plan; without a reason.
   Proposal proposal(Counts change, Plan plan) const;
 
  private:

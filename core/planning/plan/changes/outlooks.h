@@ -1,6 +1,6 @@
 #pragma once
-// Estimates the gain from adding devices of one group, counting only the pace. A cheap first look that selects the
-// additions worth planning.
+// Estimates the gain from adding devices of a group, counting only the pace: a cheap first look, to select additions
+// worth planning.
 
 #include <cstdint>
 #include <vector>
@@ -15,8 +15,8 @@ struct Outlook {
   double speed_up_per_device = 0;  // an estimate; above 0
 };
 
-// For every pace reachable with added devices of one group, the smallest number that reaches it. Assumes that all held
-// devices work, and that every worker passes on one partial sum. `together`: the groups that may work together.
+// Returns, for every pace reachable with added devices of a group, the smallest number for this pace. Assumes work for
+// all held devices, and a single partial sum from each worker. `together`: the groups that may work together.
 std::vector<Outlook> outlooks(const Offer& offer, const std::vector<int64_t>& together);
 
 }  // namespace estrain::plan

@@ -12,7 +12,7 @@
 namespace estrain::plan {
 namespace {
 
-// The total mini-batches per second of the devices given up.
+// Returns the total mini-batches per second of the devices given up.
 double rates_given_up(const Proposal& proposal) {
   double rates = 0;
   for (size_t i = 0; i < proposal.change.size(); ++i) {
@@ -35,7 +35,7 @@ Proposal giving_up(const Offer& offer, const Counts& given_up) {
   return made;
 }
 
-// Whether the remaining devices can host all ESTs.
+// Returns whether the remaining devices can host all ESTs.
 bool can_host(const Offer& offer, const Counts& given_up) {
   Counts counts = offer.held();
   for (size_t i = 0; i < counts.size(); ++i) counts[i] -= given_up[i];
@@ -64,8 +64,8 @@ Counts slowest_of(const std::vector<DeviceGroup>& groups, const Counts& spare, i
   return given_up;
 }
 
-// The least possible loss: takes the best plan with as many workers as devices will remain, and gives up devices that
-// it does not use.
+// Returns the least possible loss: takes the best plan with as many workers as devices will remain, and gives up unused
+// devices.
 Counts least_missed(const Offer& offer, int64_t fewer) {
   const Plan plan = best_plan(offer.job(), offer.groups(), sum(offer.held()) - fewer);
   Counts spare = offer.held();

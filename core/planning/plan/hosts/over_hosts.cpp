@@ -43,7 +43,7 @@ class Alone {
   int64_t most_ests() const { return std::ssize(plans_); }
   const Plan& plan(int64_t ests) const { return plans_[static_cast<size_t>(ests - 1)]; }
   double seconds(int64_t ests) const { return plan(ests).step_seconds; }
-  // ESTs that are through within a time.
+  // Returns the number of ESTs done within a time.
   int64_t within(double seconds) const {
     int64_t ests = most_ests();
     while (ests > 0 && plan(ests).step_seconds > seconds) --ests;
@@ -82,7 +82,7 @@ class Planner {
  private:
   double bandwidth(size_t host) const {
     if (host != 0) return hosts_[host].link.bytes_per_second;
-    double most = 0;  // the launcher's: as good as any that was measured from there
+    double most = 0;  // the launcher's: the best rate measured from the launcher's host
     for (size_t other = 1; other < hosts_.size(); ++other) most = std::max(most, hosts_[other].link.bytes_per_second);
     return most;
   }
@@ -92,7 +92,7 @@ class Planner {
     return traffic_.bytes * (count - 1) / count * static_cast<double>(partial_sums + 1);
   }
 
-  // `partial_sums`: what each host of the set passes on.
+  // `partial_sums`: the sums passed on by each host of the set.
   double between(const Hosts& set, const std::vector<int64_t>& partial_sums) const {
     if (set.size() == 1) return 0;
     const auto count = static_cast<double>(set.size());
@@ -107,7 +107,7 @@ class Planner {
     return longest + kTripsOfStep / 2 * round_trip;
   }
 
-  // Times that a host of the set may take, shortest first.
+  // Returns the possible times of the set's hosts, shortest first.
   std::vector<double> times(const Hosts& set) const {
     std::vector<double> all;
     for (const size_t host : set) {
@@ -118,8 +118,8 @@ class Planner {
     return all;
   }
 
-  // ESTs of each host, none of which takes longer, cut where the fewest partial sums are passed on; nothing where they
-  // are not through by then.
+  // Returns the ESTs of each host, with all hosts done within `seconds`, cut for the fewest partial sums; nothing if
+  // the hosts cannot do all ESTs in this time.
   std::vector<int64_t> share_out(const Hosts& set, double seconds) const {
     std::vector<int64_t> most, ests;
     for (const size_t host : set) most.push_back(alone_[host].within(seconds));
@@ -173,7 +173,7 @@ class Planner {
   std::vector<Alone> alone_;
 };
 
-// Sets of `count` hosts with the first one.
+// Returns the sets of `count` hosts with the first host.
 std::vector<Hosts> all_sets(size_t hosts, size_t count) {
   std::vector<Hosts> sets;
   for (uint32_t chosen = 0; chosen < uint32_t{1} << (hosts - 1); ++chosen) {

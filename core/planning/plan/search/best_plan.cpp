@@ -20,15 +20,15 @@ namespace estrain::plan {
 namespace {
 
 // The search. For each set of devices that may work together and each number of workers W, the shortest pace is known,
-// and every range passes on at least one partial sum; this gives a lower bound on the step. First it tries greedy
-// splits, lowest bound first. Then, pace by pace from the shortest, it tries the splits with the fewest partial sums,
-// while a bound is below the best plan. If work counts besides the pace, MixSearch searches over the numbers of ESTs
-// instead.
+// and every range passes on at least one partial sum; this gives a lower bound on the step. The search first tries
+// greedy splits, lowest bound first. Then, pace by pace from the shortest, the search tries the splits with the fewest
+// partial sums, while a bound is below the best plan. If work counts besides the pace, MixSearch searches over the
+// numbers of ESTs instead.
 class Search {
  public:
   Search(const Job& job, std::vector<Fleet> fleets) : job_(job), fleets_(std::move(fleets)), exact_(job.ests) {}
 
-  // Empty if there is no plan.
+  // Returns no shares if there is no plan.
   std::vector<Share> run() {
     try_greedily();
     for (size_t fleet = 0; fleet < fleets_.size(); ++fleet) {
@@ -40,7 +40,7 @@ class Search {
     }
     return best_split_;
   }
-  // A lower bound on the step in seconds: that of the plan found, if all other plans were tried or ruled out.
+  // Returns a lower bound on the step in seconds: the found plan's step, if all further plans were tried or ruled out.
   double proven_bound() const { return std::min(best_.step_seconds, left_out_); }
 
  private:
@@ -56,13 +56,13 @@ class Search {
   static constexpr int kThirds = 60;     // steps of a ternary search for the least load
   static constexpr double kSmall = 1e-9;
 
-  // The bound for plans with this many workers at this pace or a longer one.
+  // Returns the bound for plans with this many workers at this pace or a longer pace.
   Figure bound(const Fleet& fleet, int64_t workers, double pace) const {
     return figure_of(job_, workers, least_load(fleet, workers, pace), workers);
   }
 
-  // A longer pace moves work off slow devices. Returns the load with the least sum of pace and work, which is convex in
-  // the pace.
+  // Returns the load with the least sum of pace and work, which is convex in the pace: a longer pace moves work off
+  // slow devices.
   Load least_load(const Fleet& fleet, int64_t workers, double pace) const {
     const auto at = [&](double p) { return Load{p, fleet.least_work(p)}; };
     const auto seconds = [&](double p) { return job_.compute_seconds(workers, at(p)); };
@@ -106,8 +106,8 @@ class Search {
     return all;
   }
 
-  // A longer pace may pay if it allows aligned cuts. Tries some paces between the shortest and the longest that could
-  // still beat the best plan.
+  // Tries several paces between the shortest and the longest that could still beat the best plan: a longer pace may pay
+  // if it allows aligned cuts.
   void try_greedily(const Candidate& candidate) {
     place(candidate, *candidate.pace);
     for (int i = 1; i < kPacesTried; ++i) {
@@ -126,7 +126,7 @@ class Search {
 
   void place(const Candidate& candidate, double pace) {
     const int64_t workers = candidate.bound.workers;
-    // The first plan ignores the budget: without one there is nothing to compare with.
+    // The first plan ignores the budget: without a first plan, nothing can be compared.
     if (greedy_budget_ < workers && !best_split_.empty()) return;
     greedy_budget_ -= workers;
     const Fleet& fleet = fleets_[candidate.fleet];
@@ -141,8 +141,8 @@ class Search {
     best_split_ = std::move(split);
   }
 
-  // Whether, at one pace and number of workers, the plans with the fewest partial sums are best, and a longer pace
-  // alone never helps.
+  // Returns whether, at each pace and number of workers, the plans with the fewest partial sums are best, and a longer
+  // pace alone never helps.
   bool pace_decides(const Fleet& fleet) const {
     for (int64_t workers = fleet.fewest_workers(); workers <= fleet.most_workers(); ++workers) {
       const bool work_counts = job_.compute_seconds(workers, {0, 1}) != 0;
@@ -180,7 +180,7 @@ class Search {
     }
   }
 
-  // Records that the budget excludes these candidates at this pace and longer ones.
+  // Records that the budget excludes these candidates at this pace and longer paces.
   void leave_out(size_t fleet, const std::vector<Candidate>& open, double pace) {
     for (const Candidate& each : open) {
       left_out_ =
@@ -188,7 +188,7 @@ class Search {
     }
   }
 
-  // Tries all splits at a pace, for the candidates that can run at it. False: too many for the budget.
+  // Tries all splits at a pace, for the candidates able to run at it. Returns false if the budget is too small.
   bool try_exactly(const Fleet& fleet, const std::vector<Candidate>& open, double pace) {
     ExactSplit::Limits limits;
     const auto in_reach = std::ranges::upper_bound(open, pace, {}, [](const Candidate& each) { return *each.pace; });
@@ -209,9 +209,9 @@ class Search {
     return figure_of(job_, workers, least_load(fleet, workers, pace), workers + excess);
   }
 
-  // The most partial sums, beyond one per worker, with which a plan would beat the best one.
+  // Returns the most partial sums, beyond one per worker, with which a plan would beat the best plan.
   int64_t excess_allowed(const Fleet& fleet, int64_t workers, double pace) const {
-    int64_t allowed = 0, too_many = job_.ests;  // there are at most as many as ESTs
+    int64_t allowed = 0, too_many = job_.ests;  // at most as many as ESTs
     while (too_many - allowed > 1) {
       const int64_t middle = allowed + (too_many - allowed) / 2;
       (at_pace(fleet, workers, pace, middle).better_than(best_) ? allowed : too_many) = middle;

@@ -27,7 +27,7 @@ bool ExactSplit::run(const std::vector<Capacity>& capacities, Limits limits, int
   return true;
 }
 
-// Only the roomiest devices, one for each worker, can be needed.
+// Only the roomiest devices can be needed, as many as workers.
 bool ExactSplit::lay_out(const std::vector<Capacity>& capacities) {
   classes_.clear();
   int64_t left = limits_.workers;

@@ -4,8 +4,8 @@
 //
 // A dynamic program over the position of the cut and the devices used so far. The number of partial sums is a sum over
 // ranges, and each range passes on at least one, so a state keeps the excess: the sums beyond one per worker. Each
-// range goes to the smallest device that can host it: any plan that uses this device elsewhere can use there the device
-// it would have taken here. So a state needs only the position and the number of used devices of each size.
+// range goes to the smallest device with room for the range: a plan that uses this device elsewhere could use there the
+// device taken here. A state therefore needs only the position and the number of used devices of each size.
 
 #include <cstdint>
 #include <vector>
@@ -23,15 +23,15 @@ class ExactSplit {
     int64_t workers = 0;  // limit on the number of workers
     int64_t excess = 0;   // limit on the partial sums beyond one per worker
   };
-  // `capacities` are largest first. Subtracts its steps from `budget`; false, without splits, if that is too small.
+  // `capacities` are largest first. Subtracts its steps from `budget`; false, without splits, if this is too small.
   bool run(const std::vector<Capacity>& capacities, Limits limits, int64_t& budget);
 
-  // The last run's least excess with exactly this many workers; -1 if there is no such split within the limits.
+  // Returns the last run's least excess with exactly this many workers; -1 if no such split is within the limits.
   int64_t excess(int64_t workers) const;
   std::vector<Share> split(int64_t workers) const;
 
  private:
-  // Devices that host the same number of ESTs, in any group.
+  // Devices of any group with the same number of ESTs.
   struct Class {
     int64_t ests = 0, count = 0;
     int64_t stride = 0;  // weight of the used count in the number of a state
@@ -39,7 +39,7 @@ class ExactSplit {
   };
   struct Cell {
     uint16_t excess = kNone;
-    uint16_t length = 0;  // of the range that ends here
+    uint16_t length = 0;  // of the range with this end
     uint32_t state = 0;   // the state before it
   };
   struct Range {

@@ -62,7 +62,7 @@ std::string named(int64_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
-// The ESTs that fit on the roomiest `workers` devices of a set. Cannot overflow, since it stops at the job's ESTs.
+// Returns the ESTs that fit on the roomiest `workers` devices of a set; no overflow, as the job's ESTs are the limit.
 int64_t room_of(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& set, int64_t workers) {
   std::vector<DeviceGroup> roomiest;
   for (const int64_t index : set) roomiest.push_back(groups[static_cast<size_t>(index)]);

@@ -7,7 +7,7 @@
 
 namespace estrain::plan {
 
-// Throws Fault::infeasible, with advice, for fewer than one EST, coefficients or capabilities that are not
+// Throws Fault::infeasible, with advice, for fewer than one EST, coefficients or capabilities other than
 // positive finite numbers, counts or memory limits below 0, or no device. Does not check whether all ESTs
 // fit.
 void check_job(const Job& job);

@@ -15,17 +15,17 @@ struct Figure {
   int64_t workers = 0;
   int64_t partial_sums = 0;
 
-  // True for a shorter step; for equal steps (up to rounding), fewer workers, then fewer partial sums.
+  // Returns true for a shorter step; for equal steps (up to rounding), fewer workers, then fewer partial sums.
   bool better_than(const Figure& other) const;
 };
 
 // Computes the figure as evaluate does. Bounds on pace, work or partial sums give a bound on the step.
 Figure figure_of(const Job& job, int64_t workers, Load load, int64_t partial_sums);
 
-// Seconds of one device of the group for this many ESTs when no other worker computes: a possible pace.
+// Returns the seconds of a device of the group for this many ESTs while no other worker computes: a possible pace.
 double pace_of(const DeviceGroup& group, int64_t ests);
 
-// Pace and work of a plan on these groups.
+// Returns pace and work of a plan on these groups.
 Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<Share>& workers);
 
 }  // namespace estrain::plan

@@ -65,13 +65,13 @@ void Fleet::count_workers(int64_t most) {
 
 double Fleet::pace_bound(int64_t workers) const {
   const Prefix& fastest = devices_by_speed_[static_cast<size_t>(workers - 1)];
-  // Slightly less than the quotient, so that rounding of the sum cannot make the bound too large.
+  // Slightly less than the quotient: rounding of the sum must not make the bound too large.
   return std::max(static_cast<double>(ests_) / fastest.rates * (1 - 1e-9), 1 / fastest.slowest);
 }
 
 void Fleet::fill_capacities(double pace, std::vector<Capacity>& all) const {
   all.clear();
-  bool sorted = true;  // members are sorted, unless memory limits some
+  bool sorted = true;  // members are sorted, unless memory limits a member
   for (const int64_t index : members_) {
     const int64_t ests = capacity(group(index), pace);
     if (ests == 0) continue;
@@ -123,7 +123,7 @@ double Fleet::shortest_pace(int64_t workers) const {
     do enough *= 1.25;
     while (!holds(enough, workers));
   }
-  // Bisects between possible paces until none is left between.
+  // Bisects between possible paces until no pace is left between.
   for (;;) {
     enough = possible_pace_at_most(enough);
     const double below = possible_pace_below(enough);

@@ -1,8 +1,8 @@
 #pragma once
-// The devices of a plan search: how many ESTs each can host within a given pace.
+// The devices of a plan search: how many ESTs each device can host within a given pace.
 //
-// The pace is f_overload in equation 1b: the seconds that the slowest device takes for its ESTs. Only values n / C_i
-// are possible. Within a pace, a device hosts floor(pace * C_i) ESTs, or fewer if its memory limits it.
+// The pace is f_overload in equation 1b: the seconds of the slowest device for its ESTs. Only values n / C_i are
+// possible. Within a pace, a device hosts floor(pace * C_i) ESTs, or fewer if its memory limits it.
 
 #include <cstdint>
 #include <limits>
@@ -13,48 +13,48 @@
 
 namespace estrain::plan {
 
-// Devices of one group, and the ESTs that each can host.
+// Devices of a group, and the ESTs that each device can host.
 struct Capacity {
   int64_t ests = 0;
   int64_t count = 0;
   int64_t group = 0;
 };
 
-// The ESTs that one device of the group can host within a pace.
+// Returns the ESTs that a device of the group can host within a pace.
 int64_t capacity(const DeviceGroup& group, double pace);
 
-// The sets of groups that may work together: those of one kind, or all.
+// Returns the sets of groups that may work together: groups of a kind, or all groups.
 std::vector<std::vector<int64_t>> mixable(const Job& job, const std::vector<DeviceGroup>& groups);
 
 // Not thread-safe.
 class Fleet {
  public:
-  // Takes those given groups that can host at least one EST. The groups have been checked.
+  // Takes, of the given groups, each group with room for at least one EST. The groups have been checked.
   Fleet(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& chosen, const Job& job,
         int64_t most_workers = std::numeric_limits<int64_t>::max());
 
-  // Plans exist for numbers of workers in this range; none if most < fewest.
+  // Plans exist for numbers of workers in this range; no plan if most < fewest.
   int64_t fewest_workers() const { return fewest_; }
   int64_t most_workers() const { return static_cast<int64_t>(devices_by_speed_.size()); }
 
-  // Indices of the participating groups, fastest first; their capacities and counts are capped at the number of ESTs.
+  // Returns indices of participating groups, fastest first; capacities and counts are capped at the number of ESTs.
   const std::vector<int64_t>& members() const { return members_; }
   const DeviceGroup& group(int64_t index) const { return groups_[static_cast<size_t>(index)]; }
   double slowest() const { return group(members_.back()).mini_batches_per_second; }
   bool one_speed() const { return group(members_.front()).mini_batches_per_second == slowest(); }
 
-  // A lower bound on the seconds of work of plans within a pace: as if ESTs were divisible, on the fastest devices.
+  // Returns a lower bound on the seconds of work of plans within a pace: as if divisible ESTs ran on the fastest.
   double least_work(double pace) const;
-  // A lower bound on the pace of plans with this many workers: as if ESTs were divisible. O(1).
+  // Returns a lower bound on the pace of plans with this many workers: as if ESTs were divisible. O(1).
   double pace_bound(int64_t workers) const;
-  // The shortest pace at which this many workers, each with at least one EST, host all ESTs; `workers` must be in the
-  // range above.
+  // Returns the shortest pace at which this many workers, each with at least one EST, host all ESTs; `workers` must be
+  // in the range above.
   double shortest_pace(int64_t workers) const;
-  // The next larger pace at which a device can host more; absent if there is none.
+  // Returns the next larger pace at which a device can host more; nothing if there is no such pace.
   std::optional<double> next_pace(double pace) const;
   // The load of a plan on these devices.
   Load load_of(const std::vector<Share>& workers) const;
-  // The capacities of devices at a pace: those of at least 1, largest first.
+  // Returns the capacities of devices at a pace: capacities of at least 1, largest first.
   std::vector<Capacity> capacities(double pace) const;
 
  private:

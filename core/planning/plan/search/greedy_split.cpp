@@ -22,10 +22,10 @@ Runs roomiest(int64_t workers, const Runs& capacities) {
   return runs;
 }
 
-// Spends the spare room on the first cuts that profit, or equally on all cuts.
+// Spends the spare room on the first cuts with a profit, or equally on all cuts.
 enum class Spending { at_once, in_parts };
 
-// Calls take(group, begin, end) for each worker; stops when it returns false.
+// Calls take(group, begin, end) for each worker; stops when a call returns false.
 template <typename Take>
 void cut(int64_t ests, const Runs& runs, Spending spending, Take&& take) {
   int64_t room = 0, left = 0;  // of the devices without a range
@@ -54,7 +54,7 @@ struct Way {
   Spending spending = Spending::at_once;
 };
 
-// The partial sums of a way of cutting; stops counting at `enough`.
+// Returns the partial sums of a way of cutting; stops counting at `enough`.
 int64_t count_sums(int64_t ests, const Way& way, int64_t enough) {
   int64_t sums = 0;
   cut(ests, way.runs, way.spending, [&](int64_t, int64_t begin, int64_t end) {
@@ -66,7 +66,7 @@ int64_t count_sums(int64_t ests, const Way& way, int64_t enough) {
 
 int trailing_zeros(const Capacity& run) { return std::countr_zero(static_cast<uint64_t>(run.ests)); }
 
-// Three orders: largest first; sizes divisible by large powers of two first, which keeps the following cuts aligned;
+// Returns three orders: largest first; sizes divisible by large powers of two first, which keeps later cuts aligned;
 // smallest first.
 std::vector<Runs> orders(const Runs& largest_first) {
   std::vector<Runs> all{largest_first};

@@ -11,7 +11,7 @@
 namespace estrain::plan {
 
 // Returns the best result over several orders of the devices and ways to spend the spare room. `capacities` are largest
-// first; there must be at least `workers` devices, and the first `workers` must be able to host all ESTs.
+// first; at least `workers` devices are needed, and the first `workers` must be able to host all ESTs.
 std::vector<Share> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities);
 
 }  // namespace estrain::plan

@@ -28,7 +28,7 @@ bool MixSearch::run(Figure& best, std::vector<Share>& split, int64_t& budget) {
   return complete_;
 }
 
-// `ests` are left to assign; `workers` already have theirs, with total `load`.
+// `ests` are left to assign; `workers` already have ESTs, with total `load`.
 void MixSearch::visit(Position at, int64_t ests, int64_t workers, Load load) {
   if (ests == 0) return order_ranges(workers, load);
   if (at.left == 0) {
@@ -49,8 +49,8 @@ void MixSearch::visit(Position at, int64_t ests, int64_t workers, Load load) {
   visit({at.group, 0, 0}, ests, workers, load);
 }
 
-// Lower bound: the remaining ESTs take at least as long as on the fastest remaining device, and every worker passes on
-// at least one partial sum.
+// Computes a lower bound: the remaining ESTs take at least as long as on the fastest remaining device, and every worker
+// passes on at least one partial sum.
 bool MixSearch::may_be_better(size_t next, int64_t ests, int64_t workers, int64_t most_workers, Load load) const {
   const auto left = static_cast<double>(ests);
   load.work += pace_of(group(next), ests);

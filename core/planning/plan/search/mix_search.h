@@ -1,10 +1,10 @@
 #pragma once
-// Finds the best plan if not only the pace counts: with devices of different speeds that slow each other down, moving
-// work from a slow device to a fast one can shorten the step at the same pace. The pace-by-pace search of best_plan
+// Finds the best plan if more than the pace counts: with devices of different speeds that slow each other down, moving
+// work from a slow device to a fast device can shorten the step at the same pace. The pace-by-pace search of best_plan
 // does not see this.
 //
 // Branch and bound over the number of ESTs on each device, treating the devices of a group alike. For promising numbers
-// it then orders the ranges for the fewest partial sums.
+// the search then orders the ranges for the fewest partial sums.
 
 #include <cstdint>
 #include <vector>
@@ -19,8 +19,8 @@ class MixSearch {
  public:
   MixSearch(const Job& job, const Fleet& fleet);
 
-  // Stores a better plan in `best` and `split` if there is one. Subtracts its steps from `budget`; returns false if the
-  // search was cut short.
+  // Stores a better plan in `best` and `split` if a better plan exists. Subtracts its steps from `budget`; returns
+  // false if the search was cut short.
   bool run(Figure& best, std::vector<Share>& split, int64_t& budget);
 
  private:
@@ -40,7 +40,7 @@ class MixSearch {
   Figure best_;
   std::vector<Share> split_;
   std::vector<Share> chosen_;          // the current path of the search
-  std::vector<int64_t> devices_from_;  // [i]: devices of the i-th fastest group and all slower ones
+  std::vector<int64_t> devices_from_;  // [i]: devices of the i-th fastest group and all slower groups
   int64_t budget_ = 0;
   bool complete_ = true;
 };
