@@ -8,7 +8,7 @@
 namespace estrain::simulate {
 
 bool is_pool_trace(const std::string& path);
-// The jobs are by time of submission. Throws Fault::spec for a trace that lacks something or that cannot be, Fault::io.
+// Reads a trace, jobs in order of submission. Throws Fault::spec for missing or impossible content, Fault::io.
 dispatch::PoolTrace read_pool_trace(const std::string& path);
 
 }  // namespace estrain::simulate

@@ -21,9 +21,9 @@ using dispatch::Phase;
 using dispatch::PoolTrace;
 
 constexpr double kTick = 0.1;            // s, as the daemon's
-constexpr double kPatience = 24 * 3600;  // s; if nothing happens for so long, the pool is stuck
+constexpr double kPatience = 24 * 3600;  // s; if nothing happens for this long, the pool is stuck
 
-// The times in which jobs held a number of devices.
+// The stretches of time in which jobs held a number of devices.
 class Stretches {
  public:
   // The job has held this number of devices from `from` to `to`.
@@ -94,7 +94,7 @@ class Replay {
   }
 
  private:
-  // The next moment at which something happens by itself.
+  // Returns the moment of the next event.
   double next_event() const {
     double next = kNever;
     const auto consider = [&](double at) {
@@ -116,7 +116,7 @@ class Replay {
     now_ = to;
   }
 
-  // Everything that is due now.
+  // Carries out everything due now.
   void happen() {
     for (; next_job_ < trace_.jobs.size() && trace_.jobs[next_job_].submitted <= now_; ++next_job_) submit();
     for (const auto& [id, at] : std::map(checked_at_)) {
@@ -139,9 +139,9 @@ class Replay {
     settle();
   }
 
-  // A daemon looks at all jobs when a round is over, and decides then. The trace has the moments.
+  // Returns whether a look at a job, at a moment of the trace, must still come before the daemon's decision.
   bool waits_for_looks() {
-    constexpr double kLooks = 0.25;  // s that they take at the most
+    constexpr double kLooks = 0.25;  // s, the longest time of these looks
     if (!pool_->round_is_over(now_)) return false;
     return std::ranges::any_of(running_.ids(), [&](JobId id) {
       const auto look = running_[id].measured_look();
@@ -153,7 +153,7 @@ class Replay {
     const PastJob& job = trace_.jobs[next_job_];
     dispatch::Request request = job.request;
     request.total_steps = 0;                                 // until it has been checked
-    if (pool_->state().slots.empty()) request.type.clear();  // that of the devices that come
+    if (pool_->state().slots.empty()) request.type.clear();  // the type of the first devices to come
     const JobId id = pool_->submit(request, now_);
     past_[id] = &job;
     checked_at_[id] = now_ + job.check;
@@ -165,8 +165,8 @@ class Replay {
     settle();
   }
   void on(const dispatch::Removed& removed) { devices_.remove(removed); }
-  // A job that was there alone goes on from where it was: its scribe has saved that. Of another one whose launcher was
-  // there, another host goes on.
+  // A job with devices on this host alone resumes from its present step: its scribe has saved the step. If a job has
+  // more hosts and its launcher was on this host, a second host takes over.
   void on(const dispatch::HostGone& gone) {
     devices_.lose(gone.host);
     for (const JobId id : running_.ids()) {
@@ -232,7 +232,7 @@ class Replay {
     if (now_ >= running.next_look()) tell_progress(id);
   }
 
-  // Tells the pool how far the job is, if it trains. Once at one moment.
+  // Tells the pool the job's progress, if the job trains. Tells it once at each moment.
   void tell_progress(JobId id) {
     ReplayedJob& running = running_[id];
     const bool trains = running.has_trained && now_ >= running.trains_at && running.moves_at == kNever;
@@ -251,7 +251,7 @@ class Replay {
     settle();
   }
 
-  // Returns what it costs.
+  // Returns the cost of the change.
   double carry_out_change(JobId id) {
     ReplayedJob& running = running_[id];
     running.held = running.held_then;
@@ -273,13 +273,13 @@ class Replay {
     settle();
   }
 
-  // A daemon that comes back finds what is at work, and what has ended or changed meanwhile. A change or stop whose
-  // measured time ends at this moment was done earlier: the rest of that time passed until the daemon heard of it.
+  // Takes up jobs when the daemon is back, also those ended or changed meanwhile. A change or stop whose measured time
+  // ends at this moment was done earlier: the rest of that time passed before the daemon heard of it.
   void take_up_jobs() {
     is_away_ = false;
     dispatch::State state = pool_->state();
     pool_.emplace(std::move(state), settings_);
-    pool_->take_actions();  // checks go on
+    pool_->take_actions();  // checks continue
     std::vector<JobId> up;
     for (const auto& [id, job] : pool_->state().jobs) {
       if (is_up(job.phase)) up.push_back(id);
@@ -295,14 +295,14 @@ class Replay {
         find(id);
       }
     }
-    pool_->tick(now_);  // it decides before it looks
+    pool_->tick(now_);  // the pool decides before it looks
     settle();
   }
 
   void find(JobId id) {
     using Doing = dispatch::Dispatcher::Found::Doing;
     ReplayedJob& running = running_[id];
-    if (running.moves_at < kNever) return;  // who goes on with it tells
+    if (running.moves_at < kNever) return;  // the host that takes over tells
     dispatch::Dispatcher::Found found;
     if (running.changes_at <= now_ + kTick) found.lost = carry_out_change(id);
     running.has_trained |= running.trains_at <= now_;
@@ -325,7 +325,7 @@ class Replay {
 
   void carry_out(const dispatch::CheckJob&) {}
   void carry_out(const dispatch::Released&) {}
-  void carry_out(const dispatch::ChangeBatch&) {}  // a past does not know of jobs that let their batch be changed
+  void carry_out(const dispatch::ChangeBatch&) {}  // a past does not know of changes of a batch
   void carry_out(const dispatch::StartJob& action) {
     ReplayedJob& running = running_[action.job];
     running.job = past_[action.job];
@@ -359,7 +359,7 @@ class Replay {
     if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason, note.names});
   }
 
-  // How long the job's next event of this kind takes.
+  // Returns how long the job's next event of this kind takes.
   double seconds_of(JobId id, std::string_view what) { return past_.at(id)->seconds_of(what, times_[{id, what}]++); }
 
   std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }
@@ -393,7 +393,7 @@ class Replay {
   size_t next_job_ = 0;
   bool is_away_ = false;
   std::map<JobId, const PastJob*> past_;
-  std::map<std::pair<JobId, std::string_view>, size_t> times_;  // that a job has started, grown, shrunk or stopped
+  std::map<std::pair<JobId, std::string_view>, size_t> times_;  // number of starts, growths, shrinks or stops of a job
   std::map<JobId, double> checked_at_;
   ReplayedJobs running_;
   std::map<JobId, double> steps_;  // of jobs that do not run

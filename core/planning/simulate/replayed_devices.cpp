@@ -14,7 +14,7 @@ class PresentDevices {
  public:
   explicit PresentDevices(const std::vector<Slot>& slots) : slots_(slots) {}
 
-  // One of this name, or any where the name is empty; null: none is left.
+  // Returns a device of this name, or any device if the name is empty; null: no device is left.
   const Slot* choose(const std::string& name) {
     for (const Slot& slot : slots_) {
       const bool fits = slot.state == Slot::State::present && (name.empty() || slot.name == name);

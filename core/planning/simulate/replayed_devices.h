@@ -1,5 +1,5 @@
 #pragma once
-// The devices of a pool that is replayed: they join, leave, are taken and lent again at the moments at which they were.
+// The devices of a replayed pool: they join, leave, are taken and lent again at the moments of the trace.
 
 #include <functional>
 #include <string>
@@ -20,19 +20,19 @@ class ReplayedDevices {
 
   explicit ReplayedDevices(const dispatch::PoolTrace& trace);
 
-  // Calls `consider` with each moment at which something happens. Some moments are past.
+  // Calls `consider` with the moment of each event. Some moments are past.
   void for_each_moment(const std::function<void(double)>& consider) const;
 
-  // What has joined and left since it was asked last, in order of time.
+  // Returns the devices that joined and left since the last call, in order of time.
   std::vector<DeviceChange> due(double now);
   void remove(const dispatch::Removed& removed) { to_remove_.push_back(removed); }
-  void lose(const std::string& host);  // nothing there is removed or lent again
-  // Of the devices to be removed, those that are present.
+  void lose(const std::string& host);  // nothing of this host is removed or lent again
+  // Returns the present devices of the devices to remove.
   std::vector<dispatch::Dispatcher::Withdrawal> removals(const Slots& slots);
 
-  // Devices that are taken now. Where the pool has fewer, those that it has.
+  // Returns the devices taken now. If the pool has fewer, returns all of the pool's.
   std::vector<dispatch::Dispatcher::Withdrawal> taken(const Slots& slots, double now);
-  // Names of those that come back by now.
+  // Returns the names of the devices due to come back.
   std::vector<std::string> lent(const Slots& slots, double now);
 
  private:
@@ -40,7 +40,7 @@ class ReplayedDevices {
   std::vector<std::pair<double, DeviceChange>> changes_;  // in order of time
   size_t next_change_ = 0, next_taken_ = 0;
   std::vector<dispatch::Removed> to_remove_;
-  std::vector<std::pair<double, std::string>> to_lend_;  // when, which
+  std::vector<std::pair<double, std::string>> to_lend_;  // moment, device
 };
 
 }  // namespace estrain::simulate

@@ -1,5 +1,5 @@
 #pragma once
-// The jobs of a pool that is replayed. They stand for their launchers: they start, train, change and stop in virtual
+// The jobs of a replayed pool, in place of their launchers: they start, train, change and stop in virtual
 // time.
 
 #include <functional>
@@ -18,23 +18,23 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 struct ReplayedJob {
   const dispatch::PastJob* job = nullptr;
   std::vector<std::string> held;
-  double trains_at = 0;  // from here on: after the start, or after a change
+  double trains_at = 0;  // the job trains from this moment on: after the start, or after a change
   double step = 0, saved_step = 0;
   double stops_at = kNever, changes_at = kNever;
-  double moves_at = kNever;            // to another of its hosts: its launcher's was lost
-  std::vector<std::string> held_then;  // once it has changed
+  double moves_at = kNever;            // to a second host of the job: the launcher's host was lost
+  std::vector<std::string> held_then;  // after the change
   double looked = 0;
   bool has_trained = false;
 
   int64_t devices() const { return static_cast<int64_t>(held.size()); }
-  // The moment at which the pool looked next, where the trace has one soon.
+  // Returns the moment at which the pool looked next, if the trace has such a moment soon.
   std::optional<double> measured_look() const;
-  // That, or a second after the last look.
+  // Returns measured_look(), or a second after the last look.
   double next_look() const;
   bool has_ended() const { return step >= static_cast<double>(job->request.total_steps) - 1e-9; }
 };
 
-// The jobs that run.
+// The running jobs.
 class ReplayedJobs {
  public:
   using JobId = dispatch::JobId;
@@ -48,19 +48,19 @@ class ReplayedJobs {
   int64_t devices_of(JobId id) const;
 
   double step_seconds(const ReplayedJob& running, double now) const;
-  // The time of a step that the job's launcher tells at a look; 0: none. What it told at that moment, where the trace
-  // knows its pace on as many devices; else 0 until it has measured some steps on them, by the rules of
-  // run/launch/profiling/speed_meter.h.
+  // Returns the time of a step as the job's launcher tells it at a look; 0: no time. If the trace has a pace of the job
+  // on as many devices at this moment, the time told then; else 0 until the launcher has measured some steps on these
+  // devices, by the rules of run/launch/profiling/speed_meter.h.
   double told_step_seconds(const ReplayedJob& running, double now) const;
 
-  // The devices in use on each host: with those that jobs are about to take, and on the daemon's one for each check at
-  // work.
+  // Sets the devices in use on each host: including devices that jobs are about to take, and on the daemon's host a
+  // device for each check at work.
   void in_use(std::map<std::string, int64_t> devices) { in_use_ = std::move(devices); }
 
-  // Calls `consider` with each moment at which something happens by itself. Some moments are past.
+  // Calls `consider` with the moment of each event of a job. Some moments are past.
   void for_each_moment(double now, const std::function<void(double)>& consider) const;
 
-  // All train from `now` to `to`.
+  // Lets all jobs train from `now` to `to`.
   void advance(double now, double to);
 
  private:

@@ -67,7 +67,7 @@ Figures figures_of(const Result& result) {
 Json to_json(const Result& result) {
   const Figures figures = figures_of(result);
   Json::object_t jcts, waits;
-  // Json looks through all keys for each new one, which is too slow for a hundred thousand jobs.
+  // Json looks through all keys for each new key, too slowly for a hundred thousand jobs.
   std::unordered_set<std::string_view> names;
   for (const JobResult& job : result.jobs) {
     if (!names.insert(job.name).second) continue;

@@ -22,16 +22,16 @@ Figures figures_of(const Result& result);
 
 // {policy, workload, seed, charge_s, jobs, mean_jct_s, median_jct_s, p99_jct_s, makespan_s, resizes_per_job,
 //  mean_devices_in_use, mean_wait_s, deadlines, deadlines_met, jct_s: {job: seconds},
-//  wait_s: {job: seconds until its first devices}}; if several jobs have one name, the first counts. A pool that is
-//  replayed
-// also has decisions: [{at_s, job, devices, reason}].
+//  wait_s: {job: seconds until its first devices}}. A replayed pool also has
+//  decisions: [{at_s, job, devices, reason}].
+// If several jobs have the same name, the first counts.
 Json to_json(const Result& result);
 
-// A line for each result; if a policy has several workloads, also a line with its means.
+// Returns a line for each result; if a policy has several workloads, also a line with the policy's means.
 std::string format_table(const std::vector<Result>& results);
 
-// One self-contained HTML page: the table, and for each result the devices in use over time and a bar for each job.
-// Needs Limits::keep_stretches.
+// Returns a self-contained HTML page: the table, and for each result the devices in use over time and a bar for each
+// job. Needs Limits::keep_stretches.
 std::string format_page(const std::string& title, const std::vector<Result>& results);
 
 }  // namespace estrain::simulate

@@ -48,7 +48,7 @@ class Simulation {
   // The clock at the next decision.
   double end_of_round() const {
     if (!at_events()) return clock_ + workload_.round;
-    // Nobody is there to decide about before the next one comes.
+    // Until the next job comes, the policy has no jobs to decide about.
     const bool has_rounds = workload_.rounds_too && !active_.empty();
     double until = has_rounds ? clock_ + workload_.round : std::numeric_limits<double>::infinity();
     if (next_ < workload_.jobs.size())

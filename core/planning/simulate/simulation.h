@@ -1,5 +1,5 @@
 #pragma once
-// Simulates one policy on one workload, from the first submission to the last completion.
+// Simulates a policy on a workload, from the first submission to the last completion.
 //
 // Rounds: every job runs for a round on its devices; then the policy sees the submitted, unfinished jobs, and its
 // decision takes effect. Without jobs, the clock jumps to the round of the next submission.
@@ -27,13 +27,13 @@ struct Stretch {
   int64_t devices;
 };
 
-// A policy's decision for a job in a pool that is replayed (replay.h).
+// A policy's decision for a job in a replayed pool (replay.h).
 struct DecisionMade {
   double at;
   std::string job;
   int64_t devices;
   std::string reason;
-  std::vector<std::string> names;  // of their groups, each once for each device: "cpu", "nodeB/cuda"
+  std::vector<std::string> names;  // each device's group: "cpu", "nodeB/cuda"
 };
 
 struct Result {
@@ -51,11 +51,11 @@ struct Result {
 
 struct Limits {
   bool keep_stretches = false;
-  int64_t idle_rounds = 100'000;  // after this many rounds with waiting jobs and none running, the policy is stuck
+  int64_t idle_rounds = 100'000;  // after this many rounds with only waiting jobs, the policy is stuck
 };
 
-// Throws Fault::infeasible if the policy leaves jobs waiting forever, Fault::bug if it gives out more devices than
-// exist.
+// Throws Fault::infeasible if the policy leaves jobs waiting forever, Fault::bug if the policy gives out more devices
+// than exist.
 Result simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed, const Limits& limits);
 
 }  // namespace estrain::simulate

@@ -12,21 +12,21 @@ namespace estrain::simulate {
 
 struct Charge {
   enum class Kind { published, measured, seconds } kind = Kind::published;
-  double seconds = 0;  // for Kind::seconds, and for Kind::measured once it is known
+  double seconds = 0;  // for Kind::seconds, and for Kind::measured once known
 };
 
-// One job in the world. Policies see `facts`, which the world keeps up to date.
+// A job in the world. Policies see `facts`, which the world keeps up to date.
 class SimulatedJob {
  public:
   virtual ~SimulatedJob() = default;
 
-  // Runs with its current placement for `seconds` from `from`; sets `finished` if it ends in that time.
+  // Runs with the current placement for `seconds` from `from`; sets `finished` if the job ends in this time.
   virtual void run(double from, double seconds) = 0;
-  // Gets a new placement, possibly empty.
+  // Gives the job a new placement, possibly empty.
   virtual void place(const scheduling::Placement& placement) = 0;
-  // Seconds to its end with the current placement; infinite without one.
+  // Returns the seconds to the job's end with the current placement; infinite without a placement.
   virtual double seconds_to_end() const { return std::numeric_limits<double>::infinity(); }
-  // Less than it holds, where others may have the rest.
+  // Fewer than the job holds, if other jobs may use the rest.
   virtual double devices_in_use() const { return static_cast<double>(scheduling::devices_of(facts.placement)); }
 
   scheduling::Job facts;
@@ -37,13 +37,13 @@ class SimulatedJob {
 struct Workload {
   std::string name;  // "1.0/3"
   const scheduling::Cluster* cluster = nullptr;
-  std::shared_ptr<void> shared;                     // what the jobs have in common, if anything
+  std::shared_ptr<void> shared;                     // shared by the jobs, if anything
   std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
   double begin = 0;                                 // start of the clock
   double round = 60;
   double charge = 0;          // s, as printed with the results
   bool at_events = false;     // policies may decide between rounds
-  bool rounds_too = false;    // of at_events: and when a round is over
+  bool rounds_too = false;    // of at_events: also at the end of a round
   bool whole_rounds = false;  // the makespan is counted to the beginning of the last round
 };
 
@@ -54,7 +54,7 @@ class World {
   // Creates the workload for each simulation.
   virtual Workload make(const std::string& workload, scheduling::Knowledge knowledge, const Charge& charge,
                         uint64_t seed) const = 0;
-  // Of policies whose text does not say.
+  // For policies whose text does not say.
   virtual scheduling::EasyscaleRules easyscale_rules() const { return scheduling::EasyscaleRules::paper; }
 };
 
@@ -64,9 +64,9 @@ struct WorldFiles {
   std::string cluster;  // as typed: "4x8:v100,8x2:p100"; empty: the world's own
 };
 
-// The world of the tables in the folder, recognised by their names, with the jobs of the trace. Throws Fault::spec or
-// Fault::infeasible for an invalid trace, Fault::usage for a missing or unexpected cluster, Fault::io for missing
-// files.
+// Returns the world of the tables in the folder, recognised by their names, with the jobs of the trace. Throws
+// Fault::spec or Fault::infeasible for an invalid trace, Fault::usage for a missing or unexpected cluster, Fault::io
+// for missing files.
 std::unique_ptr<World> open_world(const WorldFiles& files);
 
 }  // namespace estrain::simulate

@@ -13,15 +13,15 @@ namespace estrain::simulate {
 
 class CsvTable {
  public:
-  // Throws Fault::io if the file is unreadable, Fault::corrupt if it is not a gzip file.
+  // Throws Fault::io if the file is unreadable, Fault::corrupt for anything but a gzip file.
   static CsvTable read(const std::string& path);
-  // PATH, or PATH.gz if only that exists.
+  // PATH, or PATH.gz if only PATH.gz exists.
   static CsvTable read_plain_or_gzip(const std::string& path);
   static CsvTable parse(std::string content, const std::string& path);
 
   size_t rows() const { return lines_.size(); }
   bool has(std::string_view column) const;
-  // Throws if it is missing, listing the existing columns.
+  // Throws for a missing column, listing the existing columns.
   size_t column(std::string_view name) const;
 
   std::string_view text(size_t row, size_t column) const { return fields_[row * names_.size() + column]; }

@@ -39,7 +39,7 @@ double product_of_dimensions(const CsvTable& table, size_t row, size_t column) {
   }
 }
 
-// Parameters of a convolution or a linear layer; 0 for others.
+// Returns the parameters of a convolution or a linear layer; 0 for other layers.
 double count_parameters(const CsvTable& table, size_t row, size_t params, std::string_view layer) {
   const bool convolves = layer == "conv2d";
   if (!convolves && layer != "linear") return 0;
@@ -54,7 +54,7 @@ double count_parameters(const CsvTable& table, size_t row, size_t params, std::s
   }
   const double inputs = json.at(in).get<double>(), outputs = json.at(out).get<double>();
   if (!convolves) return outputs * (inputs + 1);
-  const Json& kernel = json.at("kernel_size");  // one number, or one per side
+  const Json& kernel = json.at("kernel_size");  // a number, or a number for each side
   double window = 1;
   if (kernel.is_array()) {
     for (const Json& side : kernel) window *= side.is_number() ? side.get<double>() : 1;
@@ -86,7 +86,7 @@ std::vector<LayerRows> read_rows(const CsvTable& table, const LayerTableOptions&
     throw Error::make(Fault::usage, "{} has no model \"{}\"", table.path(), chosen_model)
         .advise("--model NAME or NAME/SET; it has " + known);
   }
-  // Rows of one batch size are in the order of execution; the k-th row of each batch is layer k.
+  // Rows of a batch size are in the order of execution; the k-th row of each batch is layer k.
   std::map<int64_t, std::map<int64_t, size_t>> rows_of_batch;
   for (size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, model) != chosen_model) continue;

@@ -3,10 +3,10 @@
 // (core/planning/plan/burst.h).
 //
 // Columns: model, set, order, layer, params (JSON, with ';' for ','), batch_per_gpu, input_dims (CxHxW or features),
-// total_ms. Optional: block and branch; rows of one block (a number from 1) follow each other and are branches of it by
-// their branch number; 0 or nothing: the chain.
+// total_ms. Optional: block and branch; rows of a block (a number from 1) follow each other, and the branch number says
+// the row's branch; 0 or nothing: the chain.
 //
-// A layer's time on g devices is that of batch / g samples: interpolated linearly between measured batches,
+// A layer's time on g devices is the time of batch / g samples: interpolated linearly between measured batches,
 // proportional beyond the largest, and constant below the smallest. Numbers of devices are powers of two, at most the
 // number of samples. Activations and parameters have 4 bytes; parameters of convolutions and linear layers count.
 
@@ -19,7 +19,7 @@
 namespace estrain::simulate {
 
 struct LayerTableOptions {
-  std::string model;         // empty: the only one
+  std::string model;         // empty: the table's only model
   std::string set;           // empty: the model's first in the table
   int64_t batch = 32;        // samples on all devices
   int64_t most_devices = 8;  // rounded down to a power of two

@@ -21,7 +21,7 @@ constexpr double kNoEnd = std::numeric_limits<double>::infinity();
 // How a job runs on 1, 2, 4, 8 … devices.
 struct Pace {
   double seconds = 0;        // of an iteration
-  std::vector<double> gaps;  // of each device: the part of an iteration in which it is idle
+  std::vector<double> gaps;  // of each device: the idle part of an iteration
 };
 
 struct Kind {
@@ -121,7 +121,7 @@ class BurstJob : public SimulatedJob {
     return used > floor_.devices ? alone / (1 + kind_.slowed) : alone;
   }
 
-  // The part of a device that a background job has.
+  // Returns the part of a device that a background job has.
   double part_of_device() const {
     std::vector<double> parts;
     int64_t taken = 0;

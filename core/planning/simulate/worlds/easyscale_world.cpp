@@ -16,7 +16,7 @@ constexpr double kRoundOfEasyscale = 60, kFirstStart = 20;
 // The published simulator's profiles are lost; these factors reproduce its published results.
 constexpr double kProfileFactor = 1.35, kYoloHalfBatch = 0.6;
 
-// Samples of an epoch, which is 1 % of the data set.
+// Samples of an epoch: 1 % of the data set.
 double samples_of_epoch(const std::string& model) {
   if (model == "yolov3") return 165.51;
   if (model == "bert" || model == "electra") return 886.41;
@@ -75,7 +75,7 @@ class EasyscaleWorld : public World {
   }
 
  private:
-  // With the best split of the ESTs: the shortest time in which the devices compute one mini-batch per
+  // Returns the time with the best split of the ESTs: the shortest in which the devices compute a mini-batch for each
   // EST.
   static double step_seconds(const scheduling::Shape& shape,
                              const std::array<double, scheduling::Cluster::kMostTypes>& mini_batch, int64_t ests) {
@@ -114,8 +114,8 @@ class EasyscaleWorld : public World {
     }
   }
 
-  // Seconds of one mini-batch. On V100 linear in the batch through two measured points, both without a switch of ESTs;
-  // on other types scaled by the ratio at the first point.
+  // Returns the seconds of a mini-batch. On V100 linear in the batch through two measured points, both without a switch
+  // of ESTs; on other types scaled by the ratio at the first point.
   double seconds(const ElasticJob& job, size_t type) const {
     const Model& model = measured_.at(job.model);
     const Measured &first = model.by_type.at("v100"), &second = *model.second;
@@ -183,7 +183,7 @@ class EasyscaleWorld : public World {
     }
   }
 
-  // The preferred type, or the one with the most devices if a gang would not fit.
+  // Returns the preferred type, or the type with the most devices if a gang would not fit.
   size_t fitting_type(size_t preferred, int64_t devices) const {
     if (devices <= cluster_.devices_of_type(preferred)) return preferred;
     size_t largest = 0;

@@ -26,7 +26,7 @@ struct DeadlineJob {
   const Speeds* speeds;
 };
 
-// Otherwise those of the authors' own files.
+// Otherwise the names of the authors' own files.
 bool has_our_names(const CsvTable& trace) {
   return trace.has("iterations") && trace.has("deadline_s") && trace.has("model");
 }
@@ -36,7 +36,7 @@ double speed_on(const Speeds& speeds, int64_t devices) {
   return speeds[std::min(power, speeds.size() - 1)];
 }
 
-// Up to where more devices make it faster.
+// Returns the number of devices up to which more devices are faster.
 int64_t most_useful(const Speeds& speeds) { return int64_t{1} << (std::ranges::max_element(speeds) - speeds.begin()); }
 
 class ElasticflowWorld : public World {

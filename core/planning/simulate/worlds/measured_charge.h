@@ -5,8 +5,8 @@
 
 namespace estrain::simulate {
 
-// The median, over the resizes in the file events.jsonl, of the seconds that the job paused or lost while new workers
-// warmed up. Throws Fault::infeasible if it has no resize.
+// Returns the median, over the resizes in the file events.jsonl, of the seconds that the job paused or lost while new
+// workers warmed up. Throws Fault::infeasible if the file has no resize.
 double measured_charge(const std::string& events_path);
 
 }  // namespace estrain::simulate

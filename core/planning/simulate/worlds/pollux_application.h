@@ -1,9 +1,9 @@
 #pragma once
-// The measurements of one application in Pollux's simulator (OSDI'21): seconds of a step by placement and batch, and
+// The measurements of an application in Pollux's simulator (OSDI'21): seconds of a step by placement and batch, and
 // training progress by batch and epoch.
 //
-// Progress is measured in iterations at the initial batch size; an iteration at another batch size counts as `gain` of
-// them (Pollux, section 3). An epoch ends when its progress is reached, at any batch size.
+// Progress is measured in iterations at the initial batch size; an iteration at another batch size counts as `gain`
+// initial iterations (Pollux, section 3). An epoch ends when its progress is reached, at any batch size.
 
 #include <cstdint>
 #include <map>
@@ -18,11 +18,11 @@ struct BatchLimits {
   int64_t least_local, most_local;  // samples on one device at a time
   int64_t init, most;               // samples per step
   int64_t epochs;
-  bool one_device;  // elastic policies keep it on one device, at its largest batch
+  bool one_device;  // elastic policies keep the job on one device, at its largest batch
 };
 
 struct StepTimes {
-  double step, sync;  // seconds, of which `sync` are the exchange
+  double step, sync;  // seconds; `sync` is the part of the exchange
 };
 
 // How a batch is split: `accumulated` rounds of `local` samples before the round with the exchange.
@@ -41,11 +41,11 @@ class PolluxApplication {
   using Counts = std::vector<int32_t>;
   static Counts packed_counts(int64_t devices);
 
-  // Measured placements: interpolated linearly between batch sizes, the nearest beyond them. Placements that differ by
-  // a rotation are equal. Other placements come from the table of interpolated ones; nothing if it lacks them.
+  // Returns measured times, interpolated linearly between batch sizes, the nearest beyond. Placements that differ by a
+  // rotation are equal. Unmeasured placements come from the table of interpolated placements; nothing if missing.
   std::optional<StepTimes> times(const Counts& counts, int64_t local) const;
 
-  // The given batch on this many devices.
+  // Returns the given batch on this many devices.
   BatchSplit split(double batch, int64_t devices) const;
   double step_seconds(const StepTimes& times, int64_t accumulated) const {
     return times.step + (times.step - times.sync) * static_cast<double>(accumulated);
@@ -62,12 +62,12 @@ class PolluxApplication {
   double gain(double batch, int64_t epoch) const {
     return gain(noise(batch, epoch), batch / static_cast<double>(limits_.init));
   }
-  // The progress after `epochs` epochs.
+  // Returns the progress after `epochs` epochs.
   double progress(int64_t epochs) const { return progress_[static_cast<size_t>(epochs)]; }
-  // Steps of `epoch` + 1 epochs at this batch size.
+  // Returns the steps of `epoch` + 1 epochs at this batch size.
   double iterations(double batch, int64_t epoch) const;
 
-  // Batch sizes to try on this many devices: 50, evenly spaced by ratio.
+  // Returns the batch sizes to try on this many devices: 50, evenly spaced by ratio.
   std::vector<double> batches(int64_t devices) const;
 
   // Called by the readers of the tables.

@@ -48,7 +48,7 @@ class KnownOutlook : public scheduling::Outlook {
   const PolluxJob& job_;
 };
 
-// Learnt from measurements. The remaining work is known, since its owner set the number of epochs.
+// Learnt from measurements. The remaining work is known, since the owner set the number of epochs.
 class LearntOutlook : public scheduling::Outlook {
  public:
   explicit LearntOutlook(const PolluxJob& job) : job_(job) {}
@@ -75,7 +75,7 @@ class LearntOutlook : public scheduling::Outlook {
   const PolluxJob& job_;
 };
 
-// A shape's devices host by host, as even as possible.
+// Returns a shape's devices host by host, as even as possible.
 PolluxApplication::Counts counts_of(int64_t hosts, int64_t devices) {
   if (hosts == (devices + 3) / 4) return PolluxApplication::packed_counts(devices);
   PolluxApplication::Counts counts;

@@ -12,7 +12,7 @@
 
 namespace estrain::simulate {
 
-// The duration of epochs on each shape; shared by all jobs with the same application, batch and way of choosing it.
+// The duration of epochs on each shape; shared by all jobs of the same application, batch and choice of batch.
 class EpochTable {
  public:
   // batch 0: the best batch of each epoch.
@@ -55,7 +55,7 @@ class PolluxJob : public SimulatedJob {
   double batch_;
   double charge_;
   std::shared_ptr<EpochTable> table_;
-  std::shared_ptr<Learnt> learnt_;  // if speeds are unknown; the job's own, or its application's
+  std::shared_ptr<Learnt> learnt_;  // if speeds are unknown; the job's own, or the application's
   std::unique_ptr<scheduling::Outlook> outlook_;
   BatchSplit split_;  // current split, if speeds are learnt
   PolluxApplication::Counts counts_;

@@ -1,7 +1,7 @@
 #pragma once
-// What jobs of Pollux's world have measured: each job alone, as in the paper, or all jobs of an application together.
-// The noise of gradients is known for epochs that a job has been in; later ones are assumed to be like the last of
-// these.
+// The measurements of jobs in Pollux's world: each job's alone, as in the paper, or the measurements of all jobs of an
+// application together. The noise of gradients is known for epochs that a job has been in; later epochs are assumed to
+// be like the last known epoch.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace estrain::simulate {
 
 class Learnt {
  public:
-  // Alone, a job has the paper's model of its speed (planning/scheduling/speed_model.h). Together, they have what they
-  // measured (planning/scheduling/measured_speeds.h).
+  // Alone, a job has the paper's model of its speed (planning/scheduling/speed_model.h). Together, jobs have their
+  // measurements (planning/scheduling/measured_speeds.h).
   enum class By { one_job, all_jobs };
   Learnt(const PolluxApplication& app, By by) : app_(app), by_(by) {}
 
@@ -26,17 +26,17 @@ class Learnt {
 
   const scheduling::SpeedModel& model() const { return by_ == By::all_jobs ? measured_.model() : model_; }
 
-  // The batch that makes the most progress per second, as foretold.
+  // The batch with the most progress per second, as foretold.
   struct Best {
-    double speed = 0;  // 0: none is possible
+    double speed = 0;  // 0: no batch is possible
     BatchSplit split;
   };
   Best best(int64_t hosts, int64_t devices, int64_t epoch) const;
-  // Of a job that is in `epoch` and has made this progress. The number of epochs is known, since its owner set it.
+  // For a job in `epoch` with this progress. The number of epochs is known, since the owner set it.
   double seconds_left(int64_t hosts, int64_t devices, int64_t epoch, double progress) const;
 
  private:
-  // The last epoch that tells of this one.
+  // Returns the last known epoch up to this epoch.
   int64_t told_by(int64_t epoch) const { return std::min(epoch, noises_.empty() ? 0 : noises_.rbegin()->first); }
   double step_seconds(int64_t hosts, int64_t devices, double local) const;
   Best search(int64_t hosts, int64_t devices, const PolluxApplication::Noise& noise) const;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kHosts = 16, kDevices = 4;
 constexpr double kRound = 60, kPublishedCharge = 30;
 
-// The reference simulator's limits, which its tables lack.
+// The reference simulator's limits, missing in the simulator's tables.
 const std::map<std::string, BatchLimits>& known_limits() {
   static const std::map<std::string, BatchLimits> known = {
       {"bert", {4, 12, 12, 384, 2, false}},          {"cifar10", {32, 1024, 128, 4096, 100, false}},

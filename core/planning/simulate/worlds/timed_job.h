@@ -12,7 +12,7 @@ namespace estrain::simulate {
 
 class TimedJob : public SimulatedJob {
  public:
-  // Fraction of full speed on devices of this shape; above 1 is faster. 0: it cannot run.
+  // Fraction of full speed on devices of this shape; above 1 is faster. 0: the job cannot run.
   using Speed = std::function<double(const scheduling::Shape&)>;
 
   // `every` change of devices costs so much, the first `first`.
