@@ -6,9 +6,9 @@
 namespace estrain::batches {
 
 struct BatchChange {
-  int64_t after = 0;     // the steps behind this one are taken with it
+  int64_t after = 0;     // the change holds for the steps after this step
   int64_t batch = 1;     // samples per EST and step
-  double lr_factor = 1;  // of every learning rate that the schedule gives
+  double lr_factor = 1;  // of every learning rate of the schedule
 
   bool operator==(const BatchChange&) const = default;
 

@@ -5,10 +5,10 @@
 
 namespace estrain::batches {
 
-// The steps after `begin` up to `end`, all taken with one batch size.
+// The steps after `begin` up to `end`, all with the same batch size.
 struct BatchSchedule::Stretch {
   Step begin, end;
-  Cursor start;  // position at `begin`, which may leave no mini-batch in its epoch
+  Cursor start;  // position at `begin`; its epoch may have no mini-batch left
   int64_t batch = 1;
   double lr_factor = 1;
   size_t changes = 0;  // before or at `begin`
@@ -23,7 +23,7 @@ BatchSchedule::Stretch BatchSchedule::first_stretch() const {
   return {Step(0), end, {}, std::min(batch, samples_per_est), 1, 0};
 }
 
-// Goes on to the stretch behind. False: there is none.
+// Moves to the next stretch. Returns false if there is no further stretch.
 bool BatchSchedule::next(Stretch& stretch) const {
   if (stretch.changes == changes.size()) return false;
   const BatchChange& change = changes[stretch.changes];
@@ -85,7 +85,7 @@ bool BatchSchedule::has_empty_epoch() const {
   return empty(batch) || std::ranges::any_of(changes, empty, &BatchChange::batch);
 }
 
-// The last mini-batch of the epoch under way at `from` may be shorter than that of the epochs behind it.
+// The last mini-batch of the epoch under way at `from` may be shorter than the last of later epochs.
 std::optional<int64_t> BatchSchedule::shortest_in(const Stretch& stretch, Step from, Step to) const {
   from = std::max(from, stretch.begin);
   to = std::min(to, stretch.end);

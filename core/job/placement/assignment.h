@@ -11,10 +11,10 @@
 
 namespace estrain::placement {
 
-// The part of one worker.
+// A worker's part.
 struct Share {
   Device device = {};
-  std::optional<int64_t> ests = std::nullopt;  // how many, where the list says so ("cpu=3")
+  std::optional<int64_t> ests = std::nullopt;  // number of ESTs, if the list says so ("cpu=3")
 
   bool operator==(const Share&) const = default;
 };
@@ -24,14 +24,14 @@ using Assignment = std::vector<Share>;
 
 Devices devices_of(const Assignment& assignment);
 std::string format_devices(const Assignment& assignment);  // "cpu,cuda:1"
-// The same devices, each with its number of ESTs.
+// Returns the same devices, without numbers of ESTs: place_ests() then divides evenly.
 Assignment evenly(const Devices& devices);
 
-// Ranges whose sizes differ by at most one; the first `ests mod workers` workers host one more. Throws
+// Returns ranges whose sizes differ by at most one; the first `ests mod workers` workers host one more. Throws
 // Fault::infeasible unless 1 <= workers <= ests.
 std::vector<EstRange> even_ranges(int64_t ests, int64_t workers);
-// The range of each share: as the list says, or even. Throws Fault::usage or Fault::infeasible where ESTs cannot be
-// placed so.
+// Returns the range of each share: as the list says, or even. Throws Fault::usage or Fault::infeasible if ESTs cannot
+// be placed in this way.
 std::vector<EstRange> place_ests(const Assignment& assignment, int64_t ests);
 
 }  // namespace estrain::placement

@@ -23,7 +23,7 @@ std::optional<int64_t> parse_index(std::string_view text) {
   return whole && (text == "0" || !text.starts_with('0')) ? std::optional(index) : std::nullopt;
 }
 
-// Host names as DNS has them, and addresses.
+// Accepts host names as in DNS, and addresses.
 bool is_host(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||

@@ -1,5 +1,5 @@
 #pragma once
-// A device of a job, and lists of devices: pure values. Whether a machine has what they name:
+// A device of a job, and lists of devices: pure values. Whether a machine has the named devices:
 // core/run/launch/preflight/devices.h.
 
 #include <compare>
@@ -15,7 +15,7 @@ namespace estrain::placement {
 
 struct Device {
   std::string kind = "cpu";                     // "cpu", "cpu:avx512", "cpu:avx2", "cpu:sse", "cuda"
-  std::optional<int64_t> index = std::nullopt;  // of a GPU: which one of its host
+  std::optional<int64_t> index = std::nullopt;  // of a GPU: its number on the host
   std::string host = {};                        // empty: the launcher's own
 
   auto operator<=>(const Device&) const = default;
@@ -24,27 +24,27 @@ struct Device {
   std::string text() const;  // "cpu", "cuda:1", "nodeB/cuda:1"
 };
 
-// The reverse. Nothing where the text names no device; "cuda" without a number is one without an index.
+// Reads text() back. Returns nothing if the text names no device; "cuda" without a number has no index.
 std::optional<Device> parse_device(std::string_view text);
-// Kinds that a text may name, for a reader.
+// Returns the kinds that a text may name, for a reader.
 std::string known_kinds();
 
-// A device as a field of a message (core/base/json/codec.h): its text. The reader throws Fault::corrupt.
+// Writes a device as a field of a message (core/base/json/codec.h): its text. The reader throws Fault::corrupt.
 Json to_field(const Device& device);
 void from_field(const Json& json, Device& device);
 
-using Devices = std::vector<Device>;  // a device may stand in it several times
+using Devices = std::vector<Device>;  // the same device may occur several times
 
 std::vector<std::string> texts_of(const Devices& devices);
-// The reverse. Throws Fault::corrupt.
+// Reads texts_of() back. Throws Fault::corrupt.
 Devices devices_from(const std::vector<std::string>& texts);
-std::string list_of(const Devices& devices);  // "cpu,cuda:1"; "none" of no device
+std::string list_of(const Devices& devices);  // "cpu,cuda:1"; "none" for an empty list
 
-// `all` without one of each of `some`; nothing where one is not in it.
+// Removes each device of `some` once from `all`. Returns nothing if `all` lacks a device.
 std::optional<Devices> without(Devices all, const Devices& some);
-// Elements of both lists, in the order of `one`.
+// Returns the elements of both lists, in the order of `one`.
 Devices common(const Devices& one, Devices other);
-// Elements of `all` that `some` lacks.
+// Returns the elements of `all` missing in `some`.
 Devices beyond(const Devices& all, Devices some);
 
 }  // namespace estrain::placement

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kPatienceWithSqueueMs = 2000;
 constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
-// Limit for times: ten times the year that Slurm gives a job without a limit, and small enough that no sum overflows.
+// Limit for times: ten times the year of a Slurm job without a limit, and small enough to keep sums from overflowing.
 constexpr int64_t kMostSeconds = INT64_C(10) * 365 * 86'400;
 
 std::string_view value_of(const Environment& environment, std::string_view name) {
@@ -61,8 +61,8 @@ struct Cores {
   std::string from;
 };
 
-// A batch script may use all cores of its node, however many tasks it requested; a step started by srun has its task's
-// share.
+// Returns all cores of the node for a batch script, however many tasks it requested; for a step started by srun, the
+// task's share.
 std::optional<Cores> slurm_cores(const Environment& environment) {
   const std::string_view share = "SLURM_CPUS_PER_TASK", node = "SLURM_CPUS_ON_NODE", all = "SLURM_JOB_CPUS_PER_NODE";
   const bool is_step = !value_of(environment, "SLURM_STEP_ID").empty();
@@ -77,7 +77,7 @@ std::optional<Cores> slurm_cores(const Environment& environment) {
 }
 
 // Parses a Slurm memory size, in megabytes or with a unit letter as in sbatch's --mem, into bytes. 0 means "all of the
-// node", so no limit.
+// node", and no limit.
 std::optional<int64_t> parse_memory(std::string_view text) {
   constexpr int64_t kMost = INT64_C(1) << 20;  // terabytes
   int shift = 20;
@@ -111,7 +111,7 @@ std::optional<Memory> slurm_memory(const Environment& environment, std::optional
   return std::nullopt;
 }
 
-// CUDA's own rule: the list ends at the first entry that is not a device ("", "-1", "NoDevFiles").
+// Counts by CUDA's own rule: the list ends at the first entry other than a device ("", "-1", "NoDevFiles").
 int64_t visible_gpus(std::string_view list) {
   int64_t count = 0;
   while (!list.empty()) {
@@ -124,7 +124,7 @@ int64_t visible_gpus(std::string_view list) {
   return count;
 }
 
-// CUDA goes by its own variable, whoever set it.
+// CUDA goes by its own variable, whoever set the variable.
 std::optional<int64_t> gpus_of_node(const Environment& environment, bool by_slurm) {
   if (const auto found = environment.find("CUDA_VISIBLE_DEVICES"); found != environment.end())
     return visible_gpus(found->second);
@@ -135,7 +135,7 @@ std::optional<int64_t> gpus_of_node(const Environment& environment, bool by_slur
 
 constexpr std::string_view kEnd = "SLURM_JOB_END_TIME";
 
-// Negative: it has ended.
+// Negative: the job has ended.
 std::optional<int64_t> seconds_to_end(const Environment& environment, const Instant& now) {
   const auto end = parse_positive(value_of(environment, kEnd));
   if (!end || *end - now.unix_seconds > kMostSeconds) return std::nullopt;
@@ -156,7 +156,7 @@ void read_slurm(const Environment& environment, const Instant& now, Allocation& 
   allocation.nodes = parse_positive(value_of(environment, "SLURM_JOB_NUM_NODES")).value_or(1);
 }
 
-// What Slurm grants, where that is less than what the machine gives.
+// Applies Slurm's grant, where less than the machine's limits.
 void grant(const Environment& environment, Allocation& allocation) {
   const std::optional<Cores> cores = slurm_cores(environment);
   if (cores && cores->count <= allocation.cores) {
@@ -190,14 +190,14 @@ std::string without_blanks(std::string text) {
   return text;
 }
 
-// The end according to squeue, otherwise `known`.
+// Returns the end according to squeue, otherwise `known`.
 std::optional<int64_t> end_by_squeue(const std::string& job, std::optional<int64_t> known) {
   const auto left = ask_time_left(job, kPatienceWithSqueueMs);
   if (!left) return known;
   return *left == kNoTimeLimit ? std::nullopt : std::optional(monotonic_ns() + *left * kNanosecondsPerSecond);
 }
 
-// Asked once in a process: squeue may take a while, and what has ended does not begin again.
+// Asks once in a process: squeue may take a while, and an ended job does not begin again.
 bool still_runs(const std::string& job) {
   static std::map<std::string, bool> known;
   const auto found = known.find(job);

@@ -1,11 +1,11 @@
 #pragma once
-// The resources of this machine that a run may use, and until when: those that Slurm states in the environment of its
-// jobs (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"), limited by the process's CPU affinity and cgroups. Without Slurm,
-// only the latter count.
+// The resources of this machine that a run may use, and until when: the resources stated by Slurm in the environment of
+// its jobs (sbatch(1), "OUTPUT ENVIRONMENT VARIABLES"), limited by the process's CPU affinity and cgroups. Without
+// Slurm, only affinity and cgroups count.
 //
-// A variable with a value that sbatch(1) does not allow counts as absent: a wrapper may have set it, and that need not
-// fail a run. The variables of a job that has ended count as absent, too: a terminal multiplexer that was started in an
-// interactive job hands them to every shell that it opens later.
+// A variable with a value not allowed by sbatch(1) counts as absent: a wrapper may have set the variable, which need
+// not fail a run. The variables of an ended job count as absent, too: a terminal multiplexer started in an interactive
+// job hands the variables to every shell that it opens later.
 
 #include <cstdint>
 #include <functional>
@@ -28,13 +28,13 @@ struct Allocation {
   std::string memory_from;               // "SLURM_MEM_PER_NODE", "cgroup", "physical memory"; empty: unknown
   std::optional<int64_t> gpus;           // of this node, if known
   std::optional<std::string> slurm_job;  // its id; absent outside Slurm
-  std::optional<std::string> ended_job;  // the id of the job that left its variables behind; then slurm_job is absent
+  std::optional<std::string> ended_job;  // the ended job that left its variables behind; then slurm_job is absent
   int64_t restarts = 0;                  // how often Slurm has requeued the job
   int64_t nodes = 1;                     // of the whole job; this version uses the first
   std::optional<int64_t> ends_ns;        // when Slurm will end the job, on the clock of monotonic_ns()
 
-  // Seconds until Slurm ends the job, >= 0; absent without a time limit. Only reads the clock, so it is cheap. It does
-  // not notice when `scontrol update` changes the limit (see current_end_ns).
+  // Returns the seconds until Slurm ends the job, >= 0; absent without a time limit. Cheap: only reads the clock. Does
+  // not notice a change of the limit by `scontrol update` (see current_end_ns).
   std::optional<double> seconds_left() const;
 };
 
@@ -44,23 +44,23 @@ struct Instant {
   int64_t monotonic_ns = 0;
 };
 
-// Pure. Takes the end from SLURM_JOB_END_TIME, if this version of Slurm sets it. An end in the past is believed: the
-// job has ended.
+// Pure. Takes the end from SLURM_JOB_END_TIME, if this version of Slurm sets the variable. An end in the past is
+// believed: the job has ended.
 Allocation read_allocation(const Environment& environment, const MachineLimits& limits, const Instant& now);
 
-// This process's allocation. If Slurm's environment lacks the end, asks `squeue` once, for at most two seconds. Call it
-// from the main thread when the launcher starts, and keep the answer.
+// Returns this process's allocation. If Slurm's environment lacks the end, asks `squeue` once, for at most two seconds.
+// The launcher calls this once, from the main thread at its start, and keeps the answer.
 Allocation current_allocation();
 
-// The current end of this process's Slurm job: its time limit may have changed since the job started. Asks squeue as
-// above; if squeue does not tell, returns `known`.
+// Returns the current end of this process's Slurm job: the time limit may have changed since the job started. Asks
+// squeue as above; if squeue does not tell, returns `known`.
 std::optional<int64_t> current_end_ns(std::optional<int64_t> known);
 
-// Like current_allocation(), but asks squeue only where the end in the environment is past, once in a process: the end
-// of a job that still runs may have been put off.
+// Like current_allocation(), but asks squeue only if the end in the environment is past, once in a process: the end of
+// a running job may have been put off.
 Allocation current_resources();
 
-// "Slurm job 17 has ended (…)": for the user. Empty where `ended_job` is.
+// "Slurm job 17 has ended (…)": for the user. Empty if `ended_job` is empty.
 std::string words_of_ended_job(const Allocation& allocation);
 
 // For events.jsonl.
@@ -72,8 +72,8 @@ constexpr int64_t kNoTimeLimit = INT64_MAX;  // seconds
 // anything else.
 std::optional<int64_t> parse_time_left(std::string_view text);
 
-// The remaining time of a job according to `squeue`; absent if it gives no such answer within `milliseconds`, after
-// which it is killed. `squeue` may be a path or a name in PATH.
+// Returns the remaining time of a job according to `squeue`; absent without such an answer within `milliseconds`, after
+// which squeue is killed. `squeue` may be a path or a name in PATH.
 std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, const std::string& squeue = "squeue");
 
 }  // namespace estrain::resources

@@ -1,5 +1,5 @@
 #pragma once
-// The memory that the cgroups of this process (versions 1 and 2) and their ancestors leave free. The limits themselves:
+// The free memory in the cgroups of this process (versions 1 and 2) and their ancestors. The limits themselves:
 // machine_limits.h.
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct CgroupRoom {
   bool operator==(const CgroupRoom&) const = default;
 };
 
-// The minimum over the groups. `root` is a prefix for /proc/self/cgroup and /sys/fs/cgroup.
+// Returns the minimum over the groups. `root` is a prefix for /proc/self/cgroup and /sys/fs/cgroup.
 CgroupRoom cgroup_room(const std::string& root = "");
 
 }  // namespace estrain::resources

@@ -10,24 +10,24 @@
 namespace estrain::resources {
 
 struct ControlGroup {
-  int version;  // 1: for one controller; 2: for all
-  // The group's folder, then those of its ancestors, ending with the mount point. In a container some may be missing;
-  // then the mount point has the group's files.
+  int version;  // 1: for a single controller; 2: for all
+  // The group's folder, then its ancestors' folders, ending with the mount point. In a container a folder may be
+  // missing; then the mount point has the group's files.
   std::vector<std::string> folders;
 };
 
-// Groups in which `controller` ("cpu", "memory", "pids") may limit this process; a machine may have one of each
-// version. `root` is a prefix for /proc/self/cgroup and /sys/fs/cgroup.
+// Returns the groups in which `controller` ("cpu", "memory", "pids") may limit this process; a machine may have a group
+// of each version. `root` is a prefix for /proc/self/cgroup and /sys/fs/cgroup.
 std::vector<ControlGroup> control_groups(const std::string& root, std::string_view controller);
 
-// The number at the start of a text; absent for a word ("max") and for numbers that mean no limit: -1, or, in version
-// 1, nearly 2^63.
+// Returns the number at the start of a text; absent for a word ("max") and for numbers without a limit: -1, or, in
+// version 1, nearly 2^63.
 std::optional<int64_t> limit_in(std::string_view text);
 std::optional<int64_t> limit_in_file(const std::string& path);
-// The number after `name` and white space, in a text of such lines.
+// Returns the number after `name` and white space, in a text of lines with names and numbers.
 std::optional<int64_t> number_of(const std::string& text, std::string_view name);
 
-// The least of several limits, some of which may be absent.
+// Lowers `least` to `other`, if smaller. Either limit may be absent.
 template <typename Number>
 void lower(std::optional<Number>& least, std::optional<Number> other) {
   if (other && (!least || *other < *least)) least = other;

@@ -20,7 +20,7 @@ struct Gpu {
   std::string place, model, uuid;  // "0000:3b:00.0", "NVIDIA A100-PCIE-40GB", "GPU-5e1a0f6c-…"
 };
 
-// The text after "name:" on its line; empty: no such line.
+// Returns the text after "name:" on its line; empty: no such line.
 std::string value_of(const std::string& text, const std::string& name) {
   std::stringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -31,7 +31,7 @@ std::string value_of(const std::string& text, const std::string& name) {
   return "";
 }
 
-// In bus order, as workers number them; none if one of them does not show its model.
+// Returns the GPUs in bus order, as workers number them; no GPUs if a GPU does not show its model.
 std::vector<Gpu> gpus_in(const std::string& folder) {
   std::vector<Gpu> gpus;
   std::error_code failure;
@@ -44,7 +44,7 @@ std::vector<Gpu> gpus_in(const std::string& folder) {
   return gpus;
 }
 
-// Finds a GPU by its number or a prefix of its UUID; null: none or several.
+// Finds a GPU by its number or a prefix of its UUID; null: no GPU or several.
 const Gpu* find(const std::vector<Gpu>& gpus, const std::string& name) {
   if (name.starts_with("GPU-")) {
     const auto is_meant = [&](const Gpu& gpu) { return gpu.uuid.starts_with(name); };
@@ -56,7 +56,7 @@ const Gpu* find(const std::vector<Gpu>& gpus, const std::string& name) {
   return whole && number < gpus.size() ? &gpus[number] : nullptr;
 }
 
-// Whether a GPU is partitioned (MIG): CUDA then numbers the partitions.
+// Returns whether a GPU is partitioned (MIG): CUDA then numbers the partitions.
 bool is_sliced(const std::string& capabilities) {
   std::error_code failure;
   for (const auto& gpu : std::filesystem::directory_iterator(capabilities, failure)) {

@@ -52,8 +52,8 @@ MemoryEvidence::MemoryEvidence(std::string root) : root_(std::move(root)), group
   if (kernel_log_ && ::lseek(kernel_log_.get(), 0, SEEK_END) < 0) kernel_log_.reset();
 }
 
-// The group of version 1's memory controller if it is mounted, otherwise of version 2. With both ("hybrid"), version 1
-// controls memory.
+// Returns the group of version 1's memory controller if mounted, otherwise of version 2. With both ("hybrid"), version
+// 1 controls memory.
 MemoryEvidence::Group MemoryEvidence::find_group() const {
   const auto files_of = [](int version) {
     return version == 1 ? Group{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"}

@@ -1,13 +1,13 @@
 #pragma once
-// Evidence that the kernel's out-of-memory killer struck. Its victim sees only a SIGKILL, which any process may send.
+// Evidence of a kill by the kernel's out-of-memory killer. The victim sees only a SIGKILL, which any process may send.
 //
 //   1. The kernel's log (/dev/kmsg) names the victim: "Out of memory: Killed process 4711 (estrain) …". Users often
-//      cannot read it, and in a container the process ids differ.
+//      cannot read the log, and in a container the process ids differ.
 //   2. The memory cgroup of this process and its children counts kills of its members, whoever ran out of memory:
 //      memory.events (version 2) or memory.oom_control (version 1).
 //   3. Without such a group, /proc/vmstat counts the kills of the whole machine.
 //
-// A counter does not name the victim, so each counted kill explains one death.
+// A counter does not name the victim, and each counted kill explains a single death.
 
 #include <sys/types.h>
 
@@ -31,12 +31,12 @@ class MemoryEvidence {
     std::string text;
   };
 
-  // Remembers the current counters. Does not throw if something is unreadable: that evidence is then missing. `root` is
-  // a prefix for /proc, /sys and /dev.
+  // Remembers the current counters. Does not throw if a file is unreadable: that evidence is then missing. `root` is a
+  // prefix for /proc, /sys and /dev.
   explicit MemoryEvidence(std::string root = "");
 
-  // Whether a kill since the start explains the death of process `dead`. Ask once for each process that ended by
-  // SIGKILL and that we did not kill: each counted kill explains only one death.
+  // Returns whether a kill since the start explains the death of process `dead`. Call this once for each process that
+  // ended by SIGKILL and was not killed by us: each counted kill explains only one death.
   Observation since_start(pid_t dead);
 
  private:
@@ -61,7 +61,7 @@ class MemoryEvidence {
   std::optional<int64_t> explained_;  // kills counted before the start, or used up since
   UniqueFd kernel_log_;
   std::string unfinished_line_;
-  std::set<std::pair<pid_t, std::string>> victims_;  // since the start, each with the kernel's message
+  std::set<std::pair<pid_t, std::string>> victims_;  // since the start, each victim with the kernel's message
 };
 
 std::string format_memory(int64_t bytes);  // "2.1 GB", "512 MB"

@@ -1,5 +1,5 @@
 #pragma once
-// The meaning of unset values whose default depends on another key, so that JobSpec cannot initialise them.
+// The meaning of unset values whose default depends on another key, out of reach of JobSpec's initialisers.
 
 #include <cstdint>
 
@@ -12,12 +12,12 @@ double weight_decay(const OptimizerSection& optimizer);   // likewise
 double epsilon(const OptimizerSection& optimizer);        // likewise
 double dropout(const ModelSection& model);                // unset: gpt 0.1, vgg 0.5, else 0
 
-// The number of mini-batches of the given bytes that a worker reads ahead: at first, and at most. Both are equal unless
-// data.prefetch is 0; then the read-ahead takes at most 256 MiB or four mini-batches.
+// Returns the number of mini-batches of the given bytes that a worker reads ahead: at first, and at most. Both are
+// equal unless data.prefetch is 0; then the most is 256 MiB and 64 mini-batches, but at least four.
 constexpr int64_t first_prefetch(const DataSection& data) { return data.prefetch > 0 ? data.prefetch : 4; }
 int64_t most_prefetch(const DataSection& data, uint64_t batch_bytes);
 
-// `spec` with the first four filled in if their keys may be given: then two specs with the same meaning are equal.
+// Returns `spec` with the first four filled in: two specs with the same meaning are then equal.
 JobSpec with_defaults(JobSpec spec);
 
 }  // namespace estrain::spec

@@ -3,7 +3,7 @@
 namespace estrain::spec {
 namespace {
 
-// The names from a table whose rows are in the order of the enumeration.
+// Returns the names from a table whose rows are in the order of the enumeration.
 template <typename E, typename Traits, size_t n>
 constexpr std::array<EnumName<E>, n> names_of(const Traits (&table)[n]) {
   std::array<EnumName<E>, n> names = {};

@@ -84,7 +84,7 @@ std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);
 std::string_view to_string(BatchMode value);
 
-// The value called `name`, exactly; from_string<Determinism>("D1").
+// Returns the value called `name`, exactly; from_string<Determinism>("D1").
 template <typename E>
 std::optional<E> from_string(std::string_view name) {
   for (const EnumName<E>& entry : enum_names<E>()) {

@@ -1,6 +1,6 @@
 #pragma once
-// A checked training job as the user wrote it. Every default is here and nowhere else. keys.cpp documents each key's
-// meaning, range and unit; help, configs/REFERENCE.md and the messages are made from it.
+// A checked training job as the user wrote it. Every default is in this file and nowhere else. keys.cpp documents each
+// key's meaning, range and unit; help, configs/REFERENCE.md and the messages are made from keys.cpp.
 //
 // JobSpec is plain data: it holds no file handles, and two equal JobSpecs give two runs with equal bits (given D1 and
 // one kind of device).
@@ -42,12 +42,12 @@ struct JobSection {
   // of operators. Weights, gradients, their sums and the optimizer are always fp32.
   Precision precision = Precision::fp32;
   // The choice of algorithms for products and convolutions on GPUs: measured once by the run, or made by LibTorch's
-  // heuristics, which give the bits of PyTorch on that GPU.
+  // heuristics, which give the bits of PyTorch on the same GPU.
   Algorithms algorithms = Algorithms::measured;
   // Whether GPUs replay an EST's forward and backward pass as a CUDA graph. Does not affect the bits.
   CudaGraphs cuda_graphs = CudaGraphs::off;
-  // How several workers sum gradients: GPUs among themselves, if each worker has its own, or in host memory. Does not
-  // affect the bits.
+  // How several workers sum gradients: GPUs among themselves, if each worker has its own GPU, or in host memory. Does
+  // not affect the bits.
   Exchange exchange = Exchange::automatic;
 
   bool operator==(const JobSection&) const = default;
@@ -55,7 +55,7 @@ struct JobSection {
 
 struct ModelSection {
   std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program, python
-  std::string init;                     // HDF5 file to take the initial weights from; empty: from the seed
+  std::string init;                     // HDF5 file with the initial weights; empty: from the seed
   std::optional<int64_t> classes;       // default: the data set's (text: the vocabulary of 256 bytes)
   std::vector<int64_t> hidden = {128};  // mlp: width of each hidden layer
   std::optional<double> dropout;        // gpt: 0.1; vgg: 0.5; mlp: 0
@@ -67,12 +67,12 @@ struct ModelSection {
   std::string file;                     // program: exported in train() mode; python: "net.py:build"
   std::string eval_file;                // program: exported in eval() mode; empty: `file` with dropout off
   Loss loss = Loss::output;             // program, python
-  std::string loss_target;              // both: the input that the loss compares with; empty: the data's labels
+  std::string loss_target;              // both: the input for the loss to compare with; empty: the data's labels
   std::string python;                   // python: the interpreter; empty: python3 of the environment
 
   bool is_python() const { return name == "python"; }
   bool is_users() const { return name == "program" || is_python(); }
-  // The two parts of "net.py:build" for python: the file, and the function's name, which is empty if `file` has no
+  // The two parts of "net.py:build" for python: the file, and the function's name. The name is empty if `file` has no
   // colon.
   std::string code_file() const { return file.substr(0, file.rfind(':')); }
   std::string function() const { return file.find(':') == file.npos ? "" : file.substr(file.rfind(':') + 1); }
@@ -86,9 +86,9 @@ struct DataSection {
   std::string images, labels;  // idx: training files, instead of `path`
   std::string test_images, test_labels;  // idx: test files, instead of `path`
   std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`. voc:
-                          // the folder of test_list, if it is another
+                          // the folder of test_list, if different
   double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
-  TokenType token_type = TokenType::u16;          // tokens: what a file holds that does not say so itself
+  TokenType token_type = TokenType::u16;          // tokens: the type in a file that does not name its type
   ImageOrder layout = ImageOrder::automatic;      // hdf5: where the channels of images stand
   bool plugins = false;                           // hdf5: load filter plugins; does not affect the bits
   std::string list = "train", test_list = "val";  // voc: ImageSets/Main/NAME.txt; no test_list: no test set
@@ -104,8 +104,8 @@ struct DataSection {
                                     // webdataset): anti-aliased, [side] for the shorter side alone
   int64_t pad = 0;                  // zero pixels added on each side, before normalisation
   std::vector<int64_t> crop;        // [height, width]: random place in training, centre in evaluation
-  std::vector<double> scale;        // photos: part of the area cut out in training and scaled to `crop`; empty: none is
-  std::vector<double> ratio = {3.0 / 4, 4.0 / 3};  // photos: width / height of what `scale` cuts out
+  std::vector<double> scale;        // photos: part of the area cut out in training and scaled to `crop`; empty: no cut
+  std::vector<double> ratio = {3.0 / 4, 4.0 / 3};  // photos: width / height of the cut of `scale`
   bool flip = false;                               // mirror left-right with probability 1/2 in training
   std::vector<double> mean, std;                   // per channel, on the [0, 1] scale; empty: not normalised
   // synthetic
@@ -119,17 +119,17 @@ struct DataSection {
 };
 
 struct TrainSection {
-  std::optional<int64_t> steps;  // exactly one of the two
+  std::optional<int64_t> steps;  // exactly one of steps and epochs
   std::optional<int64_t> epochs;
   int64_t eval_every = 0;      // steps between evaluations; 0: at the end of each epoch; -1: never
   int64_t eval_batch = 256;    // samples per evaluation batch
-  double clip_grad_norm = 0;   // 0: none
+  double clip_grad_norm = 0;   // 0: no clipping
   double label_smoothing = 0;  // [0, 1)
   // Metrics of an evaluation beside loss and accuracy.
   std::vector<int64_t> top_k;        // accuracies that count a target among the k most likely classes
   bool per_class = false;            // accuracy of each class
-  std::vector<std::string> metrics;  // program: names of the evaluation program's outputs from the second one on
-  // A step whose gradients hold NaN or infinity: end the job, or go on without that step's update.
+  std::vector<std::string> metrics;  // program: names of the evaluation program's outputs from the second output on
+  // A step whose gradients hold NaN or infinity: end the job, or continue without that step's update.
   NonfinitePolicy nonfinite = NonfinitePolicy::stop;
 
   bool operator==(const TrainSection&) const = default;
@@ -137,8 +137,8 @@ struct TrainSection {
 
 struct CheckpointSection {
   int64_t every = 0;  // steps; 0: only at step 0, resizes, stops and the end
-  int64_t keep = 3;   // newest valid ones that stay (step 0 always does); >= 1
-  // Every evaluated state is written, too, and the one of the best evaluation stays.
+  int64_t keep = 3;   // newest valid checkpoints to keep (step 0 always stays); >= 1
+  // Every evaluated state is saved, too, and the state of the best evaluation stays.
   Best best = Best::none;
 
   bool operator==(const CheckpointSection&) const = default;
@@ -146,17 +146,17 @@ struct CheckpointSection {
 
 // An average of the weights: average = decay * average + (1 - decay) * weights, after every step.
 struct EmaSection {
-  double decay = 0;      // 0: none is kept
+  double decay = 0;      // 0: no average
   bool evaluate = true;  // evaluations are of the average
 
   bool operator==(const EmaSection&) const = default;
 };
 
-// The job ends where evaluations no longer get better.
+// The job ends if evaluations no longer get better.
 struct EarlyStopSection {
-  int64_t patience = 0;          // evaluations in a row that are no better than the best; 0: it never ends so
-  Metric metric = Metric::loss;  // what of them
-  double min_delta = 0;          // how much better counts as better
+  int64_t patience = 0;          // evaluations in a row without a new best; 0: no early stop
+  Metric metric = Metric::loss;  // the metric to compare
+  double min_delta = 0;          // the least improvement that counts as better
 
   bool operator==(const EarlyStopSection&) const = default;
 };
@@ -167,12 +167,12 @@ struct ResourcesSection {
   bool operator==(const ResourcesSection&) const = default;
 };
 
-// The reaction to a process of the run that dies or hangs (core/run/faults/diagnosis.h).
+// The reaction to a process of the run that ends or hangs (core/run/faults/diagnosis.h).
 struct RecoverySection {
-  int64_t retries = 3;  // faults at one step before the job gives up; 0: any fault ends it
+  int64_t retries = 3;  // faults at the same step before the job gives up; 0: any fault ends the job
   double hang_seconds =
       0;              // seconds without progress before a worker counts as hung; 0: derived from the job's own steps
-  std::string rules;  // TOML file of further rules for recognising causes; empty: only the built-in ones
+  std::string rules;  // TOML file of further rules for recognising causes; empty: only the built-in rules
 
   bool operator==(const RecoverySection&) const = default;
 };
@@ -189,17 +189,17 @@ enum class BatchMode { fixed, adaptive };
 struct ElasticSection {
   ElasticMode mode = ElasticMode::manual;
   BatchMode batch = BatchMode::fixed;
-  // The changes so far, and those known beforehand; in the order of their steps. changes.jsonl of a run lists them,
+  // The changes so far, and changes known beforehand; in the order of their steps. changes.jsonl of a run lists them,
   // too.
   std::vector<batches::BatchChange> changes = {};
-  std::vector<int64_t> batch_range;  // [least, most] that a pool may choose, samples per EST and step; empty: any
+  std::vector<int64_t> batch_range;  // [least, most] for a pool's choice, samples per EST and step; empty: any
 
   bool operator==(const ElasticSection&) const = default;
 };
 
 // Computing mini-batches a second time to find devices that compute wrong results (core/state/audit/audit.h).
 struct AuditSection {
-  int64_t every = 0;  // steps; 0: none
+  int64_t every = 0;  // steps; 0: no audit
   bool redo = false;  // the steps since the last good audit
 
   bool operator==(const AuditSection&) const = default;
@@ -207,8 +207,8 @@ struct AuditSection {
 
 // Connections between the hosts of a job (core/hosts/net/connection.h).
 struct NetworkSection {
-  Secrecy secrecy = Secrecy::all;  // control: what workers exchange goes in clear, between hosts that proved the key
-  std::string interface;           // by which hosts reach each other ("eth0"); empty: as the system chooses
+  Secrecy secrecy = Secrecy::all;  // control: workers' data goes in clear, between hosts that proved the key
+  std::string interface;           // the interface between hosts ("eth0"); empty: the system chooses
 
   bool operator==(const NetworkSection&) const = default;
 };

@@ -11,7 +11,7 @@ namespace estrain::spec {
 
 enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad };
 
-// An optimizer's name in a spec, and its defaults that differ from other optimizers'.
+// An optimizer's name in a spec, and the defaults in which optimizers differ.
 struct OptimizerTraits {
   OptimizerKind kind;
   std::string_view name;
@@ -30,7 +30,7 @@ inline constexpr OptimizerTraits optimizers[] = {
 constexpr const OptimizerTraits& traits_of(OptimizerKind kind) { return optimizers[static_cast<size_t>(kind)]; }
 
 struct OptimizerGroup {
-  std::vector<std::string> match;          // glob patterns on parameter names; the first group that matches wins
+  std::vector<std::string> match;          // glob patterns on parameter names; the first matching group wins
   std::optional<double> lr, weight_decay;  // replace the optimizer's values
   std::optional<double> momentum;          // sgd, rmsprop
 

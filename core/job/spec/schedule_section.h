@@ -35,7 +35,7 @@ struct ScheduleSection {
   double eta_min = 0;                                      // cosine: lowest lr
   double start_factor = 1.0 / 3, end_factor = 1;           // linear
   double power = 1;                                        // polynomial
-  double pct_start = 0.3;                                  // onecycle: fraction of the period in which the lr rises
+  double pct_start = 0.3;                                  // onecycle: fraction of the period with rising lr
   Anneal anneal_strategy = Anneal::cosine;                 // onecycle
   double div_factor = 25, final_div_factor = 1e4;          // onecycle
   bool three_phase = false;                                // onecycle

@@ -9,12 +9,12 @@
 
 namespace estrain::spec {
 
-// The number of insertions, deletions, replacements and swaps of neighbouring letters that turn one word into the
-// other. Case does not count.
+// Returns the number of insertions, deletions, replacements and swaps of neighbouring letters that turn one word into
+// the other. Case does not count.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `candidates`, if its distance is at most a third of the length of `word` (but at least 1 is allowed).
-// The first one wins a tie.
+// Returns the nearest of `candidates`, if its distance is at most a third of the length of `word` (but at least 1 is
+// allowed). On a tie, the first candidate wins.
 std::optional<std::string> closest(std::string_view word, const std::vector<std::string>& candidates);
 
 // `"a", "b"`: how messages list words.

@@ -1,6 +1,6 @@
 #pragma once
-// TOML value <-> C++ value, by type. A codec reports a bad value with its place instead of throwing, so that one pass
-// over a spec finds all mistakes.
+// TOML value <-> C++ value, by type. A codec reports a bad value with its place instead of throwing: a single pass over
+// a spec finds all mistakes.
 
 #include <filesystem>
 #include <functional>
@@ -31,7 +31,7 @@ void complain_of_type(const toml::Value& value, const std::string& expected, con
 void complain_of_word(const toml::Value& value, const std::vector<std::string>& known, const Reading& reading);
 bool length_fits(const toml::Value& value, size_t length, const Reading& reading);
 
-// read: nothing after a complaint. write: TOML text that reads back as the same value; nothing if there is no value.
+// read: nothing after a complaint. write: TOML text that reads back as the same value; nothing without a value.
 template <typename T>
 struct Codec;
 

@@ -1,5 +1,5 @@
 #pragma once
-// One key of a spec, with everything about it. The table of all keys is keys.cpp.
+// A key of a spec, with everything about the key. The table of all keys is keys.cpp.
 //
 // A Key is built by a chain that reads like a sentence:
 //   key(...).min(1).means("Samples per EST and step.")
@@ -17,11 +17,11 @@
 
 namespace estrain::spec {
 
-// A key may belong to some values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". The single
+// A key may belong to a few values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". The single
 // value "" means that the two keys exclude each other.
 struct Condition {
   std::string selector;             // the other key, a string or an enumeration
-  std::vector<std::string> values;  // values for which this key may be given
+  std::vector<std::string> values;  // values with which this key may be given
 };
 
 // Owner: JobSpec, or OptimizerGroup for the keys of a group.
@@ -29,19 +29,19 @@ template <typename Owner>
 struct Key {
   std::string name;  // dotted: "data.batch"; of a group: "match"
   Rule rule;
-  std::string meaning;       // one sentence
-  std::string when_not_set;  // meaning of an optional key that is absent
+  std::string meaning;       // a sentence
+  std::string when_not_set;  // meaning of the absence of an optional key
   std::vector<Condition> conditions;
   bool required = false;
-  bool defines_bits = true;                     // whether it changes the bits or a checkpoint's meaning
-  std::optional<Condition> defines_bits_where;  // if set: it defines bits only under this condition
+  bool defines_bits = true;                     // whether the key changes the bits or a checkpoint's meaning
+  std::optional<Condition> defines_bits_where;  // if set: the key defines bits only under this condition
 
   // Set by make_key from the type of the field. `read` returns whether the value was valid.
   std::string (*type)(const Rule&) = nullptr;
   std::function<bool(Owner&, const toml::Value&, const Reading&)> read;
   std::function<std::optional<std::string>(const Owner&, const Rule&)> write_field;
 
-  // The value as TOML text; nothing if it is not set.
+  // Returns the value as TOML text; nothing for an unset value.
   std::optional<std::string> write(const Owner& owner) const { return write_field(owner, rule); }
   std::string default_text() const {
     if (required) return "required";

@@ -1,5 +1,5 @@
 #pragma once
-// The lists that make up the table of keys (keys.h), and what they share.
+// The lists that make up the table of keys (keys.h), and their common parts.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ std::vector<Key<JobSpec>> data_keys();
 std::vector<Key<JobSpec>> optimizer_and_schedule_keys();
 std::vector<Key<JobSpec>> run_keys();
 
-// A key's name is made from the path of its field, so they cannot disagree.
+// A key's name is made from the path of its field, so that name and field cannot disagree.
 #define ESTRAIN_KEY(field) \
   make_key<JobSpec>(       \
       #field, [](auto& spec) -> auto& { return spec.field; })
@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 inline const Words users_models = {"program", "python"};
 inline const Words following_evaluations = {"plateau"};
 
-// Larger than any use, and small enough that their products do not overflow.
+// Larger than any use, and small enough to keep products from overflowing.
 inline constexpr int64_t kMostUnits = 1'000'000;        // of a layer, a side of an image
 inline constexpr int64_t kMostSamples = 1'000'000'000;  // of a data set, a batch
 inline constexpr int64_t kMostSteps = 1'000'000'000'000;

@@ -1,5 +1,5 @@
 #pragma once
-// The table of all keys. Parsing, checking, the resolved spec, the reference and the messages are made from it.
+// The table of all keys. Parsing, checking, the resolved spec, the reference and the messages go by this table.
 
 #include <string>
 #include <string_view>
@@ -9,16 +9,16 @@
 
 namespace estrain::spec {
 
-// In the order of documentation, with the keys of one table together.
+// In the order of documentation, with the keys of each table together.
 const std::vector<Key<JobSpec>>& job_keys();
 
-// The keys of one [[optimizer.groups]]; their conditions refer to the whole spec.
+// The keys of an [[optimizer.groups]]; their conditions refer to the whole spec.
 const std::vector<Key<OptimizerGroup>>& group_keys();
 
-// The keys of one [[elastic.changes]].
+// The keys of an [[elastic.changes]].
 const std::vector<Key<batches::BatchChange>>& change_keys();
 
-// The key called `name`, or null.
+// Returns the key called `name`, or null.
 const Key<JobSpec>* find_key(std::string_view name);
 
 // "data.batch" -> "data", "batch".
@@ -28,7 +28,7 @@ std::string_view leaf_of(std::string_view name);
 // " Only for optimizer.name "sgd"." for each condition.
 std::string only_for(const std::vector<Condition>& conditions);
 
-// Whether a key with this condition belongs to `spec`.
+// Returns whether a key with this condition belongs to `spec`.
 bool holds(const Condition& condition, const JobSpec& spec);
 bool all_hold(const std::vector<Condition>& conditions, const JobSpec& spec);
 

@@ -16,12 +16,12 @@ namespace {
 fs::path real_folder(const fs::path& folder) {
   std::error_code failed;
   const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, failed);
-  // A relative path stays relative if nothing of it exists: make it absolute first.
+  // A relative path stays relative if none of its parts exists: make the path absolute first.
   const fs::path real = fs::weakly_canonical(absolute, failed);
   return failed ? absolute : real;
 }
 
-// The home folder of a user, of this process's for no name; empty if there is none.
+// Returns the home folder of a user, or of this process's user for an empty name; empty without a home folder.
 std::string home_of(const std::string& name) {
   std::string own = environment_variable("HOME").value_or("");
   if (name.empty() && !own.empty()) return own;
@@ -29,7 +29,7 @@ std::string home_of(const std::string& name) {
   return user == nullptr ? "" : user->pw_dir;
 }
 
-// "~/x" and "~user/x" as a shell has them; other paths as they are.
+// Resolves "~/x" and "~user/x" as a shell does; returns any other path unchanged.
 std::string with_home(const std::string& path) {
   if (!path.starts_with('~')) return path;
   const size_t slash = std::min(path.find('/'), path.size());

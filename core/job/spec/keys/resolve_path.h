@@ -5,9 +5,9 @@
 
 namespace estrain::spec {
 
-// Makes a path absolute. Absolute and empty paths stay as they are; others are relative to `folder`, which is relative
-// to the current folder. Symbolic links in `folder` are followed, so that ".." means its real parent. A leading
-// `~` or `~user` is that home folder, as in a shell, if there is one.
+// Makes a path absolute. Absolute and empty paths stay unchanged; a relative path is relative to `folder`, which is
+// relative to the current folder. Symbolic links in `folder` are followed, so that ".." means the real parent. A
+// leading `~` or `~user` is the user's home folder, as in a shell, if such a folder exists.
 std::string resolve_path(const std::string& written, const std::filesystem::path& folder);
 
 }  // namespace estrain::spec

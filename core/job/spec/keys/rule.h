@@ -30,10 +30,10 @@ struct Range {
 
 struct Rule {
   Range range;                                         // for a number, or for every element of an array
-  std::vector<std::string> choices;                    // for a string; empty: any
+  std::vector<std::string> choices;                    // for a string; empty: any string
   std::vector<std::pair<std::string, int64_t>> words;  // words that replace integers
   std::vector<int64_t> numbers;                        // the only values for an integer; empty: any in range
-  std::vector<size_t> lengths;                         // allowed numbers of elements of an array; empty: any
+  std::vector<size_t> lengths;                         // allowed numbers of elements of an array; empty: any number
   bool filled = false;                                 // a string or array must not be empty
   bool path = false;                                   // a file or folder: made absolute when read
   bool takes_integer = false;                          // a string may be written as an integer >= 1

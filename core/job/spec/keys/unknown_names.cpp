@@ -28,7 +28,7 @@ Names leaves_of(std::string_view table) {
   return leaves;
 }
 
-// "batch_size" -> "batch": a candidate that is a word of the name.
+// "batch_size" -> "batch": finds a candidate that is a word of the name.
 std::optional<std::string> inside(const std::string& name, const Names& candidates) {
   const auto is_word = [&](const std::string& word) {
     return ("_" + name + "_").find("_" + word + "_") != std::string::npos;

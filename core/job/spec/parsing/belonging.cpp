@@ -15,7 +15,7 @@ std::string why_not(const Condition& condition, const JobSpec& spec) {
                      find_key(condition.selector)->write(spec).value_or("not set"));
 }
 
-// How a message names a key: the key in the table, and the part of its value.
+// A key's name in a message: the key in the table, and the part of its value.
 struct Named {
   std::string key;
   std::string part;  // "momentum: " of a group, or empty

@@ -8,7 +8,7 @@
 
 namespace estrain::spec {
 
-// Adds to `mistakes`. Skips a check if one of its keys already has a mistake.
+// Adds to `mistakes`. Skips a check if a key of the check already has a mistake.
 void check_belonging(const JobSpec& spec, const Document& document, Mistakes& mistakes);
 void check_combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes);
 

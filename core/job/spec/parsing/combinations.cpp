@@ -27,7 +27,7 @@ class DataKind {
   bool is_idx() const { return data_.format == DataFormat::idx; }
   bool is_synthetic() const { return data_.format == DataFormat::synthetic; }
   bool is_cifar() const { return data_.format == DataFormat::cifar10 || data_.format == DataFormat::cifar100; }
-  // [channels, height, width] of the images as stored; empty if only the files tell.
+  // Returns [channels, height, width] of the images as stored; empty if only the files tell.
   std::vector<int64_t> stored_shape() const {
     if (is_cifar()) return {3, 32, 32};
     return is_synthetic() ? data_.shape : std::vector<int64_t>{};
@@ -60,7 +60,7 @@ class Combinations {
   bool differs_from_default(std::string_view key) const {
     return find_key(key)->write(spec_) != find_key(key)->write(JobSpec{});
   }
-  // Unless `fine`, complains at the first of `keys` that was given.
+  // Complains at the first given key of `keys`, unless `fine`.
   void require(bool fine, Keys keys, std::string what_is_wrong);
 
   bool is_gpt() const { return spec_.model.name == "gpt"; }

@@ -12,10 +12,10 @@ struct Document {
   toml::Value root;
   std::string source;  // the spec's name in messages
 
-  // The key "data.batch" or the table "data" as it was written, or null.
+  // Returns the key "data.batch" or the table "data" as written, or null.
   const toml::Member* find(std::string_view name) const;
 
-  // The place of the key's value; if the key was not given, of its table; otherwise of the document.
+  // Returns the place of the key's value; if the key was not given, of its table; otherwise of the document.
   toml::Location place_of(std::string_view name) const;
 };
 

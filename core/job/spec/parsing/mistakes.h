@@ -13,10 +13,10 @@ class Mistakes {
  public:
   void add(toml::Location at, std::string_view key, std::string what_is_wrong);
 
-  // Whether `key` or its table has a mistake: its value is then unreliable.
+  // Returns whether `key` or its table has a mistake: the key's value is then unreliable.
   bool about(std::string_view key) const;
 
-  // Throws one Fault::spec Error with a line "place: key: what is wrong" for each mistake, in the order of the file;
+  // Throws a Fault::spec Error with a line "place: key: what is wrong" for each mistake, in the order of the file;
   // mistakes without a place come last.
   void throw_if_any();
 

@@ -21,7 +21,7 @@ bool is_table(std::string_view name) {
   return std::any_of(job_keys().begin(), job_keys().end(), [&](const auto& key) { return table_of(key.name) == name; });
 }
 
-// A spec has either steps or epochs; --set with one of them replaces the other in the file.
+// A spec has either steps or epochs; --set with either key replaces the other key in the file.
 void replace_length(toml::Value& root) {
   toml::Member* train = toml::find(*root.table(), "train");
   if (!train || !train->value.table()) return;

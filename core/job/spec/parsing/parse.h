@@ -12,32 +12,32 @@ namespace estrain::spec {
 
 // Reads a TOML job spec. `overrides` are the command line's --set arguments, "data.batch=16": the value is TOML, or a
 // bare word read as a string. The last override of a key counts; train.steps replaces the file's train.epochs and vice
-// versa. Relative paths in the spec are relative to its folder, those of overrides to the current folder; the JobSpec
-// has absolute paths. Throws Fault::spec with advice and one line "file:line:column: key: what is wrong" for each
-// mistake, in the order of the file (for text that is not TOML: only the first mistake); in an override the place is
-// "--set ...". Throws Fault::usage for an override that is not key=value, Fault::spec if the file is unreadable. `path`
-// may be a pipe (base/files/input_file.h); its relative paths are relative to the current folder.
+// versa. Relative paths in the spec are relative to the spec's folder, paths in overrides to the current folder; the
+// JobSpec has absolute paths. Throws Fault::spec with advice and a line "file:line:column: key: what is wrong" for each
+// mistake, in the order of the file (for text other than TOML: only the first mistake); in an override the place is
+// "--set ...". Throws Fault::usage for an override other than key=value, Fault::spec if the file is unreadable. `path`
+// may be a pipe (base/files/input_file.h); a pipe's relative paths are relative to the current folder.
 JobSpec parse_file(const std::string& path, const std::vector<std::string>& overrides = {});
 
-// Reads a run's own spec, which must be a regular file: no launcher should wait for a pipe there.
+// Reads a run's own spec, which must be a regular file: no launcher should wait for a pipe.
 JobSpec parse_regular_file(const std::string& path);
 
-// The same for text; messages call it `source_name`.
+// Reads a spec from a text; messages call the text `source_name`.
 JobSpec parse_text(std::string_view toml, const std::string& source_name,
                    const std::vector<std::string>& overrides = {});
 
-// The resolved spec, as a run directory keeps it: every key with its value, so that parse_text(to_toml(spec)) == spec
-// for every spec from parse_text. Keys of another model, optimizer, format or schedule are left out; unset keys are
-// comments.
+// Returns the resolved spec, as a run directory keeps it: every key with its value, so that parse_text(to_toml(spec))
+// == spec for every spec from parse_text. Keys of another model, optimizer, format or schedule are left out; unset keys
+// are comments.
 std::string to_toml(const JobSpec& spec);
 
-// Dotted names of the keys whose values differ and that affect the bits or the checkpoint's meaning (not job.name,
-// resources.*, logging.*, checkpoint.*, data.readers, data.prefetch, train.steps/epochs/eval_*, and not paths; but
-// train.eval_* with schedule.name = "plateau"). An unset key equals its default.
+// Returns the dotted names of the keys whose values differ and affect the bits or the checkpoint's meaning (not
+// job.name, resources.*, logging.*, checkpoint.*, data.readers, data.prefetch, train.steps/epochs/eval_*, and not
+// paths; but train.eval_* with schedule.name = "plateau"). An unset key equals its default.
 std::vector<std::string> changed_keys(const JobSpec& before, const JobSpec& after);
 
-// The reference of all keys as a Markdown table (key, type, default, range, meaning), for configs/REFERENCE.md and
-// `estrain train --keys`.
+// Returns the reference of all keys as a Markdown table (key, type, default, range, meaning), for configs/REFERENCE.md
+// and `estrain train --keys`.
 std::string key_reference();
 
 }  // namespace estrain::spec
