@@ -26,7 +26,7 @@ void require(int result, ::archive* reader) {
   if (result < ARCHIVE_WARN) throw damaged(reader);
 }
 
-// libarchive returns pointers into the archive's memory, so a pointer gives the file's offset.
+// libarchive returns pointers into the archive's memory, and a pointer gives the file's offset.
 uint64_t offset_of(::archive* reader, std::span<const std::byte> archive, std::string_view name, uint64_t size) {
   const void* data = nullptr;
   size_t bytes = 0;

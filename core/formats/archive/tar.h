@@ -12,13 +12,13 @@ namespace estrain::archive {
 
 struct Member {
   std::string_view name;  // valid during the call
-  uint64_t offset = 0;    // of its first byte in the archive
+  uint64_t offset = 0;    // of the file's first byte in the archive
   uint64_t size = 0;
 };
 
 // Calls `each` for every regular file, in the archive's order. Skips folders, links and devices, which have no
-// content. Reads only the headers. Throws Fault::corrupt: "not a tar archive", "truncated …", and if a file is
-// sparse.
+// content. Reads only the headers. Throws Fault::corrupt: "not a tar archive", "truncated …", and for a sparse
+// file.
 void each_member(std::span<const std::byte> archive, const std::function<void(const Member&)>& each);
 
 }  // namespace estrain::archive

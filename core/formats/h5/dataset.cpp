@@ -47,7 +47,7 @@ int64_t Dataset::elements() const {
   return std::accumulate(shape_.begin(), shape_.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Only a contiguous dataset has an offset; chunked, compact, external and unallocated ones have none.
+// Only a contiguous dataset has an offset; a chunked, compact, external or unallocated dataset has no offset.
 std::optional<uint64_t> Dataset::offset() const {
   quiet();
   if (!native_ || elements() == 0) return std::nullopt;

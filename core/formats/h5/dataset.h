@@ -1,10 +1,10 @@
 #pragma once
 // A dataset: an array of numbers of any rank, stored little-endian and in C order.
 //
-// Reading converts from any integer or float type, byte order, chunking or compression in the file. If
-// the elements in the file are laid out as in memory, offset() is their place: then pread or mmap is
-// faster than reading through HDF5, and avoids its global lock. Errors: Fault::mismatch for a dataset
-// without numbers or a range outside it, Fault::corrupt if HDF5 cannot read, Fault::io if the system
+// Reading converts from any integer or float type, byte order, chunking or compression in the file. If the
+// elements in the file are laid out as in memory, offset() is their place: then pread or mmap is faster
+// than reading through HDF5, and avoids HDF5's global lock. Errors: Fault::mismatch for a dataset without
+// numbers or a range outside the dataset, Fault::corrupt if HDF5 cannot read, Fault::io if the system
 // refused.
 
 #include <optional>
@@ -20,19 +20,19 @@ class Dataset : public Object {
   const std::vector<int64_t>& shape() const { return shape_; }  // empty: a scalar
   int64_t elements() const;
   Type type() const { return type_; }        // as stored; `other` for half precision, strings, compounds
-  bool numeric() const { return numeric_; }  // whether read() can convert it
+  bool numeric() const { return numeric_; }  // whether read() can convert the elements
   bool is_float() const { return float_; }   // of any precision
 
-  // The file that it is in: another one than that of the group if a link leads there (elsewhere.h).
+  // Returns the file of the dataset: a different file than the group's if a link leads to another file (elsewhere.h).
   std::string file() const;
 
-  // Bytes from the start of file() to element 0, if the elements are contiguous, in native byte order and of type
-  // type(); nothing for chunked, compressed, foreign-endian, empty or unallocated datasets.
+  // Returns the bytes from the start of file() to element 0, if the elements are contiguous, in native byte order and
+  // of type type(). Returns nothing for chunked, compressed, foreign-endian, empty or unallocated datasets.
   std::optional<uint64_t> offset() const;
 
-  // Throws Fault::mismatch naming a filter that reading would need and that cannot be had (filters.h).
+  // Throws Fault::mismatch naming a filter needed for reading and not available (filters.h).
   void require_readable() const;
-  // Reads all elements, converted to `as`, into `out`, which must have space for elements() of them.
+  // Reads all elements, converted to `as`, into `out`, which must have space for elements() elements.
   void read(Type as, void* out) const;
   // Reads `count` rows (entries of the first dimension) from row `first`.
   void read_rows(Type as, int64_t first, int64_t count, void* out) const;

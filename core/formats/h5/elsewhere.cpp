@@ -26,7 +26,7 @@ constexpr const char* kBesideAdvice =
     "put the file back: it is looked for beside the file that leads to it, or write the data into one file "
     "(h5repack does not: copy the arrays, for example with h5py)";
 
-// What one thread knows while it follows links.
+// The state of a thread while it follows links.
 struct Following {
   int depth = 0;
   std::optional<Error> refusal;
@@ -38,7 +38,7 @@ Following& following() {
   return state;
 }
 
-// One more file that leads to another.
+// A further file that leads to another file.
 class Deeper {
  public:
   Deeper() {
@@ -56,7 +56,7 @@ Error leads_to(const std::string& path, const std::string& what) {
   return Error::make(Fault::io, "leads to {}: {}", path, what).advise(kBesideAdvice);
 }
 
-// A text of HDF5, which tells its length first.
+// Reads a text from HDF5, which tells the length first.
 template <typename Read>
 std::string text_by(Read read) {
   const ssize_t length = check(read(nullptr, 0), Fault::corrupt, "a name");
@@ -70,7 +70,7 @@ std::string file_of(hid_t object) {
   return text_by([&](char* out, size_t room) { return H5Fget_name(object, out, room); });
 }
 
-// The places where HDF5 looks for a file that `from` names, in its order.
+// Returns the places where HDF5 looks for a file named in `from`, in HDF5's order.
 std::vector<fs::path> places_of(const fs::path& from, const fs::path& name) {
   std::vector<fs::path> places;
   if (name.is_absolute()) places.push_back(name);
@@ -83,7 +83,7 @@ std::vector<fs::path> places_of(const fs::path& from, const fs::path& name) {
   return places;
 }
 
-// The file, which is there and regular.
+// Returns the path of the file, which exists and is regular.
 std::string find_file(const std::string& from, const std::string& name) {
   const std::vector<fs::path> places = places_of(from, name);
   for (const fs::path& place : places) {
@@ -104,7 +104,7 @@ Handle open_other(const std::string& path) {
   }
 }
 
-// What kept HDF5 from opening an object of the other file.
+// Returns the reason why HDF5 could not open an object of the other file.
 Error cannot_open(const std::string& path, const std::string& name) {
   if (std::optional<Error> deeper = take_link_refusal()) return *deeper;
   return leads_to(path, "has no " + name);
@@ -123,7 +123,7 @@ hid_t open_linked(hid_t group, const void* value, size_t size) {
   if (!is_on_disk(group)) throw Error(Fault::corrupt, "leads to another file, which no checkpoint does");
   const Deeper deeper;
   const std::string path = find_file(file_of(group), name);
-  const Handle file = open_other(path);  // the object keeps it open
+  const Handle file = open_other(path);  // the object keeps the file open
   const hid_t id = H5Oopen(file.get(), object, H5P_DEFAULT);
   if (id < 0) throw cannot_open(path, object);
   return id;
@@ -146,7 +146,7 @@ ssize_t query(const char*, const void* value, size_t size, void* out, size_t roo
   return static_cast<ssize_t>(size);
 }
 
-// Visits a dataset's sources, and theirs.
+// Visits a dataset's sources, and their sources.
 class Sources {
  public:
   void visit(hid_t dataset) {
@@ -206,7 +206,7 @@ class Sources {
     return size;
   }
 
-  // Whether a source of this size has what is taken of it: HDF5 would fill in for what it lacks.
+  // Returns whether a source of this size has all elements taken from it: HDF5 would fill in for missing elements.
   static bool fits(hid_t taken, hid_t filled, const std::vector<hsize_t>& size) {
     if (H5Sget_select_type(taken) == H5S_SEL_ALL) {
       const hssize_t needed = H5Sget_select_npoints(filled);
@@ -248,7 +248,7 @@ std::vector<std::string> other_files(const std::string& path) {
       try {
         (void)root.dataset(child.name);
       } catch (const Error&) {
-        // Who reads it tells why it cannot be read.
+        // The reader of the dataset tells the reason.
       }
     }
   } catch (const Error&) {

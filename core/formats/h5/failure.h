@@ -8,15 +8,15 @@
 
 namespace estrain::h5 {
 
-// Keeps HDF5 from printing to stderr. The setting is per thread, so every public function here calls it first. The
-// first call sets up what holds for the process: external links (elsewhere.h) and filters (filters.h).
+// Keeps HDF5 from printing to stderr. The setting is per thread, and every public function of this folder calls quiet()
+// first. The first call makes the settings of the process: external links (elsewhere.h) and filters (filters.h).
 void quiet();
 
-// "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and
+// Returns "what: HDF5's innermost message". A message with an errno becomes Fault::io with that errno's text and
 // advice.
 Error failure(Fault fault, std::string_view what);
 
-// Returns a result; throws failure(fault, what) for a negative one. Any HDF5 call clears the error stack, including
+// Returns a result; throws failure(fault, what) for a negative result. Any HDF5 call clears the error stack, including
 // closing a Handle, so temporaries must not be destroyed between the call and its check.
 template <typename Result>
 Result check(Result result, Fault fault, std::string_view what) {

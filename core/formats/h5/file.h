@@ -6,7 +6,7 @@
 //
 // Objects keep their file open. HDF5 has a global lock: a File may be used by one thread at a time, different
 // Files by several threads, without a gain in speed. Errors: Fault::io if the file cannot be opened, created or
-// written (with the system's reason), Fault::corrupt if it is not an HDF5 file, is truncated or damaged. A
+// written (with the system's reason), Fault::corrupt if the file is truncated, damaged or not an HDF5 file. A
 // damaged file may also crash the HDF5 library, so checkpoints are checked by other means first
 // (core/state/checkpoint).
 
@@ -25,7 +25,7 @@ class File {
   Group root() const;
   const std::string& path() const { return path_; }
 
-  // Writes everything and closes the file; all of its objects must be destroyed. Throws what a destructor cannot.
+  // Writes everything and closes the file, after all its objects were destroyed. Throws, which a destructor cannot.
   void close();
 
  private:

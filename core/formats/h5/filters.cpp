@@ -20,7 +20,7 @@ struct FilterName {
   std::string_view name;
 };
 
-// Of The HDF Group's list of registered filters, those in use for arrays.
+// The filters in use for arrays, of The HDF Group's list of registered filters.
 constexpr std::array<FilterName, 16> kNames = {{{H5Z_FILTER_SZIP, "szip"},
                                                 {305, "lzo"},
                                                 {307, "bzip2"},
@@ -43,12 +43,12 @@ std::atomic<bool>& plugins_allowed() {
   return allowed;
 }
 
-// HDF5 calls it with a chunk as stored, and gets it as it was. `values`, from h5py: revisions, bytes of a whole chunk.
+// HDF5 gives a stored chunk, and gets the original chunk. `values`, from h5py: revisions, bytes of a whole chunk.
 size_t read_lzf(unsigned flags, size_t count, const unsigned* values, size_t bytes, size_t* room, void** buffer) {
   if ((flags & H5Z_FLAG_REVERSE) == 0) return 0;
   const std::span<const uint8_t> stored(static_cast<const uint8_t*>(*buffer), bytes);
   const std::optional<size_t> size = lzf_size(stored);
-  // HDF5 reads a whole chunk of what it is given.
+  // HDF5 reads a whole chunk from the returned buffer.
   if (!size || *size == 0 || (count >= 3 && *size < values[2])) return 0;
   void* chunk = H5allocate_memory(*size, false);
   if (chunk == nullptr) return 0;
@@ -90,7 +90,7 @@ void set_up_filters() {
 }
 
 void require_filters(int64_t dataset, const std::string& where) {
-  if (H5Dget_offset(dataset) != HADDR_UNDEF) return;  // contiguous: it has none
+  if (H5Dget_offset(dataset) != HADDR_UNDEF) return;  // contiguous: no filters
   const Handle plan(check(H5Dget_create_plist(dataset), Fault::corrupt, where), H5Pclose);
   const int count = H5Pget_nfilters(plan.get());
   for (int i = 0; i < count; ++i) {

@@ -37,7 +37,7 @@ bool remembers_order(hid_t group) {
 
 std::string_view kind_name(Child::Kind kind) { return kind == Child::Kind::group ? "group" : "dataset"; }
 
-// Property lists are expensive to create: the process makes one of each.
+// Property lists are expensive to create: the process makes a single list of each kind.
 hid_t intermediate_groups() {
   static const hid_t plan = [] {
     const hid_t made = check(H5Pcreate(H5P_LINK_CREATE), Fault::bug, "link properties");
@@ -58,7 +58,7 @@ hid_t ordered_group() {
   return plan;
 }
 
-// Creates the parent groups of `name`. HDF5 would create them itself, but with time stamps.
+// Creates the parent groups of `name`. HDF5 itself would create the groups with time stamps.
 void make_parents(hid_t group, const std::string& name, const std::string& where) {
   for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
     const std::string parent = name.substr(0, slash);

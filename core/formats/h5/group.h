@@ -2,9 +2,9 @@
 // A group: a folder of groups and datasets. Names may be paths ("model/fc.weight"); missing groups in between are
 // created.
 //
-// Groups created here remember the order of their children, and children() returns it (h5py iterates in it, too). In
-// other files children are sorted by name. Errors: Fault::mismatch for a name that is absent or of the other kind;
-// Fault::io if the system refused.
+// Groups created by this class remember the order of their children, and children() returns this order (h5py iterates
+// in the same order). In files from elsewhere children are sorted by name. Errors: Fault::mismatch for a name that is
+// absent or of the other kind; Fault::io if the system refused.
 
 #include <string>
 #include <vector>

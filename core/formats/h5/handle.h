@@ -1,5 +1,5 @@
 #pragma once
-// Owns one HDF5 identifier (hid_t, a 64-bit integer), so that only the sources of this folder need
+// Owns an HDF5 identifier (hid_t, a 64-bit integer), so that only the sources of this folder need
 // hdf5.h.
 
 #include <cstdint>

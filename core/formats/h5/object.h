@@ -1,9 +1,9 @@
 #pragma once
 // The common part of groups and datasets: a place for messages, an identity, and attributes.
 //
-// Attributes are scalars: int64, uint64, float64, or a variable-length UTF-8 string (of any length; h5py reads it as
-// str). Reading converts between number types. Errors: Fault::mismatch for an attribute that is absent or of another
-// class, naming file, object and attribute; Fault::io if the system refused.
+// Attributes are scalars: int64, uint64, float64, or a variable-length UTF-8 string (of any length; h5py reads the
+// string as str). Reading converts between number types. Errors: Fault::mismatch for an attribute that is absent or of
+// another class, naming file, object and attribute; Fault::io if the system refused.
 
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ class Object {
  public:
   // "FILE: /model/fc.weight", for messages.
   const std::string& where() const { return where_; }
-  // Equal for two names (hard links) of one object of a file.
+  // Returns the object's address: equal for two names (hard links) of the same object of a file.
   uint64_t address() const;
 
   bool has(const std::string& attribute) const;
@@ -28,7 +28,7 @@ class Object {
   double get_f64(const std::string& attribute) const;
   std::string get_string(const std::string& attribute) const;
 
-  // Creates the attribute or, if it exists, overwrites its value (which must be of the same type).
+  // Creates the attribute or overwrites an existing value (which must be of the same type).
   void set_i64(const std::string& attribute, int64_t value);
   void set_u64(const std::string& attribute, uint64_t value);
   void set_f64(const std::string& attribute, double value);

@@ -1,6 +1,6 @@
 #pragma once
-// Opens a file on disk by HDF5, without its locks: they fail on some network file systems, and every worker of a host
-// reads the same data file. Internal to this folder.
+// Opens a file on disk by HDF5, without HDF5's locks: they fail on some network file systems, and every worker of a
+// host reads the same data file. Internal to this folder.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace estrain::h5 {
 
-// `mode`: H5F_ACC_RDONLY or H5F_ACC_RDWR. Throws Fault::corrupt where HDF5 cannot.
+// `mode`: H5F_ACC_RDONLY or H5F_ACC_RDWR. Throws Fault::corrupt if HDF5 cannot open the file.
 Handle open_file(const std::string& path, unsigned mode);
 
 }  // namespace estrain::h5

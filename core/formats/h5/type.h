@@ -1,5 +1,5 @@
 #pragma once
-// The element types of HDF5 datasets that estrain knows: four that it writes, and others that it reads by conversion.
+// The element types of HDF5 datasets known to estrain: four written types, and further types read by conversion.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace estrain::h5 {
 
 enum class Type : uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, other };
 
-// Bytes of one element in memory; 0 for `other`.
+// Returns the bytes of an element in memory; 0 for `other`.
 size_t type_size(Type type);
-// numpy's name: "float32", "int64", …; "other".
+// Returns numpy's name: "float32", "int64", …; "other".
 std::string_view type_name(Type type);
 
 // "[3, 32, 32]"; "[]" for a scalar.

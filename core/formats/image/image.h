@@ -2,16 +2,16 @@
 // Decodes JPEG and PNG files: the same pixels as Pillow, if Pillow's result has 8 bits.
 //
 //   JPEG   libjpeg-turbo's default, exact integer DCT and smooth upsampling. Grey stays grey, YCbCr becomes RGB. CMYK,
-//          taken as inverted, becomes RGB as Pillow's convert("RGB") does it
-//   PNG    grey, RGB and palettes of any depth up to 8; of 16 bits RGB, and grey with alpha, by its upper bytes. Alpha
-//   is
-//          dropped
+//          taken as inverted, becomes RGB as in Pillow's convert("RGB")
+//   PNG    grey, RGB and palettes of any depth up to 8;
+//          of 16 bits RGB, and grey with alpha, by the upper bytes.
+//          Alpha is dropped
 //
 // The first bytes of a file determine its format, not its name. Orientation (EXIF), colour profiles and gamma are
 // ignored.
 //
-// Refused: a picture with more than most_pixels, or with more than its bytes can hold; JPEG with more than 1000 scans;
-// a truncated or damaged file, even if libjpeg would fill in grey.
+// Refused: a picture with more than most_pixels, or with more pixels than its bytes can hold; JPEG with more than 1000
+// scans; a truncated or damaged file, even if libjpeg would fill in grey.
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Header {
 
 // Both throw Fault::corrupt with the reason: "truncated", "neither JPEG nor PNG", …
 Header read_header(std::span<const std::byte> file);
-// Decodes into `out` and reuses its memory.
+// Decodes into `out` and reuses the memory of `out`.
 void decode(std::span<const std::byte> file, Image& out);
 
 }  // namespace estrain::image

@@ -1,10 +1,10 @@
-// libjpeg reports errors by longjmp. So no object with a destructor may be created between setjmp and the last call,
-// and exceptions are thrown only afterwards.
+// libjpeg reports errors by longjmp. No object with a destructor may therefore be created between setjmp and the last
+// call, and exceptions are thrown only afterwards.
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h needs it first
+#include <cstdio>  // must come before jpeglib.h
 //
 #include <jpeglib.h>
-// Some of its messages depend on definitions in jpeglib.h.
+// Messages of jerror.h partly depend on definitions in jpeglib.h.
 #include <jerror.h>
 
 #include <string>
@@ -18,8 +18,8 @@ constexpr int kMostScans = 1000;
 // A block of 64 pixels takes at least one bit.
 constexpr int64_t kMostJpegPixelsPerByte = 512;
 
-// Whether a warning means damage, which libjpeg fills with grey or noise. Its other warnings concern bytes that do not
-// affect pixels.
+// Returns whether a warning means damage, which libjpeg fills with grey or noise. All other warnings of libjpeg concern
+// bytes without effect on pixels.
 bool is_damage(int message) {
   switch (message) {
     case JWRN_HIT_MARKER:
@@ -58,7 +58,7 @@ class JpegDecoder {
     return header;
   }
 
-  // Call it after header(). `rows` must have space for state's width and components.
+  // To be called after header(). `rows` must have space for state's width and components.
   void decode(uint8_t* rows) {
     if (!read_rows(rows)) throw error();
   }
@@ -121,7 +121,7 @@ class JpegDecoder {
   int message_ = 0;
 };
 
-// a * b / 255, rounded to nearest: exact for products of two bytes.
+// Returns a * b / 255, rounded to nearest: exact for products of two bytes.
 int over_255(int a, int b) {
   const int product = a * b + 128;
   return ((product >> 8) + product) >> 8;

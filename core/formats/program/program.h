@@ -2,9 +2,9 @@
 // An exported PyTorch program (torch.export, the "training IR": ATen's operators before autograd) as plain data: the
 // content of a .pt2 file except Python's pickles, with every name and index checked. Independent of torch.
 //
-// A program is a list of calls. Each takes constants and values, and produces values; values are numbered, and each is
-// produced once, before its use. Inner graphs (`with torch.no_grad()`, `with torch.autocast(...)`) are flattened into
-// the list; each of their calls carries the settings.
+// A program is a list of calls. Each call takes constants and values, and produces values; values are numbered, and
+// each value is produced once, before its use. Inner graphs (`with torch.no_grad()`, `with torch.autocast(...)`) are
+// flattened into the list; each call of an inner graph carries the graph's settings.
 
 #include <cstdint>
 #include <map>
@@ -36,7 +36,7 @@ enum class Type : uint8_t {
 size_t type_size(Type type);
 std::string_view type_name(Type type);  // torch's: "float32", "bool", …
 
-// One size of a tensor: a number, or a symbol whose value comes from the mini-batch.
+// A size of a tensor: a number, or a symbol whose value comes from the mini-batch.
 struct Size {
   int64_t number = 0;
   std::string symbol{};  // empty: `number` is the size
@@ -50,21 +50,21 @@ struct Range {
   std::optional<int64_t> high;
 };
 
-// A tensor stored in the file. `bytes` are in the file's memory: elements of `type` without gaps, in the order that the
-// strides tell. A module in channels_last, or with a transposed weight, has other strides than a contiguous one.
+// A tensor stored in the file. `bytes` are in the file's memory: elements of `type` without gaps, in the order of the
+// strides. A module in channels_last, or with a transposed weight, has different strides than a contiguous module.
 struct StoredTensor {
-  std::string name;  // its name in the state_dict, or the constant's name
+  std::string name;  // the tensor's name in the state_dict, or the constant's name
   Type type = Type::f32;
   std::vector<int64_t> sizes{};
   std::vector<int64_t> strides{};  // in elements
   bool requires_grad = false;
   std::span<const std::byte> bytes{};
-  int value = -1;          // its number
+  int value = -1;          // the value's number
   std::string alias_of{};  // the earlier name of the same tensor (tied weights)
-  bool persistent = true;  // for a buffer: whether it is in the state_dict
+  bool persistent = true;  // for a buffer: whether the buffer is in the state_dict
 };
-// Whether its elements are in C order. So they may be under strides of several kinds, where a dimension has one entry:
-// those of (8, 1, 3, 3) are (9, 9, 3, 1) or, in channels_last, (9, 1, 3, 1), and LibTorch's kernels differ with them.
+// Returns whether the elements are in C order. A dimension with one entry allows several kinds of strides for C order:
+// (8, 1, 3, 3) has (9, 9, 3, 1) or, in channels_last, (9, 1, 3, 1), and LibTorch's kernels differ with the strides.
 bool is_in_c_order(const StoredTensor& tensor);
 
 struct UserInput {
@@ -94,15 +94,15 @@ using Argument =
     std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                  std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
-// Settings of `with` blocks for their calls; unset: inherited. A program is exported on a
-// CPU, where torch.autocast("cuda", ...) is off whatever its arguments are.
+// Settings of `with` blocks for their calls; unset: inherited. A program is exported on a CPU, where
+// torch.autocast("cuda", ...) is off whatever its arguments are.
 struct Modes {
   std::optional<bool> grad;
   struct Autocast {
     bool enabled;
     Type type;
     bool cache;
-    int64_t outermost;  // number of the outermost block that contains it
+    int64_t outermost;  // number of the outermost block around the call
   };
   std::optional<Autocast> autocast;  // for the CPU
   bool cuda_autocast_off = false;    // torch.autocast("cuda", enabled=False)
@@ -111,11 +111,11 @@ struct Modes {
 struct Call {
   bool is_arithmetic = false;  // arithmetic on sizes: then `name` is Python's: "add", "floordiv"
   std::string name;            // "aten::conv2d"
-  std::string overload;        // "" for the default one
+  std::string overload;        // "" for the default overload
   std::vector<std::pair<std::string, Argument>> arguments;
   struct Result {
     bool is_list = false;
-    std::vector<int> values;  // one unless it is a list; none: unused
+    std::vector<int> values;  // a single value unless is_list; empty: unused
   };
   std::vector<Result> results;
   size_t modes = 0;    // index into Program::modes
@@ -131,12 +131,12 @@ struct Program {
   std::string path;                 // for messages
   std::string torch_version;        // "2.11.0+cu130"
   bool is_marked_training = false;  // set by the export (examples/export)
-  // The one precision for which it computes as its module, where the export says so: "fp32" or "bf16".
+  // The only precision in which the program computes as its module does, if the export says so: "fp32" or "bf16".
   std::string precision;
-  std::vector<std::string> notes;    // what the export has to say of it, for `estrain check`
+  std::vector<std::string> notes;    // the export's notes on the program, for `estrain check`
   std::vector<std::string> modules;  // every module's name, in the order of named_modules()
   std::vector<StoredTensor> parameters, buffers, constants;
-  std::vector<UserInput> inputs;                       // tensors; the user's other arguments are fixed in the calls
+  std::vector<UserInput> inputs;                       // tensors; the user's further arguments are fixed in the calls
   std::vector<int> outputs;                            // values of the returned tensors
   std::vector<std::pair<std::string, int>> mutations;  // buffer, and its value after the calls
   std::vector<Modes> modes;

@@ -10,8 +10,8 @@
 namespace estrain::program {
 namespace {
 
-constexpr int64_t kSchemaVersion = 8;  // its major part
-constexpr int64_t kAtenVersion = 10;   // of its operators
+constexpr int64_t kSchemaVersion = 8;  // the schema version's major part
+constexpr int64_t kAtenVersion = 10;   // of ATen's operators
 constexpr std::string_view kInnerGraph = "torch.ops.higher_order.", kOperator = "torch.ops.",
                            kArithmetic[] = {"_operator.", "math.", "torch.sym_"};
 
@@ -20,7 +20,7 @@ Json json_member(const ZipArchive& archive, const std::string& name) {
   return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
 }
 
-// Names of the values of one graph, by number.
+// Names of the values of a graph, by number.
 class Scope {
  public:
   void define(const std::string& name, int number) {
@@ -36,7 +36,7 @@ class Scope {
   std::map<std::string, int> numbers_;
 };
 
-// The name of a value: n in {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Nothing for a
+// Returns the name of a value: n in {"as_tensor": {"name": n}} or {"as_sym_int": {"as_name": n}}. Returns nothing for a
 // constant.
 std::optional<std::string> name_of(const Json& argument) {
   const auto [kind, value] = one_of(argument);
@@ -154,7 +154,7 @@ class Reader {
   std::string folder_;
   Json weights_, constants_;
   std::set<std::string> names_;                        // of all stored tensors
-  std::map<const std::byte*, StoredTensor> by_place_;  // those with their own memory
+  std::map<const std::byte*, StoredTensor> by_place_;  // tensors with their own memory
   int64_t autocasts_ = 0;
   Program program_;
 };
@@ -176,7 +176,7 @@ void Reader::check_versions(const Json& model) {
           .advise("save the result of torch.export.export, without run_decompositions()");
 }
 
-// What examples/export puts beside the program.
+// Reads the marks that examples/export puts beside the program.
 void Reader::read_marks() {
   const std::string marks = folder_ + "extra/estrain.";
   program_.is_marked_training = archive_.contains(marks + "training");
@@ -240,7 +240,7 @@ StoredTensor Reader::stored_tensor(const std::string& name) const {
   return tensor;
 }
 
-// Tied weights are one tensor under two names. Other tensors with shared memory are not supported.
+// Tied weights are a single tensor under two names. Different tensors with shared memory are not supported.
 void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const char* name_field, Scope& scope) {
   StoredTensor tensor = stored_tensor(text(field(spec, name_field)));
   if (!names_.insert(tensor.name).second) throw damaged_program(tensor.name + " occurs twice");
@@ -264,7 +264,7 @@ void Reader::add_stored(std::vector<StoredTensor>& to, const Json& spec, const c
 const StoredTensor* Reader::sharing_memory(const StoredTensor& tensor) const {
   if (tensor.bytes.empty()) return nullptr;
   const std::byte* end = tensor.bytes.data() + tensor.bytes.size();
-  const auto behind = by_place_.lower_bound(end);  // the previous ones begin before `tensor` ends
+  const auto behind = by_place_.lower_bound(end);  // all tensors before this position begin before `tensor` ends
   if (behind == by_place_.begin()) return nullptr;
   const StoredTensor& last = std::prev(behind)->second;
   return last.bytes.data() + last.bytes.size() > tensor.bytes.data() ? &last : nullptr;
@@ -294,7 +294,7 @@ void Reader::read_input(const Json& input, const Json& graph, Scope& scope) {
     program_.buffers.back().persistent = truth(field(spec, "persistent"));
   } else if (kind == "tensor_constant") {
     add_stored(program_.constants, spec, "tensor_constant_name", scope);
-  } else if (kind != "constant_input") {  // these are constants in the calls
+  } else if (kind != "constant_input") {  // a constant_input is a constant in the calls
     throw unknown_in_program(fmt::format("an input of kind {}", kind));
   }
 }
@@ -381,7 +381,7 @@ void Reader::read_autocast(const Json& inputs, Modes& inner) {
                                    inner.autocast ? inner.autocast->outermost : autocasts_++};
 }
 
-// `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and returns values.
+// Reads `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and returns values.
 void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   const std::string& target = text(field(node, "target"));
   const Json& inputs = list_field(node, "inputs");

@@ -29,7 +29,7 @@ std::vector<int64_t> numbers_from(const Json& sym_ints, const std::string& name)
   return numbers;
 }
 
-// Whether the elements fill their memory, each in a place of its own, in whatever order.
+// Returns whether the elements fill their memory, each element in its own place, in any order.
 bool is_dense(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -114,7 +114,7 @@ Type type_from(const Json& value) {
   return static_cast<Type>(n);
 }
 
-// "s77" of "Symbol('s77', positive=True, integer=True)", by which the ranges know it; another expression as it is.
+// Returns "s77" of "Symbol('s77', positive=True, integer=True)", the symbol's name in the ranges; else the expression.
 std::string symbol_in(const std::string& expression) {
   constexpr std::string_view kBefore = "Symbol('";
   const size_t end = expression.find('\'', kBefore.size());

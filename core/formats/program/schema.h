@@ -1,5 +1,5 @@
 #pragma once
-// Access to the JSON of a program, field by field: an absent field or one of the wrong type is an error that names it.
+// Access to the JSON of a program, field by field: an error for an absent or wrongly typed field names the field.
 
 #include <string>
 #include <string_view>
@@ -10,9 +10,9 @@
 
 namespace estrain::program {
 
-// The error for an invalid program. Advice: export it again.
+// Returns the error for an invalid program. Advice: export the program again.
 Error damaged_program(const std::string& what);
-// The error for a valid program with unsupported content.
+// Returns the error for a valid program with unsupported content.
 Error unknown_in_program(const std::string& what);
 
 const Json& field(const Json& object, const char* name);
@@ -22,7 +22,7 @@ int64_t whole(const Json& value);
 double number(const Json& value);  // also "Infinity", "-Infinity", "NaN", as written by torch
 bool truth(const Json& value);
 
-// The schema's unions: an object with one member, whose name is the kind.
+// Reads the schema's unions: an object with a single member, whose name is the kind.
 std::pair<std::string_view, const Json&> one_of(const Json& object);
 
 Type type_from(const Json& value);
@@ -32,14 +32,14 @@ Size size_from(const Json& sym_int);
 struct StoredMeta {
   Type type;
   std::vector<int64_t> sizes, strides;
-  int64_t offset;  // in elements, into its storage
+  int64_t offset;  // in elements, into the storage
   bool requires_grad;
   uint64_t elements;
 };
-// Throws damaged_program() if it is invalid, unknown_in_program() if the tensor's elements overlap or have gaps.
+// Throws damaged_program() for invalid content, unknown_in_program() if the tensor's elements overlap or have gaps.
 StoredMeta stored_meta_from(const Json& meta, const std::string& name);
 
-// The user's line, "net.py:12", from a node's stack trace; empty if there is none.
+// Returns the user's line, "net.py:12", from a node's stack trace; empty without such a line.
 std::string user_line(std::string_view stack_trace);
 // "encoder.layer.0" and "torch.nn.modules.linear.Linear", from a node's nn_module_stack.
 struct ModuleEntry {

@@ -1,10 +1,10 @@
 #pragma once
-// A zip archive in memory with uncompressed members, as written by PyTorch: a member is a part of the archive's bytes.
+// A zip archive in memory with uncompressed members, as written by PyTorch: a member is a part of the archive's
+// bytes.
 //
-// The archive is untrusted: every offset and size in the directory and in the members' headers is checked
-// against the archive's end, and a member's bytes against their CRC-32 when requested. Refused by name, since
-// not supported: compressed or encrypted members, archives in several parts, archives of 4 GiB and more
-// (zip64).
+// The archive is untrusted: every offset and size in the directory and in the members' headers is checked against the
+// archive's end, and a member's bytes against their CRC-32 when requested. Refused by name, since not supported:
+// compressed or encrypted members, archives in several parts, archives of 4 GiB and more (zip64).
 
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +19,17 @@ class ZipArchive {
  public:
   using Bytes = std::span<const std::byte>;
 
-  // `bytes` must outlive the object. Throws Fault::corrupt; the caller adds which file it is.
+  // `bytes` must outlive the object. Throws Fault::corrupt; the caller adds the file's name.
   explicit ZipArchive(Bytes bytes);
 
   bool contains(std::string_view name) const { return members_.contains(name); }
   // Throws Fault::corrupt if the member is missing or damaged.
   Bytes member(std::string_view name) const;
-  // The folder of all members, with its slash: PyTorch names it after the file. Empty: none.
+  // Returns the folder of all members, with its slash: PyTorch names the folder after the file. Empty: no folder.
   std::string common_folder() const;
 
-  // Makes the checksums right again after members were written over in place, wherever the archive tells them.
-  // `archive`: the bytes that this object was made of. Throws Fault::corrupt.
+  // Corrects the checksums after members were written over in place, wherever the archive has checksums. `archive`: the
+  // bytes from which this object was made. Throws Fault::corrupt.
   void renew_checksums(std::span<std::byte> archive) const;
 
  private:

@@ -1,13 +1,13 @@
 #pragma once
-// A SQLite database, and statements on it.
+// A SQLite database, and its statements.
 //
 //   Database db = Database::open("queue.db", Access::read_write);
 //   Statement jobs = db.prepare("SELECT id, name FROM jobs WHERE owner = ?");
 //   for (jobs.bind(owner); jobs.step();) use(jobs.whole(0), jobs.text(1));
 //
-// Errors: Fault::io where the system refused (a full disk, no permission, another process that holds the file for
-// longer than two seconds), Fault::corrupt where the file is damaged or no database, Fault::bug for a statement that is
-// wrong. All name the file.
+// Errors: Fault::io if the system refused (a full disk, no permission, another process that holds the file for
+// longer than two seconds), Fault::corrupt for a damaged file or a file without a database, Fault::bug for a wrong
+// statement. Every error names the file.
 
 #include <cstdint>
 #include <functional>
@@ -20,19 +20,19 @@ struct sqlite3_stmt;
 
 namespace estrain::sqlite {
 
-enum class Access { read_only, read_write };  // the latter makes the file where there is none
+enum class Access { read_only, read_write };  // read_write creates a missing file
 
 class Statement {
  public:
-  // The next parameter, from the first one on.
+  // Sets the next parameter, beginning with the first.
   Statement& bind(int64_t value);
   Statement& bind(double value);  // NaN becomes NULL
   Statement& bind(std::string_view value);
   Statement& bind_null();
 
-  bool step();   // whether there is a row
-  void run();    // to its end, and back to its beginning
-  void reset();  // to its beginning; bound values go
+  bool step();   // returns whether there is a row
+  void run();    // to the statement's end, and back to its beginning
+  void reset();  // to the statement's beginning; bound values are dropped
 
   int64_t whole(int column) const;  // from 0; NULL is 0
   double number(int column) const;
@@ -61,11 +61,11 @@ class Database {
   void execute(const std::string& statements);
   Statement prepare(std::string_view statement) const;  // must not outlive the database
   int64_t last_row_id() const;
-  // Switches to a write-ahead log: readers and the writer do not wait for each other. Waits for other processes that
-  // are switching or have just begun to write.
+  // Switches to a write-ahead log: readers and the writer do not wait for each other. Waits for any process that is
+  // switching or has just begun to write.
   void use_write_ahead_log();
 
-  // All that `body` writes becomes durable at once, or, where it throws, none of it.
+  // Makes all writes of `body` durable at once. If `body` throws, makes no write durable.
   void transact(const std::function<void()>& body);
 
  private:

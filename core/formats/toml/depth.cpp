@@ -7,7 +7,7 @@ namespace {
 
 bool ends_line(char c) { return c == '\n' || c == '\r'; }
 
-// The position after the string that begins at `at`. A single-line string ends at the latest with the line.
+// Returns the position after the string that begins at `at`. A single-line string ends at the latest with the line.
 size_t behind_string(std::string_view text, size_t at) {
   const char quote = text[at];
   const std::string_view fence = quote == '"' ? R"(""")" : "'''";

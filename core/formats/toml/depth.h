@@ -16,8 +16,8 @@ struct TextPlace {
   uint32_t line = 1, column = 1;  // from 1, in bytes
 };
 
-// The first place at which a key has more parts, or values are nested more deeply, than these limits. For text that is
-// not TOML the answer may be wrong, but accepted text has at most kMostKeyParts * (kDeepestNesting + 1) levels.
+// Returns the first place at which a key has more parts, or values are nested more deeply, than these limits. For text
+// other than TOML the answer may be wrong, but accepted text has at most kMostKeyParts * (kDeepestNesting + 1) levels.
 std::optional<TextPlace> too_deep(std::string_view text);
 
 }  // namespace estrain::toml

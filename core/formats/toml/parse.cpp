@@ -1,8 +1,8 @@
 #include "core/formats/toml/parse.h"
 
-// Works around toml++ 3.3 on invalid text: "[=a]" fails an assertion although the code after it reports the mistake,
-// and a letter such as e-acute in a bare key reaches a __builtin_unreachable in functions that should return false.
-// clang-format off
+// Works around toml++ 3.3 on invalid text: "[=a]" fails an assertion although the code after the assertion reports the
+// mistake, and a letter such as e-acute in a bare key reaches a __builtin_unreachable in functions that should return
+// false.
 #define TOML_ASSERT(expression) static_cast<void>(0)
 #include <toml++/impl/preprocessor.h>
 #pragma push_macro("TOML_UNREACHABLE")
@@ -64,7 +64,7 @@ Value convert(const ::toml::node& node, const std::string& source) {
   return value;
 }
 
-// Everything inside came from the command line, so places in its text would be meaningless.
+// Everything inside came from the command line, and places in its text would be meaningless.
 void relocate(Value& value, const Location& at) {
   value.at = at;
   if (auto* array = std::get_if<Array>(&value.data)) {

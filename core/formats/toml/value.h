@@ -27,7 +27,7 @@ struct Member;
 struct Value;
 using Array = std::vector<Value>;
 using Table = std::vector<Member>;
-struct Date {};  // dates and times: no key uses one, so only the kind is kept
+struct Date {};  // dates and times: no key has a date, and only the kind is kept
 
 struct Value {
   std::variant<std::string, int64_t, double, bool, Date, Array, Table> data;
@@ -51,7 +51,7 @@ struct Member {
   Value value;
 };
 
-// The member called `key`, or null.
+// Returns the member called `key`, or null.
 const Member* find(const Table& table, std::string_view key);
 Member* find(Table& table, std::string_view key);
 

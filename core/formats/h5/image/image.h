@@ -29,8 +29,8 @@ struct ImageOptions {
 class Image {
  public:
   static Image create(const ImageOptions& options);
-  // Opens the structure of a file of `length` bytes. Throws Fault::corrupt if HDF5 cannot parse it; `path` is for
-  // messages.
+  // Opens the structure of a file of `length` bytes. Throws Fault::corrupt if HDF5 cannot parse the structure; `path`
+  // is for messages.
   static Image open(SparseBytes structure, uint64_t length, const std::string& path);
 
   Group root() const;

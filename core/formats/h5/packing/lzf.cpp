@@ -5,8 +5,8 @@
 namespace estrain::h5 {
 namespace {
 
-// Calls literals(bytes, count) and copy(distance, count) in order. False where the input ends within one, or copy()
-// returns false.
+// Calls literals(bytes, count) and copy(distance, count) in order. Returns false if the input ends within a part, or
+// copy() returns false.
 template <typename Literals, typename Copy>
 bool for_each_part(std::span<const uint8_t> in, Literals literals, Copy copy) {
   constexpr size_t first_copy = 32, long_copy = 7, least_copy = 2;
