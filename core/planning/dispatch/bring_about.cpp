@@ -12,7 +12,7 @@ namespace estrain::dispatch {
 namespace {
 
 constexpr double kAsked = 0.8;   // the part of the time left in which a job may let go by itself
-constexpr double kKilled = 0.9;  // the part of the time until the job is killed
+constexpr double kKilled = 0.9;  // the part of the time after which the job is killed
 
 // Brings a job from its present devices to its target.
 class Change {
@@ -201,7 +201,7 @@ class Change {
 
 void bring_about(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions, double now) {
   Change change(state, settings, underway, actions);
-  // Jobs giving devices back come first, to free the devices sooner.
+  // Jobs that give devices back come first: the devices are free sooner.
   for (auto& [id, job] : state.jobs) {
     if (is_up(job.phase)) change.bring_about(job, now);
   }

@@ -24,7 +24,7 @@ struct Settings {
 
 inline constexpr double kNoHurry = std::numeric_limits<double>::infinity();
 
-// Devices awaited by a client.
+// Devices that a client waits for.
 struct Owed {
   std::vector<SlotId> slots;
   std::vector<std::string> names;

@@ -37,7 +37,7 @@ void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   }
 }
 
-// Counts on for a job without a look since seen_at. Meanwhile all jobs have held their present
+// Continues the count for a job that nobody has looked at since seen_at. Meanwhile all jobs have held their present
 // devices.
 void go_on_watching(State& state, Job& job, double now) {
   const double since = now - job.seen_at;
@@ -322,9 +322,9 @@ void Dispatcher::moved(JobId id, const std::string& home, const std::vector<std:
   one.home = home;
   one.is_leaderless = false;
   one.seen_at = 0;
-  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // the asked launcher is gone
+  if (one.phase == Phase::stopping) underway_.asked_to_let_go.erase(id);  // the launcher that was asked is gone
   Target expected = held_by(state_, id);
-  if (one.phase == Phase::changing) {  // the asked launcher may have made the change, or not
+  if (one.phase == Phase::changing) {  // the launcher that was asked may have done it, or not
     const Underway::Asked& asked = underway_.asked[id];
     expected = common_to(expected, common_to(asked.had, asked.then));
   }
@@ -374,7 +374,7 @@ void Dispatcher::found(JobId id, const Found& found, double now) {
   }
   const bool was_asked = one.phase == Phase::changing || one.phase == Phase::stopping;
   const bool is_at_it = one.phase == Phase::stopping ? found.doing == Found::Doing::ends : !trains;
-  if (was_asked && is_at_it) {  // the job keeps devices it is about to take
+  if (was_asked && is_at_it) {  // devices that the job is about to take stay its own
     if (one.phase == Phase::stopping || held_in_all(state_, id) > one.targeted()) underway_.asked_to_let_go[id] = now;
     return wake(now);
   }

@@ -35,8 +35,8 @@ struct Ended {
   enum class How {
     done,
     stopped,      // with a checkpoint
-    failed,       // by a fault beyond a retry
-    faulty,       // by a fault; a retry may help
+    failed,       // by a fault that a retry cannot fix
+    faulty,       // by a fault that a retry may fix
     vanished,     // the launcher was killed, or the host went down
     never_began,  // another process is at work on the run directory, or no process could be started
   } how;
@@ -48,7 +48,7 @@ struct Ended {
 // The devices of a job have changed.
 struct Changed {
   std::vector<std::string> held;
-  double lost = 0;   // s of training lost by the change
+  double lost = 0;   // s that the change made the job stand still
   int64_t step = 0;  // the job's step; 0: not known
 };
 
@@ -62,11 +62,11 @@ class Dispatcher {
   // Requests. A function throws Fault::usage for an impossible request, and then changes nothing.
   JobId submit(const Request& request, double now);
   void number_from(JobId id);  // the next job gets this number: lower numbers are taken
-  void forget(JobId job);      // a job just submitted and impossible to record
+  void forget(JobId job);      // a job that was just submitted and could not be recorded
   void cancel(JobId job, double now);
   void choose_policy(const std::string& policy, double now);
   void add_devices(const std::vector<std::string>& names, double now);
-  // This host, with devices now or later in the pool, has so many cores.
+  // This host, whose devices are or will be in the pool, has so many cores.
   void host_has(const std::string& host, int64_t cores);
   // The pool lets go of these devices: for good, or until they are lent again. `client` is answered by Released.
   struct Withdrawal {

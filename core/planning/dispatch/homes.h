@@ -26,8 +26,8 @@ bool may_take(const Job& job, const std::string& group);
 // Returns a group with a spare device for the job: at home, else where the job has devices, else any.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 
-// Takes devices on further hosts back from a job if it cannot be spread. Lets a spreadable job, if up, stay at home: in
-// exchange for devices elsewhere, the job gets spare devices at home.
+// Takes devices on further hosts back from a job that cannot be spread. A job that can be spread, and is up, may stay
+// at home: in exchange for devices elsewhere, the job gets spare devices at home.
 void settle_on_hosts(const State& state, Job& job);
 
 }  // namespace estrain::dispatch

@@ -18,8 +18,8 @@ namespace estrain::dispatch {
 // Made for a single decision. The state must outlive the SharedSpeeds, and the state's jobs must stay.
 class SharedSpeeds {
  public:
-  static constexpr size_t kJobs = 8;     // the jobs to count for each number of devices: the newest, also ended jobs
-  static constexpr int64_t kTimes = 20;  // the measurements of a job to count
+  static constexpr size_t kJobs = 8;     // jobs that count for each number of devices: the newest, also ended jobs
+  static constexpr int64_t kTimes = 20;  // measurements of a job that count
 
   explicit SharedSpeeds(const State& state);
 

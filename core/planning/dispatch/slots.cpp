@@ -86,7 +86,7 @@ void hold(State& state, JobId id, const std::vector<std::string>& names) {
     before.push_back(slot->id);
     since[slot->id] = slot->since;
   }
-  // Devices awaited by a client go first.
+  // Devices that a client waits for go first.
   std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
   free_slots_of(state, id);
   for (const std::string& name : names) {

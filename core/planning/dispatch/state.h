@@ -92,7 +92,7 @@ struct Request {
   int64_t priority = 0;  // higher first
   int64_t ests = 1;
   int64_t devices = 1;                     // the size of its gang
-  int64_t least = 0;                       // the devices of a running job do not become fewer
+  int64_t least = 0;                       // a running job keeps at least so many devices
   int64_t most = 1;                        // the most devices of use to the job
   std::optional<double> deadline;          // a moment
   std::string type;                        // type of device; empty: the pool's first type
@@ -119,7 +119,7 @@ struct Job {
   int64_t owed = 0;                       // devices taken from the job for a user of higher right
   int64_t step = 0;                       // committed
   double not_before = 0;                  // the job is not started before this moment
-  double no_growth_before = 0;            // until this moment: the job declined devices, or was unable to take them
+  double no_growth_before = 0;            // no offer before this: the job declined devices, or could not take them
   int64_t failures = 0;                   // in a row, without a step in between
   int64_t failed_at = -1;                 // the step of the last failure
   double attained = 0;                    // device-seconds held
@@ -170,7 +170,7 @@ struct State {
   double seen = 0;  // the moment of the last event
   // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
-  std::map<std::string, int64_t> cores;  // of each host with an agent ever in the pool
+  std::map<std::string, int64_t> cores;  // of hosts with an agent that have been in the pool
 };
 
 // The most checks of submitted jobs (`estrain check`) at a time. A check keeps a processor busy and slows running jobs.
