@@ -43,7 +43,7 @@ void add_best_estimates(const Offer& offer, std::set<Counts>& ways) {
   }
 }
 
-// Returns the additions to plan.
+// Returns the additions for which plans are made.
 std::set<Counts> ways_to_grow(const Offer& offer) {
   std::set<Counts> ways;
   for (size_t group = 0; group < offer.groups().size(); ++group) {

@@ -82,7 +82,7 @@ class Round {
 };
 
 // The rule of the paper: proposals are for free devices, and a job whose proposal has become too large makes a smaller
-// proposal. A job has use for all of its devices.
+// proposal. No job holds more devices than it can use.
 class PaperRound : Round {
  public:
   using Round::Round;

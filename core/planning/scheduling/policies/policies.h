@@ -26,7 +26,7 @@ struct TiresiasOptions {
 std::unique_ptr<Policy> make_tiresias(const TiresiasOptions& options);
 
 // Optimus (EuroSys'18) with known speeds: a device for each job, then each further device to the job whose remaining
-// time becomes shortest by most.
+// time shrinks most.
 std::unique_ptr<Policy> make_optimus();
 
 // Philly's scheduler (ATC'19, sections 2.3 and 3.1): queues of virtual clusters with quotas, and gangs on as few hosts
