@@ -63,7 +63,7 @@ class PngDecoder {
   bool read_start() {
     if (setjmp(back_) != 0) return false;
     png_set_read_fn(png_, this, &read);
-    // Skips text, profiles and similar chunks: they may decompress to any size.
+    // Skips text, profiles and similar chunks, whose content may decompress to any size.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);
     png_read_info(png_, info_);

@@ -27,7 +27,7 @@ std::string format_devices(const Assignment& assignment);  // "cpu,cuda:1"
 // Returns the same devices, without numbers of ESTs: place_ests() then divides evenly.
 Assignment evenly(const Devices& devices);
 
-// Returns ranges whose sizes differ by at most one; the first `ests mod workers` workers host one more. Throws
+// Returns ranges of nearly equal size: the first `ests mod workers` workers host an EST more than the rest. Throws
 // Fault::infeasible unless 1 <= workers <= ests.
 std::vector<EstRange> even_ranges(int64_t ests, int64_t workers);
 // Returns the range of each share: as the list says, or even. Throws Fault::usage or Fault::infeasible if ESTs cannot

@@ -9,8 +9,8 @@
 
 namespace estrain::spec {
 
-// Returns the number of insertions, deletions, replacements and swaps of neighbouring letters that turn one word into
-// the other. Case does not count.
+// Returns the number of insertions, deletions, replacements and swaps of neighbouring letters between two words. Case
+// does not count.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 // Returns the nearest of `candidates`, if its distance is at most a third of the length of `word` (but at least 1 is

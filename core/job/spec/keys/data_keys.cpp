@@ -3,7 +3,7 @@
 namespace estrain::spec {
 namespace {
 
-const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of one size
+const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of equal size
 const Words photo_formats = {"images", "webdataset", "voc"};                      // of any size
 const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset", "voc"};
 const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset", "voc"};

@@ -1,5 +1,5 @@
 #pragma once
-// The lists that make up the table of keys (keys.h), and their common parts.
+// The lists from which the table of keys is made (keys.h), and their common parts.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ std::vector<Key<JobSpec>> data_keys();
 std::vector<Key<JobSpec>> optimizer_and_schedule_keys();
 std::vector<Key<JobSpec>> run_keys();
 
-// A key's name is made from the path of its field, so that name and field cannot disagree.
+// A key's name is made from the path of its field: name and field cannot disagree.
 #define ESTRAIN_KEY(field) \
   make_key<JobSpec>(       \
       #field, [](auto& spec) -> auto& { return spec.field; })

@@ -1,5 +1,5 @@
 #pragma once
-// The jobs that can meet their deadlines together, with as few devices as possible: progressive filling (ElasticFlow,
+// Jobs able to meet their deadlines together, with as few devices as possible: progressive filling (ElasticFlow,
 // ASPLOS'23, section 4.1). Time is cut into slots. The plan takes jobs one after another. Each job gets its "minimum
 // satisfactory share": the smallest number of devices, a power of two, with which the slots up to the deadline suffice
 // for the rest of the job, given the devices taken by jobs before.

@@ -135,7 +135,7 @@ class ShareOut {
     }
   }
 
-  // Returns the time on one device, or on the fewest of 2, 4, 8... devices possible for the job, times their number.
+  // Returns the time on one device, or on the fewest of 2, 4, 8... devices possible for the job, times the number.
   double time_on_one(const Job& job) const {
     for (int64_t devices = 1; devices <= job.most; devices *= 2) {
       const double left = job.outlook->seconds_left(packed(view_.cluster, job.type, devices));

@@ -11,8 +11,8 @@ namespace estrain::scheduling {
 // A single job at a time, in order of submission, like EasyScale's published baseline "YARN-CS".
 std::unique_ptr<Policy> make_fifo_serial();
 
-// Gangs of the requested size in order of submission, without preemption. Without backfill, a job that does not fit
-// blocks all later jobs; with backfill, later jobs that fit may start.
+// Gangs of the requested size in order of submission, without preemption. Without backfill, a job too large for the
+// free devices blocks all later jobs; with backfill, later jobs may start if they fit.
 std::unique_ptr<Policy> make_fifo(bool backfill);
 
 // Shortest remaining service (device-seconds) first, as gangs, preempting jobs with more remaining.
