@@ -9,17 +9,17 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // then nobody seems to come
+constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // longer: a worker seems lost
 
-// Whether the state can lie in the memory of the stage's devices: each worker has one of its own, and they pass data to
-// each other; buffers are whole 32-bit words.
+// Returns whether the state can lie in the memory of the stage's devices: each worker has a GPU of its own, GPUs of
+// several workers pass data to each other, and buffers are whole 32-bit words.
 bool can_be_resident(const Workplace& place, const StageOrder& order) {
   return !place.device.torch_device().is_cpu() && !order.beyond && (order.workers() == 1 || order.exchanges) &&
          std::ranges::all_of(place.job.network().buffers(),
                              [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
 }
 
-// This worker's end of the exchange with the others. Null on abort.
+// Opens this worker's end of the exchange between the stage's workers. Null on abort.
 std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
   const auto worker = static_cast<uint32_t>(order.worker.value);

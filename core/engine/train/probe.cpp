@@ -25,10 +25,10 @@ namespace {
 
 constexpr double kSecondsOfMeasuring = 2;
 constexpr int kMostRounds = 20;
-// A first round that takes longer is not repeated: what LibTorch does once, it does in a small part of that.
+// The probe does not repeat a slower first round: LibTorch's preparations, done once, take only a small part of 6 s.
 constexpr double kSecondsOfSlowRound = 6;
 
-// A program may have thousands of layers: what is told of them fits a message.
+// A program may have thousands of layers: the report names only as many as fit a message.
 constexpr size_t kMostLayers = 24;
 
 comm::ProbedOperator as_report(const operators::OperatorUse& use) {
@@ -47,7 +47,7 @@ double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
 }
 
-// The portable kernels, which compiled code of a Python module would pass by.
+// Switches to the portable kernels for a scope. Compiled code of a Python module would pass them by.
 class PortableTurn {
  public:
   PortableTurn(device::ComputeDevice& device, model::Interpreter* python) : kernels_(device), python_(python) {
@@ -71,8 +71,8 @@ double time_portable(const Trial& trial, const data::LoadedBatch& batch) {
   return time_mini_batch(trial, batch);
 }
 
-// What D2 lacks is never an error here: where a mini-batch fails with the portable kernels alone, that is what it
-// lacks.
+// A lack of D2 is never an error of the probe: where a mini-batch fails with the portable kernels only, the report
+// names the failure as an uncovered operator.
 std::vector<operators::OperatorUse> scan_portable(const Trial& trial, const data::LoadedBatch& batch) {
   std::string message;
   try {
@@ -89,7 +89,7 @@ std::vector<operators::OperatorUse> scan_portable(const Trial& trial, const data
            .layers = {}}};
 }
 
-// A Python module is built as a worker at D2 builds it, so that what keeps it from D2 is found.
+// Builds a Python module as a worker at D2 does, so that the probe finds all obstacles to D2.
 void make_job(std::optional<Job>& job, ProbeSetup& setup, const data::DataPair& data, device::ComputeDevice& device,
               bool has_portable) {
   const auto make = [&] {
@@ -105,10 +105,10 @@ bool is_covered(const std::vector<operators::OperatorUse>& uses) {
       uses, [](const operators::OperatorUse& use) { return use.coverage == operators::Coverage::uncovered; });
 }
 
-// The fastest mini-batch of each, by turns so that what else the machine does falls on both.
+// Takes the fastest mini-batch of each kind of kernel, by turns, so that other load of the machine slows both.
 comm::ProbedSeconds measure(const Trial& trial, const data::LoadedBatch& batch, bool has_portable) {
   double torch = time_mini_batch(trial, batch);
-  // torch.compile compiles in the first one.
+  // torch.compile compiles in the first mini-batch.
   const bool may_have_compiled = torch > kSecondsOfSlowRound && trial.job.network().interpreter() != nullptr;
   if (may_have_compiled) torch = std::min(torch, time_mini_batch(trial, batch));
   double portable = has_portable ? time_portable(trial, batch) : 0;
@@ -136,7 +136,7 @@ comm::ProbedSize size_of(const Job& job) {
 
 comm::ProbedError as_report(const Error& error) { return {error.message(), error.advice()}; }
 
-// Takes the initial weights as the run's first worker will. Their file does not keep the rest from being looked at.
+// Takes the initial weights as the run's first worker does. A bad file of weights does not end the probe.
 void try_first_state(Job& job, comm::ProbeReport& report) {
   constexpr std::align_val_t alignment{64};
   const std::unique_ptr<std::byte, void (*)(std::byte*)> state(
@@ -152,7 +152,7 @@ void try_first_state(Job& job, comm::ProbeReport& report) {
 }  // namespace
 
 comm::ProbeReport probe(ProbeSetup& setup) {
-  // LibTorch asks once what devices there are.
+  // LibTorch counts the devices once, at the first use.
   const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();

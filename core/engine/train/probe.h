@@ -1,6 +1,6 @@
 #pragma once
-// Runs one mini-batch of a job before the job starts. Reports which operators it uses, whether each gives the same bits
-// on every kind of device, how much slower the portable kernels are than LibTorch's, and how much memory the job takes.
+// Runs one mini-batch of a job before the job starts. Reports the operators in use, whether each gives the same bits on
+// every kind of device, how much slower the portable kernels are than LibTorch's, and how much memory the job takes.
 
 #include <future>
 #include <string>
@@ -19,7 +19,7 @@ struct ProbeSetup {
   spec::JobSpec spec;
   std::future<data::DataPair> data;
   std::string device;     // "cpu", "cuda:0"
-  std::string libraries;  // folder of the libraries that devices need
+  std::string libraries;  // folder of the libraries for devices
   bool measures = false;  // also time mini-batches with both kinds of kernels, for about two seconds
   model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
 };
@@ -29,5 +29,5 @@ comm::ProbeReport probe(ProbeSetup& setup);
 
 }  // namespace estrain::train
 
-// The symbol that the program looks up in the library.
+// The program looks up this symbol in the library.
 extern "C" void estrain_probe(estrain::train::ProbeSetup* setup, estrain::comm::ProbeReport* report);

@@ -15,7 +15,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kMostReaders = 16;  // where their number is to be found
+constexpr int64_t kMostReaders = 16;  // the limit where the loader finds their number
 
 data::LoaderOptions loader_options(const Job& job, const device::ComputeDevice& device, Step from_step) {
   data::LoaderOptions options;
@@ -69,7 +69,7 @@ Stage::Left Stage::train() {
   for (;;) {
     if (!carrier_->carries_on()) return Left::again;
     const Step now = memory_.commit().trained();
-    // Also where a stage before this one was cut off between a step and its evaluation.
+    // An evaluation is also due where an earlier stage was aborted between a step and its evaluation.
     if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
     if (now.value >= job_.timetable().total_steps()) return Left::finished;
     if (ends_early(job_, memory_, now, place_.host_state(now))) return Left::finished;
@@ -96,7 +96,7 @@ bool Stage::step(Step step) {
   return carrier_->commit();
 }
 
-// False: the stage was aborted; what was done is done again.
+// Returns false if the stage was aborted; the next stage repeats the step.
 bool Stage::run_ests(Step step) {
   int64_t begin = monotonic_ns();
   const auto ests = static_cast<size_t>(order_.own().size());
@@ -113,10 +113,10 @@ bool Stage::run_ests(Step step) {
   return true;
 }
 
-// A GPU that trains alone goes on with the first EST of the next step while the host waits for the results of this one
-// and commits it. Its state is there for the device; who leaves instead of training it leaves no trace of what was
-// begun. A worker among several does not: it may wait for others, and what its mini-batches take would be less than
-// they do.
+// A GPU that trains alone begins the first EST of the next step while the host waits for the results of this step and
+// commits the step. The device has that EST's state already; a worker that leaves before training the EST leaves no
+// trace of the beginning. A worker among several does not begin ahead: the worker may wait for other workers, and would
+// then measure its mini-batches as too short.
 bool Stage::finish(Step step) {
   const auto finish = [this] {
     RECORD_USER_SCOPE("update");
@@ -155,7 +155,7 @@ void Stage::begin_ahead(Step step) {
   feed_.look_ahead();
 }
 
-// Asks the device for all that the EST's mini-batch gives; it is there when the device has finished.
+// Queues all results of the EST's mini-batch on the device; the results are ready when the device has finished.
 void Stage::run_est(size_t arrival, Step step) {
   std::optional<BegunEst> est = std::exchange(ahead_, std::nullopt);
   if (!est) est = begin_est(step);

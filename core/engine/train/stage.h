@@ -1,10 +1,10 @@
 #pragma once
-// A worker's loop from one change of devices to the next: step after step, the mini-batch of each of its ESTs in turn.
+// A Stage is a worker's loop from one change of devices to the next: step after step, a mini-batch of each EST in turn.
 //
 // One step t -> t + 1, on every worker:
-//   1. for each EST: load its random streams and the committed buffers; forward; backward, while the carrier folds each
-//      gradient as it is ready; store the random streams. A GPU receives the next EST's work before it has finished the
-//      last one's. The worker waits for it once, at the end
+//   1. for each EST: load the random streams and the committed buffers; forward; backward, while the carrier folds each
+//      gradient as soon as the gradient is ready; store the random streams. A GPU receives the next EST's work before
+//      the GPU has finished the current EST. The worker waits for the GPU once, at the end
 //   2. the carrier passes partial sums, finishes the update and commits the step (carrier.h)
 // In an audited step, workers compare results between 1 and 2, and the state in memory before the commit
 // (step_audit.h). A GPU that trains alone then already works on the next step's first pass.
@@ -24,13 +24,13 @@ namespace estrain::train {
 class Stage {
  public:
   Stage(Workplace& place, StageOrder order);
-  // Ends the exchange with the other workers, unless another Stage continues it: transfers that an abort interrupted
-  // write into its memory.
+  // Ends the exchange with the other workers, unless another Stage continues the exchange: transfers interrupted by an
+  // abort write into this Stage's memory.
   ~Stage();
 
-  // again: another Stage must continue this stage, with another carrier; its order says so.
+  // again: another Stage must continue this stage, with another carrier, by an order with `again`.
   enum class Left { paused, finished, aborted, again };
-  // Trains until the launcher asks for a pause, the job is done, or a worker died. Throws what Carrier::commit throws.
+  // Trains until the launcher asks for a pause, the job is done, or a worker is lost. Throws as Carrier::commit throws.
   Left run();
 
  private:
@@ -55,7 +55,7 @@ class Stage {
   comm::JobMemory& memory_;
   const StageOrder order_;
   comm::WorkerPulse& pulse_;
-  std::unique_ptr<Carrier> carrier_;  // null: the stage was aborted before it began
+  std::unique_ptr<Carrier> carrier_;  // null: the stage was aborted before the loop began
   StepAudit audit_;
   data::Loader loader_;
   BatchFeed feed_;
@@ -65,9 +65,9 @@ class Stage {
   bool goes_on_ = false;  // run() returned Left::again
 };
 
-// Runs one mini-batch forward and backward, and leaves no trace of it. So code is loaded and algorithms are chosen
-// before the first step of a stage. A GPU must not do that while others wait for it in an exchange: loading a kernel
-// waits for running kernels.
+// Runs one mini-batch forward and backward, and leaves no trace in the state. So code is loaded and algorithms are
+// chosen before the first step of a stage. A GPU must not load kernels while other GPUs wait for the GPU in an
+// exchange: loading a kernel waits for running kernels.
 void warm_up(Workplace& place);
 
 }  // namespace estrain::train

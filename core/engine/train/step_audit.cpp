@@ -70,7 +70,7 @@ void StepAudit::begin_pass(VirtualRank rank) {
   witness_->begin();
 }
 
-// Otherwise the hooks see them, too (GradientHooks::hand_over).
+// Without a resident state, the hooks see the gradients of a replayed pass, too (GradientHooks::hand_over).
 void StepAudit::take(const Gradients& gradients) {
   if (witness_ && place_.resident) witness_->take(gradients);
 }
@@ -99,7 +99,7 @@ void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
   pulse_.beat(comm::Activity::computing, monotonic_ns());
 }
 
-// A GPU that keeps the state in its own memory has taken the digests on record itself; nothing is compared there.
+// A GPU that keeps the state in its own memory has taken the digests on record itself, so nothing is compared.
 std::optional<size_t> StepAudit::find_damage(Step step, size_t first, size_t stride) {
   if (place_.resident) return std::nullopt;
   const std::optional<comm::RecordView> record = place_.memory.ring().find(step);

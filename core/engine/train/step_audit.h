@@ -1,6 +1,6 @@
 #pragma once
-// A worker's part in the audits of a stage (core/state/audit/audit.h): it notes the results of its own mini-batches,
-// computes those of other workers, and compares the state in memory with its record.
+// A StepAudit is a worker's part in the audits of a stage (core/state/audit/audit.h). The worker notes the results of
+// its own mini-batches, computes mini-batches of other workers again, and compares the state in memory with the record.
 
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ class StepAudit : private audit::Auditee {
   StepAudit(const StepAudit&) = delete;
   StepAudit& operator=(const StepAudit&) = delete;
 
-  // Call it when the step after `step` begins.
+  // Call this function when the step after `step` begins.
   void begin_step(Step step) { audit_.begin_step(step); }
   // Call these around the backward pass of each of this worker's mini-batches.
   void begin_pass(VirtualRank rank);
@@ -41,7 +41,7 @@ class StepAudit : private audit::Auditee {
   comm::WorkerPulse& pulse_;
   Meeting compared_;
   audit::Audit audit_;
-  std::optional<est::Witness> witness_;  // of the current mini-batch, if it is audited
+  std::optional<est::Witness> witness_;  // of the current mini-batch, in an audit
 };
 
 }  // namespace estrain::train

@@ -27,17 +27,17 @@
 namespace estrain::train {
 namespace {
 
-// The builder may read a checkpoint for long. If it dies, the launcher replaces it or ends those that wait.
+// The builder may read a checkpoint for long. If the builder dies, the launcher replaces it or ends waiting workers.
 constexpr int kGlanceMs = 60'000;
 
-// One id for parts with these build ids; 0 where none has one.
+// Combines the build ids of parts into one id. Returns 0 if all build ids are 0.
 uint64_t build_of(std::initializer_list<uint64_t> parts) {
   uint64_t build = 0;
   for (const uint64_t part : parts) build = build * 31 + part;
   return build;
 }
 
-// If the program or LibTorch was replaced while the job ran, a worker that starts now may compute other bits.
+// If the program or LibTorch was replaced while the job ran, a worker started now may compute different bits.
 void require_same_builds(comm::BuildWords run) {
   const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
   const auto refuse = [](const char* what) {
@@ -52,19 +52,19 @@ void require_same_builds(comm::BuildWords run) {
 
 using Checkpoint = std::optional<checkpoint::CheckpointFile>;
 
-// The data's identity: for a run that begins, that of the files; for one that goes on, that of the checkpoint, unless
-// other files are accepted.
+// Returns the identity of the data: of the files for a new run; of the checkpoint for a resumed run, unless the user
+// accepts different files.
 data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const Checkpoint& file, bool accepts_data) {
   if (!file || file->meta().data.empty() || accepts_data) return data::identify(files);
   return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
 }
 
-// Facts about the checkpoint that a run continues from.
+// Facts about the checkpoint from which a run resumes.
 struct Built {
-  bool has_other_keys = false;  // its portable random operators took other keys than this program's
+  bool has_other_keys = false;  // the portable random operators took keys unlike this program's
 };
 
-// The job's files: with the modules that a user's Python code has imported.
+// Returns the job's files, with the imported modules of a user's Python code.
 std::vector<data::DataFile> files_of_job(const WorkerSetup& setup, const data::DataPair& data) {
   std::vector<data::DataFile> files = data.files;
   if (setup.interpreter == nullptr) return files;
@@ -95,7 +95,7 @@ void require_data_of_run(const std::vector<data::DataFile>& files, const comm::J
   data::require_same(data::DataIdentity::from_json(known), files);
 }
 
-// At D1, GPUs of different models give different bits; the launcher does not know of which one a GPU is.
+// At D1, GPUs of different models give different bits. The launcher does not know the models of GPUs.
 void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
   const std::string theirs = checkpoint::Manifest::from_json(memory.manifest()).processor;
   if (job.manifest().processor == theirs) return;
@@ -104,7 +104,7 @@ void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
       .advise("use GPUs of one model, or accept other bits with --allow-mixed");
 }
 
-// The steps of logging.trace; none where they are over, since a profiler that was loaded once costs time.
+// Returns the steps of logging.trace. Returns no steps if all are over, since a loaded profiler costs time.
 std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMemory& memory) {
   const std::vector<int64_t>& steps = spec.logging.trace;
   return !steps.empty() && steps[1] > memory.commit().committed().value ? steps : std::vector<int64_t>{};
@@ -118,8 +118,8 @@ void check_operators(Workplace& place, const operators::PortableOperators& porta
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, batch, portable.names()));
 }
 
-// The rest of the run would have other bits than the run's estrain gave it. A model that draws nothing has none to
-// lose.
+// The run would continue with other bits than the estrain of its checkpoint gives. A model without random numbers has
+// no bits to lose.
 void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint) {
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
@@ -134,7 +134,7 @@ void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint
                           checkpoint));
 }
 
-// Ends the run now if the last mini-batch of an epoch would end it later.
+// Ends the run now if the last mini-batch of an epoch would end the run later.
 void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
   const Step step = place.memory.commit().committed();
   if (shortest_batch(place.job, step) != 1) return;
@@ -148,7 +148,7 @@ void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
                           refusal->advice()));
 }
 
-// The sign of life of this worker in the stage that it is in. Choosing algorithms takes longer than many a step.
+// This worker's sign of life in its current stage. Choosing algorithms takes longer than many a step.
 std::atomic<comm::WorkerPulse*> current_pulse{nullptr};
 
 void beat() {
@@ -197,7 +197,7 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
 }  // namespace
 
 void run_worker(WorkerSetup& setup) {
-  // LibTorch asks once what devices there are.
+  // LibTorch counts the devices once, at the first use.
   const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
   std::optional<operators::PortableOperators> portable;
@@ -218,7 +218,7 @@ void run_worker(WorkerSetup& setup) {
   const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr,
                                        .layer = model::current_block};
   if (watches) {
-    operators::scan(scanned, make);  // what of it has no portable kernel, LibTorch's own computes
+    operators::scan(scanned, make);  // LibTorch computes operators without a portable kernel
     refuse_uncovered(uses_of_building(made->network()));
   } else {
     make();
@@ -234,7 +234,7 @@ void run_worker(WorkerSetup& setup) {
     }
     require_data_of_run(files_of_job(setup, data), memory);
   }
-  data.files.clear();  // the data sets keep what they need of them
+  data.files.clear();  // the data sets keep the files' contents
   if (!device->torch_device().is_cpu() && !setup.options.allow_mixed) require_same_gpu(job, memory);
   BoundModel model(job.network(), job.places(), memory, *device);
   est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
@@ -247,7 +247,7 @@ void run_worker(WorkerSetup& setup) {
   if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {
     check_operators(place, *portable);
   } else if (memory.gate().started() > 0 || !device->torch_device().is_cpu()) {
-    warm_up(place);  // joins a running job; or will be one of several GPUs that wait for each other's kernels
+    warm_up(place);  // joins a running job, or will be one of several GPUs, which wait for each other's kernels
   }
   std::optional<operators::Watch> watch;
   if (watches) place.watch = &watch.emplace(scanned);

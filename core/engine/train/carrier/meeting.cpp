@@ -5,7 +5,7 @@
 namespace estrain::train {
 namespace {
 
-// Looking at the word again and again is only quick if nobody else waits for the core.
+// Polling the word is only quick if no second thread waits for the core.
 int spins(const StageOrder& order) { return order.workers() <= std::thread::hardware_concurrency() ? 2000 : 0; }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// A meeting of the stage's workers in shared memory. The launcher can see which workers wait there.
+// A Meeting of the stage's workers uses shared memory. The launcher can see the waiting workers.
 
 #include <atomic>
 #include <utility>
@@ -18,7 +18,7 @@ class Meeting {
   bool meet() {
     return waiting(pulse_, comm::Activity::meeting, [this] { return barrier_.meet(); });
   }
-  // The last worker to arrive calls `for_all` before any continues.
+  // The last worker to arrive calls `for_all` before the meeting ends for each worker.
   template <typename ForAll>
   bool meet(ForAll&& for_all) {
     const auto once = [&] {

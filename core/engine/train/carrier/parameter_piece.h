@@ -1,5 +1,5 @@
 #pragma once
-// The part of a parameter that an update takes at a time.
+// A ParameterPiece is the part of a parameter taken by one update.
 
 #include <cstddef>
 

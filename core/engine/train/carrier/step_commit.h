@@ -1,6 +1,6 @@
 #pragma once
-// Commits a step. When its results are complete, the last worker to arrive completes the step's record, publishes it,
-// and answers the launcher. Between these two, the carrier stores the state of the step.
+// Commits a step. When its results are complete, the last worker to arrive completes the step's record and publishes
+// the record. Then the carrier stores the state of the step, and the last worker answers the launcher.
 
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/workplace/workplace.h"
@@ -18,7 +18,7 @@ class StepCommit {
   double complete(Step step);
   // Publishes the record; sleeps while the ring of records is full. False on abort.
   bool publish();
-  // Call it when the state of `step` is stored, if the scribe or the end of the stage needs it there.
+  // Call this function when the state of `step` is stored, if the scribe or the end of the stage needs that state.
   void settle(Step step);
 
  private:
@@ -27,8 +27,8 @@ class StepCommit {
   const std::optional<StageOrder::Beyond> beyond_;
 };
 
-// Returns the value, with every NaN replaced by the same one. Which NaN an operation gives depends on the instruction
-// set; records and checkpoints must not.
+// Returns the value, with every NaN replaced by the same NaN. The instruction set decides which NaN an operation gives;
+// records and checkpoints must not depend on the set.
 float one_nan(float value);
 
 // Wakes the scribe.

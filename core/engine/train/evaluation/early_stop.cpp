@@ -9,7 +9,7 @@ namespace estrain::train {
 namespace {
 
 struct Past {
-  double best, worse;  // worse: evaluations in a row that were no better
+  double best, worse;  // worse: evaluations in a row without a better result
 };
 
 Past past_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {

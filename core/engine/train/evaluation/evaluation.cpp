@@ -23,14 +23,14 @@ double sum_of(const T* values, int64_t count) {
   return sum;
 }
 
-// Copies the numbers of a batch's samples to their places, which begin at `out`.
+// Copies the numbers of a batch's samples to the samples' places. The places begin at `out`.
 template <typename T>
 void put(const torch::Tensor& values, T* out) {
   const torch::Tensor there = values.to(c10::CppTypeToScalarType<T>::value).cpu().contiguous();
   std::memcpy(out, there.const_data_ptr(), there.nbytes());
 }
 
-// For each class, the fraction of its samples that were right.
+// Adds, for each class, the fraction of correct samples of the class.
 void add_classes(const Job& job, const comm::EvaluationResults& results, const float* targets,
                  std::vector<double>& metrics) {
   const spec::TrainSection& train = job.spec().train;
@@ -81,7 +81,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   while (waiting(pulse, comm::Activity::reading, [&] { return (batch = evaluation.next()).has_value(); })) {
     const int64_t begun_ns = monotonic_ns();
     pulse.beat(comm::Activity::evaluating, begun_ns);
-    // A stream for each batch, the same for every worker that may take it.
+    // Each batch has a stream of its own, the same for every worker that may take the batch.
     operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
                                    operators::evaluation_stream, static_cast<uint64_t>(step.value));
     const model::Evaluation result = place.job.network().model().evaluate(as_tensors(*batch, place.device));

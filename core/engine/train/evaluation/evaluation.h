@@ -1,6 +1,6 @@
 #pragma once
-// Evaluates the test set after a step: each of W workers takes every W-th batch. Results are stored in shared memory by
-// sample, so their sum does not depend on which worker computed them.
+// Evaluates the test set after a step: each of W workers takes every W-th batch. Workers store results in shared memory
+// by sample, so a sum of results does not depend on the sharing.
 
 #include <vector>
 
@@ -9,22 +9,22 @@
 
 namespace estrain::train {
 
-// Evaluates this worker's batches with the parameters and buffers that place.model reads. False on abort.
+// Evaluates this worker's batches with the model's current parameters and buffers. Returns false on abort.
 bool evaluate_share(Workplace& place, const StageOrder& order, Step step);
 
-// The result of the newest evaluation in shared memory, over all samples in their order.
+// The result of the newest evaluation in shared memory, over all samples in the order of the data set.
 struct EvaluationResult {
-  // Means over the predictions that have a target; NaN where all targets are ignored. A loss without predictions is a
-  // mean over the samples.
-  double loss = 0, accuracy = 0;
-  int64_t predictions = 0;  // that have a target
-  // Manifest::metric_names: means over the predictions, of a class over its samples (NaN: there are none), of outputs
+  // Means over the predictions with a target; NaN where all targets are ignored. A loss without predictions is a mean
   // over the samples.
+  double loss = 0, accuracy = 0;
+  int64_t predictions = 0;  // with a target
+  // Values of Manifest::metric_names: means over the predictions, of a class over the samples of the class (NaN: no
+  // sample), of outputs over the samples.
   std::vector<double> metrics = {};
 };
 EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
 
-// Publishes the record of mean loss and accuracy after `step`. Call it when all workers are done. False on abort.
+// Publishes the record of mean loss and accuracy after `step`. Call this when all workers are done. False on abort.
 bool publish_evaluation(Workplace& place, Step step);
 
 }  // namespace estrain::train

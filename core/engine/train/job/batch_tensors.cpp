@@ -8,7 +8,7 @@
 namespace estrain::train {
 namespace {
 
-// For what is asked for after ComputeDevice::await_uploads(). The tensors share `batch`.
+// Makes tensors for operators queued after ComputeDevice::await_uploads(). The tensors share `batch`.
 model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device) {
   std::vector<int64_t> dims = batch->shape().dims();
   dims.insert(dims.begin(), batch->size());

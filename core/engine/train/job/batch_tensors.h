@@ -1,6 +1,6 @@
 #pragma once
-// A loader's mini-batch as tensors on a device. The CPU needs no copy. To a GPU, the next one is copied while it works
-// on the current one.
+// Turns a loader's mini-batch into tensors on a device. The CPU needs no copy. The next mini-batch is copied to a GPU
+// while the GPU works on the current mini-batch.
 
 #include <memory>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace estrain::train {
 
-// Tensors for work that is queued after this call. They may point into `batch`. So `batch` must outlive them, every
-// graph built on them, and the next ComputeDevice::finish().
+// Returns tensors for work queued after this call. The tensors may point into `batch`. So `batch` must outlive the
+// tensors, every graph built on the tensors, and the next ComputeDevice::finish().
 model::Batch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
 
 struct DeviceBatch {
@@ -20,7 +20,7 @@ struct DeviceBatch {
   model::Batch tensors;
 };
 
-// A loader's mini-batches, one after another. Each lives as long as its tensors and any copy under way.
+// A BatchFeed gives a loader's mini-batches in turn. A mini-batch lives as long as its tensors and its copy under way.
 class BatchFeed {
  public:
   // Both must outlive the feed.
@@ -30,7 +30,7 @@ class BatchFeed {
   void read();
   // Loader::next(), as tensors.
   DeviceBatch next();
-  // Starts to copy the next one if the device needs a copy and it has been read. True if next() will not wait for it.
+  // Starts to copy the next mini-batch if the device needs a copy and the loader has read it. True: next() won't wait.
   bool look_ahead();
 
  private:

@@ -9,8 +9,8 @@
 namespace estrain::train {
 namespace {
 
-// torch.optim's bits on this kind of CPU, or on GPUs, whose updates may be made by any CPU as well; or the same bits on
-// every kind of device.
+// Returns the arithmetic with torch.optim's bits on this kind of CPU, or on GPUs, for updates on every kind of CPU as
+// well; or with the same bits on every kind of device.
 optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
   const bool is_portable = kernels == spec::Kernels::portable;
   if (is_portable || gpus) return {.isa = device::portable_isa(), .portable = true, .as_on_cuda = gpus && !is_portable};
@@ -33,7 +33,7 @@ std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const Sampl
   return names;
 }
 
-// All but what the tensors of the network give.
+// Returns the manifest without the parts given by the network's tensors.
 checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const Samples& samples, const Timetable& timetable) {
   checkpoint::Manifest manifest;
   if (timetable.evaluates()) manifest.metric_names = names_of_metrics(spec, samples);
@@ -63,7 +63,7 @@ AveragePlaces lay_out_averages(const spec::JobSpec& spec, const Network& network
 }  // namespace
 
 device::DeviceOptions device_options(const spec::JobSpec& spec) {
-  // The portable kernels' random numbers are keyed on the host: a replay would draw those of its capture.
+  // The portable kernels' random numbers are keyed on the host: a replay would draw the captured numbers again.
   const bool can_replay = spec.job.kernels == spec::Kernels::torch;
   return {.tf32 = spec.job.precision == spec::Precision::tf32,
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
@@ -92,7 +92,7 @@ StatePlaces Job::lay_out(bool cuda_streams) {
   const model::NamedTensors& tensors = network_.tensors();
   EstStreams streams{.cuda = cuda_streams};
   if (network_.interpreter() != nullptr) streams.python_bytes = network_.interpreter()->stream_bytes();
-  // The members' initializers run in their order, which is that of the layout.
+  // The members' initializers run in the order of the members, which is the order of the layout.
   StatePlaces places{.model = ModelPlaces(tensors, layout),
                      .optimizer = OptimizerPlaces(optimizer_, tensors, layout),
                      .ests = EstPlaces(spec_.job.ests, streams, layout),
@@ -120,7 +120,7 @@ comm::MemoryPlan Job::memory_plan() const {
   plan.gradient_bytes = places_.model.parameters_bytes();
   plan.ests = spec_.job.ests;
   plan.parameters = static_cast<int64_t>(places_.model.num_parameters());
-  // An evaluation's record has its metrics behind the digests.
+  // The record of an evaluation has the metrics behind the digests.
   plan.digests = static_cast<int64_t>(manifest_.digest_names.size() + manifest_.metric_names.size());
   plan.evaluation_samples = samples_.evaluated();
   plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_.train).columns());

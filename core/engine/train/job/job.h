@@ -1,6 +1,6 @@
 #pragma once
-// A worker's job: samples, network, optimizer, timetable, and the places of its tensors in the shared state. It stays
-// the same in all stages.
+// A Job holds a worker's samples, network, optimizer, timetable, and the places of the job's tensors in the shared
+// state. A Job stays the same in all stages.
 
 #include <optional>
 #include <string>
@@ -28,8 +28,8 @@ class Job {
  public:
   // Builds the model. `draws_weights`: initialise parameters and buffers from the job's seed; else they have no values.
   // `cuda_streams`: the run has GPUs. The state then has a place for each EST's CUDA generator, and CPU and GPU use the
-  // same arithmetic for updates: IEEE square roots, fused multiply-adds, norms summed in the portable order.
-  // `python`: for a Python module. It tries a mini-batch, and the state has a place for each EST's streams in Python.
+  // same arithmetic for updates: IEEE square roots, fused multiply-adds, norms summed in the portable order. `python`:
+  // for a Python module. The module tries a mini-batch, and the state has a place for each EST's streams in Python.
   // Throws Fault::spec if model, data and optimizer do not fit.
   Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams = false,
       PythonSide python = {});
@@ -39,18 +39,18 @@ class Job {
   const Timetable& timetable() const { return timetable_; }
   const Network& network() const { return network_; }
   const optim::Optimizer& optimizer() const { return optimizer_; }
-  // Learning rates of schedules without a state; learning_rates.h has those of all.
+  // Learning rates of schedules without a state; learning_rates.h has the rates of all schedules.
   optim::GroupSchedules& schedules() { return schedules_; }
   const StatePlaces& places() const { return places_; }
 
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
-  // Sets the processor for which D1's bits hold, as named by the device that builds the state.
+  // Sets the processor of D1's bits, under the name given by the device that builds the state.
   void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
   // Sets the identity of the job's data files, as JSON.
   void set_data(std::string identity) { manifest_.data = std::move(identity); }
 
-  // Sizes of the shared memory that this job needs.
+  // Returns the sizes of the shared memory for this job.
   comm::MemoryPlan memory_plan() const;
 
   GradientSum gradient_sum() const;

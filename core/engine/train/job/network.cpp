@@ -38,7 +38,7 @@ model::Initializer initializer(const spec::JobSpec& spec, bool draws_weights) {
   return model::Initializer::draw(at::detail::createCPUGenerator(static_cast<uint64_t>(spec.job.seed)));
 }
 
-// The bytes lie in the memory of `files`, which may be closed once the model is built.
+// The bytes lie in the memory of `files`. The caller may close the files once the model is built.
 model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<data::DataFile>& files) {
   const auto bytes_of = [&](const char* what) -> std::span<const std::byte> {
     const auto found = std::ranges::find(files, what, &data::DataFile::what);
@@ -62,7 +62,7 @@ std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, cons
   if (!python.device->torch_device().is_cpu())
     throw Error(Fault::infeasible, "model.name = \"python\" is for CPU workers, so far")
         .advise("use CPU devices, or export the module: model.name = \"program\"");
-  // Portable random operators that the user's code calls take keys from the default generator, which it seeds.
+  // Portable random operators called by the user's code take keys from the default generator, seeded by that code.
   operators::begin_est_stream(operators::building_stream, 0);
   return model::build_python_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()),
                                    *python.interpreter, static_cast<uint64_t>(spec.job.seed));
@@ -79,8 +79,8 @@ void prepare(model::Model& model, const spec::JobSpec& spec) {
   model.want_metrics(metrics_of(spec.train));
 }
 
-// What operators without a portable kernel compute differs among kinds of device, so one place computes it: parameters
-// and buffers are the state, which the first worker gives to all; constants become a part of it.
+// Operators without a portable kernel give different results on different kinds of device, so one place computes them:
+// parameters and buffers are the state, given by the first worker to all; constants become a part of the state.
 Network::BuiltWith keep_what_was_built(model::PythonModel& module) {
   Network::BuiltWith built{.uncovered = operators::uncovered_so_far(), .unkept = {}};
   if (!built.uncovered.empty()) built.unkept = module.keep_constants();

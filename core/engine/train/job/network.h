@@ -1,5 +1,5 @@
 #pragma once
-// The model that a job trains, its tensors, and its backward pass.
+// A Network is the model trained by a job, with its tensors and its backward pass.
 
 #include <memory>
 #include <vector>
@@ -31,7 +31,7 @@ class Network {
   // How a Python module was built while operators were scanned (core/engine/operators/scan.h).
   struct BuiltWith {
     std::vector<std::string> uncovered;  // operators without a portable kernel
-    std::vector<std::string> unkept;     // if there are any: tensors of the module that are no part of the state
+    std::vector<std::string> unkept;     // after uncovered operators: tensors of the module outside the state
   };
 
   // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.
@@ -42,7 +42,7 @@ class Network {
   est::Backward backward() const;
   const BuiltWith& built_with() const { return built_with_; }
 
-  // Parameters and buffers in state_dict order, tied ones once.
+  // Parameters and buffers in state_dict order, tied tensors once.
   const model::NamedTensors& tensors() const { return tensors_; }
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   const std::vector<torch::Tensor>& buffers() const { return buffers_; }
@@ -52,7 +52,7 @@ class Network {
   // Number of predictions for a sample of this shape in an evaluation; may be 0.
   int64_t predictions_per_sample(const data::SampleShape& shape) const;
 
-  // UsersModel::notes(); of another model none.
+  // Returns UsersModel::notes(), or nothing for a model of the zoo.
   std::vector<std::string> notes() const;
 
  private:

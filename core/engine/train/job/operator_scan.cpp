@@ -18,7 +18,7 @@ void Trial::run(const data::LoadedBatch& batch) const { run(as_tensors(batch, de
 
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced) {
-  const model::Batch tensors = as_tensors(batch, trial.device);  // what the device does for that is no operator
+  const model::Batch tensors = as_tensors(batch, trial.device);  // copies to the device are no operators
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
   model::Interpreter* python = trial.job.network().interpreter();
   if (python != nullptr) python->tell_modules(true);

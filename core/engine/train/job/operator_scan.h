@@ -1,6 +1,6 @@
 #pragma once
-// Lists the operators of a job's mini-batch (core/engine/operators/scan.h), and refuses those that D2 has no kernel
-// for.
+// Lists the operators of a job's mini-batch (core/engine/operators/scan.h), and refuses operators without a kernel for
+// D2.
 
 #include <set>
 #include <string>
@@ -13,27 +13,27 @@
 
 namespace estrain::train {
 
-// Runs mini-batches that leave no trace in the job's state.
+// Runs mini-batches without a trace in the job's state.
 struct Trial {
   Job& job;
   est::GradientHooks& hooks;
   device::ComputeDevice& device;
 
-  // Runs forward and backward pass, and waits for their end.
+  // Runs forward and backward pass, and waits for the end of both.
   void run(const model::Batch& batch) const;
   void run(const data::LoadedBatch& batch) const;
 };
 
-// The operators of a step and, if the job has any, of an evaluation. Runs both on `batch`. Uses the portable kernels if
-// they are registered: they replace `replaced`.
+// Returns the operators of a step and, if the job evaluates, of an evaluation. Runs both on `batch`. Uses the portable
+// kernels if they are registered: the portable kernels replace `replaced`.
 std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced);
 
-// The operators without a portable kernel that a Python module was built with, if it keeps tensors for itself, which
-// every worker computes; those are the layers.
+// Returns the operators without a portable kernel used in building a Python module. Returns nothing unless the module
+// keeps tensors for itself, computed by every worker; the `layers` are these tensors.
 std::vector<operators::OperatorUse> uses_of_building(const Network& network);
 
-// Throws Fault::infeasible naming every operator that is not covered, with its layers.
+// Throws Fault::infeasible with the name of every uncovered operator, with its layers.
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses);
 
 }  // namespace estrain::train

@@ -1,5 +1,5 @@
 #pragma once
-// The samples of a job, and the order in which its training takes them.
+// The samples of a job, and their order in the training.
 
 #include <cstdint>
 
@@ -23,7 +23,7 @@ class Samples {
 
   int64_t evaluated() const { return data_.test ? data_.test->size() : 0; }  // in each evaluation
 
-  // Reads the mini-batches of `ests` in the step after `step`, and no later ones.
+  // Reads the mini-batches of `ests` in the step after `step`, and no later mini-batches.
   data::Loader loader_of_step(Step step, EstRange ests) const;
   // The first mini-batch of virtual rank 0.
   data::LoadedBatch first_batch() const;

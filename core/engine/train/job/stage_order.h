@@ -15,10 +15,10 @@ struct StageOrder {
 
   WorkerRank worker;                            // index of this worker's range
   std::vector<EstRange> ranges;                 // of all workers of this host
-  std::optional<Beyond> beyond = std::nullopt;  // none: the stage is on this host alone
+  std::optional<Beyond> beyond = std::nullopt;  // empty: the stage is on this host alone
   bool restarted = false;                       // not the first stage of a fresh run: at D0, seed the generators again
   bool exchanges = false;                       // each worker has its own GPU, and GPUs pass data to each other
-  bool again = false;                   // it continues a stage whose state was in other memory (Stage::Left::again)
+  bool again = false;                   // continues a stage with the state in another memory (Stage::Left::again)
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"; empty: all are "cpu"
 
   EstRange own() const { return ranges[static_cast<size_t>(worker.value)]; }

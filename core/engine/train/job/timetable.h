@@ -1,5 +1,5 @@
 #pragma once
-// How long a job trains, and after which steps it evaluates and saves.
+// A Timetable tells how long a job trains, and after which steps the job evaluates and saves.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ class Timetable {
 
   const batches::BatchSchedule& batches() const { return batches_; }
   int64_t total_steps() const;
-  bool evaluates() const;  // after any step
+  bool evaluates() const;  // after at least one step
   bool evaluates_after(Step step) const;
   bool saves_after(Step step) const;
 

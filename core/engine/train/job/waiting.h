@@ -7,7 +7,7 @@
 
 namespace estrain::train {
 
-// Calls `body`, which waits for other workers, and shows the launcher this activity meanwhile. Returns what it returns.
+// Calls `body`, which waits for other workers, and shows the launcher `activity` meanwhile. Returns `body`'s result.
 template <typename Body>
 bool waiting(comm::WorkerPulse& pulse, comm::Activity activity, Body&& body) {
   pulse.beat(activity, monotonic_ns());

@@ -36,7 +36,7 @@ void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor
   if (arrival + 1 < sums_.ests()) return;
   passed_.show_presence(parameter);
   for (const size_t bucket : shares_.buckets_of(parameter)) --awaited_[bucket];
-  // In one order on all workers, whatever that of their gradients.
+  // All workers send in one order, whatever the order of the workers' gradients.
   if (next_bucket_ < awaited_.size() && awaited_[next_bucket_] == 0) sums_.flush();
   while (next_bucket_ < awaited_.size() && awaited_[next_bucket_] == 0) send_sums(next_bucket_++);
 }
@@ -48,7 +48,7 @@ void ExchangedUpdate::send_sums(size_t bucket) {
   place_.exchange->transfer(sends_, receives_);
 }
 
-// The sum of the tree, where PassedSums::finish() has left it.
+// Returns the sum of the tree, where PassedSums::finish() has left the sum.
 const float* ExchangedUpdate::gradient_of(const ParameterPiece& piece, size_t bucket) const {
   const size_t offset = job_.places().model.gradient_offset(piece.parameter) + piece.begin;
   if (clips_) return whole_.const_data_ptr<float>() + offset;

@@ -1,10 +1,10 @@
 #pragma once
-// Updates in the memory of several GPUs, each with its own worker (resident_state.h).
+// An ExchangedUpdate updates in the memory of several GPUs, each with its own worker (resident_state.h).
 //
 // Every GPU has all parameters, and the optimizer slots of its share of each bucket (shares.h). When the last EST's
-// backward pass has completed a bucket, its partial sums are sent to the owners of its shares, during the rest of the
-// pass. When all workers have queued that, each finishes the tree over its shares, updates them, and sends the new
-// parameters to the others. EST 0's worker sends the buffers. The host waits once, at the end.
+// backward pass has completed a bucket, the worker sends its partial sums to the owners of the shares, during the rest
+// of the pass. When all workers have queued their sends, each finishes the tree over its shares, updates the shares,
+// and sends the new parameters to the other workers. EST 0's worker sends the buffers. The host waits once, at the end.
 
 #include <memory>
 #include <vector>
@@ -25,13 +25,13 @@ class ExchangedUpdate : public ResidentCarrier {
   bool finish() override;
 
  private:
-  // The part of the state that only this worker has.
+  // Returns this worker's own part of the state.
   SavedPart saved_part() const override;
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   void send_sums(size_t bucket);
   const float* gradient_of(const ParameterPiece& piece, size_t bucket) const;
   const float* clip_factor();
-  // Sends this worker's share of a bucket to all others and receives theirs. `values` is laid out like the parameters.
+  // Sends this worker's share of a bucket to all workers, receives theirs. `values` is laid out like the parameters.
   void share_out(size_t bucket, float* values);
   void share_buffers();
 

@@ -1,5 +1,5 @@
 #pragma once
-// One worker's shares of the parameters' buckets (shares.h), and the pieces of parameters in them.
+// One worker's shares of the parameters' buckets (shares.h), and the pieces of parameters in the shares.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,11 +23,11 @@ class OwnShares {
   FloatRange own(size_t bucket) const { return shares_.share(bucket, worker_); }
   // The pieces of parameters in the own share.
   const std::vector<ParameterPiece>& pieces(size_t bucket) const { return pieces_[bucket]; }
-  // The offset of the own share in an array of all own shares, and the size of that array.
+  // Returns the offset of the own share in an array of all own shares, and the size of the array.
   size_t packed_at(size_t bucket) const { return packed_at_[bucket]; }
   size_t packed_floats() const { return packed_at_.back(); }
 
-  // The buckets that hold parts of a parameter, and the number of parameters in each bucket.
+  // Return the buckets with parts of a parameter, and the number of parameters in each bucket.
   const std::vector<size_t>& buckets_of(size_t parameter) const { return buckets_of_[parameter]; }
   const std::vector<size_t>& parameters_in() const { return parameters_in_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The partial sums that workers send to the owners of the shares (own_shares.h), and the tree over them.
+// The partial sums sent by workers to the owners of the shares (own_shares.h), and the tree over these sums.
 
 #include <ATen/core/Tensor.h>
 
@@ -20,27 +20,27 @@ class PassedSums {
   PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
              comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // Tells the other workers which of this worker's sums have the parameter. They must meet before they read it. An
-  // absent sum is sent as zeros.
+  // Tells the other workers which of this worker's sums have the parameter. All workers must meet before a worker reads
+  // the answer. An absent sum is sent as zeros.
   void show_presence(size_t parameter);
-  // Whether any worker's sum has the parameter.
+  // Returns whether a sum of at least one worker has the parameter.
   bool reached(size_t parameter) const;
 
-  // Appends the transfers of a bucket's sums to the owners of its shares.
+  // Appends the transfers of a bucket's sums to the owners of the bucket's shares.
   void add_transfers(size_t bucket, std::vector<device::Transfer>& sends,
                      std::vector<device::Transfer>& receives) const;
 
-  // Finishes the tree over the own share of a bucket, in the memory of its left operands. Writes the result to `whole`,
-  // an array laid out like the parameters; null: leaves it at sum().
+  // Finishes the tree over the own share of a bucket, in the memory of the tree's left operands. Writes the result to
+  // `whole`, an array laid out like the parameters; null: leaves the result at sum().
   void finish(size_t bucket, float* whole, const kernels::DeviceQueue& queue) const;
   const float* sum(size_t bucket) const { return own_part(sources_[0], bucket); }
 
  private:
-  // A partial sum of any worker.
+  // A Source is a partial sum of one of the workers.
   struct Source {
     uint32_t worker;
-    int64_t slot;   // number over all workers, and of its row of presence flags
-    float* values;  // this worker's: laid out like the parameters; another's: its part of the own shares, by bucket
+    int64_t slot;   // number over all workers; also the number of the row of presence flags
+    float* values;  // this worker's: laid out like the parameters; another's: the part of the own shares, by bucket
   };
 
   // Where this worker's share of a bucket begins.
@@ -51,7 +51,7 @@ class PassedSums {
   comm::JobMemory& memory_;
   const comm::FinishPlan tree_;
   std::vector<Source> sources_;       // in the order of tree_.sources
-  std::vector<at::Tensor> received_;  // memory for the values of other workers
+  std::vector<at::Tensor> received_;  // memory for the values of the remote workers
 };
 
 }  // namespace estrain::train

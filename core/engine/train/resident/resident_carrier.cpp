@@ -6,7 +6,7 @@
 namespace estrain::train {
 namespace {
 
-constexpr int64_t kStepsInSharedMemory = 16;  // from one that was not finite
+constexpr int64_t kStepsInSharedMemory = 16;  // from a step with a non-finite value on
 
 }  // namespace
 

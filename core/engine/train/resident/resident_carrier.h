@@ -1,10 +1,10 @@
 #pragma once
 // The common part of the carriers for one GPU (resident_update.h) and for several (exchanged_update.h). Each gradient
-// is folded in the GPU's memory as soon as the backward pass has computed it. A commit publishes only the step's
-// record; the state is saved every few seconds (resident_saving.h).
+// is folded in the GPU's memory as soon as the backward pass has computed the gradient. A commit publishes only the
+// step's record; the state is saved every few seconds (resident_saving.h).
 //
-// If a step is not finite, all workers return to the state in shared memory and repeat the steps since then with the
-// shared carrier. That finds the value that is not finite, and does a few more steps before this carrier continues.
+// If a step is not finite, all workers return to the state in shared memory and repeat the later steps with the shared
+// carrier. The shared carrier finds the non-finite value, and does a few more steps before this carrier continues.
 
 #include <vector>
 
@@ -30,7 +30,7 @@ class ResidentCarrier : public Carrier {
  protected:
   // Folds a gradient (undefined: not reached) of EST number `arrival` of this worker.
   virtual void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) = 0;
-  // The part of the state that this worker saves to shared memory.
+  // Returns the part of the state saved to shared memory by this worker.
   virtual SavedPart saved_part() const = 0;
 
   Workplace& place_;
@@ -38,7 +38,7 @@ class ResidentCarrier : public Carrier {
   const bool clips_;
   ResidentSums sums_;
   ResidentOptimizer optimizer_;
-  Step step_;  // the committed one; its successor is under way
+  Step step_;  // the committed step; the next step is under way
 
  private:
   void commit_for_all();

@@ -1,6 +1,6 @@
 #pragma once
 // Queues updates from one copy of a resident state (resident_state.h) to the other on the device. Then reads the
-// results that the host needs: digests, the norm, and whether all values are finite.
+// results for the host: digests, the norm, and whether all values are finite.
 
 #include <cstdint>
 #include <span>
@@ -20,37 +20,37 @@ class ResidentOptimizer {
   // Begins the step after `step`.
   void begin_step(Step step);
 
-  // Updates a piece with its summed gradient. flush() queues it, so the gradient must live until the device has read
-  // it. Null: no EST reached the parameter; it keeps its values and slots.
+  // Updates a piece with its summed gradient. flush() queues the update, so the gradient must live until the device has
+  // read it. Null: no EST reached the parameter; the parameter keeps its values and slots.
   void update(const ParameterPiece& piece, const float* gradient);
-  // Updates a whole parameter, and counts it.
+  // Updates a whole parameter, and counts the update.
   void update_all_of(size_t parameter, const float* gradient);
-  // Number of elements that wait for flush().
+  // Number of elements waiting for flush().
   size_t pending() const { return pending_elements_; }
   // Queues the waiting updates, with gradients multiplied by *factor (null: 1).
   void flush(const float* factor);
-  // Call it once for each parameter: counts its update if it was reached.
+  // Call this function once for each parameter: counts an update of a reached parameter.
   void count(size_t parameter, bool reached);
 
-  // The factor of torch.nn.utils.clip_grad_norm_ for these summed gradients (one per parameter; null: absent), in the
-  // device's memory. Norms are summed in the portable order.
+  // Returns the factor of torch.nn.utils.clip_grad_norm_ for these summed gradients (one per parameter; null: absent),
+  // in the device's memory. Norms are summed in the portable order.
   const float* clip_factor(std::span<const float* const> gradients);
 
   // Computes the digests of the buffers in the new copy.
   void digest_buffers();
 
-  // Queues reading the results. ComputeDevice::finish() adds them to the step's record.
+  // Queues reading the results. ComputeDevice::finish() adds the results to the step's record.
   void read_results();
 
  private:
-  // One launch: pieces of parameters with the same group and number of updates before.
+  // A Launch takes pieces of parameters with the same group and number of earlier updates.
   struct Launch {
     size_t group;
     int64_t updates_before;
     std::vector<kernels::UpdatePiece> pieces;
   };
 
-  // An array in the device's memory: the digests of all parameters, those of all buffers, and the norm.
+  // Parts of an array in the device's memory: digests of all parameters, digests of all buffers, and the norm.
   kernels::UpdateDigest* digest_of_parameter(size_t i) const;
   unsigned long long* digest_of_buffer(size_t i) const;
   float* norm() const;

@@ -15,10 +15,10 @@ void ResidentSaving::settle_or_save(Step step) {
   if (!decide(step)) commit_.settle(step);
 }
 
-// At once where somebody will read the state after this step, else now and then, beside the next step. The committed
-// copy is never written, so of two steps in a row one can be saved: a pause may be answered a step later, and before a
-// step that must be saved the one before it is, where that frees its copy. Returns whether everybody waits for the
-// save, and settles the step then.
+// Saves at once where a process reads the state after this step, else now and then, beside the next step. The committed
+// copy is never written, so of two steps in a row only one can be saved: a pause may be answered a step later. The step
+// before a step with a due save is saved first, where its save frees the due step's copy. Returns true if all workers
+// wait for the save, and then settles the step.
 bool ResidentSaving::decide(Step step) {
   const ResidentState& state = *place_.resident;
   const bool now = place_.memory.gate().pause_asked() || must_be_saved(step);
@@ -36,7 +36,7 @@ bool ResidentSaving::must_be_saved(Step step) const {
   return job.timetable().saves_after(step) || may_be_last;
 }
 
-// The learning rate of the update that made `step`.
+// Returns the learning rate of the update from the step before `step` to `step`.
 double ResidentSaving::lr_before(Step step) {
   return place_.job.places().metrics.has_plateau() ? place_.job.places().metrics.first_rate(place_.host_state(step))
                                                    : place_.job.schedules().rates_at(Step(step.value - 1))[0];

@@ -13,8 +13,8 @@ class ResidentSaving {
   // place.resident must be set.
   ResidentSaving(Workplace& place, const StageOrder& order);
 
-  // For the last worker to arrive, after it has published the record of the step that ends in `step`. Settles `step`,
-  // or decides to save it first.
+  // The last worker to arrive calls this function after publishing the record of the step ending in `step`. Settles
+  // `step`, or decides to save the state first.
   void settle_or_save(Step step);
   // For each worker, after the meeting: whether to save `step`.
   bool wants(Step step) const;

@@ -1,5 +1,5 @@
 #pragma once
-// A worker's stack of partial sums (core/state/comm/sums/reduction_tree.h) in its GPU's memory.
+// A ResidentSums is a worker's stack of partial sums (core/state/comm/sums/reduction_tree.h) in the GPU's memory.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,8 +14,8 @@
 
 namespace estrain::train {
 
-// Gradients are collected until they have this many elements, 2 MB. So small ones share a launch, and large ones do not
-// wait.
+// The stack collects gradients up to this number of elements, 2 MB. So small gradients share a launch, and large
+// gradients do not wait.
 inline constexpr size_t kEnoughElements = size_t{1} << 19;
 
 // float32, uninitialised, in the device's memory
@@ -28,12 +28,12 @@ class ResidentSums {
   size_t ests() const { return plan_.arrivals.size(); }
   int passed_on() const { return plan_.passed_on; }  // number of partial sums after the last EST, in slots 0, 1, …
 
-  // Forgets gradients that wait for flush().
+  // Forgets gradients waiting for flush().
   void forget();
   // Folds an EST's gradient of a parameter (undefined: absent) into the stack. `arrival`: place of the EST in the
-  // worker's range. Returns the place of the sum that it is folded into (null: absent), which is valid after flush().
+  // worker's range. Returns the place of the resulting sum (null: absent). The sum is valid after flush().
   const float* fold(size_t arrival, size_t parameter, const at::Tensor& gradient);
-  // The same for the last EST of a job with one worker: the whole sum, which may be in the gradient's memory.
+  // Folds the last EST of a job with one worker. Returns the whole sum, which may be in the gradient's memory.
   const float* finish(size_t parameter, const at::Tensor& gradient);
 
   void flush();
@@ -55,7 +55,7 @@ class ResidentSums {
   const float factor_;  // 1/N
   std::vector<at::Tensor> slots_;
   std::vector<std::vector<uint8_t>> present_;  // [slot][parameter]
-  // of one EST, not yet in the device's queue
+  // gradients of one EST, not yet in the device's queue
   size_t pending_arrival_ = 0, pending_elements_ = 0;
   std::vector<kernels::FoldPiece> pending_;
   std::vector<at::Tensor> pending_gradients_;

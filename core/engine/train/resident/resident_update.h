@@ -1,8 +1,8 @@
 #pragma once
-// Updates in the memory of a GPU that trains the job alone (resident_state.h). The host reads only digests and losses.
+// Updates in the memory of a GPU with the whole job (resident_state.h). The host reads only digests and losses.
 //
 // Without clipping, each parameter is updated soon after the last EST's gradient is ready. The new values go into the
-// new copy, while the backward pass still reads the old one. With clipping, all updates follow the backward pass.
+// new copy, while the backward pass still reads the old copy. With clipping, all updates follow the backward pass.
 
 #include "core/engine/train/resident/resident_carrier.h"
 
@@ -15,7 +15,7 @@ class ResidentUpdate : public ResidentCarrier {
 
   bool begin_step(Step step) override;
   int64_t pass() override;
-  // The device can start the next step while the host waits for the results of this one.
+  // Returns true: the device can start the next step while the host waits for the results of this step.
   bool begins_ahead() const override { return true; }
   bool finish() override;
 

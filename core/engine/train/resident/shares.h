@@ -1,9 +1,9 @@
 #pragma once
-// Which device updates which parameters, if there are several (exchanged_update.h).
+// Decides which device updates which parameters in a job on several devices (exchanged_update.h).
 //
-// The parameters, in the order of the state, are cut into buckets. The backward pass reaches the last ones first, so
-// bucket 0 is at the end. Each bucket is cut into one share for each worker. Cuts are at multiples of 64 floats, also
-// within parameters. They do not affect the bits, since sums and updates go element by element.
+// The parameters, in the order of the state, are cut into buckets. The backward pass reaches the last parameters first,
+// so bucket 0 is at the end. Each bucket is cut into one share for each worker. Cuts are at multiples of 64 floats,
+// also within parameters. The cuts do not affect the bits, since sums and updates go element by element.
 
 #include <cstddef>
 #include <cstdint>

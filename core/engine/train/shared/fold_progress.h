@@ -1,6 +1,6 @@
 #pragma once
-// Tells the host's courier which gradients this worker has folded completely, so that they leave for other hosts during
-// the rest of the backward pass (core/state/comm/meetings/sum_progress.h).
+// Tells the host's courier which gradients this worker has folded completely. So the courier sends these gradients to
+// other hosts during the rest of the backward pass (core/state/comm/meetings/sum_progress.h).
 
 #include <cstdint>
 #include <vector>
@@ -12,11 +12,11 @@ namespace estrain::train {
 
 class FoldProgress {
  public:
-  // `worker`: this worker's number on its host. `bell`: the eventfd that wakes the courier.
+  // `worker`: this worker's number on the host. `bell`: the eventfd to wake the courier.
   FoldProgress(const ModelPlaces& places, comm::JobMemory& memory, WorkerRank worker, int bell);
 
   void begin_step();
-  // Call it when the worker's last EST has been folded into this parameter's sum.
+  // Call this function when the worker's last EST has been folded into this parameter's sum.
   void note(size_t parameter);
 
  private:
@@ -25,7 +25,7 @@ class FoldProgress {
   const WorkerRank worker_;
   const int bell_;
   std::vector<bool> folded_;
-  size_t begin_ = 0;   // all parameters from it on are folded
+  size_t begin_ = 0;   // all parameters from begin_ on are folded
   size_t unsaid_ = 0;  // elements since the bell was rung
 };
 

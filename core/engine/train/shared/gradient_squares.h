@@ -1,7 +1,7 @@
 #pragma once
-// Measures the squared norms of a step's gradients. The launcher computes the noise of the gradients from them
+// Measures the squared norms of a step's gradients. The launcher computes the noise of the gradients from the norms
 // (run/launch/profiling/noise_meter.h). Only jobs with elastic.batch = "adaptive" and more than one EST are measured.
-// No bit of the training depends on it.
+// No bit of the training depends on the measurement.
 
 #include <cstddef>
 
@@ -16,13 +16,13 @@ class GradientSquares {
       : pulse_(pulse), measures_(spec.elastic.batch == spec::BatchMode::adaptive && spec.job.ests > 1) {}
 
   bool measures() const { return measures_; }
-  // Forgets a step that was aborted.
+  // Forgets an aborted step.
   void begin_step() { of_ests_ = of_mean_ = 0; }
-  // The gradient of one EST for a parameter, of n floats.
+  // Adds the gradient of one EST for a parameter, of n floats.
   void add_est(const float* gradient, size_t n) { of_ests_ += squares(gradient, n); }
   // A part of the mean over all ESTs.
   void add_mean(const float* gradient, size_t n) { of_mean_ += squares(gradient, n); }
-  // Call it after this worker's last gradient of the step. A step that is not finite does not count.
+  // Call this function after this worker's last gradient of the step. A non-finite step does not count.
   void end_step();
 
  private:

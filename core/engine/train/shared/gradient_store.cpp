@@ -59,8 +59,8 @@ const float* GradientStore::sum_with_last(size_t parameter, const float* last, s
   return est::fold({left.data(), static_cast<size_t>(merges)}, gradient, factor_, scratch, n) ? scratch : nullptr;
 }
 
-// Runs the finish program on a stack of partial sums. Level i of the stack uses part i of the scratch for what it
-// computes; only sums are written, sources are read where they lie.
+// Runs the finish program on a stack of partial sums. Level i of the stack uses part i of the scratch for its results;
+// only sums are written, sources are read in place.
 const float* GradientStore::sum(size_t parameter, size_t begin, size_t n, float* scratch) const {
   std::array<est::Partial, comm::kDeepestStack> stack;
   size_t height = 0;

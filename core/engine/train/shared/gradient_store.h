@@ -1,6 +1,6 @@
 #pragma once
-// Holds the partial sums of a stage's workers in shared memory. Knows which worker folds into which slot, and reads
-// pieces of the summed gradient.
+// Holds the partial sums of a stage's workers in shared memory. Knows which slot takes the sums of which worker, and
+// reads pieces of the summed gradient.
 
 #include <vector>
 
@@ -17,20 +17,20 @@ class GradientStore {
   GradientStore(const ModelPlaces& places, const GradientSum& sum, comm::JobMemory& memory, const StageOrder& order);
 
   int64_t slots() const { return slots_; }
-  float factor() const { return factor_; }  // 1/N: every EST's gradient is multiplied by it before it is added
+  float factor() const { return factor_; }  // 1/N: multiplies every EST's gradient before the addition
 
   // Folds one EST's gradient (null: absent) of a parameter into this worker's stack. `arrival`: place of the EST in the
   // worker's range.
   void fold(size_t arrival, size_t parameter, const float* gradient);
 
-  // Elements [begin, begin + n) of the sum over all ESTs. They are in `scratch` (scratch_floats(n) floats) or in other
-  // memory. Null if no EST reached the parameter.
+  // Returns elements [begin, begin + n) of the sum over all ESTs. The elements are in `scratch` (scratch_floats(n)
+  // floats) or in other memory. Null if no EST reached the parameter.
   const float* sum(size_t parameter, size_t begin, size_t n, float* scratch) const;
-  // The same for a stage with one worker that has not folded the gradient of its last EST, `last` (null: absent).
+  // Returns the sum for a stage with one worker, before the last EST's gradient, `last` (null: absent), is folded.
   const float* sum_with_last(size_t parameter, const float* last, size_t begin, size_t n, float* scratch) const;
   size_t scratch_floats(size_t n) const { return n * static_cast<size_t>(finish_.depth); }
 
-  // The slot for a whole summed gradient: that of the first source. A piece may be written as soon as it has been read.
+  // Returns the slot for a whole summed gradient: the first source's. A piece may be written as soon as it is read.
   float* sum_target(size_t parameter) const;
 
  private:

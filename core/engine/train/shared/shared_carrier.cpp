@@ -99,12 +99,12 @@ bool SharedCarrier::finish() {
          updater_.update_all({[this](size_t begin) { return wait_summed(begin); }, [this] { return summed_.meet(); }});
 }
 
-// The answer comes when all that other hosts have left of the step is there; each sum may be used before that.
+// The answer comes when all sums of the other hosts have arrived; each sum may be used earlier.
 void SharedCarrier::ask_for_sums() {
   if (has_other_hosts_) place_.memory.hosts().post(comm::HostAsk::sums, step_, place_.courier);
 }
 
-// Until the sums over all hosts are there from float `begin` of the gradients on. False on abort.
+// Waits until the sums over all hosts are complete from float `begin` of the gradients on. Returns false on abort.
 bool SharedCarrier::wait_summed(size_t begin) {
   comm::SumProgress sums = place_.memory.sums();
   if (!has_other_hosts_ || sums.is_summed(begin)) return true;
@@ -128,7 +128,7 @@ void SharedCarrier::commit_for_all() {
   if (!commit_.is_finite() && !pass_over_nonfinite()) return;
   const double lr = commit_.complete(step_);
   keep_schedule(place_.job, place_.memory, step_, place_.host_state(step_), place_.host_state(next));
-  word.note_whole(next, lr);  // before the record, with which the step may be committed (repair())
+  word.note_whole(next, lr);  // before the record; repair() may commit a step with a record
   if (!agree_with_other_hosts() || !commit_.publish()) return;
   word.commit(next);
   commit_.settle(next);
@@ -145,8 +145,8 @@ bool SharedCarrier::pass_over_nonfinite() {
   return true;
 }
 
-// After the meeting: whether the step was found to be one that nobody commits. The worker whose EST it is says so. A
-// step whose update is left out is not: where it is not committed the stage was aborted first, and it is done again.
+// Returns, after the meeting, whether no worker commits the step. The worker of the non-finite EST throws. A step with
+// a left-out update is never refused: without a commit the stage was aborted first, and the step is done again.
 bool SharedCarrier::was_refused() {
   if (place_.job.spec().train.nonfinite != spec::NonfinitePolicy::stop) return false;
   if (place_.memory.commit().trained() != step_) return false;
@@ -157,7 +157,7 @@ bool SharedCarrier::was_refused() {
   return true;
 }
 
-// Parameters, slots, update counts and buffers of the new state become those of the old one, digests included.
+// Parameters, slots, update counts and buffers of the new state become equal to the old state's, digests included.
 void SharedCarrier::leave_out() {
   std::byte* old_state = place_.host_state(step_);
   std::byte* new_state = place_.host_state(step_.next());

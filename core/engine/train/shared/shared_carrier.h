@@ -1,5 +1,5 @@
 #pragma once
-// Updates in the memory that all workers of the host share (updater.h), whatever their devices.
+// Updates in the memory shared by all workers of the host (updater.h), on all kinds of devices.
 //
 // Never writes to copy t, so step t stays intact if a worker dies at any instruction.
 
@@ -18,7 +18,7 @@ namespace estrain::train {
 
 class SharedCarrier : public Carrier {
  public:
-  // `stands_in`: it replaces the GPUs' carrier for the steps that are searched for a value that is not finite
+  // `stands_in`: this carrier replaces the GPUs' carrier for the steps of a search for a non-finite value
   // (comm::CommitWord::looks_closely).
   SharedCarrier(Workplace& place, const StageOrder& order, bool stands_in);
 
@@ -50,12 +50,12 @@ class SharedCarrier : public Carrier {
   const bool has_other_hosts_;
   GradientStore gradients_;
   GradientSquares squares_;
-  std::optional<FoldProgress> folded_;  // for other hosts
+  std::optional<FoldProgress> folded_;  // only with other hosts
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;
   Meeting gathered_, summed_, finished_;
-  Step step_;  // the committed one; its successor is under way
+  Step step_;  // the committed step; the next step is under way
 };
 
 }  // namespace estrain::train

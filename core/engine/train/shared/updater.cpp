@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kChunk = 2048;  // floats; a chunk of gradient, parameter and slots stays in the first-level cache
 constexpr size_t kPiece = 64 * kChunk;  // floats claimed at once
 
-// Bytes of one copy of the state above which new values are written past the caches.
+// Bytes of one copy of the state. Updates of larger states write new values past the caches.
 constexpr uint64_t kLargeState = 24 << 20;
 
 }  // namespace
@@ -38,8 +38,8 @@ Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradien
   cut_pieces();
 }
 
-// From the end: those are the partial sums written last, on the way back from the backward pass still in cache. Sums
-// over hosts come in this order.
+// Cuts from the end of the parameters, in the order in which the backward pass writes the partial sums. Sums over hosts
+// come in this order.
 void Updater::cut_pieces() {
   for (size_t i = places_.model.num_parameters(); i-- > 0;) {
     const size_t elements = places_.model.elements(i);
@@ -60,7 +60,7 @@ void Updater::begin_step(Step step) {
     is_first_ &= *places_.optimizer.updates(old_state_, i) == 0;
 }
 
-// Averages a chunk whose new values are written. The first call copies them, as AveragedModel does.
+// Averages a chunk of written new values. The first call copies the values, as AveragedModel does.
 uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
   if (!places_.averages.are_kept()) return 0;
   const float* values = places_.model.parameter(new_state_, parameter) + begin;
@@ -74,7 +74,7 @@ uint64_t Updater::average_chunk(size_t parameter, size_t begin, size_t n) {
   return kernels::with_average(0, kernels::digest(average, n * sizeof(float), begin));
 }
 
-// A chunk of a parameter that no EST reached: it keeps its values, and its state.
+// Copies a chunk of a parameter reached by no EST: the values and the state of the parameter stay.
 kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, size_t n) {
   const auto keep = [&](float* from, float* to) {
     std::memcpy(to + begin, from + begin, n * sizeof(float));
@@ -132,7 +132,7 @@ void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
   });
 }
 
-// Sums a whole gradient in place of its first source and takes its norm, as torch takes it.
+// Sums a whole gradient in place of the gradient's first source and takes the norm, as torch does.
 void Updater::sum_whole(size_t parameter) {
   float* target = gradients_.sum_target(parameter);
   const size_t elements = places_.model.elements(parameter);
@@ -157,7 +157,7 @@ float Updater::total_norm() const {
   return norms.empty() ? 0 : l2_norm(norms.data(), {static_cast<int64_t>(norms.size())}, {});
 }
 
-// On a run with GPUs in the order that they have in common.
+// On a run with GPUs, sums in the order common to CPU and GPU.
 float Updater::l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const {
   if (!places_.ests.has_cuda_streams()) {
     at::Tensor vector = at::from_blob(values, sizes, torch::kFloat);
@@ -183,7 +183,7 @@ bool Updater::update_all(const Waits& waits) {
     const float norm = total_norm();
     if (!std::isfinite(norm)) {
       comm::mark_suspect(*record_.head, comm::Nonfinite::Where::norm);
-      return true;  // as everybody does: there is no factor to update with
+      return true;  // as every worker does: the update has no factor
     }
     factor_ = clip_factor(norm);
   }

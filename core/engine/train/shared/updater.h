@@ -1,14 +1,14 @@
 #pragma once
 // Makes new parameters from the gradients of a step: sums, clips, updates and digests, piece by piece.
 //
-// New values are written to the copy of the next step. It works in one of three ways, with the same bits:
-//  - one worker, no clipping: each parameter is updated inside the hook that delivers the last EST's gradient of it,
-//    while that gradient is in cache (the weights that the backward pass still reads are the old copy's);
-//  - several workers: they claim pieces of all parameters from one counter once all partial sums are in;
-//  - clipping: whole tensors are summed and their norms taken first, then pieces are claimed.
+// New values are written to the copy of the next step. An Updater works in one of three ways, with the same bits:
+//  - one worker, no clipping: each parameter is updated inside the hook with the parameter's last gradient,
+//    while the gradient is in cache (the backward pass still reads weights of the old copy);
+//  - several workers: workers claim pieces of all parameters from one counter once all partial sums are complete;
+//  - clipping: first whole tensors are summed and the norms taken, then workers claim pieces.
 //
 // If a result or the norm is NaN or infinite, the step's record is marked as suspect. The sums are the same in all
-// three ways, so this is, too. The carrier decides about such a step before it would commit it (carrier.h).
+// three ways, so the mark is the same, too. The carrier decides about a suspect step before the commit (carrier.h).
 
 #include <functional>
 #include <vector>
@@ -37,14 +37,14 @@ class Updater {
     std::function<bool(size_t begin)> for_sums;
     std::function<bool()> meet_when_summed;  // with all workers of the host
   };
-  // Call it when all partial sums of the host's workers are complete. False on abort.
+  // Call this function when all partial sums of the host's workers are complete. Returns false on abort.
   bool update_all(const Waits& waits);
 
-  // The first parameter with a value or slot that is not finite. For one worker, when all have done their updates.
+  // Returns the first parameter with a non-finite value or slot. A single worker calls this after all updates.
   comm::Nonfinite first_nonfinite_result() const;
-  // The norm of all gradients, by which they are clipped.
+  // Returns the norm of all gradients, used for clipping.
   float total_norm() const;
-  // Leaves the step out: copies parameters, slots, update counts and their digests from the old copy to the new one.
+  // Leaves the step out: copies parameters, slots, update counts and digests from the old copy to the new copy.
   void leave_out();
 
  private:

@@ -13,7 +13,7 @@ namespace estrain::train {
 class AveragePlaces {
  public:
   AveragePlaces() = default;  // for a job without averages
-  // Appends one for each parameter to `layout`.
+  // Appends the place of one average for each parameter to `layout`.
   AveragePlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout);
 
   bool are_kept() const { return !at_.empty(); }

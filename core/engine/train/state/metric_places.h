@@ -1,6 +1,6 @@
 #pragma once
-// The places of what the schedule "plateau" and the early stop know of past evaluations, in a copy of the state. Each
-// has a place only if the job uses it.
+// The places for past evaluations in a copy of the state: the knowledge of schedule "plateau" and of the early stop.
+// Schedule and early stop each have a place only if the job uses them.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +21,14 @@ class MetricPlaces {
     std::vector<double> rates;
   };
 
-  // Appends them to `layout`. `groups`: the optimizer's parameter groups. Throws Fault::spec if they need
+  // Appends the places to `layout`. `groups`: the optimizer's parameter groups. Throws Fault::spec if a place needs
   // evaluations and the job has none.
   MetricPlaces(const spec::JobSpec& spec, size_t groups, bool evaluates, checkpoint::StateLayout& layout);
 
   bool has_plateau() const { return plateau_at_.has_value(); }
   Plateau read_plateau(const std::byte* base) const;
   void write_plateau(std::byte* base, const Plateau& plateau) const;
-  void copy_plateau(std::byte* to, const std::byte* from) const;  // if there is one
+  void copy_plateau(std::byte* to, const std::byte* from) const;  // does nothing without plateau
   double first_rate(const std::byte* base) const;                 // of parameter group 0
 
   bool has_early_stop() const { return early_stop_at_.has_value(); }

@@ -1,6 +1,6 @@
 #pragma once
 // The places of the model's parameters and buffers in a copy of the state. Parameters come first, then buffers, both in
-// state_dict order, tied ones once. `base`: the start of the copy.
+// state_dict order, tied tensors once. `base`: the start of the copy.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace estrain::train {
 
 class ModelPlaces {
  public:
-  // Appends them to `layout`. Throws Fault::spec for a buffer of a type that a checkpoint cannot hold.
+  // Appends the places to `layout`. Throws Fault::spec for a buffer of a type without a form in checkpoints.
   ModelPlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout);
 
   size_t num_parameters() const { return parameters_.size(); }
@@ -21,7 +21,7 @@ class ModelPlaces {
   float* parameter(std::byte* base, size_t i) const { return reinterpret_cast<float*>(base + parameters_[i].offset); }
   float* parameters(std::byte* base) const { return reinterpret_cast<float*>(base); }
   size_t parameters_bytes() const { return parameters_bytes_; }
-  // Elements from the start of a gradient slot, which is laid out like the parameters, to parameter i's gradient.
+  // Returns the elements from the start of a gradient slot, laid out like the parameters, to parameter i's gradient.
   size_t gradient_offset(size_t i) const { return parameters_[i].offset / sizeof(float); }
 
   size_t num_buffers() const { return buffers_.size(); }

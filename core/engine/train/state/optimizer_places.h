@@ -1,6 +1,6 @@
 #pragma once
-// The places of the optimizer's tensors in a copy of the state: for each parameter its slots, and the count of the
-// updates that were applied to it.
+// The places of the optimizer's tensors in a copy of the state: for each parameter the slots, and the count of the
+// updates applied to the parameter.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace estrain::train {
 
 class OptimizerPlaces {
  public:
-  // Appends them to `layout`.
+  // Appends the places to `layout`.
   OptimizerPlaces(const optim::Optimizer& optimizer, const model::NamedTensors& tensors,
                   checkpoint::StateLayout& layout);
 
@@ -26,7 +26,7 @@ class OptimizerPlaces {
   int64_t* updates(std::byte* base, size_t parameter) const {
     return reinterpret_cast<int64_t*>(base + updates_[parameter]);
   }
-  // Counts a step's update of a parameter if some EST reached it: torch.optim skips parameters without a gradient.
+  // Counts a step's update of a parameter reached by an EST: torch.optim skips parameters without a gradient.
   void count_update(std::byte* old_state, std::byte* new_state, size_t parameter, bool reached) const {
     *updates(new_state, parameter) = *updates(old_state, parameter) + (reached ? 1 : 0);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The places of everything in a copy of the state. Each part appends its own to the layout, in the order of the
+// The places of all tensors in a copy of the state. Each part appends its own places to the layout, in the order of the
 // members.
 
 #include <cstdint>

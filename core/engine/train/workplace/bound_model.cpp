@@ -7,7 +7,7 @@ namespace {
 
 using device::MirrorUse;
 
-// With the strides of `like`, which is in C order: they may be channels_last's, too, where a dimension has one entry.
+// Takes the strides of `like`. `like` is in C order; its strides may be channels_last's, too, if a dimension is 1.
 torch::Tensor view_of(const c10::Storage& storage, const torch::Tensor& like, uint64_t byte_offset) {
   torch::Tensor view = torch::empty({0}, like.options().device(storage.device()).requires_grad(false));
   const int64_t element = static_cast<int64_t>(byte_offset / like.element_size());

@@ -1,8 +1,8 @@
 #pragma once
 // Binds the model's tensors to memory. Parameters are views of the state on the device; buffers are views of a copy.
 //
-// All parameters are views of one storage. So reading another step's parameters sets one pointer, however many there
-// are. A GPU that does not hold the state in its own memory copies it instead.
+// All parameters are views of one storage. So reading another step's parameters sets one pointer, for any number of
+// parameters. A GPU without the state in its own memory copies the parameters instead.
 
 #include <functional>
 #include <memory>
@@ -15,22 +15,22 @@ namespace estrain::train {
 
 class BoundModel {
  public:
-  // Binds it to shared memory.
+  // Binds the model to shared memory.
   BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // Binds it to `resident`, which must live until the next call; null: to shared memory.
+  // Binds the model to `resident`, which must live until the next call; null: to shared memory.
   void show(const ResidentState* resident);
 
   // Makes parameters read the copy of `step`.
   void read_parameters_of(Step step);
-  // Makes them read the averages in that copy, in shared memory (AveragePlaces::are_kept).
+  // Makes the parameters read the averages in `step`'s copy, in shared memory (AveragePlaces::are_kept).
   void read_averages_of(Step step);
 
-  // Loads the committed buffers, those of `step`: each EST starts from them, as DDP broadcasts rank 0's.
+  // Loads the buffers of the committed `step`: each EST starts from these, as DDP broadcasts rank 0's.
   void load_buffers(Step step);
-  // Writes them to shared memory, then calls `then` (device::Mirror::store).
+  // Writes the buffers to shared memory, then calls `then` (device::Mirror::store).
   void store_buffers(std::byte* state, std::function<void()> then);
-  // Writes them to the copy of `step` in the device's memory.
+  // Writes the buffers to the copy of `step` in the device's memory.
   void put_buffers(const ResidentState& state, Step step);
 
  private:

@@ -41,7 +41,7 @@ ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory,
   const auto options = at::TensorOptions(at::kByte).device(device.torch_device());
   for (const int copy : {0, 1}) {
     copies_[copy] = at::empty({static_cast<int64_t>(size)}, options);
-    // Only the pages that are written take memory.
+    // Only written pages take memory.
     void* host = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", size), errno);
     host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{size}};

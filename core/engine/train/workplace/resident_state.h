@@ -1,10 +1,10 @@
 #pragma once
-// The state of a job in the memory of each GPU that trains it. There are two copies as in shared memory
-// (core/state/comm/job_memory.h): step t reads copy t mod 2 and writes the other. Shared memory holds the state of an
-// earlier step and is updated during the training (ns_between_saves). The state committed there survives the loss of
-// workers and GPUs; the steps since then are repeated, with the same bits.
+// The state of a job in the memory of each of the job's GPUs. Each GPU has two copies as in shared memory
+// (core/state/comm/job_memory.h): step t reads copy t mod 2 and writes the second copy. Shared memory holds the state
+// of an earlier step and is updated during the training (ns_between_saves). The state committed in shared memory
+// survives the loss of workers and GPUs; later steps are then repeated, with the same bits.
 //
-// The host computes random streams, counts of updates and losses. They are in host memory of this worker, at the same
+// The host computes random streams, counts of updates and losses. These are in host memory of this worker, at the same
 // offsets. Each worker has all parameters and buffers, but only its own optimizer slots and random streams are current.
 
 #include <ATen/core/Tensor.h>
@@ -21,9 +21,9 @@
 
 namespace estrain::train {
 
-// The time between two saves to shared memory, given how long the last one took (0: there was none). At least 2 s, and
-// long enough that saves take at most 2 % of the time, since a step waits for them. At most a minute: the loss of a GPU
-// repeats the steps since the last save.
+// Returns the time between two saves to shared memory, given the duration of the last save (0: no save yet). At least 2
+// s, and long enough for saves to take at most 2 % of the time, since a step waits for a save. At most a minute: the
+// loss of a GPU repeats the steps since the last save.
 int64_t ns_between_saves(int64_t last_save_ns);
 
 struct UnmapMemory {
@@ -31,7 +31,7 @@ struct UnmapMemory {
   void operator()(std::byte* memory) const;
 };
 
-// The part of the state that a worker saves to shared memory.
+// A SavedPart is the part of the state saved to shared memory by one worker.
 struct SavedPart {
   struct Region {
     size_t offset, bytes;  // of a copy of the state
@@ -42,8 +42,8 @@ struct SavedPart {
   uint32_t of_workers = 1;  // number of parts of the state
 };
 
-// Sorts regions by offset and joins neighbours, so that fewer copies are needed. A gap smaller than the alignment of
-// the state's tensors is padding, and is copied, too.
+// Sorts regions by offset and joins neighbours, to need fewer copies. A gap smaller than the alignment of the state's
+// tensors is padding, and is copied, too.
 std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions);
 
 class ResidentState {
@@ -53,19 +53,19 @@ class ResidentState {
 
   // The device's memory of the copy of `step`.
   std::byte* copy(Step step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
-  // A part of it. dtype uint8, [bytes]
+  // Returns a part of the state of `step`. dtype uint8, [bytes]
   at::Tensor bytes(Step step, size_t offset, size_t bytes) const;
   const c10::Storage& storage(Step step) const { return tensor(step).storage(); }
   // The host's part.
   std::byte* host(Step step) const { return host_[step.value & 1].get(); }
 
-  // Whether the state of `step` can be saved now: its copy in shared memory is not the committed one.
+  // Returns whether the state of `step` can be saved now: its copy in shared memory is not the committed copy.
   bool can_save(Step step) const;
   // Begins to write a part of the state of `step` to shared memory, while the device computes. ComputeDevice::finish()
-  // waits for it, and must return before the copy of `step` is written again. The last part commits the step. False on
-  // abort.
+  // waits for the writing, and must return before the copy of `step` is written again. The last part commits the step.
+  // Returns false on abort.
   bool save(Step step, double lr, const SavedPart& part);
-  // How long the last complete save took; 0: there was none.
+  // Returns the duration of the last complete save; 0: no save yet.
   int64_t last_save_ns() const { return last_save_ns_.load(); }
 
  private:

@@ -31,7 +31,7 @@ std::set<ActivityType> activities_of(const device::ComputeDevice& device) {
   return {ActivityType::CPU};
 }
 
-// Calls `beat` now and then, until it is destroyed.
+// Calls `beat` now and then, until the thread is destroyed.
 std::jthread beating(const std::function<void()>& beat) {
   return std::jthread([&beat](const std::stop_token& over) {
     constexpr auto between = std::chrono::milliseconds(200);
@@ -56,7 +56,7 @@ StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, devi
   if (steps.empty()) return;
   first_ = steps[0];
   last_ = steps[1];
-  if (!device.torch_device().is_cuda()) ::setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);  // it wants a GPU
+  if (!device.torch_device().is_cuda()) ::setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);  // Kineto misses a GPU
   start(device_);
   profiler::disableProfiler();
 }
@@ -64,7 +64,7 @@ StepTrace::StepTrace(const std::vector<int64_t>& steps, std::string folder, devi
 StepTrace::~StepTrace() {
   try {
     finish();
-  } catch (...) {  // nobody to tell
+  } catch (...) {  // a destructor cannot tell
   }
 }
 
@@ -75,7 +75,7 @@ void StepTrace::begin_step(Step step, WorkerRank worker) {
     recording_ = fmt::format("step-{}-worker-{}.json", step, worker);
   }
   of_step_ = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
-  of_step_->before(fmt::format("ProfilerStep#{}", step));  // the name that tools know steps by
+  of_step_->before(fmt::format("ProfilerStep#{}", step));  // tools know steps by this name
 }
 
 bool StepTrace::end_step(Step step) {
@@ -99,13 +99,13 @@ void StepTrace::finish() {
 void StepTrace::write(const std::string& name) {
   const std::jthread alive = beating(beat_);
   {
-    const device::FinishAtEnd finish(device_);  // what fails there shows elsewhere
+    const device::FinishAtEnd finish(device_);  // errors of the device show elsewhere
   }
   const std::unique_ptr<profiler::ProfilerResult> result = profiler::disableProfiler();
   require_own_folder(folder_);
   make_folders(folder_);
   const std::string path = folder_ + "/" + name;
-  std::filesystem::remove(path);  // not written through, where it is a link
+  std::filesystem::remove(path);  // never written through a link
   result->save(path);
   if (!std::filesystem::exists(path)) throw Error::make(Fault::io, "{} is not there", path);
   fmt::print(stderr, "trace: {}\n", path);

@@ -19,7 +19,7 @@ namespace estrain::train {
 class StepTrace {
  public:
   // `steps`: logging.trace, or empty. `folder` is created with the first file. `device` must outlive the object. Loads
-  // the profiler if there are steps to record. Loading and writing take up to seconds; meanwhile another thread calls
+  // the profiler if `steps` is not empty. Loading and writing take up to seconds; meanwhile another thread calls
   // `beat`.
   StepTrace(const std::vector<int64_t>& steps, std::string folder, device::ComputeDevice& device,
             std::function<void()> beat);
@@ -27,12 +27,12 @@ class StepTrace {
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
 
-  // Call these around the training of a step, in the thread that trains. `step`: the one after it.
+  // Call these functions around the training of a step, in the training thread. `step`: the step after the training.
   void begin_step(Step step, WorkerRank worker);
   // True if a trace was written.
   bool end_step(Step step);
-  // Call it at the end of a stage. Writes the recorded steps to step-<first>-worker-<worker>.json. On an error the
-  // worker prints a warning and continues.
+  // Call this function at the end of a stage. Writes the recorded steps to step-<first>-worker-<worker>.json. On an
+  // error the worker prints a warning and continues.
   void finish();
 
  private:

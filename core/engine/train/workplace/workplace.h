@@ -1,5 +1,5 @@
 #pragma once
-// What a worker keeps across stages, and how it switches from EST to EST.
+// A Workplace holds a worker's things across stages, and switches from EST to EST.
 
 #include <atomic>
 #include <cstdint>
@@ -23,30 +23,30 @@ struct Workplace {
   int doorbell;                                          // eventfd of the scribe
   StepTrace* trace = nullptr;                            // null: no trace
   std::unique_ptr<ResidentState> resident = nullptr;     // where the state lies in the device's memory
-  std::unique_ptr<device::Exchange> exchange = nullptr;  // with the other workers of the stage, if they have one
-  // In this step, ESTs' random streams start from their seeds, as after a restart at D0. The streams in the state are
-  // not changed, since the scribe may be copying it.
+  std::unique_ptr<device::Exchange> exchange = nullptr;  // with the stage's other workers; null: no exchange
+  // In this step, ESTs' random streams start from the ESTs' seeds, as after a restart at D0. The streams in the state
+  // are not changed, since the scribe may be copying the state.
   std::optional<Step> seeded_step = std::nullopt;
   int courier = -1;  // eventfd of the host's courier
 
-  Step vouched{};  // the newest step for which audits found this worker correct; at first, the one it joined at
+  Step vouched{};  // the newest step for which audits found this worker correct; at first, the step of joining
 
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
   const operators::Watch* watch = nullptr;                // of operators, for a Python module at D2
 
-  // Throws Fault::io if memory was ever refused to this process: a library may have worked around it with other bits.
+  // Throws Fault::io if memory was ever refused to this process: a library may avoid the refusal with other bits.
   void require_memory() const;
 
-  // Throws Fault::infeasible if the model's code called an operator that D2 has no kernel for.
+  // Throws Fault::infeasible if the model's code called an operator without a kernel for D2.
   void require_covered() const;
 
-  // The part of the state of `step` that the host computes: random streams, counts of updates, losses.
+  // Returns the host's part of the state of `step`: random streams, counts of updates, losses.
   std::byte* host_state(Step step) const { return resident ? resident->host(step) : memory.state_of(step); }
 };
 
-// Loads the EST's random streams and the buffers of `step`, and runs the forward pass of the step after it. Returns the
-// loss. Parameters are those that the model reads (BoundModel::read_parameters_of). The caller saves the random streams
-// after the backward pass (save_streams).
+// Loads the EST's random streams and the buffers of `step`, and runs the forward pass of the step after `step`. Returns
+// the loss. The parameters are the model's current ones (BoundModel::read_parameters_of). The caller saves the random
+// streams after the backward pass (save_streams).
 torch::Tensor forward(Workplace& place, const data::LoadedBatch& batch, Step step);
 
 using Gradients = std::vector<torch::Tensor>;  // one per parameter; undefined: not reached
@@ -71,7 +71,7 @@ struct BackwardPass {
 // Completes the pass. Returns the loss, without a graph.
 torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then);
 
-// Stores the EST's random streams after the backward pass, into the copy of `step` + 1. Returns their digest.
+// Stores the EST's random streams after the backward pass, into the copy of `step` + 1. Returns the streams' digest.
 uint64_t save_streams(Workplace& place, Step step, VirtualRank rank);
 
 }  // namespace estrain::train
