@@ -56,13 +56,13 @@ void Arrivals::work() {
     const size_t bytes = arrival.bytes;
     std::exception_ptr failure;
     try {
-      // Wait even if the arrival is dropped: the copy still reads and writes memory that the arrival owns.
+      // Waits even if the arrival is dropped: the copy still reads and writes memory owned by the arrival.
       if (arrival.wait) arrival.wait();
       if (!drops) arrival.then();
     } catch (...) {
       failure = std::current_exception();
     }
-    arrival = {};  // free its memory before notifying waiters
+    arrival = {};  // free the arrival's memory before notifying waiters
     {
       const std::lock_guard lock(mutex_);
       if (failure && !failure_) failure_ = failure;

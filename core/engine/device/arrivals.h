@@ -1,6 +1,6 @@
 #pragma once
-// Copies from a device to the host, processed in the order of requests: a thread waits for each copy, then calls its
-// continuation.
+// Processes copies from a device to the host in the order of requests. A thread waits for each copy, then calls the
+// copy's continuation.
 
 #include <condition_variable>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace estrain::device {
 struct Arrival {
   std::function<void()> wait;  // waits for the copy; empty: nothing to wait for
   std::function<void()> then;  // the continuation; keeps alive the memory that the copy reads and writes
-  size_t bytes = 0;            // host memory that it holds
+  size_t bytes = 0;            // host memory kept alive by `then`
 };
 
 // Thread-safe.
@@ -28,13 +28,13 @@ class Arrivals {
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  // Limits the host memory of pending arrivals to this many bytes (or one arrival, if it is larger).
+  // Limits the host memory of pending arrivals to this number of bytes (or to one arrival, if the arrival is larger).
   void set_room(size_t bytes);
 
   // Adds an arrival; waits while the limit is exceeded.
   void push(Arrival arrival);
 
-  // Waits until all are done. Rethrows the exception of the first that failed; later ones were dropped.
+  // Waits until all are done. Rethrows the exception of the first failed arrival; later arrivals were dropped.
   void finish();
 
  private:
@@ -43,7 +43,7 @@ class Arrivals {
   std::mutex mutex_;
   std::condition_variable arrived_, taken_;
   std::deque<Arrival> waiting_;
-  size_t under_way_ = 0;  // bytes of pushed arrivals that are not done
+  size_t under_way_ = 0;  // number of pushed arrivals not done yet
   size_t bytes_under_way_ = 0;
   size_t room_ = SIZE_MAX;
   bool ends_ = false;

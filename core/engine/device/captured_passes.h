@@ -1,12 +1,12 @@
 #pragma once
-// A pass over a mini-batch that is recorded once and then launched as a whole instead of operator by operator (CUDA
-// graphs, engine/cuda/graph_capture.h). A recording consists of the device's kernels with the addresses that they read
-// and write. So a pass qualifies if, at every call, it is the same function of its inputs, of memory at fixed addresses
-// (parameters, buffers) and of the device's generator, and if it never waits for the device.
+// A pass over a mini-batch is recorded once and then launched as a whole instead of operator by operator (CUDA graphs,
+// engine/cuda/graph_capture.h). A recording consists of the device's kernels with the addresses of their operands. So a
+// pass qualifies if, at every call, the pass is the same function of its inputs, of memory at fixed addresses
+// (parameters, buffers) and of the device's generator, and if the pass never waits for the device.
 //
-// For each shape of the inputs: the first mini-batches run normally, so that libraries are loaded and have chosen their
-// algorithms. Then the pass is captured. From then on its inputs are copied to the captured inputs, and the capture is
-// replayed. If a pass cannot be captured, no pass is captured any more, and the caller runs it normally, with the same
+// For each shape of the inputs, the first mini-batches run normally, so that libraries are loaded and have chosen their
+// algorithms. Then the pass is captured. From then on the inputs are copied to the captured inputs, and the capture is
+// replayed. If capturing a pass fails, no pass is captured any more, and the caller runs passes normally, with the same
 // bits.
 
 #include <ATen/core/Tensor.h>
@@ -31,9 +31,9 @@ class CaptureBackend {
   virtual ~CaptureBackend() = default;
   // Runs `work` on a stream for captures: after all earlier work and before all later work.
   virtual void beside(const std::function<void()>& work) = 0;
-  // Records the kernels that `work` launches, without running them. Call it within beside(). Throws what `work` throws,
-  // or if it cannot be recorded; then nothing was computed, and generators are unchanged. A backend may call `work` for
-  // a replay, so its references must live as long as the capture.
+  // Records the kernels launched by `work`, without running them. Call this function within beside(). Throws the error
+  // of `work`, or an error if recording fails; then nothing was computed, and generators are unchanged. A backend may
+  // call `work` for a replay, so the references of `work` must live as long as the capture.
   virtual std::unique_ptr<Capture> capture(const std::function<void()>& work) = 0;
 };
 
@@ -41,18 +41,18 @@ class CapturedPasses {
  public:
   explicit CapturedPasses(std::unique_ptr<CaptureBackend> backend) : backend_(std::move(backend)) {}
 
-  static constexpr int64_t warm_runs = 3;     // for each shape, before it is captured
+  static constexpr int64_t warm_runs = 3;     // for each shape, before its capture
   static constexpr size_t most_captures = 4;  // further shapes run normally
 
   using Tensors = std::vector<at::Tensor>;
   using Pass = std::function<Tensors(const Tensors& inputs)>;
 
-  // The outputs of `pass` for `inputs`, in separate memory; an output may be undefined if it always is. `pass` must be
-  // the same at every call with the same `variant`, and is stored. Returns nothing if the caller must run the pass;
-  // then there were no side effects. Throws what a running pass throws.
+  // Returns the outputs of `pass` for `inputs`, in separate memory; an output may be undefined if it always is. `pass`
+  // must be the same at every call with the same `variant`, and is stored. Returns nothing if the caller must run the
+  // pass; then the call had no side effects. Throws the errors of a running pass.
   std::optional<Tensors> run(const Tensors& inputs, int64_t variant, const Pass& pass);
 
-  // Call this when the memory of passes has moved: they are captured again.
+  // Call this when the memory of passes has moved: the passes are captured again.
   void forget() { recorded_.clear(); }
 
  private:

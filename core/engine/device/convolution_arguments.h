@@ -12,7 +12,7 @@ struct ConvolutionArguments {
   int64_t groups = 1;
   bool transposed = false;
 
-  // Along one axis of the image.
+  // The sizes along one axis of the image.
   struct Axis {
     int64_t size, filter, stride, padding, dilation;
   };

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fstream>
 
-// MKL's vector library, exported by libtorch_cpu. Its header is not in the wheel.
+// MKL's vector library, exported by libtorch_cpu. The library's header is not in the wheel.
 extern "C" void vmsSqrt(int n, const float* values, float* roots, int64_t mode);
 
 namespace estrain::device {

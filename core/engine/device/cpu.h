@@ -1,5 +1,5 @@
 #pragma once
-// The CPU as a device: setting up LibTorch, and what determines its bits.
+// The CPU as a device: setting up LibTorch, and the properties of the CPU that decide the bits.
 
 #include <cstdint>
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace estrain::device {
 
-// Sets the number of intra-op threads, which is part of the bits. Call it once, before the first operator.
+// Sets the number of intra-op threads. The number affects the bits. Call this once, before the first operator.
 void configure_cpu(int64_t intra_op_threads);
 
 // The instruction set of ATen's own kernels in this process (respecting ATEN_CPU_CAPABILITY).
 kernels::Isa aten_isa();
 
-// The widest instruction set for the portable kernels that the device kind allows. The capability "default" of cpu:sse
+// Returns the widest instruction set of the device kind for the portable kernels. The capability "default" of cpu:sse
 // means 128-bit code, with hardware fused multiply-add if the processor has it.
 kernels::Isa portable_isa();
 
-// ATen's float square roots (MKL's vector library), which differ from IEEE's on some processors.
+// Returns ATen's float square roots (MKL's vector library). On some processors these differ from IEEE's.
 kernels::SquareRoots aten_square_roots();
 
-// Vendor, model and capability: the kind of device for which D1's bits hold.
+// Returns vendor, model and capability: the kind of device of D1's bits.
 std::string describe_processor();
 
 }  // namespace estrain::device

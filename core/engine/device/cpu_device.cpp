@@ -33,7 +33,7 @@ c10::Storage storage_over(std::byte* memory, size_t bytes) {
   return at::from_blob(memory, {static_cast<int64_t>(bytes)}, at::kByte).storage();
 }
 
-// Uses the region itself: changing the region costs one pointer update, whatever the number of tensors.
+// Uses the region itself: changing the region costs one pointer update, for any number of tensors.
 class InPlace : public Mirror {
  public:
   explicit InPlace(size_t bytes) : storage_(storage_over(&nothing_, bytes)) {}

@@ -13,7 +13,7 @@ namespace {
 constexpr int kNoDevice = 100;      // CUDA_ERROR_NO_DEVICE
 constexpr int kDriverTooOld = 803;  // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 
-// Checks that the driver exists and starts, before half a gigabyte of libraries that need it is loaded.
+// Checks that the driver exists and starts, before the process loads half a gigabyte of libraries for the driver.
 void require_driver() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) {

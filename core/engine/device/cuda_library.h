@@ -1,6 +1,6 @@
 #pragma once
-// libestrain_cuda.so holds all code that needs CUDA. Only processes with a GPU as device load it, so the same program
-// runs on machines without a driver.
+// libestrain_cuda.so holds all code that needs CUDA. Only processes with a GPU as device load this library, so the same
+// program runs on machines without a driver.
 
 #include <memory>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace estrain::device {
 
-// Opens GPU `index`, in CUDA's numbering. Throws Fault::device if the program was built without CUDA, the driver
-// is missing or does not start, a CUDA library is missing, there is no such GPU, or this LibTorch has no code for
-// it.
+// Opens GPU `index`, in CUDA's numbering. Throws Fault::device if the program was built without CUDA, the driver is
+// missing or does not start, a CUDA library is missing, no GPU has the index, or this LibTorch has no code for the
+// GPU.
 std::unique_ptr<ComputeDevice> open_cuda_device(int index, const std::string& libraries, const DeviceOptions& options);
 
-// The function that libestrain_cuda.so exports as "estrain_open_cuda_device". Throws Error.
+// The type of libestrain_cuda.so's function "estrain_open_cuda_device". Throws Error.
 using OpenCudaDevice = ComputeDevice* (*)(int index, const DeviceOptions& options);
 
 }  // namespace estrain::device

@@ -11,7 +11,7 @@ namespace estrain::device {
 FinishAtEnd::~FinishAtEnd() {
   try {
     device_.finish();
-  } catch (...) {  // the current exception, or the fault that caused it, is the one to report
+  } catch (...) {  // the current exception, or the fault behind that exception, is the one to report
   }
 }
 

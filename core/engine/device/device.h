@@ -1,12 +1,12 @@
 #pragma once
-// Where a worker computes: the processor for LibTorch's operators, and the transfers between its memory and the host's.
+// A ComputeDevice runs a worker's LibTorch operators, and transfers between the device's and the host's memory.
 //
-// The state of a job lies in host memory, shared by its workers (core/state/comm/job_memory.h). A
-// device presents it to the model: on the CPU in place, on a GPU as a copy. The results of a
-// mini-batch (gradients, its loss, buffers) return the same way. A GPU works asynchronously:
-// reads are queued, and a thread of the device carries them out in the order of requests;
-// the host waits only in finish(). On the CPU everything happens at once, in the calling
-// thread.
+// The state of a job lies in host memory, shared by the job's workers
+// (core/state/comm/job_memory.h). A device presents the state to the model: on the CPU in place, on
+// a GPU as a copy. The results of a mini-batch (gradients, loss, buffers) return the same way. A GPU
+// works asynchronously: reads are queued, and a thread of the device carries the reads out in the
+// order of requests; the host waits only in finish(). On the CPU every request is done at once, in
+// the calling thread.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -28,8 +28,8 @@
 
 namespace estrain::device {
 
-// Memory of the device that mirrors a region of host memory of the same size; tensors of the device are views of it, at
-// the same offsets as in the region. Offsets are multiples of StateLayout's alignment, enough for any device.
+// Memory of the device that mirrors a region of host memory of the same size; tensors of the device are views of the
+// mirror, at the same offsets as in the region. Offsets are multiples of StateLayout's alignment, fit for any device.
 class Mirror {
  public:
   virtual ~Mirror() = default;
@@ -39,14 +39,14 @@ class Mirror {
 
   virtual const c10::Storage& storage() const = 0;
 
-  // Later computations see the values of the region at `host`, which must not change until finish().
+  // Later computations see the values of the region at `host`. The region must not change until finish().
   virtual void load(std::byte* host) = 0;
   // Writes the mirror's values after all earlier computations, then calls `then`, like ComputeDevice::read.
   virtual void store(std::byte* host, std::function<void()> then) = 0;
 };
 
-// Whether the model only reads a mirror. A read-only mirror may be the host memory itself, if the device can compute on
-// it. A written one is always a copy: the committed state is never written.
+// Tells whether the model only reads a mirror. A read-only mirror may be the host memory itself, if the device can
+// compute on host memory. A written mirror is always a copy: the committed state is never written.
 enum class MirrorUse { read_only, written };
 
 class ComputeDevice {
@@ -58,7 +58,7 @@ class ComputeDevice {
 
   virtual c10::Device torch_device() const = 0;
 
-  // A description of the kind of device for which D1's bits hold.
+  // Returns a description of the kind of device, the kind of D1's bits.
   virtual std::string describe() const = 0;
 
   // The queue for the portable kernels' work, ordered after the LibTorch work of this thread; null: the CPU. Valid
@@ -66,28 +66,28 @@ class ComputeDevice {
   virtual const kernels::DeviceQueue* queue() = 0;
   virtual const LibraryKernels& library_kernels() const = 0;
 
-  // This device's generator for random operators, if it is not the CPU's.
+  // Returns this device's generator for random operators; nothing if the device uses the CPU's.
   virtual std::optional<at::Generator> generator() const = 0;
 
-  // From now on, an operation that several algorithms could compute with different bits uses the run's choice. No
-  // effect on devices that have only LibTorch's own kernels.
+  // From now on, an operation with several algorithms of different bits uses the run's choice. No effect on devices
+  // that have only LibTorch's own kernels.
   virtual void pin_algorithms(const algorithms::Pinning&) {}
 
-  // Announces host memory for loads and stores; it stays mapped as long as the device lives.
+  // Announces host memory for loads and stores; the memory stays mapped as long as the device lives.
   virtual void expect_copies(std::byte* host, size_t bytes) = 0;
   virtual std::unique_ptr<Mirror> mirror(size_t bytes, MirrorUse use) = 0;
 
-  // The host memory from which upload() is fastest.
+  // Returns the host memory with the fastest upload().
   virtual HostMemory host_memory() const { return {}; }
   // Copies values to the device, for work requested after await_uploads(). The copy runs asynchronously, in parallel
-  // with computations: the device keeps `host` alive, and its values must not change while the returned tensor lives,
-  // or until finish(). Waits if two tensors are already being uploaded or queued, so that at most one mini-batch is
-  // uploaded ahead.
+  // with computations: the device keeps `host` alive, and the values of `host` must not change while the returned
+  // tensor lives, or until finish(). Waits if two tensors are already being uploaded or queued, so that at most one
+  // mini-batch is uploaded ahead.
   virtual at::Tensor upload(const at::Tensor& host) = 0;
   virtual void await_uploads() {}
 
-  // Calls `reader` with the values of a contiguous float32 tensor of this device, in host memory that is valid during
-  // the call.
+  // Calls `reader` with the values of a contiguous float32 tensor of this device, in host memory. The host memory is
+  // valid during the call.
   using Reader = std::function<void(const float* values)>;
   virtual void read(const at::Tensor& values, Reader reader) = 0;
   // Copies the bytes of a contiguous tensor of this device to `host`, announced by expect_copies(), and calls `then`,
@@ -96,25 +96,25 @@ class ComputeDevice {
   // Calls `action` in order with the reads.
   virtual void defer(std::function<void()> action) = 0;
 
-  // The captures of passes over mini-batches, if the device supports them and its options request them.
+  // Returns the captures of passes over mini-batches, or null if the device or the options have no captures.
   virtual CapturedPasses* captured_passes() { return nullptr; }
 
   // For devices that exchange data directly, with one worker of the stage each. One worker makes an id for all; then
-  // each opens its end of the exchange. Opening waits for the others; returns null if the stage is aborted meanwhile.
-  // Throws Fault::device.
+  // each worker opens an end of the exchange. Opening waits for all workers; returns null if the stage is aborted
+  // meanwhile. Throws Fault::device.
   virtual ExchangeId new_exchange();
   virtual std::unique_ptr<Exchange> open_exchange(const ExchangeId& id, const ExchangeParty& party);
 
-  // Waits until all requested readers and actions are done, but not for work requested after the last of them. Rethrows
-  // like finish().
+  // Waits until all requested readers and actions are done, but not for work requested after the last reader or action.
+  // Rethrows like finish().
   virtual void finish_reads() = 0;
-  // Waits until all requested work is computed and all readers and actions are done. Rethrows an exception of one of
-  // them or of the device; later readers and actions were not called.
+  // Waits until all requested work is computed and all readers and actions are done. Rethrows an exception of a reader,
+  // of an action or of the device; later readers and actions were not called.
   virtual void finish() = 0;
 };
 
-// Waits at the end of a scope, however it is left, so that no reader outlives its references. It discards exceptions of
-// readers: on the normal path, call ComputeDevice::finish().
+// Waits at the end of a scope, also after an exception, so that no reader outlives its references. Discards exceptions
+// of readers: on the normal path, call ComputeDevice::finish().
 class FinishAtEnd {
  public:
   explicit FinishAtEnd(ComputeDevice& device) : device_(device) {}
@@ -127,12 +127,12 @@ class FinishAtEnd {
 };
 
 struct DeviceOptions {
-  bool tf32 = false;    // products and convolutions of float32 may round their factors to TF32, if the device has it
+  bool tf32 = false;    // products and convolutions of float32 may round factors to TF32, if the device has TF32
   bool graphs = false;  // capture passes over mini-batches as CUDA graphs, if possible
 };
 
-// "cpu", "cpu:avx2", …: the processor. "cuda:N": that GPU, through libestrain_cuda.so in `libraries`, the folder of the
-// program or worker library. Throws Fault::device, naming what is missing, if the device is not available.
+// "cpu", "cpu:avx2", …: the processor. "cuda:N": GPU N, through libestrain_cuda.so in `libraries`, the folder of the
+// program or worker library. Throws Fault::device with the missing part if the device is not available.
 std::unique_ptr<ComputeDevice> open_device(const std::string& name, const std::string& libraries,
                                            const DeviceOptions& options = {});
 

@@ -10,10 +10,10 @@
 
 namespace estrain::device {
 
-// The id by which workers find each other: one makes it, all get it.
+// Workers find each other by this id: one worker makes the id, all workers get the id.
 using ExchangeId = std::array<std::byte, 128>;
 
-// One of the workers that meet. While it waits for the others, which takes seconds, it checks `abort` and calls `beat`.
+// A worker in an exchange. While waiting for the other workers (seconds), the worker checks `abort` and calls `beat`.
 struct ExchangeParty {
   uint32_t worker, workers;
   const std::atomic<uint32_t>& abort;  // must live as long as the exchange
@@ -27,7 +27,7 @@ struct Transfer {
 };
 
 // Not thread-safe. Every worker must request the same groups of transfers in the same order. If a worker is lost, the
-// others are released once the stage is aborted; transfers in progress then leave arbitrary bytes.
+// rest is released once the stage is aborted; transfers in progress then leave arbitrary bytes.
 class Exchange {
  public:
   virtual ~Exchange() = default;  // after ComputeDevice::finish()
@@ -35,14 +35,14 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // One group: the n-th send to a peer matches its n-th receive from this worker, with the same number of bytes. Begins
-  // after all earlier work of the device; later work does not wait for it until join().
+  // Queues one group: the n-th send to a peer matches the peer's n-th receive from this worker, with the same number of
+  // bytes. Begins after all earlier work of the device; later work does not wait for the group until join().
   virtual void transfer(std::span<const Transfer> sends, std::span<const Transfer> receives) = 0;
 
   // Makes later work of the device wait for all transfers.
   virtual void join() = 0;
 
-  // Call it after ComputeDevice::finish(): throws Fault::device if transfers failed and this did not abort the stage.
+  // Call this after ComputeDevice::finish(). Throws Fault::device if transfers failed and the stage is not aborted.
   virtual void check() = 0;
 };
 

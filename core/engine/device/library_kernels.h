@@ -1,6 +1,6 @@
 #pragma once
-// LibTorch's own kernels of a few operators, called without the dispatcher: for portable kernels that replace an
-// operator but leave some of its cases to LibTorch.
+// LibTorch's own kernels of a few operators, called without the dispatcher. A portable kernel may replace an operator
+// but leave some cases to LibTorch's kernel.
 
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
@@ -41,7 +41,7 @@ struct LibraryReductions {
   Tensor (*cumprod)(const Tensor& self, int64_t dim, std::optional<at::ScalarType> dtype);
 };
 
-// Moves elements to other places.
+// Kernels that move elements.
 struct LibraryIndexing {
   using Tensor = at::Tensor;
   std::tuple<Tensor, Tensor> (*sort)(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending);
@@ -60,8 +60,8 @@ struct LibraryKernels {
   LibraryIndexing indexing;
 };
 
-// The kernels of a namespace in which LibTorch declares those of a backend (ATen/ops/<name>_<backend>_dispatch.h):
-// at::cpu.
+// The kernels of a namespace that LibTorch uses for the declarations of a backend
+// (ATen/ops/<name>_<backend>_dispatch.h): at::cpu.
 #define ESTRAIN_LIBRARY_KERNELS(backend)                  \
   {                                                       \
     .arithmetic = {.add = backend::add,                   \

@@ -21,8 +21,8 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
     kernels::fold_scaled(out, operands.data(), left.size(), gradient, factor, n);
     return true;
   }
-  // Some EST did not reach the parameter: adds one term at a time, from the innermost. `out` may be left[0]'s memory,
-  // which is read last, so scratch memory holds the sum until then.
+  // Folds where an EST did not reach the parameter: adds one term at a time, from the innermost. `out` may be left[0]'s
+  // memory; the loop reads left[0] last, so scratch memory holds the sum until then.
   std::array<float, 256> scratch;
   bool present = false;
   for (size_t begin = 0; begin == 0 || begin < n; begin += scratch.size()) {
@@ -41,7 +41,7 @@ bool fold(std::span<const Partial> left, const float* gradient, float factor, fl
 bool fold_absent_on_device(std::span<const Partial> left, const float* gradient, float factor, float* out, size_t n,
                            const kernels::DeviceQueue& queue) {
   const kernels::DeviceUpdates& updates = *queue.updates;
-  // Adds one partial sum at a time in scratch memory: the last one, left[0], may be the memory of `out`.
+  // Adds one partial sum at a time in scratch memory: the last term, left[0], may be the memory of `out`.
   void* const scratch = queue.allocate(queue, n * sizeof(float));
   auto* const sum = static_cast<float*>(scratch);
   bool present = gradient != nullptr;

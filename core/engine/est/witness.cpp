@@ -20,7 +20,7 @@ uint64_t digest_of(const float* values, size_t elements) {
   return kernels::digest(values, elements * sizeof(float));
 }
 
-// A buffer may be of any type; its size is a multiple of 4 bytes, or the digest pads it.
+// A buffer may be of any type. Its size is a multiple of 4 bytes, or the digest pads the buffer.
 uint64_t digest_of(const torch::Tensor& buffer) {
   const torch::Tensor host = buffer.contiguous().cpu();
   if (host.scalar_type() == torch::kFloat)

@@ -1,7 +1,7 @@
 #pragma once
-// The results of a mini-batch as digests: one for the gradient of each parameter, for each buffer, for the loss, and
-// for the random stream behind the mini-batch. Two workers with the same bits have the same digests. A tensor with a
-// value that is not finite has one fixed digest, since NaNs of different devices may have different bits.
+// A Witness takes the results of a mini-batch as digests: one for the gradient of each parameter, for each buffer, for
+// the loss, and for the random stream behind the mini-batch. Two workers with the same bits have the same digests. A
+// tensor with a non-finite value has one fixed digest, since NaNs of different devices may have different bits.
 
 #include <torch/types.h>
 
@@ -15,23 +15,23 @@ namespace estrain::est {
 
 class Witness {
  public:
-  // The tensors and hooks of the model, and its device.
+  // The tensors and hooks of the model, and the model's device.
   struct Model {
     GradientHooks& hooks;
     device::ComputeDevice& device;
     const std::vector<torch::Tensor>& parameters;
     const std::vector<torch::Tensor>& buffers;
   };
-  // Writes to `row`, which has a word for each digest (comm::AuditBoard::words_of_row) and must live until
+  // Writes to `row`. The row has a word for each digest (comm::AuditBoard::words_of_row) and must live until
   // ComputeDevice::finish().
   Witness(const Model& model, uint64_t* row) : model_(model), row_(row) {}
 
-  // From now on, takes the digests of the gradients that pass through the hooks.
+  // From now on, takes the digests of the gradients passing through the hooks.
   void begin();
-  // The gradients of a replayed pass that do not pass through the hooks; undefined: not reached.
+  // Takes the gradients of a replayed pass where the hooks do not see them; undefined: not reached.
   void take(const std::vector<torch::Tensor>& gradients);
-  // Takes all other digests. Call it after the backward pass and before the next pass. All digests are there after
-  // ComputeDevice::finish().
+  // Takes all other digests. Call this function after the backward pass and before the next pass. All digests are
+  // written after ComputeDevice::finish().
   void end(const torch::Tensor& loss);
 
  private:

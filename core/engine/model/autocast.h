@@ -1,14 +1,14 @@
 #pragma once
-// torch.autocast in C++: during an object's lifetime, operators of one kind of device compute in bfloat16 if that is
-// safe (products, convolutions, attention) and in float32 if not (sums, norms, losses), by LibTorch's own lists. The
-// forward pass belongs inside, its backward pass outside: that uses the types of the forward pass.
+// Does torch.autocast in C++: during an object's lifetime, operators of one kind of device compute in bfloat16 where
+// bfloat16 is safe (products, convolutions, attention) and in float32 elsewhere (sums, norms, losses), by LibTorch's
+// own lists. The forward pass belongs inside. The backward pass belongs outside: it uses the types of the forward pass.
 //
-// A weight is cast once per forward pass, however often it is used, and the cast is dropped at the end, as in Python.
-// Keeping it for the next EST, whose weights are equal, would change bits: the cast is a node of autograd's graph, made
-// in the first EST's pass and so older than all nodes of the second pass. Autograd runs younger nodes first, so the
-// second EST's backward pass would sum the weight's gradient in another order, depending on which EST comes first on a
-// worker. Also, all gradients of cast weights would come at the end of the pass, when no work is left to overlap with
-// their copies.
+// A weight is cast once per forward pass, for any number of uses, and the cast is dropped at the end, as in Python.
+// Keeping the cast for the next EST, whose weights are equal, would change bits: the cast is a node of autograd's
+// graph, made in the first EST's pass and so older than all nodes of the second pass. Autograd runs younger nodes
+// first, so the second EST's backward pass would sum the weight's gradient in another order, and the order would depend
+// on the first EST of a worker. Also, all gradients of cast weights would come at the end of the pass, when no work is
+// left to overlap with their copies.
 
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>

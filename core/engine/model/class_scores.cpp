@@ -5,7 +5,7 @@
 namespace estrain::model {
 namespace {
 
-// The columns of Evaluation that `wanted` asks for, in its order.
+// Returns the columns of Evaluation named by `wanted`, in the order of `wanted`.
 std::vector<torch::Tensor> class_columns(const MetricsWanted& wanted, const torch::Tensor& scores,
                                          const torch::Tensor& target, int64_t samples) {
   std::vector<torch::Tensor> columns;

@@ -5,7 +5,7 @@
 
 namespace estrain::model {
 
-inline constexpr int64_t ignored_class = -100;  // torch's ignore_index: the target of a prediction that does not count
+inline constexpr int64_t ignored_class = -100;  // torch's ignore_index: the target of an ignored prediction
 
 // scores: [predictions, classes]; target: int64 [predictions], classes or ignored_class; losses: [predictions], 0 where
 // the target is ignored; samples: number of samples, each with the same number of predictions. Throws Fault::spec if

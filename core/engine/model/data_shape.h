@@ -25,7 +25,7 @@ struct TokenShape {
   int64_t context;  // tokens of the longest sequence
 };
 
-// Named arrays of any types.
+// Named arrays of various types.
 struct NamedShape {
   struct Field {
     std::string name;

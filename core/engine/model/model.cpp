@@ -26,7 +26,7 @@ class EvaluationMode {
 
 thread_local std::string_view block_under_way;
 
-// Appends a tensor to `into` at its first occurrence, and to `aliases` at later ones.
+// Appends a tensor to `into` at the first occurrence, and to `aliases` at later occurrences.
 void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
                std::vector<std::pair<std::string, torch::Tensor>>& into, std::vector<NamedTensors::Alias>& aliases) {
   std::map<const void*, std::string> first_names;

@@ -1,16 +1,16 @@
 #pragma once
-// The interface of a model: an ordered list of named blocks, and its own loss.
+// The interface of a model: an ordered list of named blocks, and the model's own loss.
 //
-// Blocks let layers be profiled, placed and captured separately. The loss belongs to
-// the model, so that detection or question answering can bring theirs. Parameters
-// and buffers are torch::nn::Module's, with the names and order of Python's
+// Blocks let layers be profiled, placed and captured separately. The loss belongs to the
+// model, so that a model for detection or question answering can bring its own.
+// Parameters and buffers are torch::nn::Module's, with the names and order of Python's
 // state_dict.
 //
 // Memory: a worker binds each parameter to its arena with `parameter.set_data(view)` and writes buffers in place. So
-// every layer computes with the registered tensor itself, never with a copy of its values or an earlier view.
+// every layer computes with the registered tensor itself, never with a copy of the values or an earlier view.
 //
 // Precision: parameters, buffers and the loss are float32, and so are the gradients of a backward pass. Within loss()
-// and evaluate() of a model set to bf16, operators choose their types as under torch.autocast (autocast.h).
+// and evaluate() of a model set to bf16, operators choose types as under torch.autocast (autocast.h).
 //
 // Randomness: loss() in training mode draws dropout masks from torch's default generator of the input's device;
 // evaluate() draws nothing.
@@ -37,7 +37,7 @@ struct Batch {
 
   const torch::Tensor& any() const { return fields.empty() ? input : fields.front(); }
   int64_t size() const { return any().size(0); }
-  // All tensors of a batch, and a batch from such a list.
+  // Return all tensors of a batch, and a batch from a list of such tensors.
   std::vector<torch::Tensor> tensors() const;
   Batch with(const std::vector<torch::Tensor>& tensors) const;
   Batch first(int64_t samples) const;
@@ -45,29 +45,29 @@ struct Batch {
 
 // The results of an evaluation for each sample of a batch, in sample order.
 struct Evaluation {
-  // float32 [n]: mean over the sample's predictions, without label smoothing; one without a target counts as 0.
+  // float32 [n]: mean over the sample's predictions, without label smoothing; predictions without a target count as 0.
   torch::Tensor losses;
-  torch::Tensor correct;  // int64 [n]: predictions whose most likely class is the target
-  // int64 [n]: predictions that have a target, all but those of ignored_class: 1 for images, the sequence's length for
-  // text. 0: the model makes none that are right or wrong.
+  torch::Tensor correct;  // int64 [n]: predictions with the target as the most likely class
+  // int64 [n]: predictions with a target, all but those of ignored_class: 1 for images, the sequence's length for text.
+  // 0: the model makes no prediction that can be right or wrong.
   torch::Tensor counted;
-  // The metrics that MetricsWanted names, float32 [n] each: for each k the predictions whose target is among the k most
-  // likely classes (fewer than k are likelier than it); the target's class; each further output.
+  // The metrics named by MetricsWanted, float32 [n] each: for each k the predictions with a target among the k most
+  // likely classes (fewer than k are likelier than the target); the target's class; each further output.
   std::vector<torch::Tensor> columns = {};
 };
 
 // Metrics of an evaluation beside loss and accuracy.
 struct MetricsWanted {
   std::vector<int64_t> top_k = {};
-  bool target_class = false;              // where a sample has one
+  bool target_class = false;              // where a sample has a class
   std::vector<std::string> outputs = {};  // names of a program's outputs behind the first
 
   size_t columns() const { return top_k.size() + (target_class ? 1 : 0) + outputs.size(); }
 };
 
-// A step of the forward pass. The first block takes Batch::input, each other block the previous one's output.
+// A step of the forward pass. The first block takes Batch::input, each later block the previous block's output.
 struct Block {
-  std::string name;  // name of its layers: "stem", "layer1.0", "head"
+  std::string name;  // name of the block's layers: "stem", "layer1.0", "head"
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
@@ -76,8 +76,8 @@ class Model : public torch::nn::Module {
   Model(const Model&) = delete;  // blocks refer to the layers of this object
   Model& operator=(const Model&) = delete;
 
-  // The mean loss over the batch, a scalar with its graph. Throws Fault::mismatch for a label or token outside the
-  // model's classes, Fault::infeasible if memory runs out.
+  // Returns the mean loss over the batch, a scalar with its graph. Throws Fault::mismatch for a label or token outside
+  // the model's classes, Fault::infeasible if memory runs out.
   torch::Tensor loss(const Batch& batch);
 
   // Runs in evaluation mode without a graph, and restores the mode. Throws as loss().
@@ -86,13 +86,13 @@ class Model : public torch::nn::Module {
   // Sets the precision of loss() and evaluate(); initially fp32. The device handles tf32 (device::DeviceOptions).
   void set_precision(spec::Precision precision) { precision_ = precision; }
 
-  // Sets the further metrics of evaluate(); initially none.
+  // Sets the further metrics of evaluate(); initially empty.
   void want_metrics(MetricsWanted wanted) { wanted_ = std::move(wanted); }
 
   const std::vector<Block>& blocks() const { return blocks_; }
 
-  // Runs all blocks: the model's output for an input, in the current mode, without its own autocast. Updates
-  // current_block().
+  // Runs all blocks: returns the model's output for an input, in the current mode, without the model's autocast.
+  // Updates current_block().
   torch::Tensor forward(const torch::Tensor& input) const;
 
  protected:
@@ -109,17 +109,17 @@ class Model : public torch::nn::Module {
   MetricsWanted wanted_;
 };
 
-// The name of the block whose forward pass this thread is running; otherwise empty.
+// Returns the name of the block whose forward pass this thread is running; otherwise empty.
 std::string_view current_block();
 // For models that are not a chain of blocks. `name` must live until the next call.
 void set_current_block(std::string_view name);
 
-// The state of a module by name. A tensor with several names (tied weights) is listed once, under the first, as in
-// Python's model.parameters(); its other names are aliases.
+// The state of a module by name. A tensor with several names (tied weights) is listed once, under the first name, as in
+// Python's model.parameters(); the further names are aliases.
 struct NamedTensors {
   struct Alias {
     std::string name;
-    std::string target;  // the name under which it is listed
+    std::string target;  // the name of the tensor in the list
   };
   std::vector<std::pair<std::string, torch::Tensor>> parameters;
   std::vector<std::pair<std::string, torch::Tensor>> buffers;

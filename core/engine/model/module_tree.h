@@ -1,5 +1,5 @@
 #pragma once
-// Modules by the dotted names that Python gives them, for models whose layers are not C++ code.
+// Modules by the dotted names given by Python, for models with layers outside C++ code.
 
 #include <torch/nn/module.h>
 
@@ -8,13 +8,13 @@
 
 namespace estrain::model {
 
-// Splits "a.b.weight" into its module and the rest of the name.
+// Splits "a.b.weight" into the module and the rest of the name.
 std::pair<std::string, std::string> split_name(const std::string& name);
 
-// Whether it is the name of a module or tensor in a state_dict, and can be one in a checkpoint.
+// Returns whether `name` is a module's or tensor's name in a state_dict, and fit for a checkpoint.
 bool is_sound_name(const std::string& name);
 
-// The module below `root` with that dotted name, made where it is missing, with those in between; "" is `root` itself.
+// Returns the module below `root` with the dotted name `path`. Makes missing modules on the path. "" is `root` itself.
 torch::nn::Module& module_at(torch::nn::Module& root, const std::string& path);
 
 }  // namespace estrain::model

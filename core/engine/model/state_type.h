@@ -1,5 +1,5 @@
 #pragma once
-// The types that a run's state can hold of a user's model, in whatever form the model comes.
+// The types of tensors of a user's model that a run's state can hold, for all forms of models.
 
 #include <c10/core/ScalarType.h>
 

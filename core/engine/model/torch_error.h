@@ -21,7 +21,7 @@ inline std::string said_by(const c10::Error& error) {
 
 inline constexpr const char* label_out_of_range = "a label or token of the batch is not one of the model's classes";
 
-// Translates a c10::Error that a model threw into the user's terms.
+// Translates a c10::Error of a model into the user's terms.
 inline Error from_torch(const c10::Error& error) {
   const std::string text = said_by(error);
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr) {

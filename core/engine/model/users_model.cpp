@@ -52,12 +52,12 @@ bool is_floating(program::Type type) {
   return type == f16 || type == bf16 || type == f32 || type == f64;
 }
 
-// Predictions for a target of a sample that are right or wrong.
+// Returns the number of predictions, right or wrong, for a target of a sample.
 int64_t predictions_for(spec::Loss loss, const Offer& target) {
   if (loss == spec::Loss::mse) return 0;
   int64_t elements = 1;
   for (const int64_t dim : target.dims) elements *= dim;
-  // The first dimension of probabilities is that of the classes.
+  // The first dimension of probabilities is the dimension of the classes.
   const bool has_classes = loss == spec::Loss::cross_entropy && is_floating(target.type) && !target.dims.empty();
   return has_classes ? elements / std::max<int64_t>(1, target.dims[0]) : elements;
 }
@@ -86,8 +86,8 @@ void UsersModel::find_target(const DataShape& shape, const std::string& second_i
 
 namespace {
 
-// Classes, which may be stored in smaller types, as the int64 that the losses need; probabilities of float64 as
-// float32, for a loss of float32.
+// Returns classes as int64, needed by the losses, where the data stores classes in smaller types; returns probabilities
+// of float64 as float32, for a loss of float32.
 torch::Tensor as_target(const torch::Tensor& target) {
   if (target.scalar_type() == torch::kDouble) return target.to(torch::kFloat);
   return at::isIntegralType(target.scalar_type(), /*includeBool=*/false) ? target.to(torch::kLong) : target;
@@ -107,8 +107,8 @@ void require_probabilities(spec::Loss loss, const torch::Tensor& output, const t
       .advise("store classes as integers, and probabilities of classes in the sizes of the output");
 }
 
-// The target of cross_entropy and nll: classes, with the sizes of the output without its dimension of classes, the
-// second; or for cross_entropy probabilities of classes, with the sizes of the output.
+// Checks the target of cross_entropy and nll. The target is classes, with the sizes of the output without the output's
+// second dimension, the classes; or for cross_entropy probabilities of classes, with the sizes of the output.
 void require_classes(spec::Loss loss, const torch::Tensor& output, const torch::Tensor& target) {
   if (!at::isIntegralType(target.scalar_type(), /*includeBool=*/true))
     return require_probabilities(loss, output, target);
@@ -255,7 +255,7 @@ Evaluation UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor>& o
   }
   const torch::Tensor means = losses.to(torch::kFloat).reshape({samples, -1}).mean(1);
   if (loss_ == spec::Loss::mse) return {means, none, none};
-  const torch::Tensor hits = outputs.front().gt(0).eq(target.gt(0.5));  // of two classes, the likelier one
+  const torch::Tensor hits = outputs.front().gt(0).eq(target.gt(0.5));  // the likelier of two classes
   return {means, hits.reshape({samples, -1}).sum(1), torch::full({samples}, predictions_, torch::kLong)};
 }
 

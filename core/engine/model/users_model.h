@@ -1,19 +1,19 @@
 #pragma once
-// A user's own network, in whatever form it comes: an exported program (exported.h) or a module in Python
-// (python_model.h). Either gives outputs for a mini-batch; the loss and the metrics of an evaluation are made of them
-// here.
+// A user's own network in one of two forms: an exported program (exported.h) or a module in Python
+// (python_model.h). Both give outputs for a mini-batch; a UsersModel makes the loss and the metrics of an
+// evaluation from the outputs.
 //
 // Loss. Either the model's first output, one number; or torch.nn.functional's cross_entropy, mse_loss,
 // binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults: the
 // second dimension is the classes.
 //
-// Metrics. The outputs of an evaluation behind the first: a number for each sample, or one for the mini-batch, which
-// then counts for each of its samples.
+// Metrics. The outputs of an evaluation behind the first: a number for each sample, or one number for the mini-batch,
+// which then counts for each sample of the mini-batch.
 //
-// Evaluation. A model that gives its loss is evaluated by mini-batches: its loss counts for each sample of the
-// mini-batch, and there is no accuracy. Otherwise loss and accuracy are means over the predictions of the whole set, as
-// torch.nn.functional's loss is over a mini-batch: a target of ignored_class does not count. What is right: the most
-// likely class is the target's, which is the most likely one where the target is probabilities of classes.
+// Evaluation. A model with a loss of its own is evaluated by mini-batches: the loss counts for each sample of the
+// mini-batch; the model has no accuracy. Otherwise loss and accuracy are means over the predictions of the whole set,
+// as torch.nn.functional's loss is over a mini-batch: a target of ignored_class does not count. A prediction is right
+// if the most likely class is the target's. For a target of probabilities, the most likely class counts as the target.
 
 #include <optional>
 #include <string>
@@ -32,7 +32,7 @@ struct Offer {
   std::vector<int64_t> dims;  // of one sample
 };
 Offer offered_input(const DataShape& shape);   // images, vectors and text: the sample
-Offer offered_target(const DataShape& shape);  // and its label, or the tokens that follow
+Offer offered_target(const DataShape& shape);  // and the sample's label, or the next tokens
 
 // The tensor of a batch for an input.
 struct Source {
@@ -43,7 +43,7 @@ struct Source {
 };
 const torch::Tensor& tensor_of(const Batch& batch, const Source& source);
 
-// What to say of a module of the class SyncBatchNorm.
+// Returns the note about a module of the class SyncBatchNorm.
 std::string note_of_synced(const std::string& module);
 // And of a call of torch.distributed: "net.py:7 calls is_initialized".
 std::string note_of_ranks(const std::string& call);
@@ -56,14 +56,14 @@ class UsersModel : public Model {
   // Throws Fault::spec where an evaluation is known to give fewer outputs than want_metrics() names.
   virtual void require_outputs() const = 0;
 
-  // The strides of a parameter's gradient in the user's module; empty: those of the parameter. In their order torch
-  // sums a gradient's norm.
+  // Returns the strides of a parameter's gradient in the user's module; empty: the parameter's strides. torch sums a
+  // gradient's norm in the order of the gradient's strides.
   virtual std::vector<int64_t> gradient_strides(const torch::Tensor& parameter) const = 0;
 
-  // What the job computes otherwise than the user may think, for `estrain check`; each is a sentence.
+  // Returns notes on results that the user may not expect, for `estrain check`; each note is a sentence.
   virtual std::vector<std::string> notes() const = 0;
 
-  // Predictions that an evaluation makes for a sample whose targets all count; 0: it tells no accuracy.
+  // Returns the number of predictions for a sample with counting targets only; 0: the model has no accuracy.
   int64_t predictions_per_sample() const { return predictions_; }
 
  protected:
@@ -72,12 +72,12 @@ class UsersModel : public Model {
 
   bool gives_loss() const { return loss_ == spec::Loss::output; }
 
-  // Finds the target for a loss outside the model, and counts its elements. `second_input`: the name of the input that
-  // gets the labels; empty: none. Throws Fault::spec where there is no such array.
+  // Finds the target for a loss outside the model, and counts the target's elements. `second_input`: the input for the
+  // labels; empty: no such input. Throws Fault::spec where the array is missing.
   void find_target(const DataShape& shape, const std::string& second_input);
 
  private:
-  // In training mode, or for an evaluation; at least one. Throws as Model::loss().
+  // Returns the outputs in training mode, or for an evaluation; at least one. Throws as Model::loss().
   virtual std::vector<torch::Tensor> train_outputs(const Batch& batch) = 0;
   virtual std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) = 0;
   // The inputs of the training model, for messages.

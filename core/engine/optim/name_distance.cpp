@@ -17,8 +17,8 @@ std::string without_brackets(std::string_view pattern) {
   return out;
 }
 
-// Given the distances of a pattern's prefix to all prefixes of the name, computes those for the prefix with one more
-// character.
+// Takes the distances of a pattern's prefix to all prefixes of the name. Returns the distances of the prefix with one
+// more character.
 std::vector<size_t> extended(const std::vector<size_t>& before, char symbol, std::string_view name) {
   const bool star = symbol == '*';
   std::vector<size_t> now(before.size());

@@ -1,5 +1,5 @@
 #pragma once
-// Measures how far a glob pattern is from matching a name: for "did you mean" after a pattern that matches nothing.
+// Measures how far a glob pattern is from matching a name, for "did you mean" after a pattern without a match.
 
 #include <cstddef>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace estrain::optim {
 
-// The fewest single-character edits of `pattern` after which it matches `name`. A bracket expression counts as `?`.
+// Returns the fewest single-character edits that make `pattern` match `name`. A bracket expression counts as `?`.
 size_t name_distance(std::string_view pattern, std::string_view name);
 
 // Up to `count` of the names, nearest first; ties in the given order.

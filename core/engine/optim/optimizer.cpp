@@ -82,7 +82,7 @@ Settings adagrad(const Update& u) {
                           .rounding = u.rounding};
 }
 
-// The slots that an optimizer keeps for a parameter, and the kernel settings of one update.
+// A Rule gives an optimizer's slots for a parameter, and the kernel settings of one update.
 struct Rule {
   OptimizerKind kind;
   Slots (*slots)(const spec::OptimizerSection&, const GroupSettings&);

@@ -1,9 +1,9 @@
 #pragma once
-// The job's optimizer: the state that it keeps for a parameter, and the update of a piece of a parameter.
+// The job's optimizer: the optimizer's state for a parameter, and the update of a piece of a parameter.
 //
-// It holds no tensors; the state lies in the arenas. Besides the slots named here, every parameter has an int64 scalar
-// "step", the number of updates applied to it (a parameter without a gradient is skipped, so it may be less than the
-// job's step). The owner of a parameter increments it at every update.
+// An Optimizer holds no tensors; the state lies in the arenas. Besides the slots named here, every parameter has an
+// int64 scalar "step", the number of updates applied to the parameter (a parameter without a gradient is skipped, so
+// "step" may be less than the job's step). The owner of a parameter increments "step" at every update.
 
 #include <cstdint>
 #include <span>
@@ -29,7 +29,7 @@ struct Arithmetic {
   bool as_on_cuda = false;                      // torch.optim's bits on a CUDA device (kernels/optimizer.h)
 };
 
-// The kernel settings of any optimizer.
+// The kernel settings of one of the optimizers.
 template <typename List>
 struct OneOf;
 template <typename... Each>
@@ -49,16 +49,16 @@ class Optimizer {
   // kernels::most_slots.
   std::vector<std::string_view> slots(size_t parameter) const;
 
-  // Updates a piece of a parameter that has had `updates_before` updates, with its group's current
-  // `lr`.
+  // Updates a piece of a parameter after `updates_before` earlier updates, with the current `lr` of the parameter's
+  // group.
   kernels::OptimizerDigest update(size_t parameter, int64_t updates_before, double lr,
                                   const kernels::OptimizerPiece& piece) const;
-  // The same in a device's memory, through its queue, with IEEE square roots and fused multiply-adds, for pieces of
-  // parameters with the same `group` and number of previous updates. gradient_factor: kernels/device_updates.h.
+  // Updates in a device's memory, in the device's queue, with IEEE square roots and fused multiply-adds, for pieces of
+  // parameters with the same `group` and number of earlier updates. gradient_factor: kernels/device_updates.h.
   void update_on_device(size_t group, int64_t updates_before, double lr, std::span<const kernels::UpdatePiece> pieces,
                         const float* gradient_factor, const kernels::DeviceQueue& queue) const;
 
-  // How averages of the parameters are made, of which this part stays.
+  // Returns the fixed part of the arithmetic for averages of the parameters.
   kernels::Averaging averaging(double decay) const { return {1 - decay, arithmetic_.isa, arithmetic_.portable}; }
 
  private:

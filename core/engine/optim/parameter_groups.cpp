@@ -39,7 +39,7 @@ void require_match(size_t group, const std::string& pattern, const std::vector<s
       .advise(fmt::format("the names that come closest are: {}", fmt::join(nearest_names(pattern, names, 3), ", ")));
 }
 
-// Refuses a pattern that decides for none of the parameters that it matches.
+// Refuses a pattern if all of the matching parameters already belong to earlier groups.
 void require_effect(const ParameterGroups& resolved, size_t group, const std::string& pattern,
                     const std::vector<std::string>& names) {
   std::set<size_t> takers;

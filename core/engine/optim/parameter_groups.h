@@ -2,7 +2,7 @@
 // Resolves [[optimizer.groups]]: the hyper-parameters of each parameter of the model.
 //
 // Patterns are fnmatch(3)'s: `*` any text (including dots), `?` any character, `[abc]`, `[!abc]`. A parameter belongs
-// to the first group with a matching pattern; all others belong to group 0, with the optimizer's own values.
+// to the first group with a matching pattern; the rest belong to group 0, with the optimizer's own values.
 
 #include <cstddef>
 #include <string>
@@ -27,8 +27,8 @@ struct ParameterGroups {
   const GroupSettings& settings(size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
-// Throws Fault::spec for a pattern that matches no parameter, naming the closest ones, or whose parameters all belong
-// to earlier groups.
+// Throws Fault::spec for a pattern without a matching parameter, naming the closest parameters, or with parameters of
+// earlier groups only.
 ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
                                const std::vector<std::string>& parameter_names);
 

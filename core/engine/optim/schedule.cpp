@@ -23,7 +23,7 @@ struct Call {
   const ScheduleSection& s;
   double base_lr;
   double lr;      // after the previous call
-  int64_t epoch;  // calls so far, including this one: torch's last_epoch
+  int64_t epoch;  // calls up to now, with this call: torch's last_epoch
 };
 
 double linear_factor(double start_factor, double end_factor, int64_t total, int64_t epoch) {
@@ -100,7 +100,7 @@ double onecycle_at(const ScheduleSection& s, double highest, int64_t epoch) {
 double start_onecycle(const ScheduleSection& s, double base) { return onecycle_at(s, base, 0); }
 double next_onecycle(const Call& c) { return onecycle_at(c.s, c.base_lr, c.epoch); }
 
-// One schedule: the rate before the first call, after a warm-up (by the closed form), and after each further call.
+// The formulas of a schedule: the rate before the first call, after a warm-up (closed form), and after a further call.
 struct Shape {
   ScheduleKind kind;
   double (*start)(const ScheduleSection&, double base_lr);

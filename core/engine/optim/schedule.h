@@ -1,8 +1,8 @@
 #pragma once
 // The learning rate of one parameter group at every step, equal to torch.optim.lr_scheduler's to the last bit.
 //
-// PyTorch's schedulers are recursive: each call of scheduler.step() computes the next lr from the last one, in double.
-// Their closed forms differ in the last bits, so the code here does the same operations in the same order:
+// PyTorch's schedulers are recursive: each call of scheduler.step() computes the next lr from the last lr, in double.
+// Closed forms of the schedules differ in the last bits, so the code here does the same operations in the same order:
 //   constant   lr stays
 //   step       StepLR(period, gamma)
 //   multistep  MultiStepLR(milestones, gamma)
@@ -10,12 +10,12 @@
 //   linear     LinearLR(start_factor, end_factor, period)
 //   polynomial PolynomialLR(period, power)
 //   onecycle   OneCycleLR(max_lr=lr, period, pct_start, anneal_strategy, div_factor, final_div_factor, three_phase,
-//              cycle_momentum=False); no more calls than its period
-//   plateau    stays here; plateau.h moves it
-//   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), one of the above], milestones=[warmup]), which
-//              starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
+//              cycle_momentum=False); at most as many calls as the period
+//   plateau    stays in this file; plateau.h changes the rate
+//   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), a schedule above], milestones=[warmup]).
+//              SequentialLR starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
 //
-// A schedule depends only on its settings, the base lr and the number of calls, so it needs no saved state.
+// A schedule depends only on its settings, the base lr and the number of calls, so a schedule has no saved state.
 
 #include <cstdint>
 #include <vector>
@@ -34,7 +34,7 @@ class Schedule {
   double lr() const { return lr_; }
   int64_t calls() const { return calls_; }
 
-  // One scheduler.step().
+  // Does one scheduler.step().
   void advance();
 
   // Goes to the state after `calls` calls: forward from the current state, backward by restarting (10 ns to 50 ns per
@@ -59,9 +59,9 @@ class GroupSchedules {
   GroupSchedules(const spec::ScheduleSection& settings, const ParameterGroups& groups,
                  const batches::BatchSchedule& batches);
 
-  // The learning rates of the groups for the update that follows `step`, with the factor of changes (BatchChange).
+  // Returns the groups' learning rates for the update that follows `step`, with the factor of changes (BatchChange).
   std::vector<double> rates_at(Step step);
-  // The same without that factor.
+  // Returns the rates without the factor of changes.
   std::vector<double> scheduled_at(Step step);
 
  private:
@@ -70,7 +70,7 @@ class GroupSchedules {
   std::vector<Schedule> schedules_;
 };
 
-// The number of calls of the schedule after `step` updates: one per update, or one per whole epoch.
+// Returns the number of calls of the schedule after `step` updates: one call per update, or per whole epoch.
 int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, const batches::BatchSchedule& batches);
 
 }  // namespace estrain::optim

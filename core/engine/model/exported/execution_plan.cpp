@@ -21,7 +21,7 @@ using program::Call;
 // Operators with effects beyond tensors.
 constexpr std::string_view kRefused[] = {"aten::from_file"};
 
-// Operators that Module.eval() changes, and the argument that it switches off.
+// A Switch names an operator changed by Module.eval(), and the argument to switch off.
 struct Switch {
   std::string_view name, argument;
 };
@@ -105,8 +105,8 @@ void ExecutionPlan::find_reordered() {
   }
 }
 
-// Autocast keeps the cast of a leaf alone, and the copy is none: a weight that is used twice would be cast twice, and
-// its gradient summed otherwise than in Python.
+// Autocast keeps only casts of leaves, and the copy is no leaf: autocast would cast a weight with two uses twice, and
+// the gradient would be summed in another order than in Python.
 void ExecutionPlan::reorder(const Reordered& one) {
   const auto casts = [](const program::Modes& modes) { return modes.autocast && modes.autocast->enabled; };
   const bool is_cast =
@@ -178,7 +178,7 @@ void ExecutionPlan::add_operator(const Call& call, Step& step) {
   if (step.results.size() > schema.returns().size()) throw unfit(call, "it gives fewer results");
 }
 
-// Counts the calls that compute as in training, and as in evaluation.
+// Counts calls in training mode and calls in evaluation mode.
 void ExecutionPlan::note_mode(Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const Switch* found = switch_of(schema.name());
@@ -212,7 +212,7 @@ bool ExecutionPlan::freeze(const Call& call, Step& step) {
     if (!writes || operand.kind != Operand::Kind::value) continue;
     const std::set<int>& roots = roots_[static_cast<size_t>(operand.value)];
     if (roots.empty()) continue;
-    // Batch norm's count of batches, which only matters for momentum = None.
+    // An add_ to an int64 scalar is batch norm's count of batches. The count only matters for momentum = None.
     const c10::IValue& target = values_[static_cast<size_t>(operand.value)];
     const bool counts = schema.name() == "aten::add_" && target.isTensor() && target.toTensor().dim() == 0 &&
                         target.toTensor().scalar_type() == at::kLong;
@@ -222,7 +222,7 @@ bool ExecutionPlan::freeze(const Call& call, Step& step) {
   return true;
 }
 
-// Writing to a view writes to its base.
+// Writing to a view writes to the view's base.
 void ExecutionPlan::note_writes(const Call& call, const Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   std::set<int> shown;
@@ -234,7 +234,7 @@ void ExecutionPlan::note_writes(const Call& call, const Step& step) {
   };
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
-    // Batch norm writes its running statistics, although its schema does not declare it.
+    // Batch norm writes its running statistics, but the schema does not declare the write.
     const bool writes = (formal.alias_info() != nullptr && formal.alias_info()->isWrite()) ||
                         formal.name() == "running_mean" || formal.name() == "running_var";
     note(step.operands[i], formal, writes);
@@ -278,7 +278,7 @@ void ExecutionPlan::take_results(const Step& step) {
   }
 }
 
-// The check that Python's batch_norm does before it calls LibTorch.
+// Python's batch_norm does the same check before the call of LibTorch.
 void ExecutionPlan::require_values_per_channel(const Step& step) const {
   const at::Tensor& input = stack_.front().toTensor();
   if (!stack_.at(step.training_at).toBool() || input.dim() < 2 || input.numel() != input.size(1)) return;

@@ -1,14 +1,14 @@
 #pragma once
-// An exported program (core/formats/program/program.h) that is ready to run: each call's operator is looked up in
-// LibTorch's dispatcher, and its constants and lists are prepared, once. Running it makes these calls below autograd,
-// autocast and the portable kernels, like eager Python; a value is released after the last call that uses it, like a
-// variable in Python.
+// An ExecutionPlan is an exported program (core/formats/program/program.h), ready to run: each call's operator is
+// looked up in LibTorch's dispatcher, and the call's constants and lists are prepared, once. A run makes these calls
+// below autograd, autocast and the portable kernels, like eager Python. A value is released after the last call that
+// uses the value, like a variable in Python.
 //
-// The state holds parameters and buffers in C order. A stored tensor whose order in the file is another one
-// (channels_last, a transposed weight) is copied into that order at the beginning of a run, so that each operator gets
-// it as in Python; its gradient is copied back.
+// The state holds parameters and buffers in C order. If the file has a stored tensor in another order (channels_last, a
+// transposed weight), a run first copies the tensor into the file's order, so that each operator gets the tensor as in
+// Python; the gradient is copied back.
 //
-// Only ATen's operators are called, and none that reads or writes files.
+// A plan calls only ATen's operators, and no operator that reads or writes files.
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -36,15 +36,15 @@ class ExecutionPlan {
     frozen,
   };
 
-  // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument that this LibTorch lacks;
-  // Fault::spec, with the user's line, if it cannot be frozen; Fault::corrupt.
+  // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument missing in this LibTorch;
+  // Fault::spec, with the user's line, if the program cannot be frozen; Fault::corrupt.
   ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored);
 
-  // The program's outputs for its inputs, in its order. Throws c10::Error as LibTorch does, with the user's line and
-  // module before its message.
+  // Returns the program's outputs for its inputs, in the program's order. Throws c10::Error as LibTorch does, with the
+  // user's line and module before LibTorch's message.
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs);
 
-  // Of a stored tensor that a run takes in another order than C's; of others none.
+  // Returns the strides of a stored tensor that a run reorders; returns nothing for a tensor used in C order.
   std::vector<int64_t> strides_of(const torch::Tensor& stored) const;
 
   // Numbers of the stored values that a run may modify.
@@ -68,7 +68,7 @@ class ExecutionPlan {
     Arithmetic arithmetic = nullptr;
     std::vector<Operand> operands;
     std::vector<program::Call::Result> results;
-    std::vector<int> last;  // values that no later step uses
+    std::vector<int> last;  // values without a later use
     size_t modes = 0;
     size_t training_at = 0;  // for batch norm: the operand with the training flag; 0: another operator
     std::string place;
@@ -92,9 +92,9 @@ class ExecutionPlan {
   std::vector<Step> steps_;
   std::vector<Reordered> reordered_;
   std::vector<c10::IValue> values_;             // by number
-  std::vector<bool> stays_;                     // stored values, which are not released
-  std::vector<std::set<int>> roots_;            // for each value: stored ones whose memory it may share
-  std::vector<std::pair<int, int>> mutations_;  // buffer, and its value after the calls
+  std::vector<bool> stays_;                     // true: a stored value, never released
+  std::vector<std::set<int>> roots_;            // for each value: stored values that may share its memory
+  std::vector<std::pair<int, int>> mutations_;  // buffer, and the buffer's value after the calls
   std::set<int> written_;
   std::vector<c10::IValue> stack_;
   int training_calls_ = 0, evaluation_calls_ = 0;

@@ -58,7 +58,7 @@ Error missing_array(const std::string& name, const NamedShape& shape) {
       .advise("each input of the program needs an array of its name: rename forward's argument, or the array");
 }
 
-// Sizes of the program's inputs against those of the data; a symbol stands for one size wherever it stands.
+// Compares the sizes of the program's inputs with the data's; a symbol stands for the same size in all places.
 class SizeCheck {
  public:
   explicit SizeCheck(const Program& program) : program_(program) {}
@@ -81,7 +81,7 @@ class SizeCheck {
     }
   }
 
-  // The allowed sizes of mini-batches. If torch's range starts at 2, it also allows 0 and 1.
+  // Returns the allowed sizes of mini-batches. If torch's range starts at 2, 0 and 1 are allowed, too.
   program::Range samples() const {
     program::Range range;
     for (const std::string& symbol : batch_) {
@@ -163,7 +163,7 @@ void check_name(const Program& program, const std::string& name) {
 
 }  // namespace
 
-// In the order of the modules in Python, which is the order of parameters and buffers.
+// Makes modules in the order of the modules in Python, the order of parameters and buffers.
 void Exported::make_modules(const Program& program) {
   for (const std::string& name : program.modules) {
     check_name(program, name);
@@ -185,7 +185,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
       if (!tensor.alias_of.empty()) continue;
       const bool is_constant = list == &program.constants;
       const torch::Tensor values = loaded(tensor, draws || is_constant);
-      // In C order for the state. What is so already keeps its strides.
+      // In C order for the state. Tensors already in C order keep their strides.
       stored.emplace(tensor.value, is_constant ? values : values.contiguous());
     }
   }
@@ -198,7 +198,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
       throw Error::make(Fault::mismatch, "{}: the program writes to its parameter {}", program.path, parameter.name)
           .advise("make it a buffer, or leave its updates to the optimizer");
   }
-  // Registers parameters under every name that they have.
+  // Registers parameters under all of their names.
   for (const StoredTensor& parameter : program.parameters) {
     const auto [module, name] = split_name(parameter.name);
     module_at(*this, module).register_parameter(name, stored.at(parameter.value), parameter.requires_grad);

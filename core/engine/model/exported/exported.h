@@ -1,15 +1,15 @@
 #pragma once
-// A user's own network: an exported PyTorch program (core/formats/program/program.h), trained as it is.
+// A user's own network: an exported PyTorch program (core/formats/program/program.h), trained unchanged.
 //
 // Parameters and buffers have the names, order and initial values of the file. Parameters frozen in the file stay
-// frozen. A buffer outside the state_dict that no call writes is a constant, and not part of the state.
+// frozen. A buffer outside the state_dict is a constant, and not part of the state, if no call writes to the buffer.
 //
 // Inputs. Named arrays go to the program's inputs with the same names. For images, vectors and text, the first input
-// gets the sample, a second one the target. If the program's types are wider, values are widened: smaller integers to
+// gets the sample, a second input the target. If the program's types are wider, values are widened: smaller integers to
 // int64, integers to bool (non-zero), bool to integers, float32 to float64.
 //
-// Evaluation, by the program that was exported for it or by the same one, frozen (ExecutionPlan::Use::frozen). Losses
-// and metrics: users_model.h.
+// Evaluation uses the program exported for evaluation, or the training program, frozen (ExecutionPlan::Use::frozen).
+// Losses and metrics: users_model.h.
 
 #include <cstddef>
 #include <memory>
@@ -29,7 +29,7 @@ namespace estrain::model {
 struct ProgramFiles {
   const spec::ModelSection& section;
   std::span<const std::byte> program;
-  std::span<const std::byte> evaluation;  // empty: none
+  std::span<const std::byte> evaluation;  // empty: no file
   double label_smoothing = 0;
   spec::Precision precision = spec::Precision::fp32;
 };
@@ -46,7 +46,7 @@ class Exported : public UsersModel {
   std::vector<int64_t> gradient_strides(const torch::Tensor& parameter) const override;
 
  private:
-  struct Part {  // a program that is ready to run
+  struct Part {  // a program, ready to run
     std::unique_ptr<program::Program> program;
     std::unique_ptr<ExecutionPlan> plan;
     std::vector<Source> sources;
@@ -66,8 +66,8 @@ class Exported : public UsersModel {
   std::optional<Error> no_evaluation_;
 };
 
-// Reads and checks the programs, and builds the model in training mode. With `draws`, its parameters and buffers have
-// the file's values; otherwise they are uninitialised. Throws as program::read_program(); Fault::mismatch for another
+// Reads and checks the programs, and builds the model in training mode. With `draws`, parameters and buffers have the
+// file's values; otherwise they are uninitialised. Throws as program::read_program(); Fault::mismatch for another
 // release of torch, an unknown operator, a type that the state cannot hold, an evaluation program of another model;
 // Fault::spec if program and data do not fit, naming the input, or if the program was exported in eval() mode;
 // Fault::corrupt for parameters with NaN or infinity.

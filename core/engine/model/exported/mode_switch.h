@@ -10,7 +10,7 @@
 
 namespace estrain::model {
 
-// Sets grad mode and autocast for each call's modes, and restores them at the end.
+// Sets grad mode and autocast for each call's modes, and restores both at the end.
 class ModeSwitch {
  public:
   ModeSwitch(const std::vector<program::Modes>& modes, bool with_gradients)

@@ -31,7 +31,7 @@ at::MemoryFormat memory_format(int64_t number) {
   }
 }
 
-// The type that an operator requires for an argument.
+// A Formal is the type that an operator requires for an argument.
 class Formal {
  public:
   explicit Formal(const c10::Argument& argument) : argument_(argument), type_(argument.real_type()) {
@@ -59,8 +59,8 @@ class Formal {
 
 struct BadArgument {};
 
-// Converts an argument of a call to an operand of the type that `formal` requires. Throws BadArgument if that is
-// impossible.
+// Converts an argument of a call to an operand of the type required by `formal`. Throws BadArgument if the argument has
+// no such form.
 struct ToOperand {
   const Formal& formal;
 

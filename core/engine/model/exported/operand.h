@@ -1,6 +1,6 @@
 #pragma once
-// A prepared argument of a call in an exported program: a constant for LibTorch's dispatcher, or values of the program
-// that are looked up at the call.
+// An Operand is a prepared argument of a call in an exported program: a constant for LibTorch's dispatcher, or values
+// of the program, looked up at the call.
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -25,7 +25,7 @@ struct Operand {  // a constant, a value, or a list with values in it
 // The operand for an operator's `formal` argument; nothing if the kinds do not match.
 std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal);
 
-// An operand for arithmetic on sizes: a number or a value; nothing if it is neither.
+// Returns an operand for arithmetic on sizes: a number or a value; nothing for other arguments.
 std::optional<Operand> to_number(const program::Argument& argument);
 
 // The dispatcher's argument; `values` are the program's values by number.

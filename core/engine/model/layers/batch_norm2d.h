@@ -25,7 +25,7 @@ class BatchNorm2d : public torch::nn::Module {
     init.fill(num_batches_tracked, 0);
   }
 
-  // Throws Fault::spec in training if a channel has only one value: its variance would be 0/0.
+  // Throws Fault::spec in training if a channel has only one value: the channel's variance would be 0/0.
   torch::Tensor forward(const torch::Tensor& x) {
     if (is_training()) {
       if (x.numel() == x.size(1)) refuse_single_value();

@@ -8,10 +8,10 @@
 namespace estrain::model {
 namespace {
 
-// fan_in: the inputs of one output for a weight [outputs, inputs, kernel...].
+// Returns fan_in: the inputs of one output for a weight [outputs, inputs, kernel...].
 int64_t fan_in(const torch::Tensor& weight) { return weight.numel() / weight.size(0); }
 
-// fan_out: the outputs that use one input.
+// Returns fan_out: the number of outputs of one input.
 int64_t fan_out(const torch::Tensor& weight) { return weight.numel() / weight.size(1); }
 
 }  // namespace

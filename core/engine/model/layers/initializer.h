@@ -1,12 +1,12 @@
 #pragma once
-// Allocates the tensors of a model and draws their initial values.
+// An Initializer allocates the tensors of a model and draws the initial values.
 //
 // Bits: with a CPU generator seeded with s, a model built through this class has the values of Python's PyTorch after
 // `torch.manual_seed(s); model = Model()`. So every draw follows the order of the Python constructors, including
-// default initialisations that a model overwrites later: omitting a draw would shift all later ones.
+// default initialisations that a model overwrites later: omitting a draw would shift all later draws.
 //
-// A worker whose parameters will be bound to memory that already holds them uses skip(): no draws, and no memory is
-// touched, so its start costs only address space.
+// skip() is for a worker that will bind the parameters to memory with values: the worker draws nothing and touches no
+// memory, so the start of the worker costs only address space.
 
 #include <ATen/core/Generator.h>
 #include <torch/types.h>
@@ -17,12 +17,12 @@ namespace estrain::model {
 
 class Initializer {
  public:
-  // Draws from `generator` (a CPU generator), which is advanced.
+  // Draws from `generator` (a CPU generator). Each draw advances the generator.
   static Initializer draw(at::Generator generator) { return Initializer(std::move(generator)); }
-  // Leaves every tensor uninitialised until the caller writes it.
+  // Leaves every tensor uninitialised until the caller writes the values.
   static Initializer skip() { return Initializer(std::nullopt); }
 
-  // Uninitialised memory on the CPU, to be filled by one of the functions below.
+  // Uninitialised memory on the CPU; one of the functions below fills the memory.
   torch::Tensor allocate(torch::IntArrayRef shape, torch::Dtype dtype = torch::kFloat) const;
 
   void fill(torch::Tensor tensor, double value);
@@ -39,7 +39,7 @@ class Initializer {
  private:
   explicit Initializer(std::optional<at::Generator> generator) : generator_(std::move(generator)) {}
 
-  std::optional<at::Generator> generator_;  // none: skip
+  std::optional<at::Generator> generator_;  // empty: skip
 };
 
 }  // namespace estrain::model

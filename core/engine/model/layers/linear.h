@@ -1,6 +1,6 @@
 #pragma once
-// y = x W^T + b. Uses at::linear, as in Python: torch::nn::Linear takes another path for inputs with three or more
-// dimensions and gives other gradients.
+// y = x W^T + b. Uses at::linear, as in Python: torch::nn::Linear takes a second path for inputs with three or more
+// dimensions, with different gradients.
 
 #include <ATen/ops/linear.h>
 #include <torch/nn/module.h>
@@ -19,8 +19,8 @@ class Linear : public torch::nn::Module {
     init.torch_default(weight, bias);
   }
 
-  // Without bias, with `tied` as its weight. Draws and discards the values of its own weight, like Python's `head =
-  // nn.Linear(...); head.weight = embedding.weight`.
+  // Without bias, with `tied` as the weight. Draws and discards the values of a weight of its own, like Python's `head
+  // = nn.Linear(...); head.weight = embedding.weight`.
   Linear(Initializer& init, const torch::Tensor& tied) {
     init.torch_default(init.allocate(tied.sizes()), {});
     weight = register_parameter("weight", tied);

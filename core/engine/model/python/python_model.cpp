@@ -56,7 +56,7 @@ PythonModel::PythonModel(const spec::ModelSection& section, double label_smoothi
   bind(module, shape);
 }
 
-// In the order of the modules in Python, which is the order of parameters and buffers.
+// Makes modules in the order of the modules in Python, the order of parameters and buffers.
 void PythonModel::make_modules(const PythonModule& module) {
   for (const std::string& name : module.modules) {
     check_name(name);

@@ -1,12 +1,12 @@
 #pragma once
-// A user's own network in Python: a module that a function of theirs returns (`model.file = "net.py:build"`), trained
-// unchanged. It is for models that cannot be exported: control flow that depends on values, an autograd.Function with a
-// backward pass of its own.
+// A user's own network in Python: a module returned by a user's function (`model.file = "net.py:build"`), trained
+// unchanged. A PythonModel is for models beyond export: control flow that depends on values, an autograd.Function with
+// a backward pass of its own.
 //
-// Parameters and buffers have the names, order and values that Python gives them, and are Python's own tensors, bound
-// to the state's memory. A buffer with persistent=False that the first mini-batch leaves alone is a constant. Values
-// that the module keeps elsewhere (an attribute, a global variable) are no part of the state: an EST must not find
-// there those of another one.
+// Parameters and buffers have Python's names, order and values, and are Python's own tensors, bound to the state's
+// memory. A buffer with persistent=False is a constant if the first mini-batch leaves the buffer alone. Values kept
+// elsewhere in the module (an attribute, a global variable) are no part of the state: an EST must not find another
+// EST's values there.
 //
 // Inputs. forward gets named arrays by name, as far as it has arguments of their names. For images, vectors and text
 // the first argument is the sample, the second one, if it has no default or the loss is the model's own, the target.
@@ -28,17 +28,17 @@ class PythonModel : public UsersModel {
   PythonModel(const spec::ModelSection& section, double label_smoothing, const DataShape& shape,
               Interpreter& interpreter, uint64_t seed);
 
-  // Forward and backward of a mini-batch, and an evaluation if the job has any, before the model is bound to the state:
-  // code that writes to its parameters writes to its own, and code that raises does so before the job begins. Buffers
-  // are as before then. Once. Throws as loss(), Interpreter::backward() and build_python_model().
+  // Runs forward and backward of a mini-batch, and an evaluation if the job has any, before the model is bound to the
+  // state: code that writes to its parameters writes to its own tensors, and code that raises does so before the job
+  // begins. Restores the buffers. Call this once. Throws as loss(), Interpreter::backward() and build_python_model().
   void try_out(const Batch& batch, bool evaluates);
 
-  // Makes the constants buffers: a part of the state from now on. Before try_out(). Returns the names of tensors that
-  // stay outside: of a type that the state cannot hold, or kept elsewhere than in buffers.
+  // Makes the constants buffers: a part of the state from now on. Call this before try_out(). Returns the names of
+  // tensors that stay outside: of a type that the state cannot hold, or kept elsewhere than in buffers.
   std::vector<std::string> keep_constants();
 
   void require_evaluation() const override {}
-  void require_outputs() const override {}  // they are known when they come
+  void require_outputs() const override {}  // outputs become known in a run
   std::vector<std::string> notes() const override { return notes_; }
   std::vector<int64_t> gradient_strides(const torch::Tensor&) const override { return {}; }
 
@@ -60,9 +60,9 @@ class PythonModel : public UsersModel {
   std::vector<std::string> notes_;
 };
 
-// Builds the module in the interpreter, which must outlive it. Throws as Interpreter::build(); Fault::mismatch for a
-// parameter that is not contiguous float32 on the CPU, or a buffer that the state cannot hold; Fault::spec if forward
-// and data do not fit, naming the argument.
+// Builds the module in the interpreter. The interpreter must outlive the module. Throws as Interpreter::build();
+// Fault::mismatch for a parameter that is not contiguous float32 on the CPU, or a buffer that the state cannot hold;
+// Fault::spec if forward and data do not fit, naming the argument.
 std::shared_ptr<PythonModel> build_python_model(const spec::ModelSection& section, double label_smoothing,
                                                 const DataShape& shape, Interpreter& interpreter, uint64_t seed);
 

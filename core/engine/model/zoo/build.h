@@ -1,5 +1,5 @@
 #pragma once
-// Builds a model from the spec's [model] section. The only place that knows the names of the built-in models.
+// Builds a model from the spec's [model] section. Only this file knows the names of the built-in models.
 
 #include <memory>
 
@@ -10,10 +10,10 @@
 
 namespace estrain::model {
 
-// `classes`: labels are 0 .. classes - 1; for text it is the size of the vocabulary.
+// `classes`: labels are 0 .. classes - 1; for text `classes` is the size of the vocabulary.
 
-// Throws Fault::spec if the model does not exist or cannot take such samples: images too small (naming the smallest
-// size), images for a text model, sequences longer than its context, heads that do not divide the width. Cheap.
+// Throws Fault::spec if the model does not exist or does not fit the samples: images too small (naming the smallest
+// size), images for a text model, sequences longer than the context, heads that do not divide the width. Cheap.
 void check_model(const spec::ModelSection& section, const DataShape& shape, int64_t classes);
 
 // Checks, then builds the model in training mode. The caller handles `section.init`. Throws as check_model(), and

@@ -1,5 +1,5 @@
 #pragma once
-// A model that scores classes: its last block returns logits [n, classes], or [n, tokens, classes] for text.
+// A model that scores classes: the last block returns logits [n, classes], or [n, tokens, classes] for text.
 
 #include "core/engine/model/model.h"
 

@@ -73,7 +73,7 @@ class TransformerBlock : public torch::nn::Module {
 
 bool writes_to_residual_stream(const std::string& name) { return name.ends_with("proj.weight"); }
 
-// GPT-2's initialisation of all parameters, in the order of their names; a tied head occurs once.
+// GPT-2's initialisation of all parameters, in the order of the names; a tied head occurs once.
 void reinitialize(Initializer& init, const torch::nn::Module& model, int64_t layers) {
   for (const auto& [name, parameter] : named_tensors(model).parameters) {
     if (parameter.dim() == 2) {

@@ -1,10 +1,10 @@
 #pragma once
 // A decoder-only transformer: learned token and position embeddings, pre-norm blocks of causal attention and a GELU
-// (tanh form) perceptron four times as wide, a final layer norm, and a projection to the vocabulary without bias, which
-// may share the token embedding. Dropout: after the embeddings and both halves of a block, and in attention.
+// (tanh form) perceptron four times as wide, a final layer norm, and a projection to the vocabulary without bias. The
+// projection may share the token embedding. Dropout: after the embeddings and both halves of a block, and in attention.
 //
-// Initialisation as in GPT-2: weights N(0, 0.02), those that write to the residual stream (attention.proj, mlp.proj)
-// N(0, 0.02 / sqrt(2 * layers)); biases 0; norms 1 and 0. Twin: examples/gpt.py, with equal bits in loss, gradients and
+// Initialisation as in GPT-2: weights N(0, 0.02), but weights to the residual stream (attention.proj, mlp.proj) N(0,
+// 0.02 / sqrt(2 * layers)); biases 0; norms 1 and 0. Twin: examples/gpt.py, with equal bits in loss, gradients and
 // masks.
 
 #include <memory>

@@ -23,7 +23,7 @@ LeNet::LeNet(Initializer& init, const ImageShape& image, int64_t classes, double
   add_blocks();
 }
 
-// ReLU after the pooling gives the same values as before it, with a quarter of the elements.
+// ReLU after the pooling gives the same values as before the pooling, with a quarter of the elements.
 void LeNet::add_blocks() {
   add_block("conv1", [this](const torch::Tensor& x) { return at::max_pool2d(conv1_->forward(x), {2, 2}).relu_(); });
   add_block("conv2", [this](const torch::Tensor& x) { return at::max_pool2d(conv2_->forward(x), {2, 2}).relu_(); });

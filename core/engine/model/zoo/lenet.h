@@ -1,5 +1,5 @@
 #pragma once
-// LeNet-5 in its modern form: two 5x5 convolutions, each with 2x2 max pooling and ReLU, and three linear layers.
+// LeNet-5 in the modern form: two 5x5 convolutions, each with 2x2 max pooling and ReLU, and three linear layers.
 // PyTorch's default initialisation. Equivalent: examples/lenet.py.
 
 #include <memory>

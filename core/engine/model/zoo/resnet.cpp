@@ -17,7 +17,7 @@ std::shared_ptr<Conv2d> conv(Initializer& init, int64_t kernel, int64_t inputs, 
                                                       .with_bias = false});
 }
 
-// The 1x1 convolution that converts a block's input to the shape of its output.
+// The 1x1 convolution that converts a block's input to the shape of the block's output.
 class Downsample : public torch::nn::Module {
  public:
   Downsample(Initializer& init, int64_t inputs, int64_t outputs, int64_t stride) {
@@ -37,8 +37,8 @@ struct ResidualOptions {
   int64_t stride;
 };
 
-// Adds a path of convolutions to its input. Construction follows torchvision's order of draws (downsample first),
-// registration its order of names (downsample last).
+// Adds a path of convolutions to the block's input. Construction follows torchvision's order of draws (downsample
+// first), registration torchvision's order of names (downsample last).
 class ResidualBlock : public torch::nn::Module {
  public:
   torch::Tensor forward(const torch::Tensor& x) {

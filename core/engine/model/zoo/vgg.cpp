@@ -16,7 +16,7 @@ const std::vector<int64_t>& plan(VggDepth depth) {
   return depth == VggDepth::vgg11 ? vgg11 : vgg19;
 }
 
-// torchvision's second pass over all layers, in the order of their names.
+// torchvision's second pass over all layers, in the order of the names.
 void reinitialize(Initializer& init, const torch::nn::Module& model) {
   for (const auto& layer : model.modules(/*include_self=*/false)) {
     if (const auto* convolution = layer->as<Conv2d>()) {
@@ -38,7 +38,7 @@ Vgg::Vgg(Initializer& init, const VggOptions& options, double label_smoothing)
   reinitialize(init, *this);
 }
 
-// Names are indices in torchvision's nn.Sequential, in which a ReLU counts, too.
+// Names are indices in torchvision's nn.Sequential, where a ReLU counts, too.
 void Vgg::add_features(Initializer& init, const VggOptions& options) {
   const auto features = register_module("features", std::make_shared<torch::nn::Module>("features"));
   int64_t inputs = options.channels;

@@ -21,7 +21,7 @@ struct VggOptions {
 
 class Vgg : public Classifier {
  public:
-  static constexpr int64_t kSmallestImage = 32;  // pixels, height and width: five poolings halve them to one
+  static constexpr int64_t kSmallestImage = 32;  // pixels, height and width: five poolings halve 32 to 1
 
   Vgg(Initializer& init, const VggOptions& options, double label_smoothing);
 

@@ -13,7 +13,7 @@ namespace estrain::train {
 
 class ModelPlaces {
  public:
-  // Appends the places to `layout`. Throws Fault::spec for a buffer of a type without a form in checkpoints.
+  // Appends the places to `layout`. Throws Fault::spec for a buffer of a type that a checkpoint cannot hold.
   ModelPlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout);
 
   size_t num_parameters() const { return parameters_.size(); }
