@@ -45,14 +45,14 @@ cudaDeviceProp properties_of(c10::DeviceIndex index) {
   return properties;
 }
 
-// The type of a GPU, which determines its algorithms and their speed.
+// Returns the type of a GPU. The type determines the GPU's algorithms and their speed.
 std::string type_of(c10::DeviceIndex index) {
   const cudaDeviceProp properties = properties_of(index);
   return fmt::format("{}, sm_{}{}, {} multiprocessors", properties.name, properties.major, properties.minor,
                      properties.multiProcessorCount);
 }
 
-// Touches only the chosen GPU: querying another one would create a context there.
+// Touches only the chosen GPU: a query of another GPU would create a context on it.
 void require_gpu(c10::DeviceIndex index) {
   int count = 0;
   const cudaError_t failure = cudaGetDeviceCount(&count);
@@ -66,7 +66,7 @@ void require_gpu(c10::DeviceIndex index) {
       .advise("name an existing one, or check CUDA_VISIBLE_DEVICES");
 }
 
-// Runs one kernel, since only that shows whether there is code for this GPU.
+// Runs one kernel, since only a kernel shows whether LibTorch has code for this GPU.
 void require_code(c10::DeviceIndex index) {
   try {
     const at::Tensor two = at::ones({1}, at::TensorOptions(at::kFloat).device(c10::Device(c10::kCUDA, index))).mul(2);
@@ -127,7 +127,7 @@ std::optional<at::Generator> CudaDevice::generator() const {
   return at::globalContext().defaultGenerator(torch_device());
 }
 
-// If the system refuses, copies are slower and synchronous, so the worker waits for them.
+// If the system refuses, copies are slower and synchronous, so the worker waits for the copies.
 void CudaDevice::expect_copies(std::byte* host, size_t bytes) {
   if (bytes == 0) return;
   const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterPortable);
@@ -144,7 +144,7 @@ std::unique_ptr<device::Mirror> CudaDevice::mirror(size_t bytes, device::MirrorU
   return std::make_unique<CudaMirror>(bytes, to_host_, arrivals_);
 }
 
-// Page-locked, while the system has some; LibTorch keeps it for the next stage.
+// Page-locked, while the system has such memory; LibTorch keeps the memory for the next stage.
 HostMemory CudaDevice::host_memory() const {
   return [index = index_](size_t bytes) -> std::shared_ptr<std::byte> {
     c10::cuda::set_device(index);  // otherwise the calling thread would open the first GPU

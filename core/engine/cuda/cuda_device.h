@@ -1,9 +1,9 @@
 #pragma once
 // A GPU behind the interface of a device.
 //
-// Work goes to the default stream, as in PyTorch. Copies to the host use a separate stream: each waits for the work
-// queued before the request, and later work does not wait for it. Copies of mini-batches to the GPU have one, too.
-// Everything that the host waits for goes through one queue of arrivals.
+// Work goes to the default stream, as in PyTorch. Copies to the host use a separate stream: each copy waits for the
+// work queued before the request, and later work does not wait for the copy. Copies of mini-batches to the GPU have a
+// stream, too. Everything that the host waits for goes through one queue of arrivals.
 
 #include <c10/cuda/CUDAStream.h>
 
@@ -18,8 +18,8 @@ namespace estrain::cuda {
 
 class CudaDevice : public device::ComputeDevice {
  public:
-  // Makes GPU `index` this process's device, with deterministic arithmetic. Throws Fault::device if it is missing or
-  // cannot run this LibTorch's code.
+  // Makes GPU `index` this process's device, with deterministic arithmetic. Throws Fault::device if the GPU is missing
+  // or cannot run this LibTorch's code.
   CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options);
 
   c10::Device torch_device() const override { return {c10::kCUDA, index_}; }

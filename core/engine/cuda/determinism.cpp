@@ -10,8 +10,8 @@ void compute_deterministically(Tf32 tf32) {
   context.setDeterministicFillUninitializedMemory(
       false);  // costs a pass over all memory; nothing reads uninitialised memory
   context.setDeterministicCuDNN(true);
-  context.setBenchmarkCuDNN(false);  // which chooses an algorithm by time
-  // Not setFloat32Precision: these setters keep both of LibTorch's flags in step, and its CUDA code reads both.
+  context.setBenchmarkCuDNN(false);  // benchmark mode chooses an algorithm by time
+  // Not setFloat32Precision: these setters keep both flags of LibTorch in step. LibTorch's CUDA code reads both.
   context.setAllowTF32CuBLAS(tf32 == Tf32::allowed);
   context.setAllowTF32CuDNN(tf32 == Tf32::allowed);
 }

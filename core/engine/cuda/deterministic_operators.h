@@ -1,6 +1,6 @@
 #pragma once
-// Operators that models here need and for which LibTorch has no deterministic GPU kernel, composed of operators that
-// have one. Any other operator without one throws when it is called (determinism.h).
+// Operators of the models here for which LibTorch has no deterministic GPU kernel, composed of deterministic operators.
+// Every further operator without a deterministic kernel throws at its call (determinism.h).
 
 #include <torch/library.h>
 
@@ -8,7 +8,7 @@ namespace estrain::cuda {
 
 class DeterministicOperators {
  public:
-  // During its lifetime they replace LibTorch's. Kernels registered later replace them.
+  // During the object's lifetime these operators replace LibTorch's. Kernels registered later replace these operators.
   DeterministicOperators();
 
  private:

@@ -43,7 +43,7 @@ template <typename Body>
 void without_c10_errors(Body body) {
   try {
     body();
-  } catch (const c10::Error&) {  // it was already done, or never begun
+  } catch (const c10::Error&) {  // already done, or never begun
   }
 }
 
@@ -62,7 +62,7 @@ void GraphCapture::beside(const std::function<void()>& work) {
   order(stream_, callers);
 }
 
-// LibTorch's allocators discard a pool with its last graph.
+// LibTorch's allocators discard a pool with the pool's last graph.
 GraphCapture::Pool GraphCapture::pool() {
   if (Pool shared = pool_.lock()) return shared;
   auto fresh = std::make_shared<const c10::MempoolId_t>(at::cuda::graph_pool_handle());
@@ -78,7 +78,7 @@ std::unique_ptr<device::Capture> GraphCapture::capture(const std::function<void(
   graph->register_generator_state(generator);
   Pool pool = this->pool();
   try {
-    // Only for this thread: the thread that waits for copies to the host continues.
+    // Captures only this thread: the thread that waits for copies to the host continues.
     graph->capture_begin(*pool, cudaStreamCaptureModeThreadLocal);
     work();
     graph->capture_end();
@@ -89,8 +89,8 @@ std::unique_ptr<device::Capture> GraphCapture::capture(const std::function<void(
   return std::make_unique<Graph>(std::move(graph), std::move(pool));
 }
 
-// LibTorch does not clean up a failed capture: the allocator still serves it, and the generator still counts as
-// recording.
+// LibTorch does not clean up a failed capture: the allocator still serves the capture, and the generator still counts
+// as recording.
 void GraphCapture::abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10::MempoolId_t& pool,
                            const at::Tensor& generator_state) {
   abandoned_.push_back(std::move(graph));
@@ -111,8 +111,8 @@ void GraphCapture::abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10
   without_c10_errors([&] { clear_errors_of_backward_thread(); });
 }
 
-// A thread of LibTorch runs backward passes on a GPU. Its pending error from the capture would be attributed to its
-// next kernel.
+// A thread of LibTorch runs backward passes on a GPU. Without this call the thread's pending error from the capture
+// would be attributed to its next kernel.
 void GraphCapture::clear_errors_of_backward_thread() {
   const c10::AutoGradMode with_graph(true);
   const at::Tensor one =

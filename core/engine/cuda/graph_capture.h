@@ -1,14 +1,14 @@
 #pragma once
-// CUDA graphs by LibTorch's CUDAGraph: records the kernels that operators launch on one stream, including those of the
-// backward pass, which follow on the same stream. Not run on a GPU so far.
+// CUDA graphs by LibTorch's CUDAGraph. Records the kernels that operators launch on one stream, including the kernels
+// of the backward pass, which follow on the same stream.
 //
-// Random numbers: the current EST's state is in the device's default generator, which is registered with every graph. A
+// Random numbers: the device's default generator holds the current EST's state, and is registered with every graph. A
 // replay passes seed and offset to the recorded kernels and advances the offset by the recorded pass's draws. So the
-// numbers and the state afterwards are those of running the operators one by one.
+// numbers and the state afterwards are the same as after running the operators one by one.
 //
-// Memory: captures share one pool, which is safe since they replay one at a time and their outputs are copied before
-// the next replay. It holds the activations of a mini-batch, in addition to those of passes that are not captured. A
-// pool whose graphs are all gone accepts no new ones: the next capture gets a new pool.
+// Memory: captures share one pool. Sharing is safe since captures replay one at a time, and the outputs are copied
+// before the next replay. The pool holds the activations of a mini-batch, in addition to the activations of uncaptured
+// passes. A pool that has lost all graphs accepts no new graphs: the next capture gets a new pool.
 //
 // An operator that waits for the GPU or copies from unregistered host memory breaks a capture. A broken capture leaves
 // no trace in the allocators, and no pending CUDA error on the participating threads.
@@ -31,7 +31,7 @@ class GraphCapture : public device::CaptureBackend {
   std::unique_ptr<device::Capture> capture(const std::function<void()>& work) override;
 
  private:
-  using Pool = std::shared_ptr<const c10::MempoolId_t>;  // shared by its graphs
+  using Pool = std::shared_ptr<const c10::MempoolId_t>;  // shared by the pool's graphs
   Pool pool();
   void abandon(std::unique_ptr<at::cuda::CUDAGraph> graph, const c10::MempoolId_t& pool,
                const at::Tensor& generator_state);
@@ -40,7 +40,7 @@ class GraphCapture : public device::CaptureBackend {
   const c10::DeviceIndex index_;
   c10::cuda::CUDAStream stream_;
   std::weak_ptr<const c10::MempoolId_t> pool_;
-  // Kept as long as the device: LibTorch's allocator may keep calling a graph that was registered with it.
+  // Kept as long as the device: LibTorch's allocator may keep calling a graph that was once registered.
   std::vector<std::unique_ptr<at::cuda::CUDAGraph>> abandoned_;
 };
 

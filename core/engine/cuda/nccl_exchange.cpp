@@ -25,8 +25,8 @@ static_assert(sizeof(ncclUniqueId) == sizeof(device::ExchangeId));
 
 constexpr milliseconds kBetweenLooks{20};
 constexpr size_t kConnectingBytes = 256;
-// Time for the launcher to notice a lost peer and abort the stage, before its NCCL error is reported here. Shorter than
-// the launcher's patience with workers that all wait for each other.
+// Time for the launcher to notice a lost peer and abort the stage, before this worker reports the NCCL error. Shorter
+// than the launcher's patience with workers that all wait for each other.
 constexpr milliseconds kPatienceWithLauncher{1000};
 
 Error failure(const std::string& why) {
@@ -79,10 +79,10 @@ NcclExchange::~NcclExchange() {
   if (watcher_.joinable()) watcher_.join();
   const std::lock_guard lock(mutex_);
   end("");
-  (void)cudaStreamSynchronize(stream_);  // transfers in progress write to memory that may be freed when this returns
+  (void)cudaStreamSynchronize(stream_);  // transfers in progress write to memory that the caller may free next
 }
 
-// Call it under the lock. Aborts the communicator, which does not wait for peers. The first reason is kept.
+// Call this function under the lock. Aborts the communicator without waiting for peers. Keeps the first reason.
 void NcclExchange::end(std::string why) {
   if (communicator_ == nullptr) return;
   ncclCommAbort(communicator_);
@@ -142,7 +142,7 @@ bool NcclExchange::meet(const ncclUniqueId& id) {
   return communicator_ != nullptr;
 }
 
-// NCCL connects two GPUs at their first transfer: do that here, not in a step.
+// NCCL connects two GPUs at the GPUs' first transfer: do the first transfer here, not in a step.
 void NcclExchange::connect() {
   const at::Tensor bytes = at::empty({static_cast<int64_t>(party_.workers * kConnectingBytes)},
                                      at::TensorOptions(at::kByte).device(c10::Device(c10::kCUDA, index_)));

@@ -1,4 +1,4 @@
-// The function that the worker library looks up here (core/engine/device/cuda_library.h).
+// Defines the function that the worker library looks up here (core/engine/device/cuda_library.h).
 
 #include <c10/util/Exception.h>
 

@@ -1,5 +1,5 @@
-// LibTorch's own kernels that need no replacement. Each one moves, creates, compares or selects values, computes with
-// integers, or rounds an IEEE operation once per element.
+// LibTorch's own kernels that need no replacement. Each kernel moves, creates, compares or selects values, computes
+// with integers, or rounds an IEEE operation once per element.
 
 #include <algorithm>
 #include <array>
@@ -268,7 +268,7 @@ constexpr auto kExact = std::to_array<std::string_view>({
 });
 static_assert(std::ranges::is_sorted(kExact));
 
-// Inexact overloads of exact operators: those that sum in their own order, or that multiply by a reciprocal on a GPU.
+// Inexact overloads of exact operators: overloads with a sum in their own order, or a product by a reciprocal on a GPU.
 constexpr auto kInexactOverloads = std::to_array<std::string_view>({
     "aten::div.Scalar_mode",
     "aten::div.Tensor_mode",

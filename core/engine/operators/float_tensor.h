@@ -11,14 +11,14 @@
 
 namespace estrain::operators {
 
-// Sets the device for computations on its tensors; not owned.
+// Sets the device for computations on the device's tensors; not owned.
 void set_device(device::ComputeDevice* device);
 
 // The execution for the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or the
 // device's queue.
 kernels::Execution execution_on(const at::Tensor& tensor);
 
-// LibTorch's own kernels for the device of the operands: the GPU if one of them is there.
+// Returns LibTorch's own kernels for the device of the operands: the GPU if an operand is on the GPU.
 const device::LibraryKernels& library_of(const at::Tensor& tensor);
 const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& b);
 
@@ -36,16 +36,16 @@ const float* data_or_null(const at::Tensor& tensor);
 at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like);
 at::Tensor new_like(const at::Tensor& like);  // of the same sizes
 
-// Contiguous `x` in that format, with its strides also where a dimension has the size 1.
+// Returns contiguous `x` in `format`, with the format's strides also for dimensions of size 1.
 at::Tensor in_format(const at::Tensor& x, at::MemoryFormat format);
 at::Tensor in_format_of(const at::Tensor& x, const at::Tensor& like);
-// `x` in the strides of a new tensor of its sizes, or of at::empty_like(like).
+// Returns `x` in the strides of a new tensor of the same sizes, or of at::empty_like(like).
 at::Tensor in_rows(const at::Tensor& x);
 at::Tensor in_layout_of(const at::Tensor& x, const at::Tensor& like);
 
-// Copies a result to an out= argument, which is resized to fit. Throws as LibTorch where a type cannot hold the result.
+// Copies a result to an out= argument, and resizes `out` to fit. Throws as LibTorch if the type cannot hold the result.
 at::Tensor& give(const at::Tensor& result, at::Tensor& out);
-// Copies it over the operand of an operator that works in place.
+// Copies a result over the operand of an operator in place.
 at::Tensor& overwrite(at::Tensor& self, const at::Tensor& result);
 
 }  // namespace estrain::operators

@@ -14,7 +14,7 @@ c10::OperatorHandle operator_of(const std::string& name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(), overload.c_str());
 }
 
-// It stays valid when another kernel is registered over it.
+// A Kept kernel stays valid when another kernel is registered over it.
 struct Kept : c10::OperatorKernel {
   explicit Kept(c10::SafeKernelFunction own) : kernel(std::move(own)) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {

@@ -1,6 +1,6 @@
 #pragma once
-// A portable kernel as LibTorch's dispatcher calls it, with what holds for every operator: its operands are on one
-// device, and in a scan LibTorch's own kernel computes what the portable one refuses.
+// A portable kernel as called by LibTorch's dispatcher, with the rules of every operator: the operands are on one
+// device, and in a scan LibTorch's own kernel computes the cases that the portable kernel refuses.
 
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@
 namespace estrain::operators {
 
 struct Operands {
-  bool numbers_anywhere = false;  // a tensor without dimensions may be in the CPU's memory, as LibTorch has it
+  bool numbers_anywhere = false;  // a tensor without dimensions may be in the CPU's memory, as in LibTorch
   bool leaves_integers = false;   // to LibTorch's own kernel, where all are integers
 };
 
@@ -33,7 +33,7 @@ class OperandCheck {
     for (const at::Tensor& each : tensors) see(each);
   }
   void see(const at::Scalar& number) { all_whole_ = all_whole_ && number.isIntegral(/*includeBool=*/true); }
-  // The indices of index_put_, which LibTorch takes from anywhere, and what is no tensor.
+  // Ignores the indices of index_put_, which LibTorch takes from all devices, and operands other than tensors.
   template <typename Other>
   void see(const Other&) {}
 
@@ -47,7 +47,7 @@ class OperandCheck {
   bool all_whole_ = true;
 };
 
-// LibTorch's own kernel of an operator, from before it is replaced. Calling it throws where LibTorch has none.
+// LibTorch's own kernel of an operator, from before the replacement. A call throws if LibTorch has no kernel.
 class OwnKernel {
  public:
   OwnKernel(const std::string& name, c10::DispatchKey key);
@@ -63,7 +63,7 @@ class OwnKernel {
   c10::KernelFunction kernel_;
 };
 
-// For the time of a call of LibTorch's own kernel: with the libraries that it would use without the portable ones.
+// During a call of LibTorch's own kernel, lets LibTorch use all libraries that LibTorch uses without portable kernels.
 class OwnLibraries {
  public:
   OwnLibraries();

@@ -24,11 +24,11 @@ PortableOperators::PortableOperators(device::ComputeDevice& device)
   const c10::Device where = device.torch_device();
   if (!where.is_cpu()) {
     registrations_->device.emplace(c10::computeDispatchKey(at::kFloat, at::kStrided, where));
-    // LibTorch checks this flag when it chooses between operators: with cuDNN enabled, batch normalisation would be
-    // cuDNN's.
+    // LibTorch checks this flag when LibTorch chooses between operators: with cuDNN enabled, batch normalisation would
+    // be cuDNN's.
     at::globalContext().setUserEnabledCuDNN(false);
   }
-  // With it, an LSTM that recurrent.cpp does not take would be one operator of oneDNN.
+  // With this flag, an LSTM refused by recurrent.cpp would be one operator of oneDNN.
   at::globalContext().setUserEnabledMkldnn(false);
   Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
                     registrations_->names);

@@ -1,8 +1,8 @@
 #pragma once
 // The portable kernels as LibTorch's operators, for workers with kernels = "portable".
 //
-// They are registered with LibTorch's dispatcher below autograd, so that any model uses them. They compute in float32:
-// a replaced operator refuses other floating-point types by name, and leaves integers to LibTorch.
+// Portable kernels are registered with LibTorch's dispatcher below autograd, so that all models use them. They compute
+// in float32: a replaced operator refuses other floating-point types by name, and leaves integers to LibTorch.
 
 #include <memory>
 #include <set>
@@ -14,8 +14,8 @@ namespace estrain::operators {
 
 class PortableOperators {
  public:
-  // During its lifetime the process computes with the portable kernels: on the CPU with the instruction set
-  // device::portable_isa(), and on `device`, which must outlive it. One object at a time.
+  // During the object's lifetime the process computes with the portable kernels: on the CPU with the instruction set
+  // device::portable_isa(), and on `device`. `device` must outlive the object. One object at a time.
   explicit PortableOperators(device::ComputeDevice& device);
   ~PortableOperators();
   PortableOperators(const PortableOperators&) = delete;

@@ -1,14 +1,14 @@
 #pragma once
-// The source of the portable random operators: each call draws from a counter-based stream of its own (Philox), so its
-// numbers do not depend on how the work is cut.
+// The source of the portable random operators: each call draws from a counter-based stream of its own (Philox), so the
+// call's numbers do not depend on how the work is cut.
 //
-// The key of a call is the next 64 bits of a generator: of the one that the operator is given, else of LibTorch's
-// default generator for the CPU, in which the EST at hand has its state. Those bits are integers, equal on every kind
-// of device. Code that restores that generator's state draws the same numbers again: gradient checkpointing does so
-// before it computes a part of the forward pass again. Work of no EST (evaluation, mini-batches for practice)
-// leaves the default generator alone and counts its calls.
+// The key of a call is the next 64 bits of a generator: of the operator's generator argument, or else of LibTorch's
+// default generator for the CPU, which holds the state of the current EST. These bits are integers, equal on every kind
+// of device. Code that restores the default generator's state draws the same numbers again: gradient checkpointing
+// restores the state before it computes a part of the forward pass again. Work outside ESTs (evaluation, mini-batches
+// for practice) leaves the default generator alone and counts its calls.
 //
-// One for the process, since autograd may compute on threads of its own.
+// The process has one source, since autograd may compute on threads of its own.
 
 #include <ATen/core/Generator.h>
 
@@ -19,17 +19,17 @@
 
 namespace estrain::operators {
 
-// Virtual ranks of streams that belong to no EST.
+// Virtual ranks of streams outside ESTs.
 inline constexpr uint32_t evaluation_stream = 0xFFFFFFFF, generator_stream = 0xFFFFFFFE, warming_stream = 0xFFFFFFFD,
                           building_stream = 0xFFFFFFFC;
 
-// The random operators that follow take their keys from the default generator, for EST `rank` in `step`.
+// Makes later random operators take their keys from the default generator, for EST `rank` in `step`.
 void begin_est_stream(uint32_t rank, uint64_t step);
 
-// The random operators that follow are calls 0, 1, … of (seed, rank, step).
+// Makes later random operators calls 0, 1, … of (seed, rank, step).
 void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
 
-// How many calls have drawn without a generator of their own, in this process.
+// Returns how many calls without a generator argument have drawn in this process.
 uint64_t random_calls();
 
 // The next call's stream.

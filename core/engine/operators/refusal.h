@@ -1,5 +1,5 @@
 #pragma once
-// What the portable kernels do not cover: a type or a case of an operator that they replace.
+// A Refusal names a gap of the portable kernels: a type or a case of a replaced operator.
 
 #include <c10/core/ScalarType.h>
 
@@ -17,10 +17,10 @@ struct Refusal : Error {
   std::string which;
 };
 
-// Whether a scan (scan.h) is under way, which lists refusals.
+// Returns whether a scan (scan.h) is under way. A scan lists refusals.
 bool is_scanning();
 
-// Throws Refusal. A scan is told of it.
+// Throws Refusal. Tells a scan of the refusal.
 [[noreturn]] void refuse_type(const char* name, at::ScalarType type);
 [[noreturn]] void refuse_case(const char* name, const char* which);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Replaces LibTorch's kernels for the CPU and another device, below autograd, and records their names.
+// Replaces LibTorch's kernels for the CPU and another device, below autograd, and records the kernels' names.
 
 #include <torch/library.h>
 
@@ -13,7 +13,7 @@ namespace estrain::operators {
 
 class Registry {
  public:
-  // The registration of kernels for one kind of device.
+  // A Place registers kernels for one kind of device.
   struct Place {
     c10::DispatchKey key, autograd_key;
     torch::Library kernels, autograd;
@@ -27,18 +27,18 @@ class Registry {
   // `device` may be null.
   Registry(Place& cpu, Place* device, std::set<std::string>& names) : cpu_(cpu), device_(device), names_(names) {}
 
-  // `name`: without "aten::", with its overload ("mul.Tensor"). All operands are on one device: the kernel may take
-  // their addresses.
+  // `name`: without "aten::", with the overload ("mul.Tensor"). All operands are on one device: the kernel may take the
+  // operands' addresses.
   template <typename Return, typename... Arguments>
   void replace(const std::string& name, Return (*function)(Arguments...)) {
     put(name, function, {});
   }
-  // For a kernel that brings numbers in the CPU's memory to the device, or leaves them to other operators.
+  // For a kernel that brings numbers in the CPU's memory to the device, or leaves such numbers to other operators.
   template <typename Return, typename... Arguments>
   void replace_elementwise(const std::string& name, Return (*function)(Arguments...)) {
     put(name, function, {.numbers_anywhere = true});
   }
-  // Operands that are all integers are left to LibTorch's own kernel, which is exact with them.
+  // Leaves calls with only integer operands to LibTorch's own kernel, which is exact for integers.
   template <typename Return, typename... Arguments>
   void replace_for_floats(const std::string& name, Return (*function)(Arguments...)) {
     put(name, function, {.leaves_integers = true});
@@ -47,17 +47,17 @@ class Registry {
   void replace_elementwise_for_floats(const std::string& name, Return (*function)(Arguments...)) {
     put(name, function, {.numbers_anywhere = true, .leaves_integers = true});
   }
-  // For an operator whose CPU kernel is exact but whose device kernel is not.
+  // For an operator with an exact kernel on the CPU and an inexact kernel on the device.
   template <typename Return, typename... Arguments>
   void replace_on_device(const std::string& name, Return (*function)(Arguments...)) {
     if (device_ != nullptr) put(device_->kernels, device_->key, name, function, {.numbers_anywhere = true});
   }
-  // For an operator that is exact anyway, of any type, and faster so on the CPU: it counts as LibTorch's.
+  // For a kernel that is faster on the CPU, of an operator that is exact for all types: it counts as LibTorch's.
   template <typename Function>
   void hasten(const std::string& name, Function* function) {
     cpu_.kernels.impl(name.c_str(), torch::CppFunction(function));
   }
-  // For an operator that LibTorch composes of others: it gets its own derivative.
+  // For an operator that LibTorch composes of several operators: the operator gets its own derivative.
   template <typename Return, typename... Arguments>
   void replace_above_autograd(const std::string& name, Return (*function)(Arguments...)) {
     put(cpu_.autograd, cpu_.autograd_key, name, function, {});

@@ -12,14 +12,14 @@
 namespace estrain::operators {
 namespace {
 
-constexpr std::string_view own_operators = "estrain::";  // they pass tensors between Python and this library
+constexpr std::string_view own_operators = "estrain::";  // pass tensors between Python and this library
 
 struct Call {
   std::string name;
   std::string layer;
-  std::string which;                 // what the portable kernel, or one of its parts', does not cover
-  bool inside_known = false;         // inside an operator that is judged as a whole
-  std::optional<Coverage> coverage;  // if it is judged as a whole, and no part of one that is
+  std::string which;                 // the gap of the portable kernel or of a kernel inside the call
+  bool inside_known = false;         // inside an operator judged as a whole
+  std::optional<Coverage> coverage;  // for a call judged as a whole, outside other such calls
   bool is_operator = false;          // otherwise a step of autograd's engine
   bool is_backward = false;          // begins a node of the backward pass
   bool has_parts = false;
@@ -41,22 +41,22 @@ class Scanner {
 
   const ScanOptions& options_;
   std::vector<Call> open_;
-  std::map<std::pair<std::string, std::string>, OperatorUse> found_;  // by name and what is refused
+  std::map<std::pair<std::string, std::string>, OperatorUse> found_;  // by name and refused case
   std::unordered_map<int64_t, std::string> forward_layers_;           // by autograd's sequence number
   std::vector<std::string> backward_layers_;
-  bool stopped_ = false;  // by a refusal that no other kernel stands in for
+  bool stopped_ = false;  // by a refusal without a kernel of LibTorch's instead
 };
 
-// Set on the scanning thread, and on autograd's threads that work for it: LibTorch calls the observer there, too.
+// Set on the scanning thread, and on autograd's threads at work for it: LibTorch calls the observer there, too.
 Scanner* scanner = nullptr;
 
-// Whether it has a kernel on the CPU, where another worker may run it, or on this device.
+// Returns whether the operator has a kernel on the CPU, where another worker may run it, or on this device.
 bool has_own_kernel(const c10::OperatorName& name, c10::DispatchKey device) {
   const auto found = c10::Dispatcher::singleton().findOp(name);
   return found && (found->hasKernelForDispatchKey(c10::DispatchKey::CPU) || found->hasKernelForDispatchKey(device));
 }
 
-// Whether it answers with whole numbers, truths or words alone, such as `x.numel()`, and writes nothing.
+// Returns whether an operator, such as `x.numel()`, returns only whole numbers, booleans or words, and writes nothing.
 bool has_no_arithmetic(const c10::OperatorName& name) {
   const auto found = c10::Dispatcher::singleton().findSchema(name);
   if (!found || found->schema().returns().empty()) return false;
@@ -156,7 +156,7 @@ void on_end(const at::RecordFunction&, at::ObserverContext*) {
   if (scanner != nullptr) scanner->end();
 }
 
-// Observes this thread during its lifetime.
+// Observes this thread during the object's lifetime.
 class Observing {
  public:
   explicit Observing(Scanner& with) {

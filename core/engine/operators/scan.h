@@ -1,9 +1,9 @@
 #pragma once
-// Finds the operators that a model uses, and whether each gives the same bits on every kind of device. This decides
-// between D1 and D2 (EasyScale section 3.3 scans models for operators that depend on the hardware).
+// Finds the operators of a model, and whether each operator gives the same bits on every kind of device. The answer
+// decides between D1 and D2 (EasyScale section 3.3 scans models for operators that depend on the hardware).
 //
-// It sees every call through LibTorch's dispatcher, including those of the backward pass and inside other operators. An
-// operator without its own kernel (LibTorch composes it of others) is judged by its parts.
+// A scan sees every call through LibTorch's dispatcher, including calls of the backward pass and calls inside
+// operators. An operator without a kernel of its own (LibTorch composes it) is judged by its parts.
 
 #include <ATen/core/operator_name.h>
 #include <c10/core/DispatchKey.h>
@@ -19,43 +19,43 @@ namespace estrain::operators {
 
 enum class Coverage {
   replaced,   // a portable kernel
-  exact,      // LibTorch's own, which moves, compares or rounds once per element: the same bits everywhere
-  uncovered,  // LibTorch's own, whose bits depend on the device
+  exact,      // LibTorch's own, moves, compares or rounds once per element: the same bits everywhere
+  uncovered,  // LibTorch's own, with bits that depend on the device
 };
 const char* to_string(Coverage coverage);
 
 struct OperatorUse {
   std::string name;  // "aten::convolution"
   Coverage coverage = Coverage::exact;
-  std::string which;  // what a portable kernel does not cover: "on Double", "with products"
+  std::string which;  // the gap of the portable kernel: "on Double", "with products"
   int64_t calls = 0;
-  std::vector<std::string> layers;  // blocks of the model that use it, in order of first use
+  std::vector<std::string> layers;  // blocks of the model with the operator, in order of first use
 
   std::string text() const;  // "aten::mm on Double"
 };
 
 struct ScanOptions {
   const std::set<std::string>* replaced = nullptr;  // PortableOperators::names()
-  // The device of the tensors: an operator with its own kernel there is judged as a whole.
+  // The device of the tensors: an operator with a kernel of its own on this device is judged as a whole.
   c10::DispatchKey device = c10::DispatchKey::CPU;
   // Returns the model's current block; "" outside of blocks. Called on the scanning thread.
   std::function<std::string_view()> layer;
 };
 
-// How an operator is judged as a whole; nothing: by its parts. `name` as above.
+// Returns the verdict on an operator as a whole; nothing: the parts decide. `name` as above.
 std::optional<Coverage> judge(const c10::OperatorName& name, const ScanOptions& options);
 
 struct Refusal;
 
-// Runs `work` on this thread and lists the operators used, uncovered ones first, then by name. Where a portable kernel
-// refuses a type or a case, LibTorch's own computes it meanwhile. Where none can, as in a backward pass of estrain's,
-// the list ends there.
+// Runs `work` on this thread and lists the operators in use, uncovered operators first, then by name. Where a portable
+// kernel refuses a type or a case, LibTorch's own kernel computes the result meanwhile. Where LibTorch has no such
+// kernel, as in a backward pass of estrain's, the list ends.
 std::vector<OperatorUse> scan(const ScanOptions& options, const std::function<void()>& work);
 
-// What the scan under way on this thread has found without a portable kernel, as OperatorUse::text(). None without one.
+// Returns the uncovered operators of the scan under way on this thread, as OperatorUse::text(); nothing without a scan.
 std::vector<std::string> uncovered_so_far();
 
-// Tells the scan under way, if there is one, what a portable kernel does not cover.
+// Tells the scan under way about a refusal of a portable kernel; does nothing without a scan.
 void tell_scan(const Refusal& refusal);
 
 // The name with the overload: "aten::mul.Tensor".

@@ -9,8 +9,8 @@ namespace estrain::operators {
 
 struct Watch::Observed {
   struct Call {
-    std::optional<c10::OperatorName> name;  // if it is judged by its parts
-    bool judged = false;                    // as a whole, or it is a part of one that is
+    std::optional<c10::OperatorName> name;  // if the parts decide about the call
+    bool judged = false;                    // as a whole, or a part of a call judged as a whole
     bool has_parts = false;
   };
 
@@ -26,7 +26,7 @@ struct Watch::Observed {
 
 namespace {
 
-// On the watching thread: autograd computes a CPU's backward pass on the thread that asks for it.
+// On the watching thread: autograd computes a CPU's backward pass on the thread that asks for the pass.
 thread_local Watch::Observed* observed = nullptr;
 
 }  // namespace
@@ -49,7 +49,7 @@ void Watch::Observed::begin(const at::RecordFunction& function) {
 }
 
 void Watch::Observed::end() {
-  if (open.empty()) return;  // it began before the watch
+  if (open.empty()) return;  // began before the watch
   const Call call = std::move(open.back());
   open.pop_back();
   if (!call.judged && !call.has_parts && uncovered.empty()) uncovered = full_name(*call.name);

@@ -1,6 +1,6 @@
 #pragma once
-// Watches a model whose code may call other operators in a later mini-batch than in the first, which the scan (scan.h)
-// has seen: a module in Python. At D2 each step must have covered operators alone.
+// A Watch is for a model with code that may call other operators in a later mini-batch than in the first mini-batch,
+// seen by the scan (scan.h): a module in Python. At D2 each step must have covered operators alone.
 
 #include <memory>
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace estrain::operators {
 
-// Watches this thread while the object lives. Only one may exist at a time.
+// Watches this thread while the object lives. Only one Watch may exist at a time.
 class Watch {
  public:
   struct Observed;
 
-  // `options` as for scan(); their `replaced` must outlive it.
+  // `options` as for scan(); the `replaced` of the options must outlive the Watch.
   explicit Watch(const ScanOptions& options);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // The first operator without a portable kernel that was called; empty: none.
+  // Returns the first called operator without a portable kernel; empty: no such call.
   const std::string& uncovered() const;
 
  private:

@@ -21,7 +21,7 @@
 namespace estrain::python {
 namespace {
 
-// The bits of a run are those of one LibTorch. `wanted`: the build id of the one that this library was linked with.
+// A run's bits are the bits of one LibTorch. `wanted`: the build id of the LibTorch that this library was linked with.
 void require_same_libtorch(uint64_t wanted) {
   const uint64_t here = build_id_of_library("libtorch_cpu.so");
   if (here == wanted) return;
@@ -69,7 +69,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
   return 0;
 }
 
-// Its copies alone run something, as workers.
+// Only copies of a fork server run a job, as workers.
 int run(HostInterpreter&, const comm::PythonSetting&, const comm::PythonServer&) { return exit_code(Fault::bug); }
 
 int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const comm::PythonProbe& task) {
@@ -110,7 +110,7 @@ const char* estrain_python_serve(const char* job) {
   try {
     worker = estrain::python::serve(estrain::parse_json(job, "the job"));
     return worker.c_str();
-  } catch (const estrain::Error&) {  // the workers start by exec, and say what is wrong
+  } catch (const estrain::Error&) {  // the workers start by exec, and report the error
     return nullptr;
   }
 }

@@ -1,11 +1,11 @@
-"""Runs in the user's Python, in the place of a worker's program: `python HOST.py DESCRIPTOR`, where the descriptor is
-of a file with the job's JSON (cmd/users_python.cpp writes it, core/engine/python/enter.h reads it). A fork server goes as far as
-loading the library; its copies go on as workers. The user's file is first seen by these.
+"""Runs in the user's Python, in the place of a worker's program: `python HOST.py DESCRIPTOR`. DESCRIPTOR is the descriptor
+of a file with the job's JSON (cmd/users_python.cpp writes the file, core/engine/python/enter.h reads it). A fork server stops after
+loading the library; copies of the fork server become workers. Only the workers read the user's file.
 
-It loads the worker's library and hands control to it. The library calls back for what only Python can do: build the
+host.py loads the worker's library and hands control to the library. The library calls back for Python's own duties: build the
 module, run forward and backward, switch the random streams. Tensors cross as arguments and results of the library's
-operators, numbers and addresses as arguments of a plain function. The lock of the interpreter is held during such a
-call alone: readers and whatever else the library runs are free of it.
+operators, numbers and addresses as arguments of a plain function. The lock of the interpreter is held only during such
+a call: readers and other threads of the library run without the lock.
 """
 import contextlib
 import ctypes
@@ -21,14 +21,14 @@ with open(int(sys.argv[1])) as passed:
     JOB = json.load(passed)
 PATH, FUNCTION = JOB["file"], JOB["function"]
 sys.argv = [PATH]
-sys.path[0] = os.path.dirname(PATH)  # as `python net.py` has it
+sys.path[0] = os.path.dirname(PATH)  # as with `python net.py`
 
 
 ADVICE = f"install torch {JOB['torch'].split('+')[0]} from PyPI in that Python, or name another one: model.python"
 
 
 def give_up(message, advice):
-    """Before the library is there to say it. Where a fork server does, the workers will say it."""
+    """Reports an error before the library is loaded. A fork server only prints the error: its workers will report it."""
     print(message, advice, sep="\n", file=sys.stderr, flush=True)
     if "socket" not in JOB:
         os._exit(1)
@@ -37,7 +37,7 @@ def give_up(message, advice):
     os._exit(1)
 
 
-if JOB["portable"]:  # compiled code would pass by the portable kernels
+if JOB["portable"]:  # compiled code would pass the portable kernels by
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
 try:
     import torch
@@ -66,7 +66,7 @@ LIBRARY.estrain_python_prepare()
 
 def become_worker():
     """Returns in each copy of this fork server, with the worker's job. The lock of the interpreter is held all the
-    time, and what Python has to do before and after a fork is done, as for os.fork()."""
+    time, and Python's own work before and after a fork is done, as for os.fork()."""
     serve = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.c_char_p)(("estrain_python_serve", LIBRARY))
     ctypes.pythonapi.PyOS_BeforeFork()
     job = serve(json.dumps(JOB).encode())
@@ -75,7 +75,7 @@ def become_worker():
     ctypes.pythonapi.PyOS_AfterFork_Child()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python begins
     if numpy is not None:
-        numpy.random.seed()  # not that of the other copies
+        numpy.random.seed()  # unlike in other copies
     return json.loads(job)
 
 
@@ -93,11 +93,11 @@ MOST_SHOWN = 20000  # characters of a traceback: it must fit a message
 
 
 class Refused(Exception):
-    """The user's code does something that cannot be trained, though Python has no objection."""
+    """The user's code is valid Python, but cannot be trained."""
 
 
 class Module:
-    """The user's module, and what must stay as it is while it trains. Places of its tensors are those of places()."""
+    """The user's module, with the tensors that training must not change. Places of tensors are the results of places()."""
 
     def __init__(self, module):
         self.module, self.names, self.modes, self.is_new = module, None, None, True
@@ -128,7 +128,7 @@ class Module:
         returned(tensors)
 
     def switch(self, trains):
-        """To eval() mode, and back to the modes that the function left the modules in."""
+        """Switches to eval() mode, and back to the modes in which the user's function left the modules."""
         if trains:
             for module, mode in self.modes:
                 module.training = mode
@@ -146,7 +146,7 @@ class Module:
         self.keep_buffers()
 
     def find_written(self):
-        """Constants that are none: they are kept like other buffers."""
+        """Finds constants that forward writes or replaces: these are kept like other buffers."""
         first = len(self.parameters)
         checked = list(zip(self.frozen, self.versions))
         written = [place for place, version in checked[first:] if self.is_written(place, version)]
@@ -177,7 +177,7 @@ class Module:
                                    "persistent=False that forward leaves alone in the first mini-batch must be constant")
 
     def keep_buffers(self):
-        """Copies a tensor that forward put in a buffer's place into the buffer, where the state is."""
+        """If forward has put a tensor in a buffer's place, copies the tensor into the buffer, which holds the state."""
         for owner, place, name, _, tensor in self.buffers:
             now = getattr(owner, place)[name]
             if now is not tensor:
@@ -191,7 +191,7 @@ def is_persistent(owner, name):
 
 
 def places(module, place, admits):
-    """(owner, place, name, full name, tensor), a tied tensor once, in the order of named_parameters()."""
+    """Yields (owner, place, name, full name, tensor), a tied tensor once, in the order of named_parameters()."""
     known = set()
     for prefix, owner in module.named_modules():
         for name, tensor in getattr(owner, place).items():
@@ -229,7 +229,7 @@ def load_function():
 
 
 def arguments_of(module):
-    """(positional, by name alone, takes any name) of forward."""
+    """Returns (positional, by name alone, takes any name) of forward."""
     positional, by_name, any_name = [], [], False
     for parameter in inspect.signature(module.forward).parameters.values():
         required = parameter.default is inspect.Parameter.empty
@@ -274,8 +274,8 @@ def build(seed):
 
 
 def imported(_):
-    """Announces the files of the user's modules that have been imported by now: those in the folder of the user's file,
-    or below, by their names there. What is installed is no part of the job."""
+    """Announces the files of the user's modules imported by now: files in the folder of the user's file,
+    or below, by the names below the folder. Installed modules are no part of the job."""
     folder = os.path.dirname(PATH) + os.sep
     installed = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
     found = set()
@@ -297,7 +297,7 @@ def named_buffers(module, persistent):
 
 
 def kept_elsewhere(module):
-    """Names of tensors in attributes, and in lists, tuples and dictionaries there, that are no parameters or buffers."""
+    """Yields names of attributes with tensors other than parameters and buffers, also in lists, tuples and dictionaries."""
     known = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
     for prefix, owner in module.named_modules():
         for name, value in vars(owner).items():
@@ -319,7 +319,7 @@ eagerly = False
 
 
 def run_eagerly(wanted):
-    """Code that torch.compile was asked for runs as it is written."""
+    """Makes code for torch.compile run as written, or compiled again."""
     global eagerly
     eagerly = bool(wanted)
     if "torch._dynamo" in sys.modules and not JOB["portable"]:
@@ -327,7 +327,7 @@ def run_eagerly(wanted):
 
 
 def take_names(count):
-    """How forward gets its inputs: by the names that the library says; fewer than none: by position."""
+    """Sets how forward gets inputs: by the library's names; by position if `count` is negative."""
     user.names = None if count < 0 else OPS.names.default()
 
 
@@ -358,7 +358,7 @@ def load_streams(address):
 
 
 class CallsToRanks:
-    """Announces where the user's code calls functions of torch.distributed: what it would gather over ranks."""
+    """Announces where the user's code calls functions of torch.distributed, which would gather over ranks."""
 
     def __enter__(self):
         self.found, self.before = {}, sys.getprofile()
@@ -377,8 +377,8 @@ class CallsToRanks:
 
 
 class Watched:
-    """While it lives the library learns which module runs, by hooks on all of them, and at which line of the user's
-    code: of its file, or of one beside that or below."""
+    """Tells the library, during the object's lifetime, which module runs, by hooks on all modules, and at which line of
+    the user's code: the user's file, or a file in the same folder or below."""
 
     def __init__(self, module):
         self.names = {each: name for name, each in module.named_modules()}
@@ -415,7 +415,7 @@ class Watched:
 
 
 def line_of(frame):
-    """For example net.py:7; nothing for code that is not the user's."""
+    """Returns for example net.py:7; nothing for code outside the user's folder."""
     folder = os.path.dirname(PATH) + os.sep
     file = frame.f_code.co_filename if frame else ""
     if not file.startswith(folder) or "site-packages" in file:
@@ -437,7 +437,7 @@ DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _
 
 
 def users_frames(trace):
-    """Without those of this file."""
+    """Returns the trace without the frames of this file."""
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     return trace

@@ -32,14 +32,14 @@ enum Duty : int {
 using Tensors = std::vector<torch::Tensor>;
 using Names = std::vector<std::string>;
 
-// Holds the values that a call and its answer pass. There is one in the process, like the operators; the main thread
-// uses it.
+// Holds the values passed by a call and its answer. A process has one Crossing, just as operators exist once in a
+// process; only the main thread uses the Crossing.
 struct Crossing {
   Tensors given, returned;
   Names names;
   std::map<std::string, std::pair<Names, Tensors>> announced;
   std::string exception, traceback;
-  std::set<std::string> modules;  // that have been entered; never removed
+  std::set<std::string> modules;  // entered modules, never removed
 };
 
 Crossing& crossing() {

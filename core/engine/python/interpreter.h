@@ -1,8 +1,8 @@
 #pragma once
-// The interpreter around this library: it loaded the library (host.py), and answers calls.
+// The interpreter around this library. The interpreter has loaded the library (host.py), and answers calls.
 //
-// The library needs neither Python's headers nor its library at build time, so one build serves every Python. Control
-// crosses by a plain function that Python gives, tensors by operators that this library defines for it.
+// The library needs neither Python's headers nor Python's library at build time, so one build serves every Python.
+// Control crosses by a plain function given by Python, tensors by operators that this library defines for Python.
 
 #include <string>
 
@@ -10,11 +10,11 @@
 
 namespace estrain::python {
 
-// Python's answer to a call: 0 if it did what was asked, else it has told why (operator estrain::failed). It takes the
-// interpreter's lock and gives it back.
+// Python's answer to a call: 0 if Python did the duty; else Python has told the reason (operator estrain::failed).
+// Python takes the interpreter's lock for the call and releases the lock after it.
 using Callback = int (*)(int duty, int64_t argument);
 
-// Defines the operators that Python uses. Once in a process.
+// Defines the operators used by Python. Call this once in a process.
 void define_operators();
 
 class HostInterpreter : public model::Interpreter {

@@ -12,8 +12,8 @@ namespace estrain::cuda {
 using Copied = std::shared_ptr<c10::cuda::CUDAEvent>;
 
 // Copies `bytes` bytes from `device` to `host` on the stream `by`, after all work queued on the current stream. Returns
-// the event after the copy; a thread that waits for it sleeps. Both memories must stay valid until then. A copy to
-// memory that is not page-locked is complete when this returns.
+// the event after the copy; a thread waiting for the event sleeps. Both memories must stay valid until the event. A
+// copy to memory that is not page-locked is complete when this function returns.
 Copied copy_to_host(void* host, const void* device, size_t bytes, c10::cuda::CUDAStream by);
 
 }  // namespace estrain::cuda

@@ -61,7 +61,7 @@ at::Tensor Uploads::upload(const at::Tensor& host) {
   C10_CUDA_CHECK(cudaMemcpyAsync(upload.there.mutable_data_ptr(), upload.host.const_data_ptr(), host.nbytes(),
                                  cudaMemcpyHostToDevice, by_));
   upload.copied.record(by_);
-  // The allocator's own call, since an operator of LibTorch would count as one of the model's
+  // Calls the allocator itself: an operator of LibTorch would count as an operator of the model
   // (engine/operators/scan.h).
   c10::cuda::CUDACachingAllocator::recordStream(upload.there.storage().data_ptr(), current);
   uploads_.push_back(std::move(upload));

@@ -12,22 +12,22 @@ namespace estrain::cuda {
 class Uploads {
  public:
   explicit Uploads(c10::cuda::CUDAStream by) : by_(by) {}
-  // Leaks its memory if the GPU has failed, since LibTorch's allocator would end the process.
+  // Leaks the uploads' memory if the GPU has failed, since LibTorch's allocator would end the process.
   ~Uploads();
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
 
-  // ComputeDevice::upload. One copy from page-locked memory; other memory is first copied to page-locked memory.
+  // Does ComputeDevice::upload(): one copy from page-locked memory. Other memory is first copied to page-locked memory.
   at::Tensor upload(const at::Tensor& host);
   // Orders future work of the current stream after all uploads.
   void await();
-  // Waits for the copies, and releases their sources.
+  // Waits for the copies, and releases the copies' sources.
   void finish();
 
  private:
   static constexpr size_t kOfBatch = 2;  // an input and its targets
-  // Uploads of two mini-batches, one in use and one arriving; more for small ones, whose passes end before the host
-  // notices.
+  // Uploads of two mini-batches, one in use and one arriving. Small mini-batches may have more uploads, since their
+  // passes end before the host notices.
   static constexpr size_t kMost = 4 * kOfBatch;
   static constexpr size_t kFewBytes = size_t{16} << 20;
 

@@ -37,7 +37,7 @@ std::vector<int64_t> output_sizes(const Convolution& shape, int64_t dim) {
   return {shape.batch, shape.channels_out, shape.height.output(), shape.width.output()};
 }
 
-// An operand in the form that the library needs.
+// Returns an operand in the form needed by the library.
 Tensor aligned(const Tensor& x) {
   const Tensor contiguous = x.contiguous();
   const auto at = reinterpret_cast<uintptr_t>(contiguous.const_data_ptr());
@@ -63,7 +63,7 @@ bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, co
   return is_plain(gradient, input) && gradient.sizes() == IntArrayRef(output_sizes(shape, dim));
 }
 
-// The result replaces one of the three.
+// The result replaces one of the three members.
 struct PinnedConvolutions::Operands {
   Tensor x, w, y;
   Tensor& result(pinned::Pass pass) { return pass == pinned::Pass::forward ? y : pass == pinned::Pass::data ? x : w; }

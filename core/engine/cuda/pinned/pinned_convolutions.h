@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions of tensors on the GPU, and their gradients, by pinned algorithms (convolution_library.h).
+// Convolutions of tensors on the GPU, and the gradients, by pinned algorithms (convolution_library.h).
 
 #include <ATen/Tensor.h>
 
@@ -14,13 +14,13 @@ class PinnedConvolutions {
  public:
   explicit PinnedConvolutions(algorithms::PinnedAlgorithms& algorithms) : plans_(algorithms) {}
 
-  // Whether a convolution has pinned algorithms: not transposed, one or two dimensions, all float32 or all bfloat16, no
-  // size 0, and matching operands. `gradient` is that of the output; undefined in the forward pass.
+  // Returns whether a convolution has pinned algorithms: not transposed, one or two dimensions, all float32 or all
+  // bfloat16, no size 0, and matching operands. `gradient`: the output's gradient; undefined in the forward pass.
   static bool is_pinned(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& gradient,
                         const device::ConvolutionArguments& arguments);
 
-  // Returns contiguous tensors; undefined if the library has no algorithm, for all workers: then LibTorch's kernel must
-  // compute it. For convolutions that is_pinned() accepts. Throws Error, c10::Error.
+  // Return contiguous tensors; undefined if the library has no algorithm, for all workers: then LibTorch's kernel must
+  // compute the result. For convolutions that is_pinned() accepts. Throw Error, c10::Error.
   at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const device::ConvolutionArguments& arguments);
   at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
                             const device::ConvolutionArguments& arguments);

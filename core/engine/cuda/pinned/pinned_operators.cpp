@@ -25,7 +25,7 @@ using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 using Call = PinnedProducts::Call;
 using device::ConvolutionArguments;
 
-// Translates failures of the CUDA libraries into messages that the fault table recognises.
+// Translates failures of the CUDA libraries into messages for the fault table.
 template <typename Body>
 decltype(auto) translated(Body&& body) {
   try {
@@ -72,7 +72,7 @@ PinnedOperators::PinnedOperators(const algorithms::Pinning& pinning, const std::
 }
 
 void PinnedOperators::replace_products() {
-  // Returns an undefined tensor if LibTorch must compute it.
+  // Returns an undefined tensor if LibTorch must compute the result.
   const auto pinned = [this](const Call& wanted) -> Tensor {
     if (!PinnedProducts::is_pinned(wanted)) return {};
     const std::lock_guard one(one_at_a_time_);

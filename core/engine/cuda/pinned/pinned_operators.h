@@ -2,10 +2,10 @@
 // Convolutions and matrix products of LibTorch on the GPU by pinned algorithms (core/state/algorithms/pinning.h),
 // instead of the choices of cuDNN's and cuBLAS's heuristics.
 //
-// Pinned are aten's convolution and convolution_backward of one and two dimensions, and mm, addmm, bmm,
-// baddbmm with their out= and in-place forms: all that linear layers, matmul and convolutional layers
-// use. Types are float32, without TF32 unless LibTorch allows it, and bfloat16 with float32 sums. Results
-// are contiguous. A convolution's bias is added to its result; a linear layer's 1-D bias to the float32
+// Pinned are aten's convolution and convolution_backward of one and two dimensions, and mm, addmm, bmm, baddbmm
+// with their out= and in-place forms: all operators of linear layers, matmul and convolutional layers. Types are
+// float32, without TF32 unless LibTorch allows TF32, and bfloat16 with float32 sums. Results are contiguous. A
+// convolution's bias is added to the convolution's result; a linear layer's 1-D bias is added to the float32
 // sum.
 //
 // LibTorch's own kernels, made deterministic by core/engine/cuda/determinism.h, compute the rest: other element types,
@@ -25,9 +25,9 @@ namespace estrain::cuda {
 
 class PinnedOperators {
  public:
-  // During its lifetime they replace LibTorch's on the current GPU, whose type is `device`. An operation throws Error
-  // if the run's algorithm is unavailable here (Fault::infeasible). Operations are queued in the current stream; the
-  // host waits only while an algorithm is being chosen.
+  // During the object's lifetime the pinned operators replace LibTorch's on the current GPU, of type `device`. An
+  // operation throws Error if the run's algorithm is unavailable here (Fault::infeasible). Operations are queued in the
+  // current stream; the host waits only while an algorithm is being chosen.
   PinnedOperators(const algorithms::Pinning& pinning, const std::string& device);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The plans of one library of pinned algorithms, by shape: chosen when a shape first occurs, then kept in
+// The plans of one library of pinned algorithms, by shape. A plan is chosen when its shape first occurs, then kept in
 // memory.
 
 #include <ATen/Tensor.h>
@@ -32,25 +32,25 @@ inline bool is_plain(const at::Tensor& x, const at::Tensor& like) {
          x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;
 }
 
-// `Library`: kernels::pinned::Products or ConvolutionLibrary. `Plan`: the type that it builds. Not thread-safe.
+// `Library`: kernels::pinned::Products or ConvolutionLibrary. `Plan`: the type built by `Library`. Not thread-safe.
 template <typename Library, typename Shape, typename Plan>
 class PinnedPlans {
  public:
-  // Queues one run of a plan in the current stream, with its result in `out`.
+  // Queues one run of a plan in the current stream, with the run's result in `out`.
   using Run = std::function<void(Plan& plan, const at::Tensor& out, void* workspace)>;
 
   explicit PinnedPlans(algorithms::PinnedAlgorithms& algorithms) : algorithms_(algorithms) {}
 
-  // The plan for a shape; null: LibTorch's kernel computes it. A new shape is tried with `run` on memory like `like`,
-  // which waits for the device. Throws Fault::infeasible; c10::Error while a CUDA graph is captured, or without enough
-  // memory to try any algorithm.
+  // Returns the plan for a shape; null: LibTorch's kernel computes the result. Tries a new shape with `run` on memory
+  // like `like`, and waits for the device. Throws Fault::infeasible; c10::Error while a CUDA graph is captured, or
+  // without enough memory to try a single algorithm.
   Plan* plan_for(const Shape& shape, const at::Tensor& like, const Run& run) {
     const auto known = plans_.find(shape);
     if (known != plans_.end()) return known->second.get();
     TORCH_CHECK(c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None,
                 "an algorithm cannot be chosen while a CUDA graph is captured: run it once before");
-    // An NCCL kernel that waits for another worker blocks the loading of new kernels, and that worker may wait for the
-    // choice here. So no NCCL kernel may run while this worker chooses.
+    // An NCCL kernel that waits for a second worker blocks the loading of new kernels, and the second worker may wait
+    // for the choice here. So no NCCL kernel may run while this worker chooses.
     C10_CUDA_CHECK(cudaDeviceSynchronize());
     Trials trials(library_, shape, like, run);
     algorithms::Key key(operation_of(shape));
@@ -118,13 +118,13 @@ class PinnedPlans {
     }
 
    private:
-    // The device did not fail; clear the library's error so that it is not attributed to the next kernel.
+    // The device did not fail. Clears the library's error, or else the error would be attributed to the next kernel.
     static void forget_refusals() {
       C10_CUDA_CHECK(cudaDeviceSynchronize());
       (void)cudaGetLastError();
     }
 
-    // The results of two runs must not depend on the previous content of their memory.
+    // The results of two runs must not depend on the previous content of the results' memory.
     std::optional<double> measure(Plan& plan, double fastest) {
       const auto stream = c10::cuda::getCurrentCUDAStream().stream();
       const at::DataPtr workspace = allocate(plan.workspace());

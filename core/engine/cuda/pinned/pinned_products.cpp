@@ -14,12 +14,12 @@ namespace pinned = kernels::pinned;
 using at::Tensor;
 using pinned::Product;
 
-// Pointers, leading dimensions and strides are multiples of it.
+// Pointers, leading dimensions and strides are multiples of the alignment.
 constexpr int64_t kMostAlignment = 16;
 
 bool is_float(const Tensor& x) { return x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16; }
 
-// A matrix, the last two dimensions, and its layout in memory.
+// A matrix, the last two dimensions, and the matrix's layout in memory.
 struct Matrix {
   Tensor tensor;  // the operand, or a contiguous copy
   Product::Operand operand;
@@ -67,7 +67,7 @@ void lessen(int64_t* alignment, const Matrix& matrix) {
   lessen(alignment, static_cast<uint64_t>(matrix.operand.stride) * element);
 }
 
-// Whether the addend is a vector that is added to every row.
+// Returns whether the addend is a vector for every row.
 bool is_bias(const PinnedProducts::Call& call) {
   const Tensor& x = *call.addend;
   return call.beta == 1 && call.a.dim() == 2 && x.dim() == 1 && x.size(0) == call.b.size(1) && x.stride(0) == 1;

@@ -14,8 +14,8 @@ class PinnedProducts {
  public:
   explicit PinnedProducts(algorithms::PinnedAlgorithms& algorithms) : plans_(algorithms) {}
 
-  // alpha a b + beta addend, for matrices [m, k] and [k, n] or batches of them [b, m, k] and [b, k, n]. The addend is
-  // broadcast; nullptr: none.
+  // alpha a b + beta addend, for matrices [m, k] and [k, n] or batches of matrices [b, m, k] and [b, k, n]. The addend
+  // is broadcast; nullptr: no addend.
   struct Call {
     const at::Tensor &a, &b;
     const at::Tensor* addend = nullptr;
@@ -26,7 +26,7 @@ class PinnedProducts {
   static bool is_pinned(const Call& call);
 
   // Returns a contiguous tensor; undefined if the library has no algorithm, for all workers: then LibTorch's kernel
-  // must compute it. For calls that is_pinned() accepts. Throws Error, c10::Error.
+  // must compute the result. For calls that is_pinned() accepts. Throws Error, c10::Error.
   at::Tensor compute(const Call& call);
 
  private:

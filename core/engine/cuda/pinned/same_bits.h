@@ -5,7 +5,7 @@
 
 namespace estrain::cuda {
 
-// A new tensor with the same sizes and strides, filled with that value.
+// Returns a new tensor with the sizes and strides of `like`, filled with `value`.
 at::Tensor filled_like(const at::Tensor& like, double value);
 
 // For tensors of equal shape and element type, float32 or bfloat16; compares NaNs, too. Waits for the device.

@@ -11,7 +11,7 @@ class KernelQueue {
  public:
   explicit KernelQueue(c10::DeviceIndex index);
 
-  // LibTorch's current stream and its allocator.
+  // Returns LibTorch's current stream and the stream's allocator.
   const kernels::DeviceQueue* current();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// A convolution or a gradient of one by a portable kernel (kernels/portable/convolution.h), as a plan among those of
-// pinned algorithms.
+// A convolution, or a gradient of a convolution, by a portable kernel (kernels/portable/convolution.h), as a plan among
+// the plans of pinned algorithms.
 
 #include "core/engine/cuda/portable/kernel_queue.h"
 #include "kernels/pinned/convolution.h"
@@ -8,14 +8,14 @@
 
 namespace estrain::cuda {
 
-// On the current GPU. Takes its scratch memory from LibTorch's allocator, so it needs no workspace.
+// Runs on the current GPU. Takes scratch memory from LibTorch's allocator, so the plan needs no workspace.
 class PortableConvolution : public kernels::pinned::ConvolutionPlan {
  public:
   // `convolution`: in float32, Math::exact.
   explicit PortableConvolution(const kernels::pinned::Convolution& convolution);
 
   size_t workspace() const override { return 0; }
-  // `stream` is LibTorch's current one. Throws Failure for a convolution of 2^31 positions or elements.
+  // `stream` is LibTorch's current stream. Throws Failure for a convolution of 2^31 positions or elements.
   void run(const kernels::pinned::ConvolutionOperands& operands, void* workspace, void* stream) override;
 
  private:

@@ -8,9 +8,9 @@
 // elsewhere in the module (an attribute, a global variable) are no part of the state: an EST must not find another
 // EST's values there.
 //
-// Inputs. forward gets named arrays by name, as far as it has arguments of their names. For images, vectors and text
-// the first argument is the sample, the second one, if it has no default or the loss is the model's own, the target.
-// They are copies, which forward may keep. It returns a tensor, a tuple or list, or a dictionary; None is left out.
+// Inputs. forward gets named arrays by name, as far as it has arguments of these names. For images, vectors and text
+// the first argument is the sample. A second argument without a default, or for the model's own loss, is the target.
+// Arguments are copies: forward may keep them. forward returns a tensor, tuple, list or dictionary; None is left out.
 //
 // Evaluation by the same forward, in eval() mode.
 

@@ -1,5 +1,5 @@
 // Scaled dot-product attention with its own derivative (kernels/portable/attention.h): with dropout, LibTorch would
-// compose it of other operators.
+// compose attention of several operators.
 
 #include "kernels/portable/attention.h"
 
@@ -40,13 +40,13 @@ portable::AttentionOutput output(const Tensor& x) {
   return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-// Puts tokens before heads in memory, as the following projection reads it.
+// Puts tokens before heads in memory, as the following projection reads the result.
 Tensor new_by_tokens(const Tensor& like, int64_t tokens) {
   return new_floats({like.size(0), tokens, like.size(1), like.size(3)}, like).transpose(1, 2);
 }
 
-// Laid out as LibTorch's own kernel has it, since a traced program may lean on that: without dropout as the query is,
-// or contiguous where its channels do not lie side by side.
+// Lays the output out like LibTorch's own kernel, since a traced program may depend on the layout: without dropout like
+// the query, or contiguous if the query's channels are not adjacent.
 Tensor new_output(const Tensor& query, double dropout) {
   if (dropout > 0) return new_by_tokens(query, query.size(2));
   return query.stride(3) == 1 ? at::empty_like(query) : new_like(query);
@@ -102,7 +102,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    // The kernel's gradients have no graph: second ones would silently lack a part.
+    // The kernel's gradients have no graph: second gradients would silently lack a part.
     if (at::GradMode::is_enabled()) refuse_case("scaled_dot_product_attention", "gradients of gradients");
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &y = saved[4], &statistics = saved[5];
@@ -128,14 +128,14 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-// [..., heads, tokens, dim] as the kernel takes it, [batch, heads, tokens, dim].
+// Turns [..., heads, tokens, dim] into [batch, heads, tokens, dim] for the kernel.
 Tensor with_batch(const Tensor& x) {
   if (x.dim() == 4) return x;
   return x.dim() < 4 ? x.expand({1, x.dim() == 3 ? x.size(0) : 1, x.size(-2), x.size(-1)}) : x.flatten(0, -4);
 }
 
-// The term that is added to the scores. A mask of truths, which tells the keys that a query attends to, becomes 0 and
-// -infinity. It keeps one dimension per dimension of the result.
+// Returns the term to add to the scores. A boolean mask, true for the keys that a query attends to, becomes 0 and
+// -infinity. The term keeps one dimension per dimension of the result.
 Tensor additive(const Tensor& mask, const Tensor& query) {
   if (!mask.defined()) return mask;
   const Tensor lowest = at::scalar_tensor(-std::numeric_limits<float>::infinity(), query.options());
@@ -147,7 +147,7 @@ Tensor additive(const Tensor& mask, const Tensor& query) {
   return added.expand(sizes).flatten(0, -4);
 }
 
-// Whether the kernel takes it: as many heads and as wide values everywhere, one batch, no gradient for the mask.
+// Returns whether the kernel fits: equal numbers of heads, equal widths, one batch, no gradient for the mask.
 bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool causal) {
   if (query.dim() < 2 || key.dim() != query.dim() || value.dim() != query.dim()) return false;
   if (query.numel() == 0 || key.numel() == 0) return false;
@@ -160,7 +160,7 @@ bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Ten
            (causal || mask.requires_grad() || (mask.scalar_type() != at::kFloat && mask.scalar_type() != at::kBool)));
 }
 
-// Heads that share a key and a value, as many in a row as there are more of them than keys.
+// Repeats shared keys and values for grouped heads: each key serves as many heads in a row as heads per key.
 Tensor for_every_head(const Tensor& x, const Tensor& query, bool grouped) {
   if (!grouped || x.dim() < 3 || x.size(-3) == query.size(-3)) return x;
   return x.repeat_interleave(query.size(-3) / x.size(-3), -3);

@@ -1,7 +1,7 @@
-// Convolutions of one and two dimensions (kernels/portable/convolution.h), and those of three, which add up
-// convolutions of images: one for each slice of the filters along the depth, in the order of the slices. A transposed
-// one is the backward pass, for the data, of the convolution that leads from its output to its input, plus its bias: y
-// = data(x, w) + b, dx = forward(dy, w), dw = filter(dy, x), db the sum of dy.
+// Convolutions of one and two dimensions (kernels/portable/convolution.h), and of three dimensions. A convolution of
+// three dimensions adds up convolutions of images: one for each slice of the filters along the depth, in the order of
+// the slices. A transposed convolution is the backward pass, for the data, of the convolution from its output to its
+// input, plus the bias: y = data(x, w) + b, dx = forward(dy, w), dw = filter(dy, x), db the sum of dy.
 
 #include "kernels/portable/convolution.h"
 
@@ -54,9 +54,9 @@ std::vector<int64_t> image_sizes(const Tensor& like, int64_t channels, int64_t h
   return {like.size(0), channels, height, width};
 }
 
-// The convolution that leads from the output of a transposed one, [n, channels_out, ...], to its input.
+// The convolution from a transposed convolution's output, [n, channels_out, ...], to the transposed one's input.
 struct Transposed {
-  std::vector<int64_t> sizes;  // of its output
+  std::vector<int64_t> sizes;  // of the output
   Convolution shape;
 
   Transposed(const char* name, const Tensor& x, const Tensor& w, const ConvolutionArguments& arguments,
@@ -91,9 +91,9 @@ Tensor transposed_convolution(const Tensor& x, const Tensor& w, const Tensor& b,
   return y;
 }
 
-// A convolution of volumes [n, channels, depth, height, width]. Its wide side is the input, or the output of a
-// transposed one; slice k of the filters (along their depth) joins depth d of the narrow side to depth d * stride + k *
-// dilation of the padded wide side.
+// A convolution of volumes [n, channels, depth, height, width]. The wide side is the input, or the output of a
+// transposed convolution; slice k of the filters (along the filters' depth) joins depth d of the narrow side to depth d
+// * stride + k * dilation of the padded wide side.
 class VolumeConvolution {
  public:
   VolumeConvolution(const char* name, const Tensor& weight, const ConvolutionArguments& arguments,
@@ -117,7 +117,7 @@ class VolumeConvolution {
     return bias && bias->defined() ? y.add_(bias->view({1, -1, 1, 1, 1})) : y;
   }
 
-  // The gradients of input and filters that are wanted.
+  // Returns the wanted gradients of input and filters.
   std::pair<Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, bool wants_input, bool wants_filters) const {
     const Tensor wide = padded(transposed_ ? dy : x);
     const int64_t depth = (transposed_ ? x : dy).size(2);
@@ -204,7 +204,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   return in_format(y, format);
 }
 
-// The form that traces record. The flags choose among backends, which does not matter here.
+// The form recorded by traces. The flags choose among LibTorch's backends; portable kernels ignore the flags.
 Tensor traced_convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                           IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                           IntArrayRef output_padding, int64_t groups, bool, bool, bool, bool) {
@@ -261,7 +261,7 @@ Gradients gradients_of(const Tensor& gradient, const Tensor& input, const Tensor
   return {dx, dw, db};
 }
 
-// In the layouts of what they are the gradients of.
+// Returns each gradient in the layout of its tensor.
 Gradients convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight,
                                OptionalIntArrayRef bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                                bool transposed, IntArrayRef output_padding, int64_t groups,

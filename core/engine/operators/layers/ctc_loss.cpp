@@ -1,9 +1,9 @@
 // Connectionist temporal classification (A. Graves et al., ICML 2006), from the other portable operators.
 //
 // The labels of a sample, with blanks around each, are S = 2 * (most labels) + 1 states. alpha[t, s] is the logarithm
-// of the probability of all ways that end at time t in state s (equation 6); beta[t, s] that of all ways on from there
-// (equation 10). Both are computed for all samples and states at once, one time after another; states and times that a
-// sample does not have are -infinity.
+// of the probability of all ways to state s at time t (equation 6); beta[t, s] is the logarithm for all ways on from
+// state s at time t (equation 10). Both are computed for all samples and states at once, one time after another; states
+// and times beyond a sample's own are -infinity.
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
@@ -89,10 +89,10 @@ class States {
       const Tensor ways = at::logsumexp(at::stack({before, shifted(before, 1), skipped}), 0);
       rows.push_back(kept(at::add(ways, emitted.select(0, t)), exists_, t));
     }
-    return at::stack(rows, 1);  // [samples, times, states], as LibTorch has it
+    return at::stack(rows, 1);  // [samples, times, states], as in LibTorch
   }
 
-  // The ways on from each state at each time, with its own label's probability.
+  // Returns the ways on from each state at each time, with the probability of the state's label.
   Tensor beta(const Tensor& emitted) const {
     const Tensor place = at::arange(count_, labels_.options()), last = last_.unsqueeze(1);
     const Tensor final = at::logical_and(at::le(place, last), at::ge(place, at::sub(last, 1)));
@@ -123,7 +123,7 @@ class States {
     const Tensor label_end = at::where(at::eq(last_, 0), never(alpha), before);
     const Tensor total =
         at::logsumexp(at::stack({blank_end, label_end, at::full({samples_}, kNever, alpha.options())}), 0);
-    // A sample without time has its labels for sure if it has none.
+    // A sample without time and without labels is certain; a sample without time and with labels is impossible.
     const Tensor timeless = at::where(at::eq(last_, 0), at::zeros({}, alpha.options()), never(alpha));
     return at::neg(at::where(at::eq(times_, 0), timeless, total));
   }
@@ -147,7 +147,7 @@ class States {
     return rows;
   }
 
-  // Each state's value is that of the state `by` before it; -infinity where there is none.
+  // Gives each state the value of the state `by` before it; -infinity where the row has no such state.
   Tensor shifted(const Tensor& row, int64_t by) const {
     const int64_t size = std::abs(by);
     if (size >= count_) return at::full(row.sizes(), kNever, row.options());
@@ -155,7 +155,7 @@ class States {
     return by > 0 ? at::cat({none, row.slice(1, 0, count_ - size)}, 1) : at::cat({row.slice(1, size), none}, 1);
   }
 
-  // -infinity for states that `states` lacks, and for samples that have ended by time t.
+  // Sets -infinity for states missing in `states`, and for samples that have ended by time t.
   Tensor kept(const Tensor& row, const Tensor& states, int64_t t) const {
     return at::where(at::logical_and(states, at::gt(times_, t).unsqueeze(1)), row, never(row));
   }
@@ -163,7 +163,7 @@ class States {
   int64_t samples_, count_ = 0;
   Tensor times_, last_;  // [samples]: times, and the number of the last state
   Tensor labels_, exists_,
-      skips_;  // [samples, states]: the label, whether it has the state, and may come from two before
+      skips_;  // [samples, states]: the label; the sample has the state; the state may follow from two before
 };
 
 std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef times,
@@ -174,8 +174,8 @@ std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targe
   return {states.loss(alpha), alpha};
 }
 
-// torch.ctc_loss' gradient takes it that the logarithms come from log_softmax, whose own backward pass leaves it as it
-// is.
+// torch.ctc_loss' gradient assumes that the logarithms come from log_softmax. The backward pass of log_softmax leaves
+// the gradient unchanged.
 Tensor ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const Tensor& targets, IntArrayRef times,
                          IntArrayRef lengths, const Tensor& loss, const Tensor& alpha, int64_t blank,
                          bool zero_infinity) {
@@ -190,7 +190,7 @@ Tensor ctc_loss_backward(const Tensor& gradient, const Tensor& log_probs, const 
   const Tensor slope = at::mul(at::sub(at::exp(x), shares), g.view({1, -1, 1}));
   Tensor counts = states.has_time(x.size(0));
   if (zero_infinity) counts = at::logical_and(counts, at::ne(loss, -kNever));
-  // As LibTorch has it, what cannot be makes every gradient of its sample NaN.
+  // As in LibTorch, impossible labels make every gradient of the sample NaN.
   const Tensor is_lost = at::eq(loss, -kNever).view({1, -1, 1});
   const Tensor nan = at::full({}, std::numeric_limits<double>::quiet_NaN(), x.options());
   return at::where(counts.unsqueeze(2), at::where(is_lost, nan, slope), zero);

@@ -54,12 +54,12 @@ void check_bag(const char* name, int64_t mode, bool sparse) {
 
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// The divisor of each bag: how many of its indices count, 1 for none.
+// Returns the divisor of each bag: the number of counting indices, 1 for an empty bag.
 Tensor divisors(const Tensor& sizes) { return at::clamp_min(sizes, 1).to(at::kFloat).unsqueeze(1); }
 
-// Bag b is a row, the sum of weight[indices[i]], each times its own factor if there are any, over its i in order; a
-// mean is that sum divided. `offsets`: where each bag begins. Returned beside it, for the backward pass: the bag of
-// each index (padding: of none), how many indices count in each bag.
+// Bag b is a row: the sum of weight[indices[i]], each times its own factor if the call has factors, over the bag's i in
+// order; a mean is the sum divided. `offsets`: where each bag begins. Also returns, for the backward pass, the bag of
+// each index (padding: no bag), and the number of counting indices of each bag.
 Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool, int64_t mode, bool sparse,
                    const std::optional<Tensor>& factors, bool include_last_offset, int64_t padding_index) {
   constexpr const char* name = "_embedding_bag";
@@ -80,7 +80,7 @@ Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& of
   return {mode == mean_of_bag ? at::div(sums, divisors(sizes)) : sums, bag, sizes, at::empty({0}, index.options())};
 }
 
-// Which indices are padding. LibTorch's own forward pass puts those into a bag, too.
+// Returns which indices are padding. LibTorch's own forward pass assigns padding to a bag, too.
 Tensor is_left_out(const Tensor& bag, const Tensor& index, int64_t padding_index) {
   const Tensor is_of_none = at::lt(bag, 0);
   return padding_index < 0 ? is_of_none : at::logical_or(is_of_none, at::eq(index, padding_index));
@@ -101,7 +101,7 @@ Tensor embedding_bag_backward(const Tensor& gradient, const Tensor& indices, con
                        rows);
 }
 
-// The gradient of a sum's factors: the dot product of each row with the gradient of its bag.
+// Returns the gradient of a sum's factors: the dot product of each row with the gradient of the row's bag.
 Tensor embedding_bag_factors_backward(const Tensor& gradient, const Tensor& weight, const Tensor& indices,
                                       const Tensor&, const Tensor& bag, int64_t mode, int64_t padding_index) {
   constexpr const char* name = "_embedding_bag_per_sample_weights_backward";

@@ -1,5 +1,5 @@
 // Linear layers, y = x W^T + b, as one operator with its own derivative (kernels/portable/gemm.h). LibTorch composes
-// them of views, a product and a sum; each element has the same order of operations here.
+// linear layers of views, a product and a sum; the order of operations of each element is the same here.
 
 #include <ATen/ops/linear_native.h>
 #include <ATen/ops/matmul.h>
@@ -98,7 +98,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 
  private:
-  // The same of operators that have derivatives, for gradients of gradients.
+  // Computes the gradients with operators that have derivatives, for gradients of gradients.
   static variable_list differentiable(const bool (&wanted)[3], const Tensor& dy, const Tensor& x,
                                       const Tensor& weight) {
     const Tensor rows = dy.reshape({-1, dy.size(-1)});
@@ -110,7 +110,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 };
 
-// The rest is left to LibTorch's composition: it refuses what does not fit, by name.
+// LibTorch's composition does the rest: it refuses unfit operands by name.
 bool fits(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
   const auto is_float = [](const Tensor& tensor) { return tensor.scalar_type() == at::kFloat; };
   if (x.dim() < 2 || weight.dim() != 2 || !is_float(x) || !is_float(weight)) return false;

@@ -42,7 +42,7 @@ LossReduction reduction_of(int64_t reduction) {
   return reduction == at::Reduction::Mean ? LossReduction::mean : LossReduction::sum;
 }
 
-// Turns the kernel's error about an invalid target into that of LibTorch's operator.
+// Turns the kernel's error about an invalid target into the error of LibTorch's operator.
 template <typename Work>
 void checking_targets(Work work) {
   try {
@@ -107,7 +107,7 @@ Tensor reduced(const Tensor& each, at::ArrayRef<Tensor> operands, int64_t reduct
   return reduction == at::Reduction::Mean ? at::mean(each) : at::sum(each);
 }
 
-// The factor of every element's gradient: the gradient of the result; for a mean, the element's share of it.
+// Returns the factor of every element's gradient: the gradient of the result; for a mean, the element's share of it.
 Tensor share(const Tensor& gradient, const Tensor& self, int64_t reduction) {
   return reduction == at::Reduction::Mean ? at::div(gradient, static_cast<double>(self.numel())) : gradient;
 }
@@ -134,7 +134,7 @@ Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reductio
 Tensor& smooth_l1_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
   return give(operators::smooth_l1_loss(self, target, reduction, beta), out);
 }
-// d / beta within beta of 0, else its sign, times the gradient.
+// d / beta within beta of 0, else the sign of d, times the gradient.
 Tensor& smooth_l1_loss_backward(const Tensor& gradient, const Tensor& self, const Tensor& target, int64_t reduction,
                                 double beta, Tensor& out) {
   require_float("smooth_l1_loss_backward", self);
@@ -166,7 +166,7 @@ Tensor& huber_loss_backward(const Tensor& gradient, const Tensor& self, const Te
   return give(laid_out_as_elements(result, {self, target, gradient}), out);
 }
 
-constexpr double kLeastLogarithm = -100, kLeastVariance = 1e-12;  // as LibTorch bounds them
+constexpr double kLeastLogarithm = -100, kLeastVariance = 1e-12;  // LibTorch's bounds
 
 Tensor weighted(const Tensor& each, const Optional& weight) {
   return weight && weight->defined() ? at::mul(each, *weight) : each;

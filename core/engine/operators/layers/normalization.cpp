@@ -1,4 +1,4 @@
-// Batch, layer and group normalisation, and that of a weight (kernels/portable/batch_norm.h, layer_norm.h,
+// Batch, layer and group normalisation, and weight normalisation (kernels/portable/batch_norm.h, layer_norm.h,
 // reduction.h).
 
 #include <ATen/WrapDimUtils.h>
@@ -140,11 +140,11 @@ struct Groups {
   int64_t rows() const { return n * groups; }
   int64_t row_size() const { return channels / groups * hw; }
   portable::BatchNormShape channel_shape() const { return {1, n * channels, hw}; }
-  // A number for each group as one for each channel of each image.
+  // Turns a number for each group into a number for each channel of each image.
   Tensor to_channels(const Tensor& by_group) const {
     return by_group.reshape({n, groups, 1}).expand({n, groups, channels / groups}).reshape({-1});
   }
-  // A number for each channel as one for each channel of each image.
+  // Turns a number for each channel into a number for each channel of each image.
   Tensor to_images(const Tensor& by_channel) const { return by_channel.expand({n, channels}).reshape({-1}); }
   // Numbers of a group's channels added up.
   Tensor sum_of_channels(const Tensor& by_channel) const { return at::sum(by_channel.view({rows(), -1}), 1); }
@@ -170,7 +170,7 @@ Three native_group_norm(const Tensor& input, const Optional& weight, const Optio
 Tensor scale_channels(const Tensor& x, const Groups& groups, const Tensor& shift, const Tensor& scale,
                       const Tensor& offset) {
   Tensor y = new_like(x);
-  const Tensor ones = at::ones_like(shift);  // a variance; without eps its inverse deviation is 1
+  const Tensor ones = at::ones_like(shift);  // as variance; without eps the inverse deviation is 1
   portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), groups.channel_shape(),
                             {scale.const_data_ptr<float>(), offset.const_data_ptr<float>(), 0},
                             shift.const_data_ptr<float>(), ones.const_data_ptr<float>(), execution_on(x));
@@ -217,7 +217,7 @@ Tensor norms_along(const Tensor& v, int64_t dim) {
   return others.empty() ? at::abs(v) : at::linalg_vector_norm(v, 2, others, /*keepdim=*/true);
 }
 
-// v scaled so that its slices along `dim` have the norms g: v * (g / norm).
+// Scales v so that slices along `dim` have the norms g: v * (g / norm).
 std::tuple<Tensor, Tensor> weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
   require_float("_weight_norm_interface", v);
   const Tensor norms = norms_along(v, at::maybe_wrap_dim(dim, v.dim()));

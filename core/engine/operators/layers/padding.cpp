@@ -1,6 +1,6 @@
-// The gradient of padding that repeats or mirrors an image's edge: every position gets the gradients of the places that
-// it was copied to, added in their order (kernels/portable/embedding.h). LibTorch's own padding of the positions'
-// numbers tells these places.
+// The gradient of padding that repeats or mirrors an image's edge: every position gets the gradients of all places with
+// a copy of the position, added in the order of the places (kernels/portable/embedding.h). LibTorch's own padding,
+// applied to the positions' numbers, tells the places.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/reflection_pad1d.h>

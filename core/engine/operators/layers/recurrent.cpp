@@ -1,4 +1,4 @@
-// LSTM (kernels/portable/lstm.h). Without it LibTorch composes a layer of a dozen operators a step.
+// LSTM (kernels/portable/lstm.h). LibTorch would compose each step of a layer of a dozen operators.
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/dropout.h>
@@ -61,7 +61,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    // The kernel's gradients have no graph: second ones would silently lack a part.
+    // The kernel's gradients have no graph: second gradients would silently lack a part.
     if (at::GradMode::is_enabled()) refuse_case(kName, "gradients of gradients");
     const variable_list saved = context->get_saved_variables();
     const Tensor &h = saved[0], &c = saved[1], &w = saved[2], &gates = saved[3], &cells = saved[4],
@@ -103,7 +103,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
   }
 };
 
-// Weights and biases of one direction of one layer.
+// Weights and biases for one direction of a layer.
 struct Parameters {
   Tensor input_weight, hidden_weight;
   std::optional<Tensor> input_bias, hidden_bias;
@@ -128,8 +128,8 @@ Three run_direction(const Tensor& input, const Tensor& hidden, const Tensor& cel
   return {turned(result[0]), result[1], result[2]};
 }
 
-// Whether the kernel computes it. The rest is left to LibTorch's composition: projections, empty inputs and other
-// types.
+// Returns whether the kernel fits. LibTorch's composition does the rest: projections, empty inputs and types other than
+// float32.
 bool fits(const Tensor& input, TensorList start, TensorList parameters, bool has_biases, int64_t layers, bool both) {
   const size_t directions = static_cast<size_t>(layers) * (both ? 2 : 1);
   if (input.dim() != 3 || input.numel() == 0 || start.size() != 2 || layers < 1) return false;

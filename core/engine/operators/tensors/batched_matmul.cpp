@@ -1,6 +1,6 @@
-// Products of as many matrices each, C[i] = A[i] B[i] for every index i of the leading dimensions, as one operator with
-// its own derivative (kernels/portable/gemm.h). LibTorch composes them of copies, views and one batch of products; each
-// element has the same order of operations here, and no operand is copied for its strides.
+// Products of two batches of matrices, C[i] = A[i] B[i] for every index i of the leading dimensions, as one operator
+// with its own derivative (kernels/portable/gemm.h). LibTorch composes such products of copies, views and one batch of
+// products. The order of operations of each element is the same here, and no operand is copied for its strides.
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
@@ -24,11 +24,11 @@ namespace portable = kernels::portable;
 
 Tensor transposed(const Tensor& x) { return x.transpose(-1, -2); }
 
-// Leading dimensions that are walked along as one, with the distances between their matrices.
+// A Walk is a run of leading dimensions walked along as one, with the distances between neighbouring matrices.
 struct Walk {
   int64_t count, a, b, c;
 
-  // Whether `inner` goes on where one step of this one leads.
+  // Returns whether `inner`, walked to its end, arrives at the next step of this walk.
   bool joins(const Walk& inner) const {
     return a == inner.a * inner.count && b == inner.b * inner.count && c == inner.c * inner.count;
   }
@@ -80,13 +80,13 @@ bool has_lines(const Tensor& x) { return x.stride(-1) == 1 || x.stride(-2) == 1;
 // One call for all matrices: divided over threads, or launched on a device.
 bool wants_one_call(const Tensor& x) { return !x.is_cpu() || execution_on(x).threads > 1; }
 
-// The tensor in a layout that the kernel is fast with: itself, or a copy.
+// Returns the tensor in a fast layout for the kernel: the tensor itself, or a copy.
 Tensor ready(const Tensor& x) {
   require_float("matmul", x);
   return has_lines(x) && !(x.dim() > 3 && wants_one_call(x)) ? x : x.contiguous();
 }
 
-// For the gradient of x: its elements in x's order, so that what x was taken from finds its gradient as it lay.
+// Returns a tensor for the gradient of x, with elements in x's order: x's source gets a gradient in its own order.
 Tensor new_in_order(const Tensor& x) {
   if (wants_one_call(x)) return new_like(x);
   const Tensor ordered = at::empty_like(x);
@@ -128,7 +128,7 @@ class MatmulFunction : public torch::autograd::Function<MatmulFunction> {
   }
 };
 
-// The rest is left to LibTorch's composition: single matrices, vectors, broadcast operands, and what it refuses.
+// LibTorch's composition does the rest: single matrices, vectors, broadcast operands, and refused operands.
 bool fits(const Tensor& a, const Tensor& b) {
   if (a.dim() < 3 || a.dim() != b.dim() || a.numel() == 0 || b.numel() == 0) return false;
   if (a.scalar_type() != at::kFloat || b.scalar_type() != at::kFloat || a.device() != b.device()) return false;

@@ -1,5 +1,5 @@
-// Copies of float32 between tensors of other strides, such as reshape makes of a permuted tensor: row by row, where
-// both have rows of neighbours. LibTorch's own kernel takes several times as long for short rows. The rest stays its.
+// Copies of float32 between tensors of different strides, such as reshape makes of a permuted tensor: row by row, if
+// both have rows of neighbours. LibTorch's own kernel takes several times as long for short rows; it does other copies.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/copy_native.h>
@@ -16,19 +16,19 @@ namespace {
 using at::Tensor;
 
 constexpr size_t kMostDims = 6;
-constexpr int64_t kWorkForThreads = 32768;  // elements: from there on LibTorch divides a copy over its threads
+constexpr int64_t kWorkForThreads = 32768;  // elements: larger copies are divided over threads by LibTorch
 
 struct Dim {
   int64_t size = 1, to = 0, from = 0;  // strides
 };
 
-// The dimensions of a copy from the outermost to the innermost, as the target has them in memory; neighbours that are
-// walked along as one are one.
+// The dimensions of a copy from the outermost to the innermost, in the order of the target's memory. Neighbouring
+// dimensions are joined if the copy can walk along both as one.
 struct Dims {
   std::array<Dim, kMostDims> dims;
   size_t count = 0;
 
-  // False: too many, or a target whose elements may share memory.
+  // Returns false for too many dimensions, or for a target whose elements may share memory.
   bool gather(const Tensor& to, const Tensor& from) {
     for (int64_t d = 0; d < to.dim(); ++d) {
       if (to.size(d) == 1) continue;

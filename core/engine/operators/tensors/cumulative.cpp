@@ -1,5 +1,5 @@
 // Running sums and products, and products along a dimension, of elementwise sums and products, each of which rounds
-// once. Orders, functions of the length n alone:
+// once. The orders are functions of the length n alone:
 //   cumsum, cumprod  for s = 1, 2, 4, … < n: element i >= s becomes element i - s combined with element i, all at once
 //   prod             while n > 1: with h = ceil(n / 2), element i < n - h becomes itself times element i + h; then n is
 //   h
@@ -20,7 +20,7 @@ using at::ScalarType;
 using at::Tensor;
 using Type = std::optional<ScalarType>;
 
-// Whether the result is of integers, which LibTorch's own kernels compute the same everywhere.
+// Returns whether the result is of integers: LibTorch's own kernels compute integers the same everywhere.
 bool is_whole(const Tensor& self, Type type) { return at::isIntegralType(type.value_or(self.scalar_type()), true); }
 
 Tensor as_float(const char* name, const Tensor& self, Type type) {
@@ -50,7 +50,7 @@ Tensor cumsum(const Tensor& self, int64_t dim, Type type) {
   if (is_whole(self, type)) return library_of(self).reductions.cumsum(self, dim, type);
   return cumulative(sum_of, as_float("cumsum", self, type), dim);
 }
-// The type of a result in place: that of the operand.
+// Returns the type of a result in place: the type of the operand.
 Type own_type(const Tensor& self, Type type) {
   TORCH_CHECK(!type || *type == self.scalar_type(), "Bad in-place call: input tensor dtype ", self.scalar_type(),
               " and output tensor dtype ", *type, " should match");

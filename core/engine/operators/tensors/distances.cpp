@@ -32,7 +32,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kMostDifferences = 1 << 22;  // that are held at a time
+constexpr int64_t kMostDifferences = 1 << 22;  // held at a time
 
 // Two lists of rows, [..., rows, width], with equal sizes in front.
 struct Rows {
@@ -50,8 +50,8 @@ struct Rows {
     return x.expand(front);
   }
 
-  // Joins the results of `work` for a few rows of `a` at a time: their differences from all rows of `b`,
-  // [..., rows of a, rows of b, width]. A result has the rows of `a` as dimension `dim`.
+  // Joins the results of `work` for a few rows of `a` at a time. `work` gets the rows' differences from all rows of
+  // `b`, [..., rows of a, rows of b, width]. A result has the rows of `a` as dimension `dim`.
   Tensor by_differences(
       int64_t dim, const std::function<Tensor(const Tensor& differences, int64_t first, int64_t count)>& work) const {
     const int64_t step = std::max<int64_t>(kMostDifferences / std::max<int64_t>(b.numel(), 1), 1);

@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-// That of the first operand that is not a number in the CPU's memory.
+// Returns the device of the first operand that is more than a number in the CPU's memory.
 at::Device device_of(at::ArrayRef<Tensor> operands) {
   for (const Tensor& each : operands)
     if (!each.is_cpu() || each.dim() > 0) return each.device();
@@ -23,7 +23,7 @@ at::Device device_of(at::ArrayRef<Tensor> operands) {
 std::vector<int64_t> order_of(const Tensor& x) {
   std::vector<int64_t> order(static_cast<size_t>(x.dim()));
   std::iota(order.begin(), order.end(), 0);
-  // Of equal strides one has the size 1: where that one stands makes no difference.
+  // Of two dimensions with equal strides, one has the size 1: the place of this dimension makes no difference.
   std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return x.stride(a) > x.stride(b); });
   return order;
 }
@@ -57,7 +57,7 @@ Elements::Elements(const char* name, std::vector<Tensor> operands) : operands_(s
   for (Tensor& each : operands_) {
     if (each.scalar_type() != at::kFloat || each.device() != result_.device())
       each = each.to(at::TensorOptions(at::kFloat).device(result_.device()));
-    if (each.sizes() == result_.sizes() && each.strides() == result_.strides()) continue;  // it lies alike
+    if (each.sizes() == result_.sizes() && each.strides() == result_.strides()) continue;  // the same layout
     if (each.sizes() != result_.sizes()) each = each.expand(result_.sizes());
     each = in_order ? each.contiguous() : each.permute(order).contiguous();
   }

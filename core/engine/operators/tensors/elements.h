@@ -1,6 +1,6 @@
 #pragma once
-// Computations of one element at a time: their operands broadcast, and a result laid out in memory as LibTorch's own
-// kernel has it. What an element is does not depend on where it lies.
+// Computations of one element at a time: operands are broadcast, and a result is laid out in memory like the result of
+// LibTorch's own kernel. The value of an element does not depend on its place in memory.
 
 #include <torch/types.h>
 
@@ -11,17 +11,17 @@
 
 namespace estrain::operators {
 
-// Float32, of the sizes that the operands broadcast to and the strides that LibTorch gives the result of an elementwise
-// operator. Without values.
+// Returns a tensor without values: float32, of the broadcast sizes of the operands, with the strides that LibTorch
+// gives the result of an elementwise operator.
 at::Tensor new_elements(at::ArrayRef<at::Tensor> operands);
 
-// `result`, which was computed from the operands in any layout, with the strides of new_elements().
+// Returns `result`, computed from the operands in an arbitrary layout, with the strides of new_elements().
 at::Tensor laid_out_as_elements(const at::Tensor& result, at::ArrayRef<at::Tensor> operands);
 
-// The operands as arrays in the order in which the elements of the result lie in memory.
+// The operands as arrays in the order of the result's elements in memory.
 class Elements {
  public:
-  // Integers are taken as float32, numbers are brought to the device of the other operands. Throws Refusal for a
+  // Takes integers as float32, and brings numbers to the device of the other operands. Throws Refusal for a
   // floating-point type other than float32, in the name of operator `name`.
   Elements(const char* name, std::vector<at::Tensor> operands);
 

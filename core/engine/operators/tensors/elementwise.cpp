@@ -1,4 +1,4 @@
-// Sums, products, powers, element by element (kernels/portable/elementwise.h). Sums and differences whose factor is 1
+// Sums, products, powers, element by element (kernels/portable/elementwise.h). Sums and differences with the factor 1
 // or -1 round once per element and stay LibTorch's.
 
 #include "kernels/portable/elementwise.h"
@@ -46,7 +46,7 @@ bool is_exact_factor(const Scalar& alpha) {
   return factor == 1 || factor == -1 || factor == 0;
 }
 
-// Whether LibTorch's own kernel computes a + alpha * b with one rounding everywhere.
+// Returns whether LibTorch's own kernel computes a + alpha * b with one rounding everywhere.
 bool stays_torchs(const Tensor& a, const Tensor& b, const Scalar& alpha) {
   const at::ScalarType type = at::result_type(a, b);
   return at::isIntegralType(type, /*includeBool=*/true) || is_exact_factor(alpha);
@@ -87,8 +87,8 @@ Tensor& sub_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 }
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return operators::sub(other, self, alpha); }
 
-// For a GPU tensor divided by a number: LibTorch would multiply by the reciprocal. It divides if the divisor is on the
-// GPU.
+// Moves a number to the GPU if the number divides a GPU tensor: LibTorch would multiply by the reciprocal. LibTorch
+// divides if the divisor is on the GPU.
 Tensor divisor(const Tensor& self, const Tensor& other) {
   if (self.is_cpu() || !other.is_cpu() || other.dim() > 0 || !at::isFloatingType(at::result_type(self, other)))
     return other;
@@ -190,7 +190,7 @@ Tensor& xlogy_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(operators::xlogy(self, other), out);
 }
 
-// The larger one plus log1p(exp(-difference)); of two equal infinities that infinity.
+// The larger operand plus log1p(exp(-difference)); for two equal infinities the infinity itself.
 Tensor logaddexp(const Tensor& self, const Tensor& other) {
   require_float("logaddexp", self);
   const Tensor most = at::maximum(self, other), distance = at::abs(at::sub(self, other));
@@ -202,8 +202,8 @@ Tensor& logaddexp_out(const Tensor& self, const Tensor& other, Tensor& out) {
   return give(operators::logaddexp(self, other), out);
 }
 
-// The angle of (x, y): the arc tangent of the smaller magnitude over the larger one, turned into its eighth of the
-// circle.
+// Returns the angle of (x, y): the arc tangent of the smaller magnitude over the larger, turned into (x, y)'s
+// octant.
 Tensor atan2(const Tensor& self, const Tensor& other) {
   const at::ScalarType type = at::result_type(self, other);
   if (type != at::kFloat && !at::isIntegralType(type, /*includeBool=*/true)) refuse_type("atan2", type);

@@ -88,7 +88,7 @@ constexpr const char* name_of(Unary function) {
     case Unary::atanh:
       return "atanh";
     default:
-      return "a function";  // not an operator of its own
+      return "a function";  // no operator by itself
   }
 }
 
@@ -113,7 +113,7 @@ constexpr const char* name_of(UnaryBackward function) {
   }
 }
 
-// Whether LibTorch has no kernel of it for integers.
+// Returns whether LibTorch lacks a kernel of the function for integers.
 constexpr bool refuses_integers(Unary function) {
   return function == Unary::silu || function == Unary::hardsigmoid || function == Unary::hardswish ||
          function == Unary::mish;
@@ -202,7 +202,7 @@ Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& s
   return each.result();
 }
 
-// LibTorch's own kernel keeps exp(-|x|) in a buffer; this one needs none.
+// LibTorch's own kernel keeps exp(-|x|) in a buffer; the portable kernel needs no buffer.
 std::tuple<Tensor, Tensor> log_sigmoid(const Tensor& self) {
   return {in_rows(apply("log_sigmoid_forward", Unary::log_sigmoid, self)), new_floats({0}, self)};
 }

@@ -1,6 +1,6 @@
-// Operators that write to places given by indices. Several values for one place are added in the order in which they
-// stand (kernels/portable/embedding.h), then to what the place holds; where they replace it, the last one does.
-// LibTorch's own kernels do either in an order that depends on strides, threads and device.
+// Operators that write to places given by indices. Several values for one place are added in the order of the values
+// (kernels/portable/embedding.h), then to the value at the place. Where values replace the value at a place, the last
+// value wins. LibTorch's own kernels add and replace in an order that depends on strides, threads and device.
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
@@ -31,14 +31,14 @@ using at::Scalar;
 using at::Tensor;
 using IndexList = c10::List<std::optional<Tensor>>;
 
-// The places that self[indices] names, as rows of `self` with the indexed dimensions brought to the front:
-// [row_count, row_size].
+// The places named by self[indices], as rows of `self` with the indexed dimensions brought to the front: [row_count,
+// row_size].
 struct Places {
   Tensor self;  // a view: indexed dimensions first
   Tensor rows;  // int64, one for each place, in the order of the index
   std::vector<int64_t> index_sizes;
-  std::vector<int64_t> value_sizes;  // of what is assigned
-  int64_t front = 0;                 // its dimensions before those of the index
+  std::vector<int64_t> value_sizes;  // of the assigned values
+  int64_t front = 0;                 // the values' dimensions before the dimensions of the index
   int64_t row_count = 1;
 
   // The values to assign, [place, element of a row].
@@ -52,7 +52,7 @@ struct Places {
   }
 };
 
-// The least and the largest of at least one int64 index in the CPU's memory.
+// Returns the least and the largest of at least one int64 index in the CPU's memory.
 std::pair<int64_t, int64_t> extent_of(const Tensor& index) {
   const Tensor values = index.contiguous();
   const int64_t* begin = values.const_data_ptr<int64_t>();
@@ -60,7 +60,7 @@ std::pair<int64_t, int64_t> extent_of(const Tensor& index) {
   return {*least, *most};
 }
 
-// Index `i` of a dimension of `size`, counted from its end if negative.
+// Returns indices of a dimension of `size`; a negative index counts from the dimension's end.
 Tensor wrapped(const Tensor& index, int64_t size) {
   const Tensor whole = index.to(at::kLong);
   if (whole.is_cpu() && whole.numel() > 0 && extent_of(whole).first >= 0) return whole;
@@ -115,7 +115,7 @@ Places places_of(const Tensor& self, const IndexList& indices) {
   return places;
 }
 
-// Replaces all values for one place by the last of them.
+// Replaces all values for one place by the last of these values.
 Tensor last_ones(const Tensor& values, const Places& places) {
   const int64_t n = places.rows.numel();
   if (n < 2) return values;
@@ -123,7 +123,7 @@ Tensor last_ones(const Tensor& values, const Places& places) {
   const Tensor last =
       at::full({places.row_count}, -1, places.rows.options()).scatter_reduce_(0, places.rows, order, "amax");
   const Tensor chosen = places.values_by_row(values).index_select(0, last.index_select(0, places.rows));
-  // Back to the sizes of what is assigned.
+  // Back to the sizes of the assigned values.
   std::vector<int64_t> sizes = places.index_sizes, order_back;
   const auto index_dims = static_cast<int64_t>(places.index_sizes.size());
   for (int64_t d = 0; d < static_cast<int64_t>(places.value_sizes.size()); ++d) {
@@ -169,7 +169,7 @@ bool fits_slices(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   return true;
 }
 
-// Element i of dimension `dim` of `self` gets `alpha` times the sum of those slices of `source` whose index is i.
+// Element i of dimension `dim` of `self` gets `alpha` times the sum of all slices of `source` with the index i.
 Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   if (!at::isFloatingType(self.scalar_type()))
     return library_of(self).indexing.index_add(self, dim, index, source, alpha);
@@ -209,7 +209,7 @@ Tensor flat_places(const Tensor& self, int64_t dim, const Tensor& index) {
   return flat.expand(index.sizes()).reshape({-1});
 }
 
-// One index for whole slices: as embedding layers and graph networks give it, expanded.
+// One index for whole slices, expanded: embedding layers and graph networks give such an index.
 bool is_one_per_slice(const Tensor& self, int64_t dim, const Tensor& index) {
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d != dim && (index.size(d) != self.size(d) || (index.stride(d) != 0 && index.size(d) != 1))) return false;
@@ -243,14 +243,14 @@ Tensor& scatter_add_out(const Tensor& self, int64_t dim, const Tensor& index, co
   return give(operators::scatter_add(self, dim, index, source), out);
 }
 
-// The number of values that each place takes, and at least 1.
+// Returns the number of values for each place, at least 1.
 Tensor counts_of(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, bool include_self) {
   Tensor count = at::full(self.sizes(), include_self ? 1 : 0, self.options());
   return at::clamp_min(operators::scatter_add(count, dim, index, at::ones_like(source)), 1);
 }
 
-// Sums and means by scatter_add. The largest or least value is exact whatever the order, but for the sign of a zero,
-// which becomes +.
+// Computes sums and means by scatter_add. The largest or least value is exact in every order, but for the sign of a
+// zero: the sign becomes +.
 Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                       std::string_view reduce, bool include_self) {
   if (!at::isFloatingType(self.scalar_type()))

@@ -22,7 +22,7 @@ using at::Tensor;
 using Generator = std::optional<at::Generator>;
 namespace portable = kernels::portable;
 
-// Draws into `self` with any strides: element i in logical order gets number i.
+// Draws into `self` with arbitrary strides: element i in logical order gets number i.
 template <typename Draw>
 Tensor& fill(const char* name, Tensor& self, Draw draw) {
   require_float(name, self);
@@ -69,7 +69,7 @@ Tensor& bernoulli_(Tensor& self, double p, Generator generator) {
   return values.is_same(self) ? self : self.copy_(values);
 }
 
-// One probability per element: 1 if a uniform number is below it.
+// One probability per element: an element is 1 if a uniform number is below its probability.
 Tensor& bernoulli_each(Tensor& self, const Tensor& p, Generator generator) {
   Tensor numbers = new_like(self);
   uniform_(numbers, 0, 1, std::move(generator));
@@ -93,7 +93,7 @@ Tensor& integers(Tensor& self, int64_t lo, int64_t hi, const Generator& generato
   return self.copy_(drawn);
 }
 
-// One more than the largest integer that random_() draws for a type.
+// Returns one more than the largest integer of random_() for a type.
 int64_t default_bound(at::ScalarType type) {
   if (type == at::kBool) return 2;
   if (type == at::kByte) return 256;
@@ -141,7 +141,7 @@ Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, doubl
   return laid_out_as_elements(dx, {gradient, mask});
 }
 
-// On the CPU, LibTorch composes it of a mask, a division and a product.
+// On the CPU, LibTorch composes dropout of a mask, a division and a product.
 Tensor dropout(const Tensor& input, double p, bool train) {
   if (!train || p == 0 || input.numel() == 0) return input;
   return std::get<0>(at::native_dropout(input, p, true));

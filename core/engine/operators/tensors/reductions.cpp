@@ -26,7 +26,7 @@ using kernels::portable::Reduced;
 using Type = std::optional<ScalarType>;
 namespace portable = kernels::portable;
 
-// An input with its reduced dimensions adjacent, and the shape of the result.
+// An input with adjacent reduced dimensions, and the shape of the result.
 struct Layout {
   Tensor x;  // contiguous, in logical order
   Reduced shape;
@@ -121,7 +121,7 @@ Tensor& vector_norm_out(const Tensor& self, const Scalar& order, OptionalIntArra
   return give(vector_norm(self, order, dims, keep, type), out);
 }
 
-// The older name of it: without an order, of order 2.
+// The older name of vector_norm: without an order, of order 2.
 Tensor norm(const Tensor& self, const std::optional<Scalar>& order, at::IntArrayRef dims, bool keep) {
   return vector_norm(self, order.value_or(2), dims, keep, {});
 }

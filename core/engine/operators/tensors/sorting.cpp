@@ -1,4 +1,4 @@
-// Sorting is exact but for the order of equal elements: it is the order in which they stood, everywhere.
+// Sorting is exact but for the order of equal elements. Here equal elements keep the given order on every device.
 
 #include <ATen/WrapDimUtils.h>
 
@@ -28,7 +28,7 @@ Into sort_out(const Tensor& self, std::optional<bool> stable, int64_t dim, bool 
   return give_both(operators::sort(self, stable, dim, descending), values, indices);
 }
 
-// Sorted whether that is asked for or not.
+// Sorts always, whatever the caller asks for.
 Sorted topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
   if (self.dim() == 0) return operators::sort(self, true, dim, largest);
   dim = at::maybe_wrap_dim(dim, self.dim());

@@ -1,8 +1,8 @@
-// Remainders and whole quotients. Of integers LibTorch's own kernels are exact. Of float32 its vectors of the CPU are
-// not for operands far apart; the C library's fmod is, and the rest rounds one operation at a time:
+// Remainders and whole quotients. For integers LibTorch's own kernels are exact. For float32 LibTorch's vectors of the
+// CPU are inexact for operands far apart; the C library's fmod is exact, and the rest rounds one operation at a time:
 //   fmod          a - n b for the quotient n rounded towards zero, exactly
-//   remainder     that, plus b where it is not zero and has another sign than b
-//   floor_divide  (a - fmod) / b, less one where fmod is not zero and has another sign than b; then the nearest whole
+//   remainder     fmod, plus b if fmod is not zero and has another sign than b
+//   floor_divide  (a - fmod) / b, less one if fmod is not zero and has another sign than b; then the nearest whole
 //                 number, at most half above; a zero has the sign of a / b, and so has a quotient by zero
 // A GPU's fmod is exact, too, and LibTorch composes the rest of the same operations.
 
