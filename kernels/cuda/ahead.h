@@ -1,12 +1,12 @@
 #pragma once
-// Issues loads ahead of their use, so that a thread that processes terms one by one waits for memory only once in
-// several terms.
+// Issues loads ahead of their use, so that a thread with terms in sequence waits for memory only once in several
+// terms.
 
 #include "kernels/cuda/value.h"
 
 namespace estrain::kernels::cuda {
 
-// Calls take(load(0)), take(load(1)), ..., take(load(n - 1)); loads `ahead` terms before taking the first of them.
+// Calls take(load(0)), take(load(1)), ..., take(load(n - 1)). Loads `ahead` terms before the first take().
 template <int ahead, typename Load, typename Take>
 __device__ inline void in_order(int64_t n, Load load, Take take) {
   using Value = decltype(load(n));

@@ -1,5 +1,5 @@
 #pragma once
-// The namespace for kernels/portable/arithmetic in CUDA code. Include it before those headers.
+// The namespace for kernels/portable/arithmetic in CUDA code. Include this file before the headers of that folder.
 
 #ifndef ESTRAIN_ISA
 #define ESTRAIN_ISA cuda

@@ -1,6 +1,6 @@
 // Attention (kernels/portable/attention.h): scores, weights and outputs are matrix products by product.h, over as many
-// heads at a time as fit into scratch memory; between them one warp processes each row. The softmax is not
-// FlashAttention's online one, whose order depends on tiles, so scores go through memory.
+// heads at a time as fit into scratch memory; between the products one warp processes each row. The softmax is not
+// FlashAttention's online softmax: the order of an online softmax depends on tiles. So scores go through memory.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/lanes.h"
@@ -21,7 +21,7 @@ using portable::AttentionOutput;
 constexpr int64_t kMostScores = int64_t{1} << 26;  // floats of scratch memory
 
 // The terms of a row, with or without a causal mask.
-struct KeyTerms {  // a row is a query, its terms are keys
+struct KeyTerms {  // a row is a query, the row's terms are keys
   static constexpr bool whole = false;
   int64_t keys;
   bool causal;
@@ -29,7 +29,7 @@ struct KeyTerms {  // a row is a query, its terms are keys
   __host__ __device__ int64_t end(int64_t query) const { return causal ? portable::causal_terms(query, keys) : keys; }
   __host__ __device__ bool wanted(int64_t, int64_t) const { return true; }
 };
-struct QueryTerms {  // a row is a key, its terms are queries
+struct QueryTerms {  // a row is a key, the row's terms are queries
   static constexpr bool whole = false;
   int64_t queries;
   bool causal;
@@ -126,7 +126,7 @@ bool in_quads(const Tensor& x) {
   return cuda::in_quads(x.data, 1, x.token_stride, x.head_stride, x.batch_stride);
 }
 
-// Arguments of the kernels that process rows of scores.
+// Arguments of the kernels for rows of scores.
 struct Rows {
   Heads heads;
   int64_t queries, keys;
@@ -238,7 +238,7 @@ __global__ void differentiate_rows(Rows r, float* scores, float* gradients, cons
   }
 }
 
-// Calls body(heads) for groups of heads, each so large that `arrays` arrays of scores fit.
+// Calls body(heads) for groups of heads, each group small enough for `arrays` arrays of scores to fit.
 template <typename Body>
 void for_heads(const Attention& a, int64_t arrays, Body body) {
   const int64_t all = a.batch * a.heads, each = a.queries * a.keys * arrays;

@@ -1,8 +1,8 @@
-// Batch normalisation (kernels/portable/batch_norm.h). Sums: one warp for each block of a channel's sum; its lanes are
-// the sum's lanes, and it takes the block's rows as one sequence, 32 positions at a time. If rows have at most 32
-// positions, each position is a lane: one thread per position walks over the images, with neighbouring threads side by
-// side in memory. Then one warp per channel adds the blocks in order and computes the channel's values. One thread
-// processes four elements for the rest.
+// Batch normalisation (kernels/portable/batch_norm.h). Sums: one warp for each block of a channel's sum. The warp's
+// lanes are the sum's lanes, and the warp takes the block's rows as one sequence, 32 positions at a time. If rows have
+// at most 32 positions, each position is a lane: one thread per position walks over the images, with neighbouring
+// threads side by side in memory. Then one warp per channel adds the blocks in order and computes the channel's values.
+// The rest uses one thread for four elements.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/fours.h"
@@ -15,7 +15,7 @@ using Arguments = BatchNormArguments;
 
 __host__ __device__ int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The blocks of a channel's sum: `groups` of images by `pieces` of their rows.
+// The blocks of a channel's sum: `groups` of images by `pieces` of the images' rows.
 struct Blocks {
   int64_t images, groups, pieces;
   __host__ __device__ int64_t count() const { return groups * pieces; }

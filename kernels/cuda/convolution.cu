@@ -1,8 +1,8 @@
 // Convolutions (kernels/portable/convolution.h) as implicit matrix products by product.h: rows are channels of the
-// result, columns its positions (for filters: the taps of all channels), and an operand's elements are read from the
-// image when needed. Depthwise and other groups with few channels use one thread per output.
+// result, columns the result's positions (for filters: the taps of all channels), and an operand's elements are read
+// from the image when needed. Depthwise and other groups with few channels use one thread per output.
 //
-// portable/convolution_axis.h decides which taps count, for CPU and GPU alike. Their list is passed in a kernel's
+// portable/convolution_axis.h decides which taps count, for CPU and GPU alike. The list of taps is passed in a kernel's
 // arguments, so nothing is copied from host memory.
 
 #include <stdexcept>
@@ -146,14 +146,14 @@ Image input_image(const Convolution& s, const float* x, const Term* terms) {
                   s.stride_height, s.stride_width, terms);
 }
 
-// Whether there is one tap, and it is inside the image at every position.
+// Returns whether the convolution has a single tap, inside the image at every position.
 bool is_plain(const std::vector<Tap>& rows, const std::vector<Tap>& columns, const Image& image) {
   if (rows.size() != 1 || columns.size() != 1) return false;
   const int64_t row = rows[0].distance, column = columns[0].distance;
   return row >= 0 && row + (image.positions.rows - 1) * image.row_stride < image.height && column >= 0 &&
          column + (image.positions.columns - 1) * image.column_stride < image.width;
 }
-// Whether positions and elements correspond one to one, in the same order.
+// Returns whether positions and elements correspond one to one, in the same order.
 bool is_dense(const Image& image) {
   return image.positions.rows == image.height && image.positions.columns == image.width && image.row_stride == 1 &&
          image.column_stride == 1;
@@ -183,7 +183,7 @@ TermSizes input_terms(const Convolution& s, size_t rows, size_t columns) {
           s.filter_width};
 }
 
-// The inputs of one phase.
+// Computes the inputs of one phase.
 void backward_phase(const Convolution& s, int64_t row_phase, int64_t column_phase, const float* dy, const float* w,
                     float* dx, const DeviceQueue& queue) {
   const ConvolutionAxes axes = portable::axes_of(s);
@@ -275,7 +275,7 @@ void convolution_forward(const Convolution& s, const float* x, const float* w, c
                            in_quads(y, 1, positions)};
   const Sizes product = {s.groups, channels.out, s.batch * positions};
   const char* const name = "convolution_forward";
-  if (sizes.count() < filter) {  // taps that no output uses
+  if (sizes.count() < filter) {  // taps without an output
     const TermList terms(sizes, rows, columns, queue);
     image.terms = terms.get();
     const Filters filters = {w, channels.out * filter, filter, terms.get()};
@@ -309,7 +309,7 @@ void convolution_backward_filter(const Convolution& s, const float* x, const flo
   const std::vector<Tap> rows = forward_taps(axes.rows), columns = forward_taps(axes.columns);
   const TermSizes sizes = input_terms(s, rows.size(), columns.size());
   if (sizes.count() < filter || s.batch * positions == 0)
-    fill(dw, s.channels_out * filter, 0, execution);  // taps that no output uses
+    fill(dw, s.channels_out * filter, 0, execution);  // taps without an output
   if (sizes.count() == 0 || channels.out == 0 || s.batch * positions == 0) return;
   const Channels gradients = {dy, channels.out * positions, s.channels_out * positions, positions};
   Image image = input_image(s, x, nullptr);

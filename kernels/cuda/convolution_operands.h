@@ -1,17 +1,17 @@
 #pragma once
 // Operands and outputs of a convolution as a matrix product (product.h, readers.h). Elements are read from the image
-// when needed. A list of terms in the device's memory gives their places.
+// when needed. A list of terms in the device's memory gives the elements' places.
 
 #include "kernels/cuda/readers.h"
 
 namespace estrain::kernels::cuda {
 
-// One term of a sum over channels and taps: the offset of its element in the image, from a position's first element;
-// the distance of its tap from the position; and its offset in a filter.
+// A term of a sum over channels and taps: the offset of the term's element in the image, from a position's first
+// element; the distance of the term's tap from the position; and the term's offset in a filter.
 struct alignas(16) Term {
   int32_t offset, row, column, weight;
 };
-// Spare terms after the list, for tiles that extend beyond it: they lie outside every image.
+// Spare terms after the list, for tiles beyond the list's end: spare terms lie outside every image.
 constexpr int64_t kSpareTerms = 128;
 constexpr int32_t kOutside = INT32_MIN / 2;
 
@@ -52,7 +52,7 @@ struct Image {
   const Term* terms;
   ImagePlace tile_step;  // positions.of(kTileSteps)
 
-  // A position's first element. It may lie outside the image, and so may the position.
+  // A position's first element. The element may lie outside the image, and so may the position.
   struct Origin {
     const float* at;
     int32_t row, column;
@@ -111,13 +111,13 @@ struct ImageByPosition : Image {
   };
 };
 
-// Shared code of readers whose neighbouring threads read neighbouring steps: each thread has one step of every tile.
+// Shared code of readers with neighbouring steps in neighbouring threads: each thread has one step of every tile.
 template <int lanes>
 struct StepEach {
   static constexpr int kEach = lanes * kTileSteps / kThreads, kLanesAtOnce = kThreads / kTileSteps;
   __device__ static int own_step() { return static_cast<int>(threadIdx.x) % kTileSteps; }
   __device__ static int own_lane() { return static_cast<int>(threadIdx.x) / kTileSteps; }
-  // The i-th of the thread's lanes in a tile; the last lane if there is no such lane.
+  // Returns the i-th of the thread's lanes in a tile, or the last lane if the thread has fewer lanes.
   __device__ static int lane(const Lanes& of, int i) {
     return lesser_of(of.first + own_lane() + i * kLanesAtOnce, of.count - 1);
   }
@@ -206,7 +206,7 @@ struct Filters {
 struct Channels {
   const float* data;
   int64_t group_stride, image_stride, positions;
-  // Offset of kTileSteps positions: whole images, and a rest that may extend into one more.
+  // Offset of kTileSteps positions: whole images, and a rest that may extend into one more image.
   int64_t tile_stride = kTileSteps / positions * (image_stride - positions) + kTileSteps;
   int tile_rest = static_cast<int>(kTileSteps % positions);
 
@@ -241,7 +241,7 @@ struct Channels {
 
    private:
     const float* next_;
-    int place_;  // its position in the image
+    int place_;  // the position in the image
   };
 };
 
@@ -311,7 +311,7 @@ struct ImageOutput {
   int64_t group_stride, image_stride, channel_stride;
   Positions positions;
   int64_t row_stride, column_stride;
-  const float* bias;  // null: none
+  const float* bias;  // null: no bias
   int64_t bias_group;
   bool quads;
 

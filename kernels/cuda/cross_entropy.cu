@@ -12,7 +12,7 @@ using portable::LossReduction;
 using portable::NllLoss;
 using portable::TotalWeight;
 
-// The weight of a row: +0 if it is skipped, NaN if its target is not a class.
+// Returns the weight of a row: +0 for a skipped row, NaN if the row's target is not a class.
 __device__ float weight_of(const NllLoss& loss, int64_t target) {
   if (target == loss.ignore_index) return 0;
   if (target < 0 || target >= loss.classes) return __builtin_nanf("");
@@ -35,7 +35,7 @@ __global__ void divide(float* out, const float* by) {
   if (threadIdx.x == 0) *out = *out / *by;
 }
 
-// The gradients of a row: `at_target` at the target, `elsewhere` in the other classes.
+// The gradients of a row: `at_target` at the target, `elsewhere` in the remaining classes.
 struct RowGradients {
   int64_t target;
   float at_target, elsewhere;

@@ -111,7 +111,7 @@ int64_t chunk_of(const EmbeddingShape& shape) {
   return least < 1024 ? 1024 : least;
 }
 
-// Threads per block: few if there are few blocks.
+// Returns the threads per block: few threads in a launch of few blocks.
 unsigned threads_for(const EmbeddingShape& shape) {
   constexpr int64_t kManyBlocks = 2048;
   const int64_t most =

@@ -1,5 +1,5 @@
 #pragma once
-// Tables that the .cu files of this folder define and kernels.cu combines.
+// Tables of functions, defined by the .cu files of this folder and combined by kernels.cu.
 
 #include "kernels/cuda/grid.h"
 #include "kernels/portable/device_kernels.h"

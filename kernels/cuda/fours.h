@@ -1,6 +1,6 @@
 #pragma once
-// Arrays of which each thread takes four neighbours: one 16-byte access if the arrays are so aligned, otherwise four
-// accesses. All loads of a thread precede its stores.
+// Arrays with four neighbouring elements for each thread: one 16-byte access if the arrays are aligned to 16 bytes,
+// otherwise four accesses. All loads of a thread precede the thread's stores.
 
 #include "kernels/cuda/grid.h"
 
@@ -20,7 +20,7 @@ static inline bool are_aligned(const Arrays*... arrays) {
 // This thread's elements of [0, n): `count` elements from `at` on.
 struct Place {
   int64_t at;
-  int count;   // <= 0: none
+  int count;   // <= 0: no elements
   bool whole;  // four elements at an aligned address
 };
 __device__ inline Place place_of(int64_t n, bool aligned) {

@@ -1,5 +1,5 @@
-// Batched matrix products (kernels/portable/gemm.h) by product.h. D may be C: each element is read by the thread that
-// writes it.
+// Batched matrix products (kernels/portable/gemm.h) by product.h. D may be C: the same thread reads and writes an
+// element.
 
 #include "kernels/cuda/product.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 struct GemmOutput {
   float* c;
-  const float* d;  // null: none
+  const float* d;  // null: no addend
   int64_t c_batch, c_row, d_batch, d_row, d_column;
   float alpha, beta;
   bool quads;

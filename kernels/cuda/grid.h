@@ -1,5 +1,5 @@
 #pragma once
-// Launches kernels, and provides the part of CUDA's language that they use. Every .cu file here is compiled twice: by
+// Launches kernels, and provides the CUDA language features of the kernels. Every .cu file here is compiled twice: by
 // nvcc, and for the tests as C++ with ESTRAIN_CUDA_EMULATION, a header that runs a grid's threads on the CPU.
 
 #include <stddef.h>
@@ -63,7 +63,7 @@ void launch(const char* name, const DeviceQueue& queue, Grid grid, void (*kernel
 __device__ inline int64_t thread_index() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ inline int64_t chain_index() { return static_cast<int64_t>(blockIdx.x) * kChainThreads + threadIdx.x; }
 
-// Scratch memory until the end of the scope; work queued within the scope may use it.
+// Scratch memory until the end of the scope; work queued within the scope may use the memory.
 template <typename T>
 class Scratch {
  public:

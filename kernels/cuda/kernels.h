@@ -4,11 +4,11 @@
 // formulas in kernels/portable/arithmetic are compiled for both.
 //
 // No atomic operation adds floats, and no library computes. A sum belongs to one thread or to the 32 lanes of a warp,
-// or is assembled from blocks in their order. Work goes into the queue's stream. Nothing waits for it, and nothing is
-// copied between host and device, so a CUDA graph can capture it. If a kernel cannot be launched, std::runtime_error
-// names it.
+// or is assembled from blocks in block order. Work goes into the queue's stream. The host does not wait for the work,
+// and copies nothing between host and device, so a CUDA graph can capture the work. If launching a kernel fails,
+// std::runtime_error names the kernel.
 //
-// Verified only on the CPU so far: the tests run the kernels' code there, thread by thread.
+// The tests run the kernels' code on the CPU, thread by thread.
 
 #include "kernels/device_updates.h"
 #include "kernels/portable/device_kernels.h"

@@ -62,7 +62,7 @@ __device__ inline void block_sums(int64_t begin, int64_t end, float (&out)[sums]
 }
 
 // Sums of n terms in blocks of kLaneBlock. The warps take turns with the blocks; the first block's sum is the first
-// total, later ones are added in order. All threads of a thread block must call; all get the sums.
+// total, later sums are added in order. All threads of a thread block must call; all threads get the sums.
 constexpr int kMostWarps = 8;
 template <int sums, typename Load, typename Add>
 __device__ inline void row_sums(int64_t n, float (&totals)[sums], Load load, Add add) {
@@ -120,7 +120,7 @@ static inline unsigned warps_for(int64_t n) {
 // One row per block of threads.
 static inline Grid grid_of_rows(int64_t rows, int64_t n) { return {rows, 32, warps_for(n)}; }
 
-// Several warps per block of threads, each with its own item.
+// Several warps per block of threads, each warp with its own item.
 constexpr unsigned kWarpsOfBlock = 8;
 static inline Grid grid_of_warps(int64_t items) {
   return {(items + kWarpsOfBlock - 1) / kWarpsOfBlock, 32, kWarpsOfBlock};

@@ -1,5 +1,5 @@
 // Layer normalisation (kernels/portable/layer_norm.h): one block of threads per row. For dgamma and dbeta: one thread
-// per column of a block of rows, then one thread per column that adds the blocks in order.
+// per column of a block of rows, then one thread per column, to add the blocks in order.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/lanes.h"

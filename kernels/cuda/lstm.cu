@@ -17,7 +17,7 @@ __device__ void write_gates(float* at, int64_t width, const LstmGates& gates) {
   at[3 * width] = gates.output;
 }
 
-// The place of cell `i` among its sample's gates.
+// Returns the place of cell `i` among the gates of the cell's sample.
 __device__ int64_t gates_at(int64_t i, int64_t width) { return i / width * 4 * width + i % width; }
 
 __global__ void forward_cells(LstmCells a) {

@@ -1,5 +1,5 @@
-// Pooling (kernels/portable/pooling.h). Forward: one thread per output, which walks over its window. Backward, for
-// averages and maxima: one thread per input, which walks over the windows that contain it.
+// Pooling (kernels/portable/pooling.h). Forward: one thread per output walks over the output's window. Backward, for
+// averages and maxima: one thread per input walks over all windows with the input.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/grid.h"
@@ -16,7 +16,7 @@ __device__ int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
 int64_t inputs(const Arguments& a) { return a.planes * a.h.in * a.w.in; }
 int64_t outputs(const Arguments& a) { return a.planes * a.h.out * a.w.out; }
 
-// An output or input: its plane and place.
+// An output or input: the plane and the place in the plane.
 struct Place {
   int64_t plane, row, column;
 };
@@ -104,8 +104,8 @@ struct Holders {
 template <bool adaptive>
 __device__ Holders holders_of(const WindowAxis& axis, int64_t i) {
   if constexpr (adaptive) return {i * axis.out / axis.in, ((i + 1) * axis.out - 1) / axis.in + 1};
-  const int64_t past = i + axis.padding, before = past - axis.kernel;  // windows that begin at or before this end
-                                                                       // before i
+  const int64_t past = i + axis.padding, before = past - axis.kernel;  // a window that begins at or before `before`
+                                                                       // ends before i
   return {before < 0 ? 0 : before / axis.stride + 1, smaller(axis.out, past / axis.stride + 1)};
 }
 
@@ -140,7 +140,7 @@ class Divisor {
   uint32_t factor_, shift_ = 31;
 };
 
-// Finds the regular windows whose extent contains an input; they need not have a tap there.
+// Finds the regular windows whose extent contains an input; such a window may lack a tap at the input.
 class Reach {
  public:
   explicit Reach(const WindowAxis& axis)

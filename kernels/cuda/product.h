@@ -5,19 +5,19 @@
 //
 //   operand  select(z)           the z-th product of a batch
 //            Reader<lanes>       brings tiles to shared memory (readers.h)
-//            lane(l), step(k)    whatever at() needs of row or column l, and of term k
+//            lane(l), step(k)    the data of row or column l, and of term k, for at()
 //            at(lane, step)      the element
 //   output   select(z)
 //            column(c)           the place of column c in a row
-//            result(row, place, total), at(row, place)   what is stored, and where
+//            result(row, place, total), at(row, place)   the value to store, and the value's address
 //            quads               whether places of columns 4 i to 4 i + 3 follow each other, 16-byte aligned
 //   range    [begin(row), end(row)): the terms of a row; multiples of kTileSteps but for the end of all, and never
-//            decreasing with the row; the rows of a tile begin in one block and end in one.
-//            wanted(last row, first column): whether any of a tile's outputs is.
+//            decreasing with the row; the rows of a tile begin in one block and end in one block.
+//            wanted(last row, first column): whether at least one of a tile's outputs is wanted.
 //
-// There are several ways to compute a product, all with the same order of sums: tiles of 64 or 128 by 64 or 128 outputs
-// in shared memory, with 4 or 8 by 4 or 8 outputs of each thread in registers; or, for few rows, one thread per output.
-// If outputs are few and sums long, the blocks of a sum are computed in parallel and then added in order.
+// A product is computed in one of several ways, all with the same order of sums: tiles of 64 or 128 by 64 or 128
+// outputs in shared memory, with 4 or 8 by 4 or 8 outputs of each thread in registers; or, for few rows, one thread per
+// output. If outputs are few and sums long, the blocks of a sum are computed in parallel and then added in order.
 
 #include <stdexcept>
 
@@ -42,7 +42,7 @@ struct AllTerms {
   __host__ __device__ bool wanted(int64_t, int64_t) const { return true; }
 };
 
-// The blocks of sums that are computed in parallel: [first, last), `each` of them per block of threads or thread.
+// The blocks of sums for parallel computation: [first, last), `each` of them per block of threads or thread.
 // partials[z][block - first][row][column].
 struct Parts {
   int64_t first, last, each, count;
@@ -50,7 +50,7 @@ struct Parts {
 };
 
 // A thread's rows and columns come in quads, kGroup apart. The threads of a warp share the same 16 rows of each group
-// and have 8 quads of columns, so that the warp reads few addresses of shared memory.
+// and have 8 quads of columns, so the warp reads few addresses of shared memory.
 static_assert(portable::kCausalRows == 16);
 __device__ inline int own_row() {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -79,7 +79,7 @@ struct Sums {
     for_each([](int, float& sum) { sum = 0; });
   }
 
-  // Adds one term to the groups of rows that have it.
+  // Adds one term to the groups of rows with this term.
   __device__ void add(const Tile<row_groups * kGroup>& a, const Tile<column_groups * kGroup>& b, int step, int row,
                       int column, const bool (&active)[row_groups]) {
     Four x[row_groups], y[column_groups];
@@ -115,7 +115,7 @@ __device__ void put_quad(const Output& out, int64_t row, int64_t place, const Fo
   *reinterpret_cast<Four*>(out.at(row, place)) = results;
 }
 
-// Stores out[row(r)][first column + ...] for a thread's rows and columns. value(r, c) is that of row r and column c.
+// Stores out[row(r)][first column + ...] for a thread's rows and columns. value(r, c) belongs to row r and column c.
 template <int row_groups, int column_groups, typename Output, typename Value>
 __device__ void put_tile(const Output& out, int64_t first_row, int64_t first_column, const Sizes& sizes, Value value) {
 #pragma unroll
@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int row = own_row(), column = own_column();
   bool active[row_groups];
   Sums<row_groups, column_groups> sums;
-  // The total of the previous blocks. Needed only once per kBlock terms, so it lies in memory: then two blocks of
-  // threads fit into a processor's registers.
+  // The total of the previous blocks. The thread needs the total only once per kBlock terms, so the total lies in
+  // memory: then two blocks of threads fit into a processor's registers.
   float storage[split ? 1 : row_groups * column_groups * kQuad * kQuad];
   float* const totals = split ? nullptr : in_memory(storage);
   sums.clear();
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// The sum of one block of one output.
+// Returns the sum of one block of one output.
 template <typename A, typename B>
 __device__ float block_of_output(const A& a, const B& b, int64_t row, int64_t column, int64_t begin, int64_t end) {
   const auto x = a.lane(row);
@@ -300,7 +300,7 @@ __global__ void multiply_blocks(Sizes sizes, A a, B b, int64_t k, Parts parts) {
   parts.partials[index] = block_of_output(a, b, row, column, begin, end);
 }
 
-// Adds the current blocks to the previous total in totals[z][row][column]; the last ones go to the output.
+// Adds the current blocks to the previous total in totals[z][row][column]; the last total goes to the output.
 template <typename Output>
 __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, bool last) {
   const int64_t index = thread_index(), outputs = sizes.rows * sizes.columns, blocks = parts.last - parts.first;
@@ -368,7 +368,7 @@ void multiply_in_parts(const char* name, const Sizes& s, int64_t k, const A& a, 
   }
 }
 
-// A product in which every row has all k terms.
+// Computes a product with all k terms in every row.
 template <typename A, typename B, typename Output>
 void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
               const DeviceQueue& queue) {
@@ -383,7 +383,7 @@ void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& 
   }
 }
 
-// A product in which rows have ranges of terms, at most k.
+// Computes a product with a range of terms in each row, at most k.
 template <typename A, typename B, typename Output, typename Range>
 void multiply_ranges(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
                      const Range& range, const DeviceQueue& queue) {

@@ -1,5 +1,5 @@
 #pragma once
-// Chooses one of product.h's ways to compute a product, by estimated cost. All give the same bits.
+// Chooses one of product.h's ways to compute a product, by estimated cost. All ways give the same bits.
 
 #include "kernels/cuda/readers.h"
 
@@ -10,8 +10,8 @@ struct Sizes {
   __host__ __device__ int64_t outputs() const { return batch * rows * columns; }
 };
 
-// Tiles with these numbers of groups of rows and columns, or one thread per output; sums computed in one go, or their
-// blocks in `parts` parallel parts.
+// Tiles with these numbers of groups of rows and columns, or one thread per output; sums computed in one go, or the
+// sums' blocks in `parts` parallel parts.
 struct Way {
   int row_groups = 0, column_groups = 0;  // 0: one thread per output
   int64_t parts = 1;
@@ -21,10 +21,10 @@ static constexpr int64_t kFewRows = 16;                     // output rows up to
 static constexpr int64_t kMostPartials = int64_t{1} << 23;  // floats: fits into a large GPU's cache
 
 // Rough cycles of the whole device, estimated from sm_90 machine code, not measured. A processor does 128 multiply-adds
-// per cycle; the tile's shape and the number of resident blocks of threads leave some unused.
+// per cycle; the tile's shape and the number of resident blocks of threads leave a part of these unused.
 struct TileCost {
   int row_groups, column_groups;
-  double pace, pace_alone;  // fraction of all multiply-adds: with other blocks of threads on the processor, or alone
+  double pace, pace_alone;  // fraction of all multiply-adds: with more blocks of threads on the processor, or alone
 };
 static constexpr TileCost kTileCosts[] = {
     {2, 2, 0.68, 0.50}, {1, 2, 0.60, 0.45}, {2, 1, 0.60, 0.45}, {1, 1, 0.48, 0.35}};

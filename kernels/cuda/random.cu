@@ -1,6 +1,6 @@
 // Random numbers from a counter (kernels/portable/random.h): one thread per Philox block, whose four words serve four
-// elements 16 apart; the same for dropout. One warp makes a permutation, since each step depends on earlier steps that
-// touch the same elements.
+// elements 16 apart; the same for dropout. One warp makes a permutation, since each step depends on earlier steps on
+// the same elements.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"
@@ -13,10 +13,10 @@ namespace {
 
 using Arguments = RandomArguments;
 
-// The element that uses word w of this thread's block.
+// Returns the element for word w of this thread's block.
 __device__ int64_t element_of(int64_t block, int w) { return block / 16 * 64 + 16 * w + block % 16; }
 
-// Formula::write(arguments, i, w, words, x) writes element i from word w of its block and, if it reads one, input x.
+// Formula::write(arguments, i, w, words, x) writes element i from word w of its block and, if reads() is true, input x.
 struct Uniform {
   static __device__ bool reads(const Arguments&) { return false; }
   static __device__ void write(const Arguments& a, int64_t i, int w, const PhiloxBlock& words, float) {
@@ -105,7 +105,7 @@ __global__ void draw_integers(int64_t* out, int64_t n, uint64_t lo, uint64_t ran
   if (i < n) out[i] = static_cast<int64_t>(lo + scaled_to_range(long_word(counter, i), range));
 }
 
-// The element with which each i is swapped.
+// Draws the partner of each element i: the element to swap with i.
 __global__ void draw_partners(int64_t* partners, int64_t n, PhiloxCounter counter) {
   const int64_t i = thread_index();
   if (i < n) {
@@ -119,8 +119,8 @@ __device__ void exchange(int64_t& a, int64_t& b) {
   b = x;
 }
 
-// Runs in one warp, whose lanes take 32 steps at a time: in parallel if no two steps touch the same element, otherwise
-// one after another.
+// Runs in one warp. The warp's lanes take 32 steps at a time: in parallel if no two steps touch the same element,
+// otherwise one after another.
 __global__ void exchange_partners(int64_t* out, const int64_t* partners, int64_t n) {
   __shared__ int64_t drawn[portable::kLanes];
   const int64_t lane = threadIdx.x;

@@ -1,13 +1,13 @@
 #pragma once
 // Readers bring the operands of a product (product.h) from device memory to shared memory, in tiles of kTileSteps terms
-// by 64 or 128 lanes (rows or columns). An operand's Reader<lanes> belongs to a thread and holds its part of the next
-// tile in registers while the current tile is processed:
+// by 64 or 128 lanes (rows or columns). An operand's Reader<lanes> belongs to a thread. During the work on a tile the
+// reader holds the thread's part of the next tile in registers:
 //
 //   Reader(operand, Lanes, first step)
-//   read(operand, Lanes, step, end)   elements from `step` on, kTileSteps further with every call; what it brings for
-//                                     lanes and steps that there are not counts for nothing, and only memory of the
-//                                     operand is read
-//   write(operand, tile)              what was read last
+//   read(operand, Lanes, step, end)   elements from `step` on, kTileSteps further with every call; elements of missing
+//                                     lanes and steps count for nothing, and the reader reads only memory of the
+//                                     operand
+//   write(operand, tile)              the elements of the last read()
 //
 // Registers are scarce, so lanes and steps are 32-bit numbers.
 
@@ -29,7 +29,7 @@ struct alignas(16) Tile {
   float at[kTileSteps][lanes + kQuad];
 };
 
-// The lanes of a tile: it begins with lane `first` of `count`.
+// The lanes of a tile, from lane `first` of `count` on.
 struct Lanes {
   int first, count;
 };
@@ -42,8 +42,8 @@ __device__ inline float* in_memory(float* array) {
   return array;
 }
 
-// Returns the same number, but hides its value from the compiler, which then recomputes derived values when needed
-// instead of keeping them in registers.
+// Returns the same number, but hides the value from the compiler. The compiler then recomputes derived values when
+// needed instead of keeping derived values in registers.
 __device__ inline int forgotten(int x) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(x));
@@ -62,7 +62,7 @@ __device__ inline float constant(const float* at) {
 
 __host__ __device__ inline int lesser_of(int a, int b) { return a < b ? a : b; }
 
-// Whether one access can read a quad from `data` on: all strides except the one along it are multiples of a quad.
+// Returns whether one access can read a quad from `data` on: all strides except `along` are multiples of a quad.
 static inline bool in_quads(const float* data, int64_t along, int64_t stride, int64_t other = 0, int64_t another = 0) {
   return along == 1 && are_aligned(data) && stride % kQuad == 0 && other % kQuad == 0 && another % kQuad == 0;
 }

@@ -1,6 +1,6 @@
-// Sums over the middle index (kernels/portable/reduction.h). inner == 1: one warp per block of a row, its lanes are the
-// sum's lanes; with many blocks, one warp per output then adds them in order. inner > 1: one thread per chain, with
-// neighbours side by side in memory; then one thread per output, as for few blocks.
+// Sums over the middle index (kernels/portable/reduction.h). inner == 1: one warp per block of a row; the warp's lanes
+// are the sum's lanes. With many blocks, one warp per output then adds the blocks in order. inner > 1: one thread per
+// chain, with neighbours side by side in memory; then one thread per output, as for few blocks.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/lanes.h"
@@ -13,7 +13,7 @@ using portable::Reduced;
 
 struct Terms {
   const float* x;
-  const float* means;  // null: none
+  const float* means;  // null: no means
   int64_t outer, reduced, inner, blocks;
   bool squares;
 };
@@ -83,7 +83,7 @@ void add(const Terms& t, const float* partials, float* out, Finish finish, const
   }
 }
 
-// `out` may hold the partial sums if there is one block.
+// `out` may hold the partial sums of a single block.
 void reduce(float* out, const float* x, const float* means, const Reduced& shape, bool squares, Finish finish,
             const DeviceQueue& queue) {
   const int64_t outputs = shape.outer * shape.inner;

@@ -1,5 +1,5 @@
-// Softmax and its logarithm (kernels/portable/softmax.h). inner == 1: one block of threads per row, whose warps divide
-// the blocks of the row's sum. inner > 1: one thread per column, with neighbours side by side in memory.
+// Softmax and its logarithm (kernels/portable/softmax.h). inner == 1: one block of threads per row. The block's warps
+// divide the blocks of the row's sum. inner > 1: one thread per column, with neighbours side by side in memory.
 
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"

@@ -1,4 +1,4 @@
-// Updates many arrays in one launch: each block of threads has a part of one array, and adds its part of the digest.
+// Updates many arrays in one launch: each block of threads has a part of one array, and adds the part's digest.
 
 #include <stdexcept>
 
@@ -55,7 +55,7 @@ void fill_tables(std::span<const Piece> pieces, Launch launch_table) {
                                       [&](const Filled& table, int64_t blocks) { launch_table(table, Grid{blocks}); });
 }
 
-// The piece that contains a block.
+// Returns the piece with the block `block`.
 template <typename Piece, unsigned most>
 __device__ unsigned piece_of(const Table<Piece, most>& table, unsigned block) {
   unsigned low = 0, high = table.count;
@@ -65,13 +65,13 @@ __device__ unsigned piece_of(const Table<Piece, most>& table, unsigned block) {
   }
   return low;
 }
-// The piece that contains this block of threads.
+// Returns the piece of this block of threads.
 template <typename Piece, unsigned most>
 __device__ unsigned own_piece(const Table<Piece, most>& table) {
   return piece_of(table, blockIdx.x);
 }
 
-// This thread's elements: first(), first() + kThreads, and so on, kEach in all; only those below n exist.
+// This thread's elements: first(), first() + kThreads, and so on, kEach in all; only elements below n exist.
 template <typename Piece, unsigned most>
 __device__ int64_t first_element(const Table<Piece, most>& table, unsigned piece) {
   return static_cast<int64_t>(blockIdx.x - table.first_block[piece]) * kBlockElements + threadIdx.x;

@@ -1,5 +1,5 @@
-// Resizing (kernels/portable/upsample.h). Forward: one thread per output. Backward: one thread per input, which walks
-// over the outputs that read it. It finds them by bisection, since the input never decreases with the output's index.
+// Resizing (kernels/portable/upsample.h). Forward: one thread per output. Backward: one thread per input walks over the
+// outputs that read the input. Bisection finds them, since an input never decreases with the output's index.
 
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/value.h"
@@ -23,7 +23,7 @@ Axes axes_of(const UpsampleShape& s, bool align_corners) {
           portable::resized_axis(s.width, s.output_width, s.factor_width, align_corners)};
 }
 
-// The first output whose (first) input is at least `least`.
+// Returns the first output whose (first) input is at least `least`.
 template <bool nearest>
 __device__ int64_t first_reader(const ResizedAxis& axis, int64_t least) {
   int64_t begin = 0, end = axis.out;
@@ -74,8 +74,8 @@ __global__ void bilinear(Axes a, float* y, const float* x) {
   y[i] = fused(h.second_weight, bottom, h.first_weight * top);
 }
 
-// Calls step(sum, output, weight) for the outputs that read input i, in order; for an output that reads it twice, its
-// `first` comes first.
+// Calls step(sum, output, weight) for the outputs that read input i, in order. For an output that reads i twice, the
+// output's `first` comes first.
 template <typename Step>
 __device__ float gathered(const ResizedAxis& axis, int64_t i, Step step) {
   const int64_t begin = first_reader<false>(axis, i - 1), end = first_reader<false>(axis, i + 1);

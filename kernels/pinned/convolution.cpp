@@ -15,8 +15,8 @@ namespace {
 enum : int64_t { kX = 1, kW = 2, kY = 3 };  // names of the operands in cuDNN's graph
 
 constexpr int64_t kMostConfigurations = 40;  // requested from each kind of heuristics
-constexpr size_t kMostTried = 12;            // tried among those that fit, in the suggested order
-constexpr size_t kEnough = 8;                // with fewer candidates, all other engines are tried, too
+constexpr size_t kMostTried = 12;            // the first fitting ones are tried, in the suggested order
+constexpr size_t kEnough = 8;                // with fewer candidates, all remaining engines are tried, too
 
 cudnnDataType_t type_of(Element element) { return element == Element::f32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16; }
 
@@ -45,7 +45,7 @@ CudnnDescriptor geometry(const Convolution& c) {
   return std::move(descriptor).finalized("a convolution");
 }
 
-// The backend's names for the operation of a pass and its operands.
+// The backend's names for the operation of a pass and the operation's operands.
 struct PassNames {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t alpha, beta, geometry, x, w, y;
@@ -81,7 +81,7 @@ PassNames names_of(Pass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-// The device for cuDNN: the current device, or the description of one.
+// The device for cuDNN: the current device, or a device given by its description.
 class Device {
  public:
   Device() { require_cudnn(cudnnCreate(&handle_), "its start"); }
@@ -109,13 +109,13 @@ class Device {
   std::optional<CudnnDescriptor> description_;
 };
 
-// A descriptor and its parts, kept alive together: cuDNN does not document whether it reads the parts again.
+// A descriptor and its parts, kept alive together: cuDNN does not document whether cuDNN reads the parts again.
 struct Composed {
   std::vector<CudnnDescriptor> parts;
   CudnnDescriptor whole;
 };
 
-// A graph of the one operation. The number of groups follows from the channels of image and filter.
+// Returns a graph of the one operation. The number of groups follows from the channels of image and filter.
 Composed graph_of(const Device& device, const Convolution& c) {
   const PassNames names = names_of(c.pass);
   CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height.size, c.width.size});
@@ -168,14 +168,14 @@ bool splits_sums(const ConvolutionAlgorithm& algorithm) {
                              [](const auto& knob) { return knob.first == kSplitK && knob.second > 1; });
 }
 
-// Why the arithmetic of an algorithm, whose engine this is, is not that of the convolution; nothing if it is.
+// Returns how an algorithm with this engine differs from the convolution's arithmetic; nothing without a difference.
 std::optional<std::string> wrong_arithmetic(const Convolution& c, const ConvolutionAlgorithm& algorithm,
                                             const CudnnDescriptor& engine) {
   const auto notes = engine.values<cudnnBackendNumericalNote_t>(
       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   if (has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "it is not deterministic";
   if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "it sums in less than float32";
-  // No note says it: on an H200, engine 47 of cuDNN 9.19 rounds the parts of a split sum to bf16.
+  // Not in cuDNN's notes: on an H200, engine 47 of cuDNN 9.19 rounds the parts of a split sum to bf16.
   if (c.element == Element::bf16 && splits_sums(algorithm)) return "it adds partial sums in less than float32";
   if (c.element != Element::f32) return std::nullopt;
   // 16-bit inputs are not TF32: half precision has a smaller exponent range, so small values become 0.
@@ -232,7 +232,7 @@ std::vector<ConvolutionAlgorithm> suggested(const Device& device, const CudnnDes
   return algorithms;
 }
 
-// Every engine with its default knobs.
+// Returns every engine with the engine's default knobs.
 std::vector<ConvolutionAlgorithm> all_engines(const CudnnDescriptor& graph) {
   std::vector<ConvolutionAlgorithm> all;
   const auto engines = graph.value<int64_t>(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64);
@@ -240,7 +240,7 @@ std::vector<ConvolutionAlgorithm> all_engines(const CudnnDescriptor& graph) {
   return all;
 }
 
-// Algorithms with the convolution's arithmetic, sorted by whether their engine is precompiled or must be compiled.
+// Algorithms with the convolution's arithmetic, in two lists: precompiled engines, and engines to compile.
 struct Sorted {
   std::vector<ConvolutionAlgorithm> ready, compiled;
 };

@@ -1,12 +1,12 @@
 #pragma once
-// Convolutions of images and their gradients through cuDNN, by a named algorithm instead of cuDNN's heuristics.
+// Convolutions of images and the gradients, through cuDNN, by a named algorithm instead of cuDNN's heuristics.
 //
 // An algorithm is a text, "engine=5 knobs=2:7,14:3": the global index of an engine in cuDNN's backend and the values of
-// its knobs (cudnnBackendKnobType_t). This is enough to rebuild the execution plan. The same text, shape and type of
-// device with the same cuDNN gives the same bits. Excluded are engines whose notes say that they are not deterministic
-// or sum in less than float32; in bf16 knobs that split a sum into parts, which are rounded to bf16; in float32 engines
-// that convert their inputs to 16-bit floats, and at Math::exact those on tensor cores; and those that need more than
-// most_workspace().
+// the engine's knobs (cudnnBackendKnobType_t). The text is enough to rebuild the execution plan. The same text, shape
+// and type of device with the same cuDNN gives the same bits. Excluded are engines with notes that they are not
+// deterministic or sum in less than float32; in bf16 knobs that split a sum into parts, since the parts are rounded to
+// bf16; in float32 engines that convert inputs to 16-bit floats, and at Math::exact engines on tensor cores; and
+// engines that need more than most_workspace().
 //
 // Images are NCHW, filters KCRS, contiguous; pointers are in device memory, multiples of kConvolutionAlignment bytes. A
 // one-dimensional image has height 1. For one thread at a time.
@@ -27,17 +27,17 @@ constexpr size_t kConvolutionAlignment = 16;  // bytes
 
 enum class Pass {
   forward,  // y from x and w
-  data,     // the gradient of x from those of y, and w
+  data,     // the gradient of x from the gradient of y, and w
   filter,   // the gradient of w from x and the gradient of y
 };
 
-// A convolution along one axis of an image.
+// The sizes of a convolution along one axis of an image.
 struct ConvolutionAxis {
   int64_t size = 1, filter = 1;
   int64_t stride = 1, padding = 0, dilation = 1;
 
   int64_t output() const { return (size + 2 * padding - dilation * (filter - 1) - 1) / stride + 1; }
-  // Whether the filter fits into the padded image, so that there is an output.
+  // Returns whether the filter fits into the padded image. Without a fit the convolution has no output.
   bool filter_fits() const { return size + 2 * padding > dilation * (filter - 1); }
   auto operator<=>(const ConvolutionAxis&) const = default;
 };
@@ -51,8 +51,8 @@ struct Convolution {
   ConvolutionAxis height, width;
 
   bool filter_fits() const { return height.filter_fits() && width.filter_fits(); }
-  // Bytes. Tensor-core engines rearrange images to channels-last in the workspace, which takes about the bytes of the
-  // operands. The limit is twice that, or kMostWorkspace if larger.
+  // Returns bytes. Tensor-core engines rearrange images to channels-last in the workspace, which takes about the bytes
+  // of the operands. The limit is twice these bytes, or kMostWorkspace if larger.
   size_t most_workspace() const {
     const int64_t x = batch * channels_in * height.size * width.size;
     const int64_t y = batch * channels_out * height.output() * width.output();
@@ -62,7 +62,7 @@ struct Convolution {
   auto operator<=>(const Convolution&) const = default;
 };
 
-// The operands or their gradients; the pass writes one of them and reads the others.
+// The operands or the operands' gradients. The pass writes one of the three and reads two.
 struct ConvolutionOperands {
   void *x = nullptr, *w = nullptr, *y = nullptr;
 };
@@ -79,18 +79,18 @@ class Convolutions {
  public:
   // For the current CUDA device. Throws Failure.
   Convolutions();
-  // For a device that may be absent, by cuDNN's description (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans built
-  // for it cannot run.
+  // For a device that may be absent, by cuDNN's description (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans for an
+  // absent device cannot run.
   explicit Convolutions(const std::string& device);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
 
   static std::string version();  // "cuDNN 9.19.0"
 
-  // Algorithms that can be built for the convolution, sorted by engine, then knobs. Engines that need compiling
-  // (seconds each) are included only if there are no others. Empty if cuDNN does not know the convolution. `between` is
-  // called now and then, as this may take seconds. `left_out` gets the reason for each algorithm of the library that is
-  // excluded.
+  // Returns all algorithms for the convolution, sorted by engine, then knobs. Engines that need compiling (seconds
+  // each) are included only if no engine is precompiled. Empty if cuDNN does not know the convolution. Calls `between`
+  // now and then, as the search may take seconds. `left_out` gets the reason for each excluded algorithm of the
+  // library.
   std::vector<std::string> candidates(
       const Convolution& convolution, const std::function<void()>& between = [] {},
       const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;

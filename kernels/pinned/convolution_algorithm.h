@@ -1,5 +1,5 @@
 #pragma once
-// Converts a cuDNN engine and its knobs to text and back.
+// Converts a cuDNN engine and the engine's knobs to text and back.
 
 #include <compare>
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ConvolutionAlgorithm {
   auto operator<=>(const ConvolutionAlgorithm&) const = default;
 
   std::string text() const;
-  // Nothing if it is not exactly in the form of text().
+  // Returns nothing if `text` is not exactly in the form of text().
   static std::optional<ConvolutionAlgorithm> from_text(const std::string& text);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// A pinned operation as named fields: everything that determines its possible algorithms. Different shapes have
-// different fields.
+// A pinned operation as named fields: everything that determines the operation's possible algorithms. Different shapes
+// have different fields.
 
 #include <map>
 #include <string>

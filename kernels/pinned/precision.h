@@ -8,7 +8,7 @@ namespace estrain::kernels::pinned {
 enum class Element { f32, bf16 };  // type of all operands; sums are float32
 
 enum class Math {
-  exact,  // float32 products of the operands as they are
+  exact,  // float32 products of unrounded operands
   tf32,   // float32 operands may be rounded to TF32
 };
 

@@ -51,13 +51,13 @@ Description describe(const Product& product) {
   cublasLtMatmulDesc_t made = nullptr;
   require(cublasLtMatmulDescCreate(&made, compute_type(product), CUDA_R_32F), "a product");
   Description description(made);
-  // cuBLASLt's matrices are column-major, so it computes the transpose, B' A'.
+  // cuBLASLt's matrices are column-major, so cuBLASLt computes the transpose, B' A'.
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (product.addend == Product::Addend::bias) {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.element));
-    // Until a run sets the pointer, only its alignment matters.
+    // Until a run sets the pointer, only the pointer's alignment matters.
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<uintptr_t>(product.alignment));
   }
   return description;
@@ -127,7 +127,7 @@ constexpr std::array<Setting, 8> kSettings = {{
 
 std::optional<int64_t> value_of(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute,
                                 size_t bytes) {
-  uint32_t value = 0;  // little-endian: a smaller type fills its first bytes
+  uint32_t value = 0;  // little-endian: a smaller type fills the first bytes
   size_t written = 0;
   if (cublasLtMatmulAlgoConfigGetAttribute(&algo, attribute, &value, bytes, &written) != CUBLAS_STATUS_SUCCESS)
     return std::nullopt;
@@ -147,7 +147,7 @@ std::optional<ProductAlgorithm> configuration_of(const cublasLtMatmulAlgo_t& alg
   return algorithm;
 }
 
-// Why the library has no such algorithm; nothing if `algo` was set to it.
+// Sets `algo` to the algorithm. Returns the reason if the library lacks the algorithm; nothing if `algo` is set.
 std::optional<std::string> configure(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
                                      cublasLtMatmulAlgo_t* algo) {
   const cudaDataType_t type = type_of(product.element);
@@ -170,7 +170,7 @@ std::optional<std::string> configure(cublasLtHandle_t handle, const Product& pro
 constexpr size_t kBytesOfWords = sizeof(ProductAlgorithm::words);
 static_assert(sizeof(cublasLtMatmulAlgo_t) == kBytesOfWords);
 
-// Whether the configuration determines the algorithm. For newer algorithms the library stores more than it reports.
+// Returns whether the configuration determines the algorithm. For newer ones the library stores more than it reports.
 bool is_whole(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
               const cublasLtMatmulAlgo_t& algo) {
   cublasLtMatmulAlgo_t made = {};
@@ -187,7 +187,7 @@ std::optional<std::string> restore(ProductAlgorithm algorithm, cublasLtMatmulAlg
   return std::nullopt;
 }
 
-// Throws Failure if the library does not report it.
+// Throws Failure if the library does not report the capability.
 template <typename Value>
 Value capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t attribute) {
   Value value{};
@@ -197,7 +197,7 @@ Value capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttribut
   return value;
 }
 
-// Why an algorithm's arithmetic is not that of the product; nothing if it is.
+// Returns how an algorithm's arithmetic differs from the product's; nothing without a difference.
 std::optional<std::string> wrong_arithmetic(const Product& product, const ProductAlgorithm& algorithm,
                                             const cublasLtMatmulAlgo_t& algo) {
   if ((static_cast<uint64_t>(algorithm.reduction) & ~uint64_t{kSchemes}) != 0)
@@ -224,7 +224,7 @@ class CublasLtPlan : public ProductPlan {
   CublasLtPlan(cublasLtHandle_t handle, const Product& product)
       : handle_(handle), problem_(product), has_bias_(product.addend == Product::Addend::bias) {}
 
-  // Why the algorithm cannot be used; nothing if it can.
+  // Takes the algorithm. Returns the reason if the algorithm is unusable; otherwise nothing.
   std::optional<std::string> take(const Product& product, const ProductAlgorithm& algorithm) {
     auto refusal = algorithm.has_words() ? restore(algorithm, &algo_) : configure(handle_, product, algorithm, &algo_);
     if (refusal) return refusal;
@@ -282,7 +282,7 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
   const Problem problem(product);
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> results = {};
   int found = 0;
-  // Not supported means that there is no algorithm.
+  // "Not supported" means that the library has no algorithm.
   if (cublasLtMatmulAlgoGetHeuristic(handle_->lt, problem.description.get(), problem.a.get(), problem.b.get(),
                                      problem.c.get(), problem.d.get(), preference(product).get(), kMostCandidates,
                                      results.data(), &found) != CUBLAS_STATUS_SUCCESS)

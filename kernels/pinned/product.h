@@ -2,11 +2,11 @@
 // Matrix products through cuBLASLt, by a named algorithm instead of cuBLASLt's heuristics.
 //
 // An algorithm is a text, "id=21 tile=15 stages=4 split_k=1 reduction=0 swizzle=0 custom=0 inner=0 cluster=0": the
-// configuration of cublasLtMatmulAlgo_t. This is enough to rebuild it. If the library stores more than the
-// configuration, its opaque words follow, " version=130101 words=…", which only that version accepts. The same text,
-// shape and type of device with the same cuBLASLt gives the same bits. Excluded are algorithms that add partial sums in
-// place or in less than float32; those that round to bf16 before they add a bias (in bf16, all that split k); those on
-// tensor cores at Math::exact in float32; and those that need more than kMostWorkspace.
+// configuration of cublasLtMatmulAlgo_t. The text is enough to rebuild the algorithm. If the library stores more than
+// the configuration, the algorithm's opaque words follow, " version=130101 words=…"; only this version accepts the
+// words. The same text, shape and type of device with the same cuBLASLt gives the same bits. Excluded are algorithms
+// that add partial sums in place or in less than float32; that round to bf16 before adding a bias (in bf16, all that
+// split k); that use tensor cores at Math::exact in float32; and that need more than kMostWorkspace.
 //
 // Pointers are in device memory. For one thread at a time.
 
@@ -33,12 +33,12 @@ struct Product {
   enum class Addend {
     none,    // beta = 0
     matrix,  // C
-    bias,    // a vector [n] added to every row; beta = 1. Added to the float32 sum before it is rounded to bf16
+    bias,    // a vector [n] added to every row; beta = 1. Added to the float32 sum before the rounding to bf16
   };
 
   Element element = Element::f32;
   Math math = Math::exact;
-  int64_t batch = 1, m = 0, n = 0, k = 0;  // none is 0
+  int64_t batch = 1, m = 0, n = 0, k = 0;  // all above 0
   Operand a, b, c, d;                      // c: with Addend::matrix only; c and d are not transposed
   Addend addend = Addend::none;
   int64_t alignment = 16;  // bytes, of all pointers, leading dimensions and strides: 2, 4, 8 or 16
@@ -70,7 +70,7 @@ class Products {
 
   static std::string version();  // "cuBLASLt 13.1.0"
 
-  // Algorithms that can be built for the product, sorted by their numbers. `between`, `left_out`: as for
+  // Returns all algorithms for the product, sorted by the algorithms' numbers. `between`, `left_out`: as for
   // Convolutions::candidates.
   std::vector<std::string> candidates(
       const Product& product, const std::function<void()>& between = [] {},

@@ -43,7 +43,7 @@ std::optional<ProductAlgorithm> ProductAlgorithm::from_text(const std::string& t
       next = *end == ',' ? end + 1 : end;
     }
   }
-  if (a.text() != text) return std::nullopt;  // reject any other spelling
+  if (a.text() != text) return std::nullopt;  // reject a different spelling
   return a;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Converts a cuBLASLt algorithm to text and back: its configuration and, if that is not enough, its opaque words.
+// Converts a cuBLASLt algorithm to text and back: the configuration and, if more is needed, the opaque words.
 
 #include <array>
 #include <compare>
@@ -12,7 +12,7 @@ namespace estrain::kernels::pinned {
 struct ProductAlgorithm {
   // Ids of tiles, stages and shapes are cublasLt.h's.
   int64_t id{}, tile{}, stages{}, split_k{}, reduction{}, swizzle{}, custom{}, inner{}, cluster{};
-  // The content of cublasLtMatmulAlgo_t, valid only for that library version; all 0: the configuration suffices.
+  // The content of cublasLtMatmulAlgo_t, valid only for this library version; all 0: the configuration suffices.
   uint64_t version{};
   std::array<uint64_t, 8> words{};
 
@@ -21,7 +21,7 @@ struct ProductAlgorithm {
   bool has_words() const { return words != decltype(words){}; }
 
   std::string text() const;
-  // Nothing if it is not exactly in the form of text().
+  // Returns nothing if `text` is not exactly in the form of text().
   static std::optional<ProductAlgorithm> from_text(const std::string& text);
 };
 

@@ -19,7 +19,7 @@ constexpr int kSeries = 2;
 constexpr int kMostRuns = 50;  // runs per series
 constexpr int64_t kLongestHoldNs = 10'000'000;
 constexpr double kMuchLonger = 1.5;
-constexpr double kLaunch = 50e-6;  // launch overhead: a single run may seem longer by this than one of a series
+constexpr double kLaunch = 50e-6;  // launch overhead: a single run may seem longer by this than a run of a series
 
 void require(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw Failure(std::string("CUDA error: ") + what + ": " + cudaGetErrorString(error));
@@ -43,9 +43,9 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Blocks a stream during its lifetime, so that the work queued meanwhile then runs without a pause: short
-// kernels take longer to launch than to run. Unblocks by itself after a while, since a launch may wait for the
-// stream.
+// Blocks a stream during the object's lifetime, so that the queued work later runs without a pause: short kernels take
+// longer to launch than to run. The stream continues after kLongestHoldNs at the latest, since a launch may wait for
+// the stream.
 class Held {
  public:
   explicit Held(void* stream) : open_(std::make_shared<std::atomic<bool>>(false)) {

@@ -5,10 +5,10 @@
 
 namespace estrain::kernels::pinned {
 
-// The average seconds of a run in the faster of two series of a few milliseconds; `run` queues one run in `stream` (a
-// cudaStream_t). All runs of a series are queued before the first begins, so this measures the device, not the host.
-// The first run, which may load code, is not counted. Work that takes much longer than `fastest` runs only twice. Waits
-// for the stream. Throws Failure, and what `run` throws.
+// Returns the average seconds of a run in the faster of two series of a few milliseconds; `run` queues one run in
+// `stream` (a cudaStream_t). All runs of a series are queued before the first run begins, so the time is the device's,
+// not the host's. The first run, which may load code, is not counted. Work that takes much longer than `fastest` runs
+// only twice. Waits for the stream. Throws Failure, and the errors of `run`.
 double seconds_of_run(const std::function<void()>& run, double fastest, void* stream);
 
 }  // namespace estrain::kernels::pinned
