@@ -34,7 +34,7 @@ class CudnnDescriptor {
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, other.get());
   }
 
-  // Whether cuDNN accepts the attributes: an engine or a plan may not fit this graph or device.
+  // Returns whether cuDNN accepts the attributes: an engine or a plan may not fit this graph or device.
   [[nodiscard]] bool finalizes();
   CudnnDescriptor&& finalized(const char* what) &&;  // throws Failure
 

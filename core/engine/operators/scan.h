@@ -61,7 +61,7 @@ void tell_scan(const Refusal& refusal);
 // The name with the overload: "aten::mul.Tensor".
 std::string full_name(const c10::OperatorName& name);
 
-// Whether LibTorch's kernel gives the same bits on every CPU and GPU; `name` as above.
+// Returns whether LibTorch's kernel gives the same bits on every CPU and GPU; `name` as above.
 bool is_exact(std::string_view name);
 
 }  // namespace estrain::operators

@@ -26,7 +26,7 @@
 
 namespace estrain::cuda {
 
-// Whether an algorithm can use x together with `like`: dense, on the same GPU, of the same type, not empty.
+// Returns whether an algorithm can use x together with `like`: dense, on the same GPU, of the same type, not empty.
 inline bool is_plain(const at::Tensor& x, const at::Tensor& like) {
   return x.is_cuda() && x.device() == like.device() && x.layout() == at::kStrided &&
          x.scalar_type() == like.scalar_type() && !x.is_neg() && x.numel() > 0;

@@ -22,7 +22,7 @@ class PinnedProducts {
     double beta = 1, alpha = 1;
   };
 
-  // Whether a call has pinned algorithms: all float32 or all bfloat16, no size 0, and matching operands.
+  // Returns whether a call has pinned algorithms: all float32 or all bfloat16, no size 0, and matching operands.
   static bool is_pinned(const Call& call);
 
   // Returns a contiguous tensor; undefined if the library has no algorithm, for all workers: then LibTorch's kernel

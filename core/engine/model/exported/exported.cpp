@@ -30,7 +30,7 @@ bool is_whole(Type type) {
   return type == Type::u8 || type == Type::i8 || type == Type::i16 || type == Type::i32 || type == Type::i64;
 }
 
-// Whether every value of type `from` can be represented in type `to`.
+// Returns whether every value of type `from` can be represented in type `to`.
 bool can_widen(Type from, Type to) {
   if (from == Type::boolean) return is_whole(to);
   if (to == Type::boolean) return is_whole(from);

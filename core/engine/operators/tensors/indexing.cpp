@@ -161,7 +161,7 @@ Tensor& index_put(Tensor& self, const IndexList& indices, const Tensor& values, 
   return self;
 }
 
-// Whether `source` has a slice of `self` for each index.
+// Returns whether `source` has a slice of `self` for each index.
 bool fits_slices(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   if (source.dim() != self.dim() || source.size(dim) != index.numel()) return false;
   for (int64_t d = 0; d < self.dim(); ++d)

@@ -33,7 +33,7 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  // Whether this carrier does the next step. False: the stage continues with another carrier.
+  // Returns whether this carrier does the next step. False: the stage continues with another carrier.
   virtual bool carries_on() const = 0;
 
   // Begins the step after `step`; the model reads the state of `step`. Waits until the copy to write is free. Returns
@@ -51,7 +51,7 @@ class Carrier {
   // Call this function after the worker's last mini-batch. Waits until the device has finished the mini-batches, unless
   // finish() waits for the device. Returns the time spent in waiting for other workers, ns.
   virtual int64_t pass() = 0;
-  // Whether the device may start the next step's first mini-batch between pass() and finish().
+  // Returns whether the device may start the next step's first mini-batch between pass() and finish().
   virtual bool begins_ahead() const { return false; }
   // Does the rest of the update and completes the step's record. False on abort.
   virtual bool finish() = 0;

@@ -12,7 +12,7 @@ class StepCommit {
  public:
   StepCommit(Workplace& place, const StageOrder& order);
 
-  // Whether all losses and results of the step under way are finite.
+  // Returns whether all losses and results of the step under way are finite.
   bool is_finite() const;
   // Fills in the record's head and resets the counters. Returns the learning rate of the step after `step`.
   double complete(Step step);

@@ -21,7 +21,7 @@ namespace estrain::train {
 
 device::DeviceOptions device_options(const spec::JobSpec& spec);
 
-// Whether evaluations have a perplexity: the loss is the cross entropy of tokens.
+// Returns whether evaluations have a perplexity: the loss is the cross entropy of tokens.
 bool tells_perplexity(const spec::JobSpec& spec, const Samples& samples);
 
 class Job {

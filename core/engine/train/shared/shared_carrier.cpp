@@ -111,7 +111,7 @@ bool SharedCarrier::wait_summed(size_t begin) {
   return waiting(pulse_, comm::Activity::meeting, [&] { return sums.wait_summed(begin); });
 }
 
-// Whether the step is whole on all hosts. False on abort.
+// Returns whether the step is whole on all hosts. False on abort.
 bool SharedCarrier::agree_with_other_hosts() {
   return !has_other_hosts_ || place_.memory.hosts().ask(comm::HostAsk::commit, step_, place_.courier);
 }
