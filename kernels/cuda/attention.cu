@@ -187,7 +187,7 @@ __global__ void weigh_row(Rows r, float* scores, float* statistics, float* facto
   statistics[2 * (r.heads.first * r.queries + row) + 1] = inverse;
 }
 
-// A sum over channels c, begin <= c < end.
+// Returns a sum over channels c, begin <= c < end.
 __device__ float dot(const float* a, const float* b, int64_t begin, int64_t end, bool quads) {
   float sum = 0;
   int64_t c = begin;
@@ -203,7 +203,7 @@ __device__ float dot(const float* a, const float* b, int64_t begin, int64_t end,
   return sum;
 }
 
-// D of each row.
+// Computes D of each row.
 __global__ void dot_rows(Rows r, AttentionInput x, AttentionInput y, int64_t dim, bool quads, float* dots) {
   const int64_t row = thread_index();
   if (row >= r.count()) return;

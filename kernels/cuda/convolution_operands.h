@@ -279,7 +279,7 @@ struct PositionLanes {
       } else {
 #pragma unroll
         for (int i = 0; i < kQuads; ++i) {
-          // For a step beyond the end: the first of the tile's last steps.
+          // A step beyond the end reads the operand's last step again.
           const int beyond = from + own_step() + i * kStepsAtOnce - (end - 1);
           const float* const at = next_ + i * between - (beyond > 0 ? beyond : 0) * x.channel_stride;
           quads_[i].of[0] = at[0];

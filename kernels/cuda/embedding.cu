@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kRowThreads) add_rows(Sorting s) {
   const auto load = [&](int64_t i) { return s.starts[begin + i]; };
   int64_t own = 0;
   in_order<16>(end - begin, load, [&](int64_t count) { own += count; });
-  // Then a prefix sum over the threads.
+  // A prefix sum over the threads follows.
   sums[thread] = own;
   for (int64_t distance = 1; distance < kRowThreads; distance *= 2) {
     __syncthreads();

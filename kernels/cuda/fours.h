@@ -17,7 +17,7 @@ static inline bool are_aligned(const Arrays*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % alignof(Four) == 0) && ...);
 }
 
-// This thread's elements of [0, n): `count` elements from `at` on.
+// The thread's elements of [0, n): `count` elements from `at` on.
 struct Place {
   int64_t at;
   int count;   // <= 0: no elements

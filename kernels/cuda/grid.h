@@ -22,7 +22,7 @@ static constexpr unsigned kThreads = 256;      // per block, for independent thr
 static constexpr unsigned kChainThreads = 64;  // per block, for few long threads: spread over processors
 static constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 
-// `blocks` blocks of threads.x by threads.y threads; no blocks: nothing is launched.
+// `blocks` blocks of threads.x by threads.y threads; for no blocks, launch() does nothing.
 struct Grid {
   int64_t blocks = 0;
   unsigned threads_x = kThreads, threads_y = 1;
@@ -59,7 +59,7 @@ void launch(const char* name, const DeviceQueue& queue, Grid grid, void (*kernel
 #endif
 }
 
-// This thread's index in the whole grid of blocks of kThreads, or of kChainThreads.
+// Returns this thread's index in the whole grid of blocks of kThreads, or of kChainThreads.
 __device__ inline int64_t thread_index() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ inline int64_t chain_index() { return static_cast<int64_t>(blockIdx.x) * kChainThreads + threadIdx.x; }
 

@@ -20,7 +20,7 @@ __device__ inline float lane_total(float x) {
   return of_lane(x, 0);
 }
 
-// The largest lane, in all lanes. NaN only if all lanes are NaN.
+// Returns the largest lane, in all lanes. NaN only if all lanes are NaN.
 __device__ inline float lane_largest(float x) {
 #pragma unroll
   for (int half = 16; half > 0; half /= 2) x = greater(__shfl_xor_sync(kAllLanes, x, half), x);
@@ -101,7 +101,7 @@ __device__ inline void for_row(int64_t n, Load load, Take take) {
       });
 }
 
-// The maximum over the block's threads, in all threads.
+// Returns the maximum over the block's threads, in all threads.
 __device__ inline float block_largest(float x) {
   __shared__ float of_warps[kMostWarps];
   x = lane_largest(x);
@@ -112,7 +112,7 @@ __device__ inline float block_largest(float x) {
   return x;
 }
 
-// Warps for a row of n elements.
+// Returns the warps for a row of n elements.
 static inline unsigned warps_for(int64_t n) {
   const int64_t blocks = portable::divide_up(n, portable::kLaneBlock);
   return blocks <= 1 ? 1 : blocks < kMostWarps ? static_cast<unsigned>(blocks) : kMostWarps;

@@ -64,7 +64,7 @@ __global__ void maximum(Arguments a, int64_t n) {
   a.indices[index] = chosen;
 }
 
-// The number of counted taps of a regular window along a dimension.
+// Returns the number of counted taps of a regular window along a dimension.
 __device__ int64_t counted(const WindowAxis& axis, int64_t o, bool padding_counts) {
   const int64_t begin = o * axis.stride - axis.padding;
   const int64_t end = smaller(begin + axis.kernel, axis.in + axis.padding);

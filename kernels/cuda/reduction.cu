@@ -66,7 +66,7 @@ __global__ void add_blocks(const Terms t, const float* partials, float* out, Fin
   out[index] = finished(finish, total, static_cast<float>(t.reduced));
 }
 
-// The same for inner == 1.
+// Does add_blocks() for inner == 1.
 __global__ void add_many_blocks(const Terms t, const float* partials, float* out, Finish finish) {
   const int64_t index = warp_index();
   if (index >= t.outer) return;

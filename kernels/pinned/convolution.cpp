@@ -139,7 +139,7 @@ Composed graph_of(const Device& device, const Convolution& c) {
   return {std::move(parts), std::move(graph).finalized("a graph of operations")};
 }
 
-// Nothing if cuDNN does not know the operation.
+// Returns nothing if cuDNN does not know the operation.
 std::optional<Composed> graph_if_known(const Device& device, const Convolution& c) {
   try {
     return graph_of(device, c);

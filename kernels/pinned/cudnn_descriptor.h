@@ -44,14 +44,14 @@ class CudnnDescriptor {
     get(name, type, 1, &value);
     return value;
   }
-  // At most `most` values.
+  // Returns at most `most` values.
   template <typename Value>
   std::vector<Value> values(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t most) const {
     std::vector<Value> values(static_cast<size_t>(most));
     values.resize(static_cast<size_t>(get(name, type, most, values.data())));
     return values;
   }
-  // Fills existing descriptors; returns how many were filled.
+  // Fills existing descriptors; returns the number of filled descriptors.
   int64_t fill(cudnnBackendAttributeName_t name, std::vector<CudnnDescriptor>& into) const;
 
  private:

@@ -134,7 +134,7 @@ std::optional<int64_t> value_of(const cublasLtMatmulAlgo_t& algo, cublasLtMatmul
   return value;
 }
 
-// Nothing if the library does not report all settings.
+// Returns nothing if the library does not report all settings.
 std::optional<ProductAlgorithm> configuration_of(const cublasLtMatmulAlgo_t& algo) {
   const auto id = value_of(algo, CUBLASLT_ALGO_CONFIG_ID, 4);
   if (!id) return std::nullopt;

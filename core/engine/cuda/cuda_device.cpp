@@ -94,7 +94,7 @@ c10::cuda::CUDAStream stream_of(c10::DeviceIndex index, const device::DeviceOpti
   return c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index);
 }
 
-// Page-locked host memory. Throws c10::Error.
+// Allocates page-locked host memory. Throws c10::Error.
 std::shared_ptr<at::DataPtr> page_locked(size_t bytes) {
   return std::make_shared<at::DataPtr>(at::getHostAllocator(at::kCUDA)->allocate(bytes));
 }

@@ -20,7 +20,7 @@ at::Tensor new_window_weights(int64_t outputs, int64_t inputs, const at::TensorO
   return weights.to(options);
 }
 
-// The gradient along the last dimension.
+// Computes the gradient along the last dimension.
 at::Tensor backward_of_side(const at::Tensor& gradient, int64_t inputs) {
   const int64_t outputs = gradient.size(-1);
   if (inputs == outputs) return gradient;

@@ -22,10 +22,10 @@ namespace estrain::device {
 class Capture {
  public:
   virtual ~Capture() = default;
-  virtual void replay() = 0;  // on the stream of CaptureBackend::beside
+  virtual void replay() = 0;  // runs on the stream of CaptureBackend::beside
 };
 
-// A device's way of recording.
+// A CaptureBackend is a device's way of recording.
 class CaptureBackend {
  public:
   virtual ~CaptureBackend() = default;
@@ -42,7 +42,7 @@ class CapturedPasses {
   explicit CapturedPasses(std::unique_ptr<CaptureBackend> backend) : backend_(std::move(backend)) {}
 
   static constexpr int64_t warm_runs = 3;     // for each shape, before its capture
-  static constexpr size_t most_captures = 4;  // further shapes run normally
+  static constexpr size_t most_captures = 4;  // inputs of further shapes run normally
 
   using Tensors = std::vector<at::Tensor>;
   using Pass = std::function<Tensors(const Tensors& inputs)>;

@@ -12,7 +12,7 @@ namespace estrain::device {
 // Sets the number of intra-op threads. The number affects the bits. Call this once, before the first operator.
 void configure_cpu(int64_t intra_op_threads);
 
-// The instruction set of ATen's own kernels in this process (respecting ATEN_CPU_CAPABILITY).
+// Returns the instruction set of ATen's own kernels in this process (respecting ATEN_CPU_CAPABILITY).
 kernels::Isa aten_isa();
 
 // Returns the widest instruction set of the device kind for the portable kernels. The capability "default" of cpu:sse

@@ -1,5 +1,5 @@
 #pragma once
-// The CPU behind the interface of a device: nothing is copied, and nothing waits.
+// The CPU behind the interface of a device: no call copies, and no call waits.
 
 #include "core/engine/device/device.h"
 

@@ -61,8 +61,8 @@ class ComputeDevice {
   // Returns a description of the kind of device, the kind of D1's bits.
   virtual std::string describe() const = 0;
 
-  // The queue for the portable kernels' work, ordered after the LibTorch work of this thread; null: the CPU. Valid
-  // until the next call.
+  // Returns the queue for the portable kernels' work, ordered after the LibTorch work of this thread; null: the CPU.
+  // The queue is valid until the next call.
   virtual const kernels::DeviceQueue* queue() = 0;
   virtual const LibraryKernels& library_kernels() const = 0;
 

@@ -43,7 +43,7 @@ class GradientHooks {
   // device calls the sink like its readers: all calls are done after ComputeDevice::finish(), and the sink's references
   // must live until then.
   void backward(const torch::Tensor& loss, GradientSink sink);
-  // The same with gradients on the device: all calls are done when this returns.
+  // Runs the backward pass with gradients on the device: all calls of the sink are done when this returns.
   void backward_on_device(const torch::Tensor& loss, DeviceGradientSink sink);
 
   // From now on passes every gradient to `witness` too, before the sink; null: to the sink only.

@@ -11,7 +11,7 @@
 namespace estrain::est {
 namespace {
 
-// Neither is the digest of zeros.
+// The digests of an absent and of a non-finite tensor. Both differ from the digest of zeros.
 constexpr uint64_t kAbsent = 0x9E3779B97F4A7C15;
 constexpr uint64_t kNotFinite = 0xC2B2AE3D27D4EB4F;
 

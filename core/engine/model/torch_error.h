@@ -9,7 +9,7 @@
 
 namespace estrain::model {
 
-// The message without LibTorch's debugging hints for programmers, and without a final full stop: more may follow.
+// Returns the message without LibTorch's debugging hints, and without a final full stop: more text may follow.
 inline std::string said_by(const c10::Error& error) {
   std::string text = error.what_without_backtrace();
   if (text.ends_with('.')) text.pop_back();

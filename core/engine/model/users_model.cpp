@@ -162,7 +162,7 @@ torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, con
 
 namespace {
 
-// ": in this mini-batch ids are -3 to 1999, …"; whole numbers alone.
+// "; the mini-batch has ids -3 to 1999, …"; whole numbers alone.
 std::string values_text(const std::vector<Source>& sources, const Batch& batch) {
   std::vector<std::string> texts;
   for (const Source& source : sources) {

@@ -34,7 +34,7 @@ struct Offer {
 Offer offered_input(const DataShape& shape);   // images, vectors and text: the sample
 Offer offered_target(const DataShape& shape);  // and the sample's label, or the next tokens
 
-// The tensor of a batch for an input.
+// The source of an input: a tensor of a batch.
 struct Source {
   std::string name;
   size_t field = 0;  // index in Batch::fields; otherwise 0 is the input, 1 the target
@@ -45,7 +45,7 @@ const torch::Tensor& tensor_of(const Batch& batch, const Source& source);
 
 // Returns the note about a module of the class SyncBatchNorm.
 std::string note_of_synced(const std::string& module);
-// And of a call of torch.distributed: "net.py:7 calls is_initialized".
+// Returns the note about a call of torch.distributed: "net.py:7 calls is_initialized".
 std::string note_of_ranks(const std::string& call);
 
 class UsersModel : public Model {
@@ -53,7 +53,7 @@ class UsersModel : public Model {
   // Throws the reason if this model cannot be evaluated.
   virtual void require_evaluation() const = 0;
 
-  // Throws Fault::spec where an evaluation is known to give fewer outputs than want_metrics() names.
+  // Throws Fault::spec if an evaluation is known to give fewer outputs than want_metrics() names.
   virtual void require_outputs() const = 0;
 
   // Returns the strides of a parameter's gradient in the user's module; empty: the parameter's strides. torch sums a
@@ -80,7 +80,7 @@ class UsersModel : public Model {
   // Returns the outputs in training mode, or for an evaluation; at least one. Throws as Model::loss().
   virtual std::vector<torch::Tensor> train_outputs(const Batch& batch) = 0;
   virtual std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) = 0;
-  // The inputs of the training model, for messages.
+  // Returns the inputs of the training model, for messages.
   virtual const std::vector<Source>& sources() const = 0;
 
   torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
@@ -93,7 +93,7 @@ class UsersModel : public Model {
   torch::Tensor compute_loss(const Batch& batch) override;
   Evaluation compute_evaluation(const Batch& batch) override;
   Evaluation evaluation_of(const Batch& batch);
-  // Without the metrics among the outputs.
+  // Evaluates without the metrics among the outputs.
   Evaluation evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const Batch& batch);
 
   spec::Loss loss_;

@@ -9,7 +9,7 @@
 namespace estrain::operators {
 namespace {
 
-// Sorted. Names without overload mean all overloads.
+// Sorted. A name without overload means all overloads.
 constexpr auto kExact = std::to_array<std::string_view>({
     "aten::_assert_async",
     "aten::_assert_tensor_metadata",

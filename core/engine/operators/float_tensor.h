@@ -14,25 +14,25 @@ namespace estrain::operators {
 // Sets the device for computations on the device's tensors; not owned.
 void set_device(device::ComputeDevice* device);
 
-// The execution for the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or the
-// device's queue.
+// Returns the execution for the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or
+// the device's queue.
 kernels::Execution execution_on(const at::Tensor& tensor);
 
 // Returns LibTorch's own kernels for the device of the operands: the GPU if an operand is on the GPU.
 const device::LibraryKernels& library_of(const at::Tensor& tensor);
 const device::LibraryKernels& library_of(const at::Tensor& a, const at::Tensor& b);
 
-// Throws Refusal unless float32.
+// Throws Refusal for a type other than float32.
 void require_float(const char* name, const at::Tensor& tensor);
 
-// Contiguous float32 values of `tensor`: itself, or a copy. Throws for another type.
+// Returns contiguous float32 values of `tensor`: the tensor itself, or a copy. Throws for a different type.
 at::Tensor floats(const char* name, const at::Tensor& tensor);
 at::Tensor floats(const char* name, const std::optional<at::Tensor>& tensor);  // undefined stays undefined
 
-// Null for an undefined tensor.
+// Returns null for an undefined tensor.
 const float* data_or_null(const at::Tensor& tensor);
 
-// Contiguous float32, on the device of `like`.
+// Returns a new contiguous float32 tensor, on the device of `like`.
 at::Tensor new_floats(at::IntArrayRef sizes, const at::Tensor& like);
 at::Tensor new_like(const at::Tensor& like);  // of the same sizes
 

@@ -32,7 +32,7 @@ void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
 // Returns how many calls without a generator argument have drawn in this process.
 uint64_t random_calls();
 
-// The next call's stream.
+// Returns the next call's stream.
 kernels::portable::Stream next_random_call(const std::optional<at::Generator>& generator);
 
 }  // namespace estrain::operators

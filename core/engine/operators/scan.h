@@ -58,7 +58,7 @@ std::vector<std::string> uncovered_so_far();
 // Tells the scan under way about a refusal of a portable kernel; does nothing without a scan.
 void tell_scan(const Refusal& refusal);
 
-// The name with the overload: "aten::mul.Tensor".
+// Returns the name with the overload: "aten::mul.Tensor".
 std::string full_name(const c10::OperatorName& name);
 
 // Returns whether LibTorch's kernel gives the same bits on every CPU and GPU; `name` as above.

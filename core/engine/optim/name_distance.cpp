@@ -6,7 +6,7 @@
 namespace estrain::optim {
 namespace {
 
-// Replaces "[...]" by '?'; everything else stays.
+// Replaces "[...]" by '?', and keeps the rest.
 std::string without_brackets(std::string_view pattern) {
   std::string out;
   for (size_t i = 0; i < pattern.size(); ++i) {

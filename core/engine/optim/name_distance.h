@@ -11,7 +11,7 @@ namespace estrain::optim {
 // Returns the fewest single-character edits that make `pattern` match `name`. A bracket expression counts as `?`.
 size_t name_distance(std::string_view pattern, std::string_view name);
 
-// Up to `count` of the names, nearest first; ties in the given order.
+// Returns up to `count` of the names, nearest first; ties stay in the given order.
 std::vector<std::string> nearest_names(std::string_view pattern, const std::vector<std::string>& names, size_t count);
 
 }  // namespace estrain::optim

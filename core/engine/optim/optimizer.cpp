@@ -11,7 +11,7 @@ namespace {
 using spec::OptimizerKind;
 using Slots = std::vector<std::string_view>;
 
-// One update of a parameter.
+// An Update is one update of a parameter.
 struct Update {
   const spec::OptimizerSection& section;
   const GroupSettings& group;

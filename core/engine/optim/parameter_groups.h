@@ -12,7 +12,7 @@
 
 namespace estrain::optim {
 
-// The settings that may differ between groups.
+// The settings of a group that may differ from the settings of another group.
 struct GroupSettings {
   double lr = 0;  // base of the group's schedule
   double weight_decay = 0;

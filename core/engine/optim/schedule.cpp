@@ -18,7 +18,7 @@ using spec::ScheduleSection;
 
 constexpr double pi = std::numbers::pi;
 
-// One call of the schedule.
+// A Call is one call of the schedule.
 struct Call {
   const ScheduleSection& s;
   double base_lr;
@@ -74,7 +74,7 @@ double annealed(spec::Anneal way, double start, double end, double part) {
   return end + (start - end) / 2.0 * (std::cos(pi * part) + 1);
 }
 
-// A phase from the rate `start` to the rate `end`, reached at call `last`.
+// A Phase leads from the rate `start` to the rate `end`, reached at call `last`.
 struct Phase {
   double last, start, end;
 };

@@ -37,7 +37,7 @@ class Schedule {
   // Does one scheduler.step().
   void advance();
 
-  // Goes to the state after `calls` calls: forward from the current state, backward by restarting (10 ns to 50 ns per
+  // Goes to the state after `calls` calls: forward from the current state, backward by a restart (10 ns to 50 ns per
   // call).
   void seek(int64_t calls);
 
@@ -50,7 +50,7 @@ class Schedule {
   int64_t calls_ = 0;
 };
 
-// Throws Fault::spec if a job of this many steps would run past the end of the schedule, as torch does.
+// Throws Fault::spec if a job of `steps` steps would run past the end of the schedule, as torch does.
 void check_length(const spec::ScheduleSection& settings, Step steps, const batches::BatchSchedule& batches);
 
 // The schedules of all parameter groups.

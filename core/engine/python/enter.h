@@ -6,7 +6,7 @@
 
 #include "core/engine/python/interpreter.h"
 
-// Before anything else: makes the operators known.
+// Call this before all other functions: makes the operators known.
 extern "C" void estrain_python_prepare();
 
 // Call this in a fork server, with no second thread. Returns in each copy, which becomes a worker, and never in the

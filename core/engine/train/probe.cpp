@@ -166,7 +166,7 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   job.network().model().train();
   comm::ProbeReport report;
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));
-  if (refusal && job.samples().sampler().batch() == 1) throw Error(*refusal);  // no mini-batch can be tried
+  if (refusal && job.samples().sampler().batch() == 1) throw Error(*refusal);  // the probe can try no mini-batch
   if (refusal) report.short_batch_error = as_report(*refusal);
   const data::LoadedBatch batch = job.samples().first_batch();
   std::vector<operators::OperatorUse> uses = uses_of_building(job.network());

@@ -130,7 +130,7 @@ bool Stage::finish(Step step) {
   return done;
 }
 
-// The next EST of this worker's.
+// Begins the next EST of this worker.
 Stage::BegunEst Stage::begin_est(Step step) {
   const int64_t begin = monotonic_ns();
   waiting(pulse_, comm::Activity::reading, [&] {
@@ -176,7 +176,7 @@ void Stage::run_est(size_t arrival, Step step) {
     memory_.ring().pending().est_losses[rank.value] = *job_.places().ests.last_loss(new_state, rank) = one_nan(*value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });
-  if (rank == VirtualRank(0)) carrier_->keep_buffers();  // everyone's at the next step
+  if (rank == VirtualRank(0)) carrier_->keep_buffers();  // every EST's buffers at the next step
   feed_.look_ahead();
 }
 

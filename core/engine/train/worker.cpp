@@ -27,7 +27,7 @@
 namespace estrain::train {
 namespace {
 
-// The builder may read a checkpoint for long. If the builder dies, the launcher replaces it or ends waiting workers.
+// The builder may read a checkpoint for long. If the builder is lost, the launcher replaces it or ends the others.
 constexpr int kGlanceMs = 60'000;
 
 // Combines the build ids of parts into one id. Returns 0 if all build ids are 0.
@@ -89,7 +89,7 @@ Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup,
   return {.has_other_keys = setup.spec.job.kernels == spec::Kernels::portable && !file->meta().generator_keys};
 }
 
-// Every worker's files are the builder's.
+// Checks that this worker's files are the builder's.
 void require_data_of_run(const std::vector<data::DataFile>& files, const comm::JobMemory& memory) {
   const std::string known = checkpoint::Manifest::from_json(memory.manifest()).data;
   data::require_same(data::DataIdentity::from_json(known), files);
@@ -110,7 +110,7 @@ std::vector<int64_t> steps_to_trace(const spec::JobSpec& spec, const comm::JobMe
   return !steps.empty() && steps[1] > memory.commit().committed().value ? steps : std::vector<int64_t>{};
 }
 
-// D2 is refused before training starts where an operator's bits would depend on the device.
+// Refuses D2 before training starts if an operator's bits would depend on the device.
 void check_operators(Workplace& place, const operators::PortableOperators& portable) {
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());

@@ -19,7 +19,7 @@ at::Tensor page_locked(const at::Tensor& host) {
 
 constexpr int64_t kPollNs = 50'000;
 
-// A pass of a small model ends before a sleeping thread wakes up.
+// Polls before sleeping: a pass of a small model ends before a sleeping thread wakes up.
 void wait_for(const c10::cuda::CUDAEvent& event) {
   for (const int64_t begin = monotonic_ns(); monotonic_ns() - begin < kPollNs;) {
     if (event.query()) return;

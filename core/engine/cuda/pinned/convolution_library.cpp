@@ -19,7 +19,7 @@ std::vector<std::string> ConvolutionLibrary::candidates(const pinned::Convolutio
                                                         const std::function<void()>& between,
                                                         const std::function<void(const std::string&)>& left_out) const {
   std::vector<std::string> candidates = cudnn_.candidates(convolution, between, left_out);
-  if (has_portable(convolution)) candidates.emplace_back(kPortable);  // last in the order of names, too
+  if (has_portable(convolution)) candidates.emplace_back(kPortable);  // the last name in sorted order, too
   return candidates;
 }
 

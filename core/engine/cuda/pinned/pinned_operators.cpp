@@ -47,7 +47,7 @@ Tensor& give(const Tensor& result, Tensor& out) {
   return out.copy_(result);
 }
 
-// LibTorch refuses in-place operations with an addend of another shape than the result's.
+// LibTorch refuses an in-place operation if the addend's shape differs from the result's.
 bool fits_in_place(const Tensor& self, const Tensor& a, const Tensor& b) {
   const int64_t dim = a.dim();
   return self.dim() == dim && b.dim() == dim && dim >= 2 && self.size(dim - 2) == a.size(dim - 2) &&

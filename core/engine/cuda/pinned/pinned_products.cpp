@@ -48,7 +48,7 @@ Matrix matrix_of(const Tensor& x) {
   return {copy, *operand_of(copy)};
 }
 
-// An addend with the layout of the result.
+// Returns an addend with the layout of the result.
 Matrix addend_of(const Tensor& x, at::IntArrayRef sizes) {
   const Tensor expanded = x.expand(sizes);
   if (const auto operand = operand_of(expanded); operand && !operand->transposed) return {expanded, *operand};

@@ -190,7 +190,7 @@ void ExecutionPlan::note_mode(Step& step) {
   (value.isBool() && value.toBool() ? training_calls_ : evaluation_calls_) += 1;
 }
 
-// False: evaluation omits this call.
+// Returns false if an evaluation omits this call.
 bool ExecutionPlan::freeze(const Call& call, Step& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const auto set = [&](std::string_view argument, c10::IValue value) {

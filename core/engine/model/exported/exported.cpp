@@ -136,7 +136,7 @@ void check_precision(const Program& program, spec::Precision precision) {
                           program.precision));
 }
 
-// With the strides of the file.
+// Returns the tensor with the strides of the file.
 torch::Tensor loaded(const StoredTensor& stored, bool draws) {
   torch::Tensor tensor = torch::empty_strided(stored.sizes, stored.strides, torch::dtype(scalar_type(stored.type)));
   if (draws && !stored.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());

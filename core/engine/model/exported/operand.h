@@ -22,13 +22,13 @@ struct Operand {  // a constant, a value, or a list with values in it
   std::vector<Operand> items{};
 };
 
-// The operand for an operator's `formal` argument; nothing if the kinds do not match.
+// Returns the operand for an operator's `formal` argument; nothing if the kinds do not match.
 std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal);
 
 // Returns an operand for arithmetic on sizes: a number or a value; nothing for other arguments.
 std::optional<Operand> to_number(const program::Argument& argument);
 
-// The dispatcher's argument; `values` are the program's values by number.
+// Returns the dispatcher's argument; `values` are the program's values by number.
 c10::IValue evaluate(const Operand& operand, const std::vector<c10::IValue>& values);
 
 }  // namespace estrain::model

@@ -6,7 +6,7 @@
 
 namespace estrain::model {
 
-// LibTorch's name of a program's element type.
+// Returns LibTorch's name of a program's element type.
 c10::ScalarType scalar_type(program::Type type);
 
 }  // namespace estrain::model

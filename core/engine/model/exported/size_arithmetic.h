@@ -10,7 +10,7 @@ namespace estrain::model {
 
 using SizeArithmetic = c10::IValue (*)(const std::vector<c10::IValue>&);
 
-// "add", "floordiv", "lt", "sym_max", …; null: unknown.
+// Returns the function named "add", "floordiv", "lt", "sym_max", …; null: unknown name.
 SizeArithmetic size_arithmetic(std::string_view name);
 
 }  // namespace estrain::model

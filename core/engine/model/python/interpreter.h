@@ -62,7 +62,7 @@ class Interpreter {
   // Does backward() for the first mini-batch. Constants written or replaced by forward become buffers. Returns these.
   virtual std::vector<std::string> first_backward(const torch::Tensor& loss) = 0;
 
-  // Where the user's code called functions of torch.distributed in the first mini-batch: "net.py:7 calls
+  // Returns the user's calls of functions of torch.distributed in the first mini-batch: "net.py:7 calls
   // is_initialized".
   virtual std::vector<std::string> calls_to_ranks() = 0;
 
@@ -79,7 +79,7 @@ class Interpreter {
   // without the user's file.
   virtual std::vector<std::string> imported() = 0;
 
-  // The random streams of Python's `random` and of numpy: states of this many bytes.
+  // The random streams of Python's `random` and of numpy: states of stream_bytes() bytes.
   virtual size_t stream_bytes() const = 0;
   virtual void seed_streams(uint64_t seed) = 0;
   virtual void load_streams(const std::byte* state) = 0;

@@ -25,7 +25,7 @@ class Attention : public torch::nn::Module {
   }
 
  private:
-  // [n, tokens, width] -> [n, heads, tokens, width / heads]
+  // Turns [n, tokens, width] into [n, heads, tokens, width / heads].
   torch::Tensor by_head(const torch::Tensor& x) const {
     return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
   }

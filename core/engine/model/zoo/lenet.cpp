@@ -5,7 +5,7 @@
 namespace estrain::model {
 namespace {
 
-// The number of pixels after both convolutions (no padding) and poolings.
+// Returns the number of pixels after both convolutions (no padding) and poolings.
 int64_t pixels_left(int64_t pixels) { return ((pixels - 4) / 2 - 4) / 2; }
 
 }  // namespace

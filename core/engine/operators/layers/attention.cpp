@@ -27,7 +27,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 namespace portable = kernels::portable;
 
-// [batch, heads, tokens, dim] with dim contiguous: the tensor, or a copy.
+// Returns [batch, heads, tokens, dim] with dim contiguous: the tensor itself, or a copy.
 Tensor by_tokens(const Tensor& x) {
   require_float("scaled_dot_product_attention", x);
   return x.stride(3) == 1 ? x : x.contiguous();

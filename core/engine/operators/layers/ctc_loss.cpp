@@ -75,7 +75,7 @@ class States {
   int64_t count() const { return count_; }
   const Tensor& labels() const { return labels_; }
 
-  // [times, samples, states]: the logarithm of the probability of each state's label.
+  // Returns [times, samples, states]: the logarithm of the probability of each state's label.
   Tensor of_labels(const Tensor& log_probs) const {
     return at::gather(log_probs, 2, labels_.unsqueeze(0).expand({log_probs.size(0), samples_, count_}));
   }
@@ -114,7 +114,7 @@ class States {
     return at::stack(rows, 1);
   }
 
-  // Minus the logarithm of the probability of each sample's labels.
+  // Returns minus the logarithm of the probability of each sample's labels.
   Tensor loss(const Tensor& alpha) const {
     const Tensor end = at::sub(times_, 1).clamp_min(0).view({-1, 1, 1}).expand({samples_, 1, count_});
     const Tensor at_end = at::gather(alpha, 1, end).squeeze(1);

@@ -133,8 +133,8 @@ Three native_layer_norm_backward(const Tensor& gradient, const Tensor& input, In
   return {dx, dw, db};
 }
 
-// Group normalisation: groups have a mean and a deviation as if each were a row; then every channel of an image is
-// scaled and shifted as batch normalisation does a channel in evaluation.
+// Group normalisation: each group has a mean and a deviation, as if the group were a row; then every channel of an
+// image is scaled and shifted like a channel of batch normalisation in evaluation.
 struct Groups {
   int64_t n, channels, hw, groups;
   int64_t rows() const { return n * groups; }
@@ -146,7 +146,7 @@ struct Groups {
   }
   // Turns a number for each channel into a number for each channel of each image.
   Tensor to_images(const Tensor& by_channel) const { return by_channel.expand({n, channels}).reshape({-1}); }
-  // Numbers of a group's channels added up.
+  // Adds up the numbers of a group's channels.
   Tensor sum_of_channels(const Tensor& by_channel) const { return at::sum(by_channel.view({rows(), -1}), 1); }
 };
 
@@ -208,7 +208,7 @@ Three native_group_norm_backward(const Tensor& gradient, const Tensor& input, co
   return {dx.defined() ? in_format_of(dx, input) : dx, dw, db};
 }
 
-// The norm of each slice v[i] along `dim`, with as many dimensions as v.
+// Returns the norm of each slice v[i] along `dim`, with as many dimensions as v.
 Tensor norms_along(const Tensor& v, int64_t dim) {
   std::vector<int64_t> others;
   for (int64_t d = 0; d < v.dim(); ++d) {

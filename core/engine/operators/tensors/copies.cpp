@@ -69,7 +69,7 @@ inline void copy_row(float* to, const float* from, int64_t n) {
   for (; i < n; ++i) to[i] = from[i];
 }
 
-// The dimensions [0, outer) around rows of `row` floats.
+// Copies rows of `row` floats, along the dimensions [0, outer) around a row.
 void copy_rows(float* to, const float* from, const Dim* dims, size_t outer, int64_t row) {
   if (outer == 0) return copy_row(to, from, row);
   const Dim dim = dims[0];
@@ -84,7 +84,7 @@ bool is_plain(const Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat && x.layout() == at::kStrided && !x.is_neg();
 }
 
-// False: nothing is done.
+// Returns false, without a copy, if the tensors do not fit.
 bool copied_by_rows(const Tensor& to, const Tensor& from) {
   if (!is_plain(to) || !is_plain(from) || to.sizes() != from.sizes() || to.numel() == 0) return false;
   if (to.storage().is_alias_of(from.storage())) return false;

@@ -92,7 +92,7 @@ Tensor cdist(const Tensor& first, const Tensor& second, double p, std::optional<
   return rows.by_differences(-2, [&](const Tensor& differences, int64_t, int64_t) { return norms(differences, p); });
 }
 
-// The slope of the distance by each difference; 0 where the distance is 0.
+// Returns the slope of the distance by each difference; 0 where the distance is 0.
 Tensor slopes(const Tensor& differences, const Tensor& distances, double p) {
   if (p == 1) return at::sign(differences);
   if (std::isinf(p)) return at::mul(at::sign(differences), at::eq(at::abs(differences), distances).to(at::kFloat));
@@ -101,7 +101,7 @@ Tensor slopes(const Tensor& differences, const Tensor& distances, double p) {
   return at::where(at::eq(distances, 0), at::zeros({}, slope.options()), slope);
 }
 
-// The gradient of the first rows.
+// Returns the gradient of the first rows.
 Tensor cdist_backward(const Tensor& gradient, const Tensor& first, const Tensor& second, double p,
                       const Tensor& distances) {
   const Rows rows("_cdist_backward", first, second);

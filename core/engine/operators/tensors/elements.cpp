@@ -19,7 +19,7 @@ at::Device device_of(at::ArrayRef<Tensor> operands) {
   return operands[0].device();
 }
 
-// The dimensions of dense `x` from the outermost in memory to the innermost.
+// Returns the dimensions of dense `x` from the outermost in memory to the innermost.
 std::vector<int64_t> order_of(const Tensor& x) {
   std::vector<int64_t> order(static_cast<size_t>(x.dim()));
   std::iota(order.begin(), order.end(), 0);

@@ -177,7 +177,7 @@ Tensor power_of_number(const Scalar& self, const Tensor& exponent) {
   return in_rows(power_each(base, exponent));
 }
 
-// x log(y), and 0 where x is 0, whatever y but NaN is.
+// x log(y); where x is 0, the result is 0 for every y but NaN.
 Tensor xlogy(const Tensor& self, const Tensor& other) {
   const at::ScalarType type = at::result_type(self, other);
   if (type != at::kFloat && !at::isIntegralType(type, /*includeBool=*/true)) refuse_type("xlogy", type);

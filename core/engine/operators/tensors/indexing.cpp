@@ -41,7 +41,7 @@ struct Places {
   int64_t front = 0;                 // the values' dimensions before the dimensions of the index
   int64_t row_count = 1;
 
-  // The values to assign, [place, element of a row].
+  // Returns the values to assign, [place, element of a row].
   Tensor values_by_row(const Tensor& values) const {
     const auto index_dims = static_cast<int64_t>(index_sizes.size());
     std::vector<int64_t> order;
@@ -142,7 +142,7 @@ bool is_mask(const IndexList& indices) {
     ++given;
     mask = index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
   }
-  return given == 1 && mask;  // names every place once
+  return given == 1 && mask;  // a mask names every place once
 }
 
 Tensor& index_put(Tensor& self, const IndexList& indices, const Tensor& values, bool accumulate, bool unsafe) {
@@ -194,7 +194,7 @@ Tensor& index_add_out(const Tensor& self, int64_t dim, const Tensor& index, cons
   return give(operators::index_add(self, dim, index, source, alpha), out);
 }
 
-// Where every element of `index` writes to in `self`, counted in elements of a contiguous `self`.
+// Returns the place in `self` for every element of `index`, counted in elements of a contiguous `self`.
 Tensor flat_places(const Tensor& self, int64_t dim, const Tensor& index) {
   Tensor flat;
   int64_t stride = self.numel();

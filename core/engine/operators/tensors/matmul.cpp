@@ -29,7 +29,7 @@ void check_sizes(const char* name, const Tensor& a, const Tensor& b, int64_t dim
               ": the sizes of the operands do not fit: ", a.sizes(), " and ", b.sizes());
 }
 
-// alpha * a b + beta * addend into new memory; `addend` may be undefined, and is broadcast.
+// Returns alpha * a b + beta * addend in new memory; `addend` may be undefined, and is broadcast.
 Tensor product(const char* name, const Tensor& a, const Tensor& b, const Tensor& addend, double alpha, double beta) {
   const int64_t dim = a.dim();
   Gemm gemm;

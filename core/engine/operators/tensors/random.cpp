@@ -83,7 +83,7 @@ Tensor& bernoulli_out(const Tensor& self, Generator generator, Tensor& out) {
   return give(operators::bernoulli(self, std::move(generator)), out);
 }
 
-// Integers in [lo, hi), stored in the type of `self`.
+// Draws integers in [lo, hi), stored in the type of `self`.
 Tensor& integers(Tensor& self, int64_t lo, int64_t hi, const Generator& generator) {
   TORCH_CHECK(lo < hi, "random_: there is no integer in [", lo, ", ", hi, ")");
   const portable::Stream call = next_random_call(generator);

@@ -73,7 +73,7 @@ Tensor reduce(Kernel kernel, const Layout& layout) {
   return out;
 }
 
-// `self` as float32, if the operator computes in the requested type.
+// Returns `self` as float32, if the operator computes in the requested type.
 Tensor in_type(const char* name, const Tensor& self, Type type) {
   const ScalarType wanted = type.value_or(self.scalar_type());
   if (wanted != at::kFloat) refuse_type(name, wanted);
@@ -83,7 +83,7 @@ Tensor in_type(const char* name, const Tensor& self, Type type) {
   return self.to(at::kFloat);
 }
 
-// Of fractions as integers LibTorch rounds each towards zero first.
+// A sum of fractions as integers counts as integers, too: LibTorch rounds each fraction towards zero first.
 bool counts_integers(const Tensor& self, Type type) {
   return at::isIntegralType(type.value_or(self.scalar_type()), /*includeBool=*/true);
 }

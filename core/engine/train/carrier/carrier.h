@@ -53,7 +53,7 @@ class Carrier {
   virtual int64_t pass() = 0;
   // Returns whether the device may start the next step's first mini-batch between pass() and finish().
   virtual bool begins_ahead() const { return false; }
-  // Does the rest of the update and completes the step's record. False on abort.
+  // Does the rest of the update and completes the step's record. Returns false on abort.
   virtual bool finish() = 0;
 
   // Returns false if the stage was aborted, or the step must not be committed. Throws Fault::infeasible "step t: the

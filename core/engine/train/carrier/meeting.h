@@ -14,7 +14,7 @@ class Meeting {
  public:
   Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order);
 
-  // False if the stage was aborted.
+  // Returns false if the stage was aborted.
   bool meet() {
     return waiting(pulse_, comm::Activity::meeting, [this] { return barrier_.meet(); });
   }

@@ -12,7 +12,7 @@
 namespace estrain::train {
 namespace {
 
-// The mean of the ESTs' losses: each times 1/N, summed by the tree of the gradients.
+// Returns the mean of the ESTs' losses: each loss times 1/N, summed by the tree of the gradients.
 float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
   if (hi - lo == 1) return losses[lo] * factor;
   const int64_t middle = comm::middle_of(lo, hi);
@@ -51,7 +51,7 @@ double StepCommit::complete(Step step) {
 }
 
 bool StepCommit::publish() {
-  pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where the ring is full
+  pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // waits if the ring is full
   if (!place_.memory.ring().publish()) return false;
   place_.memory.clock().note_progress(monotonic_ns());
   return true;
@@ -61,7 +61,7 @@ void StepCommit::settle(Step step) {
   comm::JobMemory& memory = place_.memory;
   const bool stands = memory.commit().committed() == step, saves = place_.job.timetable().saves_after(step);
   if (stands && saves && (!beyond_ || beyond_->records)) {
-    pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // where an earlier hold still stands
+    pulse_.beat(comm::Activity::waiting_for_scribe, monotonic_ns());  // waits while an earlier hold is in force
     memory.hold().hold(step);
     memory.clock().note_progress(monotonic_ns());
   }

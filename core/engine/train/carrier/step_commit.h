@@ -16,7 +16,7 @@ class StepCommit {
   bool is_finite() const;
   // Fills in the record's head and resets the counters. Returns the learning rate of the step after `step`.
   double complete(Step step);
-  // Publishes the record; sleeps while the ring of records is full. False on abort.
+  // Publishes the record; sleeps while the ring of records is full. Returns false on abort.
   bool publish();
   // Call this function when the state of `step` is stored, if the scribe or the end of the stage needs that state.
   void settle(Step step);

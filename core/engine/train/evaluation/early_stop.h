@@ -10,13 +10,13 @@
 
 namespace estrain::train {
 
-// Writes the values of step 0.
+// Writes the early stop's values of step 0.
 void write_first_early_stop(const Job& job, std::byte* state);
 
 // Returns whether the job ends after the evaluated `step`. `state`: the state of `step`.
 bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
-// Part of the next update: writes the values, with the evaluation of `step`, into `new_state`.
+// A part of the next update: writes the values, with the evaluation of `step`, into `new_state`.
 void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 }  // namespace estrain::train

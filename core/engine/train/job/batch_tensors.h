@@ -23,7 +23,7 @@ struct DeviceBatch {
 // A BatchFeed gives a loader's mini-batches in turn. A mini-batch lives as long as its tensors and its copy under way.
 class BatchFeed {
  public:
-  // Both must outlive the feed.
+  // `loader` and `device` must outlive the feed.
   BatchFeed(data::Loader& loader, device::ComputeDevice& device) : loader_(loader), device_(device) {}
 
   // Waits until the next mini-batch has been read.
@@ -38,7 +38,7 @@ class BatchFeed {
 
   data::Loader& loader_;
   device::ComputeDevice& device_;
-  std::shared_ptr<const data::LoadedBatch> read_;  // and not being copied yet
+  std::shared_ptr<const data::LoadedBatch> read_;  // read, and not being copied yet
   std::optional<DeviceBatch> ahead_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The sum of the gradients of all ESTs: each is multiplied by 1/N, and the order of the additions is fixed.
+// The sum of the gradients of all ESTs: each gradient is multiplied by 1/N, and the order of the additions is fixed.
 
 #include <cstdint>
 #include <vector>

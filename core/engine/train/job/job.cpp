@@ -17,7 +17,7 @@ optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
   return {.isa = device::aten_isa(), .square_roots = device::aten_square_roots()};
 }
 
-// In the order of evaluation.h's results.
+// Returns the names in the order of evaluation.h's results.
 std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const Samples& samples) {
   std::vector<std::string> names;
   for (const int64_t k : spec.train.top_k) names.push_back(fmt::format("top{}", k));

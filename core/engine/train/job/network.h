@@ -46,10 +46,10 @@ class Network {
   const model::NamedTensors& tensors() const { return tensors_; }
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   const std::vector<torch::Tensor>& buffers() const { return buffers_; }
-  // Of each parameter: UsersModel::gradient_strides().
+  // Returns UsersModel::gradient_strides() of each parameter.
   const std::vector<std::vector<int64_t>>& gradient_strides() const { return gradient_strides_; }
 
-  // Number of predictions for a sample of this shape in an evaluation; may be 0.
+  // Returns the number of predictions for a sample of this shape in an evaluation; may be 0.
   int64_t predictions_per_sample(const data::SampleShape& shape) const;
 
   // Returns UsersModel::notes(), or nothing for a model of the zoo.

@@ -12,7 +12,7 @@ namespace estrain::train {
 
 class Samples {
  public:
-  // `data` must outlive this.
+  // `data` must outlive the Samples.
   Samples(const spec::JobSpec& spec, const data::DataPair& data);
 
   const data::DataPair& data() const { return data_; }
@@ -25,7 +25,7 @@ class Samples {
 
   // Reads the mini-batches of `ests` in the step after `step`, and no later mini-batches.
   data::Loader loader_of_step(Step step, EstRange ests) const;
-  // The first mini-batch of virtual rank 0.
+  // Returns the first mini-batch of virtual rank 0.
   data::LoadedBatch first_batch() const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace estrain::train {
 
-// The number of samples of an EST in the shortest mini-batch after `step`; nothing if no step is left.
+// Returns the number of samples of an EST in the shortest mini-batch after `step`; nothing if no step is left.
 std::optional<int64_t> shortest_batch(const Job& job, Step step);
 
 // Returns an error if a step from `step` on has mini-batches of one sample and the model in training mode refuses them:

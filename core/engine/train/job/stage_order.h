@@ -1,5 +1,5 @@
 #pragma once
-// The launcher's message to a worker at the start of a stage.
+// A StageOrder is the launcher's message to a worker at the start of a stage.
 
 #include <optional>
 #include <string>
@@ -23,7 +23,7 @@ struct StageOrder {
 
   EstRange own() const { return ranges[static_cast<size_t>(worker.value)]; }
   uint32_t workers() const { return static_cast<uint32_t>(ranges.size()); }  // of this host
-  // Number among the workers of all hosts.
+  // Returns the worker's number among the workers of all hosts.
   WorkerRank rank() const { return WorkerRank(worker.value + (beyond ? beyond->first_worker : 0)); }
   int64_t all_workers() const { return beyond ? beyond->workers : static_cast<int64_t>(ranges.size()); }
 };

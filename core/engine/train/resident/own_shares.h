@@ -21,7 +21,7 @@ class OwnShares {
   FloatRange share(size_t bucket, uint32_t worker) const { return shares_.share(bucket, worker); }
 
   FloatRange own(size_t bucket) const { return shares_.share(bucket, worker_); }
-  // The pieces of parameters in the own share.
+  // Returns the pieces of parameters in the own share.
   const std::vector<ParameterPiece>& pieces(size_t bucket) const { return pieces_[bucket]; }
   // Returns the offset of the own share in an array of all own shares, and the size of the array.
   size_t packed_at(size_t bucket) const { return packed_at_[bucket]; }

@@ -16,7 +16,7 @@ namespace estrain::train {
 
 class PassedSums {
  public:
-  // `sums`: this worker's. All must outlive this.
+  // `sums`: this worker's sums. All arguments must outlive the object.
   PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
              comm::JobMemory& memory, device::ComputeDevice& device);
 
@@ -43,7 +43,7 @@ class PassedSums {
     float* values;  // this worker's: laid out like the parameters; another's: the part of the own shares, by bucket
   };
 
-  // Where this worker's share of a bucket begins.
+  // Returns where this worker's share of a bucket begins.
   float* own_part(const Source& source, size_t bucket) const;
 
   const OwnShares& shares_;

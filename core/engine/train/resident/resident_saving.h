@@ -16,9 +16,9 @@ class ResidentSaving {
   // The last worker to arrive calls this function after publishing the record of the step ending in `step`. Settles
   // `step`, or decides to save the state first.
   void settle_or_save(Step step);
-  // For each worker, after the meeting: whether to save `step`.
+  // Each worker calls this function after the meeting. Returns whether to save `step`.
   bool wants(Step step) const;
-  // Saves this worker's part. False on abort.
+  // Saves this worker's part. Returns false on abort.
   bool save(Step step, const SavedPart& part);
 
  private:
@@ -30,7 +30,7 @@ class ResidentSaving {
   comm::WorkerPulse& pulse_;
   StepCommit commit_;
   Meeting saved_;
-  int64_t saved_ns_;  // when the last save began, or else the stage
+  int64_t saved_ns_;  // when the last save began, or without a save the stage
 };
 
 }  // namespace estrain::train

@@ -18,7 +18,7 @@ namespace estrain::train {
 // gradients do not wait.
 inline constexpr size_t kEnoughElements = size_t{1} << 19;
 
-// float32, uninitialised, in the device's memory
+// Returns a tensor of float32, uninitialised, in the device's memory.
 at::Tensor new_floats(size_t count, const device::ComputeDevice& device);
 
 class ResidentSums {
@@ -39,7 +39,7 @@ class ResidentSums {
   void flush();
 
   bool present(int slot, size_t parameter) const { return present_[static_cast<size_t>(slot)][parameter] != 0; }
-  // Laid out like the parameters in the state.
+  // Returns the values of a sum, laid out like the parameters in the state.
   float* values(int slot) const { return slots_[static_cast<size_t>(slot)].mutable_data_ptr<float>(); }
   // Writes zeros to an absent sum.
   void clear(int slot, size_t parameter);

@@ -25,7 +25,7 @@ class Shares {
   size_t buckets() const { return buckets_.size(); }
   // Bucket 0 is the last in memory.
   FloatRange bucket(size_t b) const { return buckets_[b]; }
-  // A worker's share of a bucket; may be empty.
+  // Returns a worker's share of a bucket; a share may be empty.
   FloatRange share(size_t b, uint32_t worker) const;
 
  private:

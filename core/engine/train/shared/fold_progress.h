@@ -26,7 +26,7 @@ class FoldProgress {
   const int bell_;
   std::vector<bool> folded_;
   size_t begin_ = 0;   // all parameters from begin_ on are folded
-  size_t unsaid_ = 0;  // elements since the bell was rung
+  size_t unsaid_ = 0;  // elements folded since the last ring of the bell
 };
 
 }  // namespace estrain::train

@@ -20,7 +20,7 @@ class GradientSquares {
   void begin_step() { of_ests_ = of_mean_ = 0; }
   // Adds the gradient of one EST for a parameter, of n floats.
   void add_est(const float* gradient, size_t n) { of_ests_ += squares(gradient, n); }
-  // A part of the mean over all ESTs.
+  // Adds a part of the mean over all ESTs.
   void add_mean(const float* gradient, size_t n) { of_mean_ += squares(gradient, n); }
   // Call this function after this worker's last gradient of the step. A non-finite step does not count.
   void end_step();

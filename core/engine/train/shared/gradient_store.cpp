@@ -7,7 +7,7 @@
 namespace estrain::train {
 namespace {
 
-// The courier leaves the sum over all hosts where the first worker's first partial sum was
+// The courier leaves the sum over all hosts in the place of the first worker's first partial sum
 // (core/hosts/step/step_exchange.h).
 comm::FinishPlan sum_of_hosts() { return {.sources = {{WorkerRank(0), 0}}, .program = {0}, .depth = 1}; }
 

@@ -134,7 +134,7 @@ void SharedCarrier::commit_for_all() {
   commit_.settle(next);
 }
 
-// Instead of the step's update, by the last worker to arrive. False: the step is not to be committed.
+// The last worker to arrive calls this function instead of the step's update. Returns false if no worker may commit.
 bool SharedCarrier::pass_over_nonfinite() {
   comm::RecordHead& head = *place_.memory.ring().pending().head;
   const comm::Nonfinite found = find_nonfinite(place_, updater_, step_, pulse_);

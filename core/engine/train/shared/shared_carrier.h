@@ -1,7 +1,7 @@
 #pragma once
 // Updates in the memory shared by all workers of the host (updater.h), on all kinds of devices.
 //
-// Never writes to copy t, so step t stays intact if a worker dies at any instruction.
+// Never writes to copy t, so step t stays intact if a worker is killed at any instruction.
 
 #include <optional>
 

@@ -31,7 +31,7 @@ class Updater {
 
   void begin_step(Step step);
   void update_in_hook(size_t parameter, const float* last_gradient);
-  // Both return false on abort.
+  // Both functions return false on abort.
   struct Waits {
     // Waits until the sums over all hosts are complete, from this element of the gradient slots on.
     std::function<bool(size_t begin)> for_sums;

@@ -51,7 +51,7 @@ class ResidentState {
   // Copies the committed state. Throws c10::OutOfMemoryError.
   ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // The device's memory of the copy of `step`.
+  // Returns the device's memory of the copy of `step`.
   std::byte* copy(Step step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
   // Returns a part of the state of `step`. dtype uint8, [bytes]
   at::Tensor bytes(Step step, size_t offset, size_t bytes) const;

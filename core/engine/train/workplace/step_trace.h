@@ -29,7 +29,7 @@ class StepTrace {
 
   // Call these functions around the training of a step, in the training thread. `step`: the step after the training.
   void begin_step(Step step, WorkerRank worker);
-  // True if a trace was written.
+  // Returns true if a trace was written.
   bool end_step(Step step);
   // Call this function at the end of a stage. Writes the recorded steps to step-<first>-worker-<worker>.json. On an
   // error the worker prints a warning and continues.

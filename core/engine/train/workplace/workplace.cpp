@@ -71,7 +71,7 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
     return outputs;
   };
   if (device::CapturedPasses* captured = place.device.captured_passes()) {
-    // The two copies of a resident state lie elsewhere.
+    // The two copies of a resident state have different addresses.
     const int64_t variant = place.resident ? step.value & 1 : 0;
     if (auto outputs = captured->run(batch.tensors.tensors(), variant, pass)) {
       const torch::Tensor loss = outputs->back();

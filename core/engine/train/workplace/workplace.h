@@ -22,7 +22,7 @@ struct Workplace {
   est::GradientHooks& hooks;
   int doorbell;                                          // eventfd of the scribe
   StepTrace* trace = nullptr;                            // null: no trace
-  std::unique_ptr<ResidentState> resident = nullptr;     // where the state lies in the device's memory
+  std::unique_ptr<ResidentState> resident = nullptr;     // null: the state is not in the device's memory
   std::unique_ptr<device::Exchange> exchange = nullptr;  // with the stage's other workers; null: no exchange
   // In this step, ESTs' random streams start from the ESTs' seeds, as after a restart at D0. The streams in the state
   // are not changed, since the scribe may be copying the state.
