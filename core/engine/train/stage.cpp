@@ -114,9 +114,9 @@ bool Stage::run_ests(Step step) {
 }
 
 // A GPU that trains alone begins the first EST of the next step while the host waits for the results of this step and
-// commits the step. The device has that EST's state already; a worker that leaves before training the EST leaves no
-// trace of the beginning. A worker among several does not begin ahead: the worker may wait for other workers, and would
-// then measure its mini-batches as too short.
+// commits the step. In the device's queue the next step's state is complete by then; a worker that leaves before the
+// next step leaves no trace of the begun EST. A worker among several does not begin ahead: the worker may wait for
+// other workers, and would then measure its mini-batches as too short.
 bool Stage::finish(Step step) {
   const auto finish = [this] {
     RECORD_USER_SCOPE("update");

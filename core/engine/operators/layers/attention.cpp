@@ -160,7 +160,7 @@ bool fits(const Tensor& query, const Tensor& key, const Tensor& value, const Ten
            (causal || mask.requires_grad() || (mask.scalar_type() != at::kFloat && mask.scalar_type() != at::kBool)));
 }
 
-// Repeats shared keys and values for grouped heads: each key serves as many heads in a row as heads per key.
+// Repeats a key or value for all heads that share it: for (query heads / key heads) heads in a row.
 Tensor for_every_head(const Tensor& x, const Tensor& query, bool grouped) {
   if (!grouped || x.dim() < 3 || x.size(-3) == query.size(-3)) return x;
   return x.repeat_interleave(query.size(-3) / x.size(-3), -3);

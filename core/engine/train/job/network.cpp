@@ -62,7 +62,7 @@ std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, cons
   if (!python.device->torch_device().is_cpu())
     throw Error(Fault::infeasible, "model.name = \"python\" is for CPU workers, so far")
         .advise("use CPU devices, or export the module: model.name = \"program\"");
-  // Portable random operators called by the user's code take keys from the default generator, seeded by that code.
+  // Portable random operators called by the user's code take keys from the seeded default generator.
   operators::begin_est_stream(operators::building_stream, 0);
   return model::build_python_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()),
                                    *python.interpreter, static_cast<uint64_t>(spec.job.seed));

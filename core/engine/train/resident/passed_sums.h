@@ -51,7 +51,7 @@ class PassedSums {
   comm::JobMemory& memory_;
   const comm::FinishPlan tree_;
   std::vector<Source> sources_;       // in the order of tree_.sources
-  std::vector<at::Tensor> received_;  // memory for the values of the remote workers
+  std::vector<at::Tensor> received_;  // memory for the values of other workers
 };
 
 }  // namespace estrain::train

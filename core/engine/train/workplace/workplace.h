@@ -34,7 +34,7 @@ struct Workplace {
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
   const operators::Watch* watch = nullptr;                // of operators, for a Python module at D2
 
-  // Throws Fault::io if memory was ever refused to this process: a library may avoid the refusal with other bits.
+  // Throws Fault::io if memory was ever refused to this process: a library may have worked around it with other bits.
   void require_memory() const;
 
   // Throws Fault::infeasible if the model's code called an operator without a kernel for D2.
