@@ -22,7 +22,7 @@ kernels::Isa portable_isa();
 // Returns ATen's float square roots (MKL's vector library). On some processors these differ from IEEE's.
 kernels::SquareRoots aten_square_roots();
 
-// Returns vendor, model and capability: the kind of device of D1's bits.
+// Returns vendor, model and capability: the kind of device for which D1's bits hold.
 std::string describe_processor();
 
 }  // namespace estrain::device

@@ -58,7 +58,7 @@ class ComputeDevice {
 
   virtual c10::Device torch_device() const = 0;
 
-  // Returns a description of the kind of device, the kind of D1's bits.
+  // Returns a description of the kind of device for which D1's bits hold.
   virtual std::string describe() const = 0;
 
   // Returns the queue for the portable kernels' work, ordered after the LibTorch work of this thread; null: the CPU.

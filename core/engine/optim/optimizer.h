@@ -45,7 +45,7 @@ class Optimizer {
 
   const ParameterGroups& groups() const { return groups_; }
 
-  // Returns the slots with the parameter's shape, in the order of OptimizerPiece::slots; at most
+  // Returns the names of the slots with the parameter's shape, in the order of OptimizerPiece::slots; at most
   // kernels::most_slots.
   std::vector<std::string_view> slots(size_t parameter) const;
 

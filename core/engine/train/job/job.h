@@ -45,7 +45,7 @@ class Job {
 
   const checkpoint::Manifest& manifest() const { return manifest_; }
   const checkpoint::StateLayout& layout() const { return manifest_.layout; }
-  // Sets the processor of D1's bits, under the name given by the device that builds the state.
+  // Sets the processor for which D1's bits hold, as named by the device that builds the state.
   void set_processor(std::string processor) { manifest_.processor = std::move(processor); }
   // Sets the identity of the job's data files, as JSON.
   void set_data(std::string identity) { manifest_.data = std::move(identity); }

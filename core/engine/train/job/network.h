@@ -31,7 +31,7 @@ class Network {
   // How a Python module was built while operators were scanned (core/engine/operators/scan.h).
   struct BuiltWith {
     std::vector<std::string> uncovered;  // operators without a portable kernel
-    std::vector<std::string> unkept;     // after uncovered operators: tensors of the module outside the state
+    std::vector<std::string> unkept;     // with uncovered operators: tensors of the module outside the state
   };
 
   // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.
