@@ -59,7 +59,7 @@ class Interpreter {
   // Runs loss.backward() in Python, for Python's traceback. Afterwards a buffer replaced by forward has the values of
   // the new tensor. Throws Fault::spec where forward wrote or replaced a parameter or a constant.
   virtual void backward(const torch::Tensor& loss) = 0;
-  // Does backward() for the first mini-batch. Constants written or replaced by forward become buffers. Returns these.
+  // backward() for the first mini-batch: constants written or replaced by forward become buffers. Returns their names.
   virtual std::vector<std::string> first_backward(const torch::Tensor& loss) = 0;
 
   // Returns the user's calls of functions of torch.distributed in the first mini-batch: "net.py:7 calls

@@ -16,7 +16,7 @@ namespace {
 using at::Tensor;
 
 constexpr size_t kMostDims = 6;
-constexpr int64_t kWorkForThreads = 32768;  // elements: larger copies are divided over threads by LibTorch
+constexpr int64_t kWorkForThreads = 32768;  // elements: from this size on LibTorch divides a copy over threads
 
 struct Dim {
   int64_t size = 1, to = 0, from = 0;  // strides

@@ -14,7 +14,7 @@ using at::Tensor;
 using kernels::portable::Gemm;
 using kernels::portable::GemmOperand;
 
-// Describes a matrix [m, n] or a batch [b, m, n] with its layout in memory, without a copy for all strides.
+// Describes a matrix [m, n] or a batch [b, m, n] with its layout in memory. All kinds of strides need no copy.
 GemmOperand operand(const char* name, const Tensor& matrix) {
   require_float(name, matrix);
   const int64_t rows = matrix.dim() - 2;
