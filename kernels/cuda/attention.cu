@@ -311,6 +311,6 @@ void backward(const Attention& a, const AttentionBackward& b, const Execution& e
 
 }  // namespace
 
-extern const AttentionLoops attention_kernels = {forward, backward};
+extern const AttentionLoops attention_kernels = {.forward = forward, .backward = backward};
 
 }  // namespace estrain::kernels::cuda

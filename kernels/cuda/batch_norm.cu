@@ -300,6 +300,7 @@ void eval_backward(const Arguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const BatchNormLoops batch_norm_kernels = {train, eval, train_backward, eval_backward};
+extern const BatchNormLoops batch_norm_kernels = {
+    .train = train, .eval = eval, .train_backward = train_backward, .eval_backward = eval_backward};
 
 }  // namespace estrain::kernels::cuda

@@ -1,9 +1,11 @@
 // Elementwise functions (kernels/portable/elementwise.h): each thread takes four neighbours.
 
+#include <utility>
+
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/families.h"
 #include "kernels/cuda/fours.h"
-#include "kernels/portable/arithmetic/formulas.h"
+#include "kernels/portable/elementwise_formulas.h"
 
 namespace estrain::kernels::cuda {
 namespace {
@@ -50,6 +52,27 @@ constexpr Elementwise two = run<Formula, 2>;
 template <typename Formula>
 constexpr Elementwise three = run<Formula, 3>;
 
+// Tables of formulas' loops, by the numbers of the functions.
+template <int... functions, int... backward_functions>
+constexpr ElementwiseLoops table_of(std::integer_sequence<int, functions...>,
+                                    std::integer_sequence<int, backward_functions...>) {
+  return {.unary = {one<UnaryFormula<static_cast<portable::Unary>(functions)>>...},
+          .unary_backward = {two<UnaryBackwardFormula<static_cast<portable::UnaryBackward>(backward_functions)>>...},
+          .softplus = one<SoftplusFormula>,
+          .softplus_backward = two<SoftplusBackward>,
+          .elu = one<EluFormula>,
+          .elu_backward_of_result = two<EluBackwardOfResult>,
+          .elu_backward_of_input = two<EluBackwardOfInput>,
+          .add_scaled = two<AddScaled>,
+          .add_scaled_number = one<AddScaledNumber>,
+          .add_product = three<AddProduct>,
+          .add_quotient = three<AddQuotient>,
+          .lerp = two<Lerp>,
+          .lerp_by_weights = three<Lerp>,
+          .power = one<Power>,
+          .power_by_exponents = two<Power>};
+}
+
 }  // namespace
 
 void fill(float* out, int64_t n, float x, const Execution& execution) {
@@ -60,26 +83,8 @@ void copy(float* out, const float* x, int64_t n, const Execution& execution) {
   launch("copy", queue_of(execution), grid_of_fours(n), copy_elements, out, x, n, are_aligned(out, x));
 }
 
-extern const ElementwiseLoops elementwise_kernels = {
-    {one<Exp>,       one<Log>,     one<Log1p>,   one<Expm1>,         one<Sqrt>,      one<Rsqrt>,      one<Reciprocal>,
-     one<Tanh>,      one<Sigmoid>, one<Silu>,    one<Gelu>,          one<GeluTanh>,  one<Erf>,        one<Sine>,
-     one<Cosine>,    one<Square>,  one<Cube>,    one<InverseSquare>, one<Log2>,      one<LogSigmoid>, one<Hardsigmoid>,
-     one<Hardswish>, one<Mish>,    one<Tangent>, one<ArcSine>,       one<ArcCosine>, one<ArcTangent>, one<Sinh>,
-     one<Cosh>,      one<Asinh>,   one<Acosh>,   one<Atanh>},
-    {two<TanhBackward>, two<SigmoidBackward>, two<SiluBackward>, two<GeluBackward>, two<GeluTanhBackward>,
-     two<LogSigmoidBackward>, two<HardsigmoidBackward>, two<HardswishBackward>, two<MishBackward>},
-    one<SoftplusFormula>,
-    two<SoftplusBackward>,
-    one<EluFormula>,
-    two<EluBackwardOfResult>,
-    two<EluBackwardOfInput>,
-    two<AddScaled>,
-    one<AddScaledNumber>,
-    three<AddProduct>,
-    three<AddQuotient>,
-    two<Lerp>,
-    three<Lerp>,
-    one<Power>,
-    two<Power>};
+extern const ElementwiseLoops elementwise_kernels =
+    table_of(std::make_integer_sequence<int, static_cast<int>(portable::Unary::num_functions)>{},
+             std::make_integer_sequence<int, static_cast<int>(portable::UnaryBackward::num_functions)>{});
 
 }  // namespace estrain::kernels::cuda

@@ -114,6 +114,6 @@ void backward(const Arguments& arguments, const Execution& execution) {
 
 }  // namespace
 
-extern const LayerNormLoops layer_norm_kernels = {forward, backward};
+extern const LayerNormLoops layer_norm_kernels = {.forward = forward, .backward = backward};
 
 }  // namespace estrain::kernels::cuda

@@ -59,6 +59,6 @@ void backward(const LstmCellGradients& a, const Execution& execution) {
 
 }  // namespace
 
-extern const LstmLoops lstm_kernels = {forward, backward};
+extern const LstmLoops lstm_kernels = {.forward = forward, .backward = backward};
 
 }  // namespace estrain::kernels::cuda

@@ -215,8 +215,13 @@ void max_backward(const Arguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const PoolingLoops pooling_kernels = {max_forward<false>,      max_backward<false>,   average_forward<false>,
-                                             average_backward<false>, max_forward<true>,     max_backward<true>,
-                                             average_forward<true>,   average_backward<true>};
+extern const PoolingLoops pooling_kernels = {.max = max_forward<false>,
+                                             .max_backward = max_backward<false>,
+                                             .average = average_forward<false>,
+                                             .average_backward = average_backward<false>,
+                                             .adaptive_max = max_forward<true>,
+                                             .adaptive_max_backward = max_backward<true>,
+                                             .adaptive_average = average_forward<true>,
+                                             .adaptive_average_backward = average_backward<true>};
 
 }  // namespace estrain::kernels::cuda

@@ -162,7 +162,12 @@ void permutation(int64_t* out, int64_t n, const PhiloxCounter& counter, const Ex
   launch("permutation", queue, Grid{n > 0 ? 1 : 0, 32}, exchange_partners, out, partners.get(), n);
 }
 
-extern const RandomLoops random_kernels = {draw<Uniform>, draw<Normal>, draw<Bernoulli>, draw<Exponential>,
-                                           draw<Dropout>, nullptr,      dropout_backward};
+extern const RandomLoops random_kernels = {.uniform = draw<Uniform>,
+                                           .normal = draw<Normal>,
+                                           .bernoulli = draw<Bernoulli>,
+                                           .exponential = draw<Exponential>,
+                                           .dropout = draw<Dropout>,
+                                           .words = nullptr,
+                                           .dropout_backward = dropout_backward};
 
 }  // namespace estrain::kernels::cuda

@@ -141,6 +141,9 @@ void backward(const Arguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const SoftmaxLoops softmax_kernels = {forward<false>, forward<true>, backward<false>, backward<true>};
+extern const SoftmaxLoops softmax_kernels = {.softmax = forward<false>,
+                                             .log_softmax = forward<true>,
+                                             .softmax_backward = backward<false>,
+                                             .log_softmax_backward = backward<true>};
 
 }  // namespace estrain::kernels::cuda

@@ -30,49 +30,45 @@ struct TotalWeight {
 };
 
 struct DeviceKernels {
-  AttentionLoops attention = {};
-  BatchNormLoops batch_norm = {};
-  ElementwiseLoops elementwise = {};
-  LayerNormLoops layer_norm = {};
-  LstmLoops lstm = {};
-  PoolingLoops pooling = {};
-  RandomLoops random = {};  // without `words`
-  SoftmaxLoops softmax = {};
+  AttentionLoops attention;
+  BatchNormLoops batch_norm;
+  ElementwiseLoops elementwise;
+  LayerNormLoops layer_norm;
+  LstmLoops lstm;
+  PoolingLoops pooling;
+  RandomLoops random;  // without `words`
+  SoftmaxLoops softmax;
 
-  void (*gemm)(const Gemm&, const Execution&) = nullptr;
+  void (*gemm)(const Gemm&, const Execution&);
 
   void (*convolution_forward)(const Convolution&, const float* x, const float* w, const float* bias, float* y,
-                              const Execution&) = nullptr;
-  void (*convolution_backward_data)(const Convolution&, const float* dy, const float* w, float* dx,
-                                    const Execution&) = nullptr;
-  void (*convolution_backward_filter)(const Convolution&, const float* x, const float* dy, float* dw,
-                                      const Execution&) = nullptr;
-  void (*convolution_backward_bias)(const Convolution&, const float* dy, float* db, const Execution&) = nullptr;
+                              const Execution&);
+  void (*convolution_backward_data)(const Convolution&, const float* dy, const float* w, float* dx, const Execution&);
+  void (*convolution_backward_filter)(const Convolution&, const float* x, const float* dy, float* dw, const Execution&);
+  void (*convolution_backward_bias)(const Convolution&, const float* dy, float* db, const Execution&);
 
-  void (*sum)(float* out, const float* x, const Reduced&, const Execution&) = nullptr;
-  void (*mean)(float* out, const float* x, const Reduced&, const Execution&) = nullptr;
-  void (*sum_of_squares)(float* out, const float* x, const Reduced&, const Execution&) = nullptr;
-  void (*l2_norm)(float* out, const float* x, const Reduced&, const Execution&) = nullptr;
-  void (*variance)(float* out, float* mean, const float* x, const Reduced&, const VarianceOptions&,
-                   const Execution&) = nullptr;
+  void (*sum)(float* out, const float* x, const Reduced&, const Execution&);
+  void (*mean)(float* out, const float* x, const Reduced&, const Execution&);
+  void (*sum_of_squares)(float* out, const float* x, const Reduced&, const Execution&);
+  void (*l2_norm)(float* out, const float* x, const Reduced&, const Execution&);
+  void (*variance)(float* out, float* mean, const float* x, const Reduced&, const VarianceOptions&, const Execution&);
 
-  void (*nll_loss)(float* out, float* total_weight, const float* x, const NllLoss&, const Execution&) = nullptr;
-  void (*nll_loss_backward)(float* out, const float* gradient, TotalWeight, const NllLoss&, const Execution&) = nullptr;
+  void (*nll_loss)(float* out, float* total_weight, const float* x, const NllLoss&, const Execution&);
+  void (*nll_loss_backward)(float* out, const float* gradient, TotalWeight, const NllLoss&, const Execution&);
 
   void (*embedding_backward)(float* dweight, const float* dy, const int64_t* indices, const EmbeddingShape&,
-                             const Execution&) = nullptr;
+                             const Execution&);
 
-  void (*upsample_nearest)(float* y, const float* x, const UpsampleShape&, const Execution&) = nullptr;
-  void (*upsample_nearest_backward)(float* dx, const float* dy, const UpsampleShape&, const Execution&) = nullptr;
-  void (*upsample_bilinear)(float* y, const float* x, const UpsampleShape&, const Execution&) = nullptr;
-  void (*upsample_bilinear_backward)(float* dx, const float* dy, const UpsampleShape&, const Execution&) = nullptr;
+  void (*upsample_nearest)(float* y, const float* x, const UpsampleShape&, const Execution&);
+  void (*upsample_nearest_backward)(float* dx, const float* dy, const UpsampleShape&, const Execution&);
+  void (*upsample_bilinear)(float* y, const float* x, const UpsampleShape&, const Execution&);
+  void (*upsample_bilinear_backward)(float* dx, const float* dy, const UpsampleShape&, const Execution&);
 
-  void (*random_integers)(int64_t* out, int64_t n, int64_t lo, int64_t hi, const PhiloxCounter&,
-                          const Execution&) = nullptr;
-  void (*permutation)(int64_t* out, int64_t n, const PhiloxCounter&, const Execution&) = nullptr;
+  void (*random_integers)(int64_t* out, int64_t n, int64_t lo, int64_t hi, const PhiloxCounter&, const Execution&);
+  void (*permutation)(int64_t* out, int64_t n, const PhiloxCounter&, const Execution&);
 
-  void (*fill)(float* out, int64_t n, float x, const Execution&) = nullptr;
-  void (*copy)(float* out, const float* x, int64_t n, const Execution&) = nullptr;  // out may be x
+  void (*fill)(float* out, int64_t n, float x, const Execution&);
+  void (*copy)(float* out, const float* x, int64_t n, const Execution&);  // out may be x
 };
 
 // The loops of a family for an execution.

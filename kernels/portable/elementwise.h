@@ -44,20 +44,22 @@ enum class Unary {
   asinh,
   acosh,
   atanh,
+  num_functions  // not a function
 };
 void unary(Unary function, float* out, const float* x, int64_t n, const Execution& execution);
 
 // Gradients with respect to x, from `gradient` (of the result) and the value saved by the forward function.
 enum class UnaryBackward {
-  tanh,         // saved = tanh(x):    gradient * fma(-saved, saved, 1)
-  sigmoid,      // saved = sigmoid(x): gradient * (saved * (1 - saved))
-  silu,         // saved = x: gradient * (s * fma(x, 1 - s, 1)), s = sigmoid(x)
-  gelu,         // saved = x: gradient * fma(x, density(x), cumulative(x)): arithmetic/erf.h
-  gelu_tanh,    // saved = x: gradient * fma(x * (s * (1 - s)), v, s), s = sigmoid(2 u), v = 2 u': arithmetic/sigmoid.h
-  log_sigmoid,  // saved = x: gradient * sigmoid(-x)
-  hardsigmoid,  // saved = x: gradient / 6 for -3 < x < 3, else +0
-  hardswish,    // saved = x: +0 for x <= -3; gradient * (x / 3 + 0.5) for x < 3; else gradient
-  mish,         // saved = x: gradient * fma(x, 4 * e * (e + 1) / d / d, n / d), e and n as above, d = n + 2
+  tanh,          // saved = tanh(x):    gradient * fma(-saved, saved, 1)
+  sigmoid,       // saved = sigmoid(x): gradient * (saved * (1 - saved))
+  silu,          // saved = x: gradient * (s * fma(x, 1 - s, 1)), s = sigmoid(x)
+  gelu,          // saved = x: gradient * fma(x, density(x), cumulative(x)): arithmetic/erf.h
+  gelu_tanh,     // saved = x: gradient * fma(x * (s * (1 - s)), v, s), s = sigmoid(2 u), v = 2 u': arithmetic/sigmoid.h
+  log_sigmoid,   // saved = x: gradient * sigmoid(-x)
+  hardsigmoid,   // saved = x: gradient / 6 for -3 < x < 3, else +0
+  hardswish,     // saved = x: +0 for x <= -3; gradient * (x / 3 + 0.5) for x < 3; else gradient
+  mish,          // saved = x: gradient * fma(x, 4 * e * (e + 1) / d / d, n / d), e and n as above, d = n + 2
+  num_functions  // not a function
 };
 void unary_backward(UnaryBackward function, float* out, const float* gradient, const float* saved, int64_t n,
                     const Execution& execution);

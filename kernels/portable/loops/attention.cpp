@@ -400,6 +400,6 @@ void backward(const Attention& a, const AttentionBackward& b, const Execution& e
 
 }  // namespace
 
-extern const AttentionLoops attention_loops = {forward, backward};
+extern const AttentionLoops attention_loops = {.forward = forward, .backward = backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -380,6 +380,7 @@ void eval(const BatchNormArguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const BatchNormLoops batch_norm_loops = {run<Train>, eval, run<TrainBackward>, run<EvalBackward>};
+extern const BatchNormLoops batch_norm_loops = {
+    .train = run<Train>, .eval = eval, .train_backward = run<TrainBackward>, .eval_backward = run<EvalBackward>};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -5,8 +5,14 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-extern const ConvolutionLoops convolution_loops = {
-    width,    tile_positions,  max_narrow_channels, least_matrix_positions, least_magnitude, copy_grid,
-    multiply, multiply_narrow, sum_channels};
+extern const ConvolutionLoops convolution_loops = {.vector_width = width,
+                                                   .tile_positions = tile_positions,
+                                                   .max_narrow_channels = max_narrow_channels,
+                                                   .least_matrix_positions = least_matrix_positions,
+                                                   .least_magnitude = least_magnitude,
+                                                   .copy_grid = copy_grid,
+                                                   .multiply = multiply,
+                                                   .multiply_narrow = multiply_narrow,
+                                                   .sum_channels = sum_channels};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -258,6 +258,7 @@ void backward_data(const DepthwiseArguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const DepthwiseLoops depthwise_loops = {forward, backward_data, depthwise_backward_filter};
+extern const DepthwiseLoops depthwise_loops = {
+    .forward = forward, .backward_data = backward_data, .backward_filter = depthwise_backward_filter};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,7 +1,9 @@
 #include "kernels/portable/loops/elementwise.h"
 
+#include <utility>
+
 #include "kernels/loops.h"
-#include "kernels/portable/arithmetic/formulas.h"
+#include "kernels/portable/elementwise_formulas.h"
 #include "kernels/portable/loops/ranges.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
@@ -42,26 +44,29 @@ static void three(const Arguments& arguments, const Execution& execution) {
   });
 }
 
-extern const ElementwiseLoops elementwise_loops = {
-    {one<Exp>,       one<Log>,     one<Log1p>,   one<Expm1>,         one<Sqrt>,      one<Rsqrt>,      one<Reciprocal>,
-     one<Tanh>,      one<Sigmoid>, one<Silu>,    one<Gelu>,          one<GeluTanh>,  one<Erf>,        one<Sine>,
-     one<Cosine>,    one<Square>,  one<Cube>,    one<InverseSquare>, one<Log2>,      one<LogSigmoid>, one<Hardsigmoid>,
-     one<Hardswish>, one<Mish>,    one<Tangent>, one<ArcSine>,       one<ArcCosine>, one<ArcTangent>, one<Sinh>,
-     one<Cosh>,      one<Asinh>,   one<Acosh>,   one<Atanh>},
-    {two<TanhBackward>, two<SigmoidBackward>, two<SiluBackward>, two<GeluBackward>, two<GeluTanhBackward>,
-     two<LogSigmoidBackward>, two<HardsigmoidBackward>, two<HardswishBackward>, two<MishBackward>},
-    one<SoftplusFormula>,
-    two<SoftplusBackward>,
-    one<EluFormula>,
-    two<EluBackwardOfResult>,
-    two<EluBackwardOfInput>,
-    two<AddScaled>,
-    one<AddScaledNumber>,
-    three<AddProduct>,
-    three<AddQuotient>,
-    two<Lerp>,
-    three<Lerp>,
-    one<Power>,
-    two<Power>};
+// Tables of formulas' loops, by the numbers of the functions.
+template <int... functions, int... backward_functions>
+static constexpr ElementwiseLoops table_of(std::integer_sequence<int, functions...>,
+                                           std::integer_sequence<int, backward_functions...>) {
+  return {.unary = {one<UnaryFormula<static_cast<portable::Unary>(functions)>>...},
+          .unary_backward = {two<UnaryBackwardFormula<static_cast<portable::UnaryBackward>(backward_functions)>>...},
+          .softplus = one<SoftplusFormula>,
+          .softplus_backward = two<SoftplusBackward>,
+          .elu = one<EluFormula>,
+          .elu_backward_of_result = two<EluBackwardOfResult>,
+          .elu_backward_of_input = two<EluBackwardOfInput>,
+          .add_scaled = two<AddScaled>,
+          .add_scaled_number = one<AddScaledNumber>,
+          .add_product = three<AddProduct>,
+          .add_quotient = three<AddQuotient>,
+          .lerp = two<Lerp>,
+          .lerp_by_weights = three<Lerp>,
+          .power = one<Power>,
+          .power_by_exponents = two<Power>};
+}
+
+extern const ElementwiseLoops elementwise_loops =
+    table_of(std::make_integer_sequence<int, static_cast<int>(portable::Unary::num_functions)>{},
+             std::make_integer_sequence<int, static_cast<int>(portable::UnaryBackward::num_functions)>{});
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -3,6 +3,7 @@
 
 #include "kernels/execution.h"
 #include "kernels/per_isa.h"
+#include "kernels/portable/elementwise.h"
 
 namespace estrain::kernels {
 
@@ -16,10 +17,8 @@ struct ElementwiseArguments {
 using Elementwise = void (*)(const ElementwiseArguments& arguments, const Execution& execution);
 
 struct ElementwiseLoops {
-  // In the order of portable::Unary.
-  Elementwise unary[32];
-  // In the order of portable::UnaryBackward.
-  Elementwise unary_backward[9];
+  Elementwise unary[static_cast<int>(portable::Unary::num_functions)];  // by the number of the function
+  Elementwise unary_backward[static_cast<int>(portable::UnaryBackward::num_functions)];  // likewise
   Elementwise softplus, softplus_backward, elu, elu_backward_of_result, elu_backward_of_input;
   Elementwise add_scaled, add_scaled_number, add_product, add_quotient, lerp, lerp_by_weights;
   Elementwise power, power_by_exponents;

@@ -49,6 +49,6 @@ void backward(const EmbeddingArguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const EmbeddingLoops embedding_loops = {backward};
+extern const EmbeddingLoops embedding_loops = {.backward = backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

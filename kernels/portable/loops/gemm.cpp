@@ -61,6 +61,6 @@ void run(const portable::Gemm& g, const Execution& execution) {
 
 }  // namespace
 
-extern const GemmLoops gemm_loops = {run};
+extern const GemmLoops gemm_loops = {.run = run};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -201,6 +201,6 @@ void backward(const LayerNormArguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const LayerNormLoops layer_norm_loops = {forward, backward};
+extern const LayerNormLoops layer_norm_loops = {.forward = forward, .backward = backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -79,6 +79,6 @@ void backward(const LstmCellGradients& a, const Execution& execution) {
 
 }  // namespace
 
-extern const LstmLoops lstm_loops = {forward, backward};
+extern const LstmLoops lstm_loops = {.forward = forward, .backward = backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

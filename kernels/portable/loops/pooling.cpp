@@ -336,7 +336,13 @@ void adaptive_average_backward(const PoolingArguments& a, const Execution& execu
 
 }  // namespace
 
-extern const PoolingLoops pooling_loops = {max,          max_backward, average,          average_backward,
-                                           adaptive_max, max_backward, adaptive_average, adaptive_average_backward};
+extern const PoolingLoops pooling_loops = {.max = max,
+                                           .max_backward = max_backward,
+                                           .average = average,
+                                           .average_backward = average_backward,
+                                           .adaptive_max = adaptive_max,
+                                           .adaptive_max_backward = max_backward,
+                                           .adaptive_average = adaptive_average,
+                                           .adaptive_average_backward = adaptive_average_backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -149,7 +149,12 @@ static void dropout_backward(float* out, const float* gradient, const bool* mask
   });
 }
 
-extern const RandomLoops random_loops = {draw<Uniform>, draw<Normal>, draw<Bernoulli>, draw<Exponential>,
-                                         draw<Dropout>, words,        dropout_backward};
+extern const RandomLoops random_loops = {.uniform = draw<Uniform>,
+                                         .normal = draw<Normal>,
+                                         .bernoulli = draw<Bernoulli>,
+                                         .exponential = draw<Exponential>,
+                                         .dropout = draw<Dropout>,
+                                         .words = words,
+                                         .dropout_backward = dropout_backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -212,6 +212,6 @@ static void sum(const Arguments& a, const Execution& execution) {
   }
 }
 
-extern const ReductionLoops reduction_loops = {sum};
+extern const ReductionLoops reduction_loops = {.sum = sum};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

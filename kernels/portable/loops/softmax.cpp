@@ -221,6 +221,9 @@ static void backward(const Arguments& arguments, const Execution& execution) {
       });
 }
 
-extern const SoftmaxLoops softmax_loops = {forward<false>, forward<true>, backward<false>, backward<true>};
+extern const SoftmaxLoops softmax_loops = {.softmax = forward<false>,
+                                           .log_softmax = forward<true>,
+                                           .softmax_backward = backward<false>,
+                                           .log_softmax_backward = backward<true>};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

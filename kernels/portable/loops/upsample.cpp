@@ -151,6 +151,9 @@ void bilinear_backward(const UpsampleArguments& a, const Execution& execution) {
 
 }  // namespace
 
-extern const UpsampleLoops upsample_loops = {nearest, nearest_backward, bilinear, bilinear_backward};
+extern const UpsampleLoops upsample_loops = {.nearest = nearest,
+                                             .nearest_backward = nearest_backward,
+                                             .bilinear = bilinear,
+                                             .bilinear_backward = bilinear_backward};
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,5 +1,7 @@
 #pragma once
 // The formulas of elementwise.h: the result for one element of each input. Constructed from the numbers of a call.
+// UnaryFormula<f> and UnaryBackwardFormula<f> are those of the function f: a function without a formula does not
+// compile.
 
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/hard.h"
@@ -12,63 +14,69 @@
 #include "kernels/portable/arithmetic/sigmoid.h"
 #include "kernels/portable/arithmetic/tanh.h"
 #include "kernels/portable/arithmetic/trigonometry.h"
+#include "kernels/portable/elementwise.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// A formula without numbers.
-#define ESTRAIN_FORMULA(name, expression)                                   \
-  struct name {                                                             \
-    ESTRAIN_MEMBER explicit name(const float*) {}                           \
+template <portable::Unary function>
+struct UnaryFormula;
+#define ESTRAIN_FORMULA(function, expression)                               \
+  template <>                                                               \
+  struct UnaryFormula<portable::Unary::function> {                          \
+    ESTRAIN_MEMBER explicit UnaryFormula(const float*) {}                   \
     ESTRAIN_MEMBER Floats operator()(Floats x) const { return expression; } \
   }
-ESTRAIN_FORMULA(Exp, exponential(x));
-ESTRAIN_FORMULA(Log, logarithm(x));
-ESTRAIN_FORMULA(Log1p, logarithm_plus_one(x));
-ESTRAIN_FORMULA(Expm1, exponential_minus_one(x));
-ESTRAIN_FORMULA(Sqrt, square_root(x));
-ESTRAIN_FORMULA(Rsqrt, 1.0f / square_root(x));
-ESTRAIN_FORMULA(Reciprocal, 1.0f / x);
-ESTRAIN_FORMULA(Tanh, hyperbolic_tangent(x));
-ESTRAIN_FORMULA(Sigmoid, sigmoid(x));
-ESTRAIN_FORMULA(Silu, silu(x));
-ESTRAIN_FORMULA(Gelu, gelu(x));
-ESTRAIN_FORMULA(GeluTanh, gelu_tanh(x));
-ESTRAIN_FORMULA(Erf, error_function(x));
-ESTRAIN_FORMULA(Sine, sine(x));
-ESTRAIN_FORMULA(Cosine, cosine(x));
-ESTRAIN_FORMULA(Square, x* x);
-ESTRAIN_FORMULA(Cube, x* x* x);
-ESTRAIN_FORMULA(InverseSquare, 1.0f / (x * x));
-ESTRAIN_FORMULA(Log2, logarithm_base_two(x));
-ESTRAIN_FORMULA(LogSigmoid, log_sigmoid(x));
-ESTRAIN_FORMULA(Hardsigmoid, hard_ramp(x) / 6.0f);
-ESTRAIN_FORMULA(Hardswish, x* hard_ramp(x) / 6.0f);
-ESTRAIN_FORMULA(Mish, mish(x));
-ESTRAIN_FORMULA(Tangent, tangent(x));
-ESTRAIN_FORMULA(ArcSine, arc_sine(x));
-ESTRAIN_FORMULA(ArcCosine, arc_cosine(x));
-ESTRAIN_FORMULA(ArcTangent, arc_tangent(x));
-ESTRAIN_FORMULA(Sinh, hyperbolic_sine(x));
-ESTRAIN_FORMULA(Cosh, hyperbolic_cosine(x));
-ESTRAIN_FORMULA(Asinh, inverse_hyperbolic_sine(x));
-ESTRAIN_FORMULA(Acosh, inverse_hyperbolic_cosine(x));
-ESTRAIN_FORMULA(Atanh, inverse_hyperbolic_tangent(x));
+ESTRAIN_FORMULA(exp, exponential(x));
+ESTRAIN_FORMULA(log, logarithm(x));
+ESTRAIN_FORMULA(log1p, logarithm_plus_one(x));
+ESTRAIN_FORMULA(expm1, exponential_minus_one(x));
+ESTRAIN_FORMULA(sqrt, square_root(x));
+ESTRAIN_FORMULA(rsqrt, 1.0f / square_root(x));
+ESTRAIN_FORMULA(reciprocal, 1.0f / x);
+ESTRAIN_FORMULA(tanh, hyperbolic_tangent(x));
+ESTRAIN_FORMULA(sigmoid, sigmoid(x));
+ESTRAIN_FORMULA(silu, silu(x));
+ESTRAIN_FORMULA(gelu, gelu(x));
+ESTRAIN_FORMULA(gelu_tanh, gelu_tanh(x));
+ESTRAIN_FORMULA(erf, error_function(x));
+ESTRAIN_FORMULA(sin, sine(x));
+ESTRAIN_FORMULA(cos, cosine(x));
+ESTRAIN_FORMULA(square, x* x);
+ESTRAIN_FORMULA(cube, x* x* x);
+ESTRAIN_FORMULA(inverse_square, 1.0f / (x * x));
+ESTRAIN_FORMULA(log2, logarithm_base_two(x));
+ESTRAIN_FORMULA(log_sigmoid, log_sigmoid(x));
+ESTRAIN_FORMULA(hardsigmoid, hard_ramp(x) / 6.0f);
+ESTRAIN_FORMULA(hardswish, x* hard_ramp(x) / 6.0f);
+ESTRAIN_FORMULA(mish, mish(x));
+ESTRAIN_FORMULA(tan, tangent(x));
+ESTRAIN_FORMULA(asin, arc_sine(x));
+ESTRAIN_FORMULA(acos, arc_cosine(x));
+ESTRAIN_FORMULA(atan, arc_tangent(x));
+ESTRAIN_FORMULA(sinh, hyperbolic_sine(x));
+ESTRAIN_FORMULA(cosh, hyperbolic_cosine(x));
+ESTRAIN_FORMULA(asinh, inverse_hyperbolic_sine(x));
+ESTRAIN_FORMULA(acosh, inverse_hyperbolic_cosine(x));
+ESTRAIN_FORMULA(atanh, inverse_hyperbolic_tangent(x));
 #undef ESTRAIN_FORMULA
 
-#define ESTRAIN_FORMULA(name, expression)                                             \
-  struct name {                                                                       \
-    ESTRAIN_MEMBER explicit name(const float*) {}                                     \
+template <portable::UnaryBackward function>
+struct UnaryBackwardFormula;
+#define ESTRAIN_FORMULA(function, expression)                                         \
+  template <>                                                                         \
+  struct UnaryBackwardFormula<portable::UnaryBackward::function> {                    \
+    ESTRAIN_MEMBER explicit UnaryBackwardFormula(const float*) {}                     \
     ESTRAIN_MEMBER Floats operator()(Floats g, Floats x) const { return expression; } \
   }
-ESTRAIN_FORMULA(TanhBackward, g* fused(negated(x), x, broadcast(1.0f)));
-ESTRAIN_FORMULA(SigmoidBackward, g*(x*(1.0f - x)));
-ESTRAIN_FORMULA(SiluBackward, g* silu_slope(x));
-ESTRAIN_FORMULA(GeluBackward, g* gelu_slope(x));
-ESTRAIN_FORMULA(GeluTanhBackward, g* gelu_tanh_slope(x));
-ESTRAIN_FORMULA(LogSigmoidBackward, g* sigmoid(negated(x)));
-ESTRAIN_FORMULA(HardsigmoidBackward, hardsigmoid_gradient(g, x));
-ESTRAIN_FORMULA(HardswishBackward, hardswish_gradient(g, x));
-ESTRAIN_FORMULA(MishBackward, g* mish_slope(x));
+ESTRAIN_FORMULA(tanh, g* fused(negated(x), x, broadcast(1.0f)));
+ESTRAIN_FORMULA(sigmoid, g*(x*(1.0f - x)));
+ESTRAIN_FORMULA(silu, g* silu_slope(x));
+ESTRAIN_FORMULA(gelu, g* gelu_slope(x));
+ESTRAIN_FORMULA(gelu_tanh, g* gelu_tanh_slope(x));
+ESTRAIN_FORMULA(log_sigmoid, g* sigmoid(negated(x)));
+ESTRAIN_FORMULA(hardsigmoid, hardsigmoid_gradient(g, x));
+ESTRAIN_FORMULA(hardswish, hardswish_gradient(g, x));
+ESTRAIN_FORMULA(mish, g* mish_slope(x));
 #undef ESTRAIN_FORMULA
 
 // Formulas with numbers, which are held in vectors.
