@@ -1,5 +1,5 @@
 #pragma once
-// The update of one element of a parameter and its slots, for the CPU's loops (loops_optimizer.h) and CUDA
+// The update of one element of a parameter and its slots, for the CPU's loops (loops/optimizer.cpp) and CUDA
 // alike. Floats is a vector of the including instruction set, or one float; multiply_add() is that instruction
 // set's.
 //

@@ -1,19 +1,21 @@
-# The instruction sets of kernels/isa.h, and how GCC is told to use them.
+# The instruction sets of kernels/isa.h, and how GCC is told to use them. portable_baseline: kernels/loops/optimizer.h.
 set(ESTRAIN_ISAS baseline fma128 avx2 avx512)
 set(ESTRAIN_FLAGS_baseline -O3)
+set(ESTRAIN_FLAGS_portable_baseline -O3)
 set(ESTRAIN_FLAGS_fma128 -O3 -mfma)
 set(ESTRAIN_FLAGS_avx2 -O3 -mavx2 -mfma)
 # GCC 12's own AVX-512 headers begin with a register that is undefined on purpose, and warn about it.
 set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized -Wno-uninitialized)
 
-# estrain_module(FOLDER [TORCH] [CUDA] [HOT] [PER_ISA subfolder] [ROOMS subfolder...] [DEPENDS folder...] [LIBRARIES target...])
+# estrain_module(FOLDER [TORCH] [CUDA] [HOT] [PER_ISA subfolder] [ISAS isa...] [ROOMS subfolder...] [DEPENDS folder...] [LIBRARIES target...])
 # One folder = one static library of all .cpp files in it and its ROOMS, which links (and may include) only its DEPENDS.
 # ROOMS are in the order of their includes, which scripts/layers checks; `.` is the folder itself.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
 # CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cuda.cmake).
 # HOT: compiled at -O2, as kernels are: much time is spent in its loops.
-# PER_ISA: every source of that subfolder is compiled once for each instruction set, with ESTRAIN_ISA the name of it.
+# PER_ISA: every source of that subfolder is compiled once for each of ISAS (default: ESTRAIN_ISAS), with ESTRAIN_ISA the name
+# of the instruction set: kernels/per_isa.h.
 define_property(GLOBAL PROPERTY ESTRAIN_MODULES BRIEF_DOCS "folders registered with estrain_module" FULL_DOCS "")
 define_property(GLOBAL PROPERTY ESTRAIN_TORCH_PCH BRIEF_DOCS "target that owns the LibTorch header" FULL_DOCS "")
 
@@ -57,12 +59,15 @@ function(estrain_use_torch TARGET)
 endfunction()
 
 function(estrain_module FOLDER)
-  cmake_parse_arguments(M "TORCH;CUDA;HOT" "PER_ISA" "ROOMS;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(M "TORCH;CUDA;HOT" "PER_ISA" "ISAS;ROOMS;DEPENDS;LIBRARIES" ${ARGN})
   if(M_TORCH AND NOT ESTRAIN_TORCH)
     return()
   endif()
   estrain_target_name(${FOLDER} name)
-  list(REMOVE_ITEM M_ROOMS .)
+  list(REMOVE_ITEM M_ROOMS . ${M_PER_ISA})
+  if(NOT M_ISAS)
+    set(M_ISAS ${ESTRAIN_ISAS})
+  endif()
   set_property(GLOBAL PROPERTY ESTRAIN_ROOMS_OF_${FOLDER} ${M_ROOMS})
   estrain_glob_rooms(${PROJECT_SOURCE_DIR} ${FOLDER} sources)
   set(links ${M_LIBRARIES})
@@ -72,12 +77,12 @@ function(estrain_module FOLDER)
   endforeach()
   if(M_PER_ISA)
     file(GLOB isa_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${FOLDER}/${M_PER_ISA}/*.cpp)
-    foreach(isa ${ESTRAIN_ISAS})
-      add_library(${name}_${isa} OBJECT ${isa_sources})
-      target_link_libraries(${name}_${isa} PUBLIC estrain_options)
-      target_compile_options(${name}_${isa} PRIVATE ${ESTRAIN_FLAGS_${isa}})
-      target_compile_definitions(${name}_${isa} PRIVATE ESTRAIN_ISA=${isa} ESTRAIN_VECTORS="kernels/vector_${isa}.h")
-      list(APPEND sources $<TARGET_OBJECTS:${name}_${isa}>)
+    foreach(isa ${M_ISAS})
+      add_library(${name}_on_${isa} OBJECT ${isa_sources})
+      target_link_libraries(${name}_on_${isa} PUBLIC estrain_options)
+      target_compile_options(${name}_on_${isa} PRIVATE ${ESTRAIN_FLAGS_${isa}})
+      target_compile_definitions(${name}_on_${isa} PRIVATE ESTRAIN_ISA=${isa} ESTRAIN_VECTORS="kernels/vector_${isa}.h")
+      list(APPEND sources $<TARGET_OBJECTS:${name}_on_${isa}>)
     endforeach()
   endif()
   if(M_CUDA AND HAS_CUDA)
@@ -99,8 +104,6 @@ function(estrain_module FOLDER)
     if(M_TORCH)
       estrain_use_torch(${name})
     endif()
-    # A folder may build files per instruction set: it says how in its own isa.cmake.
-    include(${PROJECT_SOURCE_DIR}/${FOLDER}/isa.cmake OPTIONAL)
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE estrain_options ${links})

@@ -2,7 +2,7 @@
 // Tables of functions, defined by the .cu files of this folder and combined by kernels.cu.
 
 #include "kernels/cuda/grid.h"
-#include "kernels/portable/device_kernels.h"
+#include "kernels/portable/calls/device_kernels.h"
 
 namespace estrain::kernels::cuda {
 

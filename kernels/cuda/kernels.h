@@ -11,7 +11,7 @@
 // The tests run the kernels' code on the CPU, thread by thread.
 
 #include "kernels/device_updates.h"
-#include "kernels/portable/device_kernels.h"
+#include "kernels/portable/calls/device_kernels.h"
 
 namespace estrain::kernels::cuda {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/elementwise_formulas.h"
 #include "kernels/portable/loops/ranges.h"
 

@@ -1,6 +1,6 @@
 #include "kernels/portable/loops/embedding.h"
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/loops/tasks.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {

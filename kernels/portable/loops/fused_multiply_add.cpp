@@ -1,6 +1,6 @@
 #include "kernels/portable/loops/fused_multiply_add.h"
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/loops/tasks.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {

@@ -2,7 +2,7 @@
 // Sums in 32 lanes: the rule of batch_norm.h and layer_norm.h on vectors of any width, for code compiled per
 // instruction set.
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/order.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {

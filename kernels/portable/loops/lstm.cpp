@@ -1,6 +1,6 @@
 #include "kernels/portable/loops/lstm.h"
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/arithmetic/lstm_cell.h"
 #include "kernels/portable/loops/ranges.h"
 

@@ -2,7 +2,7 @@
 // Lays out planes so that a window's taps are contiguous vectors for any stride and padding; for pooling and depthwise
 // convolution, in code compiled per instruction set.
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/loops/window_axis.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {

@@ -1,6 +1,6 @@
 #include "kernels/portable/loops/product.h"
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/block.h"
 #include "kernels/portable/loops/pack.h"
 #include "kernels/workspace.h"

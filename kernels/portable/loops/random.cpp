@@ -1,6 +1,6 @@
 #include "kernels/portable/loops/random.h"
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/loops/philox.h"
 #include "kernels/portable/loops/ranges.h"
 

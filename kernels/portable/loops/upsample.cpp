@@ -1,6 +1,6 @@
 #include "kernels/portable/loops/upsample.h"
 
-#include "kernels/loops.h"
+#include "kernels/loops/walks.h"
 #include "kernels/portable/loops/tasks.h"
 #include "kernels/workspace.h"
 

@@ -7,7 +7,7 @@
 #include "core/engine/train/resident/resident_sums.h"
 #include "core/state/comm/records/step_record.h"
 #include "kernels/execution.h"
-#include "kernels/portable/device_kernels.h"
+#include "kernels/portable/calls/device_kernels.h"
 
 namespace estrain::train {
 

@@ -1,0 +1,169 @@
+#include "kernels/loops/optimizer.h"
+
+#include "kernels/loops/walks.h"
+#include "kernels/optimizer_rules.h"
+
+namespace estrain::kernels::ESTRAIN_ISA {
+
+template <bool past_caches, typename Part>
+static inline void put(Part part, float* to, Floats x) {
+  if (past_caches) {
+    part.write_past_caches(to, x);
+  } else {
+    part.write(to, x);
+  }
+}
+
+static inline bool on_vector_boundary(const float* address) {
+  return reinterpret_cast<uintptr_t>(address) % (width * sizeof(float)) == 0;
+}
+
+// Whether the new values may bypass the caches: only whole, aligned vectors can.
+static inline bool may_stream(const OptimizerPiece& piece) {
+  return piece.stream && piece.first_word % width == 0 && on_vector_boundary(piece.new_parameter) &&
+         on_vector_boundary(piece.new_slots[0]);
+}
+
+// Evidence of a non-finite number, collected lane by lane: x - x is +0, but NaN if x is NaN or infinite. Combines the
+// bits instead of adding the numbers, so that no iteration waits for the previous addition.
+using Evidence = int32_t __attribute__((vector_size(sizeof(Floats))));
+
+static inline Evidence with(Evidence evidence, Floats x) { return evidence | reinterpret_cast<Evidence>(x - x); }
+
+static inline bool is_clean(Evidence evidence) {
+  int32_t all = 0;
+  for (size_t i = 0; i < width; ++i) all |= evidence[i];
+  return all == 0;
+}
+
+// Applies a rule without square roots to a piece in registers, and digests the new values. Checks only new parameters
+// for being finite: a non-finite gradient or slot makes the new parameter non-finite.
+template <bool past_caches, typename Rule>
+static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piece) {
+  const Floats factor = broadcast(piece.gradient_factor);
+  OptimizerDigest digest = {};
+  Evidence evidence = {};
+  for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    Words words[1 + Rule::slots];
+    for (Words& some : words) some = no_words();
+    Evidence found = {};
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats parameter = part.read(piece.parameter + i);
+      const Floats gradient = part.read(piece.gradient + i) * factor;
+      Floats slots[most_slots];
+      for (int s = 0; s < Rule::slots; ++s) slots[s] = part.read(piece.slots[s] + i);
+      rule.update(parameter, gradient, slots);
+      put<past_caches>(part, piece.new_parameter + i, parameter);
+      const Floats written = part.keep(parameter);
+      found = with(found, written);
+      words[0] = add_weighted(words[0], written, table + (i - begin));
+      for (int s = 0; s < Rule::slots; ++s) {
+        put<past_caches>(part, piece.new_slots[s] + i, slots[s]);
+        words[1 + s] = add_weighted(words[1 + s], part.keep(slots[s]), table + (i - begin));
+      }
+    });
+    digest.parameter += total(words[0]) * key;
+    for (int s = 0; s < Rule::slots; ++s) digest.slots[s] += total(words[1 + s]) * key;
+    evidence |= found;
+  });
+  digest.finite = is_clean(evidence);
+  if (past_caches) fence();
+  return digest;
+}
+
+// The default square roots, if the settings name no others.
+static void square_roots(float* roots, const float* values, size_t n) {
+  for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
+}
+
+// Three passes over one block of the digest at a time, which stays in the first-level cache. The middle pass takes the
+// square roots, possibly by another library.
+template <typename Rule>
+static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
+  const Floats factor = broadcast(piece.gradient_factor);
+  OptimizerDigest digest = {};
+  Evidence evidence = {};
+  for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
+    constexpr bool own_radicands = Rule::root_of_slot < 0;
+    alignas(64) float roots[digest_block];  // holds the radicands first, if they are no slot
+    if (own_radicands) roots[0] = 0;
+    Evidence found = {};
+    Words words[1 + Rule::slots];
+    for (Words& some : words) some = no_words();
+    const auto write_slot = [&](size_t i, auto part, int s, Floats value) {
+      part.write(piece.new_slots[s] + i, value);
+      const Floats written = part.keep(value);
+      found = with(found, written);
+      words[1 + s] = add_weighted(words[1 + s], written, table + (i - begin));
+    };
+    // Reads the old parameter twice only if needed: reading it twice costs a tenth of the time.
+    const auto gradient_at = [&](size_t i, auto part) {
+      const Floats gradient = part.read(piece.gradient + i) * factor;
+      return rule.decays() ? rule.decayed(gradient, part.read(piece.parameter + i)) : gradient;
+    };
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats slots[most_slots];
+      for (int s = 0; s < Rule::slots; ++s) slots[s] = part.read(piece.slots[s] + i);
+      const Floats gradient = gradient_at(i, part);
+      const Floats radicand = rule.radicand(gradient, slots);
+      if (own_radicands) part.write(roots + (i - begin), radicand);
+      for (int s = 0; s < Rule::slots; ++s) {
+        if (!Rule::is_late(s)) write_slot(i, part, s, slots[s]);
+      }
+    });
+    if constexpr (own_radicands) {
+      take_roots(roots, roots, end - begin);
+    } else {
+      take_roots(roots, piece.new_slots[Rule::root_of_slot] + begin, end - begin);
+    }
+    for_vectors(begin, end, [&](size_t i, auto part) {
+      Floats parameter = part.read(piece.parameter + i), slots[most_slots];
+      const Floats gradient = gradient_at(i, part);
+      for (int s = 0; s < Rule::slots; ++s)
+        slots[s] = part.read((Rule::is_late(s) ? piece.slots[s] : piece.new_slots[s]) + i);
+      rule.move(parameter, gradient, slots, part.read(roots + (i - begin)));
+      for (int s = 0; s < Rule::slots; ++s) {
+        if (Rule::is_late(s)) write_slot(i, part, s, slots[s]);
+      }
+      part.write(piece.new_parameter + i, parameter);
+      const Floats written = part.keep(parameter);
+      found = with(found, written);
+      words[0] = add_weighted(words[0], written, table + (i - begin));
+    });
+    digest.parameter += total(words[0]) * key;
+    for (int s = 0; s < Rule::slots; ++s) digest.slots[s] += total(words[1 + s]) * key;
+    evidence |= found;
+  });
+  digest.finite = is_clean(evidence);
+  return digest;
+}
+
+template <typename Rule, typename Settings>
+static OptimizerDigest update_by(const Rule& rule, const Settings& settings, const OptimizerPiece& piece) {
+  if constexpr (Rule::takes_root) {
+    const SquareRoots given = settings.rounding.square_roots;
+    return sweep_with_roots(rule, given ? given : square_roots, piece);
+  } else {
+    return may_stream(piece) ? sweep<true>(rule, piece) : sweep<false>(rule, piece);
+  }
+}
+
+template <typename Settings>
+static OptimizerDigest update_piece(const Settings& settings, const OptimizerPiece& piece) {
+  return with_rule(settings, [&](const auto& rule) { return update_by(rule, settings, piece); });
+}
+
+template <typename... Settings>
+static constexpr UpdateLoops<OptimizerList<Settings...>> loops_of(OptimizerList<Settings...>) {
+  return {{update_piece<Settings>}...};
+}
+
+static void average(float* dst, const float* from, const float* values, double weight, size_t n) {
+  const Lerp lerp(weight);
+  for_vectors(0, n,
+              [&](size_t i, auto part) { part.write(dst + i, lerp(part.read(from + i), part.read(values + i))); });
+}
+
+extern const OptimizerLoops optimizer_loops = {.updates = loops_of(Optimizers{}), .average = average};
+
+}  // namespace estrain::kernels::ESTRAIN_ISA
