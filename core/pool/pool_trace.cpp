@@ -119,23 +119,19 @@ PastJob past_of(const Job& job, double first) {
   return past;
 }
 
-// Leaves out devices that are still away. A history of an older estrain has no names.
+// Devices that are away still are left out.
 std::vector<Taken> taken_devices(const std::vector<Line>& history, double first) {
   struct Open {
     const Line* line;
     std::string name;
   };
-  const auto name_of = [](const Line& line, int64_t at) {
-    return at < std::ssize(line.names) ? line.names[static_cast<size_t>(at)] : "";
-  };
   std::vector<Taken> all;
   std::deque<Open> taken;
   for (const Line& line : history) {
-    for (int64_t i = 0; line.what == "take" && i < line.devices; ++i) taken.push_back({&line, name_of(line, i)});
-    for (int64_t i = 0; line.what == "lend" && i < line.devices; ++i) {
-      const std::string name = name_of(line, i);
-      const auto at = std::ranges::find_if(
-          taken, [&](const Open& one) { return name.empty() || one.name.empty() || one.name == name; });
+    for (const std::string& name : line.names) {
+      if (line.what == "take") taken.push_back({&line, name});
+      if (line.what != "lend") continue;
+      const auto at = std::ranges::find(taken, name, &Open::name);
       if (at == taken.end()) continue;
       const Open take = *at;
       taken.erase(at);

@@ -9,10 +9,9 @@
 
 namespace estrain::pool {
 
-// Returns the finished jobs, with the times of submission and all measurements; the devices of all hosts, with joins
-// and leaves, and with takes and lends; the times without a daemon. `cores`: the cores of this host, shared by its
-// devices. Leaves out unfinished jobs, changes of the policy, and changes of devices that an older estrain wrote down
-// without names.
+// The jobs that are done, when they were submitted, and what was measured of them; the devices of all hosts, those that
+// joined and left, and those that were taken and lent again; the times without a daemon. `cores`: of this host, which
+// its devices share. Jobs that are not done and changes of the policy are left out.
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores);
 
 }  // namespace estrain::pool

@@ -320,10 +320,10 @@ TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
     CHECK(estrain({"pool", "devices", "remove", where, "2"}).code == 0);
   }
   CHECK(estrain({"pool", "submit", where, spec}).says("no daemon serves this pool"));
-  sqlite::Database::open(where + "/pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 9");
+  sqlite::Database::open(where + "/pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 2");
   const Ended newer = estrain({"pool", "serve", where});
   CHECK(newer.code == 2);
-  CHECK(newer.says("this pool has format 9"));
+  CHECK(newer.says("this pool has format 2"));
 }
 
 TEST_CASE("on a full disk no job is taken that would be forgotten; those that run go on") {

@@ -14,11 +14,13 @@
 //   };
 //
 // In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
-// struct with fields, a list of these, another message, or a std::optional, which is left out if empty; or a type with
-// to_field() and from_field() in its own namespace. A struct that is no message needs no name. Fields absent from a
-// message keep their defaults; unknown keys are skipped.
+// struct with fields, a list or a map of those, another message, or a std::optional, which is left out where it is
+// empty; or a type with to_field() and from_field() in its own namespace. A map is a list of [key, value]. A struct
+// that is no message needs no name. Fields that a message lacks keep their defaults; keys that are unknown are passed
+// over.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -74,6 +76,12 @@ Json to_field(const std::vector<T>& list) {
   for (const T& value : list) json.push_back(to_field(value));
   return json;
 }
+template <typename Key, typename T>
+Json to_field(const std::map<Key, T>& map) {
+  Json json = Json::array();
+  for (const auto& [key, value] : map) json.push_back(Json::array({Json(key), to_field(value)}));
+  return json;
+}
 
 template <typename T>
 requires std::is_arithmetic_v<T>
@@ -112,6 +120,19 @@ void from_field(const Json& json, std::vector<T>& list) {
   if (!json.is_array()) refuse_message("not a list");
   list.clear();
   for (const Json& value : json) from_field(value, list.emplace_back());
+}
+template <typename Key, typename T>
+void from_field(const Json& json, std::map<Key, T>& map) {
+  if (!json.is_array()) refuse_message("not a list of keys and values");
+  map.clear();
+  for (const Json& entry : json) {
+    if (!entry.is_array() || entry.size() != 2) refuse_message("not a key and a value");
+    try {
+      from_field(entry[1], map[entry[0].get<Key>()]);
+    } catch (const Json::exception&) {
+      refuse_message("not a key that fits");
+    }
+  }
 }
 
 template <HasFields Struct>

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/json/codec.h"
 #include "core/planning/dispatch/homes.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/targets.h"
@@ -148,10 +149,12 @@ Note finish(Job& job, Phase phase, std::string reason, double now) {
 
 std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
-std::optional<Phase> phase_named(std::string_view name) {
-  const auto at = std::ranges::find(kPhaseNames, name);
-  if (at == kPhaseNames.end()) return std::nullopt;
-  return static_cast<Phase>(at - kPhaseNames.begin());
+Json to_field(Phase phase) { return phase_name(phase); }
+
+void from_field(const Json& json, Phase& phase) {
+  const auto at = std::ranges::find(kPhaseNames, json);
+  if (at == kPhaseNames.end()) codec::refuse_message("not a phase of a job");
+  phase = static_cast<Phase>(at - kPhaseNames.begin());
 }
 
 Dispatcher::Dispatcher(State state, const Settings& settings)

@@ -27,6 +27,11 @@ class Speeds {
     double seconds = 0;  // of a step: a mean with a weight of kNewest for the newest
     int64_t times = 0;   // 0: reckoned from a measurement with another batch
     bool operator==(const Measured&) const = default;
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit("seconds", self.seconds);
+      visit("times", self.times);
+    }
   };
   using Key = std::pair<std::string, int64_t>;  // type, devices
   // Steps as seen from outside, from look to look, with everything in between.
@@ -34,6 +39,11 @@ class Speeds {
     double steps = 0;  // with the owner's batch; of another batch, the steps with the same samples
     double seconds = 0;
     bool operator==(const Seen&) const = default;
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit("steps", self.steps);
+      visit("seconds", self.seconds);
+    }
   };
   using SeenKey = std::tuple<std::string, int64_t, int64_t>;  // type, devices of the job, devices in use of the pool
 
@@ -93,6 +103,13 @@ class Speeds {
   const Paces& paces() const { return paces_; }
   void restore(const Pace& pace) { paces_.add(pace); }
   bool operator==(const Speeds&) const = default;
+  // All but the paces, which are many and stay as they are.
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("mini_batch", self.mini_batch_);
+    visit("measured", self.measured_);
+    visit("seen", self.seen_);
+  }
 
  private:
   static constexpr double kNewest = 0.3;

@@ -13,6 +13,11 @@ class BatchTimes {
     double seconds = 0;  // the mean; after kTimes measurements the mean moves with the newest
     int64_t times = 0;
     bool operator==(const Measured&) const = default;
+    template <typename Self, typename Visit>
+    static void fields(Self& self, Visit&& visit) {
+      visit("seconds", self.seconds);
+      visit("times", self.times);
+    }
   };
 
   void observe(int64_t batch, double seconds);
@@ -22,6 +27,10 @@ class BatchTimes {
   const std::map<int64_t, Measured>& measured() const { return measured_; }
   void restore(int64_t batch, const Measured& value) { measured_[batch] = value; }
   bool operator==(const BatchTimes&) const = default;
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("measured", self.measured_);
+  }
 
  private:
   static constexpr int64_t kTimes = 100;

@@ -1,10 +1,12 @@
 #include "core/pool/ledger/ledger.h"
 
+#include <fmt/ranges.h>
+
+#include <array>
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/pool/ledger/ledger_rows.h"
-#include "core/pool/ledger/ledger_tables.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::pool {
 
@@ -14,10 +16,44 @@ using dispatch::State;
 
 namespace {
 
-void read_target(const std::string& text, Job& job) {
-  std::istringstream lines(text);
-  std::string type;
-  for (int64_t count = 0; lines >> type >> count;) job.target[type] = count;
+constexpr int64_t kApplication = 0x45535450;  // "ESTP"
+constexpr int64_t kFormat = 1;
+constexpr std::array<std::string_view, 3> kSlotStates = {"present", "leaving", "away"};
+
+constexpr const char* kTables = R"sql(
+CREATE TABLE jobs (id INTEGER PRIMARY KEY, fields TEXT NOT NULL);
+CREATE TABLE paces (
+  job INTEGER NOT NULL, number INTEGER NOT NULL, type TEXT NOT NULL, devices INTEGER NOT NULL, in_use REAL NOT NULL,
+  since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, told REAL NOT NULL, PRIMARY KEY (job, number));
+CREATE TABLE slots (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL,
+  since REAL NOT NULL);
+CREATE TABLE usage (user TEXT PRIMARY KEY, device_seconds REAL NOT NULL, at REAL NOT NULL);
+CREATE TABLE hosts (name TEXT PRIMARY KEY, cores INTEGER NOT NULL);
+CREATE TABLE history (
+  id INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER NOT NULL, what TEXT NOT NULL, devices INTEGER NOT NULL,
+  reason TEXT NOT NULL, names TEXT NOT NULL);
+CREATE TABLE settings (name TEXT PRIMARY KEY, value);
+)sql";
+
+int64_t pragma(const sqlite::Database& database, const char* name) {
+  sqlite::Statement statement = database.prepare(fmt::format("PRAGMA {}", name));
+  return statement.step() ? statement.whole(0) : 0;
+}
+
+// Makes the tables of a new database, unless another process has made them meanwhile.
+void make_tables(sqlite::Database& database, const std::string& path) {
+  if (pragma(database, "schema_version") == 0) database.use_write_ahead_log();
+  database.transact([&] {
+    const int64_t application = pragma(database, "application_id");
+    if (application == kApplication) return;
+    if (application != 0 || pragma(database, "user_version") != 0 || pragma(database, "schema_version") != 0) {
+      throw Error::make(Fault::usage, "{}: this is a database, but not a pool's", path)
+          .advise("give the pool a folder of its own");
+    }
+    database.execute(kTables);
+    database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
+  });
 }
 
 // "cpu,nodeB/cpu"
@@ -28,29 +64,73 @@ std::vector<std::string> names_in_text(const std::string& text) {
   return names;
 }
 
-std::optional<double> moment(const sqlite::Statement& statement, int column) {
-  if (statement.is_null(column)) return std::nullopt;
-  return statement.number(column);
+Job job_of(int64_t id, const std::string& fields) {
+  Job job;
+  try {
+    codec::read_fields(parse_json(fields, "fields"), job);
+  } catch (const Error& error) {
+    throw Error::make(Fault::corrupt, "pool.db: job {}: {}", id, error.message());
+  }
+  return job;
 }
 
-// Writes what is new in `now`, or not as it was saved, and adds it to `changed`.
+// Calls `write` for what is new in `now`, or not as it was saved, and adds it to `changed`.
 template <typename Map, typename Write>
 void write_changes(const Map& now, const Map& saved, Map& changed, Write&& write) {
   for (const auto& [key, value] : now) {
     const auto before = saved.find(key);
     if (before != saved.end() && before->second == value) continue;
-    write(key, value, before == saved.end() ? nullptr : &before->second);
+    write(key, value);
     changed.emplace(key, value);
   }
 }
 
 }  // namespace
 
-Ledger Ledger::open(const std::string& path) { return Ledger(open_tables(path)); }
+Ledger Ledger::open(const std::string& path) {
+  sqlite::Database database = sqlite::Database::open(path, sqlite::Access::read_write);
+  if (pragma(database, "application_id") != kApplication) make_tables(database, path);
+  const int64_t format = pragma(database, "user_version");
+  if (format != kFormat) {
+    throw Error::make(Fault::usage, "{}: this pool has format {}, and this estrain knows format {}", path, format,
+                      kFormat)
+        .advise("use the estrain that made it; nothing was changed");
+  }
+  database.execute("PRAGMA synchronous = FULL");
+  return Ledger(std::move(database));
+}
 
-void Ledger::write_settings(LedgerRows& rows, const State& state) const {
+// Of a job's paces that were written, only the newest may have changed.
+void Ledger::write_jobs(const State& state, State& changed) const {
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO jobs VALUES (?,?)");
+  sqlite::Statement piece = database_.prepare("INSERT OR REPLACE INTO paces VALUES (?,?,?,?,?,?,?,?,?)");
+  write_changes(state.jobs, saved_.jobs, changed.jobs, [&](dispatch::JobId id, const Job& job) {
+    row.bind(id).bind(codec::fields_of(job).dump()).run();
+    const auto before = saved_.jobs.find(id);
+    const dispatch::Speeds::Paces& paces = job.speeds.paces();
+    const size_t known = before == saved_.jobs.end() ? 0 : before->second.speeds.paces().size();
+    for (size_t at = known > 0 ? known - 1 : 0; at < paces.size(); ++at) {
+      const dispatch::Speeds::Pace& pace = paces[at];
+      if (at < known && pace == before->second.speeds.paces()[at]) continue;
+      piece.bind(id).bind(static_cast<int64_t>(at)).bind(pace.type).bind(pace.devices).bind(pace.in_use);
+      piece.bind(pace.from).bind(pace.to).bind(pace.steps).bind(pace.told).run();
+    }
+  });
+}
+
+void Ledger::write_slots(const std::vector<Slot>& slots) const {
+  database_.prepare("DELETE FROM slots").run();
+  sqlite::Statement row = database_.prepare("INSERT INTO slots VALUES (?,?,?,?,?,?)");
+  for (const Slot& slot : slots) {
+    row.bind(slot.id).bind(slot.name).bind(kSlotStates[static_cast<size_t>(slot.state)]);
+    row.bind(int64_t{slot.for_good}).bind(slot.holder).bind(slot.since).run();
+  }
+}
+
+void Ledger::write_settings(const State& state) const {
+  sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO settings VALUES (?,?)");
   const auto write = [&](std::string_view name, const auto& value, const auto& before) {
-    if (!is_known_ || value != before) rows.write_setting(name, value);
+    if (!is_known_ || value != before) row.bind(name).bind(value).run();
   };
   write("policy", state.policy, saved_.policy);
   write("seed", static_cast<int64_t>(state.seed), static_cast<int64_t>(saved_.seed));
@@ -60,23 +140,31 @@ void Ledger::write_settings(LedgerRows& rows, const State& state) const {
   write("seen", state.seen, saved_.seen);
 }
 
+void Ledger::write_history(const std::vector<Line>& lines) const {
+  sqlite::Statement row =
+      database_.prepare("INSERT INTO history (time, job, what, devices, reason, names) VALUES (?,?,?,?,?,?)");
+  for (const Line& line : lines) {
+    row.bind(line.time).bind(line.job).bind(line.what).bind(line.devices).bind(line.reason);
+    row.bind(fmt::format("{}", fmt::join(line.names, ","))).run();
+  }
+}
+
 // What was written is known as saved once all of it is.
 void Ledger::save(const State& state, const std::vector<Line>& lines) {
   State changed;
   const bool has_other_slots = !is_known_ || state.slots != saved_.slots;
   database_.transact([&] {
-    LedgerRows rows(database_);
-    write_changes(state.jobs, saved_.jobs, changed.jobs,
-                  [&](dispatch::JobId, const Job& job, const Job* before) { rows.write(job, before); });
-    write_changes(state.usage, saved_.usage, changed.usage,
-                  [&](const std::string& user, const dispatch::Usage& used, const dispatch::Usage*) {
-                    rows.write_usage(user, used);
-                  });
+    write_jobs(state, changed);
+    sqlite::Statement usage = database_.prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?)");
+    write_changes(state.usage, saved_.usage, changed.usage, [&](const std::string& user, const dispatch::Usage& used) {
+      usage.bind(user).bind(used.device_seconds).bind(used.at).run();
+    });
+    sqlite::Statement host = database_.prepare("INSERT OR REPLACE INTO hosts VALUES (?,?)");
     write_changes(state.cores, saved_.cores, changed.cores,
-                  [&](const std::string& host, int64_t cores, const int64_t*) { rows.write_cores(host, cores); });
-    if (has_other_slots) rows.write_slots(state.slots);
-    write_settings(rows, state);
-    for (const Line& line : lines) rows.write(line);
+                  [&](const std::string& name, int64_t cores) { host.bind(name).bind(cores).run(); });
+    if (has_other_slots) write_slots(state.slots);
+    write_settings(state);
+    write_history(lines);
   });
   for (auto& [id, job] : changed.jobs) saved_.jobs[id] = std::move(job);
   for (const auto& [user, used] : changed.usage) saved_.usage[user] = used;
@@ -93,6 +181,19 @@ void Ledger::save(const State& state, const std::vector<Line>& lines) {
 
 State Ledger::load() {
   State state;
+  read_settings(state);
+  read_slots(state);
+  sqlite::Statement usage = database_.prepare("SELECT user, device_seconds, at FROM usage");
+  while (usage.step()) state.usage[usage.text(0)] = {usage.number(1), usage.number(2)};
+  sqlite::Statement hosts = database_.prepare("SELECT name, cores FROM hosts");
+  while (hosts.step()) state.cores[hosts.text(0)] = hosts.whole(1);
+  read_jobs(state);
+  saved_ = state;
+  is_known_ = true;
+  return state;
+}
+
+void Ledger::read_settings(State& state) const {
   sqlite::Statement setting = database_.prepare("SELECT name, value FROM settings");
   while (setting.step()) {
     const std::string name = setting.text(0);
@@ -103,121 +204,28 @@ State Ledger::load() {
     if (name == "last_slot") state.last_slot = setting.whole(1);
     if (name == "seen") state.seen = setting.number(1);
   }
-  sqlite::Statement slots = database_.prepare("SELECT id, name, state, for_good, holder, since FROM slots ORDER BY id");
-  while (slots.step()) {
-    Slot slot{slots.whole(0),      slots.text(1),  Slot::State::present,
-              slots.whole(3) != 0, slots.whole(4), slots.number(5)};
-    if (slots.text(2) == "leaving") slot.state = Slot::State::leaving;
-    if (slots.text(2) == "away") slot.state = Slot::State::away;
+}
+
+void Ledger::read_slots(State& state) const {
+  sqlite::Statement row = database_.prepare("SELECT id, name, state, for_good, holder, since FROM slots ORDER BY id");
+  while (row.step()) {
+    Slot slot{row.whole(0), row.text(1), Slot::State::present, row.whole(3) != 0, row.whole(4), row.number(5)};
+    if (row.text(2) == "leaving") slot.state = Slot::State::leaving;
+    if (row.text(2) == "away") slot.state = Slot::State::away;
     state.slots.push_back(slot);
   }
-  sqlite::Statement usage = database_.prepare("SELECT user, device_seconds, at FROM usage");
-  while (usage.step()) state.usage[usage.text(0)] = {usage.number(1), usage.number(2)};
-  sqlite::Statement hosts = database_.prepare("SELECT name, cores FROM hosts");
-  while (hosts.step()) state.cores[hosts.text(0)] = hosts.whole(1);
-  read_jobs(state);
-  read_speeds(state);
-  read_batches(state);
-  saved_ = state;
-  is_known_ = true;
-  return state;
 }
 
 void Ledger::read_jobs(State& state) const {
-  sqlite::Statement row = database_.prepare("SELECT * FROM jobs ORDER BY id");
-  while (row.step()) {
-    Job& job = state.jobs[row.whole(0)];
-    dispatch::Request& request = job.request;
-    int at = 0;
-    job.id = row.whole(at);
-    request.name = row.text(++at);
-    request.user = row.text(++at);
-    request.priority = row.whole(++at);
-    const std::string phase = row.text(++at);
-    const auto known = dispatch::phase_named(phase);
-    if (!known) throw Error::make(Fault::corrupt, "pool.db: job {} is in a phase \"{}\" that is none", job.id, phase);
-    job.phase = *known;
-    job.reason = row.text(++at);
-    job.step = row.whole(++at);
-    request.total_steps = row.whole(++at);
-    request.ests = row.whole(++at);
-    request.devices = row.whole(++at);
-    request.least = row.whole(++at);
-    request.most = row.whole(++at);
-    request.deadline = moment(row, ++at);
-    request.type = row.text(++at);
-    request.mixes_types = row.whole(++at) != 0;
-    request.weighs_offers = row.whole(++at) != 0;
-    job.submitted = row.number(++at);
-    job.started = moment(row, ++at);
-    job.finished = moment(row, ++at);
-    read_target(row.text(++at), job);
-    job.owed = row.whole(++at);
-    job.is_unwanted = row.whole(++at) != 0;
-    job.not_before = row.number(++at);
-    job.no_growth_before = row.number(++at);
-    job.failures = row.whole(++at);
-    job.failed_at = row.whole(++at);
-    job.attained = row.number(++at);
-    job.held = row.number(++at);
-    job.lost = row.number(++at);
-    job.starts = row.whole(++at);
-    job.speeds.expect(row.number(++at));
-    request.one_host = row.whole(++at) != 0;
-    job.home = row.text(++at);
-    job.seen_at = row.number(++at);
-    job.seen_devices = row.whole(++at);
-    job.seen_step = row.whole(++at);
-    job.work = row.text(++at);
-  }
-}
-
-void Ledger::read_speeds(State& state) const {
-  const auto speeds_of = [&](dispatch::JobId id) {
-    const auto job = state.jobs.find(id);
-    return job == state.jobs.end() ? nullptr : &job->second.speeds;
-  };
-  sqlite::Statement speeds = database_.prepare("SELECT job, type, devices, seconds, times FROM speeds");
-  while (speeds.step()) {
-    if (dispatch::Speeds* known = speeds_of(speeds.whole(0)))
-      known->restore(dispatch::Speeds::Key{speeds.text(1), speeds.whole(2)}, {speeds.number(3), speeds.whole(4)});
-  }
-  sqlite::Statement seen = database_.prepare("SELECT job, type, devices, in_use, steps, seconds FROM seen");
-  while (seen.step()) {
-    if (dispatch::Speeds* known = speeds_of(seen.whole(0)))
-      known->restore(dispatch::Speeds::SeenKey{seen.text(1), seen.whole(2), seen.whole(3)},
-                     {seen.number(4), seen.number(5)});
-  }
-  sqlite::Statement paces =
+  sqlite::Statement row = database_.prepare("SELECT id, fields FROM jobs");
+  while (row.step()) state.jobs[row.whole(0)] = job_of(row.whole(0), row.text(1));
+  sqlite::Statement piece =
       database_.prepare("SELECT job, type, devices, in_use, since, until, steps, told FROM paces ORDER BY job, number");
-  while (paces.step()) {
-    if (dispatch::Speeds* known = speeds_of(paces.whole(0)))
-      known->restore(dispatch::Speeds::Pace{paces.text(1), paces.whole(2), paces.number(3), paces.number(4),
-                                            paces.number(5), paces.number(6), paces.number(7)});
-  }
-}
-
-void Ledger::read_batches(State& state) const {
-  sqlite::Statement row = database_.prepare("SELECT * FROM batches");
-  while (row.step()) {
-    const auto at = state.jobs.find(row.whole(0));
-    if (at == state.jobs.end()) continue;
-    Job& job = at->second;
-    job.request.batch = {{row.whole(1), row.whole(2), row.whole(3), row.whole(14) != 0}, row.whole(4)};
-    job.batch.own_steps = row.whole(5);
-    job.batch.batch = row.whole(6);
-    job.batch.lr_factor = row.number(7);
-    job.batch.wanted = row.whole(8);
-    job.batch.epoch = row.whole(9);
-    job.batch.since_epoch = row.whole(10);
-    job.batch.not_before = row.number(11);
-    job.batch.wanted_lr_factor = row.number(12);
-    job.batch.noise_scale = row.number(13);
-  }
-  sqlite::Statement times = database_.prepare("SELECT job, batch, seconds, times FROM batch_times");
-  while (times.step()) {
-    const auto at = state.jobs.find(times.whole(0));
-    if (at != state.jobs.end()) at->second.batch_times.restore(times.whole(1), {times.number(2), times.whole(3)});
+  while (piece.step()) {
+    const auto job = state.jobs.find(piece.whole(0));
+    if (job == state.jobs.end()) continue;
+    job->second.speeds.restore(dispatch::Speeds::Pace{piece.text(1), piece.whole(2), piece.number(3), piece.number(4),
+                                                      piece.number(5), piece.number(6), piece.number(7)});
   }
 }
 

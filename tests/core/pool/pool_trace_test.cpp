@@ -123,16 +123,21 @@ TEST_CASE("of a job whose batch was changed, a trace has steps and their times w
 }
 
 TEST_CASE("a trace tells of devices that were taken, until they were lent again, and of times without a daemon") {
-  const std::vector<Line> history = {
-      {50, 0, "away", 0, ""},           {60, 0, "served", 0, ""}, {110, 0, "take", 2, "within 2 s"},
-      {113, 0, "lend", 1, ""},          {115, 0, "lend", 1, ""},  {116, 0, "take", 1, "without haste"},
-      {117, 0, "lend", 1, ""},          {118, 0, "away", 0, ""},  {121, 0, "served", 0, ""},
-      {122, 0, "take", 1, "within 2 s"}};
+  const std::vector<Line> history = {{50, 0, "away", 0, ""},
+                                     {60, 0, "served", 0, ""},
+                                     {110, 0, "take", 2, "within 2 s", {"cpu", "cpu"}},
+                                     {113, 0, "lend", 1, "", {"cpu"}},
+                                     {115, 0, "lend", 1, "", {"cpu"}},
+                                     {116, 0, "take", 1, "without haste", {"cpu"}},
+                                     {117, 0, "lend", 1, "", {"cpu"}},
+                                     {118, 0, "away", 0, ""},
+                                     {121, 0, "served", 0, ""},
+                                     {122, 0, "take", 1, "within 2 s", {"cpu"}}};
   const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
   REQUIRE(lines.size() == 7);
-  CHECK(lines[3] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 12.0, "device": ""})"));
-  CHECK(lines[4] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 14.0, "device": ""})"));
-  CHECK(lines[5] == Json::parse(R"({"taken_s": 15.0, "within_s": null, "lent_s": 16.0, "device": ""})"));
+  CHECK(lines[3] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 12.0, "device": "cpu"})"));
+  CHECK(lines[4] == Json::parse(R"({"taken_s": 9.0, "within_s": 2.0, "lent_s": 14.0, "device": "cpu"})"));
+  CHECK(lines[5] == Json::parse(R"({"taken_s": 15.0, "within_s": null, "lent_s": 16.0, "device": "cpu"})"));
   CHECK(lines[6] == Json::parse(R"({"away_s": 17.0, "served_s": 20.0})"));
 }
 
@@ -171,13 +176,6 @@ TEST_CASE("a trace has the devices of all hosts at the first submission, and tho
   CHECK(lines[3] == Json::parse(R"({"added_s": 3.0, "devices": ["nodeC/cpu", "nodeC/cpu", "nodeC/cpu"]})"));
   CHECK(lines[4] == Json::parse(R"({"removed_s": 4.0, "within_s": 2.0, "devices": ["nodeC/cpu"]})"));
   CHECK(lines[5] == Json::parse(R"({"host_lost_s": 2.0, "host": "nodeB"})"));
-}
-
-TEST_CASE("changes of the devices that were written down without names are left out") {
-  const std::vector<Line> history = {{102, 0, "add", 1, ""}, {103, 0, "remove", 1, "within 2 s"}};
-  const std::vector<Json> lines = lines_of(trace_of(two_jobs(), history, 2));
-  REQUIRE(lines.size() == 3);
-  CHECK(lines[0].at("pool").at("devices") == Json::parse(R"(["cpu", "cpu"])"));
 }
 
 TEST_CASE("a trace has how long a job was without a launcher until another of its hosts went on") {

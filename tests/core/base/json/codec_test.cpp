@@ -24,6 +24,7 @@ struct All {
   std::optional<double> maybe;
   std::vector<Part> parts;
   EstRange range;
+  std::map<std::pair<std::string, int64_t>, Part> map;
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("yes", self.yes);
@@ -33,6 +34,7 @@ struct All {
     visit("maybe", self.maybe);
     visit("parts", self.parts);
     visit("range", self.range);
+    visit("map", self.map);
   }
 };
 
@@ -44,12 +46,12 @@ struct Nothing {
 
 using Message = std::variant<Nothing, All>;
 
-const All kAll{true, -3, 0.5, Step(7), 2.0, {{"a"}, {"b"}}, {VirtualRank(1), VirtualRank(4)}};
+const All kAll{true, -3, 0.5, Step(7), 2.0, {{"a"}, {"b"}}, {VirtualRank(1), VirtualRank(4)}, {{{"x", 2}, {"c"}}}};
 
 TEST_CASE("a message comes back as it went, every kind of field of it") {
   const Json json = encode(Message(kAll));
   CHECK(json.dump() == R"({"is":"all","yes":true,"whole":-3,"number":0.5,"step":7,"maybe":2.0,)"
-                       R"("parts":[{"text":"a"},{"text":"b"}],"range":[1,4]})");
+                       R"("parts":[{"text":"a"},{"text":"b"}],"range":[1,4],"map":[[["x",2],{"text":"c"}]]})");
   const All back = std::get<All>(decode<Message>(json));
   CHECK(back.yes);
   CHECK(back.whole == -3);
@@ -59,6 +61,8 @@ TEST_CASE("a message comes back as it went, every kind of field of it") {
   REQUIRE(back.parts.size() == 2);
   CHECK(back.parts[1].text == "b");
   CHECK(back.range == kAll.range);
+  REQUIRE(back.map.size() == 1);
+  CHECK(back.map.at({"x", 2}).text == "c");
 }
 
 TEST_CASE("fields that are missing keep their defaults, an empty optional is left out, more keys do no harm") {
@@ -81,7 +85,10 @@ TEST_CASE("what is no message of the kind that is expected is refused") {
                         {{"is", "all"}, {"step", "1"}},
                         {{"is", "all"}, {"parts", {1}}},
                         {{"is", "all"}, {"parts", {{{"text", 1}}}}},
-                        {{"is", "all"}, {"range", {1}}}};
+                        {{"is", "all"}, {"range", {1}}},
+                        {{"is", "all"}, {"map", 1}},
+                        {{"is", "all"}, {"map", {1}}},
+                        {{"is", "all"}, {"map", {{{1}, {{"text", "c"}}}}}}};
   for (const Json& json : wrong) {
     CAPTURE(json.dump());
     CHECK_THROWS_AS(decode<Message>(json), Error);

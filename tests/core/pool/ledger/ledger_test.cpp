@@ -70,36 +70,6 @@ dispatch::State some_state() {
   return state;
 }
 
-// Removes what formats before 8 did not know.
-void forget_work(dispatch::State& state) {
-  for (auto& [id, job] : state.jobs) job.work.clear();
-}
-
-// Removes what formats before 6 did not know.
-void forget_paces(dispatch::State& state) {
-  forget_work(state);
-  state.cores.clear();
-  if (auto& batch = state.jobs[2].request.batch) batch->terms.square_root = false;
-  for (auto& [id, job] : state.jobs) {
-    job.seen_at = 0;
-    job.seen_devices = job.seen_step = 0;
-    dispatch::Speeds speeds;
-    speeds.expect(job.speeds.expected());
-    for (const auto& [key, value] : job.speeds.measured()) speeds.restore(key, value);
-    for (const auto& [key, value] : job.speeds.seen()) speeds.restore(key, value);
-    job.speeds = speeds;
-  }
-}
-
-// Removes what pools of one host did not know.
-void forget_hosts(dispatch::State& state) {
-  forget_paces(state);
-  state.jobs[1].request.one_host = state.jobs[1].request.weighs_offers;
-  state.jobs[2].request.one_host = state.jobs[2].request.batch.has_value();
-  state.jobs[2].home.clear();
-  for (Slot& slot : state.slots) slot.since = 0;
-}
-
 void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.policy == b.policy);
   CHECK(a.seed == b.seed);
@@ -111,29 +81,6 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.last_job == b.last_job);
   CHECK(a.last_slot == b.last_slot);
   CHECK(a.seen == b.seen);
-}
-
-// What formats before 8 do not have, and those before 7.
-constexpr const char* kWithoutEight = "ALTER TABLE jobs DROP COLUMN work; ";
-constexpr const char* kWithoutSeven =
-    "DROP TABLE hosts; ALTER TABLE history DROP COLUMN names; ALTER TABLE batches DROP COLUMN square_root; ALTER TABLE "
-    "paces DROP COLUMN told; ALTER TABLE jobs DROP COLUMN seen_at; ALTER TABLE jobs DROP COLUMN seen_devices; ALTER "
-    "TABLE jobs DROP COLUMN seen_step; ";
-
-// Makes a pool of an older format of one in which some_state() was saved.
-void make_older(const std::string& path, const std::string& changes, int format) {
-  { Ledger::open(path).save(some_state(), {{1.5, 1, "submitted", 0, "by anna"}}); }
-  sqlite::Database::open(path, sqlite::Access::read_write)
-      .execute(kWithoutEight + (format < 7 ? kWithoutSeven : std::string()) + changes +
-               "; PRAGMA user_version = " + std::to_string(format));
-}
-
-// A pool of an older format is this state, and can be saved as any other.
-void check_brought_here(const std::string& path, const dispatch::State& state) {
-  Ledger ledger = Ledger::open(path);
-  check_equal(ledger.load(), state);
-  ledger.save(some_state(), {});
-  check_equal(Ledger::open(path).load(), some_state());
 }
 
 TEST_CASE("several that open a new pool at once find the tables that one of them makes") {
@@ -188,8 +135,7 @@ class WrittenRows {
  public:
   explicit WrittenRows(const std::string& path) : database_(sqlite::Database::open(path, sqlite::Access::read_write)) {
     database_.execute("CREATE TABLE written (name TEXT)");
-    for (const char* table : {"jobs", "speeds", "seen", "paces", "batches", "batch_times", "slots", "usage", "history",
-                              "settings", "hosts"})
+    for (const char* table : {"jobs", "paces", "slots", "usage", "history", "settings", "hosts"})
       database_.execute(
           fmt::format("CREATE TRIGGER count_{0} BEFORE INSERT ON {0} BEGIN "
                       "INSERT INTO written VALUES ('{0}'); END",
@@ -228,15 +174,15 @@ TEST_CASE("a save writes the rows that have changed since the state was saved, o
   CHECK(written.take() == Rows{{"jobs", 1}});
   job.speeds.saw({"cpu", 2, 4, 2, 0.01}, 1700000010.51);
   ledger.save(state, {});
-  CHECK(written.take() == Rows{{"jobs", 1}, {"seen", 1}, {"paces", 1}});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"paces", 1}});
   job.speeds.saw({"cpu", 2, 3, 2, 0.25}, 1700000011);
   job.speeds.observe("cpu", 2, 0.5);
   ledger.save(state, {});
-  CHECK(written.take() == Rows{{"jobs", 1}, {"seen", 1}, {"paces", 1}, {"speeds", 1}});
+  CHECK(written.take() == Rows{{"jobs", 1}, {"paces", 1}});
   job.batch.epoch += 1;
   job.batch_times.observe(16, 0.5);
   ledger.save(state, {});
-  CHECK(written.take() == Rows{{"jobs", 1}, {"batches", 1}, {"batch_times", 1}});
+  CHECK(written.take() == Rows{{"jobs", 1}});
   state.slots[0].holder = 0;
   state.usage["bert"] = {1, 2};
   state.cores["nodeB"] = 2;
@@ -257,107 +203,32 @@ TEST_CASE("the history knows when a job was asked for other devices last") {
   CHECK(ledger.asked(2) == 0);
 }
 
-TEST_CASE("a pool of format 1 is brought to this one") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db",
-             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
-             "home; DROP TABLE batches; DROP TABLE batch_times; DROP TABLE seen; ALTER TABLE speeds ADD COLUMN steps; "
-             "ALTER TABLE speeds ADD COLUMN whole; DROP TABLE paces",
-             1);
-  dispatch::Speeds& speeds = state.jobs[2].speeds;
-  const dispatch::Speeds::Measured measured = speeds.measured().begin()->second;
-  speeds = {};
-  speeds.expect(0.125);
-  speeds.restore(dispatch::Speeds::Key{"cpu", 2}, measured);
-  state.jobs[2].request.batch.reset();
-  state.jobs[2].batch = {};
-  state.jobs[2].batch_times = {};
-  forget_hosts(state);
-  check_equal(Ledger::open(folder / "pool.db").load(), state);
-  Ledger ledger = Ledger::open(folder / "pool.db");
-  ledger.save(some_state(), {});
-  check_equal(ledger.load(), some_state());
-}
-
-TEST_CASE("a pool of format 2 is brought to this one: its jobs keep their batches") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db",
-             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
-             "home; DROP TABLE batches; DROP TABLE batch_times; DROP TABLE paces",
-             2);
-  state.jobs[2].request.batch.reset();
-  state.jobs[2].batch = {};
-  state.jobs[2].batch_times = {};
-  forget_hosts(state);
-  check_brought_here(folder / "pool.db", state);
-}
-
-TEST_CASE("a pool of format 3, on one host, is brought to this one: a choice of batch under way is made again") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db",
-             "ALTER TABLE slots DROP COLUMN since; ALTER TABLE jobs DROP COLUMN one_host; ALTER TABLE jobs DROP COLUMN "
-             "home; DROP TABLE batch_times; ALTER TABLE batches DROP COLUMN wanted_lr_factor; ALTER TABLE batches DROP "
-             "COLUMN noise_scale; DROP TABLE paces",
-             3);
-  dispatch::Job& job = state.jobs[2];
-  job.batch.wanted = 0;
-  job.batch.wanted_lr_factor = 1;
-  job.batch.noise_scale = 0;
-  job.batch_times = {};
-  forget_hosts(state);
-  check_brought_here(folder / "pool.db", state);
-}
-
-TEST_CASE("a pool of format 4 is brought to this one: since when its devices are where they are is not known") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db", "ALTER TABLE slots DROP COLUMN since; DROP TABLE paces", 4);
-  for (Slot& slot : state.slots) slot.since = 0;
-  forget_paces(state);
-  check_brought_here(folder / "pool.db", state);
-}
-
-TEST_CASE("a pool of format 5 is brought to this one: how fast its jobs were when is not known") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db", "DROP TABLE paces", 5);
-  forget_paces(state);
-  check_brought_here(folder / "pool.db", state);
-}
-
-TEST_CASE("a pool of format 6 is brought to this one: its launchers are taken to have told how fast they were") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db", "", 6);
-  forget_paces(state);
-  state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 3.25, 1700000001.5, 1700000010, 40, 8.5 / 40});
-  state.jobs[2].speeds.restore(dispatch::Speeds::Pace{"cpu", 2, 4, 1700000010, 1700000010.5, 2, 0.25});
-  CHECK(Ledger::open(folder / "pool.db").history().at(0).names.empty());
-  check_brought_here(folder / "pool.db", state);
-}
-
-TEST_CASE("a pool of format 7 is brought to this one: its jobs have no work in common") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  make_older(folder / "pool.db", "", 7);
-  forget_work(state);
-  check_brought_here(folder / "pool.db", state);
-}
-
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
   const ScratchFolder folder;
   { Ledger::open(folder / "pool.db"); }
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 9");
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("PRAGMA user_version = 2");
   const Error newer = error_of([&] { Ledger::open(folder / "pool.db"); });
   CHECK(newer.fault() == Fault::usage);
-  CHECK(newer.message().find("has format 9, and this estrain knows format 8") != std::string::npos);
+  CHECK(newer.message().find("has format 2, and this estrain knows format 1") != std::string::npos);
   sqlite::Database::open(folder / "other.db", sqlite::Access::read_write).execute("CREATE TABLE cats (name)");
   CHECK(error_of([&] { Ledger::open(folder / "other.db"); }).fault() == Fault::usage);
   folder.write("text.db", std::string(5000, 'x'));
   CHECK(error_of([&] { Ledger::open(folder / "text.db"); }).fault() == Fault::corrupt);
+}
+
+TEST_CASE("a job whose fields make no sense is named") {
+  const ScratchFolder folder;
+  for (const char* fields : {"{", R"({"phase": "asleep"})", R"({"speeds": {"measured": [[["cpu"], {}]]}})"}) {
+    CAPTURE(fields);
+    { Ledger::open(folder / "pool.db").save(some_state(), {}); }
+    sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+        .prepare("UPDATE jobs SET fields = ? WHERE id = 2")
+        .bind(std::string_view(fields))
+        .run();
+    const Error error = error_of([&] { Ledger::open(folder / "pool.db").load(); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(error.message().find("pool.db: job 2: ") == 0);
+  }
 }
 
 TEST_CASE("a save that fails half way leaves what was saved before, and can be tried again") {
