@@ -132,27 +132,6 @@ TEST_CASE("a resume from a checkpoint before the change knows nothing of it") {
   CHECK(changes_of(begun.run).empty());
 }
 
-TEST_CASE("a checkpoint that says nothing of its data is gone on from, with a note") {
-  const Begun begun;
-  const std::string path = begun.run + "/checkpoints/step-000000004.h5";
-  {
-    const auto file = checkpoint::CheckpointFile::open(path);
-    std::vector<uint64_t> state((file.layout().bytes + 63) / 64 * 8 + 8);
-    auto* begin = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(state.data()) + 63) / 64 * 64);
-    file.read_state(file.layout(), begin);
-    checkpoint::CheckpointMeta meta = file.meta();
-    CHECK_FALSE(meta.data.empty());
-    meta.data = "";
-    checkpoint::write_checkpoint(path, file.layout(), begin, meta);
-  }
-  const Ended resumed = resume(begun.run, steps(6));
-  INFO(resumed.shown());
-  CHECK(resumed.code == 0);
-  CHECK(resumed.says("does not say what its data files were"));
-  append(begun.text, some_text(3000));
-  CHECK(resume(begun.run, steps(8)).code == 1);
-}
-
 TEST_CASE("only a resume can accept other data") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());

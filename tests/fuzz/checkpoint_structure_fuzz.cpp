@@ -58,7 +58,7 @@ void add_attributes(h5::Group& root, Recipe& recipe) {
   for (const char* name : {"format_version", "step", "ests"}) {
     if (!recipe.often()) continue;
     const bool usual = recipe.often();
-    if (usual) root.set_i64(name, std::string(name) == "format_version" ? 1 + recipe.often() : recipe.number());
+    if (usual) root.set_i64(name, std::string(name) == "format_version" ? 1 : recipe.number());
     if (!usual) root.set_string(name, recipe.text());
   }
   if (recipe.often()) root.set_f64("lr", static_cast<double>(recipe.number()));

@@ -13,7 +13,6 @@ struct Current {
   std::mutex lock;
   Stream stream;  // of the next call
   bool has_est = false;
-  uint64_t calls = 0;
 };
 
 Current& current() {
@@ -44,11 +43,6 @@ void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step) {
   begin({.key = seed, .rank = rank, .call = 0, .step = step}, /*has_est=*/false);
 }
 
-uint64_t random_calls() {
-  const std::lock_guard lock(current().lock);
-  return current().calls;
-}
-
 Stream next_random_call(const std::optional<at::Generator>& generator) {
   if (generator && generator->defined()) {
     return {.key = next_key(*generator), .rank = generator_stream, .call = 0, .step = 0};
@@ -56,7 +50,6 @@ Stream next_random_call(const std::optional<at::Generator>& generator) {
   Current& now = current();
   const std::lock_guard lock(now.lock);
   Stream call = now.stream;
-  now.calls += 1;
   if (now.has_est) {
     call.key = next_key(at::detail::getDefaultCPUGenerator());
   } else {

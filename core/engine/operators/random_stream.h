@@ -29,10 +29,7 @@ void begin_est_stream(uint32_t rank, uint64_t step);
 // Makes later random operators calls 0, 1, … of (seed, rank, step).
 void begin_random_stream(uint64_t seed, uint32_t rank, uint64_t step);
 
-// Returns how many calls without a generator argument have drawn in this process.
-uint64_t random_calls();
-
-// Returns the next call's stream.
+// The next call's stream.
 kernels::portable::Stream next_random_call(const std::optional<at::Generator>& generator);
 
 }  // namespace estrain::operators

@@ -15,7 +15,6 @@
 #include "core/engine/device/cpu.h"
 #include "core/engine/model/torch_error.h"
 #include "core/engine/operators/portable.h"
-#include "core/engine/operators/random_stream.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/operator_scan.h"
 #include "core/engine/train/job/short_batch.h"
@@ -55,16 +54,11 @@ using Checkpoint = std::optional<checkpoint::CheckpointFile>;
 // Returns the identity of the data: of the files for a new run; of the checkpoint for a resumed run, unless the user
 // accepts different files.
 data::DataIdentity data_of_run(const std::vector<data::DataFile>& files, const Checkpoint& file, bool accepts_data) {
-  if (!file || file->meta().data.empty() || accepts_data) return data::identify(files);
+  if (!file || accepts_data) return data::identify(files);
   return data::require_same(data::DataIdentity::from_json(file->meta().data), files);
 }
 
-// Facts about the checkpoint from which a run resumes.
-struct Built {
-  bool has_other_keys = false;  // the portable random operators took keys unlike this program's
-};
-
-// Returns the job's files, with the imported modules of a user's Python code.
+// The job's files: with the modules that a user's Python code has imported.
 std::vector<data::DataFile> files_of_job(const WorkerSetup& setup, const data::DataPair& data) {
   std::vector<data::DataFile> files = data.files;
   if (setup.interpreter == nullptr) return files;
@@ -73,20 +67,19 @@ std::vector<data::DataFile> files_of_job(const WorkerSetup& setup, const data::D
   return files;
 }
 
-Built build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup,
-                  const std::vector<data::DataFile>& files) {
+void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup,
+                 const std::vector<data::DataFile>& files) {
   Checkpoint file;
   if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
   job.set_data(data_of_run(files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
   if (!file) {
     write_first_state(job, memory.state_of(Step(0)));
-    return {};
+    return;
   }
   const Step step = file->meta().step;
   read_state(*file, job, memory.state_of(step));
   memory.commit().begin_at(step, file->meta().lr);
-  return {.has_other_keys = setup.spec.job.kernels == spec::Kernels::portable && !file->meta().generator_keys};
 }
 
 // Checks that this worker's files are the builder's.
@@ -118,23 +111,7 @@ void check_operators(Workplace& place, const operators::PortableOperators& porta
   refuse_uncovered(scan_operators({place.job, place.hooks, place.device}, batch, portable.names()));
 }
 
-// The run would continue with other bits than the estrain of its checkpoint gives. A model without random numbers has
-// no bits to lose.
-void refuse_other_random_numbers(Workplace& place, const std::string& checkpoint) {
-  place.model.read_parameters_of(place.memory.commit().committed());
-  place.model.load_buffers(place.memory.commit().committed());
-  const uint64_t before = operators::random_calls();
-  Trial{place.job, place.hooks, place.device}.run(place.job.samples().first_batch());
-  if (operators::random_calls() == before) return;
-  throw Error::make(Fault::mismatch,
-                    "{} is of an older format: the portable kernels' random numbers have changed since, and this model "
-                    "draws some, so the run cannot go on with its bits",
-                    checkpoint)
-      .advise(fmt::format("go on with the estrain that wrote it, or in a new run from its weights: model.init = \"{}\"",
-                          checkpoint));
-}
-
-// Ends the run now if the last mini-batch of an epoch would end the run later.
+// Ends the run now if the last mini-batch of an epoch would end it later.
 void refuse_short_batches(Workplace& place, const std::string& checkpoint) {
   const Step step = place.memory.commit().committed();
   if (shortest_batch(place.job, step) != 1) return;
@@ -225,9 +202,8 @@ void run_worker(WorkerSetup& setup) {
   }
   Job& job = *made;
   job.set_processor(device->describe());
-  Built built;
   if (setup.options.builds) {
-    built = build_state(job, memory, setup, files_of_job(setup, data));
+    build_state(job, memory, setup, files_of_job(setup, data));
     memory.set_ready();
   } else {
     while (!memory.wait_ready(kGlanceMs)) {
@@ -251,7 +227,6 @@ void run_worker(WorkerSetup& setup) {
   }
   std::optional<operators::Watch> watch;
   if (watches) place.watch = &watch.emplace(scanned);
-  if (built.has_other_keys) refuse_other_random_numbers(place, setup.options.checkpoint);
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
   comm::Ready ready;

@@ -128,7 +128,6 @@ checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
   meta.changes = changes_;
   meta.cpu = manifest_.processor;
   meta.data = manifest_.data;
-  meta.generator_keys = spec_.job.kernels == spec::Kernels::portable;
   meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
   meta.stages = stages_.to_json();
   meta.devices = stages_.devices();

@@ -222,12 +222,6 @@ void take_recorded_changes(const run_directory::RunDirectory& directory, const B
 void settle_data(const run_directory::RunDirectory& directory, const checkpoint::CheckpointMeta& meta,
                  LaunchPlan& plan) {
   plan.changes = meta.changes;
-  if (meta.data.empty()) {
-    if (!data::job_file_names(plan.spec).empty())
-      fmt::print(stderr, "{}: the checkpoint does not say what its data files were: they are taken as they are\n",
-                 directory.path());
-    return;
-  }
   const std::vector<data::DataChange> changes = changes_since(meta.data, plan.spec);
   if (!changes.empty() && !plan.accepts_data) throw data::changed_data(changes).within(directory.path());
   plan.accepts_data = !changes.empty();

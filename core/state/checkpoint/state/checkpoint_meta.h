@@ -20,9 +20,7 @@ struct CheckpointMeta {
   std::string devices;          // of the stage that wrote the file: "cpu,cpu:avx2"
   std::string cpu;              // vendor, model and capability of the host
   std::string algorithms{};     // text of algorithms.jsonl: the algorithms of operations on GPUs
-  std::string data{};           // JSON: identity of the data files; empty: none or unknown
-  // With portable kernels: random operators take keys from the EST's generator, not from the number of their call.
-  bool generator_keys = false;
+  std::string data{};           // JSON: identity of the data files; empty: none
 
   bool operator==(const CheckpointMeta&) const = default;
 };

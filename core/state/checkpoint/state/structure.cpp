@@ -7,7 +7,6 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/state/checkpoint/state/est_streams.h"
 #include "kernels/digest.h"
 
 namespace estrain::checkpoint {
@@ -37,30 +36,9 @@ bool has(const StateLayout& layout, Role role) {
   return std::ranges::any_of(layout.tensors, [role](const StateTensor& tensor) { return tensor.role == role; });
 }
 
-// Tells whether the job has early stop, which keeps its state in /schedule.
-bool ends_early(const StateLayout& layout) {
-  return std::ranges::any_of(layout.tensors, [](const StateTensor& tensor) {
-    return tensor.role == Role::schedule && tensor.name == early_stop_name;
-  });
-}
-
-bool has_python_streams(const StateLayout& layout) {
-  return std::ranges::any_of(
-      layout.tensors, [](const StateTensor& tensor) { return tensor.role == Role::est && tensor.slot == python_slot; });
-}
-
-int64_t format_version_for(const CheckpointMeta& meta, const StateLayout& layout) {
-  if (meta.generator_keys || has_python_streams(layout)) return 6;
-  if (has(layout, Role::average) || ends_early(layout)) return 5;
-  if (has(layout, Role::schedule)) return 4;
-  if (!meta.data.empty()) return 3;
-  return meta.algorithms.empty() ? 1 : 2;
-}
-
-void write_meta(h5::Group& root, const CheckpointMeta& meta, const StateLayout& layout) {
-  const int64_t version = format_version_for(meta, layout);
+void write_meta(h5::Group& root, const CheckpointMeta& meta) {
   root.set_string("format", format_name);
-  root.set_i64("format_version", version);
+  root.set_i64("format_version", format_version);
   root.set_string("estrain_version", meta.estrain_version);
   root.set_i64("step", meta.step.value);
   root.set_i64("ests", meta.ests);
@@ -70,21 +48,21 @@ void write_meta(h5::Group& root, const CheckpointMeta& meta, const StateLayout& 
   root.set_string("stages", meta.stages);
   root.set_string("devices", meta.devices);
   root.set_string("cpu", meta.cpu);
-  if (version >= 2) root.set_string("algorithms", meta.algorithms);
+  root.set_string("algorithms", meta.algorithms);
   root.set_u64("checksum", 0);
   h5::Group data = root.create_group("data");
   data.set_i64("epoch", meta.epoch.value);
   data.set_i64("samples", meta.samples);
-  if (version >= 3) data.set_string("files", meta.data);
+  data.set_string("files", meta.data);
 }
 
 CheckpointMeta read_meta(const h5::Group& root) {
   if (!root.has("format") || root.get_string("format") != format_name)
     throw Error::make(Fault::mismatch, "{}: not an estrain checkpoint", root.where());
   const int64_t version = root.get_i64("format_version");
-  if (version < oldest_format_version || version > newest_format_version)
-    throw Error::make(Fault::mismatch, "{}: written in format {}; this estrain reads formats {} to {}", root.where(),
-                      version, oldest_format_version, newest_format_version);
+  if (version != format_version)
+    throw Error::make(Fault::mismatch, "{}: written in format {}; this estrain reads format {}", root.where(), version,
+                      format_version);
   const h5::Group data = root.group("data");
   return {.estrain_version = root.get_string("estrain_version"),
           .step = Step(root.get_i64("step")),
@@ -97,9 +75,8 @@ CheckpointMeta read_meta(const h5::Group& root) {
           .stages = root.get_string("stages"),
           .devices = root.get_string("devices"),
           .cpu = root.get_string("cpu"),
-          .algorithms = version >= 2 ? root.get_string("algorithms") : "",
-          .data = version >= 3 ? data.get_string("files") : "",
-          .generator_keys = version >= 6};
+          .algorithms = root.get_string("algorithms"),
+          .data = data.get_string("files")};
 }
 
 std::vector<std::string> lines_about(const StateLayout& layout, const std::vector<uint64_t>& digests) {
@@ -117,14 +94,12 @@ std::vector<std::string> lines_about(const StateLayout& layout, const std::vecto
 
 // Returns the digest of the text defined by FORMAT.md.
 uint64_t checksum(const CheckpointMeta& meta, const StateLayout& layout, const std::vector<uint64_t>& digests) {
-  const int64_t version = format_version_for(meta, layout);
   std::string text = fmt::format(
       "format_version={}\nestrain_version={}\nstep={}\nepoch={}\nsamples={}\nests={}\nlr={:016x}\nspec={}\nchanges={}\n"
-      "stages={}\ndevices={}\ncpu={}\n",
-      version, meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests, std::bit_cast<uint64_t>(meta.lr),
-      meta.spec, meta.changes, meta.stages, meta.devices, meta.cpu);
-  if (version >= 2) text += fmt::format("algorithms={}\n", meta.algorithms);
-  if (version >= 3) text += fmt::format("files={}\n", meta.data);
+      "stages={}\ndevices={}\ncpu={}\nalgorithms={}\nfiles={}\n",
+      format_version, meta.estrain_version, meta.step, meta.epoch, meta.samples, meta.ests,
+      std::bit_cast<uint64_t>(meta.lr), meta.spec, meta.changes, meta.stages, meta.devices, meta.cpu, meta.algorithms,
+      meta.data);
   for (const std::string& line : lines_about(layout, digests)) text += line;
   return kernels::digest(text.data(), text.size());
 }
@@ -201,7 +176,7 @@ h5::Type h5_type(DType dtype) {
 }
 
 std::vector<h5::Dataset> create_structure(h5::Group& root, const StateLayout& layout, const CheckpointMeta& meta) {
-  write_meta(root, meta, layout);
+  write_meta(root, meta);
   for (const char* folder : {"model", "buffers", "optimizer", "ests"}) root.create_group(folder);
   if (has(layout, Role::schedule)) root.create_group("schedule");
   if (has(layout, Role::average)) root.create_group("ema");

@@ -9,11 +9,7 @@
 
 namespace estrain::checkpoint {
 
-// The formats which this program reads. A file is written in the oldest format that can hold its content.
-constexpr int64_t oldest_format_version = 1;
-constexpr int64_t newest_format_version = 6;  // 2 has `algorithms`, 3 the data's `files`, 4 /schedule, 5 /ema,
-                                              // 6 EST's Python streams, or CheckpointMeta::generator_keys
-                                              // or /schedule/early_stop
+constexpr int64_t format_version = 1;
 
 // Returns the HDF5 type of the elements, in a file and in memory.
 h5::Type h5_type(DType dtype);
