@@ -6,8 +6,8 @@
 namespace estrain::net {
 
 std::string Greeting::to_json() const {
-  return Json{{"protocol", protocol}, {"version", version}, {"build", build}, {"host", host},  {"to", to},
-              {"purpose", purpose},   {"run", run},         {"term", term},   {"clear", clear}}
+  return Json{{"version", version}, {"build", build}, {"host", host}, {"to", to},
+              {"purpose", purpose}, {"run", run},     {"term", term}, {"clear", clear}}
       .dump();
 }
 
@@ -15,7 +15,6 @@ Greeting Greeting::from_json(std::string_view text) {
   const Json json = parse_json(text, "greeting");
   try {
     Greeting greeting;
-    greeting.protocol = json.at("protocol").get<int64_t>();
     greeting.version = json.at("version").get<std::string>();
     greeting.build = json.at("build").get<uint64_t>();
     greeting.host = json.at("host").get<std::string>();
@@ -31,9 +30,8 @@ Greeting Greeting::from_json(std::string_view text) {
 }
 
 void require_same_program(const Greeting& own, const Greeting& peer) {
-  if (peer.protocol != own.protocol || peer.version != own.version) {
-    throw Error::make(Fault::mismatch, "host {} runs estrain {} (protocol {}), this one {} (protocol {})", peer.host,
-                      peer.version, peer.protocol, own.version, own.protocol)
+  if (peer.version != own.version) {
+    throw Error::make(Fault::mismatch, "host {} runs estrain {}, this one {}", peer.host, peer.version, own.version)
         .advise("install the same estrain on all hosts of a job");
   }
   if (peer.build != own.build) {

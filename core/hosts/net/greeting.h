@@ -10,11 +10,9 @@
 
 namespace estrain::net {
 
-inline constexpr int64_t protocol_version = 7;  // of frames and frame kinds
 inline constexpr uint32_t most_greeting_bytes = 4096;
 
 struct Greeting {
-  int64_t protocol = protocol_version;
   std::string version;  // of estrain
   uint64_t build = 0;   // core/base/process/build_id.h: hosts of a job run one build, for equal bits
   std::string host;     // the host's name in device lists; empty: the launcher's host, or a command
@@ -29,7 +27,7 @@ struct Greeting {
   static Greeting from_json(std::string_view text);
 };
 
-// Throws Fault::mismatch if the two programs cannot work together: another protocol, version or build.
+// Throws Fault::mismatch where they cannot work together: another version or build.
 void require_same_program(const Greeting& own, const Greeting& peer);
 // Both throw Fault::peer if the connection leads elsewhere than the connecting side meant.
 void require_is_for_us(const Greeting& own, const Greeting& peer);  // on the listening side

@@ -55,7 +55,7 @@ std::vector<HostEvent> Attendance::join(const AgentReport& report) {
     return {HostRefused{std::move(why)}};
   };
   if (!terms_.objection.empty()) return refuse(terms_.objection);
-  if (report.format != kMeetingFormat || report.build != terms_.build)
+  if (report.build != terms_.build)
     return refuse(fmt::format("it is of estrain {}, and the daemon of {}", report.build.text(), terms_.build.text()));
   if (std::ranges::any_of(report.tasks, [](const TaskReport& task) { return !task.ended; })) return {};
   orders_ = {.to = report.life, .serial = orders_.serial, .refusal = {}, .tasks = {}};

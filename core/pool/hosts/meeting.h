@@ -20,8 +20,7 @@
 
 namespace estrain::pool {
 
-inline constexpr int64_t kMeetingFormat = 1;
-// Kinds of tasks: a job's launcher; an agent of a run, which may become the launcher; a command to a launcher.
+// Kinds of tasks: a job's launcher; an agent of its run, which may become its launcher; a command to its launcher.
 inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
 inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
 inline constexpr int64_t kSilentNs = 10'000'000'000;  // silence after which an agent or a daemon counts as gone
@@ -40,13 +39,11 @@ struct Build {
 };
 
 struct DaemonSign {
-  int64_t format = kMeetingFormat;
   Build build;
   std::string host, machine, folder;  // the host's name in the pool; the host's own name; its path to the pool
   int64_t beat = 0;                   // a growing number
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit("format", self.format);
     visit("build", self.build);
     visit("host", self.host);
     visit("machine", self.machine);
@@ -77,15 +74,13 @@ struct Task {
 };
 
 struct Orders {
-  int64_t format = kMeetingFormat;
-  std::string to;           // the life of the agent that the orders are for
-  int64_t serial = 0;       // grows; an agent ignores older orders
+  std::string to;           // the agent's life that they are for
+  int64_t serial = 0;       // grows; an agent passes over older ones
   std::string refusal;      // not empty: why the agent is not wanted
   bool dismissed = false;   // the pool has let go of all the agent's devices
   std::vector<Task> tasks;  // tasks that should run; a task missing here is forgotten once it has ended
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit("format", self.format);
     visit("to", self.to);
     visit("serial", self.serial);
     visit("refusal", self.refusal);
@@ -120,7 +115,6 @@ struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws 
 };
 
 struct AgentReport {
-  int64_t format = kMeetingFormat;
   Build build;
   std::string life;  // of this process; another process has another life
   int64_t pid = 0;
@@ -132,7 +126,6 @@ struct AgentReport {
   std::vector<TaskReport> tasks;
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit("format", self.format);
     visit("build", self.build);
     visit("life", self.life);
     visit("pid", self.pid);

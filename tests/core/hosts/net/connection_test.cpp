@@ -388,7 +388,6 @@ TEST_CASE("hosts of a job run the same version and build") {
   Server server(loop);
   Greeting other = greeting("client");
   SUBCASE("version") { other.version = "1.2.4"; }
-  SUBCASE("protocol") { other.protocol = protocol_version + 1; }
   SUBCASE("build") { other.build = 78; }
   Client client(server, key_of('k'), other);
   REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
