@@ -10,8 +10,20 @@
 // L_d = n_d / C_d, largest first: n_d ESTs on device d, which does C_d mini-batches per second when it computes alone.
 // W is the number of workers, P the number of partial sums in the exchange, which depends on the cuts between ranges
 // (partial_sums.h). Workers that share memory and cores slow each other down, by the factor crowding(W) if all are
-// equally busy. A worker that finishes early leaves more to the rest, so each of the W - 1 other workers adds to the
-// slowest worker's time in proportion to its own time. Pure: no clock, no files.
+// equally busy. A worker that finishes early leaves more to the others, so each of the W - 1 others adds to the slowest
+// one's time in proportion to its own time. Pure: no clock, no files.
+//
+// The paper gives each of the N_i devices of a type the same number A_i of ESTs, with a total nEST that may exceed the
+// job's maxP, and leaves out the exchange:
+//
+//   nEST       = sum_i N_i A_i, nEST >= maxP                                                              (1a)
+//   f_overload = max_{i, N_i > 0} A_i / C_i                                                               (1b)
+//   waste      = sum_{i, N_i > 0} N_i (C_i - A_i / f_overload) + (nEST - maxP) / f_overload               (1c)
+//   throughput = sum_i N_i C_i - waste = maxP / f_overload                                                (1d)
+//
+// As printed, (1c) lacks the N_i before the bracket and counts the waste once per type. Each of the N_i devices wastes
+// it, and only so does (1d) give synchronous training: maxP useful mini-batches in f_overload seconds. Here a plan has
+// exactly maxP ESTs, in numbers that may differ within a type.
 
 #include <cstdint>
 #include <limits>
