@@ -56,11 +56,6 @@ Statement& Statement::bind(std::string_view value) {
   check(sqlite3_bind_text64(statement_.get(), ++bound_, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
   return *this;
 }
-Statement& Statement::bind_null() {
-  check(sqlite3_bind_null(statement_.get(), ++bound_));
-  return *this;
-}
-
 bool Statement::step() {
   const int result = sqlite3_step(statement_.get());
   if (result == SQLITE_ROW) return true;
@@ -127,8 +122,6 @@ Statement Database::prepare(std::string_view statement) const {
   if (result != SQLITE_OK) throw failure(db_.get(), result, path_);
   return {db_.get(), prepared, path_};
 }
-
-int64_t Database::last_row_id() const { return sqlite3_last_insert_rowid(db_.get()); }
 
 void Database::transact(const std::function<void()>& body) {
   execute("BEGIN IMMEDIATE");

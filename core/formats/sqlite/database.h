@@ -28,7 +28,6 @@ class Statement {
   Statement& bind(int64_t value);
   Statement& bind(double value);  // NaN becomes NULL
   Statement& bind(std::string_view value);
-  Statement& bind_null();
 
   bool step();   // returns whether there is a row
   void run();    // to the statement's end, and back to its beginning
@@ -60,9 +59,8 @@ class Database {
 
   void execute(const std::string& statements);
   Statement prepare(std::string_view statement) const;  // must not outlive the database
-  int64_t last_row_id() const;
-  // Switches to a write-ahead log: readers and the writer do not wait for each other. Waits for any process that is
-  // switching or has just begun to write.
+  // Switches to a write-ahead log: readers and the writer do not wait for each other. Waits for other processes that
+  // are switching or have just begun to write.
   void use_write_ahead_log();
 
   // Makes all writes of `body` durable at once. If `body` throws, makes no write durable.

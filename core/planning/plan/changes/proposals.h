@@ -40,8 +40,4 @@ std::vector<Proposal> grow(const Job& job, const std::vector<DeviceGroup>& held,
 // remain, Fault::usage if `fewer` is below 1.
 std::vector<Proposal> shrink(const Job& job, const std::vector<DeviceGroup>& held, int64_t fewer, int64_t k);
 
-// Returns the proposal after taking `taken[i]` devices of held[i]. Throws Fault::infeasible if more devices are taken
-// than held or no device remains, and as best_plan.
-Proposal shrink_by(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<int64_t>& taken);
-
 }  // namespace estrain::plan

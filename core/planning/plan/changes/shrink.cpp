@@ -136,22 +136,4 @@ std::vector<Proposal> shrink(const Job& job, const std::vector<DeviceGroup>& hel
   return proposals;
 }
 
-Proposal shrink_by(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<int64_t>& taken) {
-  check_job(job);
-  check_groups(held);
-  int64_t fewer = 0;
-  for (size_t i = 0; i < std::max(taken.size(), held.size()); ++i) {
-    const int64_t count = i < taken.size() ? taken[i] : 0, at_hand = i < held.size() ? held[i].count : 0;
-    if (count < 0 || count > at_hand) {
-      throw Error::make(Fault::infeasible, "{} devices taken of group {}, of which {} are held", count, i, at_hand)
-          .advise("take only devices that the job holds");
-    }
-    fewer += count;
-  }
-  check_some_left(held, fewer);
-  Counts given_up = taken;
-  given_up.resize(held.size());
-  return giving_up(Offer(job, held, {}), given_up);
-}
-
 }  // namespace estrain::plan

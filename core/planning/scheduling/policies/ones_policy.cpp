@@ -1,7 +1,7 @@
 // ONES (SC'21): an evolution of schedules (evolution.h) towards the smallest remaining utilisation, the sum over
-// running jobs of remaining time x devices (SRUF). A job's progress is not known: each round draws the progress from
-// Beta(epochs done, epochs to come), and the remaining time follows (section 3.2.1). The outlook says the epochs to
-// come; progress_model.h would learn them from the logs of ended jobs, which worlds do not have.
+// running jobs of remaining time x devices (SRUF). How far a job is, is not known: in each round its progress is drawn
+// from Beta(epochs done, epochs to come), and its remaining time follows (section 3.2.1). Epochs to come are what the
+// outlook says; the paper learns them from the logs of jobs that have ended, which worlds do not have.
 //
 // Batches are a matter of devices here: a job on so many devices runs at the best batch for this number, so the limits
 // on batches (section 3.3.2) are limits on devices: one device at the start, twice as many after each epoch, fewer for
