@@ -4,37 +4,21 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
-#include "core/state/record/tensorboard/tensorboard_event.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "tests/tensorboard_files.h"
 
 namespace estrain::testing {
 namespace {
 
 const Words kSwitchedOn = {"--set", "logging.tensorboard=true", "--set", "logging.openmetrics=true"};
 
-// In file order.
 std::vector<int64_t> tensorboard_steps(const std::string& run) {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(run + "/tensorboard"))
-    files.push_back(entry.path().string());
-  std::ranges::sort(files);
-  std::vector<int64_t> steps;
-  for (const std::string& file : files) {
-    const std::string bytes = bytes_of(file);
-    for (std::string_view left = bytes; !left.empty();) {
-      const auto frame = record::find_frame(left);
-      REQUIRE(frame);
-      if (!frame->tags.empty()) steps.push_back(frame->step);
-      left.remove_prefix(frame->bytes);
-    }
-  }
-  return steps;
+  return shown_by_tensorboard(run + "/tensorboard").steps();
 }
 
 // Ends the job without a last checkpoint.
@@ -45,13 +29,13 @@ void kill_all(Job& job) {
   job.launcher().kill();
 }
 
-TEST_CASE("killed with its scribe, and resumed: TensorBoard's files have every step once") {
+TEST_CASE("killed with its scribe, and resumed: TensorBoard shows every step once") {
   const ScratchFolder folder;
   const std::string run = folder / "run";
   Job job(folder.write("job.toml", long_job()), run,
           with(kSwitchedOn, {"--set", "checkpoint.every=30", "--devices", "cpu,cpu"}));
   job.reach(75);
-  ::kill(job.scribe(), SIGKILL);  // its replacement continues the files
+  ::kill(job.scribe(), SIGKILL);  // its replacement begins another file
   job.reach(job.step() + 40);
   kill_all(job);
   Job again = Job::resumed(run);

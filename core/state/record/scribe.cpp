@@ -100,7 +100,7 @@ class Scribe {
   TensorboardWriter* tensorboard() {
     if (setup_.spec.logging.tensorboard && !tensorboard_) {
       beat(memory_);
-      tensorboard_ = std::make_unique<TensorboardWriter>(setup_.run + "/tensorboard", metrics_, Step(setup_.from_step));
+      tensorboard_ = std::make_unique<TensorboardWriter>(setup_.run + "/tensorboard", metrics_);
     }
     return tensorboard_.get();
   }
@@ -172,10 +172,10 @@ class Scribe {
       }
       write_steps(steps);
       const EvaluationRecord evaluation = reader_.read_evaluation(view);
+      if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       metrics_.append(evaluation);
       if (best_.take(evaluation)) saver_.keep_best(evaluation.step);
       point_best();
-      if (tensorboard() != nullptr) tensorboard()->append(evaluation);
       if (open_metrics_) open_metrics_->note(evaluation);
       tell(Evaluated{evaluation.step, std::isfinite(evaluation.loss) ? std::optional(evaluation.loss) : std::nullopt,
                      evaluation.predictions == 0 ? std::nullopt : std::optional(evaluation.accuracy),
@@ -201,8 +201,8 @@ class Scribe {
   void write_steps(std::vector<StepRecord>& steps) {
     if (steps.empty()) return;
     if (fingerprints_) fingerprints_->append(steps);
-    metrics_.append(steps);
     if (tensorboard() != nullptr) tensorboard()->append(steps);
+    metrics_.append(steps);
     if (open_metrics_) open_metrics_->note(steps.back());
     steps.clear();
   }

@@ -1,162 +1,152 @@
 #include "core/state/record/tensorboard/tensorboard.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
+#include <bit>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/files/files.h"
-#include "core/base/files/input_file.h"
 #include "core/base/files/own_file.h"
 #include "core/base/wall_time.h"
 #include "core/state/record/logs/metrics_reader.h"
-#include "core/state/record/tensorboard/tensorboard_event.h"
 
 namespace estrain::record {
 namespace {
 
 constexpr std::string_view kBegin = "events.out.tfevents.", kEnd = ".estrain";
-constexpr std::string_view kTestPrefix = "test/";
+constexpr size_t kDigits = 10;
 
-std::string file_name(int64_t number) { return fmt::format("{}{:010}{}", kBegin, number, kEnd); }
-
-std::optional<int64_t> number_of(std::string_view name) {
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() != kBegin.size() + 10 + kEnd.size())
-    return std::nullopt;
-  int64_t number = 0;
-  const char* begin = name.data() + kBegin.size();
-  const auto [stop, failure] = std::from_chars(begin, begin + 10, number);
-  if (failure != std::errc{} || stop != begin + 10 || number < 0) return std::nullopt;
-  return number;
-}
-
-std::vector<int64_t> numbers_in(const std::string& folder) {
-  std::vector<int64_t> numbers;
+// The number of the folder's next file: 0 for the first one.
+int64_t next_number(const std::string& folder) {
+  int64_t next = 0;
   std::error_code failure;
-  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure))
-    if (const auto number = number_of(at->path().filename().string())) numbers.push_back(*number);
+  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() != kBegin.size() + kDigits + kEnd.size())
+      continue;
+    int64_t number = 0;
+    const char* begin = name.data() + kBegin.size();
+    const auto [stop, wrong] = std::from_chars(begin, begin + kDigits, number);
+    if (wrong == std::errc{} && stop == begin + kDigits) next = std::max(next, number + 1);
+  }
   if (failure) throw system_error("cannot list " + folder, failure.value());
-  std::ranges::sort(numbers);
-  return numbers;
+  return next;
 }
 
-// The current content of a file.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path) {
-    const UniqueFd file = open_input(path);
-    struct stat info {};
-    if (::fstat(file.get(), &info) != 0) throw system_error("cannot read " + path, errno);
-    size_ = static_cast<size_t>(info.st_size);
-    if (size_ == 0) return;
-    base_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (base_ == MAP_FAILED) throw system_error("cannot read " + path, errno);
+constexpr std::array<uint32_t, 256> make_table() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t rest = byte;
+    for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ ((rest & 1) != 0 ? 0x82F63B78 : 0);
+    table[byte] = rest;
   }
-  ~MappedFile() {
-    if (size_ > 0) ::munmap(base_, size_);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::string_view bytes() const { return {static_cast<const char*>(base_), size_}; }
+  return table;
+}
 
- private:
-  void* base_ = nullptr;
-  size_t size_ = 0;
-};
+// CRC-32C (RFC 3720) as TFRecord files have it: rotated right by 15 bits, plus a constant.
+uint32_t masked_crc32c(std::string_view bytes) {
+  static constexpr std::array<uint32_t, 256> table = make_table();
+  uint32_t rest = ~0u;
+  for (const char byte : bytes) rest = (rest >> 8) ^ table[(rest ^ static_cast<uint8_t>(byte)) & 0xFF];
+  return std::rotr(~rest, 15) + 0xA282EAD8u;
+}
 
-struct Kept {
-  uint64_t bytes = 0;
-  Step step = Step(-1), evaluated = Step(-1);
-  bool ends_early = false;  // there is more after `bytes`: damaged, or of steps after `last`
-};
+// An `Event` of TensorFlow's event.proto, as far as scalars need it:
+//
+//   Event       wall_time 1: double; step 2: int64; file_version 3: string; summary 5: Summary; session_log 7:
+//   SessionLog Summary     value 1, repeated: tag 1: string; simple_value 2: float SessionLog  status 1: 1 = START: a
+//   reader forgets what it has seen from this step on
 
-Kept records_until(const std::string& path, Step last, Kept kept) {
-  const MappedFile file(path);
-  kept.bytes = 0;
-  for (std::string_view left = file.bytes(); !left.empty();) {
-    const auto frame = find_frame(left);
-    kept.ends_early = true;
-    if (!frame) return kept;
-    if (!frame->tags.empty() && Step(frame->step) > last) return kept;
-    kept.ends_early = false;
-    if (!frame->tags.empty()) {
-      Step& newest = frame->tags.front().starts_with(kTestPrefix) ? kept.evaluated : kept.step;
-      newest = std::max(newest, Step(frame->step));
-    }
-    kept.bytes += frame->bytes;
-    left.remove_prefix(frame->bytes);
-  }
-  return kept;
+enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+template <typename Number>
+std::string raw(Number value) {
+  static_assert(std::endian::native == std::endian::little);
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
+  bytes.push_back(static_cast<char>(value));
+  return bytes;
+}
+
+std::string key(int field, Wire wire) {
+  return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire));
+}
+std::string bytes_field(int field, std::string_view content) {
+  return key(field, Wire::bytes) + varint(content.size()) + std::string(content);
+}
+std::string varint_field(int field, int64_t value) {
+  return key(field, Wire::varint) + varint(static_cast<uint64_t>(value));
+}
+
+// A TFRecord with an event of this step.
+std::string frame_of(int64_t step, const std::string& content) {
+  const std::string message =
+      key(1, Wire::fixed64) + raw(wall_seconds()) + (step == 0 ? "" : varint_field(2, step)) + content;
+  const std::string length = raw(static_cast<uint64_t>(message.size()));
+  return length + raw(masked_crc32c(length)) + message + raw(masked_crc32c(message));
+}
+
+std::string value_of(std::string_view tag, float value) {
+  return bytes_field(1, bytes_field(1, tag) + key(2, Wire::fixed32) + raw(value));
 }
 
 std::string frame_of(const StepRecord& record) {
-  std::vector<Scalar> scalars = {{"train/loss", record.loss},
-                                 {"train/learning_rate", static_cast<float>(record.lr)},
-                                 {"train/epoch", static_cast<float>(record.epoch.value)}};
+  std::string values = value_of("train/loss", record.loss) +
+                       value_of("train/learning_rate", static_cast<float>(record.lr)) +
+                       value_of("train/epoch", static_cast<float>(record.epoch.value));
   if (record.samples_per_second > 0)
-    scalars.push_back({"train/samples_per_second", static_cast<float>(record.samples_per_second)});
-  return scalar_frame(wall_seconds(), record.step.value, scalars);
+    values += value_of("train/samples_per_second", static_cast<float>(record.samples_per_second));
+  return frame_of(record.step.value, bytes_field(5, values));
 }
 
 std::string frame_of(const EvaluationRecord& evaluation) {
-  std::vector<Scalar> scalars = {{"test/loss", static_cast<float>(evaluation.loss)}};
-  if (evaluation.predictions > 0) scalars.push_back({"test/accuracy", static_cast<float>(evaluation.accuracy)});
-  std::vector<std::string> names;
-  for (const auto& [name, value] : evaluation.metrics) names.push_back("test/" + name);
-  for (size_t i = 0; i < names.size(); ++i)
-    scalars.push_back({names[i], static_cast<float>(evaluation.metrics[i].second)});
-  return scalar_frame(wall_seconds(), evaluation.step.value, scalars);
+  std::string values = value_of("test/loss", static_cast<float>(evaluation.loss));
+  if (evaluation.predictions > 0) values += value_of("test/accuracy", static_cast<float>(evaluation.accuracy));
+  for (const auto& [name, value] : evaluation.metrics) values += value_of("test/" + name, static_cast<float>(value));
+  return frame_of(evaluation.step.value, bytes_field(5, values));
 }
 
 }  // namespace
 
-TensorboardWriter::TensorboardWriter(const std::string& folder, const MetricsWriter& metrics, Step last)
-    : folder_(folder) {
-  require_own_folder(folder_);
-  make_folders(folder_);
-  take_up(last);
-  if (step_ < metrics.last_step() || evaluated_ < metrics.last_evaluation()) add_missing(metrics.path());
-}
-
-// Removes the newest files first, so that an interruption leaves no file after a shortened one.
-void TensorboardWriter::take_up(Step last) {
-  const std::vector<int64_t> numbers = numbers_in(folder_);
-  Kept kept;
-  size_t in_use = 0;  // kept files; the last one may be shortened
-  while (in_use < numbers.size() && !kept.ends_early)
-    kept = records_until(folder_ + "/" + file_name(numbers[in_use++]), last, kept);
-  const bool others_go = in_use < numbers.size();
-  for (size_t i = numbers.size(); i > in_use; --i) {
-    const std::string path = folder_ + "/" + file_name(numbers[i - 1]);
-    if (::unlink(path.c_str()) != 0) throw system_error("cannot remove " + path, errno);
+TensorboardWriter::TensorboardWriter(const std::string& folder, const MetricsWriter& metrics) {
+  require_own_folder(folder);
+  make_folders(folder);
+  const int64_t number = next_number(folder);
+  const std::string path = fmt::format("{}/{}{:0{}}{}", folder, kBegin, number, kDigits, kEnd);
+  file_ = std::make_unique<AppendedFile>(path, 0);
+  try {
+    file_->append(frame_of(0, bytes_field(3, "brain.Event:2")));
+    if (number == 0) {
+      add_all(metrics.path());
+    } else {
+      step_ = metrics.last_step();
+      evaluated_ = metrics.last_evaluation();
+      file_->append(frame_of(step_.next().value, bytes_field(7, varint_field(1, 1))));
+    }
+  } catch (const Error&) {
+    ::unlink(path.c_str());
+    throw;
   }
-  step_ = kept.step;
-  evaluated_ = kept.evaluated;
-  if (in_use > 0) file_ = std::make_unique<AppendedFile>(folder_ + "/" + file_name(numbers[in_use - 1]), kept.bytes);
-  if (numbers.empty() || kept.ends_early || others_go || kept.bytes == 0)
-    begin_file(numbers.empty() ? 0 : numbers.back() + 1, std::max(step_, evaluated_).next());
 }
 
-void TensorboardWriter::begin_file(int64_t number, Step from) {
-  auto file = std::make_unique<AppendedFile>(folder_ + "/" + file_name(number), 0);
-  file->append(version_frame(wall_seconds()) + (number == 0 ? "" : start_frame(wall_seconds(), from.value)));
-  file_ = std::move(file);
-}
-
-void TensorboardWriter::add_missing(const std::string& metrics) {
+void TensorboardWriter::add_all(const std::string& metrics) {
   std::vector<StepRecord> steps;
   MetricsReader lines(metrics);
   while (const auto line = lines.next()) {
     if (const auto* step = std::get_if<StepRecord>(&*line)) {
-      if (step->step <= step_) continue;
       steps.push_back(*step);
       if (steps.size() < 1000) continue;
     }

@@ -1,8 +1,8 @@
 #pragma once
 // The folder `tensorboard` of a run (logging.tensorboard): its metrics for TensorBoard (FORMAT.md).
 //
-// It has the same metrics as metrics.jsonl: every step once, in spite of kills, resumes and power cuts. Missing or
-// damaged parts are rewritten from there, with the time of writing instead of the time of the step.
+// Each writer begins a new file. Its first messages tell TensorBoard to forget the steps that metrics.jsonl does not
+// have, which earlier files may have: so it shows each step once. Nothing is read back.
 
 #include <memory>
 #include <span>
@@ -16,22 +16,19 @@ namespace estrain::record {
 
 class TensorboardWriter {
  public:
-  // Opens or creates the folder for steps after `last`. Drops later and damaged messages, and then begins a new file,
-  // which tells a running TensorBoard to forget them. Adds what the folder lacks of `metrics`, which was opened for the
-  // same step and may have grown since. Throws Fault::io, and Fault::usage for files that a run refuses to write to
-  // (own_file.h).
-  TensorboardWriter(const std::string& folder, const MetricsWriter& metrics, Step last);
+  // Creates the folder, and in it a file for what comes after the last step of `metrics`. If it is the first one, adds
+  // all of `metrics`, with the time of writing instead of the time of the step. Throws Fault::io, and Fault::usage for
+  // a folder that a run refuses to write to (own_file.h); then it leaves no file behind.
+  TensorboardWriter(const std::string& folder, const MetricsWriter& metrics);
 
-  // Appends all in one write, or none (Fault::io). Skips steps already in the files.
+  // Append all in one write, or none (Fault::io). Skip what has been appended. Call them before the same records go to
+  // `metrics`: what a kill leaves in one file only must be here, where the next file forgets it.
   void append(std::span<const StepRecord> records);
   void append(const EvaluationRecord& evaluation);
 
  private:
-  void take_up(Step last);
-  void begin_file(int64_t number, Step from);
-  void add_missing(const std::string& metrics);
+  void add_all(const std::string& metrics);
 
-  const std::string folder_;
   Step step_ = Step(-1), evaluated_ = Step(-1);  // of the last step and evaluation; -1: none
   std::unique_ptr<AppendedFile> file_;
 };
