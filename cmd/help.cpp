@@ -17,8 +17,8 @@ namespace {
 
 struct HelpArguments {
   std::vector<std::string> what;
-  std::string completion, man;
-  bool reference = false, json = false;
+  std::string man;
+  bool reference = false, completion = false, json = false;
 };
 
 Json to_json(const std::vector<help::Topic>& topics) {
@@ -58,8 +58,8 @@ int explain(const std::vector<help::Verb>& verbs, const HelpArguments& arguments
 
 int help(const std::vector<help::Verb>& verbs, const HelpArguments& arguments) {
   if (!arguments.man.empty()) return write_man_pages(verbs, arguments.man);
-  if (!arguments.completion.empty()) {
-    fmt::print("{}", help::completion(verbs, arguments.completion));
+  if (arguments.completion) {
+    fmt::print("{}", help::completion(verbs));
   } else if (arguments.reference) {
     fmt::print("{}", help::reference(verbs));
   } else {
@@ -76,7 +76,7 @@ void add_help(CLI::App& app, Action& chosen) {
   verb->add_option("WHAT", arguments->what, "The word, or the message of an error (default: list all words)");
   verb->add_flag("--reference", arguments->reference, "Print all of it as one page (Markdown)");
   verb->add_option("--man", arguments->man, "Write the manual pages into this folder");
-  verb->add_option("--completion", arguments->completion, "Print the completion for a shell: bash, zsh or fish");
+  verb->add_flag("--completion", arguments->completion, "Print the completion for bash");
   verb->add_flag("--json", arguments->json, "Print as JSON");
   verb->callback(
       [arguments, &app, &chosen] { chosen = [arguments, &app] { return help(describe_verbs(app), *arguments); }; });

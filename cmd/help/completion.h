@@ -1,18 +1,15 @@
 #pragma once
-// The words that shells complete: commands, options, values of an option, keys after --set, topics after
+// The words that bash completes: commands, their options, words that an option takes, keys behind --set, topics behind
 // help.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cmd/help/verb.h"
 
 namespace estrain::help {
 
-inline constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
-
-// Returns the file for `shell`. Throws UnknownWord for an unknown shell.
-std::string completion(const std::vector<Verb>& verbs, std::string_view shell);
+// The file for bash.
+std::string completion(const std::vector<Verb>& verbs);
 
 }  // namespace estrain::help

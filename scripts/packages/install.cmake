@@ -3,7 +3,7 @@
 #   bin/estrain                     a link into lib/estrain, so that the program finds what lies beside it
 #   lib/estrain/                    the program; the libraries of its workers and of several hosts; libtorch/: what workers
 #                                   load of LibTorch
-#   share/man, share/bash-completion, share/zsh, share/fish, share/doc/estrain
+#   share/man, share/bash-completion, share/doc/estrain
 #
 # LibTorch comes along (ESTRAIN_INSTALL_LIBTORCH) rather than being fetched later: an installed program needs no network,
 # its workers load the bytes that they were tested with, and a package manager knows, checks and removes all of it.
@@ -44,12 +44,10 @@ install(CODE [[
   function(say_into file)
     execute_process(COMMAND "${program}" ${ARGN} OUTPUT_FILE "${file}" COMMAND_ERROR_IS_FATAL ANY)
   endfunction()
-  foreach(folder bash-completion/completions zsh/vendor-completions fish/vendor_completions.d doc/estrain man/new)
+  foreach(folder bash-completion/completions doc/estrain man/new)
     file(MAKE_DIRECTORY "${share}/${folder}")
   endforeach()
-  say_into("${share}/bash-completion/completions/estrain" help --completion bash)
-  say_into("${share}/zsh/vendor-completions/_estrain" help --completion zsh)
-  say_into("${share}/fish/vendor_completions.d/estrain.fish" help --completion fish)
+  say_into("${share}/bash-completion/completions/estrain" help --completion)
   execute_process(COMMAND "${program}" help --man "${share}/man/new" COMMAND_ERROR_IS_FATAL ANY)
   file(GLOB pages "${share}/man/new/*")
   foreach(page ${pages})

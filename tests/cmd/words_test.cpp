@@ -112,7 +112,7 @@ std::string completed(const std::string& file, const std::string& words) {
 
 TEST_CASE("bash completes commands, options, words of options, keys and topics") {
   const ScratchFolder folder;
-  const std::string file = folder.write("estrain.bash", estrain({"help", "--completion", "bash"}).text);
+  const std::string file = folder.write("estrain.bash", estrain({"help", "--completion"}).text);
   CHECK(completed(file, "estrain res") == "resize\n");
   CHECK(completed(file, "estrain train --dev") == "--devices\n");
   CHECK(completed(file, "estrain export run --format s") == "safetensors\n");
@@ -121,18 +121,6 @@ TEST_CASE("bash completes commands, options, words of options, keys and topics")
   CHECK(completed(file, "estrain train job.t") == "\n");  // files: bash's own
   CHECK(completed(file, "estrain pool sub") == "submit\n");
   CHECK(completed(file, "estrain pool submit dir job.toml --dead") == "--deadline\n");
-}
-
-TEST_CASE("zsh and fish take their files") {
-  const ScratchFolder folder;
-  for (const char* name : {"zsh", "fish"}) {
-    const std::string file = folder.write(name, estrain({"help", "--completion", name}).text);
-    CHECK(bytes_of(file).find("data.batch=") != std::string::npos);
-    const Ended ended = shell(fmt::format("{} -n {}", name, file));
-    INFO(ended.shown());
-    CHECK(ended.code == 0);
-  }
-  CHECK(estrain({"help", "--completion", "fisch"}).says("\"fish\""));
 }
 
 }  // namespace

@@ -75,7 +75,6 @@ def main():
             sys.exit(f"LibTorch is not that of the prefix: {torch or sorted(loaded)}")
         for file in ("share/man/man1/estrain-train.1.gz", "share/man/man5/estrain-spec.5.gz",
                      "share/man/man7/estrain-errors.7.gz", "share/bash-completion/completions/estrain",
-                     "share/zsh/vendor-completions/_estrain", "share/fish/vendor_completions.d/estrain.fish",
                      "share/doc/estrain/copyright", "share/doc/estrain/configs/REFERENCE.md"):
             if not (folder / "moved" / file).is_file():
                 sys.exit(f"{file} is not installed")
