@@ -94,7 +94,7 @@ struct TensorboardScalars {
   }
 };
 
-// All files in their order. A record that is cut short ends its file.
+// Reads all files in their order, each up to a record that is cut short.
 inline TensorboardScalars shown_by_tensorboard(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path().string());

@@ -9,7 +9,7 @@
 namespace estrain::help {
 namespace {
 
-// Words that hold letters, digits, dots, dashes and underscores alone: bash gives them no other meaning.
+// Words that hold letters, digits, dots, dashes and underscores alone, which mean nothing else to bash.
 std::string words_of(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::vector<std::string> names_of(const std::vector<Option>& options) {

@@ -1,4 +1,4 @@
-// The fused multiply-add of processors that have none: all portable kernels rely on it.
+// The portable kernels rely on a fused multiply-add, also on processors without the instruction.
 #include "kernels/vector_baseline.h"
 
 #include <doctest/doctest.h>
@@ -43,8 +43,8 @@ TEST_CASE("a fused multiply-add rounds once where two roundings would not do") {
   constexpr size_t n = 100'000;
   test::Floats a(n), b(n), c(n);
   std::mt19937 random(7);
-  // The product, of 25 bits or more, is often the midpoint of two floats; the sum lies so close to it that a double
-  // cannot tell them apart.
+  // The product, of 25 bits or more, is often the midpoint of two floats. The sum lies so close to the product that
+  // a double cannot tell them apart.
   for (size_t i = 0; i < n; ++i) {
     a[i] = static_cast<float>((1u << 12) + random() % (1u << 12)) * (random() % 2 == 0 ? 1.0f : -1.0f);
     b[i] = static_cast<float>((1u << 12) + random() % (1u << 12));

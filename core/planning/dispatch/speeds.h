@@ -103,7 +103,7 @@ class Speeds {
   const Paces& paces() const { return paces_; }
   void restore(const Pace& pace) { paces_.add(pace); }
   bool operator==(const Speeds&) const = default;
-  // All but the paces, which are many and stay as they are.
+  // What the pool's ledger keeps in the job's row: the paces have rows of their own.
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("mini_batch", self.mini_batch_);

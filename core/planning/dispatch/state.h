@@ -174,7 +174,7 @@ struct Job {
   std::map<std::string, double> seen_in_use;  // State::in_use of the job's hosts at seen_at
 
   bool operator==(const Job&) const = default;
-  // What a daemon of another life needs of it, and what speeds has for it.
+  // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
   template <typename Self, typename Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("id", self.id);

@@ -31,7 +31,7 @@ struct Line {
 
 class Ledger {
  public:
-  // Makes the tables where there are none. Throws Fault::usage for the database of another estrain or of something
+  // Makes the tables of a new database. Throws Fault::usage for the database of another estrain or of something
   // else, and as sqlite::Database.
   static Ledger open(const std::string& path);
 

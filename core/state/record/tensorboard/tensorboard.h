@@ -1,8 +1,8 @@
 #pragma once
 // The folder `tensorboard` of a run (logging.tensorboard): its metrics for TensorBoard (FORMAT.md).
 //
-// Each writer begins a new file. Its first messages tell TensorBoard to forget the steps that metrics.jsonl does not
-// have, which earlier files may have: so it shows each step once. Nothing is read back.
+// Each writer begins a new file, whose first messages tell TensorBoard to forget the steps after the last one in
+// metrics.jsonl. Earlier files may have some of them, and TensorBoard still shows each step once. No file is read back.
 
 #include <memory>
 #include <span>
@@ -21,8 +21,8 @@ class TensorboardWriter {
   // a folder that a run refuses to write to (own_file.h); then it leaves no file behind.
   TensorboardWriter(const std::string& folder, const MetricsWriter& metrics);
 
-  // Append all in one write, or none (Fault::io). Skip what has been appended. Call them before the same records go to
-  // `metrics`: what a kill leaves in one file only must be here, where the next file forgets it.
+  // Append all in one write, or none (Fault::io). Skip what has been appended. The caller appends records to `metrics`
+  // after that: where it is killed in between, the next writer's file makes TensorBoard forget them.
   void append(std::span<const StepRecord> records);
   void append(const EvaluationRecord& evaluation);
 
