@@ -12,14 +12,14 @@ namespace estrain::kernels {
 
 struct Averaging {
   double weight = 0;      // of the new value
-  Isa isa = best_isa();   // whose bits
+  Isa isa = best_isa();   // instruction set; gives its bits
   bool portable = false;  // fused on every instruction set (OptimizerPiece::portable)
 };
 
 // dst[i] = the average of average[i] and value[i], i in [0, n); dst may be `average`.
 void average(float* dst, const float* average, const float* value, size_t n, const Averaging& how);
 
-// One number for a parameter with its optimizer state (OptimizerDigest::combined) and its average. Adds up over pieces.
+// Combines parameter, optimizer state (OptimizerDigest::combined) and average into one number. Adds up over pieces.
 constexpr uint64_t with_average(uint64_t combined, uint64_t average_digest) {
   return combined + 0x27D4EB2F165667C5 * average_digest;
 }

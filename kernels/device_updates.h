@@ -1,7 +1,7 @@
 #pragma once
 // Updates from gradients on a device other than the CPU: folding (sum.h), optimizer updates (optimizer.h) and digests
-// (digest.h), in the device's memory, through a queue. The bits are the CPU's; for optimizers those of Isa::avx2 and
-// Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. CUDA's: kernels/cuda/kernels.h.
+// (digest.h), in the device's memory, through a queue. The bits are the CPU's; optimizers give the bits of Isa::avx2
+// and Isa::avx512 with Rounding::square_roots null, hence D2's on any instruction set. CUDA's: kernels/cuda/kernels.h.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,8 +13,8 @@
 
 namespace estrain::kernels {
 
-// OptimizerDigest in the device's memory. Calls add to it; the caller first sets all bytes to zero. Integer additions,
-// so their order does not matter.
+// An OptimizerDigest in the device's memory. Calls add to it; the caller first sets all bytes to zero. Additions of
+// integers may run in any order.
 struct UpdateDigest {
   unsigned long long parameter = 0;
   unsigned long long slots[most_slots] = {};
@@ -22,7 +22,7 @@ struct UpdateDigest {
   int unused = 0;
 };
 
-// A piece of a parameter, like OptimizerPiece, with its arrays in the device's memory.
+// A piece of a parameter, like OptimizerPiece, with arrays in the device's memory.
 struct UpdatePiece {
   size_t n = 0;
   uint64_t first_word = 0;
@@ -55,7 +55,7 @@ struct FoldPiece {
   size_t offset = 0, n = 0;
 };
 
-// One function for each optimizer, by the type of its settings.
+// A function for each optimizer, selected by the type of the settings.
 template <typename Settings>
 struct DeviceUpdateLoop {
   // gradient_factor: a factor for all gradients, in the device's memory (null: 1).
@@ -67,8 +67,8 @@ struct DeviceUpdateLoops;
 template <typename... Settings>
 struct DeviceUpdateLoops<OptimizerList<Settings...>> : DeviceUpdateLoop<Settings>... {};
 
-// Pieces lie in host memory, their arrays in the device's. Pieces share a launch as far as they fit: most parameters of
-// a network are small, and a launch costs as much as many elements.
+// Pieces lie in host memory, their arrays in the device's. Pieces share launches where possible: most parameters of a
+// network are small, and a launch costs as much as many elements.
 struct DeviceUpdates {
   DeviceUpdateLoops<Optimizers> optimizers;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The weights of digest.h: a table that fits into the first-level cache, and one key per block of 1024 words.
+// The weights of digest.h: a table that fits into the first-level cache, and a key per block of 1024 words.
 
 #include <stdint.h>
 
@@ -16,7 +16,7 @@ static constexpr uint64_t splitmix64(uint64_t x) {
 
 static constexpr uint64_t digest_key(uint64_t block) { return splitmix64((uint64_t{1} << 32) + block) | 1; }
 
-// table(j), followed by zeros so that a vector that begins in the table may end after it.
+// table(j), followed by zeros: a vector may begin in the table and end after it.
 struct DigestTable {
   uint32_t entry[digest_block + 16];
 };

@@ -12,7 +12,7 @@ struct Execution {
   // Runs task(context, i) for every i in [0, tasks), on up to `threads` threads, and returns when all are done. Null:
   // run in sequence on the calling thread.
   void (*run)(int tasks, void (*task)(void* context, int i), void* context) = nullptr;
-  // If the arrays are in a device's memory: that device's queue, which gets the kernel's work. Null: the CPU.
+  // If the arrays are in a device's memory: the queue of the device, which runs the kernel. Null: the CPU.
   const DeviceQueue* device = nullptr;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Marks functions that are compiled for both CPU and CUDA.
+// Marks functions compiled for both CPU and CUDA.
 
 #ifdef __CUDACC__
 #define ESTRAIN_HOST_DEVICE __host__ __device__

@@ -1,9 +1,9 @@
 #pragma once
 // The instruction sets for which every CPU kernel is compiled, and the choice at run time.
 //
-// Kernels of exact order (digest.h, sum.h, and all of portable/) give the same bits on all of them. The optimizers
-// (optimizer.h) fuse multiply and add if the instruction set can, like ATen: baseline rounds twice, the others
-// agree.
+// Kernels of exact order (digest.h, sum.h, and all of portable/) give the same bits on all instruction sets. The
+// optimizers (optimizer.h), like ATen, fuse multiply and add if the instruction set can: baseline rounds twice, the
+// other instruction sets agree.
 
 namespace estrain::kernels {
 
@@ -14,7 +14,7 @@ enum class Isa {
   avx512,    // AVX-512 F, BW, DQ, VL
 };
 
-// The widest one that this machine supports.
+// Returns the widest instruction set of this machine.
 Isa best_isa();
 
 // "baseline", "fma128", "avx2", "avx512"

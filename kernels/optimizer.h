@@ -1,14 +1,14 @@
 #pragma once
-// One optimizer update of a piece of a parameter, in one pass over memory: reads parameter, gradient and slots from one
+// An optimizer update of a piece of a parameter, in one pass over memory: reads parameter, gradient and slots from one
 // copy of the state, writes the new values to the other copy (or in place), and digests the values while they are in
 // registers.
 //
 // The arithmetic is torch.optim's default path on the CPU, operation by operation: hyper-parameters are doubles,
 // combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are. On
-// CUDA devices torch's sgd is the same, the others differ (Rounding::as_on_cuda). Isa::avx2 and Isa::avx512 give the
-// same bits, those of ATen's AVX2 and AVX-512 builds; Isa::baseline gives those of ATen's default build, unless
-// OptimizerPiece::portable. Each element depends only on its own inputs, so cutting a tensor into pieces does not
-// affect the bits.
+// CUDA devices torch's sgd is the same, other optimizers differ (Rounding::as_on_cuda). Isa::avx2 and Isa::avx512 give
+// the bits of ATen's AVX2 and AVX-512 builds, which are equal; Isa::baseline gives the bits of ATen's default build,
+// unless OptimizerPiece::portable. Each element depends only on its own inputs, so cutting a tensor into pieces does
+// not affect the bits.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 namespace estrain::kernels {
 
-// The most arrays of a parameter's shape that an optimizer may keep.
+// The most arrays of a parameter's shape in an optimizer's state.
 inline constexpr size_t most_slots = 3;
 
 struct OptimizerPiece {
@@ -45,33 +45,33 @@ struct OptimizerDigest {
   // gradient, parameter or slot into finite values.
   bool finite = true;
 
-  // One number for a parameter with its slots: parameter + 0x9E3779B97F4A7C15 * slots[0] + 0xC2B2AE3D27D4EB4F *
-  // slots[1] + 0x165667B19E3779F9 * slots[2]. It adds up over pieces, and changing any one word changes it.
+  // Combines parameter and slots into one number: parameter + 0x9E3779B97F4A7C15 * slots[0] + 0xC2B2AE3D27D4EB4F *
+  // slots[1] + 0x165667B19E3779F9 * slots[2]. It adds up over pieces, and changing any single word changes it.
   uint64_t combined() const;
 };
 
-// roots[i] = square root of values[i], i in [0, n). Called for up to 1024 elements at a time; they need not be aligned,
-// and both may be the same array.
+// roots[i] = square root of values[i], i in [0, n). Called for up to 1024 elements at a time. The arrays need not be
+// aligned, and may be the same array.
 using SquareRoots = void (*)(float* roots, const float* values, size_t n);
 
 // How the arithmetic rounds, besides an optimizer's settings.
 struct Rounding {
-  // Null: IEEE's, the same everywhere. ATen uses vmsSqrt of MKL's vector library, which on some processors (AMD's) is 1
-  // ulp off for every fifth number, whatever the capability. For torch.optim's bits, pass that function.
+  // Null: IEEE's, the same everywhere. ATen uses MKL's vmsSqrt, which on some processors (AMD's) is 1 ulp off for every
+  // fifth number, whatever the capability. For torch.optim's bits, pass vmsSqrt.
   SquareRoots square_roots = nullptr;
   // torch.optim rounds differently on CUDA devices than on the CPU (with and without foreach): addcmul_ and addcdiv_
-  // fuse the multiplication by their scalar instead of that of their tensors.
+  // fuse the multiplication by their scalar instead of the product of their tensors.
   bool as_on_cuda = false;
 };
 
-// The optimizers' settings, with torch.optim's names. `lr` is that of this update. optimizer_rules.h has the
-// computation for one element.
+// The optimizers' settings, with torch.optim's names. `lr` is the learning rate of this update. optimizer_rules.h has
+// the computation for an element.
 
 // Slot with momentum: momentum_buffer.
 struct Sgd {
   double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
-  bool first = false;  // the parameter's first update: writes its momentum buffer without reading it
+  bool first = false;  // the parameter's first update: writes the momentum buffer without reading it
 };
 
 // Slots: exp_avg, exp_avg_sq.
@@ -89,14 +89,14 @@ struct Rmsprop {
   Rounding rounding = {};
 };
 
-// Slot: sum. A parameter's first update initialises it without reading it.
+// Slot: sum. A parameter's first update initialises the sum without reading it.
 struct Adagrad {
   double lr = 1e-2, lr_decay = 0, eps = 1e-10, weight_decay = 0, initial_accumulator_value = 0;
   int64_t step = 1;  // number of this update of the parameter, from 1
   Rounding rounding = {};
 };
 
-// The list of all optimizers. Anything that exists for each of them is made from it.
+// The list of all optimizers. Everything that exists for each optimizer is made from this list.
 template <typename... Settings>
 struct OptimizerList {};
 using Optimizers = OptimizerList<Sgd, Adam, Rmsprop, Adagrad>;

@@ -1,19 +1,19 @@
 #pragma once
-// The update of one element of a parameter and its slots, for the CPU's loops (loops/optimizer.cpp) and CUDA
-// alike. Floats is a vector of the including instruction set, or one float; multiply_add() is that instruction
-// set's.
+// The update of one element of a parameter and its slots, for the CPU's loops (loops/optimizer.cpp) and CUDA alike.
+// Floats is a vector of the including instruction set, or a single float; multiply_add() is the function of the same
+// instruction set.
 //
 // A rule is made from its optimizer's settings, which are combined as doubles and rounded to float once, like PyTorch's
-// scalars. It has
-//   slots               how many arrays it keeps
-//   reads_slots()       whether what they hold already matters
-//   takes_root          whether it takes the square root of something, which may be another library's work
-// and without a root
+// scalars. A rule has
+//   slots               the number of arrays that the rule keeps
+//   reads_slots()       whether the update reads the old contents of the slots
+//   takes_root          whether the update takes a square root, which another library may compute
+// A rule without a root has
 //   update(parameter, gradient, slots)
-// or with one, in this order, for which update_element() is short:
-//   decayed(gradient, parameter)              the gradient with its weight decay, where it decays()
-//   radicand(gradient, slots)                 writes all slots but those that is_late(slot); what it returns is slot
-//                                             root_of_slot, where that is not -1
+// A rule with a root has these functions, called in this order; update_element() calls all of them:
+//   decayed(gradient, parameter)              the gradient with its weight decay, if decays()
+//   radicand(gradient, slots)                 writes the slots except those for which is_late(slot); returns the
+//                                             radicand: slot root_of_slot, or no slot's value if that is -1
 //   move(parameter, gradient, slots, root)    writes the parameter and the late slots
 // with_rule(settings, body) calls body(rule) with the rule for these settings.
 
@@ -24,7 +24,7 @@ namespace estrain::kernels::ESTRAIN_ISA {
 
 static inline float rounded(double x) { return static_cast<float>(x); }
 
-// gradient + weight_decay * parameter, if there is a decay.
+// gradient + weight_decay * parameter; the gradient alone if weight_decay is 0.
 struct WeightDecay {
   Floats factor;
   bool is_there;
@@ -50,7 +50,7 @@ struct Lerp {
   }
 };
 
-// addcmul_() and addcdiv_(): which of their two products, if any, is fused with the sum.
+// addcmul_() and addcdiv_(): selects the product that is fused with the sum, if any.
 struct Fusing {
   bool as_on_cuda;
 

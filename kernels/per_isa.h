@@ -1,13 +1,13 @@
 #pragma once
-// Access to code compiled once per instruction set (modules marked PER_ISA). Each such file defines one constant table
-// of function pointers, `const Type name = {...};` in namespace estrain::kernels::ESTRAIN_ISA.
+// Access to code compiled once per instruction set (modules marked PER_ISA). Each such file defines a constant table of
+// function pointers, `const Type name = {...};` in namespace estrain::kernels::ESTRAIN_ISA.
 //
 // ESTRAIN_PER_ISA(Type, name), in a header within namespace estrain::kernels, declares the tables and name(isa), which
-// selects one. The caller must not ask for more than best_isa().
+// selects a table. The caller must not ask for more than best_isa().
 //
 // Code compiled for AVX must never run on a machine without AVX, so such a file shares no compiled code with the rest
-// of the program: its definitions are static or in its namespace, the headers that it includes define no inline
-// function with external linkage, and it does not use the C++ standard library.
+// of the program: definitions are static or in the namespace of the instruction set, the included headers define no
+// inline function with external linkage, and the file does not use the C++ standard library.
 
 #include "kernels/isa.h"
 

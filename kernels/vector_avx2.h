@@ -95,7 +95,7 @@ static inline Floats last_turns(Floats a, Floats b) {
 static inline Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 
-// Any contiguous lanes of a vector: the memory of the other lanes is neither read nor written, and they read as zero.
+// Any contiguous lanes of a vector: the memory of other lanes is neither read nor written. Loads clear other lanes.
 #define ESTRAIN_MASKS_LANES
 using LaneMask = __m256i;
 static inline LaneMask lanes_between(size_t begin, size_t end) {

@@ -110,7 +110,7 @@ static inline Floats last_turns(Floats a, Floats b) {
 static inline Floats lesser(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 
-// Any contiguous lanes of a vector: the memory of the other lanes is neither read nor written, and they read as zero.
+// Any contiguous lanes of a vector: the memory of other lanes is neither read nor written. Loads clear other lanes.
 #define ESTRAIN_MASKS_LANES
 using LaneMask = __mmask16;
 static inline LaneMask lanes_between(size_t begin, size_t end) {
@@ -120,7 +120,7 @@ static inline Floats load_lanes(const float* from, LaneMask lanes) { return _mm5
 static inline void store_lanes(float* to, Floats x, LaneMask lanes) { _mm512_mask_storeu_ps(to, lanes, x); }
 
 // Transposes four pixels of sixteen channels, `stride` floats apart, to sixteen lanes per pixel. Works on half vectors,
-// since not all processors shuffle whole ones as fast.
+// since some processors shuffle whole vectors more slowly.
 #define ESTRAIN_TURNS_4_PIXELS
 static inline __m256 two_quads(const float* from, int64_t stride) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from)), _mm_loadu_ps(from + stride), 1);

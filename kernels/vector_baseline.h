@@ -1,5 +1,5 @@
 #pragma once
-// Vectors on any x86-64 CPU. Each vector_<isa>.h offers the same names, for the loops in loops_*.h.
+// Vectors on any x86-64 CPU. Each vector_<isa>.h offers the same names, for the loops compiled per instruction set.
 
 #include "kernels/vector_four.h"
 
@@ -7,19 +7,19 @@ namespace estrain::kernels::baseline {
 
 using namespace four;
 
-// a * b + c, fused if the instruction set supports it. This one does not.
+// a * b + c, fused if the instruction set supports it. Baseline does not.
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return a * b + c; }
-// a * b + c rounded once, on every instruction set: here through doubles. The product of two floats is exact as a
-// double; the sum is rounded to odd (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums"), so that
-// rounding it to a float rounds the exact value.
+// a * b + c rounded once, as on every instruction set. Baseline computes in doubles. The product of two floats is exact
+// as a double; the sum is rounded to odd (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums"), so
+// rounding the sum to a float rounds the exact value.
 static inline __m128d odd_sum(__m128d product, __m128d c) {
   const __m128d sum = _mm_add_pd(product, c);
   const __m128d shadow = _mm_sub_pd(sum, product);
   const __m128d error = _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, shadow)), _mm_sub_pd(c, shadow));
   const __m128i word = _mm_castpd_si128(sum);
   const __m128i one = _mm_set1_epi64x(1);
-  // If inexact (error neither 0 nor NaN) and even: one step away from zero if the error has the sum's sign, otherwise
-  // one step towards zero.
+  // If inexact (error neither 0 nor NaN) and even: a step away from zero if the error has the sum's sign, otherwise a
+  // step towards zero.
   const __m128d inexact = _mm_and_pd(_mm_cmpneq_pd(error, _mm_setzero_pd()), _mm_cmpord_pd(error, error));
   const __m128i even = _mm_sub_epi64(_mm_and_si128(word, one), one);
   const __m128i same = _mm_cmpeq_epi32(_mm_srai_epi32(_mm_shuffle_epi32(_mm_castpd_si128(error), 0xF5), 31),

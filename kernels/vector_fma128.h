@@ -1,5 +1,5 @@
 #pragma once
-// Vectors on a CPU with FMA, without using its 256-bit registers; the names of vector_baseline.h.
+// Vectors on a CPU with FMA, without 256-bit registers; the names of vector_baseline.h.
 
 #include <immintrin.h>
 

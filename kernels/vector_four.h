@@ -18,7 +18,7 @@ static inline void store(float* to, Floats x) { _mm_storeu_ps(to, x); }
 static inline void stream(float* to, Floats x) { _mm_stream_ps(to, x); }
 static inline void fence() { _mm_sfence(); }
 
-// The first `n` < width lanes; the others are +0 or left alone.
+// The first `n` < width lanes. Other lanes are +0 after a load, and left alone by a store.
 static inline Floats load(const float* from, size_t n) {
   alignas(16) float lanes[width] = {};
   __builtin_memcpy(lanes, from, n * sizeof(float));
@@ -70,7 +70,7 @@ static inline Floats odd_lanes(Floats a, Floats b) { return _mm_shuffle_ps(a, b,
 static inline Floats first_turns(Floats a, Floats b) { return _mm_unpacklo_ps(a, b); }
 static inline Floats last_turns(Floats a, Floats b) { return _mm_unpackhi_ps(a, b); }
 
-// a < b ? a : b and a > b ? a : b: b if one is NaN or both are zeros.
+// a < b ? a : b and a > b ? a : b: b if a or b is NaN or both are zeros.
 static inline Floats lesser(Floats a, Floats b) { return _mm_min_ps(a, b); }
 static inline Floats greater(Floats a, Floats b) { return _mm_max_ps(a, b); }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The vectors of vector_baseline.h, but multiply_add() rounds once, as on every other instruction set: for loops whose
-// bits must be the same on all of them.
+// The vectors of vector_baseline.h, but multiply_add() rounds once, as on every other instruction set. For loops that
+// must give the same bits on all instruction sets.
 
 #include "kernels/vector_baseline.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 // Scratch memory of the calling thread: packed operands, padded images, partial sums.
 //
-// A slot has one purpose within a kernel and keeps its memory from call to call, so that no page is faulted in twice.
-// The next call for the same slot invalidates the contents. The memory may be passed to the tasks of a kernel.
+// A slot has one purpose within a kernel and keeps its memory from call to call, so a page is faulted in only once. The
+// next call for the same slot invalidates the contents. The memory may be passed to the tasks of a kernel.
 
 #include <stddef.h>
 

@@ -25,7 +25,7 @@ static inline bool may_stream(const OptimizerPiece& piece) {
 }
 
 // Evidence of a non-finite number, collected lane by lane: x - x is +0, but NaN if x is NaN or infinite. Combines the
-// bits instead of adding the numbers, so that no iteration waits for the previous addition.
+// bits instead of adding the numbers, so an iteration need not wait for the previous addition.
 using Evidence = int32_t __attribute__((vector_size(sizeof(Floats))));
 
 static inline Evidence with(Evidence evidence, Floats x) { return evidence | reinterpret_cast<Evidence>(x - x); }
@@ -71,12 +71,12 @@ static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piec
   return digest;
 }
 
-// The default square roots, if the settings name no others.
+// The square roots that are used if the settings name no function.
 static void square_roots(float* roots, const float* values, size_t n) {
   for_vectors(0, n, [&](size_t i, auto part) { part.write(roots + i, square_root(part.read(values + i))); });
 }
 
-// Three passes over one block of the digest at a time, which stays in the first-level cache. The middle pass takes the
+// Makes three passes over each block of the digest. A block stays in the first-level cache. The middle pass takes the
 // square roots, possibly by another library.
 template <typename Rule>
 static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots take_roots, const OptimizerPiece& piece) {
@@ -85,7 +85,7 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
   Evidence evidence = {};
   for_digest_blocks(piece.n, piece.first_word, [&](size_t begin, size_t end, const uint32_t* table, uint64_t key) {
     constexpr bool own_radicands = Rule::root_of_slot < 0;
-    alignas(64) float roots[digest_block];  // holds the radicands first, if they are no slot
+    alignas(64) float roots[digest_block];  // before the square roots: the radicands, unless they are in a slot
     if (own_radicands) roots[0] = 0;
     Evidence found = {};
     Words words[1 + Rule::slots];
@@ -96,7 +96,7 @@ static inline OptimizerDigest sweep_with_roots(const Rule& rule, SquareRoots tak
       found = with(found, written);
       words[1 + s] = add_weighted(words[1 + s], written, table + (i - begin));
     };
-    // Reads the old parameter twice only if needed: reading it twice costs a tenth of the time.
+    // Reads the old parameter again only for a weight decay: reading it twice costs a tenth of the time.
     const auto gradient_at = [&](size_t i, auto part) {
       const Floats gradient = part.read(piece.gradient + i) * factor;
       return rule.decays() ? rule.decayed(gradient, part.read(piece.parameter + i)) : gradient;

@@ -1,7 +1,7 @@
 #pragma once
 // The loops of optimizer.h and average.h. They are compiled for one instruction set more than other loops:
-// portable_baseline runs on the same machines as baseline, and its multiply_add() rounds once, as that of all others
-// does.
+// portable_baseline runs on the same machines as baseline, and its multiply_add() rounds once, as on all other
+// instruction sets.
 
 #include <stddef.h>
 
@@ -10,7 +10,7 @@
 
 namespace estrain::kernels {
 
-// A function for each optimizer, by the type of its settings: loops.UpdateLoop<Sgd>::update(settings, piece).
+// A function for each optimizer, selected by the settings' type: loops.UpdateLoop<Sgd>::update(settings, piece).
 template <typename Settings>
 struct UpdateLoop {
   OptimizerDigest (*update)(const Settings& settings, const OptimizerPiece& piece);
@@ -29,7 +29,7 @@ namespace portable_baseline {
 extern const OptimizerLoops optimizer_loops;
 }
 
-// `portable`: those that give the same bits on all instruction sets.
+// `portable`: the loops give the same bits on all instruction sets.
 static inline const OptimizerLoops& optimizer_loops(Isa isa, bool portable) {
   return portable && isa == Isa::baseline ? portable_baseline::optimizer_loops : optimizer_loops(isa);
 }

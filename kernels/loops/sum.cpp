@@ -16,8 +16,8 @@ static uint64_t digest_words(const void* words, size_t n, uint64_t first_word) {
   return sum;
 }
 
-// A tensor of at least 1 MiB bypasses the caches if possible: its sum is not read again before the next backward pass,
-// and bypassing avoids reading memory before writing it.
+// Writes at least 1 MiB past the caches, if dst is aligned and not src: nothing reads the sum before the next backward
+// pass, and writing past the caches avoids reading memory first.
 static void scale(float* dst, const float* src, float factor, size_t n) {
   const Floats factors = broadcast(factor);
   if (n < (1u << 18) || reinterpret_cast<uintptr_t>(dst) % (width * sizeof(float)) != 0 || dst == src) {

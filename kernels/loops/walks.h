@@ -1,13 +1,13 @@
 #pragma once
-// Walks over arrays in vectors, in code compiled per instruction set: ESTRAIN_ISA is its name, ESTRAIN_VECTORS the
-// header of its vectors.
+// Walks over arrays in vectors, in code compiled per instruction set. ESTRAIN_ISA is the name of the instruction set,
+// ESTRAIN_VECTORS the header of its vectors.
 
 #include ESTRAIN_VECTORS
 #include "kernels/digest_weights.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// A whole vector, or the partial last vector of an array. `Part` in the loops is one of the two.
+// A whole vector, or the partial last vector of an array. `Part` in the loops is Whole or Tail.
 struct Whole {
   static inline Floats read(const float* from) { return load(from); }
   static inline void write(float* to, Floats x) { store(to, x); }
