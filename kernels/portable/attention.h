@@ -10,8 +10,8 @@
 // early, and only in output and gradients, not in the statistics.
 //
 // dot(...) is gemm.h's: blocks of 256 consecutive indices at multiples of 256. Each block is a chain of fma from +0, in
-// index order, over its indices that are terms. The first block with a term is the first total, the others are added to
-// it in order.
+// index order, over the terms of the block. The first block with a term is the first total; later blocks are added to
+// the total in order.
 //
 // Forward
 //   s[i,j]  = scale * dot_c(query[i,c] key[j,c]), rounded, then + mask[i,j] if there is one
@@ -35,7 +35,7 @@
 //   A dot without any term is +0.
 //
 // Sources: A. Vaswani et al., "Attention is all you need" (2017); T. Dao et al., "FlashAttention" (2022) for the
-// backward pass from saved row statistics. Softmax here is not the online one: its order would depend on tiles.
+// backward pass from saved row statistics. Softmax is not the online softmax: the order of sums would depend on tiles.
 
 #include <stdint.h>
 
@@ -82,7 +82,7 @@ struct AttentionForward {
   float* statistics = nullptr;
 };
 
-// A gradient whose data is null is not computed. None may overlap another or an input.
+// A gradient whose data is null is not computed. No gradient may overlap another gradient or an input.
 struct AttentionBackward {
   AttentionInput output = {}, output_gradient = {};
   const float* statistics = nullptr;

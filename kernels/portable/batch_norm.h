@@ -67,7 +67,7 @@ void batch_norm_train(float* y, float* save_mean, float* save_invstd, const floa
 void batch_norm_eval(float* y, const float* x, const BatchNormShape& shape, const BatchNormParameters& parameters,
                      const float* running_mean, const float* running_var, const Execution& execution = {});
 
-// Any of them may be null: then it is not computed.
+// Gradients whose pointer is null are not computed.
 struct BatchNormGradients {
   float* dx = nullptr;
   float* dweight = nullptr;

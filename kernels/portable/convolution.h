@@ -1,6 +1,6 @@
 #pragma once
-// Two-dimensional convolution (strictly, cross-correlation) and its backward parts; fp32. A one-dimensional one is a
-// convolution of height 1.
+// Two-dimensional convolution (strictly, cross-correlation) and its backward parts; fp32. A convolution of height 1 is
+// one-dimensional.
 //
 //   x, dx  [batch, channels_in, height, width]                                contiguous, as all tensors here
 //   w, dw  [channels_out, channels_in / groups, filter_height, filter_width]
@@ -9,8 +9,8 @@
 //
 // Output (oh, ow) reads through tap (r, s) the input position
 //   ih = oh * stride_height - padding_height + r * dilation_height,  iw likewise;
-// outside the image it reads padding. Output channel k belongs to group k / (channels_out / groups) and reads only that
-// group's channels_in / groups input channels.
+// outside the image it reads padding. Output channel k belongs to group k / (channels_out / groups) and reads only the
+// channels_in / groups input channels of its group.
 //
 // Order of summation. Each output element is one dot product, the terms in the order below, cut into blocks of kBlock
 // (block.h) consecutive terms: within a block fused multiply-adds from +0, the blocks' sums added in order. No terms:
@@ -64,7 +64,7 @@ struct Convolution {
   int64_t output_width() const;
 };
 
-// The number of positions of the filter along one axis; 0 if it does not fit.
+// The number of positions of the filter along one axis; 0 if the filter does not fit.
 int64_t convolution_output_size(int64_t size, int64_t filter, int64_t stride, int64_t padding, int64_t dilation);
 
 // y = x * w + bias. `bias` may be null: then nothing is added.

@@ -1,5 +1,5 @@
 #pragma once
-// One axis of a convolution: which rows (or columns) of the filter count, and which elements they read.
+// An axis of a convolution: the rows (or columns) of the filter that count, and the elements read by them.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace estrain::kernels::portable {
 
-// A counted filter row or column: it reads element (position + shift) of grid phase `phase`.
+// A counted filter row or column. The tap reads element (position + shift) of grid phase `phase`.
 struct AxisTap {
   int64_t tap, phase, shift;
 };
@@ -16,9 +16,9 @@ using Taps = std::vector<AxisTap>;
 struct ConvolutionAxis {
   int64_t size, output, filter, stride, padding, dilation;
 
-  // The taps that read the image for some output: output o reads element (o + shift) * stride + phase of it.
+  // Returns the taps that read the image for an output: output o reads image element (o + shift) * stride + phase.
   Taps forward_taps() const;
-  // The taps that read element i * stride + phase of the image, for some i: it takes from output element i + shift.
+  // Returns the taps that read an image element i * stride + phase: the element takes from output element i + shift.
   Taps backward_taps(int64_t phase) const;
   // The number of the image's elements in a phase.
   int64_t phase_size(int64_t phase) const;

@@ -25,18 +25,18 @@ enum class LossReduction { none, mean, sum };
 
 struct NllLoss {
   int64_t rows = 0, classes = 0;
-  const int64_t* targets = nullptr;  // one per row
-  const float* weights = nullptr;    // one per class; null: all 1
+  const int64_t* targets = nullptr;  // for each row
+  const float* weights = nullptr;    // for each class; null: all 1
   LossReduction reduction = LossReduction::mean;
   int64_t ignore_index = -100;
 };
 
-// out: one float, or one per row (none).
+// out: a single float, or a float per row (none).
 void nll_loss(float* out, float* total_weight, const float* x, const NllLoss& loss, const Execution& execution);
-// out: rows x classes. gradient: one float, or one per row (none).
+// out: rows x classes. gradient: a single float, or a float per row (none).
 void nll_loss_backward(float* out, const float* gradient, float total_weight, const NllLoss& loss,
                        const Execution& execution);
-// The same with total_weight as nll_loss stored it: on a device, without waiting for its value.
+// The same with total_weight as stored by nll_loss: on a device, does not wait for the value.
 void nll_loss_backward(float* out, const float* gradient, const float* total_weight, const NllLoss& loss,
                        const Execution& execution);
 

@@ -95,12 +95,12 @@ void add_product(float* out, const float* a, const float* b, const float* c, flo
 // a + (value * b) / c
 void add_quotient(float* out, const float* a, const float* b, const float* c, float value, int64_t n,
                   const Execution& execution);
-// |weight| < 0.5: fma(weight, b - a, a); else fma(weight - 1, b - a, b). One weight, or one for each element.
+// |weight| < 0.5: fma(weight, b - a, a); else fma(weight - 1, b - a, b). A single weight, or a weight for each element.
 void lerp(float* out, const float* a, const float* b, float weight, int64_t n, const Execution& execution);
 void lerp(float* out, const float* a, const float* b, const float* weights, int64_t n, const Execution& execution);
 
 // x^exponent. For the exponents 0.5, -0.5, -1, 2, 3, -2, 1 and 0: sqrt, rsqrt, reciprocal, square, cube,
-// inverse_square, x and 1; all others by arithmetic/power.h, whose special cases are those of C's pow.
+// inverse_square, x and 1; all others by arithmetic/power.h, with the special cases of C's pow.
 void power(float* out, const float* x, float exponent, int64_t n, const Execution& execution);
 // x^exponent of each element and its own exponent, all by arithmetic/power.h.
 void power(float* out, const float* x, const float* exponents, int64_t n, const Execution& execution);

@@ -1,7 +1,7 @@
 #pragma once
-// The formulas of elementwise.h: the result for one element of each input. Constructed from the numbers of a call.
-// UnaryFormula<f> and UnaryBackwardFormula<f> are those of the function f: a function without a formula does not
-// compile.
+// The formulas of elementwise.h: the result for one element of each input. A formula is constructed from the numbers of
+// a call. UnaryFormula<f> and UnaryBackwardFormula<f> are the formulas of function f: a function without a formula does
+// not compile.
 
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/hard.h"
@@ -79,7 +79,7 @@ ESTRAIN_FORMULA(hardswish, hardswish_gradient(g, x));
 ESTRAIN_FORMULA(mish, g* mish_slope(x));
 #undef ESTRAIN_FORMULA
 
-// Formulas with numbers, which are held in vectors.
+// Formulas with numbers, held in vectors.
 struct WithNumbers {
   Floats k0, k1, k2, k3;
   ESTRAIN_MEMBER explicit WithNumbers(const float* numbers)

@@ -19,8 +19,8 @@ struct EmbeddingShape {
   int64_t vocabulary = 0;
   int64_t d = 0;
   int64_t n = 0;                    // indices
-  int64_t padding_index = -1;       // occurrences of it are skipped; negative: none
-  bool scale_by_frequency = false;  // divide each row by its number of occurrences
+  int64_t padding_index = -1;       // occurrences of this index are skipped; negative: no padding
+  bool scale_by_frequency = false;  // divide each row by the number of its occurrences
 };
 
 void embedding_backward(float* dweight, const float* dy, const int64_t* indices, const EmbeddingShape& shape,

@@ -38,8 +38,8 @@ struct Gemm {
   int64_t c_row_stride = 0;
   float alpha = 1;
   float beta = 1;  // 0: as if d.data were null
-  // Null: none. A bias over columns (addmm, linear) has row stride 0. It may be C itself, with C's strides; no other
-  // overlap with C.
+  // Null: no addend. A bias over columns (addmm, linear) has row stride 0. D may be C itself, with C's strides; other
+  // overlap with C is not allowed.
   GemmOperand d = {};
 };
 

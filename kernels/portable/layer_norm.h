@@ -47,7 +47,7 @@ struct LayerNormParameters {
 void layer_norm(float* y, float* mean, float* rstd, const float* x, const LayerNormShape& shape,
                 const LayerNormParameters& parameters, const Execution& execution = {});
 
-// Any of them may be null: then it is not computed.
+// Gradients whose pointer is null are not computed.
 struct LayerNormGradients {
   float* dx = nullptr;
   float* dgamma = nullptr;

@@ -46,8 +46,8 @@ struct LstmBackward {
   LstmStart start = {};
   const float *gates = nullptr, *cells = nullptr, *squashed = nullptr, *hidden = nullptr;  // forward's
   const float* output_gradient = nullptr;                                                  // of `hidden`, or null
-  // [samples][width]. In: the gradients of the last step's hidden and cell, as far as they are there. Out: of the
-  // start's.
+  // [samples][width]. In: the gradients of the last step's hidden and cell, if has_hidden and has_cell. Out: the
+  // gradients of the start's.
   float *carried_hidden = nullptr, *carried_cell = nullptr;
   bool has_hidden = false, has_cell = false;
   float* gate_gradient = nullptr;    // [steps]: also the gradient of input_gates
@@ -55,7 +55,7 @@ struct LstmBackward {
   float* bias_gradient = nullptr;    // [4 * width], or null
   float* step_bias = nullptr;        // scratch of that size
 };
-// output_gradient or has_hidden or has_cell must be there.
+// At least one gradient must be given: output_gradient, has_hidden or has_cell.
 void lstm_backward(const LstmShape& shape, const LstmBackward& backward, const Execution& execution);
 
 }  // namespace estrain::kernels::portable

@@ -1,6 +1,6 @@
 #pragma once
 // The constants, besides block.h, that determine the portable kernels' order of summation, for the CPU's loops and the
-// CUDA kernels alike. They define bits, so they never change.
+// CUDA kernels alike. The constants define bits and never change.
 
 #include <stdint.h>
 
@@ -27,13 +27,13 @@ static constexpr int64_t kDrawnKeys = 64;
 static constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static constexpr int64_t round_up(int64_t n, int64_t to) { return divide_up(n, to) * to; }
 
-// batch_norm.h: images whose rows of a channel form one block.
+// batch_norm.h: the number of images in a block, each with its row of a channel.
 static constexpr int64_t batch_norm_images_per_block(int64_t hw) {
   return hw <= 0 ? kLaneBlock : hw >= kLaneBlock ? 1 : kLaneBlock / hw;
 }
 
-// attention.h, under a causal mask: the number of keys that are terms of a query's sums, and the first query that has a
-// key as a term.
+// attention.h, under a causal mask: the number of keys that are terms of a query's sums, and the first query with a key
+// as a term.
 static constexpr int64_t causal_terms(int64_t query, int64_t keys) {
   const int64_t end = round_up(query + 1, kCausalRows);
   return end < keys ? end : keys;

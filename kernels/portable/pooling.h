@@ -8,12 +8,12 @@
 // Maximum. Taps in padding do not exist. In order (r, s), a tap replaces the maximum if it is larger or NaN, so the
 // first of equal maxima wins, and only a later NaN replaces a NaN. The maximum starts as -infinity at the window's
 // first existing tap; a window without taps gives -infinity with index -1. Indices are h * width + w in the plane.
-// Backward: dx is, from +0, the sum over the windows that chose it of their dy, in order (oh, ow).
+// Backward: dx is, from +0, the sum of the dy of the windows that chose this input, in order (oh, ow).
 //
 // Average. sum = from +0, the existing taps added in order (r, s); y = sum / divisor, one IEEE division. divisor is
 // divisor_override, or the number of the window's taps inside the plane, or with count_include_pad inside the padded
 // plane (that is, before height + padding_height and width + padding_width), each dimension's number at least 1.
-// Backward: dx is, from +0, the sum of dy / divisor over the windows that hold it, in order (oh, ow).
+// Backward: dx is, from +0, the sum of dy / divisor over the windows with this input, in order (oh, ow).
 //
 // Adaptive. Window oh covers the rows [floor(oh * height / output_height), ceil((oh + 1) * height / output_height)),
 // columns likewise. Average: the same sums with divisor = rows * columns, as a float. Maximum: the same rule as above.

@@ -23,8 +23,8 @@
 //   permutation  Fisher-Yates: for i = n - 1 down to 1 element i changes places with element j, j the integer drawn as
 //                above for element i of the call, in [0, i].
 //
-// log, sin and cos are those of arithmetic/. At most 2^34 elements per call (2^33 for integers): more throw
-// std::invalid_argument.
+// log, sin and cos are the functions of arithmetic/. At most 2^34 elements per call (2^33 for integers): a call with
+// more throws std::invalid_argument.
 
 #include <stdint.h>
 

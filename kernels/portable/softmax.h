@@ -7,7 +7,7 @@
 //   softmax_backward      (g - sum(g * y)) * y, the sum as acc = fma(g, y, acc), y the result
 //   log_softmax_backward  fma(-exp(y), sum(g), g), y the result
 // A row with a NaN, with +infinity, or with only -infinity gives NaN throughout; -infinity among finite numbers gives 0
-// (its logarithm -infinity).
+// (the logarithm is -infinity).
 
 #include <stdint.h>
 

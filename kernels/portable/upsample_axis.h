@@ -20,7 +20,7 @@ static inline ResizedAxis resized_axis(int64_t in, int64_t out, double factor, b
   return {in, out, scale, align_corners};
 }
 
-// The input that output `o` reads, nearest.
+// The input read by output `o`, nearest.
 ESTRAIN_HOST_DEVICE static inline int64_t nearest_input(const ResizedAxis& axis, int64_t o) {
   if (axis.out == axis.in) return o;
   if (axis.out == 2 * axis.in) return o / 2;
@@ -28,7 +28,7 @@ ESTRAIN_HOST_DEVICE static inline int64_t nearest_input(const ResizedAxis& axis,
   return read < axis.in - 1 ? read : axis.in - 1;
 }
 
-// The two inputs that output `o` reads, bilinear, and their weights a and b.
+// The two inputs read by output `o`, bilinear, and their weights a and b.
 struct BilinearInputs {
   int64_t first, second;
   float first_weight, second_weight;

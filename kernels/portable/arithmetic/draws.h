@@ -6,7 +6,7 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// Converts a word to a float in [0, 1), and to one in (0, 1].
+// Converts a word to a float in [0, 1), or to a float in (0, 1].
 ESTRAIN_FUNCTION Floats unit_below_one(Bits word) {
   return converted(__builtin_bit_cast(Integers, word >> 8)) * 5.96046448e-08f;
 }

@@ -29,7 +29,7 @@ ESTRAIN_FUNCTION Floats arc_sine_beyond(Floats t) {
   return t * z * polynomial(z, terms);
 }
 
-// The square root of (1 - a) / 2, and what its rounding lost.
+// The square root of (1 - a) / 2, and the part lost by rounding.
 struct HalfChord {
   Floats root, low;
 };

@@ -1,8 +1,8 @@
 #pragma once
 // Logarithms, the natural ones at most 0.58 ulp off (measured by the tests). The argument is 2^e * (1 + f) with 1 + f
-// in [2/3, 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. e * ln 2 has a part of
-// 15 bits, so that its product is exact. Sums of large terms keep what they lose in rounding; only the last addition
-// rounds much. log(+-0) = -infinity, log of a negative number is NaN, denormals are numbers like others.
+// in [2/3, 4/3); log(1 + f) = f - f^2 / 2 + f^3 t(f), t of degree 8 with minimax coefficients. The high part of ln 2
+// has 15 bits, so the product of e and this part is exact. Sums of large terms keep their rounding errors; only the
+// last addition rounds much. log(+-0) = -infinity, log of a negative number is NaN, denormals are ordinary numbers.
 
 #include "kernels/portable/arithmetic/value.h"
 
@@ -57,8 +57,8 @@ ESTRAIN_FUNCTION Floats logarithm(Floats x) {
   return logarithm_at_ends(x, logarithm_of(lowered_by_power(normal, e) - 1.0f, exponent));
 }
 
-// e + log(1 + f) / ln 2, the quotient as a product with 1 / ln 2 = 1.44269502 + 1.92596303e-8 that keeps its rounding.
-// Exact for powers of two.
+// e + log(1 + f) / ln 2, the quotient as a product with 1 / ln 2 = 1.44269502 + 1.92596303e-8 that keeps the rounding
+// error. Exact for powers of two.
 ESTRAIN_FUNCTION Floats logarithm_base_two(Floats x) {
   const Floats smallest = broadcast(1.17549435e-38f), factor = broadcast(1.44269502f);
   const Floats normal = x < smallest ? x * 8388608.0f : x;

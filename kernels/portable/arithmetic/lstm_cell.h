@@ -32,12 +32,12 @@ ESTRAIN_FUNCTION LstmCell lstm_cell(const LstmGates& hidden_part, const LstmGate
 ESTRAIN_FUNCTION Floats sigmoid_slope(Floats result) { return result * (1.0f - result); }
 ESTRAIN_FUNCTION Floats tanh_slope(Floats result) { return fused(negated(result), result, broadcast(1.0f)); }
 
-// The gradient of the cell that comes by way of `hidden`.
+// The gradient that reaches the cell through `hidden`.
 ESTRAIN_FUNCTION Floats lstm_cell_gradient(Floats hidden_gradient, Floats output_gate, Floats squashed) {
   return (hidden_gradient * output_gate) * tanh_slope(squashed);
 }
 
-// Gradients of what the gates' functions are applied to.
+// Gradients of the arguments of the gates' functions.
 ESTRAIN_FUNCTION LstmGates lstm_gate_gradients(const LstmGates& gates, Floats squashed, Floats cell_before,
                                                Floats hidden_gradient, Floats cell_gradient) {
   return {(cell_gradient * gates.candidate) * sigmoid_slope(gates.input),

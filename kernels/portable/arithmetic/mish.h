@@ -1,6 +1,6 @@
 #pragma once
 // x tanh(log(1 + e^x)) (D. Misra, "Mish"). With e = e^x the tangent is n / (n + 2), n = e (e + 2): no tanh and no log.
-// Above 20 it is 1, so e stops there and nothing overflows.
+// Above 20 the tangent is 1, so e stops at x = 20 and nothing overflows.
 
 #include "kernels/portable/arithmetic/exp.h"
 

@@ -11,7 +11,7 @@ namespace estrain::kernels::ESTRAIN_ISA {
 
 struct ReducedAngle {
   Floats r, low;
-  Integers quadrant;  // only its two lowest bits matter
+  Integers quadrant;  // only the two lowest bits matter
 };
 
 ESTRAIN_FUNCTION ReducedAngle reduced_angle_small(Floats x) {

@@ -90,7 +90,7 @@ void multiply_group(void* context, int g) {
   multiply(task.plan, task.phases, task.operands.of_group(g), task.loops, task.serial);
 }
 
-// Threads divide the groups or, if there is only one, its work.
+// Threads divide the groups. A single group divides its own work among the threads.
 void multiply_groups(GemmPlan plan, const Convolution& shape, const Operands& operands, const Execution& execution) {
   plan.grid.point_at_phases();
   if (!plan.first_row.empty()) {

@@ -1,6 +1,6 @@
 #pragma once
-// The grid that the terms of a product read: a tensor itself, or a copy with zeros around its images and the positions
-// of each stride phase side by side.
+// The grid from which the terms of a product are read: a tensor itself, or a copy with zeros around its images and the
+// positions of each stride phase side by side.
 
 #include <vector>
 
@@ -18,13 +18,13 @@ struct GridPlan {
   int64_t image = 0, plane = 0, pitch = 0;                 // floats between images, channels, rows
 
   int64_t floats() const { return copy.images * image; }
-  void point_at_phases();  // call it when the plan is at its final address
+  void point_at_phases();  // call this when the plan has its final address
 };
 
 GridAxis grid_axis(int64_t size, int64_t stride, int64_t low, int64_t count);
 
-// A grid over images that are `image_stride` floats apart. It is copied if more than a contiguous part of each image is
-// read, or if `must_copy`.
+// Plans a grid over images that are `image_stride` floats apart. The images are copied if the terms read more than a
+// contiguous part of each image, or if `must_copy`.
 GridPlan plan_grid(const Convolution& shape, int64_t channels, int64_t image_stride, GridAxis rows, GridAxis columns,
                    std::vector<int64_t> row_phases, std::vector<int64_t> column_phases, bool must_copy);
 

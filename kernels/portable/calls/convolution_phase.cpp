@@ -15,7 +15,7 @@ void finish_blocks(TermList& list, int64_t terms) {
     list.block_ends[b] = std::max(list.block_ends[b], list.block_ends[b - 1]);
 }
 
-// The terms (c, tap) of the `used` taps; each stays in the block that it has in the full list.
+// The terms (c, tap) of the `used` taps. A term stays in its block of the full list.
 TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& offsets, const std::vector<bool>& used,
                     int64_t channels, int64_t plane, int64_t first_row) {
   const int64_t taps = static_cast<int64_t>(offsets.size()), lanes = 2 * loops.vector_width;
@@ -39,7 +39,7 @@ int64_t tile_rows(const ConvolutionLoops& loops, int64_t width, int64_t left) {
   return rows == 5 || rows == 7 ? rows - 1 : rows;
 }
 
-// Cuts an area's rows into pieces so that their tiles fill the registers best.
+// Cuts an area's rows into pieces. The tiles of the pieces fill the registers best.
 class ColumnCut {
  public:
   ColumnCut(const ConvolutionLoops& loops, const TileArea& area) : loops_(loops), area_(area) {
@@ -63,8 +63,8 @@ class ColumnCut {
   const std::vector<int64_t>& widths() const { return widths_; }
 
  private:
-  // The cost of a piece, per row: the positions, the loads of a tile, and the results of several rows, which are
-  // written one by one. Small tiles wait for their sums.
+  // The cost of a piece, per row: the positions, the loads of a tile, and the results of several rows, each written by
+  // itself. Small tiles wait for their sums.
   double cost(int64_t width) const {
     const int64_t rows = tile_rows(loops_, width, area_.rows), positions = rows * width;
     const int64_t written = rows > 1 ? kWritten * positions : 0;
@@ -130,8 +130,8 @@ std::vector<ColumnRun> column_runs(const TapUse& use, int64_t columns) {
   return runs;
 }
 
-// Rows are sorted by the taps through which they read padding. If it pays, columns are cut by the same criterion. So
-// all positions of a tile share one list.
+// Sorts rows by the taps through which they read padding. If that pays, cuts columns in the same way. Then all
+// positions of a tile share a list.
 void plan_trimmed(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape,
                   const std::vector<int64_t>& offsets, const TapUse& row_use, const TapUse& column_use,
                   PhasePlan& phase) {

@@ -1,5 +1,5 @@
 #pragma once
-// The terms of one phase of a product, and its positions cut into tiles.
+// The terms of one phase of a product, and the phase's positions cut into tiles.
 //
 // Trimming: if the outputs of a small image read much padding, tiles are made of positions that read padding through
 // the same taps (the same row of several images), and their list of terms omits these taps.
@@ -16,7 +16,7 @@ struct TermList {
   std::vector<int64_t> block_ends;
 };
 
-// The data that a GemmPhase points to.
+// The data behind a GemmPhase.
 struct PhasePlan {
   std::vector<TermList> lists;
   std::vector<GemmTermList> list_views;
@@ -33,7 +33,7 @@ struct PhasePlan {
 // A phase's taps and positions along one axis.
 struct PhaseAxis {
   const Taps& taps;
-  int64_t positions, size, stride;  // of positions; of the elements that they read
+  int64_t positions, size, stride;  // number of positions; the two others: of the elements read
   int64_t result_stride;
 };
 
@@ -47,7 +47,7 @@ struct PhaseShape {
 // True if tiles are trimmed.
 bool plan_phase(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape, PhasePlan& phase);
 
-// A list of terms, one for each offset.
+// Lists terms, a term for each offset.
 TermList list_terms(const ConvolutionLoops& loops, const std::vector<int64_t>& offsets);
 
 struct TileArea {
@@ -55,7 +55,7 @@ struct TileArea {
   int64_t terms;
   int64_t stride = 1;  // of the source: with a larger stride, rows share fewer cache lines
 };
-// Cuts an area of positions into tiles which use term list `list`.
+// Cuts an area of positions into tiles with term list `list`.
 void add_tiles(const ConvolutionLoops& loops, const TileArea& area, size_t list, std::vector<GemmTile>& tiles);
 
 }  // namespace estrain::kernels::portable

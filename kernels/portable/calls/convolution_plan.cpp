@@ -5,7 +5,7 @@
 namespace estrain::kernels::portable {
 namespace {
 
-// Least and greatest shift of some taps.
+// Least and greatest shift of a list of taps.
 struct Shifts {
   int64_t low = 0, high = 0;
 };
@@ -33,7 +33,7 @@ bool narrow_is_better(const ConvolutionLoops& loops, int64_t channels, int64_t c
   return 10 * channels * vectors < 9 * columns * channel_vectors;
 }
 
-// Whether to use one matrix product per image: for 1x1 with contiguous positions in input and output, if the rows are
+// Whether to use a matrix product per image: for 1x1 with contiguous positions in input and output, if the rows are
 // long enough to justify packing the filter for each image.
 bool is_matrix(const ConvolutionLoops& loops, const GridPlan& grid, const ConvolutionAxis& rows,
                const ConvolutionAxis& columns, int64_t pitch, int64_t positions) {
@@ -162,7 +162,7 @@ GemmPlan plan_backward_data(const Convolution& shape, const ConvolutionLoops& lo
 namespace {
 
 // Up to this many outputs, backward filter with several taps gathers x into the operand: lanes run over all taps of all
-// input channels, so that dw is written contiguously. With more outputs, gathering costs more than it saves.
+// input channels, so dw is written contiguously. With more outputs, gathering costs more than contiguous writes save.
 constexpr int64_t kGatheredTerms = 256;
 
 // The offset of the first tap of (n, oh, ow).
@@ -212,7 +212,7 @@ void gather_taps(const Convolution& shape, const Taps& row_taps, const Taps& col
   plan.operand.channels = channels * taps;
 }
 
-// Backward filter of 1x1: x is the operand if stride and padding leave it dense.
+// Backward filter of 1x1: x is the operand, directly if stride and padding leave x dense.
 GemmPlan plan_backward_one_tap(const Convolution& shape, const AxisTap& row, const AxisTap& column,
                                const ConvolutionLoops& loops) {
   const auto [rows, columns] = axes_of(shape);
@@ -269,7 +269,7 @@ GemmPlan plan_backward_filter(const Convolution& shape, const ConvolutionLoops& 
   PhasePlan& phase = plan.phases.emplace_back();
   phase.terms = shape.batch * positions;
   phase.lists.push_back(list_terms(loops, position_offsets(shape, plan.grid)));
-  // Neighbouring taps of a filter row are also neighbours in the image, unless dilated; then each is its own row.
+  // Neighbouring taps of a filter row are also neighbours in the image, unless dilated: then each tap is a row.
   const bool side_by_side = columns.dilation == 1 && column_taps.back().tap - column_taps.front().tap + 1 ==
                                                          static_cast<int64_t>(column_taps.size());
   const int64_t low_row = row_taps.front().tap, low_column = column_taps.front().tap;

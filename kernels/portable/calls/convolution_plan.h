@@ -23,9 +23,9 @@ struct GemmPlan {
   int64_t result_image = 0, result_channel = 0, result_column = 1;
   bool narrow = false;
   bool matrix = false;           // one matrix product per image, as in gemm.h
-  bool trimmed = false;          // tiles name lists without terms that read padding
+  bool trimmed = false;          // tiles name lists without the terms that read padding
   bool grid_is_operand = false;  // the operand, not the source, is read from the grid
-  bool clear_first = false;      // some results have no terms: they are cleared and not part of `phases`
+  bool clear_first = false;      // results without terms are cleared and not part of `phases`
 };
 
 GemmPlan plan_forward(const Convolution& shape, const ConvolutionLoops& loops);

@@ -1,9 +1,9 @@
 #pragma once
-// The portable kernels of a device other than the CPU: the functions of <family>.h call these if Execution::device is
-// set. All arrays are then in the device's memory, 4-byte aligned, and results are available once the queue has run the
-// work. kernels/cuda/kernels.h has CUDA's implementation.
+// The portable kernels of a device other than the CPU: the functions of <family>.h call these kernels if
+// Execution::device is set. All arrays are then in the device's memory, 4-byte aligned, and results are available once
+// the queue has run the work. kernels/cuda/kernels.h has CUDA's implementation.
 //
-// If a table of loops/ covers a family, it is that table; otherwise functions as in <family>.h.
+// A family with a table in loops/ has the same table here; other families have functions as in <family>.h.
 
 #include "kernels/device_queue.h"
 #include "kernels/portable/convolution.h"
@@ -23,7 +23,7 @@
 
 namespace estrain::kernels::portable {
 
-// The place of cross_entropy.h's total_weight: in the device's memory, or (if null) here.
+// The total_weight of cross_entropy.h: at `at`, in the device's memory, or `value` if `at` is null.
 struct TotalWeight {
   const float* at = nullptr;
   float value = 0;

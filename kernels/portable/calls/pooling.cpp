@@ -23,7 +23,7 @@ PoolingArguments arguments_of(const AdaptivePoolingShape& s) {
   return a;
 }
 
-// Whether all windows are equal and adjacent; then this is an average pool, which is vectorised.
+// Whether all windows are equal and adjacent. Such a pool is an average pool, which is vectorised.
 bool is_regular(const AdaptivePoolingShape& s) {
   return s.output_height > 0 && s.output_width > 0 && s.height > 0 && s.width > 0 && s.height % s.output_height == 0 &&
          s.width % s.output_width == 0;
@@ -41,7 +41,7 @@ PoolingShape regular(const AdaptivePoolingShape& s) {
   return out;
 }
 
-// Windows of either kind; max pooling needs only its indices.
+// For both kinds of windows: max pooling needs only the indices of a window.
 template <typename Shape>
 PoolingArguments max_backward_arguments(float* dx, const float* dy, const int64_t* indices, const Shape& shape) {
   PoolingArguments a = arguments_of(shape);
