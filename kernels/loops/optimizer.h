@@ -1,5 +1,5 @@
 #pragma once
-// The loops of optimizer.h and average.h. They are compiled for one instruction set more than other loops:
+// The loops of optimizer.h and average.h, compiled for one instruction set more than other loops:
 // portable_baseline runs on the same machines as baseline, and its multiply_add() rounds once, as on all other
 // instruction sets.
 

@@ -7,10 +7,10 @@
 // Order of summation: the sum over a channel of terms t(image, p), p in [0, hw), runs in blocks.
 //   hw <= 4096: a block is max(1, 4096 / hw) consecutive images (integer division; the last block may have fewer);
 //   hw > 4096: a block is 4096 consecutive positions of one image (the last block of an image may have fewer).
-// In a block, lane l of 32 starts from +0 and takes the terms of positions p = l, l + 32, ... of its first image, then
-// those of the next image, and so on. The lanes are combined pairwise (l with l + 16, then + 8, + 4, + 2, + 1). The
-// first block's sum is the first total, later ones are added to it in order. So a channel's lanes never depend on where
-// another image's rows begin, and for hw <= 32 every position has its own lane.
+// In a block, lane l of 32 starts from +0 and takes the terms of positions p = l, l + 32, ... of the block's first
+// image, then of the next image, and so on. The lanes are combined pairwise (l with l + 16, then + 8, + 4, + 2, + 1).
+// The first block's sum is the first total, later ones are added to it in order. So a channel's lanes never depend on
+// where another image's rows begin, and for hw <= 32 every position has its own lane.
 //
 // Arithmetic, each operation rounded once, fma(a, b, c) = a * b + c fused, N = n * hw as a float:
 //   mean     = sum(x) / N                            terms added:  lane = lane + x

@@ -6,7 +6,7 @@
 //              loss = -(x[row][target] * w)
 //   none       out[row] = loss
 //   sum, mean  the losses of all rows, and their w, are summed in the order of reduction.h for {1, rows, 1}, a skipped
-//              row as the term +0; the mean is the one divided by the other (0 / 0 = NaN if there is no row)
+//              row as the term +0; the mean is the sum of losses / the sum of w (0 / 0 = NaN without rows)
 // total_weight is the sum of w (not for none: 0).
 //
 // Backward: every element is +0 except at the row's target, where it is (-g) * w, with g the row's gradient (none), the

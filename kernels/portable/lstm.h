@@ -55,7 +55,7 @@ struct LstmBackward {
   float* bias_gradient = nullptr;    // [4 * width], or null
   float* step_bias = nullptr;        // scratch of that size
 };
-// At least one gradient must be given: output_gradient, has_hidden or has_cell.
+// Needs output_gradient or has_hidden. has_cell is optional.
 void lstm_backward(const LstmShape& shape, const LstmBackward& backward, const Execution& execution);
 
 }  // namespace estrain::kernels::portable

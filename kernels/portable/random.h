@@ -13,7 +13,7 @@
 //                4 * u(second), q = the nearest integer (ties to even), r = (turns - q) * float(pi / 2); the element of
 //                word 2h is fused(radius * c, deviation, mean) with c the cosine of q pi / 2 + r, word 2h + 1 has the
 //                sine.
-//   bernoulli    1 if u < p, else 0; one p, or one for each element.
+//   bernoulli    1 if u < p, else 0; a single p, or a p for each element.
 //   dropout      kept if u < keep, keep = float(1 - p) taken in double; out = x * scale where kept, else +0 (whatever
 //                x is), scale = float(1 / (1 - p)) taken in double, 0 for p = 1. The mask is one byte per element, 0 or
 //                1. Backward: gradient * scale where the mask is not 0, else +0.

@@ -130,8 +130,8 @@ std::vector<ColumnRun> column_runs(const TapUse& use, int64_t columns) {
   return runs;
 }
 
-// Sorts rows by the taps through which they read padding. If that pays, cuts columns in the same way. Then all
-// positions of a tile share a list.
+// Sorts rows by the taps that read padding in a row. If that pays, cuts columns in the same way. Then all positions of
+// a tile share a list.
 void plan_trimmed(const ConvolutionLoops& loops, const GridPlan& grid, const PhaseShape& shape,
                   const std::vector<int64_t>& offsets, const TapUse& row_use, const TapUse& column_use,
                   PhasePlan& phase) {

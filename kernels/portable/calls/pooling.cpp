@@ -23,7 +23,7 @@ PoolingArguments arguments_of(const AdaptivePoolingShape& s) {
   return a;
 }
 
-// Whether all windows are equal and adjacent. Such a pool is an average pool, which is vectorised.
+// Whether all windows are equal and adjacent. The pool is then an average pool, which is vectorised.
 bool is_regular(const AdaptivePoolingShape& s) {
   return s.output_height > 0 && s.output_width > 0 && s.height > 0 && s.width > 0 && s.height % s.output_height == 0 &&
          s.width % s.output_width == 0;

@@ -61,7 +61,7 @@ inline int64_t drawn_keys(const Attention& a) { return rounded_up(a.keys, portab
 // The distance between rows of scores. Not a power of two, which would map all rows to the same cache sets.
 inline int64_t score_stride(const Attention& a) { return drawn_keys(a) + 16; }
 
-// Transposes to [channel][key], so that scores are a product whose lanes run over keys.
+// Transposes to [channel][key]: scores are then a product with lanes over keys.
 inline void transpose_tokens(const Attention& a, const float* x, int64_t token_stride, float* to) {
   pack_lanes(to, score_stride(a), {x, token_stride, 1}, a.keys, a.dim);
 }
@@ -121,7 +121,7 @@ inline float largest(const float* x, int64_t n) {
   for (int v = 1; v < 4; ++v) most[0] = most[v] > most[0] ? most[v] : most[0];
   float out = -infinity;
   for (size_t lane = 0; lane < width; ++lane) out = most[0][lane] > out ? most[0][lane] : out;
-  return out == -infinity ? 0 : out + 0.0f;  // + 0: the maximum may be +0 or -0, depending on their order
+  return out == -infinity ? 0 : out + 0.0f;  // + 0: the maximum may be +0 or -0, depending on the order of the scores
 }
 
 // Stores e = exp(s - most) for `allowed` keys, +0 for the others up to the next multiple of 32; returns the sum.
@@ -185,7 +185,7 @@ inline void softmax(const Attention& a, const Head& head, const Rows& rows, floa
   }
 }
 
-// Processes queries [begin, end) of one head; `keys` is its key, transposed.
+// Processes queries [begin, end) of a head; `keys` is the head's key, transposed.
 void forward_rows(const Attention& a, const AttentionForward& out, const Head& head, const float* keys, int64_t begin,
                   int64_t end) {
   const int64_t stride = score_stride(a);
@@ -261,7 +261,7 @@ void row_dots(const Attention& a, const AttentionInput& x, const AttentionInput&
   }
 }
 
-// Turns s and g of one row into w and z.
+// Turns s and g of a row into w and z.
 inline void differentiate_row(const Attention& a, const Head& head, int64_t query, const Rows& rows,
                               const float* statistics, float dot, float* s, float* g) {
   const bool drops = a.dropout.probability > 0;
@@ -379,7 +379,7 @@ void backward_head(const Attention& a, const AttentionBackward& b, const Head& h
   for (int64_t begin = 0; begin < a.queries; begin += kBlock) {
     backward_block(a, b, head, begin, least(begin + kBlock, a.queries), scratch);
   }
-  // Clears keys that are no query's terms.
+  // Clears keys that are not terms of any query.
   const int64_t reached = a.queries == 0 ? 0 : a.causal ? least(a.keys, rounded_up(a.queries, causal_rows)) : a.keys;
   const AttentionOutput* const gradients[] = {&b.key_gradient, &b.value_gradient};
   for (const AttentionOutput* gradient : gradients) {

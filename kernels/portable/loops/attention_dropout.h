@@ -1,5 +1,5 @@
 #pragma once
-// The random numbers of attention's dropout: those of random.h for the elements of one call.
+// The random numbers of attention's dropout: the numbers of random.h for the elements of a call.
 
 #include "kernels/portable/attention.h"
 #include "kernels/portable/loops/philox.h"

@@ -12,7 +12,7 @@ namespace {
 // A step gets a channel's coefficients as one vector for the whole row (Wide), or as one entry for each position of
 // several channels (Narrow).
 constexpr int kMaxCoefficients = 4;
-constexpr int64_t kStretch = 512;  // positions that Narrow handles at a time: all of its arrays fit into the
+constexpr int64_t kStretch = 512;  // positions that Narrow handles at a time: all arrays of Narrow fit into the
                                    // first-level cache
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -80,10 +80,10 @@ struct Wide {
   }
 };
 
-// Rows of at most 32 positions: every position has its own lane, so vectors run over the positions of many channels at
+// Rows of at most 32 positions: every position has its own lane. Vectors run over the positions of many channels at
 // once, image by image.
 struct Narrow {
-  int64_t begin, end;  // channels; their positions are at most kStretch
+  int64_t begin, end;  // channels, with at most kStretch positions together
   const BatchNormArguments& a;
 
   int64_t channels() const { return end - begin; }
@@ -97,7 +97,7 @@ struct Narrow {
     }
   };
 
-  // Expands one entry per channel to one per position.
+  // Expands an entry per channel to an entry per position.
   template <int count>
   void spread(const float (&from)[kMaxCoefficients][kStretch], float (&to)[kMaxCoefficients][kStretch]) const {
     for (int i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ struct Narrow {
     }
   }
 
-  // Combines the lanes of one sum, [channel, position], to one number per channel.
+  // Combines the lanes of a sum, [channel, position], to a number per channel.
   void combine(const float* lanes, bool first, float* totals) const {
     if (a.hw == 1) {
       for (int64_t c = 0; c < end - begin; ++c) totals[c] = first ? lanes[c] + 0.0f : totals[c] + (lanes[c] + 0.0f);
@@ -125,7 +125,7 @@ struct Narrow {
 #pragma GCC unroll 8
       for (int v = 0; v < kLaneVectors; ++v) {
         const int64_t left = a.hw - v * step;
-        // Empty lanes add +0, which matters only for -0.
+        // Empty lanes add +0, which changes only -0.
         all[v] = left <= 0     ? broadcast(0)
                  : left < step ? load(from + v * step, static_cast<size_t>(left))
                                : load(from + v * step);
@@ -330,7 +330,7 @@ struct EvalBackward {
 
 constexpr int64_t kWorthATask = 16384;  // elements
 
-// Channels that Narrow takes at a time: a multiple of 16 if possible.
+// The number of channels that Narrow takes at a time: a multiple of 16 if possible.
 int64_t narrow_step(int64_t hw) {
   const int64_t channels = kStretch / max(1, hw);
   return channels < 16 ? channels : channels / 16 * 16;

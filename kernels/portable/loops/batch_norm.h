@@ -11,8 +11,8 @@ struct BatchNormArguments {
   int64_t n, channels, hw;
   float eps;
   const float *x, *dy, *weight, *bias;
-  float *y, *mean, *invstd;  // outputs of a training forward, otherwise inputs; in evaluation the running ones ...
-  const float* variance;     // ... with the variance here, and invstd null
+  float *y, *mean, *invstd;  // outputs of a training forward, otherwise inputs; in evaluation running_mean, ...
+  const float* variance;     // ... with the variance in this field, and invstd null
   float *running_mean, *running_var;
   float momentum, keep;
   float *dx, *dweight, *dbias;

@@ -1,6 +1,6 @@
 #pragma once
-// The loops behind convolution.h. All three products are one implicit matrix product, which ImplicitGemm describes;
-// convolution_plan.h says how a convolution becomes one.
+// The loops behind convolution.h. ImplicitGemm describes all three products as an implicit matrix product;
+// convolution_plan.h turns a convolution into an ImplicitGemm.
 
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ struct GridPhase {
   int64_t begin = 0, end = 0;
 };
 
-// One axis of a grid cut out of an image: element i of phase p is the image's element (low + i) * stride +
+// An axis of a grid cut out of an image: element i of phase p is the image's element (low + i) * stride +
 // phases[p].phase, or zero outside the image.
 struct GridAxis {
   int64_t size = 0;  // of the image
@@ -26,7 +26,7 @@ struct GridAxis {
   int64_t num_phases = 0;
 };
 
-// Copies images with zeros around them, and the positions of one stride phase side by side: to[image][channel][row
+// Copies images with zeros around each image, and the positions of a stride phase side by side: to[image][channel][row
 // phase][column phase][row][column].
 struct GridCopy {
   int64_t images = 0, channels = 0;
@@ -34,9 +34,9 @@ struct GridCopy {
   GridAxis rows, columns;
 };
 
-// The operand over whose channels the vectors' lanes run. Element (u, j) of channel c is data[u * run_stride + c *
-// channel_stride + j]; it is term first_row[j] + u * row_step[j], or not a term if first_row[j] is negative. Without
-// these tables it is term u * run_length + j.
+// An operand whose channels are the lanes of vectors. Element (u, j) of channel c is data[u * run_stride + c *
+// channel_stride + j]. The element is term first_row[j] + u * row_step[j], or not a term if first_row[j] is negative.
+// Without these tables the element is term u * run_length + j.
 //
 // With channel_offsets, term k of channel c is data[term_offsets[k] + channel_offsets[c]] instead; a channel with a
 // negative offset does not exist, and its results are +0.
@@ -71,12 +71,12 @@ struct GemmTermList {
 
 // Positions that share their terms: in row r and column j, a term reads source[source_rows[r] + j + its source].
 //
-// List 0 has all terms. Tiles may name another list, which omits terms that read padding for all of the tile's
-// positions. It is used if that cannot change a bit (trims in convolution_multiply.cpp), otherwise list 0.
+// List 0 has all terms. Tiles may name another list, without the terms that read padding for all of the tile's
+// positions. The loops use that list if no bit can change (trims in convolution_multiply.cpp), otherwise list 0.
 struct GemmPhase {
   const GemmTermList* lists = nullptr;
   int64_t terms = 0;
-  int64_t first_row = 0;  // of its terms in the packed operand
+  int64_t first_row = 0;  // of the phase's terms in the packed operand
   const int64_t* source_rows = nullptr;
   const int64_t* result_rows = nullptr;
   int64_t rows = 0, columns = 0;
@@ -94,7 +94,7 @@ struct ImplicitGemm {
   float* result = nullptr;
   int64_t result_channel = 0, result_column = 1;
   const float* bias = nullptr;
-  // least_magnitude of the source if tiles name lists other than 0; otherwise 0.
+  // least_magnitude of the source if a tile names a list other than 0; otherwise 0.
   float source_least = 0;
 };
 

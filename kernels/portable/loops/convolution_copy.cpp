@@ -1,4 +1,4 @@
-// Copies images into grids: zeros around them, and positions a stride apart side by side.
+// Copies images into grids: zeros around an image, and positions a stride apart side by side.
 
 #include "kernels/portable/loops/convolution_pack.h"
 #include "kernels/portable/loops/convolution_parts.h"

@@ -7,7 +7,7 @@ using Magnitudes = uint32_t __attribute__((vector_size(sizeof(Floats))));
 
 float least_magnitude(const float* x, int64_t n) {
   constexpr uint32_t infinity = 0x7F800000;
-  // Bits minus one, so that zero becomes the largest.
+  // Bits minus one: zero becomes the largest number.
   uint32_t least = 0xFFFFFFFF, most = 0;
   const auto take = [&](uint32_t bits) {
     bits &= 0x7FFFFFFF;

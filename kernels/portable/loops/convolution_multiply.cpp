@@ -33,19 +33,19 @@ static inline void point_at(const ImplicitGemm& gemm, const GemmPhase& phase, co
   }
 }
 
-// The number of tiles that take turns with each block of terms. For large tiles: one, if the whole panel fits into the
-// second-level cache, so that the sums of earlier blocks stay in the first level. Small tiles use only part of each
-// cache line of the source, so their neighbours follow before the line is evicted.
+// The number of tiles that take turns with each block of terms. Large tiles do not take turns if the whole panel fits
+// into the second-level cache: the sums of earlier blocks then stay in the first level. Small tiles use only part of
+// each cache line of the source, so neighbouring tiles follow before the line is evicted.
 static inline int64_t tiles_per_turn(const GemmPhase& phase, int64_t tiles) {
   if (width < 16) return least(tiles, 16);
   return phase.terms * panel_lanes <= cached_floats ? 1 : least(tiles, tile_positions);
 }
 
 // Whether terms that read padding may be omitted: fma(+0, w, sum) is sum, unless w is infinite or NaN, or sum is -0. A
-// sum starts from +0, and exact zeros keep it or make it +0, so it becomes -0 only by underflow. Underflow is
-// impossible if the last bit of every product is at 2^-149 or above: then all sums are multiples of that, and a zero
-// sum is an exact zero. The last bit of x is above |x| * 2^-24, so that of a product is above |x * w| * 2^-48, and |x *
-// w| >= 2^-101 suffices. Blocks without remaining terms sum to +0 either way, and overflowed sums stay as they are.
+// sum starts from +0, and exact zeros keep the sum or make it +0, so a sum becomes -0 only by underflow. Underflow is
+// impossible if the last bit of every product is at 2^-149 or above: then all sums are multiples of 2^-149, and a zero
+// sum is an exact zero. The last bit of x is above |x| * 2^-24, a product's above |x * w| * 2^-48, and |x * w| >=
+// 2^-101 suffices. Blocks without remaining terms sum to +0 either way, and overflowed sums stay.
 static bool trims(const ImplicitGemm& gemm, int64_t panel) {
   if (gemm.source_least == 0) return false;
   const PackedOperand& operand = gemm.operand;
@@ -60,7 +60,7 @@ static bool trims(const ImplicitGemm& gemm, int64_t panel) {
   return static_cast<double>(gemm.source_least) * static_cast<double>(smallest) >= 0x1p-101;
 }
 
-// Computes the tiles of a phase with one panel, which begins at `packed`.
+// Computes the tiles of a phase with the panel at `packed`.
 static inline void multiply_panel(const ImplicitGemm& gemm, const GemmPhase& phase, Stretch tiles, int64_t panel,
                                   const float* packed, bool trimmed) {
   const int64_t channel = panel * panel_lanes, step = tiles_per_turn(phase, tiles.end - tiles.begin);

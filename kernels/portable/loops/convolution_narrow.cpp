@@ -1,5 +1,5 @@
 // The implicit matrix product with lanes over positions, the channels' operand broadcast: for few channels, and for
-// rows so long that their vectors are full.
+// rows that fill whole vectors.
 
 #include "kernels/portable/block.h"
 #include "kernels/portable/loops/convolution_pack.h"
@@ -40,7 +40,7 @@ static inline void put_narrow(float* to, int64_t stride, Floats x, int64_t lanes
   for (int64_t i = 0; i < lanes; ++i) to[i * stride] = values[i];
 }
 
-// A tile: vectors [begin, begin + vectors) of a phase, all channels. Vectors beyond the end repeat the last one.
+// A tile: vectors [begin, begin + vectors) of a phase, all channels. Vectors beyond the end repeat the last vector.
 template <int vectors>
 struct NarrowTile {
   NarrowPlace places[vectors];
@@ -101,8 +101,8 @@ static inline void write_narrow(const ImplicitGemm& gemm, const GemmPhase& phase
     }
 }
 
-// Several tiles take turns with each block of terms, so that the source's lines are used before they leave the cache.
-// Terms are consecutive in `packed`, `channels` floats each.
+// Several tiles take turns with each block of terms: all of them use the source's lines before the lines leave the
+// cache. Terms are consecutive in `packed`, `channels` floats each.
 static constexpr int64_t tiles_a_turn = 8;
 
 template <int channels, int vectors>
@@ -131,7 +131,7 @@ static inline int64_t panel_begin(const PackedOperand& operand, int64_t panel) {
   return operand.channels * panel / narrow_panels(operand);
 }
 
-// Packs panel by panel: terms one after another, each term's channels side by side.
+// Packs panel by panel, term by term; the channels of a term are side by side.
 static void pack_narrow(const PackedOperand& operand, float* to) {
   for (int64_t panel = 0; panel < narrow_panels(operand); ++panel) {
     const int64_t begin = panel_begin(operand, panel), channels = panel_begin(operand, panel + 1) - begin;
@@ -175,7 +175,7 @@ static constexpr NarrowFunction narrow_functions[] = {
 #endif
 };
 
-// Vectors of a phase that all panels process together: their source stays in the second-level cache.
+// The number of a phase's vectors that all panels process together: their source stays in the second-level cache.
 static constexpr int64_t vectors_a_stretch = 16;
 
 static void multiply_stretch(const ImplicitGemm& gemm, const GemmPhase& phase, const float* packed, int64_t begin,

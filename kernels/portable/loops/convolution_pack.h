@@ -1,6 +1,6 @@
 #pragma once
-// Packs the channels' operand of an implicit matrix product for its tiles: one panel after another, each with a row of
-// panel_lanes channels per term. Missing channels are zeros.
+// Packs the channels' operand of an implicit matrix product for tiles: panel after panel, a row of panel_lanes channels
+// per term. Missing channels are zeros.
 
 #include "kernels/portable/loops/convolution_tile.h"
 
@@ -66,7 +66,7 @@ static inline void prefetch_run(const PackedOperand& operand, int64_t u, int64_t
 }
 static constexpr int64_t runs_ahead = 3;
 
-// Whether so few elements of a run are terms that transposing all of them would be a waste.
+// Whether a run has so few terms that transposing all elements would be a waste.
 static inline bool is_sparse(const PackedOperand& operand) {
   if (operand.first_row == nullptr) return operand.run_length <= 2;
   int64_t terms = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The entries of ConvolutionLoops, each in its own file.
+// The entries of ConvolutionLoops, each in a file of its own.
 
 #include "kernels/portable/loops/convolution.h"
 #include ESTRAIN_VECTORS

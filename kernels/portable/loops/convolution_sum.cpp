@@ -1,4 +1,4 @@
-// The bias's gradient: a channel's outputs over all images as one sequence, summed in 32 lanes.
+// The bias's gradient: a channel's outputs over all images as a single sequence, summed in 32 lanes.
 
 #include "kernels/portable/loops/convolution_pack.h"
 #include "kernels/portable/loops/convolution_parts.h"

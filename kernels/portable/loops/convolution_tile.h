@@ -1,6 +1,6 @@
 #pragma once
-// One tile of an implicit matrix product in registers: up to tile_positions positions (broadcast) times one or two
-// vectors of channels, over one block of terms.
+// A tile of an implicit matrix product in registers: up to tile_positions positions (broadcast) times one or two
+// vectors of channels, over a block of terms.
 
 #include "kernels/portable/loops/convolution.h"
 #include ESTRAIN_VECTORS
@@ -22,7 +22,7 @@ struct TileCall {
   int64_t channels;     // of the panel
   int64_t result_channel, result_column;
   const float* bias;  // the panel's channels, padded to panel_lanes; or null
-  const float* keep;  // padded in the same way: 0 for channels whose results are +0, 1 for others; or null
+  const float* keep;  // padded in the same way: 0 for channels with result +0, 1 for other channels; or null
 };
 
 using TileFunction = void (*)(const TileCall& call);
@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) void accumulate(const TileCall& cal
   }
 }
 
-// The first `n` lanes, known at compile time. (AVX2's masked stores are slow on some processors.)
+// The first `n` lanes, with n known at compile time. (AVX2's masked stores are slow on some processors.)
 template <int n>
 static inline __attribute__((always_inline)) void store_first(float* to, Floats x) {
   if constexpr (n == width) {
@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) void write(const TileCall& call, Fl
   }
 }
 
-// For channels that are contiguous at each position.
+// For channels that are contiguous at a position.
 template <int rows, int columns, int vectors>
 static inline __attribute__((always_inline)) void write_side_by_side(const TileCall& call,
                                                                      Floats (&sums)[rows * columns][vectors]) {

@@ -17,7 +17,7 @@ struct Terms {
 
 constexpr int kVectorsAtOnce = 4;
 
-// One chain over terms [begin, end).
+// Runs a chain over terms [begin, end).
 template <int vectors>
 inline __attribute__((always_inline)) void run_chain(const Terms& terms, int64_t begin, int64_t end, const float* plane,
                                                      Floats (&chain)[vectors]) {
@@ -44,7 +44,7 @@ inline __attribute__((always_inline)) void dot(const Terms& terms, const float* 
   }
 }
 
-// out[i] = the dot product at plane + i, plus the bias if there is one, for i in [0, length).
+// out[i] = the dot product at plane + i, plus the bias if `bias` is not null, for i in [0, length).
 template <int known_terms>
 void dot_run(const Terms& terms, const float* plane, const float* bias, int64_t length, float* out) {
   constexpr int64_t step = kVectorsAtOnce * static_cast<int64_t>(width);
@@ -78,7 +78,7 @@ void dot_runs(const Terms& terms, const float* plane, const float* bias, const R
               int64_t out_pitch) {
   for_runs(runs, [&](int64_t start, int64_t length, int64_t row) {
     float* to = out + row * out_pitch;
-    // There is space after results that are not yet in their final place.
+    // Results that are not yet in their final place are followed by space.
     if (runs.flat()) length = rounded_up(length, static_cast<int64_t>(width)) * static_cast<int64_t>(width);
     if (terms.n == 9) {
       dot_run<9>(terms, plane + start, bias, length, to);
@@ -111,8 +111,8 @@ struct TermTable {
   }
 };
 
-// Planes that go through each stage together. When a stage loads the previous stage's results, in differently placed
-// vectors, they have then left the store buffer.
+// The number of planes that go through each stage together. A stage loads the results of the previous stage in
+// differently placed vectors: with so many planes, these results have left the store buffer.
 constexpr int64_t kFloatsAtOnce = 4096;
 int64_t planes_at_once(int64_t floats) { return larger(1, smaller(16, kFloatsAtOnce / floats)); }
 
@@ -180,7 +180,7 @@ void add_terms(TermTable& table, const DepthwiseArguments& a, const BackwardPlan
   }
 }
 
-// The terms of all residues, one residue after another: each tap occurs at most once.
+// The terms of all residues, residue after residue: each tap occurs at most once.
 struct BackwardTerms {
   TermTable table;
   int64_t* begins;  // first term of each residue

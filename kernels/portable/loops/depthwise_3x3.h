@@ -1,6 +1,6 @@
 #pragma once
 // The 3x3 depthwise convolution with one pixel of padding and stride 1 or 2: reads the rows of an image directly, with
-// the filter in registers and padding never in memory. Lanes run over columns (filter's gradient: channels).
+// the filter in registers and padding never in memory. Lanes run over columns (filter's gradient: over channels).
 
 #include "kernels/portable/loops/depthwise_parts.h"
 #include "kernels/portable/loops/planes.h"
@@ -18,7 +18,7 @@ struct Filter3x3 {
   }
 };
 
-// The inputs of the three taps in one row of the filter.
+// The inputs of the three taps in a row of the filter.
 struct ThreeTaps {
   Floats at[3];
 
@@ -87,8 +87,8 @@ struct Columns2 {
   }
 };
 
-// The number of rows of a walk that may be stored in whole vectors, `excess` floats longer than a row of n: those whose
-// excess later rows overwrite.
+// Returns the number of rows of a walk that may be stored in whole vectors, `excess` floats longer than a row of n:
+// later rows overwrite the excess.
 static inline int64_t rows_in_whole(int64_t rows, int64_t n, int64_t excess) {
   return excess <= 0 ? rows : larger(0, rows - rounded_up(excess, n));
 }
@@ -102,7 +102,7 @@ struct WalkTo {
   float* first;
   int64_t step, rows, whole_rows;
   RowPart<true> part;
-  Floats bias;  // -0 if there is none: adding it does not change any bits
+  Floats bias;  // -0 without a bias: adding -0 does not change any bits
 
   inline void write(int64_t row, Floats x) const {
     float* to = first + row * step + part.first;
@@ -150,12 +150,12 @@ ESTRAIN_INLINE_HERE void walk(const WalkFrom& from, const WalkTo& to, const Colu
   }
 }
 
-// One plane: the vectors of a row from left to right; the last one overlaps the previous one if the row is not a
-// multiple of a vector. Only the first and the last read columns that do not exist; `ends` are those two.
+// A plane: the vectors of a row from left to right; the last vector overlaps the previous vector if the row is not a
+// multiple of a vector. Only the first and the last vector read columns that do not exist: `ends`.
 template <template <bool> typename Columns>
 struct Planes3x3 {
   int64_t from_columns, from_rows, columns, rows, direction;
-  int64_t first, last;  // columns of the two vectors; equal if there is only one
+  int64_t first, last;  // columns of the two vectors; equal for a single vector
   Columns<true> ends[2];
   RowPart<true> to_ends[2];
 

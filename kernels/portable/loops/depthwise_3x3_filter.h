@@ -1,6 +1,6 @@
 #pragma once
 // The filter's gradient of depthwise_3x3.h. Lanes run over channels: a band of rows is transposed to channels-last,
-// without padding, so small that it stays in the first-level cache.
+// without padding. The band is small enough to stay in the first-level cache.
 
 #include "kernels/portable/loops/depthwise_parts.h"
 #include "kernels/workspace.h"
@@ -8,7 +8,7 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 
 #ifndef ESTRAIN_TURNS_4_PIXELS
-// Transposes four pixels of `width` channels, `stride` floats apart, so that channels are lanes.
+// Transposes four pixels of `width` channels, `stride` floats apart: channels become lanes.
 ESTRAIN_INLINE_HERE void turn_4_pixels(const float* from, int64_t stride, float* to) {
   constexpr int64_t step = static_cast<int64_t>(width);
   Floats quads[4];

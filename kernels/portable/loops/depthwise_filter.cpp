@@ -23,7 +23,7 @@ void transpose_rows(const float* from, int64_t stride, int64_t n, int64_t row, i
   };
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    // 4 x 4 in each 128-bit lane, which holds 4 channels.
+    // 4 x 4 in each 128-bit lane, with 4 channels.
     Floats quads[4];
 #pragma GCC unroll 4
     for (int64_t q = 0; q < 4; ++q) quads[q] = load_quads(from + q * stride + i, 4 * stride);
@@ -41,7 +41,7 @@ void transpose_rows(const float* from, int64_t stride, int64_t n, int64_t row, i
   }
 }
 
-// The same for planes that are not contiguous.
+// The same for planes that are not contiguous in memory.
 void gather_rows(const float* const (&planes)[width], int64_t begin, int64_t n, int64_t row, int64_t gap, float* out) {
   for (int64_t i = 0, column = 0; i < n; ++i) {
     for (int64_t l = 0; l < kWidth; ++l) out[l] = planes[l][begin + i];
@@ -59,7 +59,7 @@ struct Strip {
   int64_t rows, x_pitch;
 };
 
-// The sums of some taps: chains that continue from strip to strip and image to image.
+// The sums of `taps` taps: chains that continue from strip to strip and image to image.
 template <int taps>
 void add_strip(const DepthwiseArguments& a, const Strip& strip, const int64_t* offsets, int64_t phase, float* chains,
                float* totals) {
@@ -96,12 +96,12 @@ void add_strip(const DepthwiseArguments& a, const Strip& strip, const int64_t* o
 
 constexpr int64_t kStripFloats = 48 * 1024;  // of x: fits into a part of the second-level cache
 
-// Output channels of one vector of lanes.
+// Output channels in the lanes of a vector.
 struct Group {
   int64_t first;        // the channel of lane 0
-  int64_t skip, lanes;  // lanes [skip, lanes) are this group's; earlier lanes are another's, later ones no channel
+  int64_t skip, lanes;  // lanes [skip, lanes) are this group's; earlier lanes: another group's, later lanes: no channel
 
-  // The last group is shifted back, so that all of its lanes are channels if there are enough.
+  // The last group is shifted back: all of its lanes are channels if the convolution has enough channels.
   static Group of(int64_t group, int64_t outputs) {
     const int64_t begin = group * kWidth, first = larger(0, smaller(begin, outputs - kWidth));
     return {first, begin - first, smaller(kWidth, outputs - first)};
@@ -116,7 +116,7 @@ void backward_filter_group(const DepthwiseArguments& a, const Group& group) {
   const int64_t x_pitch = (a.w.out - 1) * a.w.stride + (a.w.kernel - 1) * a.w.dilation + 1;
   const int64_t rows = larger(1, smaller(a.h.out, kStripFloats / (x_pitch * kWidth * a.h.stride)));
   const int64_t x_rows = (rows - 1) * a.h.stride + extent;
-  // Columns of the image that the strip holds.
+  // Columns of the image in the strip.
   const int64_t columns = larger(0, smaller(a.w.in, x_pitch - a.w.padding));
   float* x = scratch(kInputSlot, x_rows * x_pitch * kWidth);
   float* dy = scratch(kGradientSlot, rows * a.w.out * kWidth);
@@ -141,7 +141,7 @@ void backward_filter_group(const DepthwiseArguments& a, const Group& group) {
     }
     for (int64_t oh = 0; oh < a.h.out; oh += rows) {
       const Strip strip = {x, dy, smaller(rows, a.h.out - oh), x_pitch};
-      // Rows of the image that the strip holds, zeros above and below.
+      // Rows of the image in the strip, zeros above and below.
       const int64_t top = oh * a.h.stride - a.h.padding, height = (strip.rows - 1) * a.h.stride + extent;
       const int64_t begin = smaller(larger(0, top), a.h.in), end = larger(begin, smaller(a.h.in, top + height));
       for (int64_t row = 0; row < height && columns > 0; ++row) {

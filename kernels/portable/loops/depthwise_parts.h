@@ -22,7 +22,7 @@ static inline int64_t num_tasks(const DepthwiseArguments& a, int64_t pieces, con
 }
 
 // Whether an axis has a window of 3 with one pixel of padding and stride 1 or 2, and each of its taps reads the image
-// for some output: depthwise_3x3.h computes those.
+// for some output: depthwise_3x3.h computes such axes.
 static inline bool is_3_wide(const WindowAxis& axis) {
   return axis.kernel == 3 && axis.padding == 1 && axis.dilation == 1 && (axis.stride == 1 || axis.stride == 2) &&
          axis.in >= 3 && axis.out == (axis.in - 1) / axis.stride + 1;

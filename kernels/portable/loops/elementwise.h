@@ -7,7 +7,7 @@
 
 namespace estrain::kernels {
 
-// Up to three input arrays and four numbers; their meaning depends on the function.
+// Up to three input arrays and four numbers, with a meaning that depends on the function.
 struct ElementwiseArguments {
   float* out;
   const float* inputs[3];

@@ -18,7 +18,7 @@ void clear(const EmbeddingArguments& a, const Execution& execution) {
   const int64_t tasks = max(1, min(execution.threads, floats / kWorthClearing));
   for_tasks(execution, static_cast<int>(tasks), [&](int task) {
     const int64_t begin = floats * task / tasks, end = floats * (task + 1) / tasks;
-    // Writes through the caches: memory fresh from the system was just cleared there.
+    // Writes through the caches: the system has just cleared fresh memory in the caches.
     for_vectors(static_cast<size_t>(begin), static_cast<size_t>(end),
                 [&](size_t i, auto part) { part.write(a.dweight + i, broadcast(0)); });
   });
@@ -32,7 +32,7 @@ void add_columns(const EmbeddingArguments& a, int64_t begin, int64_t end) {
     const float* dy = a.dy + i * a.d;
     const Floats scale = broadcast(a.scale == nullptr ? 1.0f : a.scale[row]);
     for_vectors(static_cast<size_t>(begin), static_cast<size_t>(end), [&](size_t j, auto part) {
-      // Multiplying by 1 is exact, so one formula serves both cases.
+      // Multiplying by 1 is exact: a single formula serves both cases.
       part.write(out + j, fused(part.read(dy + j), scale, part.read(out + j)));
     });
   }

@@ -29,7 +29,7 @@ inline const float* at(const portable::GemmOperand& x, int64_t batch, int64_t ro
   return x.data + batch * x.batch_stride + row * x.row_stride + column * x.column_stride;
 }
 
-// Computes one matrix's outputs [row, row_end) x [column, column_end).
+// Computes outputs [row, row_end) x [column, column_end) of a matrix.
 void run_part(const portable::Gemm& g, int64_t batch, int64_t row, int64_t row_end, int64_t column,
               int64_t column_end) {
   Product p;

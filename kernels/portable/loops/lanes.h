@@ -25,7 +25,7 @@ ESTRAIN_INLINE LaneNumbers count_from(size_t begin) {
   return lanes;
 }
 
-// The first n lanes of `a`, the others of `b`.
+// The first n lanes of `a`, the remaining lanes of `b`.
 ESTRAIN_INLINE Floats blend(size_t n, Floats a, Floats b) { return count_from(0) < static_cast<int32_t>(n) ? a : b; }
 
 // The new value of lanes that took a part of an array: lanes after the array's end keep the old value.
@@ -120,7 +120,7 @@ struct Lanes {
   }
 };
 
-// The square root of one float, rounded as in vectors.
+// The square root of a float, rounded as in vectors.
 ESTRAIN_INLINE float square_root_of(float x) { return square_root(broadcast(x))[0]; }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -29,7 +29,7 @@ inline __attribute__((always_inline)) void for_row(int64_t d, Step step) {
       });
 }
 
-// gamma or beta, or its default.
+// gamma or beta, or the default value.
 struct Scaled {
   const float* gamma;
   template <typename Part>

@@ -6,7 +6,7 @@
 
 namespace estrain::kernels {
 
-// One step of portable/lstm.h, with its names.
+// A step of portable/lstm.h, with the names of that file.
 struct LstmCells {
   int64_t samples, width;
   float* gates;              // in: the previous step's part; out: the gates
@@ -17,7 +17,7 @@ struct LstmCells {
 struct LstmCellGradients {
   int64_t samples, width;
   const float *gates, *cell_before, *squashed;
-  const float *output_gradient, *carried_hidden;  // one of them may be null
+  const float *output_gradient, *carried_hidden;  // at most one of the two is null
   bool has_cell;                                  // carried_cell holds a gradient
   float* carried_cell;
   float* gate_gradient;

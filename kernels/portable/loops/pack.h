@@ -1,5 +1,5 @@
 #pragma once
-// Packs an operand of a product so that the lanes of a vector are contiguous: lanes[step][lane].
+// Packs an operand of a product: the lanes of a vector become contiguous, lanes[step][lane].
 
 #include ESTRAIN_VECTORS
 
@@ -14,7 +14,7 @@ struct LaneSource {
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// steps[i]: step i of `width` lanes that lie at quads[lane * stride].
+// steps[i]: step i of `width` lanes at quads[lane * stride].
 static inline __attribute__((always_inline)) void turn_quads(Floats (&steps)[4], const float* quads, int64_t stride) {
   const Floats a = load_quads(quads, 4 * stride), b = load_quads(quads + stride, 4 * stride);
   const Floats c = load_quads(quads + 2 * stride, 4 * stride), d = load_quads(quads + 3 * stride, 4 * stride);
@@ -31,7 +31,7 @@ static inline void store_quads(float* to, int64_t to_stride, const float* quads,
   for (int64_t i = 0; i < 4; ++i) store(to + i * to_stride, steps[i]);
 }
 
-// The last, incomplete vector of lanes: its last lane replaces the missing ones.
+// The last, incomplete vector of lanes: the last lane replaces the missing lanes.
 static inline void turn_few(float* to, int64_t to_stride, const float* from, int64_t stride, int64_t lanes,
                             int64_t steps) {
   alignas(64) float quads[4 * width];
@@ -83,7 +83,7 @@ static inline void pack_vector(float* to, int64_t to_stride, const LaneSource& f
 }
 
 // Packs `lanes` lanes to to[step * to_stride + lane]. Writes whole vectors: up to a vector minus one float beyond the
-// last element. It writes the last vector of lanes first, so that to_stride need not be a whole number of vectors.
+// last element. The last vector of lanes is written first, so to_stride need not be a whole number of vectors.
 static inline void pack_lanes(float* to, int64_t to_stride, const LaneSource& from, int64_t lanes, int64_t steps) {
   const int64_t all = static_cast<int64_t>(width);
   for (int64_t lane = (ceil_div(lanes, all) - 1) * all; lane >= 0; lane -= all) {

@@ -1,6 +1,6 @@
 #pragma once
 // Philox4x32-10 for as many blocks at a time as a vector has lanes, for code compiled per instruction set; random.h
-// defines key and counter. One vector of 64-bit lanes holds the even blocks, another the odd ones, so that the two
+// defines key and counter. A vector of 64-bit lanes holds the even blocks, another vector the odd blocks: the two
 // halves of a product need no shuffle. The upper half of a lane is undefined until the end.
 
 #include "kernels/portable/arithmetic/draws.h"

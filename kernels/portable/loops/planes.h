@@ -1,6 +1,6 @@
 #pragma once
-// Lays out planes so that a window's taps are contiguous vectors for any stride and padding; for pooling and depthwise
-// convolution, in code compiled per instruction set.
+// Lays out planes for pooling and depthwise convolution: a window's taps become contiguous vectors for any stride and
+// padding. For code compiled per instruction set.
 
 #include "kernels/loops/walks.h"
 #include "kernels/portable/loops/window_axis.h"
@@ -22,7 +22,7 @@ ESTRAIN_INLINE_HERE int64_t quotient(int64_t a, int64_t stride) {
 }
 ESTRAIN_INLINE_HERE int64_t remainder(int64_t a, int64_t stride) { return a - quotient(a, stride) * stride; }
 
-// Whether tap t reads the image for any output; otherwise it is not a term.
+// Whether tap t reads the image for any output; otherwise the tap is not a term.
 static inline bool tap_exists(const WindowAxis& axis, int64_t t) {
   for (int64_t o = 0; o < axis.out; ++o) {
     const int64_t i = o * axis.stride - axis.padding + t * axis.dilation;
@@ -31,7 +31,7 @@ static inline bool tap_exists(const WindowAxis& axis, int64_t t) {
   return false;
 }
 
-// Many short rows, `pitch` floats from one to the next.
+// Many short rows, `pitch` floats apart.
 struct Rows {
   float* at;
   int64_t pitch;
@@ -41,7 +41,7 @@ struct ConstRows {
   int64_t pitch;
 };
 
-// Copies n columns of `rows` rows, vector column by vector column, so that the last one's mask is made only once.
+// Copies n columns of `rows` rows, vector column by vector column: the mask of the last vector is made only once.
 static inline void copy_rows(const Rows& to, const ConstRows& from, int64_t rows, int64_t n) {
   if (n <= 0) return;
   for_vectors(
@@ -89,8 +89,8 @@ static inline void join_rows(const Rows& to, const ConstRows& even, const float*
   }
 }
 
-// Rows of `pitch` values, of which `columns` count. A kernel runs over the rows one by one or, if they are short, over
-// all of them as one array including the gaps.
+// Rows of `pitch` values, of which `columns` count. A kernel runs over the rows one by one or, if rows are short, over
+// all rows as one array including the gaps.
 struct Runs {
   int64_t rows, columns, pitch;
 
@@ -98,14 +98,14 @@ struct Runs {
   int64_t length() const { return rows == 0 || columns == 0 ? 0 : (rows - 1) * pitch + columns; }
 };
 
-static constexpr int64_t kSlack = 8 * 16;  // floats after a plane that a whole vector may read
+static constexpr int64_t kSlack = 8 * 16;  // floats after a plane that whole vectors may read
 
 // The padded image in stride_height x stride_width planes, by the residues of padded row and column: tap (r, s) of
 // output (oh, ow) is at tap(r, s) + oh * pitch + ow.
 struct SplitPlane {
   WindowAxis h, w;
-  int64_t phases_h, phases_w;  // residues that some tap uses
-  int64_t rows, pitch;         // of each of the planes
+  int64_t phases_h, phases_w;  // residues used by a tap
+  int64_t rows, pitch;         // of each plane
 
   static SplitPlane of(const WindowAxis& h, const WindowAxis& w) {
     const int64_t extent_h = (h.kernel - 1) * h.dilation + 1, extent_w = (w.kernel - 1) * w.dilation + 1;
@@ -166,12 +166,12 @@ struct SplitPlane {
   }
 };
 
-// The backward direction along one dimension: inputs i with (i + padding) mod stride = phase are first + stride * k, k
-// < count. They take from output (i + padding - t * dilation) / stride through the taps t with t * dilation mod stride
-// = phase. Output index for k: k + shift - t * dilation / stride.
+// The backward direction along a dimension: inputs i with (i + padding) mod stride = phase are first + stride * k, k <
+// count. These inputs take from output (i + padding - t * dilation) / stride through the taps t with t * dilation mod
+// stride = phase. Output index for k: k + shift - t * dilation / stride.
 struct BackwardAxis {
   WindowAxis axis;
-  int64_t low, size;  // the range of outputs, including padding, that inputs take from
+  int64_t low, size;  // the range of outputs, including padding, from which inputs take
 
   static BackwardAxis of(const WindowAxis& axis) {
     BackwardAxis b{axis, 0, axis.out};
@@ -189,7 +189,7 @@ struct BackwardAxis {
     return first(phase) >= axis.in ? 0 : quotient(axis.in - 1 - first(phase), axis.stride) + 1;
   }
   int64_t shift(int64_t phase) const { return quotient(first(phase) + axis.padding, axis.stride); }
-  // Whether inputs of this residue use tap t, at least one of them with an existing output.
+  // Whether inputs of this residue use tap t, at least one input with an existing output.
   bool takes(int64_t phase, int64_t t) const {
     if (t * axis.dilation % axis.stride != phase) return false;
     const int64_t begin = shift(phase) - t * axis.dilation / axis.stride;
@@ -214,10 +214,10 @@ struct BackwardPlane {
     return y * pitch() + x;
   }
   Runs runs(int64_t phase_h, int64_t phase_w) const { return {h.count(phase_h), w.count(phase_w), pitch()}; }
-  // Floats for the results of all column residues of one row residue.
+  // Floats for the results of all column residues of a row residue.
   int64_t result_floats() const { return w.axis.stride * floats(); }
 
-  // Writes the inputs of one row residue; results of column residue b are at results + b * floats().
+  // Writes the inputs of a row residue; results of column residue b are at results + b * floats().
   void write(float* image, const float* results, int64_t phase_h) const {
     const int64_t stride = w.axis.stride, rows = h.count(phase_h);
     const Rows to{image + h.first(phase_h) * w.axis.in, h.axis.stride * w.axis.in};

@@ -18,7 +18,7 @@ constexpr int64_t kWorthATask = 32768;      // taps, or values touched
 
 float* scratch(Slot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
 
-// Calls body(begin, end) for ranges of planes, each on one thread.
+// Calls body(begin, end) for ranges of planes, each range on one thread.
 template <typename Body>
 void for_planes(const PoolingArguments& a, int64_t work_of_a_plane, const Execution& execution, Body body) {
   const int64_t tasks =
@@ -178,7 +178,7 @@ struct Divisors {
  private:
   float of(const WindowAxis& axis, int64_t o) const {
     if (a.divisor_override != 0) return 1;
-    // A window without taps sums to +0, and any divisor keeps that.
+    // A window without taps sums to +0 with any divisor.
     return static_cast<float>(larger(1, counted(axis, o, a.count_include_pad)));
   }
 };

@@ -14,8 +14,8 @@ constexpr int64_t lanes_of_vector = static_cast<int64_t>(width);
 constexpr int64_t floats_of_line = 16;  // in a cache line
 constexpr int vectors_of_line = static_cast<int>(floats_of_line) / static_cast<int>(width);
 
-// The tile of outputs whose sums are held in registers: `rows` by two vectors, or more vectors with fewer rows, to have
-// enough independent sums.
+// A tile of outputs with sums in registers: `rows` by two vectors, or more vectors with fewer rows, to have enough
+// independent sums.
 constexpr int64_t max_rows = width == 16 ? 14 : 6;
 constexpr int64_t max_tile = (width == 16 ? 28 : 12) * lanes_of_vector;
 constexpr int64_t vectors_for(int64_t rows) { return rows == 1 ? 8 : rows <= 3 ? 4 : 2; }
@@ -23,10 +23,10 @@ constexpr int64_t max_vectors = 8;
 constexpr int64_t turning_vectors = width == 16 ? 2 : 4;
 
 constexpr int64_t panel_chunk = 2048;         // lanes packed at a time: 2 MiB
-constexpr int64_t row_chunk = 36 * max_rows;  // rows that use each packed panel while it is in the nearest cache
+constexpr int64_t row_chunk = 36 * max_rows;  // rows that use a packed panel while the panel is in the nearest cache
 constexpr int row_slot = 0, panel_slot = 1;
 
-// One of a product's two operands provides the rows of tiles (its elements are broadcast), the other the lanes.
+// An operand of the product provides the rows of tiles (elements are broadcast), the other operand the lanes.
 struct TileInput {
   const float* rows;
   int64_t row_stride, row_step;  // between rows; between indices of the sum
@@ -96,8 +96,8 @@ void tile(const TileInput& in, const TileOutput& out, const Finish& finish) {
   }
 }
 
-// The same for lanes that are contiguous along the sum, lane_step apart: transposed in registers. For few rows, for
-// which packing would not pay.
+// The same for lanes that are contiguous along the sum, lane_step apart: transposed in registers. For few rows: packing
+// would not pay.
 template <int rows, int vectors>
 void turning_tile(const TileInput& in, const TileOutput& out, const Finish& finish) {
   Floats sums[rows][vectors];
@@ -113,8 +113,8 @@ void turning_tile(const TileInput& in, const TileOutput& out, const Finish& fini
       const float* from = in.lanes + v * lanes_of_vector * in.lane_step + step;
       for (int64_t i = 0; i < lanes_of_vector; ++i)
         __builtin_prefetch(from + i * in.lane_step + 8 * floats_of_line, 0, 2);
-        // Reads a whole cache line of each lane at a time: with lanes a power of two apart, it would be evicted before
-        // its next use.
+        // Reads a whole cache line of each lane at a time: with lanes a power of two apart, the line would be evicted
+        // before its next use.
 #pragma GCC unroll 4
       for (int64_t part = 0; part < floats_of_line; part += lanes_of_vector) {
         Floats lanes[width];
@@ -181,7 +181,7 @@ Tile turning_tile_of(int64_t rows, int64_t vectors) {
   return tiles[rows - 1][vectors - 1];
 }
 
-// A product in terms of its tiles: `rows` by `lanes` outputs. Turned: the rows of tiles are columns of C.
+// A product in terms of tiles: `rows` by `lanes` outputs. Turned: the rows of tiles are columns of C.
 struct Layout {
   const Product& product;
   bool turned;
@@ -261,14 +261,14 @@ void pack_row_block(const Layout& layout, const RowBlock& block, int64_t step, i
   }
 }
 
-// A panel of lanes, and the part that tiles read.
+// A panel of lanes, and the part read by tiles.
 struct Panel {
   int64_t lane, lanes;
   bool turning;
   TileInput in;
 };
 
-// Multiplies one panel of lanes by a block of rows.
+// Multiplies a panel of lanes by a block of rows.
 void run_panel(const Layout& layout, const Finish& finish, const RowBlock& block, const float* packed_rows,
                int64_t step, const Panel& panel) {
   const Matrix& x = layout.row_operand;
@@ -298,7 +298,7 @@ Panel panel_of(const Layout& layout, int64_t lane, int64_t lanes, int64_t step, 
       lanes,
       false,
       {nullptr, layout.row_operand.row_stride, layout.row_operand.column_stride, from.data, from.step_stride, steps}};
-  // Tiles read whole vectors, so a panel that ends within a vector is always packed.
+  // Tiles read whole vectors: a panel that ends within a vector is always packed.
   const bool whole = lanes % lanes_of_vector == 0;
   if (whole && layout.turning) {
     panel.turning = true;
@@ -333,7 +333,7 @@ void run_lanes(const Layout& layout, int64_t lane_begin, int64_t lane_end, float
   }
 }
 
-// The approximate time in multiply-adds, to choose what lanes run over. Does not affect the bits.
+// The approximate time in multiply-adds, which decides the direction of lanes. Does not affect the bits.
 double cost(const Matrix& lane_operand, int64_t rows, int64_t lanes, int64_t k, bool turned) {
   constexpr double turned_output = width == 16 ? 25 : 50;  // per vector of outputs
   const double vectors = static_cast<double>(ceil_div(lanes, lanes_of_vector));
@@ -363,7 +363,7 @@ Layout layout_of(const Product& p) {
   return layout;
 }
 
-// C with very short sums: writing dominates, so C is written row by row.
+// C with very short sums: writing dominates, and C is written row by row.
 template <int steps>
 void multiply_shallow(const Product& p) {
   for (int64_t row = 0; row < p.m; ++row) {

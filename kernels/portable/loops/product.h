@@ -1,5 +1,5 @@
 #pragma once
-// One matrix product on one thread, used by gemm and attention. Its arithmetic is that of portable/gemm.h.
+// A matrix product on one thread, used by gemm and attention. The arithmetic is portable/gemm.h's.
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ struct Product {
   int64_t c_row_stride = 0;
   bool accumulate = false;  // the total starts from C, and all of k is further blocks
   float alpha = 1, beta = 0;
-  Matrix d;  // m x n, or null; if k > 256 or with `accumulate` it must not overlap C
+  Matrix d;  // m x n, or null; must not overlap C if k > 256 or with `accumulate`
 };
 
 void multiply(const Product& product);

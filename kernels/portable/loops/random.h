@@ -9,7 +9,7 @@ namespace estrain::kernels {
 
 struct RandomArguments {
   float* out;
-  const float* x;  // dropout: the input; bernoulli: one probability for each element, or null
+  const float* x;  // dropout: the input; bernoulli: a probability for each element, or null
   bool* mask;      // dropout; may be null
   float
       numbers[2];  // uniform: from, to. normal: mean, deviation. bernoulli: p. exponential: rate. dropout: keep, scale

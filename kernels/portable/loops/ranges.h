@@ -7,8 +7,8 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// Calls body(begin, end) for ranges that cover [0, n); each but the last is a multiple of `grain` long. Uses so many
-// threads that each has at least `least` elements.
+// Calls body(begin, end) for ranges that cover [0, n). The length of a range is a multiple of `grain`, except for the
+// last range. Uses few enough threads to give each thread at least `least` elements.
 template <typename Body>
 static inline void for_ranges(const Execution& execution, int64_t n, int64_t grain, int64_t least, Body body) {
   int64_t tasks = execution.run == nullptr ? 1 : n / least;

@@ -11,7 +11,7 @@ using Arguments = ReductionArguments;
 
 // Fewer elements than this are not worth a second thread.
 static constexpr int64_t least_elements = 32768;
-// Parallel sums, so that an addition need not wait for the previous one: as many as fit into registers.
+// The number of parallel sums, as many as fit into registers: an addition need not wait for the previous addition.
 static constexpr int kSide = kLaneVectors >= 4 ? (kLaneVectors == 4 ? 2 : 1) : 4;
 
 template <bool squares, bool centred, typename Part>
@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) Floats next(Floats sum, Floats x, F
   return squares ? fused(term, term, sum) : sum + term;
 }
 
-// Sums kSide ranges of `length` floats, each within one block.
+// Sums kSide ranges of `length` floats, each range within one block.
 template <bool squares, bool centred>
 static inline void side_by_side(float* sums, const float* const (&rows)[kSide], const float (&means)[kSide],
                                 int64_t length) {
@@ -103,8 +103,8 @@ static void sum_rows(const Arguments& a, const Execution& execution) {
   }
 }
 
-// Sums `vectors` vectors of outputs, whose rows begin at x; the last one may be partial. `chains` blocks of 256 rows at
-// once.
+// Sums `vectors` vectors of outputs, with rows from x on; the last vector may be partial. `chains` blocks of 256 rows
+// at once.
 template <bool squares, bool centred, int vectors, int chains, typename Part>
 static inline void chain_tile(const Arguments& a, float* sums, const float* x, const float* means, int64_t rows,
                               Part part) {

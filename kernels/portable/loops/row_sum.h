@@ -5,7 +5,7 @@
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
-// step(lanes, i, part) returns the new value of the lanes for elements i, i + 1, ...; it must not change lanes beyond
+// step(lanes, i, part) returns the new value of the lanes for elements i, i + 1, ... and must not change lanes beyond
 // the part. [begin, end) is within one block.
 template <typename Step>
 static inline __attribute__((always_inline)) float block_sum(int64_t begin, int64_t end, Step step) {

@@ -51,7 +51,7 @@ ESTRAIN_FUNCTION Floats input_gradient(Floats gradient, Floats result, Floats su
   return logarithmic ? fused(negated(exponential_to_89(result)), sum, gradient) : (gradient - sum) * result;
 }
 
-// Rows processed in each step, so that a step of one row need not wait for the previous step.
+// The number of rows in each step: a step of one row need not wait for the previous step.
 static constexpr int64_t kRows = 16;
 
 template <bool logarithmic>
@@ -102,12 +102,12 @@ static inline void backward_rows(float* out, const float* gradients, const float
   }
 }
 
-// Several vectors of columns side by side, since rows are far apart and each starts new cache lines. Either all parts
-// are whole, or there is only one.
+// Several vectors of columns side by side, since rows are far apart and each row starts new cache lines. Either all
+// parts are whole, or there is a single part.
 template <int n, typename Part>
 struct Columns {
   Part part;
-  int64_t stride;  // from one row to the next
+  int64_t stride;  // floats from a row to the next row
 
   // Calls body(v, i, part) for each vector v of row d, with offset i.
   template <typename Body>

@@ -119,7 +119,7 @@ void bilinear(const UpsampleArguments& a, const Execution& execution) {
 
 float fused_floats(float a, float b, float c) { return fused(broadcast(a), broadcast(b), broadcast(c))[0]; }
 
-// t of portable/upsample.h, for one row of dy.
+// Computes t of portable/upsample.h for a row of dy.
 void narrow(const UpsampleAxis& w, const float* dy, float* t) {
   clear(t, w.in);
   for (int64_t ow = 0; ow < w.out; ++ow) {
