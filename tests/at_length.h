@@ -1,5 +1,5 @@
 #pragma once
-// Tests that scripts/check at_length repeats with more cases than scripts/test.
+// Tests with more cases in scripts/check at_length than in scripts/test.
 
 #include <cstdint>
 #include <cstdlib>

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-// Bytes that this process has read from files so far.
+// Returns the number of bytes that this process has read from files so far.
 inline int64_t bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string word;

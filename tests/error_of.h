@@ -1,5 +1,5 @@
 #pragma once
-// Returns the Error that the code must throw.
+// Returns the Error thrown by the code, which must throw.
 
 #include <doctest/doctest.h>
 

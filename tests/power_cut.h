@@ -1,9 +1,9 @@
 #pragma once
 // A disk that loses unsynced data, and produces every possible state of one folder after a power cut.
 //
-// Its operations act on the real folder. In addition it keeps the durable state: the bytes of a file at its last sync,
-// and the folder's entries at the folder's last sync. Later changes of entries may or may not have reached the disk, in
-// any order. A file with unsynced bytes is empty, zeros, or incomplete.
+// Operations act on the real folder. In addition the disk keeps the durable state: the bytes of a file at its last
+// sync, and the folder's entries at the folder's last sync. Later changes of entries may or may not have reached the
+// disk, in any order. A file with unsynced bytes is empty, zeros, or incomplete.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 class PowerCutDisk final : public estrain::Disk {
  public:
-  // Calls `look` with a copy of `folder` for each state that a cut before any call, or in cut(), may leave.
+  // Calls `look` with a copy of `folder` for each state that a power cut before any call, or in cut(), may leave.
   PowerCutDisk(std::string folder, std::function<void(const std::string&)> look)
       : folder_(std::move(folder)), look_(std::move(look)) {}
 
@@ -69,7 +69,7 @@ class PowerCutDisk final : public estrain::Disk {
     std::string target;
   };
   using Entries = std::map<std::string, Entry>;
-  using Change = std::map<std::string, std::optional<Entry>>;  // one change, of one or two names
+  using Change = std::map<std::string, std::optional<Entry>>;  // a change of one or two names
   enum class Unsynced { empty, zeros, half };
 
   static std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
@@ -137,9 +137,9 @@ class PowerCutDisk final : public estrain::Disk {
   std::string folder_;
   std::function<void(const std::string&)> look_;
   int64_t cuts_ = 0, num_files_ = 0;
-  Entries entries_;              // that are safe
-  Entries seen_;                 // that are there
-  std::vector<Change> pending_;  // between the two
+  Entries entries_;              // after the last sync of the folder
+  Entries seen_;                 // in the folder now
+  std::vector<Change> pending_;  // not yet synced
   std::map<ino_t, int64_t> files_;
   std::map<int64_t, std::string> synced_, written_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// A small handwritten exported program in the format of torch.export.save: linear, dropout, batch norm of its output,
-// and a mean as the loss. Tests change its JSON.
+// A small handwritten exported program in the format of torch.export.save: linear, dropout, batch norm of the result,
+// and a mean as the loss. Tests change the JSON.
 
 #include <cstring>
 #include <map>

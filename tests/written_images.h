@@ -67,8 +67,8 @@ inline std::string jpeg_bytes(const Picture& picture, const JpegSettings& settin
   return bytes;
 }
 
-// `colour`: a PNG_COLOR_TYPE that the picture's channels fit; of palettes the pixels are indices, and index i is the
-// colour (i, 255 - i, 2 i). 16-bit channels are the picture's bytes, each followed by its complement.
+// `colour`: a PNG_COLOR_TYPE for the picture's channels. The pixels of a palette are indices, and index i is the colour
+// (i, 255 - i, 2 i). 16-bit channels are the picture's bytes, each followed by the byte's complement.
 struct PngSettings {
   int colour = PNG_COLOR_TYPE_RGB;
   int bits = 8;

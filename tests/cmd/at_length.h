@@ -1,5 +1,5 @@
 #pragma once
-// Lists of which scripts/check at_length takes more than scripts/test.
+// Lists that are longer in scripts/check at_length than in scripts/test.
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Runs the estrain program as a user does. A failure of the harness (a time-out) throws, so that the test case fails
-// with the command's output.
+// Runs the estrain program as a user does. If the harness fails (a time-out), it throws: the test case fails with the
+// command's output.
 
 #include <sys/types.h>
 
@@ -29,7 +29,7 @@ struct Ended {
 class Command {
  public:
   struct Options {
-    std::string before;  // run first by a shell, which then executes the command
+    std::string before;  // a shell runs these words, then executes the command
   };
   explicit Command(const Words& arguments) : Command(arguments, Options{}) {}
   Command(const Words& arguments, Options options);
@@ -38,10 +38,10 @@ class Command {
 
   pid_t pid() const { return process_.pid(); }
   void signal(int number) const { process_.signal(number); }
-  void kill();                          // and reaps; no effect after its end
-  bool ended_within(int milliseconds);  // false if it still runs
-  Ended wait(int seconds = 600);        // after this long it counts as hung: kills it and throws
-  std::string text() const;             // so far
+  void kill();                          // and reaps; no effect after the command's end
+  bool ended_within(int milliseconds);  // false if the command still runs
+  Ended wait(int seconds = 600);        // a longer command counts as hung: kills the command and throws
+  std::string text() const;             // the output so far
 
  private:
   std::string output_;
@@ -51,16 +51,16 @@ class Command {
 
 Ended estrain(const Words& arguments);  // to its end
 
-// Polls until `holds()`. After `seconds`, far more than a busy machine needs, throws and names `what`.
+// Polls until `holds()`. Throws after `seconds`, far more than a busy machine needs, and names `what`.
 void wait_until(const std::string& what, const std::function<bool()>& holds, int seconds = 300);
-// For events that may not happen: false after `seconds`.
+// For events that may not happen: returns false after `seconds`.
 bool comes_true(const std::function<bool()>& holds, int seconds);
 
 // Processes, from /proc. A zombie counts as ended.
 struct ProcessInfo {
   pid_t pid = 0, parent = 0;
   std::vector<std::string> arguments;
-  // A user's Python has the verb behind two arguments of its own.
+  // A user's Python has two arguments before the verb.
   bool is(std::string_view verb) const {
     return (arguments.size() > 1 && arguments[1] == verb) || (arguments.size() > 3 && arguments[3] == verb);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The kinds of CPU that this machine can act as, the widest first.
+// The kinds of CPU that this machine can imitate, the widest kind first.
 
 #include "command.h"
 

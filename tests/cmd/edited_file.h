@@ -8,7 +8,7 @@
 
 namespace estrain::testing {
 
-// The text with `to` in place of the first `from`, which must occur.
+// Returns the text with `to` in place of the first `from`, which must occur.
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   REQUIRE(at != std::string::npos);

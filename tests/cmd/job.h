@@ -10,7 +10,7 @@
 
 namespace estrain::testing {
 
-// Runs `estrain train SPEC --devices DEVICES …more`, which must succeed. Returns the run directory, a new one in
+// Runs `estrain train SPEC --devices DEVICES …more`, which must succeed. Returns the run directory, a new folder in
 // `folder`.
 std::string train_on(const ScratchFolder& folder, const std::string& spec, const std::string& devices,
                      const Words& more = {});
@@ -19,7 +19,7 @@ std::string train_in_two(const ScratchFolder& folder, const std::string& spec, c
                          const std::string& last);
 
 // Trains 4 ESTs on one worker, then on each of these device lists, kills a worker, stops the job and resumes it on two
-// workers. Its bits must be those of an undisturbed run on one. The spec's own number of steps does not matter.
+// workers. The bits must equal an undisturbed run's on one worker. The spec's own number of steps does not matter.
 void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices);
 
 class Job {
@@ -28,7 +28,7 @@ class Job {
   Job(std::string spec, std::string run, const Words& more = {}, Command::Options options = {});
   // `estrain train --resume --run RUN …more`.
   static Job resumed(const std::string& run, const Words& more = {});
-  // Kills it if it still runs, and waits until its scribe has written everything.
+  // Kills the launcher if it still runs, and waits until the scribe has written everything.
   ~Job();
   Job(const Job&) = delete;
 
@@ -36,8 +36,8 @@ class Job {
   Command& launcher() { return launcher_; }
   pid_t pid() const { return launcher_.pid(); }
 
-  // From the control socket; an empty object while the launcher does not answer. If it has ended, throws with its
-  // output.
+  // Asks the control socket. Returns an empty object while the launcher does not answer. Throws with the launcher's
+  // output if the launcher has ended.
   Json status();
   int64_t step();
   // Waits for a committed step of at least `step`.
@@ -58,7 +58,7 @@ class Job {
   Command launcher_;
 };
 
-// Whether any process of the run is alive.
+// Whether any process of the run lives.
 bool anyone_left(const std::string& run);
 
 }  // namespace estrain::testing

@@ -1,7 +1,7 @@
 #pragma once
 // Tiny jobs that together use every feature in which placement could change results: dropout, augmentation, buffers,
-// both update paths (with and without clipping), groups, schedules with a warm-up, short last batches. They train
-// several epochs within `train.steps`, except the long ones, which stay in their first epoch and do not end by
+// both update paths (with and without clipping), groups, schedules with a warm-up, short last batches. The jobs
+// train several epochs within `train.steps`. Only the long jobs stay in their first epoch and do not end by
 // themselves.
 
 #include <cstdint>
@@ -50,7 +50,7 @@ label_smoothing = 0.1
 )";
 }
 
-// Momentum SGD without clipping: on one worker, updates happen within the backward pass.
+// Momentum SGD without clipping: a single worker updates within the backward pass.
 inline std::string lenet_job() {
   return R"([job]
 name = "lenet"
@@ -234,7 +234,7 @@ inline std::string idx(const std::vector<uint32_t>& dims, const std::string& val
   return bytes + values;
 }
 
-// LeNet on 28 x 28 images from two such files.
+// LeNet on 28 x 28 images from the two files.
 inline std::string idx_job(const std::string& images, const std::string& labels) {
   return R"([job]
 ests = 2

@@ -1,5 +1,5 @@
 #pragma once
-// Jobs whose batch a pool may change, and their repeats.
+// Jobs with batches that a pool may change, and repeats of such jobs.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ inline std::string endless_epochs() {
   return replaced(text, "samples = 480000", "samples = 24000") + "[resources]\ndevices = \"1\"\n";
 }
 
-// A run of its own with the changes on record, up to the step at which the first was stopped.
+// Repeats the run with the changes on record, up to the step at which the first run was stopped, and compares both.
 inline void check_repeat(const ScratchFolder& folder, const std::string& run) {
   const std::string spec = folder.write("repeat.toml", read_file(run + "/job.toml"));
   const int64_t last = events(run, "stopped").back().at("step").get<int64_t>();

@@ -1,5 +1,5 @@
 #pragma once
-// Reads the files of a run's directory and compares those of two runs.
+// Reads the files of a run's directory and compares the files of two runs.
 
 #include <cstdint>
 #include <limits>
@@ -13,8 +13,8 @@ namespace estrain::testing {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Difference {
-  std::string text;             // empty: none
-  int64_t first_step = kNever;  // the first with different losses or digests
+  std::string text;             // empty: no difference
+  int64_t first_step = kNever;  // first step with different losses or digests
 
   bool none() const { return text.empty(); }
 };
@@ -26,8 +26,8 @@ Difference difference(const std::string& run, const std::string& other);
 // Empty if all tensors are equal, bit for bit.
 std::string checkpoint_difference(const std::string& path, const std::string& other);
 
-std::vector<int64_t> metric_steps(const std::string& run);  // in the file's order
-int64_t last_step(const std::string& run);                  // of the metrics, at the same cost in a long run; 0: none
+std::vector<int64_t> metric_steps(const std::string& run);       // in the file's order
+int64_t last_step(const std::string& run);                       // of the metrics, not slower in a long run; 0: no step
 std::vector<int64_t> fingerprint_steps(const std::string& run);  // in the file's order
 std::vector<int64_t> first_steps(int64_t last);                  // 1, 2, …, last
 std::vector<Json> changes_of(const std::string& run);            // changes.jsonl

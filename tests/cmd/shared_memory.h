@@ -12,7 +12,7 @@
 
 namespace estrain::testing {
 
-// A job's shared memory, through its launcher. It shows what each process does at the moment.
+// A job's shared memory, opened through the launcher. The memory shows what each process does at the moment.
 inline std::unique_ptr<comm::JobMemory> open_shared_memory(pid_t launcher, UniqueFd* fd) {
   const std::string folder = "/proc/" + std::to_string(launcher) + "/fd";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

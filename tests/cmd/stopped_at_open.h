@@ -23,7 +23,7 @@ class StoppedAtOpen {
   ~StoppedAtOpen() { ::ptrace(PTRACE_DETACH, child_, nullptr, nullptr); }
   StoppedAtOpen(const StoppedAtOpen&) = delete;
 
-  // Waits until the child stops there.
+  // Waits until the child stops before that file.
   void reach() {
     for (;;) {
       int status = 0;
@@ -43,7 +43,7 @@ class StoppedAtOpen {
     return call.op == PTRACE_SYSCALL_INFO_ENTRY && call.entry.nr == SYS_openat && text_at(call.entry.args[1]) == path_;
   }
 
-  // The bytes of the path and its terminating zero.
+  // Reads the bytes of the path and the terminating zero.
   std::string text_at(uint64_t address) const {
     std::string text(path_.size() + 1, '?');
     const iovec here{text.data(), text.size()}, there{reinterpret_cast<void*>(address), text.size()};

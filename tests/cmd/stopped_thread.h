@@ -21,7 +21,7 @@ class StoppedThread {
   }
   StoppedThread(const StoppedThread&) = delete;
 
-  // For the first thread of a process: waits until it has been killed. Its parent learns of that no sooner.
+  // For the first thread of a process: waits until the process is killed. The parent learns of it no sooner.
   void wait_for_kill() {
     int status = 0;
     do {

@@ -21,7 +21,7 @@ inline bool read_whole_checkpoint(const std::string& path) {
   });
 }
 
-// Corrects the digests of the seal, if its header is valid: `everything`, or only that of the user block. Listed
+// Corrects the digests of the seal, if the header is valid: `everything`, or only the digest of the user block. Listed
 // extents are unchanged.
 inline std::string resealed(std::string bytes, bool everything) {
   using namespace checkpoint;

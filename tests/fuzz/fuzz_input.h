@@ -1,7 +1,7 @@
 #pragma once
 // Shared by fuzz targets: files in memory, and the rules for a reader.
 //
-// A reader may accept an input or throw an estrain::Error. Anything else ends the process, which is a finding: another
+// A reader may accept an input or throw an estrain::Error. Anything else ends the process and is a finding: another
 // exception, a sanitizer's report, a failed `require`, a time-out, too much memory.
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
-// Runs `body`; false if it threw an Error. An Error of Fault::bug is a finding: no input may cause one.
+// Runs `body`; returns false after an Error. An Error of Fault::bug is a finding: no input may cause a bug.
 template <typename Body>
 bool accepts(Body&& body) {
   try {
@@ -43,7 +43,7 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// An input of a target whose `Files` are made once: they read(its first `head` bytes, what follows).
+// An input of a target with `Files` made once, which read(the first `head` bytes of the input, the rest).
 template <typename Files, size_t head>
 int read_with_head(const uint8_t* data, size_t size) {
   static Files files;
@@ -74,7 +74,7 @@ class Folder {
   std::string path_;
 };
 
-// A file in such a folder, rewritten for every input. HDF5 cannot open files without names.
+// A file in a Folder, rewritten for every input. HDF5 cannot open files without names.
 class MemoryFile {
  public:
   MemoryFile() : path_(folder_ / "input"), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {

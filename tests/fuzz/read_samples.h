@@ -22,7 +22,7 @@ inline void read_fields(const data::Dataset& samples) {
     samples.read_fields(index, data::SampleDraw(1, Epoch(0), index), out);
 }
 
-// The first, the last and one in the middle, into buffers of just the size that the data set announces.
+// Reads the first, the last and a middle sample, into buffers of exactly the size announced by the data set.
 inline void read_samples(const data::Dataset& samples) {
   constexpr size_t most_bytes = 16 << 20;
   const data::SampleShape shape = samples.shape();

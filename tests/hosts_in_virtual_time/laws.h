@@ -1,6 +1,6 @@
 #pragma once
-// Invariants of every schedule of a run over several hosts. The numbers are those of core/hosts/PROTOCOL.md, "Laws of
-// the simulation".
+// Invariants of every schedule of a run over several hosts. The numbers are the numbers of core/hosts/PROTOCOL.md,
+// "Laws of the simulation".
 
 #include <string>
 
@@ -8,18 +8,18 @@ namespace estrain::hosts_in_virtual_time {
 
 enum class Law {
   one_leader = 1,           // at most one host leads, saves its last state, or is about to lead
-  nothing_lost = 2,         // who goes on holds every step that a coordinator has committed, whole
-  no_record_lost = 3,       // and every record that the run's files lack
-  one_term = 4,             // no coordinator commits a step once a later one has led from an earlier step
+  nothing_lost = 2,         // a host that resumes the run holds every step committed by a coordinator, whole
+  no_record_lost = 3,       // and every record missing in the run's files
+  one_term = 4,             // no coordinator commits a step once a later coordinator has led from an earlier step
   one_step_apart = 5,       // hosts of a stage are at most one step apart
-  minority_gives_up = 6,    // a coordinator that most hosts may have left ends; no other one does
+  minority_gives_up = 6,    // a coordinator gives up if, and only if, most hosts may have left
   no_old_orders = 7,        // no agent follows a coordinator of an earlier term
-  ended_stays_ended = 8,    // nobody goes on with a run that ended as it should
-  everybody_ends = 9,       // once disturbances stop, the run goes on to its end, or everybody stops
-  who_can_leads = 10,       // nobody who could have gone on stops instead, where locks are seen
-  sees_what_it_leads = 11,  // nobody leads who does not see the run directory
-  most_are_behind = 12,  // where locks are not seen, more than half of the last stage's hosts back who takes the lease
-  openings_end = 13,     // a stage opens, or a host that has not opened it is set aside
+  ended_stays_ended = 8,    // no host continues a run that ended as it should
+  everybody_ends = 9,       // once disturbances stop, the run continues to its end, or all hosts stop
+  who_can_leads = 10,       // where locks are seen, no host stops that could have continued
+  sees_what_it_leads = 11,  // no host leads without seeing the run directory
+  most_are_behind = 12,  // where locks are not seen, most of the last stage's hosts back the host that takes the lease
+  openings_end = 13,     // a stage opens, or a host that has not opened the stage is set aside
 };
 
 inline std::string words_for(Law law) {

@@ -1,5 +1,5 @@
 #pragma once
-// Possible mistakes in who leads, each planted in the place of a decision: the laws must find each.
+// Possible mistakes in who leads, each planted in place of a decision: the laws must find every mistake.
 
 #include <span>
 #include <string_view>

@@ -1,8 +1,8 @@
 #pragma once
-// Hosts of a run, the network between them and the run directory, in virtual time. The decisions are those of
-// core/hosts/succession/succession.h; what the couriers, launchers and scribes do between them is simulated. A schedule
-// is a function of its seed: delays, cuts both ways or one way, pauses of a host, deaths of all its processes at any
-// moment, slow disks, locks that are not seen by other hosts.
+// Hosts of a run, the network between the hosts and the run directory, in virtual time. The decisions are made by
+// core/hosts/succession/succession.h; couriers, launchers and scribes are simulated. A schedule is a function of its
+// seed: delays, cuts both ways or one way, pauses of a host, deaths of all its processes at any moment, slow disks,
+// locks that other hosts do not see.
 
 #include <array>
 #include <cstdint>
@@ -45,7 +45,7 @@ struct Rules {
       [](hosts::OpeningPatience& patience, int64_t now) { return patience.look(now); };
   bool keeps_whole_steps = true;   // Courier::put_in_order()
   bool respects_locks = true;      // RunDirectory::try_lock()
-  bool plan_tells_records = true;  // Courier: the plan of a stage comes with what the run's files have
+  bool plan_tells_records = true;  // Courier: the plan of a stage comes with the records in the run's files
 };
 
 struct Violation {
@@ -100,18 +100,18 @@ class World {
   struct Host {
     int id = 0, life = 0;
     bool alive = true, sees_run = true;
-    int64_t paused_until = 0, paused_from = 0;  // pauses that follow each other closely are one
+    int64_t paused_until = 0, paused_from = 0;  // pauses in close succession are one pause
     Role role = Role::agent;
     int64_t term = 0;
-    int leader = -1;  // that it follows
-    // The stage that it opened last, and its hosts, the coordinator first.
+    int leader = -1;  // the host that this host follows
+    // The stage that this host opened last, and the stage's hosts, the coordinator first.
     uint64_t stage = 0;
     std::vector<int> members;
     bool in_stage = false;
-    int64_t ready = 0;  // the step whose partial sums it has sent
+    int64_t ready = 0;  // the step whose partial sums this host has sent
     std::array<uint64_t, kMostHosts> their_stage{};
     std::array<int64_t, kMostHosts> their_ready{}, their_done{};  // in that stage
-    // The stage that it is about to open.
+    // The stage that this host is about to open.
     bool opening = false;
     uint64_t next_stage = 0;
     int64_t next_step = 0;
@@ -142,9 +142,9 @@ class World {
   // The run directory.
   struct Files {
     run_directory::Term term{1, 0};
-    bool owned = true;                             // the lock file names somebody
+    bool owned = true;                             // the lock file names a host
     int holder = -1;                               // of the lock, where locks are seen
-    std::vector<std::pair<int64_t, int>> touches;  // when, by whom
+    std::vector<std::pair<int64_t, int>> touches;  // time, and host
     int64_t recorded = 0;
     bool ended = false;
   };
@@ -217,7 +217,7 @@ class World {
 
   Random random_;
   const bool strikes_about_first_step_;
-  std::optional<Random> halves_;  // decides which connections stand at one end alone; nothing: none does
+  std::optional<Random> halves_;  // decides which connections stand at one end alone; nothing: no connection does
   const Rules& rules_;
   std::FILE* trace_;
   Outcome outcome_;
@@ -227,17 +227,17 @@ class World {
   std::vector<Host> hosts_;
   std::set<std::tuple<int64_t, uint64_t, int, std::string>> backed_;  // by term, stage and host: whom it has backed
   std::array<std::array<bool, kMostHosts>, kMostHosts> up_{};
-  std::array<std::array<int64_t, kMostHosts>, kMostHosts> links_{};  // the connection as the first one sees it; 0: none
+  std::array<std::array<int64_t, kMostHosts>, kMostHosts> links_{};  // the first host's view of the connection; 0: none
   std::array<std::array<int64_t, kMostHosts>, kMostHosts>
-      deaf_since_{};  // the first hears nothing of the second; 0: it does
+      deaf_since_{};  // the first hears nothing of the second; 0: it hears
   std::array<std::array<int64_t, kMostHosts>, kMostHosts> last_delivery_{};
   std::array<std::array<std::deque<Letter>, kMostHosts>, kMostHosts> letters_;
   Files files_;
   bool blind_ = false, slow_network_ = false;
   int64_t slowest_write_ns_ = 0;
-  int64_t file_lag_ns_ = 0;  // until other hosts see a touch, where they do not see locks
+  int64_t file_lag_ns_ = 0;  // delay of a touch for other hosts, where locks are not seen
   int64_t lock_delay_ns_ = 0, patience_ns_ = 0, total_steps_ = 0;
-  int64_t committed_ = 0;  // the newest step that a coordinator has committed
+  int64_t committed_ = 0;  // the newest step committed by a coordinator
   int strikes_left_ = 0;
   int64_t led_from_ = 0;  // the step from which the last coordinator led
   int64_t newest_term_ = 1;

@@ -13,7 +13,7 @@
 
 namespace estrain::kernels::test {
 
-// The variants that this machine supports.
+// The variants supported by this machine.
 inline std::vector<Isa> isas() {
   std::vector<Isa> all = {Isa::baseline, Isa::fma128, Isa::avx2, Isa::avx512};
   all.resize(static_cast<size_t>(best_isa()) + 1);
@@ -22,7 +22,7 @@ inline std::vector<Isa> isas() {
 
 inline uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 
-// All NaNs are equal: it is not specified which operand's payload survives.
+// All NaNs are equal: the payload of the result is not specified.
 inline uint32_t bits_but_nan(float x) { return x != x ? 0x7FC00000 : bits(x); }
 
 // Floats in a cache-aligned array, as in arenas, or `shift` floats after the alignment.
@@ -43,7 +43,7 @@ class Floats {
   size_t n_, offset_;
 };
 
-// The index of the first element whose bits differ (NaNs are equal); size() if none.
+// Returns the index of the first element with different bits (NaNs are equal); size() without a difference.
 inline size_t first_difference(const Floats& a, const Floats& b) {
   size_t i = 0;
   while (i < a.size() && bits_but_nan(a[i]) == bits_but_nan(b[i])) ++i;

@@ -1,5 +1,5 @@
 #pragma once
-// Optimizers of all kinds and settings, and parameters with their slots to update.
+// Optimizers of all kinds and settings, and parameters with slots to update.
 
 #include <cmath>
 #include <vector>
@@ -49,7 +49,7 @@ inline OptimizerPiece piece_of(const State& from, State& to, const Floats& gradi
   return piece;
 }
 
-// Represents a library with its own square roots.
+// Represents a library with square roots of its own.
 inline void rough_square_roots(float* roots, const float* values, size_t n) {
   for (size_t i = 0; i < n; ++i) roots[i] = std::nextafter(std::sqrt(values[i]), 1e30f);
 }
@@ -97,7 +97,7 @@ inline std::vector<Adagrad> adagrad_settings() {
           {.lr = 1e-2, .weight_decay = 0.1, .step = 2, .rounding = {.as_on_cuda = true}}};
 }
 
-// check(settings, how many slots they keep) for all settings above.
+// Calls check(settings, number of slots) for all settings above.
 template <typename Check>
 inline void for_all_settings(Check check) {
   for (const Sgd& sgd : sgd_settings()) check(sgd, sgd.momentum != 0 ? 1 : 0);

@@ -1,6 +1,6 @@
 #pragma once
-// Shared by the simulated cuDNN and cuBLASLt: float32 and bfloat16 numbers in memory, their sums of products by several
-// algorithms, and launching one.
+// For the simulated cuDNN and cuBLASLt: float32 and bfloat16 numbers in memory, sums of products by several algorithms,
+// and the launch of an algorithm.
 
 #include <cuda_runtime_api.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's batch norm operators on a simulated GPU, for those that the CPU lacks or computes with other results.
+// LibTorch's batch norm operators on a simulated GPU: operators that the CPU lacks or computes with other results.
 
 #include <ATen/core/stack.h>
 
@@ -10,7 +10,7 @@ namespace estrain::simulated {
 // Computes an operator's results from its arguments. Below its dispatch, without autograd.
 using BatchNorm = torch::jit::Stack (*)(const torch::jit::Stack& given);
 
-// Null if it is not such an operator.
+// Returns null for any other operator.
 BatchNorm batch_norm_of(const std::string& name);
 
 }  // namespace estrain::simulated

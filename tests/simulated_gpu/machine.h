@@ -1,14 +1,14 @@
 #pragma once
-// A GPU as seen through CUDA's runtime: streams of work, events, graphs. One thread of the process computes everything.
+// A GPU as seen through CUDA's runtime: streams of work, events, graphs. A thread of the process computes everything.
 //
-// A real GPU computes at unpredictable times, so a program that forgets to wait for it fails only sometimes. Here
+// A real GPU computes at unpredictable times, so a program that forgets to wait for the GPU fails only sometimes.
 // ESTRAIN_SIMULATED_GPU selects an order that makes such a program fail:
 //   late    (the default) nothing is computed before this process waits for it, and then no more than that needs; or
 //           before everything has stood still for a while, as another process may be waiting
 //   random  at any time, some of it
 //   early   everything as soon as it may be
-// Among several ready streams, one continues as long as it can, at another time another one. Only the GPU can access
-// its memory: memory.h.
+// Among several ready streams, one stream continues as long as possible; the choice changes. Only the GPU can access
+// the memory of the GPU: memory.h.
 //
 // ESTRAIN_SIMULATED_FAULT="memory|kernel|transfer|silence COUNT FILE" injects a fault: the COUNTth allocation fails
 // (memory), the COUNTth work of a stream fails (kernel), or the COUNTth transfers of a communicator fail (transfer) or
@@ -56,13 +56,13 @@ struct Stream {
   Graph* captured = nullptr;  // captures its work
 };
 
-// Thread-safe. Never destroyed, since its thread never ends.
+// Thread-safe. Never destroyed, since the thread never ends.
 class Machine {
  public:
   static Machine& of_process();
 
   Stream* new_stream();
-  // The stream of a CUDA handle, which is its address. Null and two numbers mean the default stream.
+  // Returns the stream of a CUDA handle: the handle is the address. Null and two numbers mean the default stream.
   Stream* stream(void* handle) {
     return reinterpret_cast<uintptr_t>(handle) <= 2 ? default_stream_ : static_cast<Stream*>(handle);
   }
@@ -120,11 +120,11 @@ class Fault {
 
 [[noreturn]] void fail(const std::string& what);
 
-// CUDA's last error in this thread (a cudaError_t). Libraries above CUDA leave one, too.
+// CUDA's last error in this thread (a cudaError_t). Libraries above CUDA leave an error, too.
 int& last_error();
 
-// During its lifetime on this thread, LibTorch's kernels may be launched but compute nothing, since other code computes
-// the values.
+// During the lifetime of the object on this thread, LibTorch's kernels may be launched but compute nothing: other code
+// computes the values.
 class ComputedElsewhere {
  public:
   ComputedElsewhere();

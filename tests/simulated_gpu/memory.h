@@ -1,6 +1,6 @@
 #pragma once
-// Blocks of memory, some of which belong to a simulated GPU. The process can access these only while the GPU computes:
-// any other access by the host ends the process with a stack trace.
+// Blocks of memory, some of a simulated GPU. The process can access the GPU's blocks only while the GPU computes: any
+// other access by the host ends the process with a stack trace.
 
 #include <cstddef>
 #include <map>

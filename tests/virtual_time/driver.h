@@ -57,8 +57,8 @@ inline std::optional<Arguments> read_arguments(int argc, char** argv, size_t mis
 }
 
 // `Simulation` has: Law, with words_for(); Outcome {events, violations {law, what}, coverage}; Coverage, with
-// add(Coverage) ; static Outcome run(uint64_t seed, std::optional<size_t> mistake, std::FILE* trace);
-// static mistakes(): {name, law}…; static bool tell(Coverage): prints it, false: something never happened.
+// add(Coverage) ; static Outcome run(uint64_t seed, std::optional<size_t> mistake, std::FILE* trace); static
+// mistakes(): {name, law}…; static bool tell(Coverage): prints the coverage, false: something never happened.
 template <typename Simulation>
 class Driver {
  public:

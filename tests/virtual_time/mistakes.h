@@ -1,5 +1,5 @@
 #pragma once
-// Possible mistakes of decide(), planted around the real one: the laws must detect each.
+// Possible mistakes of decide(), planted around the real function: the laws must detect each mistake.
 
 #include <span>
 #include <string_view>

@@ -1,9 +1,9 @@
 #pragma once
 // A simulated machine in virtual time: processes that start, train, die, hang and leave, a scribe with a disk, clients
-// with requests. It replaces the launcher: it turns occurrences into events for decide() and executes the actions. A
-// schedule is a function of its seed; the laws (laws.h) are checked on the way.
+// with requests. The machine replaces the launcher: it turns occurrences into events for decide() and executes the
+// actions. A schedule is a function of its seed; the laws (laws.h) are checked on the way.
 //
-// Not tested by it, since simulated: speeds, the processes' writes to shared memory, the diagnosis of faults.
+// Not tested, since simulated: speeds, the processes' writes to shared memory, the diagnosis of faults.
 
 #include <array>
 #include <cstdint>
@@ -93,7 +93,7 @@ class World {
   };
   struct FakeScribe {
     int64_t number = 0;
-    bool alive = true, noticed = false;  // that the launcher noticed its death
+    bool alive = true, noticed = false;  // whether the launcher noticed the death
     int64_t busy_until = 0;
   };
   struct Client {
@@ -137,7 +137,7 @@ class World {
   void open_stage();
   void abort_stage();
   void die(WorkerId id);
-  bool reap(WorkerId id);  // false if the kernel still holds it
+  bool reap(WorkerId id);  // false if the kernel still holds the process
   void lose(WorkerId id);
   void release_hold();
   void start_saving(int64_t step);

@@ -26,7 +26,7 @@ struct PhotoFolder : DataFolder {
   }
 };
 
-// Three classes of two images each, of different sizes and kinds; one image in its own subfolder.
+// Three classes of two images each, of different sizes and kinds; one image in a subfolder of its own.
 struct ThreeClasses : PhotoFolder {
   ThreeClasses() {
     unsigned seed = 0;

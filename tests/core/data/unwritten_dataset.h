@@ -7,7 +7,7 @@
 
 namespace estrain::data {
 
-// A dataset that is never written: its chunks take no space.
+// Adds a dataset that is never written: the chunks take no space.
 inline void add_unwritten(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& sizes) {
   const std::vector<hsize_t> chunk(sizes.size(), 1), unlimited(sizes.size(), H5S_UNLIMITED);
   const hid_t space = H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), unlimited.data());

@@ -1,5 +1,5 @@
 #pragma once
-// A connection whose other end is the test.
+// A connection to the test: the test plays the other end.
 
 #include <cstring>
 #include <functional>
@@ -22,20 +22,20 @@ class Pretended : public net::Connection {
     greeting_.host = host;
   }
 
-  // Messages of its other end, or that this is gone.
+  // The other end sends messages, or is gone.
   void says(const Json& said) { says_text(said.dump()); }
   void says_text(const std::string& text) {
     const net::FrameHead head = {message, static_cast<uint32_t>(text.size()), 0, 0};
     std::memcpy(sink_->room_for(head)->data(), text.data(), text.size());
     sink_->received(head);
   }
-  // A frame of any kind. Its bytes may lie where they are copied to.
+  // The other end sends a frame of any kind. The bytes may already lie in their destination.
   void sends(uint32_t kind, uint64_t number, std::span<const std::byte> bytes, uint64_t offset = 0) {
     const net::FrameHead head = {kind, static_cast<uint32_t>(bytes.size()), number, offset};
     std::memmove(sink_->room_for(head)->data(), bytes.data(), bytes.size());
     sink_->received(head);
   }
-  // Whether it has room for a frame.
+  // Whether the receiver has room for a frame.
   bool offers(const net::FrameHead& head) { return sink_->room_for(head).has_value(); }
   void is_lost() { closed_(Error(Fault::peer, "connection lost: unplugged")); }
 

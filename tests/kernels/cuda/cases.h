@@ -1,6 +1,6 @@
 #pragma once
 // Compares every family of kernels with the CPU's, on shapes and values drawn from a seed. A case returns "" if all
-// bits agree, otherwise its shape and the first difference. The tests run them emulated, gpu_check on a GPU.
+// bits agree, otherwise its shape and the first difference. The tests run the cases emulated, gpu_check on a GPU.
 
 #include <cstdint>
 #include <string>

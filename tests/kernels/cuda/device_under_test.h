@@ -1,5 +1,5 @@
 #pragma once
-// The device that the cases in this folder compare with the CPU: emulated (emulated_device.cpp), or a GPU
+// The device compared with the CPU by the cases of this folder: emulated (emulated_device.cpp), or a GPU
 // (gpu_device.cpp).
 
 #include <cstddef>

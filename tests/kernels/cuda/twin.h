@@ -13,7 +13,7 @@
 
 namespace estrain::kernels::test {
 
-// Its memory on the device ends where the array ends, so that an address checker detects accesses beyond.
+// The memory on the device ends where the array ends: an address checker detects accesses beyond.
 template <typename T>
 class Twin {
  public:
@@ -63,7 +63,7 @@ class Draw {
   T one_of(std::initializer_list<T> values) {
     return values.begin()[integer(0, static_cast<int64_t>(values.size()) - 1)];
   }
-  // Normally distributed numbers; one call in eight includes infinities, NaNs, denormals and zeros of both signs.
+  // Normally distributed numbers; an eighth of the calls includes infinities, NaNs, denormals and zeros of both signs.
   std::vector<float> floats(int64_t n) {
     const auto seed = static_cast<uint32_t>(engine_());
     const Floats from = seed % 8 == 0 ? wild_floats(static_cast<size_t>(n), seed) : tame(n, seed);

@@ -19,12 +19,12 @@ struct PinnedOutcome {
 
 std::string in_words(const std::map<std::string, std::string>& shape);
 
-// For a shape: its candidates, and the unfit ones among them.
+// For a shape: the number of candidates, and of unfit candidates.
 struct Tally {
   uint32_t tried = 0, unfit = 0;
 };
 
-// Tests one shape drawn from a seed, with the process's libraries and device; adds its result to `outcome`.
+// Tests a shape drawn from a seed, with the process's libraries and device; adds the result to `outcome`.
 void check_product(uint32_t seed, PinnedOutcome& outcome);
 void check_convolution(uint32_t seed, PinnedOutcome& outcome);
 void record(PinnedOutcome& outcome, uint32_t seed, const std::map<std::string, std::string>& shape, const Tally& tally,

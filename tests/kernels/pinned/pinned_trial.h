@@ -55,7 +55,7 @@ inline std::vector<float> as_floats(const std::vector<std::byte>& bytes, pinned:
   return values;
 }
 
-// Values on the device, and their copy as rounded there.
+// Values on the device, and a copy of the rounded values.
 class Values {
  public:
   Values(std::vector<float> values, pinned::Element element)
@@ -78,7 +78,7 @@ class Values {
   DeviceMemory there_;
 };
 
-// A sum in double precision and the sum of its terms' absolute values.
+// A sum in double precision and the sum of the terms' absolute values.
 struct Sum {
   double value = 0, absolute = 0;
   void add(double term) {
@@ -128,8 +128,8 @@ std::vector<std::byte> result_of(Plan& plan, size_t bytes, std::byte filling,
   return out.read();
 }
 
-// The result of an algorithm's trial: empty if it is correct. Training skips an unfit algorithm, and must never get a
-// wrong one.
+// The result of an algorithm's trial: empty if the algorithm is correct. Training skips an unfit algorithm, and must
+// never get a wrong algorithm.
 struct Verdict {
   std::string wrong, unfit;
 };
@@ -155,7 +155,7 @@ Verdict try_algorithm(const Library& library, const Shape& shape, const std::str
   return {};
 }
 
-// Tries all candidates for a shape. Returns "" or the first wrong one; reports all findings on standard error. An
+// Tries all candidates for a shape. Returns "" or the first wrong candidate; reports all findings on standard error. An
 // algorithm that is correct only for rounded inputs must not pass as exact.
 template <typename Plan, typename Library, typename Shape>
 std::string try_candidates(const Library& library, const Shape& shape, const Expected& expected, Tally* tally,

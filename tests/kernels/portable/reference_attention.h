@@ -1,5 +1,5 @@
 #pragma once
-// attention.h's definition, one element at a time.
+// attention.h's definition, element by element.
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ float blocked_dot(int64_t begin, int64_t end, A a, B b) {
   return total;
 }
 
-// One head's matrices, row by row.
+// The matrices of a head, row by row.
 class ReferenceAttention {
  public:
   ReferenceAttention(const portable::Attention& a, int64_t batch, int64_t head) : a_(a), batch_(batch), head_(head) {}

@@ -1,5 +1,5 @@
 #pragma once
-// The convolutions of kernels/portable/convolution.h, one scalar loop per output, in the order defined there.
+// The convolutions of kernels/portable/convolution.h, a scalar loop per output, in the order defined by that header.
 
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// gemm.h's definition, one element of C at a time.
+// gemm.h's definition, element by element of C.
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The 32-lane rule, one block at a time.
+// The 32-lane rule, block by block.
 
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@ struct ReferenceLanes {
   }
 };
 
-// The sum of blocks: the first one is the first total.
+// The sum of blocks: the first block is the first total.
 struct ReferenceTotal {
   float total = 0;
   bool any = false;

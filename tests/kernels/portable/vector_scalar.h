@@ -1,5 +1,5 @@
 #pragma once
-// One float in place of a vector, for arithmetic/ outside the instruction sets: the form that a GPU thread computes.
+// A float in place of a vector, for arithmetic/ outside the instruction sets: a GPU thread computes in this form.
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #pragma once
-// The simulated GPU of the process (tests/simulated_gpu). It computes late, so that whoever does not wait for it sees
-// what was there before.
+// The simulated GPU of the process (tests/simulated_gpu). The GPU computes late: code that does not wait for the GPU
+// reads the old contents.
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
@@ -27,7 +27,7 @@ inline at::Tensor page_locked(int64_t size, double value) {
   return memory.fill_(value);
 }
 
-// Another stream than the current one.
+// Returns a stream other than the current stream.
 inline c10::cuda::CUDAStream copying_stream() {
   gpu();
   return c10::cuda::getStreamFromPool(false, 0);

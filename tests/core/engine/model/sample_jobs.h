@@ -35,7 +35,7 @@ inline std::shared_ptr<Model> build_sample(const spec::ModelSection& section, In
 
 inline Initializer seeded(uint64_t seed) { return Initializer::draw(at::detail::createCPUGenerator(seed)); }
 
-// Two samples drawn from torch's default generator, seeded here.
+// Draws two samples from torch's default generator, seeded by this function.
 inline Batch batch_for(const std::string& name) {
   torch::manual_seed(99);
   if (name == "gpt") return {torch::randint(256, {2, 64}), torch::randint(256, {2, 64})};

@@ -1,5 +1,5 @@
 #pragma once
-// Operators with a derivative, each on inputs of some shapes: what tests of accuracy and of equal bits run.
+// Operators with a derivative, each on inputs of several shapes: for tests of accuracy and of equal bits.
 
 #include <torch/types.h>
 #include <torch/utils.h>

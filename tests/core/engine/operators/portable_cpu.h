@@ -1,5 +1,5 @@
 #pragma once
-// The CPU that tests of the portable operators run on.
+// The CPU for tests of the portable operators.
 
 #include <torch/types.h>
 

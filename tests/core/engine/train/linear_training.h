@@ -1,6 +1,6 @@
 #pragma once
-// Steps of workers in this process whose gradients are known: an EST's loss is linear in the parameters, so its
-// gradient of a parameter is a slope times its rank + 1.
+// Steps of workers in this process with known gradients: an EST's loss is linear in the parameters, so the EST's
+// gradient of a parameter is a slope times the EST's rank + 1.
 
 #include <doctest/doctest.h>
 #include <torch/types.h>
@@ -35,7 +35,7 @@ inline const Way kWays[] = {
     {"by two workers, clipped", {range(0, 2), range(2, 3)}, "clip_grad_norm = 0.5\n"},
 };
 
-// The parameters that an EST's loss in a step depends on.
+// The parameters on which an EST's loss in a step depends.
 using Reach = std::function<bool(int64_t rank, size_t parameter)>;
 
 inline bool all(int64_t, size_t) { return true; }
@@ -93,7 +93,7 @@ class LinearTraining {
     return {first, first + job().places().model.elements(parameter)};
   }
 
-  // Whether the digest of the parameter on record is that of the state.
+  // Whether the parameter's digest on record equals the digest of the state.
   bool is_as_recorded(size_t parameter) {
     const checkpoint::StateLayout& layout = job().layout();
     const auto digests = checkpoint::recorded_digests(layout, checkpoint::digests_of_tensors(layout, state()));

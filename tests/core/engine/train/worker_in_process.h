@@ -1,6 +1,6 @@
 #pragma once
-// A worker inside the test's process or thread: everything that train::Stage and its parts need, without launcher and
-// scribe.
+// A worker inside the test's process or thread: everything that train::Stage and the parts of a stage need, without
+// launcher and scribe.
 
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@ namespace estrain::train {
 
 class WorkerInProcess {
  public:
-  // `plan`: builds the state of step 0 in a memory with this plan; without one, the memory is another worker's or a
+  // `plan`: builds the state of step 0 in a memory with this plan. Without a plan, the memory is another worker's or a
   // copy.
   WorkerInProcess(const spec::JobSpec& spec, int memory, std::optional<comm::MemoryPlan> plan = {},
                   std::unique_ptr<device::ComputeDevice> device = std::make_unique<device::CpuDevice>())

@@ -1,6 +1,6 @@
 #pragma once
-// Hosts of a job in one process, each with a shared memory of its own, whose workers the test plays. Their frames wait
-// in queues and are delivered in a random order; between any two hosts they keep their order.
+// Hosts of a job in one process, each with a shared memory of its own. The test plays the hosts' workers. Frames wait
+// in queues and are delivered in a random order; frames between two hosts keep their order.
 
 #include <doctest/doctest.h>
 
@@ -21,10 +21,10 @@ namespace estrain::hosts::in_memory {
 
 using Presence = std::vector<std::vector<bool>>;               // [est][parameter]
 using Gradients = std::vector<std::vector<float>>;             // [est][floats]
-using Split = std::vector<std::vector<int64_t>>;               // [host][worker]: number of its ESTs
+using Split = std::vector<std::vector<int64_t>>;               // [host][worker]: number of the worker's ESTs
 inline constexpr int64_t kSizes[] = {5, 1, 300, 4097, 64, 7};  // of the parameters
 inline constexpr size_t kParameters = std::size(kSizes), kGeneratorBytes = 24;
-inline constexpr size_t kFloatsOfPiece = 128;  // so that hosts and parameters have several
+inline constexpr size_t kFloatsOfPiece = 128;  // so hosts and parameters have several pieces
 
 checkpoint::Manifest manifest(int64_t ests);
 HostPlan plan_of(const Split& split, size_t own, int64_t step);
@@ -37,7 +37,7 @@ struct Sent {
   std::vector<std::byte> bytes;
 };
 
-// One host; what it sends waits in `to[host]`.
+// A host; sent frames wait in `to[host]`.
 class Host : public Outbox {
  public:
   Host(const Split& split, size_t own, int64_t step, int64_t samples)
@@ -68,7 +68,7 @@ class Host : public Outbox {
 
   // Asks like the last worker to arrive, without waiting.
   void ask(comm::HostAsk what, int64_t step) { exchange->ask({what, Step(step), ++asked}); }
-  // Does what the courier's loop does in between.
+  // Works like the courier's loop between two frames.
   bool work() {
     const size_t before = sent_bytes;
     return exchange->work() || sent_bytes != before;
@@ -99,7 +99,7 @@ class Hosts {
   Host& operator[](size_t host) { return *all[host]; }
   int64_t ests() const { return all[0]->plan.ests(); }
 
-  // Delivers until nothing is under way. `also`: something that may happen in between.
+  // Delivers until no frame is under way. `also`: something that may happen in between.
   void deliver(const std::function<bool()>& also = nullptr) {
     for (;;) {
       std::vector<std::pair<size_t, size_t>> waiting;
@@ -137,7 +137,7 @@ struct Sum {
 // The sum over ESTs [lo, hi) by the definition of the tree.
 Sum tree(const Gradients& gradients, const Presence& presence, int64_t lo, int64_t hi);
 
-// A worker that folds the gradients of its ESTs as far as the tree allows: parameter by parameter, the last one first.
+// A worker that folds its ESTs' gradients as far as the tree allows, parameter by parameter, the last one first.
 class Folding {
  public:
   Folding(Host& host, size_t worker) : host_(&host), worker_(worker) {
@@ -184,9 +184,9 @@ class Folding {
 
 std::vector<Folding> workers_of(Host& host);
 
-// Numbers of very different sizes, whose sums depend on the order.
+// Returns numbers of very different sizes: their sums depend on the order.
 Gradients random_gradients(int64_t ests, std::mt19937_64& random);
-// One parameter is absent everywhere, two from some ESTs.
+// One parameter is absent everywhere, two parameters are absent from some ESTs.
 Presence random_presence(int64_t ests, std::mt19937_64& random);
 Presence all_present(int64_t ests);
 

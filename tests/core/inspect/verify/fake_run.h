@@ -1,5 +1,5 @@
 #pragma once
-// A run directory of a tiny job whose "training" is a fixed recurrence: each state follows from the previous one, so a
+// A run directory of a tiny job with a fixed recurrence as "training": each state follows from the previous state, so a
 // disturbance lasts to the end, as in a real run.
 
 #include <functional>
@@ -28,8 +28,8 @@ struct FakeRun {
   std::string spec = fake_spec(0);
   std::string events = "";
   std::string changes = "";
-  int64_t new_processor_after = 1000;  // the step after which its checkpoints name another processor
-  // Called with every step's state before it is recorded, and with its losses.
+  int64_t new_processor_after = 1000;  // the first step after which checkpoints name another processor
+  // Called with every step's state, and with the step's losses, before the step is recorded.
   std::function<void(int64_t step, FakeState& state)> disturb = nullptr;
   std::function<void(int64_t step, std::vector<float>& losses)> disturb_losses = nullptr;
 

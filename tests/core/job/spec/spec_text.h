@@ -18,7 +18,7 @@ inline std::string spec_text(const std::string& model, const std::string& rest) 
   return "[model]\nname = \"" + model + "\"\n" + rest + "\n[train]\nsteps = 1\n";
 }
 
-// The minimal spec followed by `extra`, whose first line is line 5.
+// Parses the minimal spec followed by `extra`, which begins on line 5.
 inline JobSpec parse_with(const std::string& extra, const std::vector<std::string>& overrides = {}) {
   return parse_text(smallest + extra, "job.toml", overrides);
 }

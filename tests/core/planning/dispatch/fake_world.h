@@ -1,6 +1,6 @@
 #pragma once
-// Jobs that only pretend, in virtual time: they start, change, stop and fail after times that are drawn, as real ones
-// would. It holds the dispatcher to what dispatcher.h promises.
+// Pretended jobs in virtual time: they start, change, stop and fail after drawn times, as real jobs would. A FakeWorld
+// checks the promises of dispatcher.h.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ struct FakeOptions {
   double refusing_batch = 0;  // part of the changes of batches that are refused
   double noise_scale = 0;     // of gradients, in samples; 0: not measured
   std::string work = {};      // of all jobs; empty: not known
-  double fixed_part = 0;      // of a mini-batch's time with the owner's batch, that another batch does not change
+  double fixed_part = 0;      // part of a mini-batch's time with the owner's batch that is the same with every batch
 };
 
 inline bool policy_changes_batches(const std::string& policy) {
@@ -35,7 +35,7 @@ inline bool policy_changes_batches(const std::string& policy) {
 
 class FakeWorld {
  public:
-  // `devices` of the daemon's own host, and of others.
+  // `devices` of the daemon's own host, and of other hosts.
   explicit FakeWorld(const std::string& policy, int64_t devices, FakeOptions options = {}, Settings settings = {},
                      const std::vector<std::pair<std::string, int64_t>>& others = {})
       : options_(options), settings_(settings), random_(options.seed) {
@@ -61,9 +61,9 @@ class FakeWorld {
     int64_t epoch, batch, devices;
     double lr_factor;
   };
-  std::map<JobId, std::vector<Changed>> batches;  // changes that runs have on record
+  std::map<JobId, std::vector<Changed>> batches;  // changes on record, by run
 
-  // A job of so many ESTs, each taking `mini_batch` seconds a step.
+  // Submits a job of so many ESTs, each taking `mini_batch` seconds a step.
   JobId submit(int64_t ests, int64_t steps, double mini_batch, Request request = {}) {
     request.name = "job";
     if (request.user.empty()) request.user = "anna";
@@ -99,7 +99,7 @@ class FakeWorld {
     dispatcher_->withdraw({names, kNoHurry, true, 0}, now);
     settle();
   }
-  // Kills everything there. Another host of a job that is spread goes on, or none does.
+  // Kills every process of the host. Another host of a job on several hosts leads the run, or the run stops.
   void lose_host(const std::string& host) {
     std::vector<JobId> led;
     for (auto& [id, launcher] : launchers_) {
@@ -140,7 +140,7 @@ class FakeWorld {
     const double until = now + seconds;
     while (now < until) step();
   }
-  // Until all jobs are over; fails the test where that takes too long.
+  // Runs until all jobs are over; the test fails if the jobs take too long.
   void run_out(double most = 1e5) {
     const double until = now + most;
     while (!all_over() && now < until) step();
@@ -151,7 +151,7 @@ class FakeWorld {
     return std::ranges::all_of(state().jobs, [](const auto& entry) { return is_over(entry.second.phase); });
   }
 
-  // Nobody listens: launchers do what they were asked for.
+  // Runs without a daemon: launchers carry out the requests that they have.
   void run_without_daemon(double seconds) {
     train(seconds);
     for (auto& [id, launcher] : launchers_) {
@@ -162,7 +162,7 @@ class FakeWorld {
     }
   }
 
-  // The daemon dies, and another one takes up what it saved. Of the requests under way half get lost; launchers do not.
+  // The daemon dies, and a new daemon takes up the saved state. Half of the requests under way are lost, launchers not.
   void restart_daemon() {
     State saved = dispatcher_->state();
     for (auto& [id, request] : requests_) {
@@ -226,7 +226,7 @@ class FakeWorld {
   };
   struct Launcher {
     std::vector<std::string> held;
-    double trains_at = 0, ends_at = -1;  // -1: it is not to end yet
+    double trains_at = 0, ends_at = -1;  // -1: the launcher has no end yet
     bool fails = false;
     std::string home = {};
   };
@@ -255,7 +255,7 @@ class FakeWorld {
     train(kTick);
     std::vector<JobId> ids;
     for (const auto& [id, launcher] : launchers_) ids.push_back(id);
-    for (const JobId id : ids) look_at(id);  // what they end by is carried out later
+    for (const JobId id : ids) look_at(id);  // an end found in this loop is carried out later
     dispatcher_->tick(now);
     settle();
   }
@@ -290,7 +290,7 @@ class FakeWorld {
     const int64_t batch = truth.batch == 0 ? truth.allowed->terms.own : truth.batch;
     dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id), options_.noise_scale});
   }
-  // A change that is on record is not recorded again.
+  // A change on record is not recorded again.
   void carry_out_batch(JobId id, const Pending& request) {
     Truth& truth = truth_[id];
     if (truth.batch == request.batch) return;
@@ -377,7 +377,7 @@ class FakeWorld {
     const double after = std::min(action.within, drawn(options_.change_seconds));
     requests_[action.job] = {now + after, held, !happens(options_.hanging)};
   }
-  // 5: only where the owner allows it, within the owner's range; rates grow no faster than the batch.
+  // 5: only if the owner allows a change, within the owner's range; rates grow no faster than the batch.
   void carry_out(const ChangeBatch& action) {
     REQUIRE(launchers_.contains(action.job));
     const std::optional<BatchRequest>& allowed = truth_[action.job].allowed;
@@ -404,7 +404,7 @@ class FakeWorld {
   }
   void carry_out(const Note& action) { notes.push_back({action, now}); }
 
-  // 5: it is led from a host where it has a device; only from the daemon's own where it has one there.
+  // 5: a host with a device of the job leads: the daemon's own host, if the job has a device there.
   static void check_home(const Launcher& launcher, const std::vector<std::string>& held) {
     Target target;
     for (const std::string& name : held) ++target[Slot{0, name}.group()];
@@ -417,7 +417,7 @@ class FakeWorld {
     promised_.erase(action.client);
   }
 
-  // 1: a device is with one job at most, and what launchers believe to hold is what the pool has given them.
+  // 1: a device belongs to one job at most, and launchers believe to hold exactly the devices given by the pool.
   void check_laws() {
     std::map<std::string, int64_t> believed, there;
     for (const auto& [id, launcher] : launchers_) {
@@ -426,7 +426,7 @@ class FakeWorld {
     for (const Slot& slot : state().slots) there[slot.name] += slot.state != Slot::State::away || slot.holder != 0;
     INFO(text());
     for (const auto& [name, count] : believed) REQUIRE(count <= there[name]);
-    // 2: nobody waits longer than was promised.
+    // 2: no client waits longer than promised.
     for (const auto& [client, until] : promised_) REQUIRE(now <= until + 0.11);
   }
 
@@ -437,7 +437,7 @@ class FakeWorld {
   std::map<JobId, Truth> truth_;
   std::map<JobId, Launcher> launchers_;
   std::map<JobId, Pending> requests_;
-  std::map<JobId, double> unheard_;  // what changes have cost of which no daemon has heard
+  std::map<JobId, double> unheard_;  // cost of changes that no daemon has heard of
   std::map<ClientId, double> promised_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace estrain::plan {
 
-// Nodes of the reduction tree over [lo, hi) that lie in [begin, end) and have no parent there, by its definition.
+// Counts the nodes of the reduction tree over [lo, hi) that lie in [begin, end) without a parent there, by definition.
 inline int64_t covering_nodes(int64_t lo, int64_t hi, int64_t begin, int64_t end) {
   if (hi <= begin || end <= lo) return 0;
   if (begin <= lo && hi <= end) return 1;
@@ -26,9 +26,9 @@ class BruteForce {
     for (const DeviceGroup& group : groups) left_.push_back(group.count);
     from(0, 0, 0, 0, 0, -1);
   }
-  // Infinity if there is no plan.
+  // Infinity if the job has no plan.
   double step_seconds() const { return best_; }
-  int64_t workers() const { return workers_; }  // the fewest with that step, up to rounding
+  int64_t workers() const { return workers_; }  // the fewest with this step time, up to rounding
   int64_t plans() const { return plans_; }
 
  private:

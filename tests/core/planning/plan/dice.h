@@ -39,7 +39,7 @@ inline Exchange random_exchange(Dice& dice) {
   return {cost(1), cost(0.5), cost(1), cost(2)};
 }
 
-// Integers make many plans equally fast, other numbers hardly any; half of the jobs are at the limits.
+// Integers make many plans equally fast, other numbers hardly any plans; half of the jobs are at the limits.
 inline RandomJob random_job(Dice& dice, Limits limits) {
   RandomJob made;
   const bool whole = dice.heads(), full = dice.heads();

@@ -41,7 +41,7 @@ class StubPool {
     return job;
   }
 
-  // Devices that each job holds afterwards.
+  // Returns the number of devices that each job holds afterwards.
   std::vector<int64_t> decide(Policy& policy) {
     std::vector<const Job*> view;
     for (const Job& job : jobs_) view.push_back(&job);

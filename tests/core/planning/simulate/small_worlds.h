@@ -10,7 +10,7 @@
 
 namespace estrain::simulate {
 
-// Tables in Pollux's format with one application. Batch 12 is the base; the gain is batch / 12.
+// Writes tables in Pollux's format with one application. Batch 12 is the base; the gain is batch / 12.
 inline void write_pollux_tables(const ScratchFolder& folder, const std::string& step_seconds = "2.017") {
   folder.write("pollux_placements.csv",
                "app,placement,local_bsz,step_time_s,sync_time_s\n"

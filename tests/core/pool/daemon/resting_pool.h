@@ -1,5 +1,5 @@
 #pragma once
-// A pool without processes: the daemon's host is nodeA, and the agent of nodeB is a file that says what the test wants.
+// A pool without processes: the daemon's host is nodeA, and the agent of nodeB is a file written by the test.
 
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ namespace estrain::pool {
 
 using dispatch::Phase;
 
-// A state in which job 1 has these devices, which are all that the pool has.
+// A state in which job 1 has these devices. The pool has no other devices.
 inline dispatch::State state_with_job(Phase phase, const std::vector<std::string>& devices, std::string home = "") {
   dispatch::State state;
   state.policy = "fifo";
@@ -33,14 +33,14 @@ inline dispatch::State state_with_job(Phase phase, const std::vector<std::string
   return state;
 }
 
-// The agent of nodeB: the tasks that it was given, and its reports of them.
+// The agent of nodeB: the tasks given to the agent, and the agent's reports of these tasks.
 struct AgentOfB {
   std::vector<Task> tasks = {};
   std::vector<TaskReport> reports = {};
   bool leaves = false;
 };
 
-// `beat`: grows with each report, since it is the agent's sign of life.
+// `beat`: the agent's sign of life, which grows with each report.
 inline void write_report(const std::string& pool, const AgentOfB& agent, int64_t beat = 1) {
   AgentReport report;
   report.build = Build::own();
@@ -52,7 +52,7 @@ inline void write_report(const std::string& pool, const AgentOfB& agent, int64_t
   Meeting(pool).write("nodeB", report);
 }
 
-// The agent of nodeB, and what an earlier daemon has told it to do.
+// Prepares the agent of nodeB, and the orders of an earlier daemon to the agent.
 inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
   make_folders(pool + "/hosts");
   write_report(pool, agent);
@@ -77,7 +77,7 @@ class RestingPool {
   static Task task_of(std::string_view kind, std::string id = "") {
     return {.id = std::move(id), .job = 1, .kind = std::string(kind), .run = "run", .words = {}, .log = "log"};
   }
-  // Tasks of this kind that the agent has for job 1.
+  // Returns the agent's tasks of this kind for job 1.
   std::vector<Task> tasks(std::string_view kind) const {
     std::vector<Task> found;
     for (const Agents::Placed& one : pool.agents.tasks_of(1)) {

@@ -1,5 +1,5 @@
 #pragma once
-// Real examples of each cause of the built-in fault table: one complete case for each, and a log line for each wording.
+// Real examples of each cause of the built-in fault table: a complete case each, and a log line for each wording.
 
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ struct SampleLine {
   std::string cause;
   std::string line;
 };
-// From the log of a process that ended with exit status 1.
+// Lines from the logs of processes that ended with exit status 1.
 std::vector<SampleLine> sample_log_lines();
 
 Evidence ended_by(int signal, std::string log = "");

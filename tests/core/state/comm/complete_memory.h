@@ -1,5 +1,5 @@
 #pragma once
-// A small job memory, complete, and a look at calls that wait.
+// A small job memory, complete, and a look at waiting calls.
 
 #include <chrono>
 #include <future>

@@ -1,5 +1,5 @@
 #pragma once
-// The words of a job's shared memory, for tests that set or read them without their protocols.
+// The words of a job's shared memory, for tests that set or read the words without the protocols.
 
 #include "core/state/comm/job_memory.h"
 

@@ -1,10 +1,10 @@
 #pragma once
-// The part of CUDA's language that kernels/cuda uses, on the CPU: the threads of a block are fibers that switch when
-// they wait for each other, so the kernels themselves run, not copies. Blocks run one after another, on one thread.
+// The part of CUDA's language that kernels/cuda uses, on the CPU: the threads of a block are fibers that switch when a
+// thread waits for another, so the kernels themselves run, not copies. Blocks run one after another, on one thread.
 //
 // The order in which threads run between two barriers, and the order of blocks, changes from launch to launch (forward,
-// backward, in strides): a kernel that lacks a barrier gives different bits in one of them. If threads wait at a
-// barrier that others never reach, the process ends with a message.
+// backward, in strides): a kernel that lacks a barrier gives different bits in one of the orders. If some threads wait
+// at a barrier that other threads never reach, the process ends with a message.
 
 #include <stdint.h>
 
@@ -30,7 +30,7 @@ extern GridIndex threadIdx, blockIdx, blockDim, gridDim;
 void __syncthreads();
 void __syncwarp();
 namespace emulation {
-// The value that `lane` of the caller's warp passed.
+// Returns the value passed by `lane` of the caller's warp.
 uint32_t exchange(uint32_t mine, unsigned lane);
 unsigned lane();
 // Number of launched kernels.

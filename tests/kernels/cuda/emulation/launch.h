@@ -14,7 +14,7 @@ struct Size {
 // Runs body(context) in every thread of all blocks.
 void run(Size grid, void (*body)(void*), void* context);
 
-// Runs the work of a queue's stream, if it must not run at once.
+// Runs the work of a queue's stream, if the work must not run at once.
 extern void (*launch_later)(void* stream, const char* kernel, std::function<void()> work);
 
 template <typename Body>

@@ -1,5 +1,5 @@
 #pragma once
-// A run's file of choices, and small whole numbers whose sums have no rounding, so that every algorithm has one result.
+// A run's file of choices, and small whole numbers: sums have no rounding, and every algorithm gives the same result.
 
 #include <ATen/ops/randint.h>
 
@@ -14,14 +14,14 @@ namespace estrain::cuda {
 
 class RunOfChoices {
  public:
-  // The choices as a worker of the run sees them.
+  // The choices as seen by a worker of the run.
   algorithms::PinnedAlgorithms worker() {
     return algorithms::PinnedAlgorithms(
         {.run = path_, .chosen = [this](const algorithms::Choice&, size_t) { ++measured; }}, "a simulated GPU",
         "fakes 1");
   }
 
-  int measured = 0;  // operations for which an algorithm was chosen by measuring
+  int measured = 0;  // number of operations with an algorithm chosen by measuring
 
  private:
   ScratchFolder folder_;

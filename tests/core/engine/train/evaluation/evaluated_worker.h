@@ -1,5 +1,5 @@
 #pragma once
-// A worker in this process, of a job that evaluates after every second step.
+// A worker in this process, of a job with an evaluation after every second step.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// A control socket that is served as a launcher serves it, and clients that may misbehave.
+// A control socket, served as by a launcher, and clients that may misbehave.
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ inline void serve_once(ControlServer& server, const ControlServer::OnRequest& on
   server.serve(polled, on_request, now);
 }
 
-// Polls and serves as the launcher does, in a thread of its own, until it goes away.
+// Polls and serves like the launcher, in a thread of its own, until the object is destroyed.
 class Serving {
  public:
   using Handler = std::function<void(ControlServer&, ClientId, const decisions::Request&)>;
@@ -65,7 +65,7 @@ inline void answer_with_echo(ControlServer& server, ClientId client, const decis
   server.reply(client, {{"ok", true}, {"heard", encode_request(request)}});
 }
 
-// Serves until a request arrives, and leaves it unanswered.
+// Serves until a request arrives, and leaves the request unanswered.
 inline ClientId wait_for_request(ControlServer& server) {
   for (ClientId asking = 0;;) {
     serve_once(server, [&](ClientId client, const decisions::Request&) { asking = client; });
@@ -88,7 +88,7 @@ inline bool is_hung_up(const UniqueFd& fd) {
   return ::poll(&waiting, 1, 0) == 1;
 }
 
-// Everything the server sends until it closes the connection; "still connected" if it does not in time.
+// Returns everything the server sends until the connection is closed; "still connected" if the server keeps it open.
 inline std::string last_words(const UniqueFd& fd, int milliseconds = kHangsMs) {
   std::string text;
   for (char buffer[4096];;) {

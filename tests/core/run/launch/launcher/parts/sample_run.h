@@ -1,5 +1,5 @@
 #pragma once
-// A run without processes, in a folder of its own. It takes down what its parts report to decide().
+// A run without processes, in a folder of its own. The run takes down the events reported to decide().
 
 #include <doctest/doctest.h>
 
@@ -61,7 +61,7 @@ struct SampleRun {
                                 .ests = {VirtualRank(begin), VirtualRank(end)}});
   }
 
-  // The events of that name in events.jsonl.
+  // Returns the events of that name in events.jsonl.
   std::vector<Json> logged(const std::string& name) const {
     std::vector<Json> found;
     for_each_object(run->directory.events(), [&](const Json& event) {
@@ -70,7 +70,7 @@ struct SampleRun {
     return found;
   }
 
-  // The only event so far, which must be an E.
+  // Returns the only event so far: it must be an E.
   template <typename E>
   E only() {
     REQUIRE(events.size() == 1);
