@@ -1,6 +1,6 @@
 #pragma once
 // The loops behind convolution.h. ImplicitGemm describes all three products as an implicit matrix product;
-// convolution_plan.h turns a convolution into an ImplicitGemm.
+// calls/convolution_plan.h turns a convolution into an ImplicitGemm.
 
 #include <stdint.h>
 

@@ -45,7 +45,7 @@ static inline int64_t tiles_per_turn(const GemmPhase& phase, int64_t tiles) {
 // sum starts from +0, and exact zeros keep the sum or make it +0, so a sum becomes -0 only by underflow. Underflow is
 // impossible if the last bit of every product is at 2^-149 or above: then all sums are multiples of 2^-149, and a zero
 // sum is an exact zero. The last bit of x is above |x| * 2^-24, a product's above |x * w| * 2^-48, and |x * w| >=
-// 2^-101 suffices. Blocks without remaining terms sum to +0 either way, and overflowed sums stay.
+// 2^-101 suffices. Blocks without remaining terms sum to +0 either way, and overflowed sums stay as they are.
 static bool trims(const ImplicitGemm& gemm, int64_t panel) {
   if (gemm.source_least == 0) return false;
   const PackedOperand& operand = gemm.operand;

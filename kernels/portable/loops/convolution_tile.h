@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) void write(const TileCall& call, Fl
   }
 }
 
-// For channels that are contiguous at a position.
+// For channels that are contiguous at each position.
 template <int rows, int columns, int vectors>
 static inline __attribute__((always_inline)) void write_side_by_side(const TileCall& call,
                                                                      Floats (&sums)[rows * columns][vectors]) {

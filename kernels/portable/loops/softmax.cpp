@@ -51,7 +51,7 @@ ESTRAIN_FUNCTION Floats input_gradient(Floats gradient, Floats result, Floats su
   return logarithmic ? fused(negated(exponential_to_89(result)), sum, gradient) : (gradient - sum) * result;
 }
 
-// The number of rows in each step: a step of one row need not wait for the previous step.
+// The number of rows that take each step (maximum, sum) together: a row need not wait for its previous step.
 static constexpr int64_t kRows = 16;
 
 template <bool logarithmic>
