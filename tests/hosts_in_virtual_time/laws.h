@@ -12,7 +12,7 @@ enum class Law {
   no_record_lost = 3,       // and every record missing in the run's files
   one_term = 4,             // no coordinator commits a step once a later coordinator has led from an earlier step
   one_step_apart = 5,       // hosts of a stage are at most one step apart
-  minority_gives_up = 6,    // a coordinator gives up if, and only if, most hosts may have left
+  minority_gives_up = 6,    // a coordinator gives up if, and only if, most hosts may have left and one could lead
   no_old_orders = 7,        // no agent follows a coordinator of an earlier term
   ended_stays_ended = 8,    // no host continues a run that ended as it should
   everybody_ends = 9,       // once disturbances stop, the run continues to its end, or all hosts stop
