@@ -6,11 +6,7 @@
 //     static constexpr std::string_view name = "saved";
 //     Step step;
 //     double seconds = 0;
-//     template <typename Self, typename Visit>
-//     static void fields(Self& self, Visit&& visit) {
-//       visit("step", self.step);
-//       visit("seconds", self.seconds);
-//     }
+//     ESTRAIN_FIELDS(step, seconds)
 //   };
 //
 // In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
@@ -29,6 +25,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 
 namespace estrain::codec {

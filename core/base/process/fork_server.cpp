@@ -21,6 +21,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/json/codec.h"
+#include "core/base/json/fields.h"
 #include "core/base/process/child_setup.h"
 
 namespace estrain {
@@ -37,14 +38,7 @@ struct Order {
   std::vector<int> numbers, ignored_signals;
   bool dies_with_parent = true, has_output = false;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("arguments", self.arguments);
-    visit("numbers", self.numbers);
-    visit("ignored_signals", self.ignored_signals);
-    visit("dies_with_parent", self.dies_with_parent);
-    visit("has_output", self.has_output);
-  }
+  ESTRAIN_FIELDS(arguments, numbers, ignored_signals, dies_with_parent, has_output)
 };
 
 // The server says 0 once ready, then the process id of each copy; negative: no copy can be made.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
 
 namespace estrain {
@@ -38,12 +39,7 @@ class ForkServer {
     int pid = 0, socket = -1;
     bool ready = false;
 
-    template <typename Self, typename Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit("pid", self.pid);
-      visit("socket", self.socket);
-      visit("ready", self.ready);
-    }
+    ESTRAIN_FIELDS(pid, socket, ready)
   };
   // Returns nothing if the server has ended.
   std::optional<Note> note() const {

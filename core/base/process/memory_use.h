@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/json/fields.h"
+
 namespace estrain {
 
 // Returns bytes from a line "Key:   123 kB" in the text of /proc/meminfo or /proc/PID/status; nothing without the line.
@@ -18,12 +20,7 @@ struct MemoryUse {
   uint64_t address_space = 0;  // largest
 
   // Fields of messages (core/base/json/codec.h).
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("peak", self.peak);
-    visit("files", self.files);
-    visit("address_space", self.address_space);
-  }
+  ESTRAIN_FIELDS(peak, files, address_space)
 };
 MemoryUse own_memory_use();
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::batches {
 
 struct BatchChange {
@@ -12,12 +14,7 @@ struct BatchChange {
 
   bool operator==(const BatchChange&) const = default;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("after", self.after);
-    visit("batch", self.batch);
-    visit("lr_factor", self.lr_factor);
-  }
+  ESTRAIN_FIELDS(after, batch, lr_factor)
 };
 
 }  // namespace estrain::batches

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/job/batches/batch_change.h"
 
 namespace estrain::batches {
@@ -53,13 +54,7 @@ struct BatchSchedule {
 
   bool operator==(const BatchSchedule&) const = default;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("samples_per_est", self.samples_per_est);
-    visit("batch", self.batch);
-    visit("drop_last", self.drop_last);
-    visit("changes", self.changes);
-  }
+  ESTRAIN_FIELDS(samples_per_est, batch, drop_last, changes)
 
  private:
   struct Stretch;

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::dispatch {
 
 // Returns the ESTs of the worker with most ESTs: how many times a step takes a mini-batch.
@@ -27,11 +29,7 @@ class Speeds {
     double seconds = 0;  // of a step: a mean with a weight of kNewest for the newest
     int64_t times = 0;   // 0: reckoned from a measurement with another batch
     bool operator==(const Measured&) const = default;
-    template <typename Self, typename Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit("seconds", self.seconds);
-      visit("times", self.times);
-    }
+    ESTRAIN_FIELDS(seconds, times)
   };
   using Key = std::pair<std::string, int64_t>;  // type, devices
   // Steps as seen from outside, from look to look, with everything in between.
@@ -39,11 +37,7 @@ class Speeds {
     double steps = 0;  // with the owner's batch; of another batch, the steps with the same samples
     double seconds = 0;
     bool operator==(const Seen&) const = default;
-    template <typename Self, typename Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit("steps", self.steps);
-      visit("seconds", self.seconds);
-    }
+    ESTRAIN_FIELDS(steps, seconds)
   };
   using SeenKey = std::tuple<std::string, int64_t, int64_t>;  // type, devices of the job, devices in use of the pool
 
@@ -104,12 +98,7 @@ class Speeds {
   void restore(const Pace& pace) { paces_.add(pace); }
   bool operator==(const Speeds&) const = default;
   // What the pool's ledger keeps in the job's row: the paces have rows of their own.
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("mini_batch", self.mini_batch_);
-    visit("measured", self.measured_);
-    visit("seen", self.seen_);
-  }
+  ESTRAIN_FIELDS(mini_batch_, measured_, seen_)
 
  private:
   static constexpr double kNewest = 0.3;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 #include "core/planning/dispatch/speeds.h"
 #include "core/planning/scheduling/batch_times.h"
@@ -72,11 +73,7 @@ struct BatchRequest {
   scheduling::BatchTerms terms;
   int64_t epochs = 0;  // 0: the job's length is a number of steps. A new batch would not shorten it: the batch stays
   bool operator==(const BatchRequest&) const = default;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("terms", self.terms);
-    visit("epochs", self.epochs);
-  }
+  ESTRAIN_FIELDS(terms, epochs)
 };
 
 // The batch of a job with a BatchRequest, in samples per EST and step. The pool changes it at most once in an epoch.
@@ -91,18 +88,7 @@ struct BatchState {
   int64_t own_steps = 0;    // the job's steps with the owner's batch; 0: not known
   double noise_scale = 0;   // of the job's gradients, in samples; 0: not known
   bool operator==(const BatchState&) const = default;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("batch", self.batch);
-    visit("lr_factor", self.lr_factor);
-    visit("wanted", self.wanted);
-    visit("wanted_lr_factor", self.wanted_lr_factor);
-    visit("epoch", self.epoch);
-    visit("since_epoch", self.since_epoch);
-    visit("not_before", self.not_before);
-    visit("own_steps", self.own_steps);
-    visit("noise_scale", self.noise_scale);
-  }
+  ESTRAIN_FIELDS(batch, lr_factor, wanted, wanted_lr_factor, epoch, since_epoch, not_before, own_steps, noise_scale)
 };
 
 // The owner's request.
@@ -121,23 +107,8 @@ struct Request {
   std::optional<BatchRequest> batch = {};  // nothing: the batch is the owner's, whatever the policy
   bool one_host = false;                   // the job cannot be spread over hosts
   bool operator==(const Request&) const = default;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("name", self.name);
-    visit("user", self.user);
-    visit("priority", self.priority);
-    visit("ests", self.ests);
-    visit("devices", self.devices);
-    visit("least", self.least);
-    visit("most", self.most);
-    visit("deadline", self.deadline);
-    visit("type", self.type);
-    visit("mixes_types", self.mixes_types);
-    visit("weighs_offers", self.weighs_offers);
-    visit("total_steps", self.total_steps);
-    visit("batch", self.batch);
-    visit("one_host", self.one_host);
-  }
+  ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
+                 total_steps, batch, one_host)
 };
 
 struct Job {
@@ -175,36 +146,9 @@ struct Job {
 
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("request", self.request);
-    visit("submitted", self.submitted);
-    visit("phase", self.phase);
-    visit("reason", self.reason);
-    visit("work", self.work);
-    visit("is_unwanted", self.is_unwanted);
-    visit("target", self.target);
-    visit("home", self.home);
-    visit("owed", self.owed);
-    visit("step", self.step);
-    visit("not_before", self.not_before);
-    visit("no_growth_before", self.no_growth_before);
-    visit("failures", self.failures);
-    visit("failed_at", self.failed_at);
-    visit("attained", self.attained);
-    visit("held", self.held);
-    visit("lost", self.lost);
-    visit("starts", self.starts);
-    visit("started", self.started);
-    visit("finished", self.finished);
-    visit("speeds", self.speeds);
-    visit("batch", self.batch);
-    visit("batch_times", self.batch_times);
-    visit("seen_at", self.seen_at);
-    visit("seen_devices", self.seen_devices);
-    visit("seen_step", self.seen_step);
-  }
+  ESTRAIN_FIELDS(id, request, submitted, phase, reason, work, is_unwanted, target, home, owed, step, not_before,
+                 no_growth_before, failures, failed_at, attained, held, lost, starts, started, finished, speeds, batch,
+                 batch_times, seen_at, seen_devices, seen_step)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::scheduling {
 
 class BatchTimes {
@@ -13,11 +15,7 @@ class BatchTimes {
     double seconds = 0;  // the mean; after kTimes measurements the mean moves with the newest
     int64_t times = 0;
     bool operator==(const Measured&) const = default;
-    template <typename Self, typename Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit("seconds", self.seconds);
-      visit("times", self.times);
-    }
+    ESTRAIN_FIELDS(seconds, times)
   };
 
   void observe(int64_t batch, double seconds);
@@ -27,10 +25,7 @@ class BatchTimes {
   const std::map<int64_t, Measured>& measured() const { return measured_; }
   void restore(int64_t batch, const Measured& value) { measured_[batch] = value; }
   bool operator==(const BatchTimes&) const = default;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("measured", self.measured_);
-  }
+  ESTRAIN_FIELDS(measured_)
 
  private:
   static constexpr int64_t kTimes = 100;

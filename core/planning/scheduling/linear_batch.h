@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::scheduling {
 
 struct BatchTerms {
@@ -19,13 +21,7 @@ struct BatchTerms {
   int64_t least = 1, most = 1;  // allowed by the owner
   bool square_root = false;     // the optimizer is not SGD
   bool operator==(const BatchTerms&) const = default;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("own", self.own);
-    visit("least", self.least);
-    visit("most", self.most);
-    visit("square_root", self.square_root);
-  }
+  ESTRAIN_FIELDS(own, least, most, square_root)
 };
 
 // Returns the batch on `devices` after so many epochs; the owner asked for `requested`. Within least and most.

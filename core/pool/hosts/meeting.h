@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/json/codec.h"
+#include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 
 namespace estrain::pool {
@@ -31,25 +32,14 @@ struct Build {
   static Build own();
   bool operator==(const Build&) const = default;
   std::string text() const { return version + " (build " + build + ")"; }
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("version", self.version);
-    visit("build", self.build);
-  }
+  ESTRAIN_FIELDS(version, build)
 };
 
 struct DaemonSign {
   Build build;
   std::string host, machine, folder;  // the host's name in the pool; the host's own name; its path to the pool
   int64_t beat = 0;                   // a growing number
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("build", self.build);
-    visit("host", self.host);
-    visit("machine", self.machine);
-    visit("folder", self.folder);
-    visit("beat", self.beat);
-  }
+  ESTRAIN_FIELDS(build, host, machine, folder, beat)
 };
 
 // A process that the agent runs for the daemon: a command of this program.
@@ -61,16 +51,7 @@ struct Task {
   std::vector<std::string> words;  // without the program's name
   std::string log;                 // takes the output
   int64_t signal = 0;              // the last signal to be sent
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("job", self.job);
-    visit("kind", self.kind);
-    visit("run", self.run);
-    visit("words", self.words);
-    visit("log", self.log);
-    visit("signal", self.signal);
-  }
+  ESTRAIN_FIELDS(id, job, kind, run, words, log, signal)
 };
 
 struct Orders {
@@ -79,14 +60,7 @@ struct Orders {
   std::string refusal;      // not empty: why the agent is not wanted
   bool dismissed = false;   // the pool has let go of all the agent's devices
   std::vector<Task> tasks;  // tasks that should run; a task missing here is forgotten once it has ended
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("to", self.to);
-    visit("serial", self.serial);
-    visit("refusal", self.refusal);
-    visit("dismissed", self.dismissed);
-    visit("tasks", self.tasks);
-  }
+  ESTRAIN_FIELDS(to, serial, refusal, dismissed, tasks)
 };
 
 struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
@@ -99,19 +73,7 @@ struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws 
   bool listens = false;  // of an agent of a run: the agent can start workers
   int64_t looks = 0;     // how often the status was read
   Json status;           // the last look: selected fields of `estrain status --json`; null: no look yet
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("job", self.job);
-    visit("kind", self.kind);
-    visit("ended", self.ended);
-    visit("signaled", self.signaled);
-    visit("code", self.code);
-    visit("leads", self.leads);
-    visit("listens", self.listens);
-    visit("looks", self.looks);
-    visit("status", self.status);
-  }
+  ESTRAIN_FIELDS(id, job, kind, ended, signaled, code, leads, listens, looks, status)
 };
 
 struct AgentReport {
@@ -124,18 +86,7 @@ struct AgentReport {
   std::vector<std::string> devices;
   int64_t cores = 0;  // of the agent's host
   std::vector<TaskReport> tasks;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("build", self.build);
-    visit("life", self.life);
-    visit("pid", self.pid);
-    visit("beat", self.beat);
-    visit("leaves", self.leaves);
-    visit("gone", self.gone);
-    visit("devices", self.devices);
-    visit("cores", self.cores);
-    visit("tasks", self.tasks);
-  }
+  ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks)
 };
 
 class Meeting {

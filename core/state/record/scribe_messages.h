@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/state/comm/messages/channel.h"
 #include "core/state/comm/messages/failed.h"
 
@@ -18,10 +19,7 @@ namespace estrain::record {
 struct SaveState {
   static constexpr std::string_view name = "save";
   Step step;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("step", self.step);
-  }
+  ESTRAIN_FIELDS(step)
 };
 
 // Write the remaining records, and end.
@@ -36,12 +34,7 @@ struct Saved {
   Step step;
   double seconds = 0;
   uint64_t bytes = 0;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("seconds", self.seconds);
-    visit("bytes", self.bytes);
-  }
+  ESTRAIN_FIELDS(step, seconds, bytes)
 };
 
 struct SaveFailed {
@@ -51,25 +44,13 @@ struct SaveFailed {
   bool damaged = false;        // the state in memory has changed since its writing: later steps may be wrong
   bool no_room = false;        // the disk is full, or a quota
   uint64_t missing_bytes = 0;  // bytes still needed; 0: not known
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("error", self.error);
-    visit("advice", self.advice);
-    visit("damaged", self.damaged);
-    visit("no_room", self.no_room);
-    visit("missing_bytes", self.missing_bytes);
-  }
+  ESTRAIN_FIELDS(step, error, advice, damaged, no_room, missing_bytes)
 };
 
 struct MetricValue {
   std::string name;  // "top5"
   double value = 0;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("name", self.name);
-    visit("value", self.value);
-  }
+  ESTRAIN_FIELDS(name, value)
 };
 
 // An evaluation is on record. Empty: the loss is not finite, the model makes no predictions that are right or wrong.
@@ -78,13 +59,7 @@ struct Evaluated {
   Step step;
   std::optional<double> loss, accuracy;
   std::vector<MetricValue> metrics;  // further metrics
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("loss", self.loss);
-    visit("accuracy", self.accuracy);
-    visit("metrics", self.metrics);
-  }
+  ESTRAIN_FIELDS(step, loss, accuracy, metrics)
 };
 
 // A step without an update is on record, with the EST and the tensor to blame, if known.
@@ -94,23 +69,14 @@ struct Skipped {
   std::string why;
   std::optional<int64_t> rank;
   std::optional<std::string> tensor;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("why", self.why);
-    visit("rank", self.rank);
-    visit("tensor", self.tensor);
-  }
+  ESTRAIN_FIELDS(step, why, rank, tensor)
 };
 
 // Records cannot be written, and wait in memory.
 struct WriteFailed {
   static constexpr std::string_view name = "write_failed";
   std::string error;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("error", self.error);
-  }
+  ESTRAIN_FIELDS(error)
 };
 
 using ScribeOrder = std::variant<SaveState, FinishFiles>;

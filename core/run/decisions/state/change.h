@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 #include "core/run/decisions/state/member.h"
 #include "core/run/decisions/state/request.h"
@@ -51,21 +52,8 @@ struct ResizeUnderWay {
   std::optional<Json> answer;                               // the client's answer, beside the figures
 
   // Fields kept by a handover: a handover happens only where devices change.
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("client", self.client);
-    visit("before", self.before);
-    visit("after", self.after);
-    visit("step", self.step);
-    visit("requested_ns", self.requested_ns);
-    visit("warmed_ns", self.warmed_ns);
-    visit("stopped_ns", self.stopped_ns);
-    visit("step_seconds_before", self.step_seconds_before);
-    visit("step_seconds_warming", self.step_seconds_warming);
-    visit("why", self.why);
-    visit("gives_back", self.gives_back);
-    visit("answer", self.answer);
-  }
+  ESTRAIN_FIELDS(client, before, after, step, requested_ns, warmed_ns, stopped_ns, step_seconds_before,
+                 step_seconds_warming, why, gives_back, answer)
 };
 
 // A request that could not be served at once: the client waits.
@@ -74,12 +62,7 @@ struct WaitingRequest {
   Request request;
   int64_t arrived_ns = 0;  // monotonic
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("client", self.client);
-    visit("request", self.request);
-    visit("arrived_ns", self.arrived_ns);
-  }
+  ESTRAIN_FIELDS(client, request, arrived_ns)
 };
 
 }  // namespace estrain::decisions

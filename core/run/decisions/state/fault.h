@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/run/decisions/state/member.h"
 
 namespace estrain::decisions {
@@ -34,18 +35,7 @@ struct Loss {
   int64_t last_beat_ns = 0;  // the last sign of life; 0: none yet
   int64_t noticed_ns = 0;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("worker", self.worker);
-    visit("device", self.device);
-    visit("ests", self.ests);
-    visit("cause", self.cause);
-    visit("what", self.what);
-    visit("step", self.step);
-    visit("steps_redone", self.steps_redone);
-    visit("last_beat_ns", self.last_beat_ns);
-    visit("noticed_ns", self.noticed_ns);
-  }
+  ESTRAIN_FIELDS(worker, device, ests, cause, what, step, steps_redone, last_beat_ns, noticed_ns)
 };
 
 // A fault survived by the run, for the report at the run's end.

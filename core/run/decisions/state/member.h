@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/job/placement/assignment.h"
 
 namespace estrain::decisions {
@@ -26,12 +27,7 @@ struct Member {
   int64_t rank = -1;   // in the stage under way; -1: in no stage
 
   // Fields kept by a handover (state.h).
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("device", self.device);
-    visit("ests", self.ests);
-  }
+  ESTRAIN_FIELDS(id, device, ests)
 };
 
 }  // namespace estrain::decisions

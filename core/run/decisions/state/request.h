@@ -7,6 +7,8 @@
 #include <string_view>
 #include <variant>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::decisions {
 
 struct StatusRequest {
@@ -35,13 +37,7 @@ struct ResizeRequest {
   bool oversubscribe = false;  // several workers on one GPU
   bool allow_mixed = false;    // allows devices of kinds new to the job, where its bits differ below D2
   bool adds = false;           // to the job's devices
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("devices", self.devices);
-    visit("oversubscribe", self.oversubscribe);
-    visit("allow_mixed", self.allow_mixed);
-    visit("adds", self.adds);
-  }
+  ESTRAIN_FIELDS(devices, oversubscribe, allow_mixed, adds)
 };
 
 // Asks for another batch size or for new learning rates; an absent field changes nothing.
@@ -49,31 +45,20 @@ struct ChangeRequest {
   static constexpr std::string_view name = "change";
   std::optional<int64_t> batch;     // samples per EST and step
   std::optional<double> lr_factor;  // of the rates given by the schedule
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("batch", self.batch);
-    visit("lr_factor", self.lr_factor);
-  }
+  ESTRAIN_FIELDS(batch, lr_factor)
 };
 
 struct OfferRequest {
   static constexpr std::string_view name = "offer";
   std::string devices;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("devices", self.devices);
-  }
+  ESTRAIN_FIELDS(devices)
 };
 
 struct ReclaimRequest {
   static constexpr std::string_view name = "reclaim";
   std::string devices;
   double within = 0;  // seconds until the devices must be free
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("devices", self.devices);
-    visit("within", self.within);
-  }
+  ESTRAIN_FIELDS(devices, within)
 };
 
 using Request =

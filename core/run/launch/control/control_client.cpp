@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/json/codec.h"
+#include "core/base/json/fields.h"
 #include "core/base/json/json_text.h"
 #include "core/run/launch/control/control_request.h"
 #include "core/run/launch/control/control_socket.h"
@@ -125,13 +126,7 @@ Fault fault_from_name(std::string_view name) {
 struct Verdict {
   bool ok = false;
   std::string fault = "peer", error = "refused", advice;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("ok", self.ok);
-    visit("fault", self.fault);
-    visit("error", self.error);
-    visit("advice", self.advice);
-  }
+  ESTRAIN_FIELDS(ok, fault, error, advice)
 };
 
 AskElsewhere& elsewhere() {

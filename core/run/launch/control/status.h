@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/json/codec.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::launch {
 
@@ -34,22 +35,14 @@ struct NoiseStatus {
   double scale = 0;   // samples: a batch of this size has as much signal as noise
   int64_t steps = 0;  // measured
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("scale", self.scale);
-    visit("steps", self.steps);
-  }
+  ESTRAIN_FIELDS(scale, steps)
 };
 
 struct SlowWorker {
   double factor = 0;  // times its usual time of a mini-batch
   int64_t since_step = 0;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("factor", self.factor);
-    visit("since_step", self.since_step);
-  }
+  ESTRAIN_FIELDS(factor, since_step)
 };
 
 struct WorkerStatus {
@@ -67,17 +60,7 @@ struct WorkerStatus {
     return *seconds_waiting_for_data / *seconds_per_mini_batch;
   }
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("pid", self.pid);
-    visit("device", self.device);
-    visit("ests", self.ests);
-    visit("log", self.log);
-    visit("seconds_per_mini_batch", self.seconds_per_mini_batch);
-    visit("seconds_waiting_for_data", self.seconds_waiting_for_data);
-    visit("slow", self.slow);
-  }
+  ESTRAIN_FIELDS(id, pid, device, ests, log, seconds_per_mini_batch, seconds_waiting_for_data, slow)
 };
 
 // The plan in force, compared with measurements.
@@ -86,12 +69,7 @@ struct PlanStatus {
   std::optional<double> estimated_step_seconds;
   std::optional<std::string> reason;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("measured_step_seconds", self.measured_step_seconds);
-    visit("estimated_step_seconds", self.estimated_step_seconds);
-    visit("reason", self.reason);
-  }
+  ESTRAIN_FIELDS(measured_step_seconds, estimated_step_seconds, reason)
 };
 
 // A decision about the devices, and its reason.
@@ -99,12 +77,7 @@ struct DecisionStatus {
   int64_t step = 0;
   std::string what, reason;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("step", self.step);
-    visit("what", self.what);
-    visit("reason", self.reason);
-  }
+  ESTRAIN_FIELDS(step, what, reason)
 };
 
 // A device found wrong by an audit.
@@ -112,13 +85,7 @@ struct WrongDevice {
   std::optional<std::string> device;
   std::optional<int64_t> worker, step, vouched_step;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("device", self.device);
-    visit("worker", self.worker);
-    visit("step", self.step);
-    visit("vouched_step", self.vouched_step);
-  }
+  ESTRAIN_FIELDS(device, worker, step, vouched_step)
 };
 
 // A run without a launcher has the wrong devices alone.
@@ -128,15 +95,7 @@ struct AuditStatus {
   std::optional<bool> blind;    // a device is alone of its kind
   std::vector<WrongDevice> wrong_devices;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("every", self.every);
-    visit("passed", self.passed);
-    visit("newest_step", self.newest_step);
-    visit("share", self.share);
-    visit("blind", self.blind);
-    visit("wrong_devices", self.wrong_devices);
-  }
+  ESTRAIN_FIELDS(every, passed, newest_step, share, blind, wrong_devices)
 };
 
 // A host of a job over several. The launcher's own has no link.
@@ -148,18 +107,8 @@ struct HostStatus {
   std::optional<double> step_seconds;  // computing time of the host's slowest worker
   std::optional<double> exchange_seconds, round_trip_seconds, bytes_per_second;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("host", self.host);
-    visit("leads", self.leads);
-    visit("workers", self.workers);
-    visit("ests", self.ests);
-    visit("secrecy", self.secrecy);
-    visit("step_seconds", self.step_seconds);
-    visit("exchange_seconds", self.exchange_seconds);
-    visit("round_trip_seconds", self.round_trip_seconds);
-    visit("bytes_per_second", self.bytes_per_second);
-  }
+  ESTRAIN_FIELDS(host, leads, workers, ests, secrecy, step_seconds, exchange_seconds, round_trip_seconds,
+                 bytes_per_second)
 };
 
 struct RunStatus {
@@ -198,42 +147,10 @@ struct RunStatus {
   std::optional<std::vector<WorkerStatus>> workers;
   std::optional<std::vector<HostStatus>> hosts;  // of a job over several
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("ok", self.ok);
-    visit("name", self.name);
-    visit("model", self.model);
-    visit("run", self.run);
-    visit("state", self.state);
-    visit("ests", self.ests);
-    visit("error", self.error);
-    visit("pid", self.pid);
-    visit("host", self.host);
-    visit("slurm_job", self.slurm_job);
-    visit("seconds_since_sign_of_life", self.seconds_since_sign_of_life);
-    visit("step", self.step);
-    visit("total_steps", self.total_steps);
-    visit("epoch", self.epoch);
-    visit("loss", self.loss);
-    visit("lr", self.lr);
-    visit("batch", self.batch);
-    visit("lr_factor", self.lr_factor);
-    visit("gradient_noise", self.gradient_noise);
-    visit("test_accuracy", self.test_accuracy);
-    visit("last_checkpoint_step", self.last_checkpoint_step);
-    visit("audit", self.audit);
-    visit("stage", self.stage);
-    visit("running_seconds", self.running_seconds);
-    visit("samples_per_second", self.samples_per_second);
-    visit("seconds_left", self.seconds_left);
-    visit("devices", self.devices);
-    visit("waits_for_room", self.waits_for_room);
-    visit("held", self.held);
-    visit("plan", self.plan);
-    visit("decisions", self.decisions);
-    visit("workers", self.workers);
-    visit("hosts", self.hosts);
-  }
+  ESTRAIN_FIELDS(ok, name, model, run, state, ests, error, pid, host, slurm_job, seconds_since_sign_of_life, step,
+                 total_steps, epoch, loss, lr, batch, lr_factor, gradient_noise, test_accuracy, last_checkpoint_step,
+                 audit, stage, running_seconds, samples_per_second, seconds_left, devices, waits_for_room, held, plan,
+                 decisions, workers, hosts)
 };
 
 }  // namespace estrain::launch

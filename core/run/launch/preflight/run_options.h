@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::launch {
 
 struct RunOptions {
@@ -13,14 +15,7 @@ struct RunOptions {
   std::string own_host;        // the launcher's host in device lists; empty: it has no name
   std::string listen;          // where agents without the run directory join; empty: nowhere
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("allow_mixed", self.allow_mixed);
-    visit("oversubscribe", self.oversubscribe);
-    visit("cuda_streams", self.cuda_streams);
-    visit("own_host", self.own_host);
-    visit("listen", self.listen);
-  }
+  ESTRAIN_FIELDS(allow_mixed, oversubscribe, cuda_streams, own_host, listen)
 };
 
 }  // namespace estrain::launch

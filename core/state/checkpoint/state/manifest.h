@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/job/batches/batch_schedule.h"
 #include "core/state/checkpoint/state/state_layout.h"
 
@@ -27,18 +28,7 @@ struct Manifest {
   // Throws Fault::corrupt.
   static Manifest from_json(std::string_view text);
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("layout", self.layout);
-    visit("digest_names", self.digest_names);
-    visit("metric_names", self.metric_names);
-    visit("batches", self.batches);
-    visit("ests", self.ests);
-    visit("total_steps", self.total_steps);
-    visit("parameter_count", self.parameter_count);
-    visit("processor", self.processor);
-    visit("data", self.data);
-  }
+  ESTRAIN_FIELDS(layout, digest_names, metric_names, batches, ests, total_steps, parameter_count, processor, data)
 
   Epoch epoch_at(Step step) const { return batches.cursor_at(step).epoch; }
   // The samples of all ESTs in a step at about `step`, on average over an epoch.

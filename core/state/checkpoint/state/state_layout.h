@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 
 namespace estrain::checkpoint {
@@ -47,15 +48,7 @@ struct StateTensor {
   uint64_t bytes() const { return elements() * element_size(dtype); }
   std::string path() const;  // of the tensor's HDF5 dataset
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("role", self.role);
-    visit("name", self.name);
-    visit("slot", self.slot);
-    visit("dtype", self.dtype);
-    visit("shape", self.shape);
-    visit("offset", self.offset);
-  }
+  ESTRAIN_FIELDS(role, name, slot, dtype, shape, offset)
 };
 
 // A second state_dict name of a tied parameter or buffer: a hard link in the file.
@@ -67,12 +60,7 @@ struct StateAlias {
   std::string path() const;         // of the link
   std::string target_path() const;  // of the dataset
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("role", self.role);
-    visit("name", self.name);
-    visit("target", self.target);
-  }
+  ESTRAIN_FIELDS(role, name, target)
 };
 
 struct StateLayout {
@@ -85,12 +73,7 @@ struct StateLayout {
   uint64_t append(Role role, std::string name, std::string slot, DType dtype, std::vector<int64_t> shape);
 
   std::string to_json() const;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("tensors", self.tensors);
-    visit("aliases", self.aliases);
-    visit("bytes", self.bytes);
-  }
+  ESTRAIN_FIELDS(tensors, aliases, bytes)
 };
 
 // Fields of messages (core/base/json/codec.h): the words of the formats. The readers throw Fault::corrupt.

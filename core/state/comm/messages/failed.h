@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::comm {
 
@@ -18,12 +19,7 @@ struct Failed {
       : fault(static_cast<int>(error.fault())), message(error.message()), advice(error.advice()) {}
   Error error() const { return Error(static_cast<Fault>(fault), message).advise(advice); }
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("fault", self.fault);
-    visit("message", self.message);
-    visit("advice", self.advice);
-  }
+  ESTRAIN_FIELDS(fault, message, advice)
 };
 
 }  // namespace estrain::comm

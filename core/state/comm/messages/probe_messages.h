@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/process/memory_use.h"
 #include "core/state/comm/messages/channel.h"
 #include "core/state/comm/messages/failed.h"
@@ -23,12 +24,7 @@ struct TryMiniBatch {
   std::string device;     // "cpu", "cuda:0"
   bool measures = false;  // also times mini-batches of both kinds of kernels, for about two seconds
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("spec", self.spec);
-    visit("device", self.device);
-    visit("measures", self.measures);
-  }
+  ESTRAIN_FIELDS(spec, device, measures)
 };
 
 // An operator used by the job.
@@ -41,14 +37,7 @@ struct ProbedOperator {
   int64_t calls = 0;                // in the mini-batch
   std::vector<std::string> layers;  // the calling modules
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("name", self.name);
-    visit("coverage", self.coverage);
-    visit("which", self.which);
-    visit("calls", self.calls);
-    visit("layers", self.layers);
-  }
+  ESTRAIN_FIELDS(name, coverage, which, calls, layers)
 };
 
 // A mini-batch's forward and backward pass, with each kind of kernels.
@@ -56,11 +45,7 @@ struct ProbedSeconds {
   double torch = 0;
   std::optional<double> portable;  // if the device has portable kernels, and these have the job's precision
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("torch", self.torch);
-    visit("portable", self.portable);
-  }
+  ESTRAIN_FIELDS(torch, portable)
 };
 
 struct ProbedSize {
@@ -73,28 +58,14 @@ struct ProbedSize {
   uint64_t evaluation_bytes = 0;  // of an evaluation's results
   int64_t steps = 0;              // of the whole job
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("state_bytes", self.state_bytes);
-    visit("gradient_bytes", self.gradient_bytes);
-    visit("batch_bytes", self.batch_bytes);
-    visit("tensors", self.tensors);
-    visit("parameters", self.parameters);
-    visit("digests", self.digests);
-    visit("evaluation_bytes", self.evaluation_bytes);
-    visit("steps", self.steps);
-  }
+  ESTRAIN_FIELDS(state_bytes, gradient_bytes, batch_bytes, tensors, parameters, digests, evaluation_bytes, steps)
 };
 
 // A later problem of the job, found early.
 struct ProbedError {
   std::string message, advice;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("message", self.message);
-    visit("advice", self.advice);
-  }
+  ESTRAIN_FIELDS(message, advice)
 };
 
 struct ProbeReport {
@@ -107,16 +78,7 @@ struct ProbeReport {
   std::optional<ProbedError> init_error;         // model.init cannot be taken
   std::vector<std::string> notes;                // unexpected facts about the computation, for the user
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("operators", self.operators);
-    visit("seconds", self.seconds);
-    visit("memory", self.memory);
-    visit("size", self.size);
-    visit("short_batch_error", self.short_batch_error);
-    visit("init_error", self.init_error);
-    visit("notes", self.notes);
-  }
+  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, notes)
 };
 
 using ProbeRequest = std::variant<TryMiniBatch>;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/base/json/fields.h"
 #include "core/state/comm/messages/worker_options.h"
 
 namespace estrain::comm {
@@ -20,17 +21,7 @@ struct PythonWorker {
   std::string checkpoint;  // WorkerOptions::checkpoint
   std::string algorithm_store;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("run", self.run);
-    visit("socket", self.socket);
-    visit("memory", self.memory);
-    visit("doorbell", self.doorbell);
-    visit("courier", self.courier);
-    visit("options", self.options);
-    visit("checkpoint", self.checkpoint);
-    visit("algorithm_store", self.algorithm_store);
-  }
+  ESTRAIN_FIELDS(run, socket, memory, doorbell, courier, options, checkpoint, algorithm_store)
 };
 
 // Fields: those of train::ProbeSetup.
@@ -40,12 +31,7 @@ struct PythonProbe {
   bool measures = false;
   std::string device;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("socket", self.socket);
-    visit("measures", self.measures);
-    visit("device", self.device);
-  }
+  ESTRAIN_FIELDS(socket, measures, device)
 };
 
 // A fork server (core/base/process/fork_server.h): the copies are workers, with the rest in their arguments.
@@ -54,11 +40,7 @@ struct PythonServer {
   int orders = -1;  // the socket for the workers' arguments
   std::string algorithm_store;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("orders", self.orders);
-    visit("algorithm_store", self.algorithm_store);
-  }
+  ESTRAIN_FIELDS(orders, algorithm_store)
 };
 
 using PythonTask = std::variant<PythonWorker, PythonProbe, PythonServer>;
@@ -70,12 +52,7 @@ struct PythonSetting {
   std::string libraries;  // folder of the libraries for devices
   uint64_t libtorch = 0;  // build id of estrain's own LibTorch
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("spec", self.spec);
-    visit("libraries", self.libraries);
-    visit("libtorch", self.libtorch);
-  }
+  ESTRAIN_FIELDS(spec, libraries, libtorch)
 };
 
 }  // namespace estrain::comm

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/state/comm/messages/python_tasks.h"
 
 namespace estrain::comm {
@@ -14,18 +15,7 @@ struct WorkerArguments {
   std::string run, options, checkpoint;  // options: WorkerOptions as JSON; checkpoint: theirs
   int spec = -1, library = -1, memory = -1, socket = -1, doorbell = -1, courier = -1;  // descriptors
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("run", self.run);
-    visit("spec", self.spec);
-    visit("library", self.library);
-    visit("memory", self.memory);
-    visit("socket", self.socket);
-    visit("doorbell", self.doorbell);
-    visit("courier", self.courier);
-    visit("options", self.options);
-    visit("checkpoint", self.checkpoint);
-  }
+  ESTRAIN_FIELDS(run, spec, library, memory, socket, doorbell, courier, options, checkpoint)
 
   // `options` read, with the checkpoint. Throws Fault::corrupt.
   WorkerOptions worker_options() const;

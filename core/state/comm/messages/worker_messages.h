@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/json/fields.h"
 #include "core/state/comm/messages/channel.h"
 #include "core/state/comm/messages/failed.h"
 
@@ -20,13 +21,7 @@ struct BeyondHost {
   int64_t workers = 0;       // of all hosts
   bool records = false;      // a scribe reads the records and holds of this host, the coordinator's
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("stage", self.stage);
-    visit("first_worker", self.first_worker);
-    visit("workers", self.workers);
-    visit("records", self.records);
-  }
+  ESTRAIN_FIELDS(stage, first_worker, workers, records)
 };
 
 // Train a stage.
@@ -39,15 +34,7 @@ struct RunStage {
   bool exchanges = false;               // each worker has a GPU of its own, which passes data to the GPUs of the rest
   std::vector<std::string> kinds = {};  // of the workers' devices: "cpu", "cpu:avx2", "cuda"
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("worker", self.worker);
-    visit("ranges", self.ranges);
-    visit("beyond", self.beyond);
-    visit("restarted", self.restarted);
-    visit("exchanges", self.exchanges);
-    visit("kinds", self.kinds);
-  }
+  ESTRAIN_FIELDS(worker, ranges, beyond, restarted, exchanges, kinds)
 };
 
 // End.
@@ -61,40 +48,28 @@ struct Leave {
 struct HostLost {
   static constexpr std::string_view name = "host_lost";
   std::string why;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("why", self.why);
-  }
+  ESTRAIN_FIELDS(why)
 };
 
 // The worker has a model and data, and waits for its first stage.
 struct Ready {
   static constexpr std::string_view name = "ready";
   std::vector<std::string> notes;  // from the builder of the state: the run's notes about the data
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("notes", self.notes);
-  }
+  ESTRAIN_FIELDS(notes)
 };
 
 // The worker has left the loop.
 struct LeftStage {
   static constexpr std::string_view name = "left";
   bool finished = false;  // the job is done
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("finished", self.finished);
-  }
+  ESTRAIN_FIELDS(finished)
 };
 
 // An audit found something wrong (core/state/audit/audit_error.h). Failed follows.
 struct AuditFound {
   static constexpr std::string_view name = "audit_found";
   Step vouched;  // audits found everything correct up to this step
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("vouched", self.vouched);
-  }
+  ESTRAIN_FIELDS(vouched)
 };
 
 using WorkerOrder = std::variant<RunStage, Leave, HostLost>;

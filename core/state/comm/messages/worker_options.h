@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/json/codec.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::comm {
 
@@ -17,15 +18,7 @@ struct WorkerOptions {
   bool allow_mixed = false;    // a GPU may differ in model from the GPU that laid out the state
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("device", self.device);
-    visit("builds", self.builds);
-    visit("accepts_data", self.accepts_data);
-    visit("less_memory", self.less_memory);
-    visit("allow_mixed", self.allow_mixed);
-    visit("cuda_streams", self.cuda_streams);
-  }
+  ESTRAIN_FIELDS(device, builds, accepts_data, less_memory, allow_mixed, cuda_streams)
 };
 
 }  // namespace estrain::comm

@@ -3,16 +3,14 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::codec {
 namespace {
 
 struct Part {
   std::string text;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("text", self.text);
-  }
+  ESTRAIN_FIELDS(text)
 };
 
 struct All {
@@ -25,17 +23,7 @@ struct All {
   std::vector<Part> parts;
   EstRange range;
   std::map<std::pair<std::string, int64_t>, Part> map;
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("yes", self.yes);
-    visit("whole", self.whole);
-    visit("number", self.number);
-    visit("step", self.step);
-    visit("maybe", self.maybe);
-    visit("parts", self.parts);
-    visit("range", self.range);
-    visit("map", self.map);
-  }
+  ESTRAIN_FIELDS(yes, whole, number, step, maybe, parts, range, map)
 };
 
 struct Nothing {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/process/fork_server.h"
 #include "core/run/launch/preflight/devices.h"
 
@@ -30,11 +31,7 @@ class ForkServers {
     std::vector<std::string> environment;  // name, value, name, …
     ForkServer::Note server;
 
-    template <typename Self, typename Visit>
-    static void fields(Self& self, Visit&& visit) {
-      visit("environment", self.environment);
-      visit("server", self.server);
-    }
+    ESTRAIN_FIELDS(environment, server)
   };
   std::vector<Note> notes() const;
   void adopt(const std::vector<Note>& notes);

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/memory_file.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::launch {
 namespace {
@@ -19,24 +20,14 @@ struct ProcessNote {
   int socket = -1;
   uint64_t log_begin = 0;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("pid", self.pid);
-    visit("socket", self.socket);
-    visit("log_begin", self.log_begin);
-  }
+  ESTRAIN_FIELDS(id, pid, socket, log_begin)
 };
 
 struct ClientNote {
   ClientId id = 0;
   int socket = -1;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("id", self.id);
-    visit("socket", self.socket);
-  }
+  ESTRAIN_FIELDS(id, socket)
 };
 
 // The processes and clients of a handover, written beside the handover's own fields.
@@ -47,14 +38,7 @@ struct Notes {
   std::vector<ClientNote> clients;
   std::vector<ForkServers::Note> fork_servers;
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("workers", self.workers);
-    visit("scribe", self.scribe);
-    visit("courier", self.courier);
-    visit("clients", self.clients);
-    visit("fork_servers", self.fork_servers);
-  }
+  ESTRAIN_FIELDS(workers, scribe, courier, clients, fork_servers)
 };
 
 // Returns the processes of the members.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/run/decisions/state/state.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/run/launch/launcher/processes/processes.h"
@@ -37,23 +38,8 @@ struct Handover {
   double start_seconds = 0;         // from the start of the first workers to the first stage
 
   // All fields but the job, its processes and clients.
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("run", self.run);
-    visit("fault_rules", self.fault_rules);
-    visit("options", self.options);
-    visit("ends_ns", self.ends_ns);
-    visit("cores", self.cores);
-    visit("shared", self.shared);
-    visit("started_ns", self.started_ns);
-    visit("accuracy", self.accuracy);
-    visit("hosts_stage", self.hosts_stage);
-    visit("links", self.links);
-    visit("listener", self.listener);
-    visit("changes", self.changes);
-    visit("profiles", self.profiles);
-    visit("start_seconds", self.start_seconds);
-  }
+  ESTRAIN_FIELDS(run, fault_rules, options, ends_ns, cores, shared, started_ns, accuracy, hosts_stage, links, listener,
+                 changes, profiles, start_seconds)
 };
 
 // Replaces this process by a fresh launcher with `handover`. Returns only if exec failed.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
 #include "core/run/decisions/state/member.h"
 #include "core/run/launch/launcher/processes/fork_servers.h"
@@ -27,15 +28,7 @@ struct SharedDescriptors {
   int library;       // the worker library of the job's beginning; -1: the job had no worker library
   int courier = -1;  // eventfd for waking the host's courier; -1: the host has no courier
 
-  template <typename Self, typename Visit>
-  static void fields(Self& self, Visit&& visit) {
-    visit("memory", self.memory);
-    visit("doorbell", self.doorbell);
-    visit("lock", self.lock);
-    visit("spec", self.spec);
-    visit("library", self.library);
-    visit("courier", self.courier);
-  }
+  ESTRAIN_FIELDS(memory, doorbell, lock, spec, library, courier)
 };
 
 inline constexpr int kPatienceWithKillMs = 5000;  // until a process has ended after SIGKILL
