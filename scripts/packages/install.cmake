@@ -27,12 +27,13 @@ install(CODE [[
 
 # libtorch_cpu.so loads CUDA libraries also where there is no GPU. It finds them by their place.
 if(ESTRAIN_INSTALL_LIBTORCH AND TARGET estrain_worker)
-  install(FILES ${TORCH_LIB}/libtorch_cpu.so ${TORCH_LIB}/libc10.so ${TORCH_LIB}/libgomp.so.1
+  install(FILES ${LibTorch_LIBRARIES_DIR}/libtorch_cpu.so ${LibTorch_LIBRARIES_DIR}/libc10.so
+          ${LibTorch_LIBRARIES_DIR}/libgomp.so.1
           DESTINATION ${PRIVATE}/libtorch/torch/lib)
-  install(FILES ${ESTRAIN_LIBTORCH}/nvidia/cu13/lib/libcupti.so.13 ${ESTRAIN_LIBTORCH}/nvidia/cu13/lib/libcudart.so.13
+  install(FILES ${LibTorch_FOLDER}/nvidia/cu13/lib/libcupti.so.13 ${LibTorch_FOLDER}/nvidia/cu13/lib/libcudart.so.13
           DESTINATION ${PRIVATE}/libtorch/nvidia/cu13/lib)
-  file(GLOB torch_licence ${ESTRAIN_LIBTORCH}/torch-*.dist-info/licenses/LICENSE)
-  file(GLOB cuda_licence ${ESTRAIN_LIBTORCH}/nvidia_cuda_cupti-*.dist-info/licenses/License.txt)
+  file(GLOB torch_licence ${LibTorch_FOLDER}/torch-*.dist-info/licenses/LICENSE)
+  file(GLOB cuda_licence ${LibTorch_FOLDER}/nvidia_cuda_cupti-*.dist-info/licenses/License.txt)
   install(FILES ${torch_licence} DESTINATION share/doc/estrain RENAME LICENSE.libtorch)
   install(FILES ${cuda_licence} DESTINATION share/doc/estrain RENAME LICENSE.cuda)
 endif()

@@ -16,7 +16,7 @@ is the same bit for bit, and the command verify proves it.
 
 LibTorch's CPU part comes along, below /usr/lib/estrain/libtorch.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${TORCH_LIB} ${ESTRAIN_LIBTORCH}/nvidia/cu13/lib ${CMAKE_BINARY_DIR})
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${LibTorch_LIBRARIES_DIR} ${LibTorch_FOLDER}/nvidia/cu13/lib ${CMAKE_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "dataset-fashion-mnist")
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/scripts/packages/debian_files.cmake)

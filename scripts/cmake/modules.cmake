@@ -12,7 +12,7 @@ set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx5
 # One folder = one static library of all .cpp files in it and its ROOMS, which links (and may include) only its DEPENDS.
 # ROOMS are in the order of their includes, which scripts/layers checks; `.` is the folder itself.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
-# CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cuda.cmake).
+# CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cmake/cuda.cmake).
 # HOT: compiled at -O2, as kernels are: much time is spent in its loops.
 # PER_ISA: every source of that subfolder is compiled once for each of ISAS (default: ESTRAIN_ISAS), with ESTRAIN_ISA the name
 # of the instruction set: kernels/per_isa.h.
@@ -38,12 +38,12 @@ endfunction()
 
 # One precompiled LibTorch header serves every torch folder.
 function(estrain_use_torch TARGET)
-  target_link_libraries(${TARGET} PUBLIC estrain_libtorch)
+  target_link_libraries(${TARGET} PUBLIC LibTorch::cpu)
   get_property(owner GLOBAL PROPERTY ESTRAIN_TORCH_PCH)
   if(NOT owner)
     file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/torch_pch.cpp CONTENT "")  # written once: not newer at each configuration
     add_library(torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cpp)
-    target_link_libraries(torch_pch PUBLIC estrain_options estrain_libtorch)
+    target_link_libraries(torch_pch PUBLIC estrain_options LibTorch::cpu)
     # What nearly all include, no more: each unit instantiates every template that the header leaves pending. With
     # <torch/torch.h> that took 5 s a unit, with these 2.
     target_precompile_headers(torch_pch PRIVATE <ATen/ATen.h> <torch/types.h> <fmt/format.h>)
@@ -108,7 +108,7 @@ function(estrain_module FOLDER)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE estrain_options ${links})
     if(M_TORCH)
-      target_link_libraries(${name} INTERFACE estrain_libtorch)
+      target_link_libraries(${name} INTERFACE LibTorch::cpu)
     endif()
   endif()
   set_property(GLOBAL APPEND PROPERTY ESTRAIN_MODULES ${FOLDER})

@@ -63,6 +63,11 @@ if(HAS_CUDA)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()
 
+if(HAS_CUDA AND TARGET LibTorch::cuda)
+  target_include_directories(LibTorch::cuda INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_options(LibTorch::cuda INTERFACE -Wl,-rpath-link,${CUDAToolkit_LIBRARY_DIR})
+endif()
+
 # IEEE arithmetic, and nothing fused but where the source says so. Without -use_fast_math these are nvcc's defaults but
 # for -fmad; they decide bits, so they are said.
 set(ESTRAIN_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
