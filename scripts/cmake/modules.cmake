@@ -1,12 +1,18 @@
-# The instruction sets of kernels/isa.h, and how GCC is told to use them. portable_baseline: kernels/loops/optimizer.h.
+# estrain_optimized(LEVEL OUT): the option for that level, but in Debug none: there nothing is optimized.
+function(estrain_optimized LEVEL OUT)
+  set(${OUT} "$<$<AND:$<NOT:$<CONFIG:Debug>>,$<COMPILE_LANGUAGE:CXX>>:-O${LEVEL}>" PARENT_SCOPE)
+endfunction()
+estrain_optimized(2 ESTRAIN_HOT_FLAG)
+estrain_optimized(3 ESTRAIN_KERNEL_FLAG)
+
+# The instruction sets of kernels/isa.h, and how GCC is told to use them.
 set(ESTRAIN_ISAS baseline fma128 avx2 avx512)
-set(ESTRAIN_FLAGS_baseline -O3)
-set(ESTRAIN_FLAGS_portable_baseline -O3)
-set(ESTRAIN_FLAGS_fma128 -O3 -mfma)
-set(ESTRAIN_FLAGS_avx2 -O3 -mavx2 -mfma)
+set(ESTRAIN_FLAGS_baseline ${ESTRAIN_KERNEL_FLAG})
+set(ESTRAIN_FLAGS_fma128 ${ESTRAIN_KERNEL_FLAG} -mfma)
+set(ESTRAIN_FLAGS_avx2 ${ESTRAIN_KERNEL_FLAG} -mavx2 -mfma)
 # GCC 12's own AVX-512 headers begin with a register that is undefined on purpose, and warn about it.
-set(ESTRAIN_FLAGS_avx512 -O3 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
-    -Wno-maybe-uninitialized -Wno-uninitialized)
+set(ESTRAIN_FLAGS_avx512 ${ESTRAIN_KERNEL_FLAG} -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl
+    -mprefer-vector-width=512 -Wno-maybe-uninitialized -Wno-uninitialized)
 
 # estrain_module(FOLDER [TORCH] [CUDA] [HOT] [PER_ISA subfolder] [ISAS isa...] [ROOMS subfolder...] [DEPENDS folder...] [LIBRARIES target...])
 # One folder = one static library of all .cpp files in it and its ROOMS, which links (and may include) only its DEPENDS.
@@ -93,7 +99,7 @@ function(estrain_module FOLDER)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC estrain_options ${links})
     if(M_HOT OR FOLDER MATCHES "^kernels")
-      target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O2>)
+      target_compile_options(${name} PRIVATE ${ESTRAIN_HOT_FLAG})
     endif()
     if(M_CUDA AND HAS_CUDA)
       target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${ESTRAIN_CUDA_FLAGS}>")
