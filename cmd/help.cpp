@@ -1,3 +1,5 @@
+#include <estrain/version.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -1,5 +1,6 @@
 // estrain: elastic, bit-exact training. One verb per file; see commands.h.
 
+#include <estrain/version.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

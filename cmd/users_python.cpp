@@ -1,5 +1,6 @@
 #include "cmd/users_python.h"
 
+#include <estrain/version.h>
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 #include "core/hosts/agents/own_greeting.h"
 
+#include <estrain/version.h>
+
 #include <filesystem>
 
 #include "core/base/process/build_id.h"

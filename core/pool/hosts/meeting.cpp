@@ -1,5 +1,6 @@
 #include "core/pool/hosts/meeting.h"
 
+#include <estrain/version.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

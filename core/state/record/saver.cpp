@@ -1,5 +1,6 @@
 #include "core/state/record/saver.h"
 
+#include <estrain/version.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

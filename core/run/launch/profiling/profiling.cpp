@@ -1,5 +1,6 @@
 #include "core/run/launch/profiling/profiling.h"
 
+#include <estrain/version.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
