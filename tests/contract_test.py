@@ -17,7 +17,7 @@ def principles(text):
 
 
 def is_run(path):
-    """Whether ctest runs the cases of the file: tests/CMakeLists.txt takes tests/cmd one file at a time, by its name."""
+    """Whether ctest runs the cases of the file: tests/cmd/CMakeLists.txt takes tests/cmd one file at a time, by its name."""
     return path.suffix == ".cpp" and (path.parent.name != "cmd" or path.stem.endswith("_test"))
 
 
