@@ -1,6 +1,7 @@
 # Sourced by the scripts: where things lie outside the tree. Every checkout of one user shares the cache.
 cache=${ESTRAIN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/estrain}
-libtorch=$cache/libtorch-2.11.0 # the wheels of scripts/libtorch.txt, unpacked
+# The wheels of scripts/libtorch.txt, unpacked; scripts/cmake/FindLibTorch.cmake knows this folder, too.
+libtorch=$cache/libtorch-$(sed -nE 's/^torch==([^ ]+).*/\1/p' scripts/libtorch.txt)
 kubernetes=$cache/kubernetes     # Python environment that checks examples/kubernetes
 peers=$cache/peers              # Python environment with the same LibTorch, for comparisons with PyTorch
 
