@@ -1,5 +1,9 @@
 #include "core/job/spec/enum_names.h"
 
+#include <vector>
+
+#include "core/job/spec/data_formats.h"
+
 namespace estrain::spec {
 namespace {
 
@@ -20,11 +24,6 @@ constexpr EnumName<Algorithms> algorithms_names[] = {{Algorithms::measured, "mea
 constexpr EnumName<CudaGraphs> cuda_graphs_names[] = {{CudaGraphs::off, "off"}, {CudaGraphs::automatic, "auto"}};
 constexpr EnumName<Exchange> exchange_names[] = {{Exchange::automatic, "auto"}, {Exchange::host, "host"}};
 constexpr EnumName<Secrecy> secrecy_names[] = {{Secrecy::all, "all"}, {Secrecy::control, "control"}};
-constexpr EnumName<DataFormat> data_format_names[] = {
-    {DataFormat::idx, "idx"},       {DataFormat::cifar10, "cifar10"}, {DataFormat::cifar100, "cifar100"},
-    {DataFormat::text, "text"},     {DataFormat::hdf5, "hdf5"},       {DataFormat::synthetic, "synthetic"},
-    {DataFormat::tokens, "tokens"}, {DataFormat::images, "images"},   {DataFormat::webdataset, "webdataset"},
-    {DataFormat::voc, "voc"}};
 constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
 constexpr EnumName<ImageOrder> image_order_names[] = {
     {ImageOrder::automatic, "auto"}, {ImageOrder::nchw, "nchw"}, {ImageOrder::nhwc, "nhwc"}};
@@ -86,7 +85,12 @@ std::span<const EnumName<Secrecy>> enum_names() {
 }
 template <>
 std::span<const EnumName<DataFormat>> enum_names() {
-  return data_format_names;
+  static const std::vector<EnumName<DataFormat>> names = [] {
+    std::vector<EnumName<DataFormat>> all;
+    for (const DataFormatTraits& row : data_formats()) all.push_back({row.format, row.name});
+    return all;
+  }();
+  return names;
 }
 template <>
 std::span<const EnumName<TokenType>> enum_names() {

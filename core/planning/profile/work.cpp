@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/job/spec/data_formats.h"
 #include "core/job/spec/defaults.h"
 #include "core/job/spec/enum_names.h"
 #include "core/job/spec/keys/keys.h"
@@ -34,7 +35,7 @@ bool defines_work(const spec::Key<JobSpec>& key) {
 
 // Returns the data files, if only the files determine the shape of a sample.
 std::optional<std::string> files_that_tell_the_shape(const spec::DataSection& data) {
-  const bool in_files = data.format == spec::DataFormat::idx || data.format == spec::DataFormat::hdf5;
+  const bool in_files = spec::traits_of(data.format).has_shape_in_files();
   if (!in_files || !data.resize.empty() || !data.crop.empty()) return std::nullopt;
   return data.images.empty() ? data.path : data.images;
 }

@@ -1,12 +1,20 @@
+#include "core/job/spec/data_formats.h"
 #include "core/job/spec/keys/key_parts.h"
 
 namespace estrain::spec {
 namespace {
 
-const Words table_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic"};  // images of equal size
-const Words photo_formats = {"images", "webdataset", "voc"};                      // of any size
-const Words image_formats = {"idx", "cifar10", "cifar100", "hdf5", "synthetic", "images", "webdataset", "voc"};
-const Words file_formats = {"idx", "cifar10", "cifar100", "text", "hdf5", "tokens", "images", "webdataset", "voc"};
+Words formats_of(Samples samples) {
+  return data_formats_with([=](const DataFormatTraits& row) { return row.samples == samples; });
+}
+
+const Words table_formats = formats_of(Samples::images);
+const Words photo_formats = formats_of(Samples::photos);
+const Words text_formats = formats_of(Samples::tokens);
+const Words image_formats =
+    data_formats_with([](const DataFormatTraits& row) { return row.samples != Samples::tokens; });
+const Words file_formats = data_formats_with([](const DataFormatTraits& row) { return !row.is_made; });
+const Words test_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_test_path; });
 
 }  // namespace
 
@@ -26,12 +34,12 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.test_labels).path().only("data.format", {"idx"}).means("Test labels, instead of data.path."),
       ESTRAIN_KEY(data.test_path)
           .path()
-          .only("data.format", {"text", "hdf5", "tokens", "images", "webdataset", "voc"})
+          .only("data.format", test_formats)
           .means("The file or folder for evaluation; voc: where data.test_list is, if not in data.path."),
       ESTRAIN_KEY(data.holdout)
           .min(0)
           .below(1)
-          .only("data.format", {"text", "tokens"})
+          .only("data.format", text_formats)
           .only("data.test_path", {""})
           .means("Fraction of the text, at its end, that is kept for evaluation."),
       ESTRAIN_KEY(data.token_type)

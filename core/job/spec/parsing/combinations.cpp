@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "core/job/spec/data_formats.h"
 #include "core/job/spec/enum_names.h"
+#include "core/job/spec/keys/closest.h"
 #include "core/job/spec/keys/keys.h"
 #include "core/job/spec/parsing/checks.h"
 
@@ -12,35 +14,19 @@ namespace {
 
 constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
-// The kind of data that a spec names.
-class DataKind {
- public:
-  explicit DataKind(const DataSection& data) : data_(data) {}
-
-  bool is_text() const { return data_.format == DataFormat::text; }
-  bool is_tokens() const { return data_.format == DataFormat::tokens; }
-  bool is_for_gpt() const { return is_text() || is_tokens(); }
-  bool is_voc() const { return data_.format == DataFormat::voc; }
-  bool is_photos() const {
-    return data_.format == DataFormat::images || data_.format == DataFormat::webdataset || is_voc();
-  }
-  bool is_idx() const { return data_.format == DataFormat::idx; }
-  bool is_synthetic() const { return data_.format == DataFormat::synthetic; }
-  bool is_cifar() const { return data_.format == DataFormat::cifar10 || data_.format == DataFormat::cifar100; }
-  // Returns [channels, height, width] of the images as stored; empty if only the files tell.
-  std::vector<int64_t> stored_shape() const {
-    if (is_cifar()) return {3, 32, 32};
-    return is_synthetic() ? data_.shape : std::vector<int64_t>{};
-  }
-
- private:
-  const DataSection& data_;
-};
+// "a", "b" and "c": the formats of photos.
+std::string photo_formats() {
+  std::vector<std::string> names =
+      data_formats_with([](const DataFormatTraits& row) { return row.samples == Samples::photos; });
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} and \"{}\"", quoted_list(names), last);
+}
 
 class Combinations {
  public:
   Combinations(const JobSpec& spec, const Document& document, Mistakes& mistakes)
-      : spec_(spec), kind_(spec.data), document_(document), mistakes_(mistakes) {}
+      : spec_(spec), format_(traits_of(spec.data.format)), document_(document), mistakes_(mistakes) {}
 
   void job();
   void model();
@@ -63,7 +49,13 @@ class Combinations {
   // Complains at the first given key of `keys`, unless `fine`.
   void require(bool fine, Keys keys, std::string what_is_wrong);
 
+  bool takes(std::string_view key) const { return all_hold(find_key(key)->conditions, spec_); }
   bool is_gpt() const { return spec_.model.name == "gpt"; }
+  // Whether the samples are sequences of tokens, for gpt.
+  bool is_for_gpt() const { return format_.samples == Samples::tokens; }
+  bool is_photos() const { return format_.samples == Samples::photos; }
+  // [channels, height, width] of the images as stored; empty if only the files tell.
+  std::vector<int64_t> stored_shape() const;
   void users_model();
   void classes();
   void image_files();
@@ -73,10 +65,16 @@ class Combinations {
   void channels();
 
   const JobSpec& spec_;
-  const DataKind kind_;
+  const DataFormatTraits& format_;
   const Document& document_;
   Mistakes& mistakes_;
 };
+
+std::vector<int64_t> Combinations::stored_shape() const {
+  if (format_.is_made) return spec_.data.shape;
+  if (format_.shape[0] == 0) return {};
+  return {format_.shape.begin(), format_.shape.end()};
+}
 
 void Combinations::require(bool fine, Keys keys, std::string what_is_wrong) {
   const bool unsure = std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return mistakes_.about(key); });
@@ -104,19 +102,19 @@ void Combinations::job() {
 
 void Combinations::model() {
   const auto& model = spec_.model;
-  require(!is_gpt() || kind_.is_for_gpt(), {"model.name", "data.format"},
+  require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
           "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
   if (model.is_users()) return users_model();
-  require(is_gpt() || !kind_.is_for_gpt(), {"model.name", "data.format"},
+  require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
           fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
                       to_string(spec_.data.format)));
-  require(!kind_.is_voc(), {"model.name", "data.format"},
-          fmt::format(
-              "{} learns one class for an image: data.format = \"voc\" needs model.name = \"program\" or \"python\"",
-              model.name));
+  require(!format_.is_for_users_models, {"model.name", "data.format"},
+          fmt::format("{} learns one class for an image: data.format = \"{}\" needs model.name = \"program\" or "
+                      "\"python\"",
+                      model.name, format_.name));
   require(model.width % model.heads == 0, {"model.width", "model.heads"},
           fmt::format("width {} is not a multiple of the {} heads", model.width, model.heads));
-  require(is_gpt() || model.name == "mlp" || !kind_.is_synthetic() || spec_.data.shape.size() == 3,
+  require(is_gpt() || model.name == "mlp" || !format_.is_made || spec_.data.shape.size() == 3,
           {"data.shape", "model.name", "data.format"},
           fmt::format("{} needs images: [channels, height, width]", model.name));
   classes();
@@ -151,21 +149,19 @@ void Combinations::users_model() {
 }
 
 void Combinations::classes() {
-  require(!kind_.is_tokens() || spec_.model.classes, {"model.classes", "data.format"},
+  const bool is_known = !is_for_gpt() || format_.classes > 0;
+  require(is_known || spec_.model.classes, {"model.classes", "data.format"},
           "tokens need model.classes, the size of the vocabulary: 50257 for GPT-2's");
   if (!spec_.model.classes) return;
-  const int64_t needed = kind_.is_text()                             ? 256
-                         : spec_.data.format == DataFormat::cifar10  ? 10
-                         : spec_.data.format == DataFormat::cifar100 ? 100
-                                                                     : 1;
+  const int64_t needed = std::max<int64_t>(format_.classes, 1);
   require(*spec_.model.classes >= needed, {"model.classes", "data.format"},
           fmt::format("must be at least the {} classes of {} data", needed, to_string(spec_.data.format)));
 }
 
 void Combinations::files() {
-  if (kind_.is_idx()) {
+  if (takes("data.images")) {
     image_files();
-  } else if (!kind_.is_synthetic()) {
+  } else if (!format_.is_made) {
     require(!spec_.data.path.empty(), {"data.path", "data.format"},
             fmt::format("{} data needs data.path", to_string(spec_.data.format)));
   }
@@ -194,10 +190,10 @@ void Combinations::shape() {
 }
 
 void Combinations::images() {
-  if (kind_.is_for_gpt()) return;
-  if (kind_.is_synthetic()) shape();
+  if (is_for_gpt()) return;
+  if (format_.is_made) shape();
   const auto& data = spec_.data;
-  const bool vectors = kind_.is_synthetic() && data.shape.size() != 3;
+  const bool vectors = format_.is_made && data.shape.size() != 3;
   for (const std::string_view key :
        {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.mean", "data.std"}) {
     require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
@@ -205,13 +201,12 @@ void Combinations::images() {
   }
   if (vectors) return;
   channels();
-  require(
-      kind_.is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
-      "one number, the shorter side, is for data.format \"images\", \"webdataset\" and \"voc\"; give [height, width]");
+  require(is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+          fmt::format("one number, the shorter side, is for data.format {}; give [height, width]", photo_formats()));
   crop();
-  if (kind_.is_photos()) photos();
-  require(!kind_.is_voc() || data.test_path.empty() || !data.test_list.empty(), {"data.test_list", "data.test_path"},
-          "data.test_path needs data.test_list, the list of its samples");
+  if (is_photos()) photos();
+  require(!takes("data.test_list") || data.test_path.empty() || !data.test_list.empty(),
+          {"data.test_list", "data.test_path"}, "data.test_path needs data.test_list, the list of its samples");
 }
 
 // Photos have various sizes: these keys must set the size that the model sees.
@@ -229,7 +224,7 @@ void Combinations::photos() {
 
 void Combinations::channels() {
   const auto& data = spec_.data;
-  const std::vector<int64_t> stored = kind_.stored_shape();
+  const std::vector<int64_t> stored = stored_shape();
   const bool convertible = stored.empty() || !data.channels || stored[0] == *data.channels || stored[0] == 1;
   require(
       convertible, {"data.channels", "data.shape", "data.format"},
@@ -245,7 +240,7 @@ void Combinations::channels() {
 
 void Combinations::crop() {
   const auto& data = spec_.data;
-  const std::vector<int64_t> stored = kind_.stored_shape();
+  const std::vector<int64_t> stored = stored_shape();
   const bool known = !data.resize.empty() || !stored.empty();
   if (data.crop.empty() || !known) return;
   const int64_t height = (data.resize.empty() ? stored[1] : data.resize.front()) + 2 * data.pad;
