@@ -165,11 +165,10 @@ class Check {
     if (scan_.stored_shape.empty()) return std::nullopt;
     spec::JobSpec job = job_.spec;
     spec::DataSection& data = job.data;
-    const bool photos = data.format == spec::DataFormat::images || data.format == spec::DataFormat::webdataset;
     data.format = spec::DataFormat::synthetic;
     data.path = data.images = data.labels = data.test_images = data.test_labels = data.test_path = "";
     data.shape = scan_.stored_shape;
-    if (photos) {  // the shape is already the model's input
+    if (scan_.is_shape_of_model) {
       data.resize.clear();
       data.crop.clear();
       data.scale.clear();

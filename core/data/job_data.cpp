@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/data/file_names.h"
-#include "core/data/formats/hdf5_arrays.h"
+#include "core/data/format_table.h"
 #include "core/formats/program/program.h"
 
 namespace estrain::data {
@@ -24,23 +24,15 @@ std::vector<FileName> program_names(const spec::ModelSection& model) {
   return names;
 }
 
-using Inputs = std::vector<program::UserInput>;
-
 constexpr program::Type kAnyClass = program::Type::i64;
 
-std::vector<std::string> names_of(const Inputs& inputs) {
-  std::vector<std::string> names;
-  for (const program::UserInput& input : inputs) names.push_back(input.name);
-  return names;
-}
-
-void add(Inputs& inputs, const program::UserInput& input) {
+void add(ModelInputs& inputs, const program::UserInput& input) {
   if (std::ranges::find(inputs, input.name, &program::UserInput::name) == inputs.end()) inputs.push_back(input);
 }
 
-// Of all programs, and the target of the loss, whose type is not known.
-Inputs inputs_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
-  Inputs inputs;
+// The inputs of all programs, and the target of the loss, whose type is not known.
+ModelInputs inputs_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
+  ModelInputs inputs;
   for (const DataFile& file : programs)
     for (const program::UserInput& input : program::read_program(file.content.bytes, file.path).inputs)
       add(inputs, input);
@@ -48,30 +40,10 @@ Inputs inputs_of(const std::vector<DataFile>& programs, const std::string& loss_
   return inputs;
 }
 
-// A module in Python is not known before it is built: it is offered all arrays. A file that cannot be read is told of
-// by who opens the data.
-Inputs offered_inputs(const std::string& path) {
-  Inputs inputs;
-  const auto type = [](const std::string& name) { return name == "images" ? program::Type::f32 : kAnyClass; };
-  for (const std::string& name : array_names(path)) add(inputs, {.name = name, .type = type(name), .sizes = {}});
-  return inputs;
-}
-
-std::vector<std::string> arrays_for(const std::string& path, const Inputs& inputs) {
-  if (is_labelled_pictures(path, inputs)) return {};
-  return names_of(inputs);
-}
-
 std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const spec::JobSpec& spec) {
-  Inputs inputs;
+  std::optional<ModelInputs> inputs;
   if (!spec.model.is_python()) inputs = inputs_of(programs, spec.model.loss_target);
-  if (spec.data.format != spec::DataFormat::hdf5) return names_of(inputs);
-  try {
-    if (spec.model.is_python()) inputs = offered_inputs(spec.data.path);
-    return arrays_for(spec.data.path, inputs);
-  } catch (const Error&) {
-    return names_of(inputs);
-  }
+  return format_of(spec.data).arrays_for(spec.data.path, inputs);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <future>
 #include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -11,13 +10,7 @@
 namespace estrain::data {
 namespace {
 
-FileTree list(const FileName& name) {
-  static constexpr std::string_view images[] = {".jpg", ".jpeg", ".png"}, shards[] = {".tar"};
-  static constexpr std::string_view voc[] = {".jpg", ".jpeg", ".png", ".xml", ".txt"};
-  if (name.kind == FileKind::images) return FileTree::list(name.path, images);
-  if (name.kind == FileKind::voc) return FileTree::list(name.path, voc);
-  return FileTree::list(name.path, shards);
-}
+FileTree list(const FileName& name) { return FileTree::list(name.path, name.endings); }
 
 bool is_compressed(const FileName& name) { return name.kind == FileKind::content && name.path.ends_with(".gz"); }
 
@@ -27,9 +20,7 @@ DataFile open_one(const FileName& name) {
       return {name.what, name.path, FileBytes::open(name.path)};
     case FileKind::as_it_is:
       return {name.what, name.path, FileBytes::map(name.path)};
-    case FileKind::images:
-    case FileKind::shards:
-    case FileKind::voc:
+    case FileKind::listed:
       break;
   }
   return {name.what, name.path, {}, std::make_shared<const FileTree>(list(name))};
@@ -55,7 +46,7 @@ void keep_decompressed(const std::vector<FileName>& names) {
 }
 
 std::optional<FileStamp> stamp_of(const FileName& name) {
-  if (name.kind == FileKind::content || name.kind == FileKind::as_it_is) return FileStamp::of(name.path);
+  if (name.kind != FileKind::listed) return FileStamp::of(name.path);
   try {
     return list(name).stamp();
   } catch (const Error&) {

@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data/files/file_bytes.h"
@@ -15,15 +17,14 @@ namespace estrain::data {
 enum class FileKind {
   content,   // one file, decompressed where its name ends in .gz
   as_it_is,  // one file, whatever its name: HDF5's, which it reads by itself
-  images,    // the JPEG and PNG files in the folders of a folder
-  shards,    // a tar file, or those in a folder
-  voc,       // pictures, annotations and lists in the folders of a folder
+  listed,    // the files below a folder whose names have one of FileName::endings, or one file
 };
 
 struct FileName {
   std::string what;  // "training images": the same for a format, wherever the files are
   std::string path;
   FileKind kind = FileKind::content;
+  std::span<const std::string_view> endings{};  // listed: as FileTree::list() takes them; of static storage
 };
 
 struct DataFile {

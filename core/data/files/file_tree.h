@@ -3,8 +3,8 @@
 // are listed once, when the data are opened, in an order determined by the names alone.
 //
 //   order   the root's own files; then its folders by name, each with all that is below it: folder by folder, sorted by
-//           their paths, the files of one by their names. Names are compared as Python compares them (python_order.h).
-//           It is the order of torchvision's ImageFolder.
+//           their paths, the files of one by their names. Names are compared by python_sorts_before(). It is
+//           the order of torchvision's ImageFolder.
 //
 // What begins with a dot is left out, and so are folders with all that they hold: editors, file managers and notebooks
 // leave such (._1.jpg, .ipynb_checkpoints).
@@ -21,6 +21,10 @@
 #include "core/data/files/left_out.h"
 
 namespace estrain::data {
+
+// The order in which Python sorts the names of files: by code points. A byte that is part of no UTF-8 counts as a code
+// point from U+DC80 to U+DCFF (surrogateescape).
+bool python_sorts_before(std::string_view a, std::string_view b);
 
 class FileTree {
  public:

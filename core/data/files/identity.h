@@ -5,7 +5,7 @@
 // Only the decompressed content counts: a copy on another host, another path, a touched or
 // recompressed file is the same data. For a file up to `most_bytes_digested`, every byte is digested;
 // for a larger one the first and the last 64 KiB and 62 blocks of that size in between, at places that
-// depend only on the size. Many files in one place (FileKind::images, shards) count as one file with
+// depend only on the size. Many files in one place (FileKind::listed) count as one file with
 // the size of all of them, in the order of their list; their names below that place and their sizes
 // are part of it.
 //

@@ -7,24 +7,11 @@
 //
 // CIFAR-100's fine labels are used. A file may have any number of records.
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "core/data/files/data_files.h"
-#include "core/data/pixels/image_source.h"
+#include "core/data/formats/format.h"
 
 namespace estrain::data {
 
-enum class Cifar { ten, hundred };
-
-inline constexpr ImageLayout kCifarLayout{PixelType::u8, 3, 32, 32};
-
-std::vector<std::string> cifar_train_names(Cifar kind);
-std::string cifar_test_name(Cifar kind);
-
-// Throws Fault::corrupt as data::open does.
-std::unique_ptr<ImageTable> read_cifar(Cifar kind, std::span<const DataFile> files);
+const Format& cifar10_format();
+const Format& cifar100_format();
 
 }  // namespace estrain::data

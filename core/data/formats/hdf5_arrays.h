@@ -1,18 +1,38 @@
 #pragma once
-// Named arrays in an HDF5 file: one dataset each, at the file's root, with samples as the first dimension; integers,
+// The datasets of an HDF5 data file: their elements in memory, and named arrays as samples.
+//
+// Named arrays: one dataset each, at the file's root, with samples as the first dimension; integers,
 // booleans as h5py stores them, and floating-point numbers of any size. Values are used unchanged. Types that torch
 // lacks are widened: uint16 to int32, uint32 and uint64 to int64.
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/data/files/data_files.h"
 #include "core/data/formats/dataset.h"
+#include "core/formats/h5/dataset.h"
 #include "core/formats/program/program.h"
 #include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
+
+// The elements of a dataset in memory. Elements that lie in a file as in memory are mapped, in whichever file they are
+// (core/formats/h5/elsewhere.h). Other elements are read once: random access would decompress a chunk per sample under
+// HDF5's global lock.
+struct Elements {
+  std::shared_ptr<const std::byte> owner;
+  const std::byte* first = nullptr;
+};
+
+// All elements of `data`, as `as`. Throws as require_readable(), and Fault::corrupt where HDF5 cannot read the
+// elements.
+Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file);
+
+// Checks what can be told without reading the elements. `path`: the data file's. Throws Fault::corrupt if the dataset
+// declares more than its files can hold, or reaches beyond the end of a file; Fault::mismatch for a missing filter.
+void require_readable(const h5::Dataset& data, const std::string& path);
 
 // Whether the file is one of pictures and their classes (hdf5_images.h) for a program with these inputs. It has
 // `images` and `labels`, and the program asks for nothing else by name: of its inputs none is called like another

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "core/base/error.h"
-#include "core/data/formats/image_dataset.h"
+#include "core/data/formats/labelled_images.h"
 
 namespace estrain::data {
 namespace {
@@ -87,6 +87,62 @@ std::unique_ptr<Dataset> make(const spec::DataSection& section, const Supply& su
   return std::make_unique<ImageDataset>(std::make_unique<SyntheticImages>(supply, layout), section);
 }
 
+// The number of elements of a sample. Throws Fault::infeasible if the prototypes would take more than 4 GiB.
+int64_t require_room(const spec::DataSection& section, std::optional<int64_t> classes) {
+  constexpr int64_t most = int64_t{4} << 30;
+  const int64_t copies = classes.value_or(synthetic_classes);
+  int64_t elements = 1;
+  for (const int64_t length : section.shape)
+    if (__builtin_mul_overflow(elements, length, &elements)) elements = most;
+  if (elements <= most / copies) return elements;
+  throw Error::make(Fault::infeasible,
+                    "synthetic samples of [{}] in {} classes need a pattern of that size for each: over 4 GiB",
+                    fmt::join(section.shape, ", "), copies)
+      .advise("use a smaller data.shape or fewer model.classes");
+}
+
+// Throws as require_room(), and Fault::spec for a shape that is neither [channels, height, width] nor [length], or for
+// transforms that do not fit.
+DataPair open_synthetic(const DataRequest& request) {
+  const spec::DataSection& section = request.section;
+  const auto& shape = section.shape;
+  if ((shape.size() != 1 && shape.size() != 3) || std::ranges::any_of(shape, [](int64_t dim) { return dim < 1; }))
+    throw Error(Fault::spec, "data.shape must be [channels, height, width] or [length], all positive");
+  if (section.samples < 1) throw Error(Fault::spec, "data.samples must be positive");
+  if (shape.size() == 1) refuse_image_keys(section);
+  const int64_t elements = require_room(section, request.classes);
+  const auto bytes =
+      std::make_shared<const SyntheticBytes>(request.seed, request.classes.value_or(synthetic_classes), elements);
+  const int64_t test_samples = std::max<int64_t>(section.samples / 8, 1);
+  return {make(section, {bytes, 0, section.samples}), make(section, {bytes, section.samples, test_samples})};
+}
+
+void scan_synthetic(const DataRequest& request, DataScan& scan) {
+  const spec::DataSection& section = request.section;
+  try {
+    require_room(section, request.classes);
+  } catch (const Error& error) {
+    return scan.findings.push_back(Finding::of("data", error));
+  }
+  scan.classes = request.classes.value_or(synthetic_classes);
+  scan.train_samples = section.samples;
+  scan.findings.push_back(Finding::fine(
+      "data", fmt::format("{} synthetic samples of [{}]", section.samples, fmt::join(section.shape, ", "))));
+  if (section.shape.size() != 3) return;
+  scan.stored_shape = section.shape;
+  const ImageLayout layout{PixelType::u8, section.shape[0], section.shape[1], section.shape[2]};
+  check_shapes({ScannedSet{"training", layout, {}}}, section, scan.findings);
+}
+
+class SyntheticFormat : public Format {
+ public:
+  std::vector<FileName> file_names(const spec::DataSection&) const override { return {}; }
+  DataPair open(const DataRequest& request, const std::vector<DataFile>&) const override {
+    return open_synthetic(request);
+  }
+  void scan(const DataRequest& request, DataScan& scan) const override { scan_synthetic(request, scan); }
+};
+
 }  // namespace
 
 SyntheticBytes::SyntheticBytes(uint64_t seed, int64_t classes, int64_t elements)
@@ -115,29 +171,9 @@ void SyntheticBytes::write(int64_t index, uint8_t* out) const {
   }
 }
 
-int64_t require_room(const spec::DataSection& section, std::optional<int64_t> classes) {
-  constexpr int64_t most = int64_t{4} << 30;
-  const int64_t copies = classes.value_or(synthetic_classes);
-  int64_t elements = 1;
-  for (const int64_t length : section.shape)
-    if (__builtin_mul_overflow(elements, length, &elements)) elements = most;
-  if (elements <= most / copies) return elements;
-  throw Error::make(Fault::infeasible,
-                    "synthetic samples of [{}] in {} classes need a pattern of that size for each: over 4 GiB",
-                    fmt::join(section.shape, ", "), copies)
-      .advise("use a smaller data.shape or fewer model.classes");
-}
-
-DataPair open_synthetic(const spec::DataSection& section, uint64_t seed, std::optional<int64_t> classes) {
-  const auto& shape = section.shape;
-  if ((shape.size() != 1 && shape.size() != 3) || std::ranges::any_of(shape, [](int64_t dim) { return dim < 1; }))
-    throw Error(Fault::spec, "data.shape must be [channels, height, width] or [length], all positive");
-  if (section.samples < 1) throw Error(Fault::spec, "data.samples must be positive");
-  if (shape.size() == 1) refuse_image_keys(section);
-  const int64_t elements = require_room(section, classes);
-  const auto bytes = std::make_shared<const SyntheticBytes>(seed, classes.value_or(synthetic_classes), elements);
-  const int64_t test_samples = std::max<int64_t>(section.samples / 8, 1);
-  return {make(section, {bytes, 0, section.samples}), make(section, {bytes, section.samples, test_samples})};
+const Format& synthetic_format() {
+  static const SyntheticFormat format;
+  return format;
 }
 
 }  // namespace estrain::data

@@ -15,8 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/data/formats/dataset.h"
-#include "core/data/pixels/image_source.h"
+#include "core/data/formats/format.h"
 #include "core/data/sampling/philox.h"
 
 namespace estrain::data {
@@ -39,11 +38,6 @@ class SyntheticBytes {
   std::vector<uint8_t> prototypes_;  // classes x elements, rounded up to whole Philox blocks
 };
 
-// The number of elements of a sample. Throws Fault::infeasible if the prototypes would take more than 4 GiB.
-int64_t require_room(const spec::DataSection& section, std::optional<int64_t> classes);
-
-// Throws as require_room, and Fault::spec for a shape that is neither [channels, height, width] nor [length], or for
-// transforms that do not fit.
-DataPair open_synthetic(const spec::DataSection& section, uint64_t seed, std::optional<int64_t> classes);
+const Format& synthetic_format();
 
 }  // namespace estrain::data

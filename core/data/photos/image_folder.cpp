@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/data/files/python_order.h"
+#include "core/data/photos/photo_scan.h"
 
 namespace estrain::data {
 namespace {
@@ -53,18 +53,60 @@ ImageFolder::ImageFolder(const DataFile& folder, std::vector<std::string> classe
   }
 }
 
-DataPair open_image_folders(const std::vector<DataFile>& files, const spec::DataSection& section,
-                            std::optional<int64_t> classes) {
-  auto train = std::make_unique<ImageFolder>(files[0]);
-  const std::vector<std::string> names = train->classes();
-  const int64_t count = classes.value_or(static_cast<int64_t>(names.size()));
-  require_labels(*train, count);
-  DataPair pair;
-  pair.train = std::make_unique<PhotoDataset>(std::move(train), count, section);
-  for (const DataFile& file : files) note_left_out(pair, file.path, file.tree->left_out());
-  if (files.size() > 1)
-    pair.test = std::make_unique<PhotoDataset>(std::make_unique<ImageFolder>(files[1], names), count, section);
-  return pair;
+namespace {
+
+class ImageFolderFormat : public Format {
+ public:
+  std::vector<FileName> file_names(const spec::DataSection& section) const override {
+    return one_or_two(section, {"", "", FileKind::listed, kEndings},
+                      "data.format = \"images\" needs data.path, a folder with a subfolder of images for each class");
+  }
+
+  // The test images are of the classes of the training images.
+  DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const override {
+    auto train = std::make_unique<ImageFolder>(files[0]);
+    const std::vector<std::string> names = train->classes();
+    const int64_t count = request.classes.value_or(static_cast<int64_t>(names.size()));
+    require_labels(*train, count);
+    DataPair pair;
+    pair.train = std::make_unique<PhotoDataset>(std::move(train), count, request.section);
+    for (const DataFile& file : files) note_left_out(pair, file.path, file.tree->left_out());
+    if (files.size() > 1)
+      pair.test =
+          std::make_unique<PhotoDataset>(std::make_unique<ImageFolder>(files[1], names), count, request.section);
+    return pair;
+  }
+
+  void scan(const DataRequest& request, DataScan& scan) const override {
+    std::vector<std::string> classes;
+    const auto open = [&](const DataFile& file, bool is_training) -> OpenedPhotos {
+      auto folder = std::make_unique<ImageFolder>(file, is_training ? std::vector<std::string>() : classes);
+      classes = folder->classes();
+      const std::string what = fmt::format("{} images in {} classes", folder->size(), classes.size());
+      return {std::move(folder), what, file.tree->left_out()};
+    };
+    scan_photos(request, file_names(request.section), open, "images end in .jpg, .jpeg or .png", scan);
+  }
+
+  bool is_set(const std::filesystem::path& folder) const override {
+    int looked_at = 0;
+    std::error_code refused;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, refused)) {
+      if (entry.is_directory(refused) && has_file(entry.path(), {".jpg", ".jpeg", ".png"})) return true;
+      if (++looked_at == most_entries_looked_at) break;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".png"};
+};
+
+}  // namespace
+
+const Format& image_folder_format() {
+  static const ImageFolderFormat format;
+  return format;
 }
 
 }  // namespace estrain::data

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/files/data_files.h"
+#include "core/data/formats/format.h"
 #include "core/data/photos/photos.h"
 
 namespace estrain::data {
@@ -34,8 +34,6 @@ class ImageFolder : public PhotoSource {
   std::vector<int32_t> labels_;
 };
 
-// `files`: the training images and, if there is a second entry, test images of the same classes.
-DataPair open_image_folders(const std::vector<DataFile>& files, const spec::DataSection& section,
-                            std::optional<int64_t> classes);
+const Format& image_folder_format();
 
 }  // namespace estrain::data

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 
 #include "core/base/files/input_file.h"
@@ -33,6 +35,22 @@ Error about_photo(const Error& error, const PhotoFiles& files, int64_t index) {
   const Error named = error.within(fmt::format("{}: sample {}", files.name(index), index));
   return error.advice().empty() ? named.advise("replace the file or take it away; `estrain check` names all such files")
                                 : named;
+}
+
+bool ends_like(const std::filesystem::path& name, std::initializer_list<std::string_view> endings) {
+  std::string text = name.extension().string();
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(endings, text) != endings.end();
+}
+
+bool has_file(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings) {
+  int looked_at = 0;
+  std::error_code refused;
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder, refused)) {
+    if (ends_like(entry.path(), endings)) return true;
+    if (++looked_at == most_entries_looked_at) break;
+  }
+  return false;
 }
 
 }  // namespace estrain::data

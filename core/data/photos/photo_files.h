@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
@@ -32,5 +35,12 @@ std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint
 
 // The error that read() throws, naming sample and file.
 Error about_photo(const Error& error, const PhotoFiles& files, int64_t index);
+
+// Whether the extension of a file's name is one of `endings` (lower case, with "."), ignoring case.
+bool ends_like(const std::filesystem::path& name, std::initializer_list<std::string_view> endings);
+// Whether one of the first files of a folder has one of these extensions. False if the folder cannot be read.
+bool has_file(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings);
+
+constexpr int most_entries_looked_at = 1000;  // of a folder, by has_file() and the like
 
 }  // namespace estrain::data

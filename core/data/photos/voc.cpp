@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/data/photos/photo_scan.h"
 
 namespace estrain::data {
 namespace {
@@ -139,11 +140,68 @@ void VocDataset::read_fields(int64_t index, const SampleDraw& draw, std::span<st
   }
 }
 
-DataPair open_voc(const std::vector<DataFile>& files, const spec::DataSection& section) {
-  DataPair pair;
-  pair.train = std::make_unique<VocDataset>(files[0], section.list, section);
-  if (files.size() > 1) pair.test = std::make_unique<VocDataset>(files[1], section.test_list, section);
-  return pair;
+namespace {
+
+// Scans one set, and returns the number of its samples; 0: unknown.
+int64_t scan_set(const FileName& name, const spec::DataSection& section, bool is_training,
+                 std::vector<Finding>& findings) {
+  int64_t samples = 0;
+  try {
+    const VocDataset set(open_files({name}).front(), is_training ? section.list : section.test_list, section);
+    samples = set.size();
+    findings.push_back(
+        Finding::fine("data", fmt::format("{}: {} pictures in the list of the {} set, of {} classes", name.path,
+                                          set.size(), is_training ? "training" : "test", set.classes())));
+    const auto fits = [&](int64_t index, const image::Header& header, const SampleDraw& draw) {
+      set.require_fit(index, header, draw);
+    };
+    scan_photo_set(set.folder(), fits, is_training, findings);
+  } catch (const Error& error) {
+    findings.push_back(unreadable(error));
+  }
+  return samples;
+}
+
+class VocFormat : public Format {
+ public:
+  // The folder of data.list, then the folder of data.test_list if the section has such a list.
+  std::vector<FileName> file_names(const spec::DataSection& section) const override {
+    if (section.path.empty())
+      throw Error(Fault::spec, "data.format = \"voc\" needs data.path, such as VOCdevkit/VOC2012");
+    std::vector<FileName> names = {{"training data", section.path, FileKind::listed, kEndings}};
+    const std::string& test_path = section.test_path.empty() ? section.path : section.test_path;
+    if (!section.test_list.empty()) names.push_back({"test data", test_path, FileKind::listed, kEndings});
+    return names;
+  }
+
+  DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const override {
+    const spec::DataSection& section = request.section;
+    DataPair pair;
+    pair.train = std::make_unique<VocDataset>(files[0], section.list, section);
+    if (files.size() > 1) pair.test = std::make_unique<VocDataset>(files[1], section.test_list, section);
+    return pair;
+  }
+
+  void scan(const DataRequest& request, DataScan& scan) const override {
+    const std::vector<FileName> names = file_names(request.section);
+    scan.train_samples = scan_set(names[0], request.section, true, scan.findings);
+    if (names.size() > 1) scan_set(names[1], request.section, false, scan.findings);
+  }
+
+  std::optional<DataPlace> in_folder(const std::filesystem::path& folder) const override {
+    const bool found = exists(folder / "JPEGImages") && exists(folder / "Annotations");
+    return found ? std::optional(DataPlace{folder}) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".png", ".xml", ".txt"};
+};
+
+}  // namespace
+
+const Format& voc_format() {
+  static const VocFormat format;
+  return format;
 }
 
 }  // namespace estrain::data

@@ -19,8 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/files/data_files.h"
-#include "core/data/formats/dataset.h"
+#include "core/data/formats/format.h"
 #include "core/data/photos/photo_files.h"
 #include "core/data/photos/voc_annotation.h"
 #include "core/data/pixels/photo_pixels.h"
@@ -81,7 +80,6 @@ class VocDataset : public Dataset {
   bool takes_difficult_;
 };
 
-// data.list of the first of `files`, data.test_list of the second one, where there is one.
-DataPair open_voc(const std::vector<DataFile>& files, const spec::DataSection& section);
+const Format& voc_format();
 
 }  // namespace estrain::data

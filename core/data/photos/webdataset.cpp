@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/data/photos/photo_scan.h"
 #include "core/data/pixels/image_source.h"
 #include "core/formats/archive/tar.h"
 
@@ -193,23 +194,57 @@ std::span<const std::byte> WebDataset::read(int64_t index, std::vector<std::byte
   return shards_[sample.shard].bytes.subspan(sample.offset, sample.bytes);
 }
 
-DataPair open_webdataset(const std::vector<DataFile>& files, const spec::DataSection& section,
-                         std::optional<int64_t> classes) {
-  auto train = std::make_unique<WebDataset>(files[0]);
-  int64_t count = classes.value_or(0);
-  for (int64_t i = 0; !classes && i < train->size(); ++i)
-    count = std::max(count, std::min(train->label(i), most_classes - 1) + 1);
-  require_labels(*train, count);
-  DataPair pair;
-  note_left_out(pair, files[0].path, train->left_out());
-  pair.train = std::make_unique<PhotoDataset>(std::move(train), count, section);
-  if (files.size() > 1) {
-    auto test = std::make_unique<WebDataset>(files[1]);
-    require_labels(*test, count);
-    note_left_out(pair, files[1].path, test->left_out());
-    pair.test = std::make_unique<PhotoDataset>(std::move(test), count, section);
+namespace {
+
+class WebDatasetFormat : public Format {
+ public:
+  std::vector<FileName> file_names(const spec::DataSection& section) const override {
+    return one_or_two(section, {"", "", FileKind::listed, kEndings},
+                      "data.format = \"webdataset\" needs data.path, a tar file or a folder of them");
   }
-  return pair;
+
+  // Without request.classes, the number of classes is the largest training label plus one.
+  DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const override {
+    auto train = std::make_unique<WebDataset>(files[0]);
+    int64_t count = request.classes.value_or(0);
+    for (int64_t i = 0; !request.classes && i < train->size(); ++i)
+      count = std::max(count, std::min(train->label(i), most_classes - 1) + 1);
+    require_labels(*train, count);
+    DataPair pair;
+    note_left_out(pair, files[0].path, train->left_out());
+    pair.train = std::make_unique<PhotoDataset>(std::move(train), count, request.section);
+    if (files.size() > 1) {
+      auto test = std::make_unique<WebDataset>(files[1]);
+      require_labels(*test, count);
+      note_left_out(pair, files[1].path, test->left_out());
+      pair.test = std::make_unique<PhotoDataset>(std::move(test), count, request.section);
+    }
+    return pair;
+  }
+
+  void scan(const DataRequest& request, DataScan& scan) const override {
+    const auto open = [](const DataFile& file, bool) -> OpenedPhotos {
+      auto set = std::make_unique<WebDataset>(file);
+      const std::string what = fmt::format("{} images in {} shards", set->size(), file.tree->size());
+      LeftOut left_out = set->left_out();
+      return {std::move(set), what, std::move(left_out)};
+    };
+    scan_photos(request, file_names(request.section), open,
+                "images end in .jpg, .jpeg or .png, labels in .cls or .json, shards in .tar", scan);
+  }
+
+  bool is_set(const std::filesystem::path& folder) const override { return has_file(folder, {".tar"}); }
+  bool is_file(const std::filesystem::path& path, std::string_view) const override { return ends_like(path, {".tar"}); }
+
+ private:
+  static constexpr std::string_view kEndings[] = {".tar"};
+};
+
+}  // namespace
+
+const Format& webdataset_format() {
+  static const WebDatasetFormat format;
+  return format;
 }
 
 }  // namespace estrain::data

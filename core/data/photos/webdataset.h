@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/data/files/data_files.h"
+#include "core/data/formats/format.h"
 #include "core/data/photos/photos.h"
 
 namespace estrain::data {
@@ -58,9 +58,6 @@ class WebDataset : public PhotoSource {
   LeftOut left_out_;
 };
 
-// `files`: training samples and, if there is a second entry, test samples. Also throws if a label is not in [0,
-// classes). Without `classes`, their number is the largest training label plus one.
-DataPair open_webdataset(const std::vector<DataFile>& files, const spec::DataSection& section,
-                         std::optional<int64_t> classes);
+const Format& webdataset_format();
 
 }  // namespace estrain::data

@@ -1,19 +1,16 @@
-#include "core/data/scanned_photos.h"
+#include "core/data/photos/photo_scan.h"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <functional>
 #include <mutex>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/data/file_names.h"
-#include "core/data/photos/image_folder.h"
-#include "core/data/photos/voc.h"
-#include "core/data/photos/webdataset.h"
+#include "core/data/formats/labelled_images.h"
 
 namespace estrain::data {
 namespace {
@@ -34,15 +31,12 @@ struct Damage {
   std::string words, advice;
 };
 
-// Throws where an image like this makes no sample.
-using RequireFit = std::function<void(int64_t index, const image::Header& header, const SampleDraw& draw)>;
-
 // Looks at every image of a set.
 class PhotoSetScan {
  public:
-  PhotoSetScan(const PhotoFiles& set, RequireFit require_fit, bool is_training)
+  PhotoSetScan(const PhotoFiles& set, const RequireFit& require_fit, bool is_training)
       : set_(set),
-        require_fit_(std::move(require_fit)),
+        require_fit_(require_fit),
         draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
     uint64_t total = 0;
     for (int64_t i = 0; i < set.size(); ++i) total += set.bytes(i);
@@ -85,7 +79,7 @@ class PhotoSetScan {
   }
 
   const PhotoFiles& set_;
-  RequireFit require_fit_;
+  const RequireFit& require_fit_;
   SampleDraw draw_;
   bool decodes_ = false;
   std::atomic<int64_t> next_ = 0;
@@ -115,30 +109,18 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
   }
 }
 
-// An opened set.
-struct OpenedPhotos {
-  std::unique_ptr<PhotoSource> source;
-  std::string what;  // "1000 images in 10 classes"
-  LeftOut left_out;
-};
-
 class PhotosScan {
  public:
-  PhotosScan(const spec::DataSection& section, std::vector<Finding>& findings)
-      : section_(section), findings_(findings) {}
+  PhotosScan(const spec::DataSection& section, const OpenPhotos& open, const char* taken,
+             std::vector<Finding>& findings)
+      : section_(section), open_(open), taken_(taken), findings_(findings) {}
 
-  std::vector<ScannedSet> run() {
-    std::vector<ScannedSet> sets;
-    for (const FileName& name : file_names(section_)) sets.push_back(scan_set(name, sets.empty()));
-    return sets;
-  }
-
- private:
-  ScannedSet scan_set(const FileName& name, bool is_training) {
+  // The set, without a layout, since the sizes of the images differ.
+  ScannedSet run(const FileName& name, bool is_training) {
     ScannedSet set{is_training ? "training" : "test", std::nullopt, {{name.path + ": labels", {}, {}}}};
     try {
       const DataFile file = std::move(open_files({name}).front());
-      OpenedPhotos opened = open(file, is_training);
+      OpenedPhotos opened = open_(file, is_training);
       findings_.push_back(Finding::fine("data", fmt::format("{}: {}", name.path, opened.what)));
       note_left_out(file, opened);
       LabelledFile& labelled = set.files.front();
@@ -152,26 +134,11 @@ class PhotosScan {
     return set;
   }
 
-  OpenedPhotos open(const DataFile& file, bool is_training) {
-    if (section_.format == spec::DataFormat::webdataset) {
-      auto set = std::make_unique<WebDataset>(file);
-      const std::string what = fmt::format("{} images in {} shards", set->size(), file.tree->size());
-      LeftOut left_out = set->left_out();
-      return {std::move(set), what, std::move(left_out)};
-    }
-    auto folder = std::make_unique<ImageFolder>(file, is_training ? std::vector<std::string>() : classes_);
-    classes_ = folder->classes();
-    const std::string what = fmt::format("{} images in {} classes", folder->size(), classes_.size());
-    return {std::move(folder), what, file.tree->left_out()};
-  }
-
+ private:
   void note_left_out(const DataFile& file, const OpenedPhotos& opened) {
     if (opened.left_out.count() == 0) return;
     findings_.push_back(
-        Finding::warn("data", fmt::format("{}: {}", file.path, opened.left_out.words()),
-                      section_.format == spec::DataFormat::images
-                          ? "images end in .jpg, .jpeg or .png"
-                          : "images end in .jpg, .jpeg or .png, labels in .cls or .json, shards in .tar"));
+        Finding::warn("data", fmt::format("{}: {}", file.path, opened.left_out.words()), taken_));
   }
 
   void look_at_images(const PhotoSource& source, const std::string& name) {
@@ -184,43 +151,41 @@ class PhotosScan {
     const auto fits = [&](int64_t, const image::Header& header, const SampleDraw& draw) {
       pixels->require_fit(header, draw);
     };
-    PhotoSetScan scan(source, fits, name == "training");
-    const std::vector<Damage> damages = scan.run();
-    report(scan, damages, source, name, findings_);
+    scan_photo_set(source, fits, name == "training", findings_);
   }
 
   const spec::DataSection& section_;
+  const OpenPhotos& open_;
+  const char* taken_;
   std::vector<Finding>& findings_;
-  std::vector<std::string> classes_;
 };
+
+// The shape that the model sees of photos, whatever the sizes of the photos.
+void note_photo_shape(DataScan& scan, const spec::DataSection& section) {
+  const std::vector<int64_t>& size = section.crop.empty() ? section.resize : section.crop;
+  if (size.size() != 2) return;  // a finding already
+  scan.is_shape_of_model = true;
+  scan.stored_shape = {section.channels.value_or(3), size[0], size[1]};
+  scan.findings.push_back(
+      Finding::fine("transforms", fmt::format("samples of [{}]", fmt::join(scan.stored_shape, ", "))));
+}
 
 }  // namespace
 
-std::vector<ScannedSet> scan_photos(const spec::DataSection& section, std::vector<Finding>& findings) {
-  return PhotosScan(section, findings).run();
+void scan_photo_set(const PhotoFiles& set, const RequireFit& require_fit, bool is_training,
+                    std::vector<Finding>& findings) {
+  PhotoSetScan scan(set, require_fit, is_training);
+  const std::vector<Damage> damages = scan.run();
+  report(scan, damages, set, is_training ? "training" : "test", findings);
 }
 
-int64_t scan_voc(const spec::DataSection& section, std::vector<Finding>& findings) {
-  int64_t train_samples = 0;
-  for (const FileName& name : file_names(section)) {
-    const bool is_training = name.what == "training data";
-    try {
-      const VocDataset set(open_files({name}).front(), is_training ? section.list : section.test_list, section);
-      findings.push_back(
-          Finding::fine("data", fmt::format("{}: {} pictures in the list of the {} set, of {} classes", name.path,
-                                            set.size(), is_training ? "training" : "test", set.classes())));
-      if (is_training) train_samples = set.size();
-      const auto fits = [&](int64_t index, const image::Header& header, const SampleDraw& draw) {
-        set.require_fit(index, header, draw);
-      };
-      PhotoSetScan scan(set.folder(), fits, is_training);
-      const std::vector<Damage> damages = scan.run();
-      report(scan, damages, set.folder(), is_training ? "training" : "test", findings);
-    } catch (const Error& error) {
-      findings.push_back(unreadable(error));
-    }
-  }
-  return train_samples;
+void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,
+                 const char* taken, DataScan& scan) {
+  PhotosScan photos(request.section, open, taken, scan.findings);
+  std::vector<ScannedSet> sets;
+  for (const FileName& name : names) sets.push_back(photos.run(name, sets.empty()));
+  scan_images(scan, sets, request);
+  note_photo_shape(scan, request.section);
 }
 
 }  // namespace estrain::data

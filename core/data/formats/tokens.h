@@ -1,0 +1,18 @@
+#pragma once
+// A language model's data: a text, whose tokens are its bytes, 0 to 255, or a file of token numbers (token_array.h).
+// The tokens are cut into samples.
+//
+// With T tokens of context, sample i reads tokens [i*T, i*T + T) and must predict [i*T + 1, i*T + T + 1). Samples do
+// not overlap, and n tokens give (n - 1) / T samples, rounded down.
+//
+// The test set is the file data.test_path if the section has the key. Otherwise the test set is the last part of the
+// file, floor(data.holdout * tokens), which training then leaves out.
+
+#include "core/data/formats/format.h"
+
+namespace estrain::data {
+
+const Format& text_format();
+const Format& tokens_format();
+
+}  // namespace estrain::data

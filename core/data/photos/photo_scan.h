@@ -1,0 +1,39 @@
+#pragma once
+// Scans (scan.h) photos: the lists, the labels, and every file's header and end; every pixel of a set of up to
+// most_bytes_decoded. Several threads scan the files; findings are in file order. Findings name the first ten faulty
+// files of a set and count the other faulty files.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/data/formats/format.h"
+#include "core/data/photos/photos.h"
+
+namespace estrain::data {
+
+constexpr uint64_t most_bytes_decoded = uint64_t{256} << 20;
+
+// Throws where an image with this header makes no sample.
+using RequireFit = std::function<void(int64_t index, const image::Header& header, const SampleDraw& draw)>;
+
+// Scans every image of one set.
+void scan_photo_set(const PhotoFiles& set, const RequireFit& require_fit, bool is_training,
+                    std::vector<Finding>& findings);
+
+struct OpenedPhotos {
+  std::unique_ptr<PhotoSource> source;
+  std::string what;  // "1000 images in 10 classes"
+  LeftOut left_out;
+};
+
+// How a format of labelled photos opens one set, the training set first.
+using OpenPhotos = std::function<OpenedPhotos(const DataFile& file, bool is_training)>;
+
+// Scans labelled photos of any size. `names`: the training set, and the test set if the section names one. `taken`: the
+// endings of the files that the format takes, as the advice if files are left out.
+void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,
+                 const char* taken, DataScan& scan);
+
+}  // namespace estrain::data
