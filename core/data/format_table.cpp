@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/data/file_names.h"
 #include "core/data/formats/cifar.h"
 #include "core/data/formats/hdf5.h"
 #include "core/data/formats/idx.h"

@@ -3,6 +3,7 @@
 // core/job/spec/data_formats.h.
 
 #include <span>
+#include <vector>
 
 #include "core/data/formats/format.h"
 
@@ -21,5 +22,9 @@ extern const char* const recognised_data;
 
 // The format of a section. Throws Fault::bug if the format has no row.
 const Format& format_of(const spec::DataSection& section);
+
+// The files that a section names, in an order that the format fixes, training before test; empty for synthetic data.
+// Throws Fault::spec where a needed key is empty, Fault::io where an idx folder lacks a standard name.
+std::vector<FileName> file_names(const spec::DataSection& section);
 
 }  // namespace estrain::data

@@ -5,14 +5,13 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/data/file_names.h"
 #include "core/data/format_table.h"
 #include "core/formats/program/program.h"
 
 namespace estrain::data {
 namespace {
 
-// FileName::what for a module, before its name.
+// FileName::what of a module: this word, then the name of the module.
 constexpr std::string_view kModule = "module ";
 
 std::vector<FileName> program_names(const spec::ModelSection& model) {

@@ -1,7 +1,7 @@
 #pragma once
-// Reads everything in a job's data that can be wrong, before the job starts, and reports all mistakes: unreadable
-// files, headers and sizes, every label, transforms. open() (dataset.h) refuses the same files, but stops at the
-// first.
+// Scans a job's data for every possible mistake, before the job starts, and reports all mistakes: unreadable files,
+// headers and sizes, every label, transforms. open() (dataset.h) refuses the same files, but stops at the first
+// mistake.
 //
 // The cost is decompression plus one pass over labels, tokens and the first part of a text; pixels are checked only if
 // compressed (photos/photo_scan.h).

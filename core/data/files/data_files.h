@@ -1,6 +1,6 @@
 #pragma once
-// The files of a [data] section; each is opened once. Data sets and the data's identity (identity.h) use the same open
-// files, so nobody can exchange a file in between.
+// The files of a [data] section. Each file is opened once: data sets and the data's identity (identity.h) use the same
+// open files, so that no file can be exchanged in between.
 
 #include <memory>
 #include <optional>
@@ -15,13 +15,13 @@
 namespace estrain::data {
 
 enum class FileKind {
-  content,   // one file, decompressed where its name ends in .gz
-  as_it_is,  // one file, whatever its name: HDF5's, which it reads by itself
-  listed,    // the files below a folder whose names have one of FileName::endings, or one file
+  content,   // one file, decompressed if the name ends in .gz
+  as_it_is,  // one file, not decompressed, for example a file that the HDF5 library opens by its path
+  listed,    // all files below a folder with a name in FileName::endings, or one file
 };
 
 struct FileName {
-  std::string what;  // "training images": the same for a format, wherever the files are
+  std::string what;  // "training images": does not depend on where the files of a format are
   std::string path;
   FileKind kind = FileKind::content;
   std::span<const std::string_view> endings{};  // listed: as FileTree::list() takes them; of static storage
@@ -36,15 +36,15 @@ struct DataFile {
   const FileStamp& stamp() const { return tree ? tree->stamp() : content.stamp; }
 };
 
-// Opens all files, compressed ones in parallel. For a folder of many files it only makes the list. Throws Fault::io,
+// Opens all files, compressed files in parallel. Of a folder of many files, only the list is made. Throws Fault::io,
 // Fault::corrupt.
 std::vector<DataFile> open_files(const std::vector<FileName>& names);
 
-// Decompresses those that are compressed, for all that open them later in this process or in copies of it
-// (FileBytes::keep). Throws as open_files().
+// Decompresses the compressed files, so that later calls of open_files() in this process or in copies of this process
+// find the content (FileBytes::keep). Throws as open_files().
 void keep_decompressed(const std::vector<FileName>& names);
 
-// The file's current stamp in the file system; nothing if unavailable.
+// Returns the file's current stamp in the file system, or nothing if the file system tells no stamp.
 std::optional<FileStamp> stamp_of(const FileName& name);
 
 }  // namespace estrain::data

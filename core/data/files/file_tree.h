@@ -1,13 +1,13 @@
 #pragma once
-// Many files that form one part of a job's data: the images in a folder's subfolders, the shards of an archive. They
-// are listed once, when the data are opened, in an order determined by the names alone.
+// A FileTree is a list of many files that form one part of a job's data, such as the images in a folder's subfolders or
+// the shards of an archive. The list is made once, when the data are opened, in an order determined by the names alone.
 //
-//   order   the root's own files; then its folders by name, each with all that is below it: folder by folder, sorted by
-//           their paths, the files of one by their names. Names are compared by python_sorts_before(). It is
-//           the order of torchvision's ImageFolder.
+//   order   the root's own files by name; then the folders below the root, sorted by path, with the files of each
+//   folder
+//           by name. Names are compared by python_sorts_before(). This is the order of torchvision's ImageFolder.
 //
-// What begins with a dot is left out, and so are folders with all that they hold: editors, file managers and notebooks
-// leave such (._1.jpg, .ipynb_checkpoints).
+// Files and whole folders with a name that begins with a dot are left out: editors, file managers and notebooks leave
+// such files behind (._1.jpg, .ipynb_checkpoints).
 //
 // Links are followed. More than 32 nested folders (for example a link to itself) or 10^9 files are an error.
 
@@ -28,8 +28,9 @@ bool python_sorts_before(std::string_view a, std::string_view b);
 
 class FileTree {
  public:
-  // Lists the files below `path` whose name ends in one of `endings` (lower case, with "."), ignoring case; or the file
-  // `path` itself. Throws Fault::io if something is unreadable, or if a matching name is not a regular file.
+  // Lists the files below `path` with a name that ends in one of `endings` (lower case, with "."), ignoring case; or
+  // lists the file `path` itself. Throws Fault::io if something is unreadable, or if a matching name is not a regular
+  // file.
   static FileTree list(const std::string& path, std::span<const std::string_view> endings);
 
   const std::string& root() const { return root_; }
@@ -44,8 +45,8 @@ class FileTree {
   // Files left out because of their names, and hidden folders.
   const LeftOut& left_out() const { return left_out_; }
 
-  // Device and inode are the root's, the size is that of all files. Instead of the two times it has digests over those
-  // of every file and folder, which change when any of them does.
+  // Device and inode are the root's, the size is the size of all files. In the place of its two times, the stamp has
+  // digests over the times of every file and folder: a digest changes when a time changes.
   const FileStamp& stamp() const { return stamp_; }
 
  private:

@@ -6,13 +6,13 @@
 // recompressed file is the same data. For a file up to `most_bytes_digested`, every byte is digested;
 // for a larger one the first and the last 64 KiB and 62 blocks of that size in between, at places that
 // depend only on the size. Many files in one place (FileKind::listed) count as one file with
-// the size of all of them, in the order of their list; their names below that place and their sizes
-// are part of it.
+// the size of all files, in the order of the list; the names below that place and the sizes of the files
+// are part of the identity.
 //
 // The identity is compared whenever a worker starts (at a start, a resume, a resize, after a loss), and by a resume
-// before it writes anything. Each process checks the files that it has mapped itself. A file whose stamp (file_stamp.h)
-// still equals that of the identity is not read again. Not noticed: changes under running workers, until the next
-// worker starts; and in a larger file of unchanged size, a difference outside the blocks.
+// before it writes anything. Each process checks the files that the process has mapped. A file whose stamp
+// (file_stamp.h) still equals that of the identity is not read again. Not noticed: changes under running workers, until
+// the next worker starts; and in a larger file of unchanged size, a difference outside the blocks.
 
 #include <cstdint>
 #include <optional>
@@ -69,7 +69,8 @@ Recognition recognize(const DataIdentity& known, const std::vector<DataFile>& fi
 // Whether all stamps equal those of `known`: then nothing needs to be read.
 bool is_untouched(const DataIdentity& known, const std::vector<FileName>& names);
 
-// Fault::mismatch naming every changed file and its difference. The fault table recognises it by its first words.
+// Fault::mismatch naming every changed file and its difference. The fault table recognises the error by its first
+// words.
 Error changed_data(const std::vector<DataChange>& changes);
 
 // The identity of the current files. Throws changed_data() if they differ from `known`.

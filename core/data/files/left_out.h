@@ -1,5 +1,5 @@
 #pragma once
-// What a reader of many files leaves out, counted by kind, so that a run can say so once.
+// The files that a reader of many files leaves out, counted by kind, so that a run can name the files once.
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace estrain::data {
 
-// How a name ends, in lower case: ".txt", ".tar.gz"; "hidden" for one that begins with a dot; "without an ending".
+// The end of a name, in lower case: ".txt", ".tar.gz"; "hidden" if the name begins with a dot; "without an ending".
 std::string kind_of_file(std::string_view name);
 
 class LeftOut {
@@ -16,10 +16,10 @@ class LeftOut {
   struct Kind {
     std::string name;
     int64_t count = 0;
-    std::string first;  // the least of their paths
+    std::string first;  // the least path
   };
 
-  // `path`: as messages tell it. After the sixteenth kind, all others count as one.
+  // `path`: as messages name the file. After the sixteenth kind, all further kinds count as one.
   void add(const std::string& kind, const std::string& path);
 
   int64_t count() const;
@@ -35,7 +35,7 @@ class LeftOut {
 // "2 .txt (the first is ant/notes.txt), 1 .db (the first is Thumbs.db)"
 std::string in_words(const std::vector<LeftOut::Kind>& kinds);
 
-// Kinds of images that estrain does not decode. A reader of images that finds one refuses it: others would train on it.
+// Kinds of images that estrain does not decode. A reader of images refuses such a file: other programs train on it.
 bool is_unread_image(std::string_view kind);
 
 }  // namespace estrain::data

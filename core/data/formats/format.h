@@ -30,7 +30,7 @@ struct DataRequest {
 };
 
 struct DataScan {
-  std::vector<Finding> findings;      // one for each file, then those that concern several files
+  std::vector<Finding> findings;      // one for each file, then the findings about several files
   std::vector<int64_t> stored_shape;  // [channels, height, width] of training images; empty: unknown, or text
   bool is_shape_of_model = false;     // stored_shape is the shape that the model sees, as for photos; otherwise the
                                       // shape before the transforms
@@ -83,7 +83,7 @@ inline std::vector<std::string> Format::arrays_for(const std::string&, const std
   return inputs ? names_of(*inputs) : std::vector<std::string>();
 }
 
-// data.path, and data.test_path if the section has one; the other fields of both are those of `like`. Throws
+// Names data.path, and data.test_path if the section has the key. Kind and endings are those of `like`. Throws
 // Fault::spec with the message `missing` where data.path is empty.
 inline std::vector<FileName> one_or_two(const spec::DataSection& section, const FileName& like, const char* missing) {
   if (section.path.empty()) throw Error(Fault::spec, missing);

@@ -1,8 +1,8 @@
 #pragma once
 // The datasets of an HDF5 data file: their elements in memory, and named arrays as samples.
 //
-// Named arrays: one dataset each, at the file's root, with samples as the first dimension; integers,
-// booleans as h5py stores them, and floating-point numbers of any size. Values are used unchanged. Types that torch
+// Each named array is a dataset at the file's root, with samples as the first dimension. Its values are integers,
+// booleans as h5py stores booleans, or floating-point numbers of any size, and are used unchanged. Types that torch
 // lacks are widened: uint16 to int32, uint32 and uint64 to int64.
 
 #include <cstddef>
@@ -34,21 +34,21 @@ Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file)
 // declares more than its files can hold, or reaches beyond the end of a file; Fault::mismatch for a missing filter.
 void require_readable(const h5::Dataset& data, const std::string& path);
 
-// Whether the file is one of pictures and their classes (hdf5_images.h) for a program with these inputs. It has
-// `images` and `labels`, and the program asks for nothing else by name: of its inputs none is called like another
-// array, and `images` and `labels` are float32 and integers there, and what pictures and classes are in the file.
-// Throws Fault::io or Fault::corrupt.
+// Whether the file is one of pictures and their classes (hdf5.h) for a program with these inputs. The file has
+// `images` and `labels`, and the program takes no further array by name: no input has the name of another array. If an
+// input has the name `images` or `labels`, the input is float32 or integers, and both datasets have the types and ranks
+// of pictures and classes. Throws Fault::io or Fault::corrupt.
 bool is_labelled_pictures(const std::string& path, const std::vector<program::UserInput>& inputs);
 
 // Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
 void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names);
 
-// Reads the arrays `names`, in that order. Throws Fault::mismatch if one is absent (listing the existing ones) or has
-// an unsupported type, Fault::corrupt if their lengths differ or one is damaged; Fault::io.
+// Reads the arrays `names`, in that order. Throws Fault::mismatch if an array is absent (listing the existing arrays)
+// or has an unsupported type, Fault::corrupt if the lengths differ or an array is damaged; Fault::io.
 std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names);
 
-// The names of the file's arrays with as many samples as the longest one, in the order of its root. Throws Fault::io or
-// Fault::corrupt.
+// The names of the file's arrays with as many samples as the longest array, in the order of the file's root. Throws
+// Fault::io or Fault::corrupt.
 std::vector<std::string> array_names(const std::string& path);
 
 // Throws Fault::mismatch naming the first array whose type or shape differs.

@@ -13,7 +13,7 @@ constexpr const char* kFoldersOfClasses =
 
 Error misplaced(const std::string& what) { return Error(Fault::corrupt, what).advise(kFoldersOfClasses); }
 
-// Others would train on these files: without them the data would be other data, and nobody would know.
+// Other programs train on these files: without the files the data would be different data, without a word.
 void require_readable_images(const FileTree& tree) {
   std::vector<LeftOut::Kind> unread = tree.left_out().kinds();
   std::erase_if(unread, [](const LeftOut::Kind& kind) { return !is_unread_image(kind.name); });

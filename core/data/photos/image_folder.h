@@ -15,8 +15,8 @@ namespace estrain::data {
 class ImageFolder : public PhotoSource {
  public:
   // `classes`: names by number; empty: the subfolders, each of which must contain an image. Throws Fault::corrupt if
-  // there is no class, a subfolder is not a class, an image is outside the subfolders, or one is of a kind that is not
-  // read.
+  // the folder has no class, a subfolder is not a class, an image is outside the subfolders, or an image is of a kind
+  // that is not read.
   explicit ImageFolder(const DataFile& folder, std::vector<std::string> classes = {});
 
   const std::vector<std::string>& classes() const { return classes_; }

@@ -1,5 +1,5 @@
 #pragma once
-// Photos in files of their own: where they are, whatever belongs to them.
+// Photos as encoded files, wherever the bytes of the files are. The interface does not know labels.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,13 +23,13 @@ class PhotoFiles {
   virtual ~PhotoFiles() = default;
   virtual int64_t size() const = 0;
   virtual std::string name(int64_t index) const = 0;  // for messages
-  virtual uint64_t bytes(int64_t index) const = 0;    // of its file
+  virtual uint64_t bytes(int64_t index) const = 0;    // of the image's file
   // The file's bytes, in the source's memory or in `scratch`, the calling thread's; valid until its next call. Throws
-  // Fault::io where it cannot be read, Fault::corrupt where it is not what it was when the source was opened.
+  // Fault::io if the file cannot be read, Fault::corrupt if the file has changed since the source was opened.
   virtual std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const = 0;
 };
 
-// A file of a list, whole, into `scratch`. Throws as PhotoFiles::read(), and Fault::corrupt beyond `most` bytes.
+// Reads a whole file of a list into `scratch`. Throws as PhotoFiles::read(), and Fault::corrupt beyond `most` bytes.
 std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint64_t most,
                                        std::vector<std::byte>& scratch);
 
@@ -41,6 +41,6 @@ bool ends_like(const std::filesystem::path& name, std::initializer_list<std::str
 // Whether one of the first files of a folder has one of these extensions. False if the folder cannot be read.
 bool has_file(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings);
 
-constexpr int most_entries_looked_at = 1000;  // of a folder, by has_file() and the like
+constexpr int most_entries_looked_at = 1000;  // in a folder, when `estrain init` recognises a data set
 
 }  // namespace estrain::data

@@ -1,6 +1,6 @@
 #pragma once
-// Images in files of their own, of any size, each with its class, as a data set: each is read, decoded
-// (core/formats/image/image.h) and made what the model sees (photo_pixels.h) when a reader needs it.
+// A PhotoDataset is a data set of encoded images of any size, each with its class. An image is read, decoded
+// (core/formats/image/image.h) and transformed for the model (photo_pixels.h) when a reader needs the sample.
 
 #include <memory>
 
@@ -18,7 +18,7 @@ class PhotoSource : public PhotoFiles {
 // Throws Fault::corrupt naming the first image whose label is outside of [0, classes).
 void require_labels(const PhotoSource& source, int64_t classes);
 
-// Adds to the pair's notes what is left out of the data at `path`, if anything.
+// Adds a note on the files left out of the data at `path` to the pair, if files are left out.
 void note_left_out(DataPair& pair, const std::string& path, const LeftOut& left_out);
 
 class PhotoDataset : public Dataset {

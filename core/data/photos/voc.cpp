@@ -142,7 +142,7 @@ void VocDataset::read_fields(int64_t index, const SampleDraw& draw, std::span<st
 
 namespace {
 
-// Scans one set, and returns the number of its samples; 0: unknown.
+// Scans one set. Returns the number of samples, or 0 if the number is unknown.
 int64_t scan_set(const FileName& name, const spec::DataSection& section, bool is_training,
                  std::vector<Finding>& findings) {
   int64_t samples = 0;

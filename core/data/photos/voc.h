@@ -1,5 +1,5 @@
 #pragma once
-// PASCAL VOC, as its archives unpack: pictures and where things are in them.
+// PASCAL VOC, as the archives unpack: pictures, and the boxes of the things in the pictures.
 //
 //   JPEGImages/NAME.jpg       a picture (.jpeg and .png are taken, too)
 //   Annotations/NAME.xml      its boxes (voc_annotation.h)
@@ -11,9 +11,9 @@
 //   boxes    float32 [data.boxes, 4]: left, top, right, bottom as parts of what is seen, from 0 to 1
 //   labels   int64 [data.boxes]: the class of each box, its place in data.names
 //
-// Boxes stand in the order of the file; behind them boxes of zeros with the class -1. They go with the picture: cut,
-// scaled, mirrored; clipped at its edges, and left out where their centre is cut off. Objects that are "difficult" are
-// left out unless data.difficult says otherwise.
+// Boxes stand in the order of the file, followed by boxes of zeros with the class -1. The boxes are cut, scaled and
+// mirrored with the picture, and clipped at the edges. A box is left out if its centre is cut off. "Difficult" objects
+// are left out unless data.difficult is true.
 
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ namespace estrain::data {
 
 class VocFolder : public PhotoFiles {
  public:
-  // Throws Fault::corrupt where the list is absent or empty, or names a picture that is not there or has no annotation.
+  // Throws Fault::corrupt if the list is absent or empty, or names a picture that is absent or has no annotation.
   VocFolder(const DataFile& folder, const std::string& list);
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
@@ -51,7 +51,7 @@ class VocFolder : public PhotoFiles {
   std::vector<Sample> samples_;
 };
 
-// Where a box of the photo is in what is seen, from 0 to 1. False: its centre is cut off.
+// Writes the place of a photo's box in the cut, from 0 to 1. Returns false if the centre of the box is cut off.
 bool move_box(const LabelledBox& box, const Cut& cut, float* out);
 
 class VocDataset : public Dataset {
@@ -63,11 +63,11 @@ class VocDataset : public Dataset {
   SampleShape shape() const override;
   int64_t classes() const override { return static_cast<int64_t>(names_.size()); }
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
-  // Throws what is wrong with picture or annotation, naming sample and file.
+  // Throws the fault of the picture or annotation, naming sample and file.
   void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const override;
 
   const VocFolder& folder() const { return folder_; }
-  // Throws Fault::corrupt where a picture like this, with its annotation, makes no sample.
+  // Throws Fault::corrupt if a picture with this header makes no sample with its annotation.
   void require_fit(int64_t index, const image::Header& header, const SampleDraw& draw) const;
 
  private:

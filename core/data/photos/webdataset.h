@@ -5,15 +5,15 @@
 //   .jpg .jpeg .png    the image
 //   .cls               its label: a number in ASCII
 //   .json              or an object with the number as "cls" or "label"; used if there is no .cls
-//   anything else      left out: further parts of a sample (seg.png, txt), files that belong to none
+//   other names        left out: further parts of a sample (seg.png, txt), files that belong to no sample
 //
-// What looks like a sample and makes none is refused: a name with more dots, whose image is "v2.0003.png"; an image of
-// a kind that is not read. Left out without ending a sample, as by the webdataset library: names without a dot, those
-// that begin with one (a Mac's ._1.jpg), and __folders__.
+// A file that looks like a sample and makes no sample is refused: a name with more dots ("v2.0003.png" would be the
+// extension), an image of a kind that is not read. Names without a dot, names that begin with a dot (a Mac's ._1.jpg)
+// and __folders__ are left out without ending a sample, as by the webdataset library.
 //
-// The shards are a folder's .tar files sorted by name, or one file. They are mapped, and their headers read once, when
-// the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are as exact as
-// for other data.
+// The shards are a folder's .tar files sorted by name, or one file. The shards are mapped, and the headers read once,
+// when the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are as
+// exact as for other data.
 
 #include <cstdint>
 #include <memory>
@@ -29,8 +29,8 @@ namespace estrain::data {
 
 class WebDataset : public PhotoSource {
  public:
-  // Throws Fault::corrupt, naming shard and sample, if there is no shard, a shard is not a tar archive or is truncated,
-  // or a sample has no image or label or more than one.
+  // Throws Fault::corrupt, naming shard and sample, if the folder has no shard, a shard is not a tar archive or is
+  // truncated, or a sample does not have exactly one image and one label.
   explicit WebDataset(const DataFile& shards);
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }

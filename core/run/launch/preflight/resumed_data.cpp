@@ -5,7 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/json/json.h"
-#include "core/data/file_names.h"
+#include "core/data/format_table.h"
 #include "core/data/job_data.h"
 
 namespace estrain::launch {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <thread>
 
-#include "core/data/file_names.h"
+#include "core/data/format_table.h"
 #include "core/data/formats/dataset.h"
 #include "core/formats/h5/file.h"
 #include "tests/core/data/data_files.h"

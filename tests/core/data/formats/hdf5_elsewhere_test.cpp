@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <numeric>
 
-#include "core/data/file_names.h"
 #include "core/data/files/identity.h"
+#include "core/data/format_table.h"
 #include "core/data/scan.h"
 #include "tests/core/data/formats/opened_samples.h"
 

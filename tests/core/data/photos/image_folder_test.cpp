@@ -9,8 +9,8 @@
 #include <ctime>
 #include <filesystem>
 
-#include "core/data/file_names.h"
 #include "core/data/files/identity.h"
+#include "core/data/format_table.h"
 #include "core/data/recognise.h"
 #include "core/data/scan.h"
 #include "tests/core/data/photo_folder.h"

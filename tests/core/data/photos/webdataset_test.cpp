@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "core/data/file_names.h"
 #include "core/data/files/identity.h"
+#include "core/data/format_table.h"
 #include "core/data/recognise.h"
 #include "core/data/scan.h"
 #include "tests/core/data/photo_folder.h"

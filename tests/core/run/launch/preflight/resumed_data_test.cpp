@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/base/json/json.h"
-#include "core/data/file_names.h"
+#include "core/data/format_table.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 
