@@ -1,6 +1,6 @@
 #pragma once
-// Sums in 32 lanes: a lane of portable/order.h is a lane of a warp. Blocks of threads are 32 wide, so a row of threads
-// is a warp. All lanes of a warp must make these calls together.
+// Sums in 32 lanes: a lane of kernels/portable/order.h is a lane of a warp. Blocks of threads are 32 wide, so a row of
+// threads is a warp. All lanes of a warp must make these calls together.
 
 #include "kernels/cuda/ahead.h"
 #include "kernels/portable/order.h"

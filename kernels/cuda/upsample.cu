@@ -88,7 +88,7 @@ __device__ float gathered(const ResizedAxis& axis, int64_t i, Step step) {
   return sum;
 }
 
-// t[plane][oh][iw] of portable/upsample.h
+// t[plane][oh][iw] of kernels/portable/upsample.h
 __global__ void narrowed(Axes a, float* t, const float* dy) {
   const int64_t i = thread_index();
   if (i >= a.planes * a.h.out * a.w.in) return;

@@ -181,7 +181,7 @@ def kernels():
 
 
 def rank(control):
-    """ddp_script.py's side of the protocol on its socket."""
+    """scripts/benchmarks/ddp_script.py's side of the protocol on its socket."""
     connection = Client(control, "AF_UNIX")
     connection.send(os.getpid())
     with contextlib.suppress(EOFError):

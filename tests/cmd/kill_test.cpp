@@ -31,7 +31,7 @@ bool is_doomed(pid_t pid) {
   int64_t parent = 0, group = 0, session = 0, terminal = 0, foreground = 0;
   fields >> state >> parent >> group >> session >> terminal >> foreground >> flags;
   constexpr uint64_t kExiting = 0x4,
-                     kSignaled = 0x400;  // PF_EXITING and PF_SIGNALED of the kernel's include/linux/sched.h
+                     kSignaled = 0x400;  // PF_EXITING and PF_SIGNALED of the kernel's <linux/sched.h>
   return state == "Z" || state == "X" || (flags & (kExiting | kSignaled)) != 0;
 }
 

@@ -30,7 +30,7 @@ void go_on(const std::string& path, const std::vector<std::string>& names, Step 
   require(reader.intact(reader.size() - 1), "and intact");
 }
 
-// FORMAT.md: 8 bytes magic, number of names, bytes of names; names; then step, digests and check of each record.
+// core/state/record/FORMAT.md: 8 bytes magic, number of names, bytes of names; names; a record: step, digests, check.
 std::string with_checks(std::string bytes) {
   if (bytes.size() < 24) return bytes;
   uint64_t head[3];

@@ -1,5 +1,5 @@
-"""A job over two nodes (examples/slurm/train-nodes.sh) that a third joins (join.sh) and leaves by preemption; one of its
-nodes is killed, and it is requeued. It must end with the bits of an undisturbed run, and say how each launch ended."""
+"""A job over two nodes (examples/slurm/train-nodes.sh) that a third joins (examples/slurm/join.sh) and leaves by
+preemption; one of its nodes is killed, and it is requeued. It must end with the bits of an undisturbed run, and say how each launch ended."""
 import json
 from pathlib import Path
 

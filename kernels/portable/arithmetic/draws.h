@@ -1,5 +1,5 @@
 #pragma once
-// Converts the words of Philox to random.h's numbers.
+// Converts the words of Philox to kernels/portable/random.h's numbers.
 
 #include "kernels/portable/arithmetic/log.h"
 #include "kernels/portable/arithmetic/trigonometry.h"

@@ -1,5 +1,5 @@
 #pragma once
-// One cell of lstm.h.
+// One cell of kernels/portable/lstm.h.
 
 #include "kernels/portable/arithmetic/sigmoid.h"
 #include "kernels/portable/arithmetic/tanh.h"

@@ -1,4 +1,6 @@
 #pragma once
+// The loops of kernels/portable/gemm.h, once for each instruction set.
+
 #include "kernels/per_isa.h"
 #include "kernels/portable/gemm.h"
 

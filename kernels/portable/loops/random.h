@@ -1,4 +1,6 @@
 #pragma once
+// The loops of kernels/portable/random.h, once for each instruction set, and their arguments.
+
 #include <stdint.h>
 
 #include "kernels/execution.h"

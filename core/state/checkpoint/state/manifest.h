@@ -15,7 +15,7 @@ namespace estrain::checkpoint {
 
 struct Manifest {
   StateLayout layout;
-  std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "engine/est/<rank>/generator"
+  std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "est/<rank>/generator"
   std::vector<std::string> metric_names;  // of an evaluation's record, beside loss and accuracy
   batches::BatchSchedule batches;         // of each EST
   int64_t ests = 0;                       // N

@@ -1,5 +1,5 @@
 #pragma once
-// A socket (message_socket.h) on which one side says `Out` and hears `In`, each a std::variant of messages (codec.h).
+// A socket (message_socket.h) on which one side says `Out` and hears `In`, each a std::variant (base/json/codec.h).
 
 #include <utility>
 

@@ -33,7 +33,7 @@ struct Handover {
   Json links = Json::object();  // the courier's words on each host, by name: "link" and "pace"
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
-  Json changes = Json::object();    // profiling/change_history.h
+  Json changes = Json::object();    // run/launch/profiling/change_history.h
   Json profiles = Json::object();   // core/planning/profile/profiles.h
   double start_seconds = 0;         // from the start of the first workers to the first stage
 
