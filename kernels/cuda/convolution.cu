@@ -2,8 +2,8 @@
 // result, columns the result's positions (for filters: the taps of all channels), and an operand's elements are read
 // from the image when needed. Depthwise and other groups with few channels use one thread per output.
 //
-// portable/convolution_axis.h decides which taps count, for CPU and GPU alike. The list of taps is passed in a kernel's
-// arguments, so nothing is copied from host memory.
+// kernels/portable/convolution_axis.h decides which taps count, for CPU and GPU alike. The list of taps is passed in a
+// kernel's arguments, so nothing is copied from host memory.
 
 #include <stdexcept>
 

@@ -35,9 +35,7 @@ struct Damage {
 class PhotoSetScan {
  public:
   PhotoSetScan(const PhotoFiles& set, const RequireFit& require_fit, bool is_training)
-      : set_(set),
-        require_fit_(require_fit),
-        draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
+      : set_(set), require_fit_(require_fit), draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
     uint64_t total = 0;
     for (int64_t i = 0; i < set.size(); ++i) total += set.bytes(i);
     decodes_ = total <= most_bytes_decoded;
@@ -137,8 +135,7 @@ class PhotosScan {
  private:
   void note_left_out(const DataFile& file, const OpenedPhotos& opened) {
     if (opened.left_out.count() == 0) return;
-    findings_.push_back(
-        Finding::warn("data", fmt::format("{}: {}", file.path, opened.left_out.words()), taken_));
+    findings_.push_back(Finding::warn("data", fmt::format("{}: {}", file.path, opened.left_out.words()), taken_));
   }
 
   void look_at_images(const PhotoSource& source, const std::string& name) {

@@ -1,6 +1,6 @@
 #pragma once
 // A job's data files on this host, for comparison with the data files of another host: by purpose, size and digest
-// (core/data/identity.h). Paths and times may differ.
+// (core/data/files/identity.h). Paths and times may differ.
 
 #include <string>
 

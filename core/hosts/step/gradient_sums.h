@@ -4,7 +4,8 @@
 //
 // A piece leaves as soon as all workers of the host have folded its parameters, during the workers' backward pass
 // (core/state/comm/meetings/sum_progress.h). When the sum has arrived, workers may apply the sum. So network, backward
-// pass and update run side by side. The order within every sum is reduction_tree.h's; pieces do not matter.
+// pass and update run side by side. The order within every sum is state/comm/sums/reduction_tree.h's; pieces do not
+// matter.
 //
 // The host's own partial sums are in shared memory (own_partials.h). Arriving values wait in memory of this process
 // (peer_sums.h). A sum overwrites the host's first partial sum, which has been sent by then and is not needed any more,

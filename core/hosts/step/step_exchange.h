@@ -5,8 +5,8 @@
 // workers' partial sums as far as the tree allows, and sends each owner its share. The host finishes the tree over the
 // host's share, with the partial sums of all hosts, and sends the sum to all (gradient_sums.h). Sums from other hosts
 // overwrite the host's first partial sum; the workers continue as if they had summed all by themselves. Only
-// reduction_tree.h orders sums. If each host passes on one partial sum, 2 P (H-1)/H values leave and reach each of H
-// hosts.
+// state/comm/sums/reduction_tree.h orders sums. If each host passes on one partial sum, 2 P (H-1)/H values leave and
+// reach each of H hosts.
 //
 // Data from other hosts go to shared memory only if the stage is open and the step is this host's next: a stage may end
 // at any moment, with frames under way. The random streams and losses of ESTs go there when all have arrived.

@@ -34,10 +34,12 @@ struct Evidence {
   std::optional<Error> said;      // the error reported by the process
   bool hung = false;              // the process made no progress and was killed
   std::string hung_how;           // in words: "made no progress for 7.1 s"
-  bool job_wide_oom = false;      // memory_evidence.h: the out-of-memory killer struck and may have killed this process
-  std::string oom_text;           // memory_evidence.h: used and allowed memory, with or without an out-of-memory kill
-  bool at_start = false;          // no worker of this launch has trained yet
-  std::string log_tail;           // last lines of the process's log, at most 64 KB
+  bool job_wide_oom =
+      false;  // job/resources/memory_evidence.h: the out-of-memory killer struck and may have killed this process
+  std::string
+      oom_text;  // job/resources/memory_evidence.h: used and allowed memory, with or without an out-of-memory kill
+  bool at_start = false;  // no worker of this launch has trained yet
+  std::string log_tail;   // last lines of the process's log, at most 64 KB
 };
 
 struct Diagnosis {

@@ -34,8 +34,8 @@ class RunDirectory {
   // Fault::usage if the lock stays taken for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
   // which may be writing a last checkpoint: lock() waits for the scribe, however long it takes, unless `milliseconds`
   // is 0, and says so on stderr; if the scribe waits for room on the disk, the message names its process. Throws
-  // Fault::usage, too, if a run must not write to a file of this run (own_file.h). An owner on another host at work a
-  // moment ago is watched for half a minute: the lock may not show the owner.
+  // Fault::usage, too, if a run must not write to a file of this run (base/files/own_file.h). An owner on another host
+  // at work a moment ago is watched for half a minute: the lock may not show the owner.
   UniqueFd lock(int milliseconds) const;
   // These three are for a process resuming a run whose launcher was on another host. try_lock() takes the lock if the
   // lock is free now. watch_owner() is for hosts that do not see each other's locks: it watches for half a minute

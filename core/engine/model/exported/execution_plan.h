@@ -10,8 +10,8 @@
 //
 // A plan calls only ATen's operators, and no operator that reads or writes files.
 
-#include <ATen/core/ivalue.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
 #include <torch/types.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// Batch, layer and group normalisation, and weight normalisation (kernels/portable/batch_norm.h, layer_norm.h,
-// reduction.h).
+// Batch, layer and group normalisation, and weight normalisation (kernels/portable/batch_norm.h,
+// kernels/portable/layer_norm.h, kernels/portable/reduction.h).
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/abs.h>

@@ -20,7 +20,7 @@
 
 namespace estrain::launch {
 
-// Returns this machine and program, as profiles know both. `cores`: for a run's use (allocation.h).
+// Returns this machine and program, as profiles know both. `cores`: for a run's use (job/resources/allocation.h).
 profile::Host profile_host(int64_t cores);
 
 struct ProfilingOptions {

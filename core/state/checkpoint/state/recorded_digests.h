@@ -12,7 +12,7 @@
 namespace estrain::checkpoint {
 
 // Returns digests by the names of the fingerprints file: a parameter with its optimizer slots, a buffer,
-// "engine/est/<rank>/generator". `digests` belong to layout.tensors.
+// "est/<rank>/generator". `digests` belong to layout.tensors.
 std::map<std::string, uint64_t> recorded_digests(const StateLayout& layout, const std::vector<uint64_t>& digests);
 
 // The digest of each of layout.tensors.

@@ -18,7 +18,7 @@ class TensorboardWriter {
  public:
   // Creates the folder, and in it a file for what comes after the last step of `metrics`. If it is the first one, adds
   // all of `metrics`, with the time of writing instead of the time of the step. Throws Fault::io, and Fault::usage for
-  // a folder that a run refuses to write to (own_file.h); then it leaves no file behind.
+  // a folder that a run refuses to write to (base/files/own_file.h); then it leaves no file behind.
   TensorboardWriter(const std::string& folder, const MetricsWriter& metrics);
 
   // Append all in one write, or none (Fault::io). Skip what has been appended. The caller appends records to `metrics`

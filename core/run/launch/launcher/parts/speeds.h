@@ -1,6 +1,6 @@
 #pragma once
 // The speed of the job: watches the speed, reports slow workers, loads speeds of earlier runs, keeps speeds for later
-// runs, and follows the adviser (profiling/adviser.h).
+// runs, and follows the adviser (run/launch/profiling/adviser.h).
 
 #include <string>
 #include <vector>

@@ -24,7 +24,7 @@ struct SharedDescriptors {
   int memory;        // the job's shared memory
   int doorbell;      // eventfd for waking the scribe
   int lock;          // of the run directory; inherited by the scribe, which may outlive the launcher
-  int spec;          // passed_spec.h
+  int spec;          // state/run_directory/passed_spec.h
   int library;       // the worker library of the job's beginning; -1: the job had no worker library
   int courier = -1;  // eventfd for waking the host's courier; -1: the host has no courier
 
