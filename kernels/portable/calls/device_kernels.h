@@ -29,46 +29,56 @@ struct TotalWeight {
   float value = 0;
 };
 
+// clang-format off
+// The families that a table of loops covers: type and name. The random table lacks `words`.
+#define ESTRAIN_DEVICE_TABLES(each)                                                                               \
+  each(AttentionLoops, attention)                                                                                 \
+  each(BatchNormLoops, batch_norm)                                                                                \
+  each(ElementwiseLoops, elementwise)                                                                             \
+  each(LayerNormLoops, layer_norm)                                                                                \
+  each(LstmLoops, lstm)                                                                                           \
+  each(PoolingLoops, pooling)                                                                                     \
+  each(RandomLoops, random)                                                                                       \
+  each(SoftmaxLoops, softmax)
+
+// All other functions: name and parameters. `out` of copy may be x.
+#define ESTRAIN_DEVICE_FUNCTIONS(each)                                                                            \
+  each(gemm, const portable::Gemm&, const Execution&)                                                             \
+  each(convolution_forward, const portable::Convolution&, const float* x, const float* w, const float* bias,      \
+       float* y, const Execution&)                                                                                \
+  each(convolution_backward_data, const portable::Convolution&, const float* dy, const float* w, float* dx,       \
+       const Execution&)                                                                                          \
+  each(convolution_backward_filter, const portable::Convolution&, const float* x, const float* dy,                \
+       float* dw, const Execution&)                                                                               \
+  each(convolution_backward_bias, const portable::Convolution&, const float* dy, float* db, const Execution&)     \
+  each(sum, float* out, const float* x, const portable::Reduced&, const Execution&)                               \
+  each(mean, float* out, const float* x, const portable::Reduced&, const Execution&)                              \
+  each(sum_of_squares, float* out, const float* x, const portable::Reduced&, const Execution&)                    \
+  each(l2_norm, float* out, const float* x, const portable::Reduced&, const Execution&)                           \
+  each(variance, float* out, float* mean, const float* x, const portable::Reduced&,                               \
+       const portable::VarianceOptions&, const Execution&)                                                        \
+  each(nll_loss, float* out, float* total_weight, const float* x, const portable::NllLoss&, const Execution&)     \
+  each(nll_loss_backward, float* out, const float* gradient, portable::TotalWeight,                               \
+       const portable::NllLoss&, const Execution&)                                                                \
+  each(embedding_backward, float* dweight, const float* dy, const int64_t* indices,                               \
+       const portable::EmbeddingShape&, const Execution&)                                                         \
+  each(upsample_nearest, float* y, const float* x, const portable::UpsampleShape&, const Execution&)              \
+  each(upsample_nearest_backward, float* dx, const float* dy, const portable::UpsampleShape&, const Execution&)   \
+  each(upsample_bilinear, float* y, const float* x, const portable::UpsampleShape&, const Execution&)             \
+  each(upsample_bilinear_backward, float* dx, const float* dy, const portable::UpsampleShape&, const Execution&)  \
+  each(random_integers, int64_t* out, int64_t n, int64_t lo, int64_t hi, const PhiloxCounter&, const Execution&)  \
+  each(permutation, int64_t* out, int64_t n, const PhiloxCounter&, const Execution&)                              \
+  each(fill, float* out, int64_t n, float x, const Execution&)                                                    \
+  each(copy, float* out, const float* x, int64_t n, const Execution&)
+// clang-format on
+
 struct DeviceKernels {
-  AttentionLoops attention;
-  BatchNormLoops batch_norm;
-  ElementwiseLoops elementwise;
-  LayerNormLoops layer_norm;
-  LstmLoops lstm;
-  PoolingLoops pooling;
-  RandomLoops random;  // without `words`
-  SoftmaxLoops softmax;
-
-  void (*gemm)(const Gemm&, const Execution&);
-
-  void (*convolution_forward)(const Convolution&, const float* x, const float* w, const float* bias, float* y,
-                              const Execution&);
-  void (*convolution_backward_data)(const Convolution&, const float* dy, const float* w, float* dx, const Execution&);
-  void (*convolution_backward_filter)(const Convolution&, const float* x, const float* dy, float* dw, const Execution&);
-  void (*convolution_backward_bias)(const Convolution&, const float* dy, float* db, const Execution&);
-
-  void (*sum)(float* out, const float* x, const Reduced&, const Execution&);
-  void (*mean)(float* out, const float* x, const Reduced&, const Execution&);
-  void (*sum_of_squares)(float* out, const float* x, const Reduced&, const Execution&);
-  void (*l2_norm)(float* out, const float* x, const Reduced&, const Execution&);
-  void (*variance)(float* out, float* mean, const float* x, const Reduced&, const VarianceOptions&, const Execution&);
-
-  void (*nll_loss)(float* out, float* total_weight, const float* x, const NllLoss&, const Execution&);
-  void (*nll_loss_backward)(float* out, const float* gradient, TotalWeight, const NllLoss&, const Execution&);
-
-  void (*embedding_backward)(float* dweight, const float* dy, const int64_t* indices, const EmbeddingShape&,
-                             const Execution&);
-
-  void (*upsample_nearest)(float* y, const float* x, const UpsampleShape&, const Execution&);
-  void (*upsample_nearest_backward)(float* dx, const float* dy, const UpsampleShape&, const Execution&);
-  void (*upsample_bilinear)(float* y, const float* x, const UpsampleShape&, const Execution&);
-  void (*upsample_bilinear_backward)(float* dx, const float* dy, const UpsampleShape&, const Execution&);
-
-  void (*random_integers)(int64_t* out, int64_t n, int64_t lo, int64_t hi, const PhiloxCounter&, const Execution&);
-  void (*permutation)(int64_t* out, int64_t n, const PhiloxCounter&, const Execution&);
-
-  void (*fill)(float* out, int64_t n, float x, const Execution&);
-  void (*copy)(float* out, const float* x, int64_t n, const Execution&);  // out may be x
+#define ESTRAIN_MEMBER_TABLE(Type, family) Type family;
+#define ESTRAIN_MEMBER_FUNCTION(name, ...) void (*name)(__VA_ARGS__);
+  ESTRAIN_DEVICE_TABLES(ESTRAIN_MEMBER_TABLE)
+  ESTRAIN_DEVICE_FUNCTIONS(ESTRAIN_MEMBER_FUNCTION)
+#undef ESTRAIN_MEMBER_TABLE
+#undef ESTRAIN_MEMBER_FUNCTION
 };
 
 // The loops of a family for an execution.
@@ -76,14 +86,7 @@ struct DeviceKernels {
   static inline const Type& family##_loops_of(const Execution& execution) {                                 \
     return execution.device != nullptr ? execution.device->kernels->family : family##_loops(execution.isa); \
   }
-ESTRAIN_LOOPS_OF(AttentionLoops, attention)
-ESTRAIN_LOOPS_OF(BatchNormLoops, batch_norm)
-ESTRAIN_LOOPS_OF(ElementwiseLoops, elementwise)
-ESTRAIN_LOOPS_OF(LayerNormLoops, layer_norm)
-ESTRAIN_LOOPS_OF(LstmLoops, lstm)
-ESTRAIN_LOOPS_OF(PoolingLoops, pooling)
-ESTRAIN_LOOPS_OF(RandomLoops, random)
-ESTRAIN_LOOPS_OF(SoftmaxLoops, softmax)
+ESTRAIN_DEVICE_TABLES(ESTRAIN_LOOPS_OF)
 #undef ESTRAIN_LOOPS_OF
 
 }  // namespace estrain::kernels::portable
