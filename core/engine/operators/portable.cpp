@@ -32,14 +32,9 @@ PortableOperators::PortableOperators(device::ComputeDevice& device)
   at::globalContext().setUserEnabledMkldnn(false);
   Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
                     registrations_->names);
-  for (auto add : {register_attention,  register_batched_matmul, register_convolution,   register_copies,
-                   register_cumulative, register_ctc_loss,       register_distances,     register_elementwise,
-                   register_embedding,  register_functions,      register_indexing,      register_linear,
-                   register_loss,       register_matmul,         register_normalization, register_padding,
-                   register_pooling,    register_random,         register_recurrent,     register_reductions,
-                   register_softmax,    register_sorting,        register_upsampling,    register_whole_numbers}) {
-    add(registry);
-  }
+#define ESTRAIN_REGISTERED(file) register_##file(registry);
+  ESTRAIN_OPERATOR_FILES(ESTRAIN_REGISTERED)
+#undef ESTRAIN_REGISTERED
   set_device(&device);
 }
 

@@ -83,30 +83,36 @@ class Registry {
   std::set<std::string>& names_;
 };
 
-// One function per file of operators.
-void register_attention(Registry& registry);
-void register_batched_matmul(Registry& registry);
-void register_convolution(Registry& registry);
-void register_copies(Registry& registry);
-void register_ctc_loss(Registry& registry);
-void register_cumulative(Registry& registry);
-void register_distances(Registry& registry);
-void register_elementwise(Registry& registry);
-void register_embedding(Registry& registry);
-void register_functions(Registry& registry);
-void register_indexing(Registry& registry);
-void register_linear(Registry& registry);
-void register_loss(Registry& registry);
-void register_matmul(Registry& registry);
-void register_normalization(Registry& registry);
-void register_padding(Registry& registry);
-void register_pooling(Registry& registry);
-void register_random(Registry& registry);
-void register_recurrent(Registry& registry);
-void register_reductions(Registry& registry);
-void register_softmax(Registry& registry);
-void register_sorting(Registry& registry);
-void register_upsampling(Registry& registry);
-void register_whole_numbers(Registry& registry);
+// The files of operators: each defines register_<file>(registry).
+// clang-format off
+#define ESTRAIN_OPERATOR_FILES(each) \
+  each(attention)             \
+  each(batched_matmul)        \
+  each(convolution)           \
+  each(copies)                \
+  each(ctc_loss)              \
+  each(cumulative)            \
+  each(distances)             \
+  each(elementwise)           \
+  each(embedding)             \
+  each(functions)             \
+  each(indexing)              \
+  each(linear)                \
+  each(loss)                  \
+  each(matmul)                \
+  each(normalization)         \
+  each(padding)               \
+  each(pooling)               \
+  each(random)                \
+  each(recurrent)             \
+  each(reductions)            \
+  each(softmax)               \
+  each(sorting)               \
+  each(upsampling)            \
+  each(whole_numbers)
+// clang-format on
+#define ESTRAIN_DECLARED(file) void register_##file(Registry& registry);
+ESTRAIN_OPERATOR_FILES(ESTRAIN_DECLARED)
+#undef ESTRAIN_DECLARED
 
 }  // namespace estrain::operators
