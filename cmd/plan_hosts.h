@@ -13,26 +13,26 @@ namespace estrain::cmd {
 
 class HostsTable {
  public:
-  // `assignment`: devices of several hosts; devices of the launcher's host have its name, `own`, or no name.
+  // `assignment`: devices of several hosts. `own`: the launcher's host; its devices have the name `own`, or no name.
   HostsTable(const placement::Assignment& assignment, std::string own)
       : assignment_(assignment), own_(std::move(own)) {}
 
-  // Takes the links measured by the run when the hosts joined, and the slowness of each host's devices against the own
-  // host; without a launcher at work, measures now from here, to agents that wait for the run. Throws Fault::peer if a
-  // host does not answer, Fault::usage without a run directory.
+  // Takes from `status` the links measured when the hosts joined `run`, and the slowness of each host's devices against
+  // the own host. If `status` is null (no launcher at work), measures the links now, to agents that wait for `run`.
+  // Throws Fault::peer for a host without a link or an answer, Fault::usage if `status` is null and `run` is empty.
   void measure(const std::string& run, const launch::RunStatus* status);
 
-  // `groups`: the known facts of the kinds of device on this host. A device elsewhere counts as fast as a device of the
-  // same kind here, unless a run has shown another speed. Throws Fault::infeasible for a kind missing in `groups`.
+  // After measure(). `groups`: the kinds of device on this host; elsewhere, a kind counts as fast as here, divided by
+  // the slowness. `gradient_bytes`: of all parameters. Throws Fault::infeasible if a kind is missing, or no plan fits.
   void make_plans(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes);
 
-  void print(int64_t batch) const;
+  void print(int64_t batch) const;  // after make_plans(); batch: samples of a mini-batch of one EST
   Json to_json(int64_t batch) const;
 
  private:
   struct Host {
     plan::HostDevices devices;
-    double slowness = 1;  // against the own host
+    double slowness = 1;  // the time of a mini-batch, divided by the own host's
   };
 
   std::vector<std::string> names() const;  // the own host first

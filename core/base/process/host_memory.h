@@ -1,5 +1,5 @@
 #pragma once
-// Allocates host memory that a device copies from. Ordinary memory works; page-locked memory is faster.
+// A device's function that allocates host memory to copy from. Ordinary memory works; page-locked memory is faster.
 
 #include <cstddef>
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace estrain {
 
-// Allocates this many bytes at a multiple of 64; null without such memory. Thread-safe. Empty: ordinary memory.
+// Returns memory at a multiple of 64; null: refused. Null or an empty function: use ordinary memory. Thread-safe.
 using HostMemory = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
 }  // namespace estrain

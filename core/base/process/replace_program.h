@@ -6,8 +6,8 @@
 
 namespace estrain {
 
-// `arguments`: as the program gets the arguments, the program's name first. Descriptors without close-on-exec stay
-// open. Returns only by an exception: Fault::io.
+// `program`: a path, not looked up in PATH. `arguments`: the new argv, the program's name first. The environment and
+// descriptors without close-on-exec stay; destructors do not run. Throws Fault::io if the program cannot be executed.
 [[noreturn]] void replace_program(const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace estrain

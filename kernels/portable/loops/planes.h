@@ -1,6 +1,6 @@
 #pragma once
-// Lays out planes for pooling and depthwise convolution: a window's taps become contiguous vectors for any stride and
-// padding. For code compiled per instruction set.
+// Lays out a plane (a channel of an image) for pooling and depthwise convolution: neighbouring outputs read a tap (an
+// element of the window) from neighbouring floats, for any stride and padding. For code compiled per instruction set.
 
 #include "kernels/loops/walks.h"
 #include "kernels/portable/loops/window_axis.h"
@@ -13,8 +13,8 @@ static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
 static inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// a / stride, rounded down, and the remainder, for any a. Avoids a division instruction per row, which would cost more
-// than the work on a row of a small plane.
+// a / stride, rounded down, and the remainder, for any a. Strides 1 and 2 avoid a division instruction per row, which
+// would cost more than the work on a row of a small plane.
 ESTRAIN_INLINE_HERE int64_t quotient(int64_t a, int64_t stride) {
   if (stride == 1) return a;
   if (stride == 2) return a >> 1;
@@ -22,7 +22,7 @@ ESTRAIN_INLINE_HERE int64_t quotient(int64_t a, int64_t stride) {
 }
 ESTRAIN_INLINE_HERE int64_t remainder(int64_t a, int64_t stride) { return a - quotient(a, stride) * stride; }
 
-// Whether tap t reads the image for any output; otherwise the tap is not a term.
+// Whether tap t reads the image for some output. A tap that reads only padding is not a term of the convolution's sum.
 static inline bool tap_exists(const WindowAxis& axis, int64_t t) {
   for (int64_t o = 0; o < axis.out; ++o) {
     const int64_t i = o * axis.stride - axis.padding + t * axis.dilation;
@@ -31,7 +31,7 @@ static inline bool tap_exists(const WindowAxis& axis, int64_t t) {
   return false;
 }
 
-// Many short rows, `pitch` floats apart.
+// Many short rows; each begins `pitch` floats after the row before.
 struct Rows {
   float* at;
   int64_t pitch;
@@ -75,7 +75,7 @@ static inline void split_rows(const Rows& even, float* odd, const ConstRows& fro
   }
 }
 
-// to[2 * i] = even[i], to[2 * i + 1] = odd[i], for the first n of each row of `to`. Reads whole vectors.
+// to[2 * i] = even[i], to[2 * i + 1] = odd[i], for n floats of each row of `to`. May read past `even` and `odd`.
 static inline void join_rows(const Rows& to, const ConstRows& even, const float* odd, int64_t rows, int64_t n) {
   constexpr int64_t step = static_cast<int64_t>(width);
   for (int64_t i = 0; i < n; i += 2 * step) {
@@ -89,8 +89,8 @@ static inline void join_rows(const Rows& to, const ConstRows& even, const float*
   }
 }
 
-// Rows of `pitch` values, of which `columns` count. A kernel runs over the rows one by one or, if rows are short, over
-// all rows as one array including the gaps.
+// Rows of `pitch` values, of which the first `columns` count. A kernel runs over the rows one by one or, if the rows
+// are short (flat()), over all rows as one array of length() values, including the gaps.
 struct Runs {
   int64_t rows, columns, pitch;
 
@@ -98,14 +98,14 @@ struct Runs {
   int64_t length() const { return rows == 0 || columns == 0 ? 0 : (rows - 1) * pitch + columns; }
 };
 
-static constexpr int64_t kSlack = 8 * 16;  // floats after a plane that whole vectors may read
+static constexpr int64_t kSlack = 8 * 16;  // floats after a plane or its results that whole vectors may touch
 
-// The padded image in stride_height x stride_width planes, by the residues of padded row and column: tap (r, s) of
-// output (oh, ow) is at tap(r, s) + oh * pitch + ow.
+// The padded image, split into phases_h x phases_w planes by the residues of padded row and column modulo the strides.
+// Output (oh, ow) reads through tap (r, s) the float at tap(r, s) + oh * pitch + ow.
 struct SplitPlane {
   WindowAxis h, w;
-  int64_t phases_h, phases_w;  // residues used by a tap
-  int64_t rows, pitch;         // of each plane
+  int64_t phases_h, phases_w;  // number of residues, from 0 on, that taps can have
+  int64_t rows, pitch;         // of each plane: rows, and floats from row to row
 
   static SplitPlane of(const WindowAxis& h, const WindowAxis& w) {
     const int64_t extent_h = (h.kernel - 1) * h.dilation + 1, extent_w = (w.kernel - 1) * w.dilation + 1;
@@ -123,7 +123,7 @@ struct SplitPlane {
   }
   Runs runs() const { return {h.out, w.out, pitch}; }
 
-  // Fills everything outside the image. Once suffices, since all images have the same place.
+  // Fills the whole memory, floats(). Once suffices: put() overwrites the floats of the image, the same each time.
   void fill(float* plane, float padding) const {
     for (int64_t i = 0; i < floats(); ++i) plane[i] = padding;
   }
@@ -166,12 +166,12 @@ struct SplitPlane {
   }
 };
 
-// The backward direction along a dimension: inputs i with (i + padding) mod stride = phase are first + stride * k, k <
-// count. These inputs take from output (i + padding - t * dilation) / stride through the taps t with t * dilation mod
-// stride = phase. Output index for k: k + shift - t * dilation / stride.
+// The backward direction along a dimension: gradients of inputs from gradients of outputs. The inputs i with
+// (i + padding) mod stride = phase are first + stride * k, k < count. Through each tap t with t * dilation mod stride
+// = phase, input i takes from output (i + padding - t * dilation) / stride = k + shift - t * dilation / stride.
 struct BackwardAxis {
   WindowAxis axis;
-  int64_t low, size;  // the range of outputs, including padding, from which inputs take
+  int64_t low, size;  // inputs take from outputs low to low + size - 1; those outside [0, out) are padding
 
   static BackwardAxis of(const WindowAxis& axis) {
     BackwardAxis b{axis, 0, axis.out};
@@ -189,7 +189,7 @@ struct BackwardAxis {
     return first(phase) >= axis.in ? 0 : quotient(axis.in - 1 - first(phase), axis.stride) + 1;
   }
   int64_t shift(int64_t phase) const { return quotient(first(phase) + axis.padding, axis.stride); }
-  // Whether inputs of this residue use tap t, at least one input with an existing output.
+  // Whether some input of this residue takes through tap t from an output in [0, out).
   bool takes(int64_t phase, int64_t t) const {
     if (t * axis.dilation % axis.stride != phase) return false;
     const int64_t begin = shift(phase) - t * axis.dilation / axis.stride;
@@ -197,7 +197,8 @@ struct BackwardAxis {
   }
 };
 
-// The outputs of a plane with padding: element (oh, ow) is at (oh - h.low) * pitch + ow - w.low.
+// The gradients of a plane's outputs, padded with zeros: output (oh, ow) is at (oh - h.low) * pitch() + ow - w.low.
+// Input (k, l) of residues (phase_h, phase_w) takes through tap (r, s) from tap(…) + k * pitch() + l.
 struct BackwardPlane {
   BackwardAxis h, w;
 
@@ -205,7 +206,7 @@ struct BackwardPlane {
   int64_t floats() const { return h.size * w.size + kSlack; }
   void fill(float* plane) const { __builtin_memset(plane, 0, static_cast<size_t>(floats()) * sizeof(float)); }
   float* row(float* plane, int64_t oh) const { return plane + (oh - h.low) * pitch() - w.low; }
-  void put(float* plane, const float* image) const {
+  void put(float* plane, const float* image) const {  // image: the gradients of the outputs
     copy_rows({row(plane, 0), pitch()}, {image, w.axis.out}, h.axis.out, w.axis.out);
   }
   int64_t tap(int64_t phase_h, int64_t phase_w, int64_t r, int64_t s) const {
@@ -214,10 +215,9 @@ struct BackwardPlane {
     return y * pitch() + x;
   }
   Runs runs(int64_t phase_h, int64_t phase_w) const { return {h.count(phase_h), w.count(phase_w), pitch()}; }
-  // Floats for the results of all column residues of a row residue.
-  int64_t result_floats() const { return w.axis.stride * floats(); }
+  int64_t result_floats() const { return w.axis.stride * floats(); }  // of one row residue, with all column residues
 
-  // Writes the inputs of a row residue; results of column residue b are at results + b * floats().
+  // Writes the gradients of the inputs of a row residue; results of column residue b are at results + b * floats().
   void write(float* image, const float* results, int64_t phase_h) const {
     const int64_t stride = w.axis.stride, rows = h.count(phase_h);
     const Rows to{image + h.first(phase_h) * w.axis.in, h.axis.stride * w.axis.in};
@@ -238,7 +238,7 @@ struct BackwardPlane {
   }
 };
 
-// Calls body(start, length, row) for each run; results go to the same places in an array with the same pitch.
+// Calls body(start, length, row) for each row; if flat(), once for all, with row 0: results then include the gaps.
 template <typename Body>
 ESTRAIN_INLINE_HERE void for_runs(const Runs& runs, Body body) {
   if (runs.length() == 0) return;

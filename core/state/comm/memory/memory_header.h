@@ -1,10 +1,10 @@
 #pragma once
 // The first page of a job's shared memory: the places of all parts, and the words by which processes steer each other.
 //
-// Fields marked "layout" are written once, before `ready` is set. All further fields are atomics, touched only by this
-// folder. Each group has an object that defines the meaning of its words and the order of their stores, and says why a
-// process may end between any two stores (commit_word.h, stage_gate.h, state_hold.h, save_request.h, record_ring.h,
-// work_clock.h, meeting_places.h, host_meeting.h, sum_progress.h, audit_board.h).
+// The fields above `ready` are written once, before `ready` is set. All further fields are atomics, except exchange_id,
+// which is written before exchange_ready is set. Only core/state/comm touches the words. The header named above a group
+// of words (here, or in core/state/comm/meetings) has an object that defines the meaning of the words and the order of
+// their stores, and says why a process may end between any two stores.
 
 #include <array>
 #include <atomic>
@@ -25,21 +25,21 @@ struct alignas(64) FoldedWord {
 };
 
 struct MemoryHeader {
-  uint64_t version;  // of this layout
-  // layout: offsets from the start of the mapping
+  uint64_t version;  // of this layout (job_memory.h)
+  // The layout: offsets of parts from the start of the mapping; sizes in bytes, and numbers, as in MemoryPlan.
   uint64_t total_bytes;
   uint64_t manifest, manifest_bytes;
-  uint64_t state, state_bytes;
-  uint64_t gradients, gradient_bytes;
+  uint64_t state, state_bytes;         // bytes of each of the two copies
+  uint64_t gradients, gradient_bytes;  // bytes of each of `ests` slots
   uint64_t presence, norms, pulses, folded;
-  uint64_t ring, record_bytes, ring_records;
+  uint64_t ring, record_bytes, ring_records;  // bytes of a record; number of records
   uint64_t evaluation;
   uint64_t audit, audit_words;
   int64_t ests, parameters, digests, evaluation_samples, evaluation_columns;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
-  // Build ids (core/base/process/build_id.h) of the first worker, required of all others; 0: no worker yet.
+  // Build ids (core/base/process/build_id.h) of the first worker, required of all others (build_words.h); 0: none yet.
   std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch
-  std::atomic<uint64_t> cuda_build;    // the parts of both for CUDA; workers on the CPU do not have these parts
+  std::atomic<uint64_t> cuda_build;    // estrain's and LibTorch's libraries for CUDA; workers on the CPU have neither
 
   // commit_word.h
   alignas(64) std::atomic<int64_t> committed;

@@ -13,13 +13,13 @@ namespace estrain::record {
 
 class MetricsReader {
  public:
-  // A missing file has no lines. Throws Fault::io.
+  // A missing file has no lines. Throws Fault::io if the file cannot be opened, or is not a regular file.
   explicit MetricsReader(std::string path) : path_(path), lines_(std::move(path)) {}
 
-  // The next readable line; nothing at the end. A torn last line does not count. Throws Fault::io.
+  // Returns the next readable line; nothing at the end. A last line without a line feed is ignored. Throws Fault::io.
   std::optional<Line> next();
 
-  // The number of unreadable lines skipped so far, and the place of the first ("RUN/metrics.jsonl:17").
+  // The number of unreadable lines skipped so far, and the place of the first ("RUN/metrics.jsonl:17"; empty: none).
   int64_t unreadable() const { return unreadable_; }
   const std::string& first_unreadable() const { return first_unreadable_; }
 
