@@ -172,8 +172,15 @@ PartitionName=urgent Nodes={names} MaxTime=60 PriorityTier=9 PreemptMode=OFF Sta
         return self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
 
     def mend_node(self, node):
+        """Starts the daemon of a killed node and waits until Slurm uses the node again. Slurm refuses State=RESUME for a node that
+        is not down any more, and on a busy machine for a node whose end Slurm has not taken in yet."""
         self.start_node(node)
-        return self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+        def is_used():
+            self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+            return self.ask("sinfo", "-h", "-N", "-n", node, "-o", "%T").split()[:1] in (["idle"], ["mixed"], ["allocated"])
+
+        self.wait_for(f"node {node} in use again", is_used, 60)
 
     def start_guard(self):
         """A process that waits for the end of this one and then ends the rest of the cluster."""

@@ -64,7 +64,7 @@ def disturb_nodes(cluster, folder, report, Job, spec):
     report.equal("a job over two nodes", events(job.run, "start")[0]["devices"], "n1/cpu,n2/cpu")
     join_and_be_preempted(cluster, folder, report, Job, job)
     lose_a_node(cluster, report, job)
-    report.equal("the node is mended", cluster.mend_node("n2")[0], 0)
+    cluster.mend_node("n2")
     report.equal("scancel --batch --signal=USR1", cluster.run("scancel", "--batch", "--signal=USR1", job.id), (0, ""))
     job.wait("the verdict", lambda _: verdict(job.run))
     said = verdict(job.run)

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_lines.h"
@@ -21,6 +24,7 @@ namespace {
 
 constexpr int kPatienceMs = 5000;
 constexpr int kPatienceElsewhereMs = 3000;
+constexpr int64_t kReplacementNs = 1'000'000'000;
 
 // Accepts null for a value that is not finite.
 bool is_sound_step(const Json& line) {
@@ -212,6 +216,21 @@ bool may_be_run(const std::string& path) {
   }
 }
 
+// Asks a launcher. Returns nothing if the launcher ends meanwhile. A launcher that ends or replaces itself hangs up
+// before its socket is closed or answers again: it is asked again for a second.
+std::optional<RunStatus> status_of_launcher(const std::string& run, const run_directory::RunDirectory& directory) {
+  const int64_t deadline = monotonic_ns() + kReplacementNs;
+  for (;;) {
+    try {
+      return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceMs));
+    } catch (const Error& error) {
+      if (!launcher_answers(run) && directory.has_run()) return std::nullopt;
+      if (error.fault() != Fault::peer || monotonic_ns() >= deadline) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 }  // namespace
 
 RunStatus run_status(const std::string& run) {
@@ -221,11 +240,7 @@ RunStatus run_status(const std::string& run) {
     throw Error::make(Fault::usage, "{}: no run there", run)
         .advise("give the run directory that `estrain train` printed");
   if (answers) {
-    try {
-      return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceMs));
-    } catch (const Error&) {
-      if (launcher_answers(run) || !directory.has_run()) throw;  // else the launcher has ended since
-    }
+    if (const auto status = status_of_launcher(run, directory)) return *status;
   }
   if (may_be_reached_elsewhere(run)) {
     try {

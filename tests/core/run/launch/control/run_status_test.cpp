@@ -1,6 +1,7 @@
 #include "core/run/launch/control/run_status.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -141,7 +142,9 @@ TEST_CASE("a launcher that ends while it is asked leaves what is on record") {
   const EndedRun run(step_line(100));
   std::thread launcher([server = ControlServer(run.folder.path())]() mutable {
     wait_for_request(server);
-    const ControlServer ends = std::move(server);
+    const UniqueFd listener(::dup(server.listener()));  // a process that ends closes its sockets one by one
+    { const ControlServer ends = std::move(server); }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
   CHECK(run.status().at("state") == "not running");
   launcher.join();
