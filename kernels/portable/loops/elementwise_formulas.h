@@ -2,6 +2,9 @@
 // The formulas of elementwise.h: the result for one element of each input. A formula is constructed from the numbers of
 // a call. UnaryFormula<f> and UnaryBackwardFormula<f> are the formulas of function f: a function without a formula does
 // not compile.
+// table_of() makes the table of the loops over all formulas, for the instruction sets of CPUs and for GPUs.
+
+#include <utility>
 
 #include "kernels/portable/arithmetic/erf.h"
 #include "kernels/portable/arithmetic/hard.h"
@@ -15,6 +18,7 @@
 #include "kernels/portable/arithmetic/tanh.h"
 #include "kernels/portable/arithmetic/trigonometry.h"
 #include "kernels/portable/elementwise.h"
+#include "kernels/portable/loops/elementwise.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 
@@ -152,5 +156,34 @@ struct Power : WithNumbers {  // k0 = the exponent
   ESTRAIN_MEMBER Floats operator()(Floats x, Floats exponent) const { return power(x, exponent); }
   ESTRAIN_MEMBER Floats operator()(Floats x) const { return power(x, k0); }
 };
+
+// Loop<Formula, inputs>::run applies a formula of so many input arrays to every element.
+template <template <typename, int> class Loop, typename Formula, int inputs>
+static constexpr Elementwise loop_of = Loop<Formula, inputs>::run;
+template <template <typename, int> class Loop, int... functions, int... backward_functions>
+static constexpr ElementwiseLoops table_of(std::integer_sequence<int, functions...>,
+                                           std::integer_sequence<int, backward_functions...>) {
+  using portable::Unary, portable::UnaryBackward;
+  return {.unary = {loop_of<Loop, UnaryFormula<static_cast<Unary>(functions)>, 1>...},
+          .unary_backward = {loop_of<Loop, UnaryBackwardFormula<static_cast<UnaryBackward>(backward_functions)>, 2>...},
+          .softplus = loop_of<Loop, SoftplusFormula, 1>,
+          .softplus_backward = loop_of<Loop, SoftplusBackward, 2>,
+          .elu = loop_of<Loop, EluFormula, 1>,
+          .elu_backward_of_result = loop_of<Loop, EluBackwardOfResult, 2>,
+          .elu_backward_of_input = loop_of<Loop, EluBackwardOfInput, 2>,
+          .add_scaled = loop_of<Loop, AddScaled, 2>,
+          .add_scaled_number = loop_of<Loop, AddScaledNumber, 1>,
+          .add_product = loop_of<Loop, AddProduct, 3>,
+          .add_quotient = loop_of<Loop, AddQuotient, 3>,
+          .lerp = loop_of<Loop, Lerp, 2>,
+          .lerp_by_weights = loop_of<Loop, Lerp, 3>,
+          .power = loop_of<Loop, Power, 1>,
+          .power_by_exponents = loop_of<Loop, Power, 2>};
+}
+template <template <typename, int> class Loop>
+static constexpr ElementwiseLoops table_of() {
+  return table_of<Loop>(std::make_integer_sequence<int, static_cast<int>(portable::Unary::num_functions)>{},
+                        std::make_integer_sequence<int, static_cast<int>(portable::UnaryBackward::num_functions)>{});
+}
 
 }  // namespace estrain::kernels::ESTRAIN_ISA
