@@ -28,13 +28,18 @@ void require_records(const DataFile& file, const Cifar& cifar) {
       .advise("download the file again; use the *binary* version, and the matching data.format (cifar10, cifar100)");
 }
 
-void append_file(ImageTable& table, const DataFile& file, const Cifar& cifar) {
-  require_records(file, cifar);
-  const FileBytes& content = file.content;
+std::vector<int64_t> labels_in(const FileBytes& content, const Cifar& cifar) {
   std::vector<int64_t> labels;
   for (size_t at = cifar.label_bytes - 1; at < content.size(); at += cifar.stride())
     labels.push_back(static_cast<uint8_t>(content.bytes[at]));
-  table.append({content.owner, content.data() + cifar.label_bytes, cifar.stride()}, labels, file.path);
+  return labels;
+}
+
+void append_file(ImageTable& table, const DataFile& file, const Cifar& cifar) {
+  require_records(file, cifar);
+  const FileBytes& content = file.content;
+  table.append({content.owner, content.data() + cifar.label_bytes, cifar.stride()}, labels_in(content, cifar),
+               file.path);
 }
 
 std::unique_ptr<ImageTable> read_cifar(const Cifar& cifar, std::span<const DataFile> files) {
@@ -54,11 +59,8 @@ LabelledFile scan_cifar_file(const std::string& path, const Cifar& cifar, std::v
                         stride)
           .advise("download the file again; use the *binary* version, and the matching data.format");
     }
-    std::vector<int64_t> labels;
-    for (size_t at = cifar.label_bytes - 1; at < file.size(); at += stride)
-      labels.push_back(static_cast<uint8_t>(file.bytes[at]));
-    result.images = static_cast<int64_t>(labels.size());
-    result.labels = std::move(labels);
+    result.labels = labels_in(file, cifar);
+    result.images = static_cast<int64_t>(result.labels->size());
     return fmt::format("{} images of {} with labels", *result.images, text_of(kCifarLayout));
   });
   return result;

@@ -65,11 +65,15 @@ IdxArray array_in(const DataFile& data_file, const char* what) {
   return array;
 }
 
-ImageLayout image_layout(const IdxArray& array, const std::string& path) {
-  const auto& dims = array.dims;
-  if (dims.size() != 3 && dims.size() != 4) throw not_idx(path, "images");
+// `dims`: [images, height, width] or [images, channels, height, width].
+ImageLayout layout_of(const std::vector<int64_t>& dims) {
   const size_t n = dims.size();
-  const ImageLayout layout{PixelType::u8, n == 4 ? dims[1] : 1, dims[n - 2], dims[n - 1]};
+  return {PixelType::u8, n == 4 ? dims[1] : 1, dims[n - 2], dims[n - 1]};
+}
+
+ImageLayout image_layout(const IdxArray& array, const std::string& path) {
+  if (array.dims.size() != 3 && array.dims.size() != 4) throw not_idx(path, "images");
+  const ImageLayout layout = layout_of(array.dims);
   if (layout.elements() == 0) throw Error::make(Fault::corrupt, "{}: its images have no pixels", path);
   return layout;
 }
@@ -167,13 +171,11 @@ IdxContent read_idx_content(const std::string& path, const char* what, size_t le
 void scan_idx_images(const IdxFiles& names, ScannedSet& set, std::vector<Finding>& findings) {
   note_file(findings, names.images, [&] {
     const IdxContent content = read_idx_content(present_file(names.images, names.is_standard), "images", 3, 4);
-    const auto& dims = content.dims;
-    const size_t n = dims.size();
-    const ImageLayout layout{PixelType::u8, n == 4 ? dims[1] : 1, dims[n - 2], dims[n - 1]};
-    set.files.back().images = dims[0];
+    const ImageLayout layout = layout_of(content.dims);
+    set.files.back().images = content.dims[0];
     if (layout.elements() == 0) throw damaged(names.images, "its images have no pixels");
     set.layout = layout;
-    return fmt::format("{} images of {}", dims[0], text_of(layout));
+    return fmt::format("{} images of {}", content.dims[0], text_of(layout));
   });
 }
 

@@ -22,6 +22,8 @@ constexpr std::string_view kLlmcSignatures[] = {{"\x88\xd8\x34\x01\x01\x00\x00\x
 // Tokens [begin, end) of an array.
 struct TokenPart {
   int64_t begin, end;
+
+  int64_t samples(int64_t context) const { return end > begin ? (end - begin - 1) / context : 0; }
 };
 
 // The training and test parts of one file: the last floor(holdout * tokens) are kept for evaluation.
@@ -71,7 +73,7 @@ TokenWindows::TokenWindows(TokenArray tokens, TokenPart part, const std::string&
     : tokens_(std::move(tokens)), begin_(part.begin), path_(path), options_(options) {
   if (options.context < 1) throw Error::make(Fault::bug, "{}: a sample of {} tokens", path, options.context);
   const int64_t count = part.end - part.begin;
-  size_ = count > 0 ? (count - 1) / options.context : 0;
+  size_ = part.samples(options.context);
   if (size_ == 0) {
     throw Error::make(Fault::spec, "{}: {} {} from {} {} on are too few for a sample: {} are needed", path, count,
                       options.unit, std::string_view(options.unit).substr(0, std::string_view(options.unit).size() - 1),
@@ -157,7 +159,7 @@ struct TextPart {
 };
 
 void check_text_part(const TextPart& part, const std::string& path, int64_t context, DataScan& scan) {
-  const int64_t count = part.place.end - part.place.begin, samples = count > 0 ? (count - 1) / context : 0;
+  const int64_t count = part.place.end - part.place.begin, samples = part.place.samples(context);
   if (part.name == "training") scan.train_samples = samples;
   if (samples > 0) {
     scan.findings.push_back(
