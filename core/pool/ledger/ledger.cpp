@@ -209,10 +209,10 @@ void Ledger::read_settings(State& state) const {
 void Ledger::read_slots(State& state) const {
   sqlite::Statement row = database_.prepare("SELECT id, name, state, for_good, holder, since FROM slots ORDER BY id");
   while (row.step()) {
-    Slot slot{row.whole(0), row.text(1), Slot::State::present, row.whole(3) != 0, row.whole(4), row.number(5)};
-    if (row.text(2) == "leaving") slot.state = Slot::State::leaving;
-    if (row.text(2) == "away") slot.state = Slot::State::away;
-    state.slots.push_back(slot);
+    const auto* const known = std::ranges::find(kSlotStates, row.text(2));
+    const auto slot_state =
+        known == kSlotStates.end() ? Slot::State::present : Slot::State(known - kSlotStates.begin());
+    state.slots.push_back({row.whole(0), row.text(1), slot_state, row.whole(3) != 0, row.whole(4), row.number(5)});
   }
 }
 
