@@ -9,9 +9,9 @@
 
 namespace estrain::pool {
 
-// The jobs that are done, when they were submitted, and what was measured of them; the devices of all hosts, those that
-// joined and left, and those that were taken and lent again; the times without a daemon. `cores`: of this host, which
-// its devices share. Jobs that are not done and changes of the policy are left out.
+// Returns the finished jobs with their times of submission and measurements; the devices of all hosts, with the times
+// of joining, leaving, being taken and being lent again; the times without a daemon. `cores`: of this host, shared by
+// the host's devices. Unfinished jobs and changes of the policy are left out.
 std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores);
 
 }  // namespace estrain::pool

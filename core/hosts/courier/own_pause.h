@@ -1,5 +1,5 @@
 #pragma once
-// Notices that this process stood still (stopped, or starved) and continues: other hosts may count it as lost.
+// Notices that this process stood still (stopped, or starved) and continues: other hosts may count this host as lost.
 
 #include "core/base/clock.h"
 

@@ -21,7 +21,7 @@
 
 namespace estrain::pool {
 
-// Kinds of tasks: a job's launcher; an agent of its run, which may become its launcher; a command to its launcher.
+// Kinds of tasks: a job's launcher; an agent of the job's run, which may become the launcher; a request to a launcher.
 inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
 inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
 inline constexpr int64_t kSilentNs = 10'000'000'000;  // silence after which an agent or a daemon counts as gone

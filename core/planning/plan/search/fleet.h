@@ -50,7 +50,7 @@ class Fleet {
   // Returns the shortest pace at which this many workers, each with at least one EST, host all ESTs; `workers` must be
   // in the range above.
   double shortest_pace(int64_t workers) const;
-  // Returns the next larger pace at which a device can host more; nothing if there is no such pace.
+  // Returns the next larger pace at which a device can host more; nothing if no device can.
   std::optional<double> next_pace(double pace) const;
   // The load of a plan on these devices.
   Load load_of(const std::vector<Share>& workers) const;

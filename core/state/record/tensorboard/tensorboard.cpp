@@ -60,9 +60,12 @@ uint32_t masked_crc32c(std::string_view bytes) {
 
 // An `Event` of TensorFlow's event.proto, as far as scalars need it:
 //
-//   Event       wall_time 1: double; step 2: int64; file_version 3: string; summary 5: Summary; session_log 7:
-//   SessionLog Summary     value 1, repeated: tag 1: string; simple_value 2: float SessionLog  status 1: 1 = START: a
-//   reader forgets what it has seen from this step on
+//   Event        wall_time 1: double; step 2: int64; file_version 3: string; summary 5: Summary;
+//                session_log 7: SessionLog
+//
+//   Summary      value 1, repeated: tag 1: string; simple_value 2: float
+//
+//   SessionLog   status 1: 1 = START: a reader forgets the steps from this step on
 
 enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
