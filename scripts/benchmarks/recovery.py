@@ -51,10 +51,9 @@ def recorded_steps(job):
 
 def lose_worker(job, number, signal_number):
     """Returns (recovered event, seconds from the signal to the fault's event, steps recorded when it was sent)."""
-    recorded = recorded_steps(job)
+    recorded, losses = recorded_steps(job), len(job.events("recovered")) + 1
     sent = time.time()
     os.kill(job.worker_pids()[number], signal_number)
-    losses = len(job.events("recovered")) + 1
     wait_until(lambda: len(job.events("recovered")) >= losses, "recovery", process=job.process)
     noticed = datetime.fromisoformat(job.events("fault")[-1]["time"]).timestamp() - sent
     return job.events("recovered")[-1], noticed, recorded
