@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/engine/est/generator.h"
-#include "core/engine/train/evaluation/early_stop.h"
+#include "core/engine/train/evaluation/evaluation.h"
 #include "core/state/checkpoint/models/model_file.h"
 #include "core/state/checkpoint/state/est_streams.h"
 

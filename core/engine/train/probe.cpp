@@ -17,8 +17,7 @@
 #include "core/engine/operators/portable.h"
 #include "core/engine/operators/random_stream.h"
 #include "core/engine/train/initial_state.h"
-#include "core/engine/train/job/operator_scan.h"
-#include "core/engine/train/job/short_batch.h"
+#include "core/engine/train/job/trial.h"
 
 namespace estrain::train {
 namespace {

@@ -6,10 +6,9 @@
 #include "core/base/clock.h"
 #include "core/base/process/cpu_affinity.h"
 #include "core/engine/train/carrier/step_commit.h"
-#include "core/engine/train/evaluation/early_stop.h"
 #include "core/engine/train/evaluation/evaluation.h"
 #include "core/engine/train/evaluation/learning_rates.h"
-#include "core/engine/train/job/operator_scan.h"
+#include "core/engine/train/job/trial.h"
 #include "core/job/spec/defaults.h"
 
 namespace estrain::train {

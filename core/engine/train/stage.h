@@ -14,7 +14,7 @@
 
 #include "core/data/reading/loader.h"
 #include "core/engine/train/carrier/carrier.h"
-#include "core/engine/train/carrier/meeting.h"
+#include "core/engine/train/job/meeting.h"
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/step_audit.h"
 #include "core/engine/train/workplace/workplace.h"

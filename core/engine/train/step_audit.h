@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/engine/est/witness.h"
-#include "core/engine/train/carrier/meeting.h"
+#include "core/engine/train/job/meeting.h"
 #include "core/engine/train/workplace/workplace.h"
 #include "core/state/audit/audit.h"
 

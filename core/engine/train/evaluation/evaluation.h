@@ -1,11 +1,18 @@
 #pragma once
 // Evaluates the test set after a step: each of W workers takes every W-th batch. Workers store results in shared memory
 // by sample, so a sum of results does not depend on the sharing.
+//
+// An early stop ends a job before its last step when the results of evaluations no longer get better ([early_stop]).
+// The state holds the best metric so far and the number of evaluations in a row without a better result. The state of a
+// step does not include the evaluation of the same step: ends_early() and the next update add that evaluation. So every
+// worker, a resume and any placement end after the same step. NaN is never better.
 
 #include <vector>
 
+#include "core/engine/train/job/job.h"
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/workplace/workplace.h"
+#include "core/state/comm/job_memory.h"
 
 namespace estrain::train {
 
@@ -26,5 +33,14 @@ EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
 
 // Publishes the record of mean loss and accuracy after `step`. Call this when all workers are done. False on abort.
 bool publish_evaluation(Workplace& place, Step step);
+
+// Writes the early stop's values of step 0.
+void write_first_early_stop(const Job& job, std::byte* state);
+
+// Returns whether the job ends after the evaluated `step`. `state`: the state of `step`.
+bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state);
+
+// A part of the next update: writes the values, with the evaluation of `step`, into `new_state`.
+void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 }  // namespace estrain::train

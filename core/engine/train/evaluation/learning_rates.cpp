@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "core/engine/optim/plateau.h"
-#include "core/engine/train/evaluation/early_stop.h"
 #include "core/engine/train/evaluation/evaluation.h"
 
 namespace estrain::train {

@@ -14,7 +14,7 @@ namespace estrain::train {
 // evaluation due after `step` must be complete.
 std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state);
 
-// A part of the update: writes the knowledge of schedule and early_stop.h into the state of step + 1.
+// A part of the update: writes the knowledge of schedule and early stop into the state of step + 1.
 void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 // Returns whether the evaluation after `step` must be done: it is missing, or the results are no longer in memory.

@@ -2,22 +2,53 @@
 // A Job holds a worker's samples, network, optimizer, timetable, and the places of the job's tensors in the shared
 // state. A Job stays the same in all stages.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
-#include "core/engine/train/job/gradient_sum.h"
 #include "core/engine/train/job/network.h"
 #include "core/engine/train/job/samples.h"
-#include "core/engine/train/job/timetable.h"
 #include "core/engine/train/state/state_places.h"
+#include "core/job/batches/batch_schedule.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
+#include "core/state/comm/sums/reduction_tree.h"
 
 namespace estrain::train {
+
+// A Timetable tells how long a job trains, and after which steps the job evaluates and saves.
+class Timetable {
+ public:
+  Timetable(const spec::JobSpec& spec, const batches::BatchSchedule& batches, bool has_test_data)
+      : spec_(spec), batches_(batches), has_test_data_(has_test_data) {}
+
+  const batches::BatchSchedule& batches() const { return batches_; }
+  int64_t total_steps() const;
+  bool evaluates() const;  // after at least one step
+  bool evaluates_after(Step step) const;
+  bool saves_after(Step step) const;
+
+ private:
+  const spec::JobSpec& spec_;
+  const batches::BatchSchedule batches_;
+  const bool has_test_data_;
+};
+
+// A GradientSum is the sum of the gradients of all ESTs: each gradient is multiplied by 1/N, and the order of the
+// additions is fixed.
+struct GradientSum {
+  comm::SumOrder order;
+  int64_t ests;
+
+  float factor() const { return 1.0f / static_cast<float>(ests); }
+  comm::FoldPlan fold(EstRange own) const { return comm::plan_fold(order, ests, own); }
+  comm::FinishPlan finish(const std::vector<EstRange>& ranges) const { return comm::plan_finish(order, ests, ranges); }
+};
 
 device::DeviceOptions device_options(const spec::JobSpec& spec);
 

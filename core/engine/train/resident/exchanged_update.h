@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/engine/train/resident/own_shares.h"
 #include "core/engine/train/resident/passed_sums.h"
 #include "core/engine/train/resident/resident_carrier.h"
+#include "core/engine/train/resident/shares.h"
 
 namespace estrain::train {
 

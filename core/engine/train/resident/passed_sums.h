@@ -1,5 +1,5 @@
 #pragma once
-// The partial sums sent by workers to the owners of the shares (own_shares.h), and the tree over these sums.
+// The partial sums sent by workers to the owners of the shares (shares.h), and the tree over these sums.
 
 #include <ATen/core/Tensor.h>
 
@@ -8,8 +8,8 @@
 
 #include "core/engine/device/exchange.h"
 #include "core/engine/train/job/stage_order.h"
-#include "core/engine/train/resident/own_shares.h"
 #include "core/engine/train/resident/resident_sums.h"
+#include "core/engine/train/resident/shares.h"
 #include "core/state/comm/job_memory.h"
 
 namespace estrain::train {

@@ -1,5 +1,6 @@
 #include "core/engine/train/resident/resident_carrier.h"
 
+#include "core/base/clock.h"
 #include "core/engine/train/evaluation/learning_rates.h"
 #include "core/state/comm/stage_control.h"
 
@@ -9,6 +10,58 @@ namespace {
 constexpr int64_t kStepsInSharedMemory = 16;  // from a step with a non-finite value on
 
 }  // namespace
+
+ResidentSaving::ResidentSaving(Workplace& place, const StageOrder& order)
+    : place_(place),
+      pulse_(place.memory.pulse(order.rank())),
+      commit_(place, order),
+      saved_(place.memory.meetings().saved(), place.memory, order),
+      saved_ns_(monotonic_ns()) {}
+
+void ResidentSaving::settle_or_save(Step step) {
+  if (!decide(step)) commit_.settle(step);
+}
+
+// Saves at once where a process reads the state after this step, else now and then, beside the next step. The committed
+// copy is never written, so of two steps in a row only one can be saved: a pause may be answered a step later. The step
+// before a step with a due save is saved first, where its save frees the due step's copy. Returns true if all workers
+// wait for the save, and then settles the step.
+bool ResidentSaving::decide(Step step) {
+  const ResidentState& state = *place_.resident;
+  const bool now = place_.memory.gate().pause_asked() || must_be_saved(step);
+  const bool clears = must_be_saved(step.next()) && !state.can_save(step.next());
+  const bool due = monotonic_ns() - saved_ns_ > ns_between_saves(state.last_save_ns());
+  if (!(now || clears || due) || !state.can_save(step)) return false;
+  place_.memory.save_request().ask(step, now);
+  return now;
+}
+
+bool ResidentSaving::must_be_saved(Step step) const {
+  const Job& job = place_.job;
+  const bool may_be_last = step.value == job.timetable().total_steps() ||
+                           (job.places().metrics.has_early_stop() && job.timetable().evaluates_after(step));
+  return job.timetable().saves_after(step) || may_be_last;
+}
+
+// Returns the learning rate of the update from the step before `step` to `step`.
+double ResidentSaving::lr_before(Step step) {
+  return place_.job.places().metrics.has_plateau() ? place_.job.places().metrics.first_rate(place_.host_state(step))
+                                                   : place_.job.schedules().rates_at(Step(step.value - 1))[0];
+}
+
+bool ResidentSaving::wants(Step step) const { return place_.memory.save_request().wants(step); }
+
+bool ResidentSaving::save(Step step, const SavedPart& part) {
+  comm::StateHold hold = place_.memory.hold();
+  saved_ns_ = monotonic_ns();
+  if (!hold.is_writable(step) &&
+      !waiting(pulse_, comm::Activity::waiting_for_scribe, [&] { return hold.wait_writable(step); }))
+    return false;
+  if (!place_.resident->save(step, lr_before(step), part)) return false;
+  if (!place_.memory.save_request().waits()) return true;
+  place_.device.finish();
+  return saved_.meet([&] { commit_.settle(step); });
+}
 
 ResidentCarrier::ResidentCarrier(Workplace& place, const StageOrder& order)
     : place_(place),

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/engine/train/carrier/parameter_piece.h"
+#include "core/engine/train/state/model_places.h"
 #include "core/engine/train/workplace/resident_state.h"
 #include "core/engine/train/workplace/workplace.h"
 #include "kernels/device_updates.h"

@@ -8,7 +8,7 @@
 
 #include "core/engine/device/device.h"
 #include "core/engine/est/fold.h"
-#include "core/engine/train/job/gradient_sum.h"
+#include "core/engine/train/job/job.h"
 #include "core/engine/train/state/model_places.h"
 #include "kernels/device_updates.h"
 

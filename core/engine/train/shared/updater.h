@@ -13,10 +13,9 @@
 #include <functional>
 #include <vector>
 
-#include "core/engine/train/carrier/parameter_piece.h"
 #include "core/engine/train/job/job.h"
-#include "core/engine/train/shared/gradient_squares.h"
 #include "core/engine/train/shared/gradient_store.h"
+#include "core/engine/train/state/model_places.h"
 #include "core/state/comm/records/step_record.h"
 
 namespace estrain::train {

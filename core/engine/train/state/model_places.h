@@ -11,6 +11,11 @@
 
 namespace estrain::train {
 
+// Elements [begin, begin + size) of a parameter.
+struct ParameterPiece {
+  size_t parameter, begin, size;
+};
+
 class ModelPlaces {
  public:
   // Appends the places to `layout`. Throws Fault::spec for a buffer of a type that a checkpoint cannot hold.

@@ -26,7 +26,7 @@ struct alignas(64) WorkerPulse {
   std::atomic<int64_t> mini_batches;  // of this stage
   std::atomic<int64_t> reading_ns;    // the part of computing_ns spent on waiting for data
 
-  // Sums over the steps of this stage, if the noise of gradients is measured (engine/train/shared/gradient_squares.h):
+  // Sums over the steps of this stage, if the noise of gradients is measured (engine/train/shared/gradient_store.h):
   // the squared norms of the gradients of the worker's ESTs, and of the parts of the mean over all ESTs updated by this
   // worker.
   std::atomic<int64_t> measured_steps;

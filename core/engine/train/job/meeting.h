@@ -1,15 +1,26 @@
 #pragma once
-// A Meeting of the stage's workers uses shared memory. The launcher can see the waiting workers.
+// Waits of a worker for the other workers of the stage, in shared memory. The launcher can see the waiting workers.
 
 #include <atomic>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/engine/train/job/stage_order.h"
-#include "core/engine/train/job/waiting.h"
+#include "core/state/comm/job_memory.h"
 #include "core/state/comm/meetings/barrier.h"
 
 namespace estrain::train {
 
+// Calls `body`, which waits for other workers, and shows the launcher `activity` meanwhile. Returns `body`'s result.
+template <typename Body>
+bool waiting(comm::WorkerPulse& pulse, comm::Activity activity, Body&& body) {
+  pulse.beat(activity, monotonic_ns());
+  const bool carry_on = std::forward<Body>(body)();
+  pulse.beat(comm::Activity::computing, monotonic_ns());
+  return carry_on;
+}
+
+// A Meeting brings all workers of the stage together.
 class Meeting {
  public:
   Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order);

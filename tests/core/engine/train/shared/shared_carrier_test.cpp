@@ -1,4 +1,4 @@
-#include "core/engine/train/shared/fold_progress.h"
+#include "core/engine/train/shared/shared_carrier.h"
 
 #include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>

@@ -1,10 +1,12 @@
-#include "core/engine/train/state/metric_places.h"
+#include "core/engine/train/state/state_places.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "core/base/error.h"
+#include "core/engine/est/generator.h"
+#include "core/state/checkpoint/state/est_streams.h"
 
 namespace estrain::train {
 namespace {
@@ -15,6 +17,37 @@ using checkpoint::Role;
 constexpr size_t kStateNumbers = 3;  // of a PlateauState, before the rates
 
 }  // namespace
+
+OptimizerPlaces::OptimizerPlaces(const optim::Optimizer& optimizer, const model::NamedTensors& tensors,
+                                 checkpoint::StateLayout& layout) {
+  for (size_t i = 0; i < tensors.parameters.size(); ++i) {
+    const auto& [name, tensor] = tensors.parameters[i];
+    slots_.emplace_back();
+    for (const std::string_view slot : optimizer.slots(i))
+      slots_.back().push_back(
+          layout.append(Role::optimizer, name, std::string(slot), DType::f32, tensor.sizes().vec()));
+    updates_.push_back(layout.append(Role::optimizer, name, std::string(optim::step_slot), DType::i64, {}));
+  }
+}
+
+void OptimizerPlaces::copy_updates(std::byte* to, std::byte* from) const {
+  for (size_t i = 0; i < updates_.size(); ++i) *updates(to, i) = *updates(from, i);
+}
+
+EstPlaces::EstPlaces(int64_t ests, const EstStreams& streams, checkpoint::StateLayout& layout)
+    : has_cuda_streams_(streams.cuda), python_bytes_(streams.python_bytes) {
+  for (int64_t rank = 0; rank < ests; ++rank) {
+    const auto append = [&](std::string_view slot, size_t bytes) {
+      return layout.append(Role::est, std::to_string(rank), std::string(slot), DType::u8,
+                           {static_cast<int64_t>(bytes)});
+    };
+    Est& est = ests_.emplace_back();
+    est.generator = append(checkpoint::generator_slot, est::generator_state_bytes());
+    est.last_loss = layout.append(Role::est, std::to_string(rank), "loss", DType::f32, {});
+    if (python_bytes_ > 0) est.python_streams = append(checkpoint::python_slot, python_bytes_);
+    if (streams.cuda) est.cuda_generator = append(checkpoint::cuda_generator_slot, est::cuda_generator_state_bytes);
+  }
+}
 
 MetricPlaces::MetricPlaces(const spec::JobSpec& spec, size_t groups, bool evaluates, checkpoint::StateLayout& layout)
     : groups_(groups) {
@@ -52,6 +85,11 @@ void MetricPlaces::copy_plateau(std::byte* to, const std::byte* from) const {
 
 double MetricPlaces::first_rate(const std::byte* base) const {
   return reinterpret_cast<const double*>(base + *plateau_at_)[kStateNumbers];
+}
+
+AveragePlaces::AveragePlaces(const model::NamedTensors& tensors, checkpoint::StateLayout& layout) {
+  for (const auto& [name, tensor] : tensors.parameters)
+    at_.push_back(layout.append(checkpoint::Role::average, name, "", checkpoint::DType::f32, tensor.sizes().vec()));
 }
 
 }  // namespace estrain::train

@@ -1,4 +1,4 @@
-#include "core/engine/train/carrier/meeting.h"
+#include "core/engine/train/job/meeting.h"
 
 #include <doctest/doctest.h>
 
