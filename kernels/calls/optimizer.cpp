@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "kernels/average.h"
 #include "kernels/loops/optimizer.h"
 
 namespace estrain::kernels {
@@ -24,5 +25,9 @@ struct AllUpdates<OptimizerList<Settings...>> {
   static auto all() { return std::tuple(&update<Settings>...); }
 };
 template struct AllUpdates<Optimizers>;
+
+void average(float* dst, const float* average, const float* value, size_t n, const Averaging& how) {
+  optimizer_loops(how.isa, how.portable).average(dst, average, value, how.weight, n);
+}
 
 }  // namespace estrain::kernels

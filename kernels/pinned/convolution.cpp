@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernels/pinned/convolution_algorithm.h"
+#include "kernels/pinned/algorithm.h"
 #include "kernels/pinned/cudnn_descriptor.h"
 #include "kernels/pinned/failure.h"
 

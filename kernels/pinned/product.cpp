@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
+#include "kernels/pinned/algorithm.h"
 #include "kernels/pinned/failure.h"
-#include "kernels/pinned/product_algorithm.h"
 
 namespace estrain::kernels::pinned {
 namespace {

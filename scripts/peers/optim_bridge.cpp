@@ -11,7 +11,6 @@
 
 #include "core/base/error.h"
 #include "core/engine/optim/optimizer.h"
-#include "core/engine/optim/plateau.h"
 #include "core/engine/optim/schedule.h"
 #include "core/job/spec/enum_names.h"
 #include "core/job/spec/keys/keys.h"

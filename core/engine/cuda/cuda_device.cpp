@@ -22,17 +22,19 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/engine/cuda/copies/copy_to_host.h"
 #include "core/engine/cuda/copies/mirror.h"
 #include "core/engine/cuda/determinism.h"
 #include "core/engine/cuda/graph_capture.h"
 #include "core/engine/cuda/nccl_exchange.h"
+#include "core/engine/device/adaptive_average.h"
 #include "core/engine/device/cpu.h"
+#include "core/engine/device/quiet_warnings.h"
 
 namespace estrain::cuda {
 namespace {
@@ -100,6 +102,12 @@ std::shared_ptr<at::DataPtr> page_locked(size_t bytes) {
 }
 
 }  // namespace
+
+DeterministicOperators::DeterministicOperators()
+    : library_(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__) {
+  const device::QuietWarnings quiet;
+  library_.impl("_adaptive_avg_pool2d_backward", device::adaptive_average_backward);
+}
 
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
     : index_(index),
@@ -188,3 +196,15 @@ void CudaDevice::finish() {
 }
 
 }  // namespace estrain::cuda
+
+// The function that the worker library looks up (device::OpenCudaDevice).
+extern "C" estrain::device::ComputeDevice* estrain_open_cuda_device(int index,
+                                                                    const estrain::device::DeviceOptions& options) {
+  using namespace estrain;
+  try {
+    return new cuda::CudaDevice(static_cast<c10::DeviceIndex>(index), options);
+  } catch (const c10::Error& error) {
+    throw Error::make(Fault::device, "cuda:{} cannot be initialised: {}", index, error.what_without_backtrace())
+        .advise("check nvidia-smi");
+  }
+}

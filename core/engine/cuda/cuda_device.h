@@ -6,15 +6,26 @@
 // stream, too. Everything that the host waits for goes through one queue of arrivals.
 
 #include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
 
 #include "core/engine/cuda/copies/uploads.h"
-#include "core/engine/cuda/deterministic_operators.h"
 #include "core/engine/cuda/pinned/pinned_operators.h"
 #include "core/engine/cuda/portable/kernel_queue.h"
 #include "core/engine/device/arrivals.h"
 #include "core/engine/device/device.h"
 
 namespace estrain::cuda {
+
+// Operators of the models here for which LibTorch has no deterministic GPU kernel, composed of deterministic operators.
+// Every further operator without a deterministic kernel throws at its call (determinism.h).
+class DeterministicOperators {
+ public:
+  // During the object's lifetime these operators replace LibTorch's. Kernels registered later replace these operators.
+  DeterministicOperators();
+
+ private:
+  torch::Library library_;
+};
 
 class CudaDevice : public device::ComputeDevice {
  public:

@@ -132,8 +132,14 @@ struct DeviceOptions {
 };
 
 // "cpu", "cpu:avx2", …: the processor. "cuda:N": GPU N, through libestrain_cuda.so in `libraries`, the folder of the
-// program or worker library. Throws Fault::device with the missing part if the device is not available.
+// program or worker library. Throws Fault::device if the program was built without CUDA, the driver is missing or does
+// not start, a CUDA library is missing, no GPU has the index, or this LibTorch has no code for the GPU.
 std::unique_ptr<ComputeDevice> open_device(const std::string& name, const std::string& libraries,
                                            const DeviceOptions& options = {});
+
+// The type of the function "estrain_open_cuda_device" of libestrain_cuda.so. The library holds all code that needs
+// CUDA. Only processes with a GPU as device load the library, so the same program runs on machines without a driver.
+// Throws Error.
+using OpenCudaDevice = ComputeDevice* (*)(int index, const DeviceOptions& options);
 
 }  // namespace estrain::device

@@ -10,11 +10,13 @@
 // every layer computes with the registered tensor itself, never with a copy of the values or an earlier view.
 //
 // Precision: parameters, buffers and the loss are float32, and so are the gradients of a backward pass. Within loss()
-// and evaluate() of a model set to bf16, operators choose types as under torch.autocast (autocast.h).
+// and evaluate() of a model set to bf16, operators choose types as under torch.autocast (Autocast).
 //
 // Randomness: loss() in training mode draws dropout masks from torch's default generator of the input's device;
 // evaluate() draws nothing.
 
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 #include <torch/nn/module.h>
 
 #include <functional>
@@ -26,6 +28,31 @@
 #include "core/job/spec/job_spec.h"
 
 namespace estrain::model {
+
+// Does torch.autocast in C++: during an object's lifetime, operators of one kind of device compute in bfloat16 where
+// bfloat16 is safe (products, convolutions, attention) and in float32 elsewhere (sums, norms, losses), by LibTorch's
+// own lists. The forward pass belongs inside. The backward pass belongs outside: it uses the types of the forward pass.
+//
+// A weight is cast once per forward pass, for any number of uses, and the cast is dropped at the end, as in Python.
+// Keeping the cast for the next EST, whose weights are equal, would change bits: the cast is a node of autograd's
+// graph, made in the first EST's pass and so older than all nodes of the second pass. Autograd runs younger nodes
+// first, so the second EST's backward pass would sum the weight's gradient in another order, and the order would depend
+// on the first EST of a worker. Also, all gradients of cast weights would come at the end of the pass, when no work is
+// left to overlap with their copies.
+class Autocast {
+ public:
+  // Does nothing unless `precision` is bf16. Affects only this thread; objects may be nested.
+  Autocast(c10::DeviceType device, spec::Precision precision);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const c10::DeviceType device_;
+  const bool active_;
+  bool was_enabled_ = false, was_caching_ = false;
+  c10::ScalarType dtype_before_{};
+};
 
 // One mini-batch. Images: input float32 [n, channels, height, width], target int64 [n]. Vectors: input float32 [n,
 // features]. Text: input and target int64 [n, tokens], the target one token ahead. Named arrays: only `fields`, in the

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty_like.h>
 
 #include "core/engine/device/cpu.h"
-#include "core/engine/device/cpu_device.h"
 #include "core/engine/operators/parallel.h"
 
 namespace estrain::operators {

@@ -11,19 +11,21 @@
 //   polynomial PolynomialLR(period, power)
 //   onecycle   OneCycleLR(max_lr=lr, period, pct_start, anneal_strategy, div_factor, final_div_factor, three_phase,
 //              cycle_momentum=False); at most as many calls as the period
-//   plateau    stays in this file; plateau.h changes the rate
+//   plateau    stays; plateau_step() changes the rate
 //   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), a schedule above], milestones=[warmup]).
 //              SequentialLR starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
 //
 // A schedule depends only on its settings, the base lr and the number of calls, so a schedule has no saved state.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/engine/optim/parameter_groups.h"
 #include "core/job/batches/batch_schedule.h"
 #include "core/job/spec/job_spec.h"
+#include "core/job/spec/schedule_section.h"
 
 namespace estrain::optim {
 
@@ -72,5 +74,20 @@ class GroupSchedules {
 
 // Returns the number of calls of the schedule after `step` updates: one call per update, or per whole epoch.
 int64_t schedule_calls(const spec::ScheduleSection& settings, Step step, const batches::BatchSchedule& batches);
+
+// A PlateauState is the state of ReduceLROnPlateau, whose learning rates fall when evaluations stop improving. The
+// rates equal torch.optim.lr_scheduler's to the last bit. Unlike other schedules, "plateau" has a state, kept in
+// checkpoints as these numbers; counts are integers.
+struct PlateauState {
+  double best = 0;      // best metric until now; infinite before the first evaluation
+  double bad = 0;       // evaluations in a row without improvement
+  double cooldown = 0;  // remaining evaluations to ignore
+  bool operator==(const PlateauState&) const = default;
+};
+
+PlateauState plateau_start(const spec::ScheduleSection& settings);
+
+// Does one scheduler.step(metric). `rates`: of all parameter groups. NaN is not an improvement.
+void plateau_step(const spec::ScheduleSection& settings, double metric, PlateauState& state, std::span<double> rates);
 
 }  // namespace estrain::optim

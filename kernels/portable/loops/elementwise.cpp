@@ -2,7 +2,7 @@
 
 #include "kernels/loops/walks.h"
 #include "kernels/portable/loops/elementwise_formulas.h"
-#include "kernels/portable/loops/ranges.h"
+#include "kernels/portable/loops/tasks.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 

@@ -6,13 +6,11 @@
 
 #include <utility>
 
+#include "kernels/portable/arithmetic/activations.h"
 #include "kernels/portable/arithmetic/erf.h"
-#include "kernels/portable/arithmetic/hard.h"
 #include "kernels/portable/arithmetic/hyperbolic.h"
 #include "kernels/portable/arithmetic/inverse_trigonometry.h"
 #include "kernels/portable/arithmetic/log.h"
-#include "kernels/portable/arithmetic/log_sigmoid.h"
-#include "kernels/portable/arithmetic/mish.h"
 #include "kernels/portable/arithmetic/power.h"
 #include "kernels/portable/arithmetic/sigmoid.h"
 #include "kernels/portable/arithmetic/tanh.h"

@@ -2,7 +2,7 @@
 
 #include "kernels/loops/walks.h"
 #include "kernels/portable/arithmetic/lstm_cell.h"
-#include "kernels/portable/loops/ranges.h"
+#include "kernels/portable/loops/tasks.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/portable/loops/reduction.h"
 
-#include "kernels/portable/loops/ranges.h"
 #include "kernels/portable/loops/row_sum.h"
+#include "kernels/portable/loops/tasks.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 

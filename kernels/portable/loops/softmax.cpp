@@ -2,8 +2,8 @@
 
 #include "kernels/portable/arithmetic/exp.h"
 #include "kernels/portable/arithmetic/log.h"
-#include "kernels/portable/loops/ranges.h"
 #include "kernels/portable/loops/row_sum.h"
+#include "kernels/portable/loops/tasks.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
 

@@ -1,6 +1,8 @@
 #pragma once
 // Divides the outputs of a kernel over threads, for code compiled per instruction set.
 
+#include <stdint.h>
+
 #include "kernels/execution.h"
 #include ESTRAIN_VECTORS
 
@@ -15,6 +17,25 @@ static inline void for_tasks(const Execution& execution, int tasks, Body body) {
   }
   execution.run(
       tasks, [](void* context, int i) { (*static_cast<Body*>(context))(i); }, &body);
+}
+
+// Divides an array over threads in ranges of elements: calls body(begin, end) for ranges that cover [0, n). The length
+// of a range is a multiple of `grain`, except for the last range. Uses few enough threads to give each thread at least
+// `least` elements.
+template <typename Body>
+static inline void for_ranges(const Execution& execution, int64_t n, int64_t grain, int64_t least, Body body) {
+  int64_t tasks = execution.run == nullptr ? 1 : n / least;
+  tasks = tasks < execution.threads ? tasks : execution.threads;
+  if (tasks <= 1) {
+    body(static_cast<int64_t>(0), n);
+    return;
+  }
+  const int64_t share = ((n + tasks - 1) / tasks + grain - 1) / grain * grain;
+  for_tasks(execution, static_cast<int>(tasks), [&](int i) {
+    const int64_t begin = i * share < n ? i * share : n;
+    const int64_t end = begin + share < n ? begin + share : n;
+    if (begin < end) body(begin, end);
+  });
 }
 
 }  // namespace estrain::kernels::ESTRAIN_ISA

@@ -1,12 +1,12 @@
 // The texts of algorithms and the keys of operations. gpu_check tests their execution, which needs a GPU.
+#include "kernels/pinned/algorithm.h"
+
 #include <doctest/doctest.h>
 
 #include <functional>
 #include <set>
 
-#include "kernels/pinned/convolution_algorithm.h"
 #include "kernels/pinned/fields.h"
-#include "kernels/pinned/product_algorithm.h"
 
 namespace estrain::kernels::pinned {
 namespace {

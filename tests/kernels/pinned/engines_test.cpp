@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/pinned/algorithm.h"
 #include "kernels/pinned/convolution.h"
-#include "kernels/pinned/convolution_algorithm.h"
 #include "kernels/pinned/failure.h"
 
 namespace estrain::kernels::pinned {

@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/engine/model/module_tree.h"
-#include "core/engine/model/state_type.h"
+#include "core/engine/model/state_dict.h"
 #include "core/engine/model/torch_error.h"
 
 namespace estrain::model {

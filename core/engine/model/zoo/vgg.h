@@ -4,8 +4,7 @@
 
 #include <memory>
 
-#include "core/engine/model/layers/conv2d.h"
-#include "core/engine/model/layers/linear.h"
+#include "core/engine/model/layers/layers.h"
 #include "core/engine/model/zoo/classifier.h"
 
 namespace estrain::model {

@@ -10,7 +10,7 @@
 
 #include "core/engine/operators/float_tensor.h"
 #include "core/engine/operators/registry.h"
-#include "core/engine/operators/row_sums.h"
+#include "core/engine/operators/tensors/elements.h"
 
 namespace estrain::operators {
 namespace {

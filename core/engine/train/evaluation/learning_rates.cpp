@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/engine/optim/plateau.h"
+#include "core/engine/optim/schedule.h"
 #include "core/engine/train/evaluation/evaluation.h"
 
 namespace estrain::train {

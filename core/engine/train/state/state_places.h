@@ -9,7 +9,7 @@
 #include "core/base/ids.h"
 #include "core/engine/model/model.h"
 #include "core/engine/optim/optimizer.h"
-#include "core/engine/optim/plateau.h"
+#include "core/engine/optim/schedule.h"
 #include "core/engine/train/state/model_places.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/checkpoint/state/state_layout.h"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-OPENS = "estrain_open_cuda_device"  # core/engine/device/cuda_library.h
+OPENS = "estrain_open_cuda_device"  # core/engine/device/device.h
 OF_CUDA = ("libtorch_cuda", "libc10_cuda", "libcuda.", "libcudart", "libcublas", "libcudnn", "libnccl", "libestrain_cuda")
 
 

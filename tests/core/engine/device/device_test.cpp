@@ -10,7 +10,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

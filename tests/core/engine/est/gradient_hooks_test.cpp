@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 
 namespace estrain::est {
 namespace {

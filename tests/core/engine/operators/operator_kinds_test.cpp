@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/operators/portable.h"
 #include "kernels/digest.h"
 #include "tests/core/engine/operators/operator_cases.h"

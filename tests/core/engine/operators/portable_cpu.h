@@ -3,7 +3,7 @@
 
 #include <torch/types.h>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/operators/portable.h"
 
 namespace estrain::operators {

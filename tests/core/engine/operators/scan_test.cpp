@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/operators/portable.h"
 
 namespace estrain::operators {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/engine/optim/name_distance.h"
 
 using namespace estrain;
 using namespace estrain::optim;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/data/reading/loader.h"
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/est/generator.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/workplace/workplace.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/est/gradient_hooks.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/workplace/workplace.h"

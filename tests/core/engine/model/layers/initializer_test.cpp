@@ -9,9 +9,7 @@
 
 #include <cmath>
 
-#include "core/engine/model/layers/conv2d.h"
-#include "core/engine/model/layers/embedding.h"
-#include "core/engine/model/layers/linear.h"
+#include "core/engine/model/layers/layers.h"
 #include "tests/core/engine/model/same_bits.h"
 #include "tests/core/engine/model/sample_jobs.h"
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/operators/portable.h"
 
 namespace estrain::operators {

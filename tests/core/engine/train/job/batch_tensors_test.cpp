@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 
 namespace estrain::train {
 namespace {

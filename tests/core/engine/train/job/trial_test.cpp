@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/engine/device/cpu_device.h"
+#include "core/engine/device/cpu.h"
 #include "core/engine/operators/portable.h"
 #include "core/engine/train/probe.h"
 #include "core/job/spec/parsing/parse.h"

@@ -1,4 +1,4 @@
-#include "core/engine/model/layers/batch_norm2d.h"
+#include "core/engine/model/layers/layers.h"
 
 #include <doctest/doctest.h>
 #include <torch/types.h>

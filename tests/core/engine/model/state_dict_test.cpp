@@ -1,4 +1,4 @@
-#include "core/engine/model/state_type.h"
+#include "core/engine/model/state_dict.h"
 
 #include <doctest/doctest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "core/engine/operators/guarded_kernel.h"
+#include "core/engine/operators/registry.h"
 
 #include <ATen/Context.h>
 
