@@ -252,7 +252,7 @@ void for_heads(const Attention& a, int64_t arrays, Body body) {
 void score(const Attention& a, const Heads& heads, const AttentionInput& x, const AttentionInput& y, float scale,
            const portable::AttentionMask& mask, float* to, const DeviceQueue& queue) {
   const ScoreOutput out = {to, a.queries, a.keys, scale, mask, heads, a.keys % kQuad == 0};
-  multiply_ranges("attention_scores", Sizes{heads.count, a.queries, a.keys}, a.dim, tokens<true>(x, heads),
+  multiply_ranges("attention_scores", ProductSizes{heads.count, a.queries, a.keys}, a.dim, tokens<true>(x, heads),
                   tokens<true>(y, heads), out, ScoreTerms{a.dim, a.keys, a.causal}, queue);
 }
 
@@ -261,7 +261,7 @@ void weigh_keys(const Attention& a, const Heads& heads, const float* weights, co
                 const AttentionOutput& to, float factor, const float* factors, const DeviceQueue& queue) {
   const Strided<true> rows = {weights, a.keys, 1, a.queries * a.keys, a.keys % kQuad == 0};
   const TokenOutput out = {to, a.queries, a.queries, factor, factors, heads, in_quads(to)};
-  multiply_ranges("attention_keys", Sizes{heads.count, a.queries, a.dim}, a.keys, rows, tokens<false>(x, heads), out,
+  multiply_ranges("attention_keys", ProductSizes{heads.count, a.queries, a.dim}, a.keys, rows, tokens<false>(x, heads), out,
                   KeyTerms{a.keys, a.causal}, queue);
 }
 
@@ -271,7 +271,7 @@ void weigh_queries(const Attention& a, const Heads& heads, const float* weights,
   const Strided<false> rows = {weights, 1, a.keys, a.queries * a.keys, a.keys % kQuad == 0};
   const int64_t reached = a.queries == 0 ? 0 : a.causal ? portable::round_up(a.queries, portable::kCausalRows) : a.keys;
   const TokenOutput out = {to, a.keys, reached, factor, nullptr, heads, in_quads(to)};
-  multiply_ranges("attention_queries", Sizes{heads.count, a.keys, a.dim}, a.queries, rows, tokens<false>(x, heads), out,
+  multiply_ranges("attention_queries", ProductSizes{heads.count, a.keys, a.dim}, a.queries, rows, tokens<false>(x, heads), out,
                   QueryTerms{a.queries, a.causal}, queue);
 }
 

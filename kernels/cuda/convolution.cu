@@ -213,7 +213,7 @@ void backward_phase(const Convolution& s, int64_t row_phase, int64_t column_phas
                            nullptr,
                            0,
                            whole_image && in_quads(dx, 1, plane)};
-  const Sizes product = {s.groups, channels.in, s.batch * inputs.rows * inputs.columns};
+  const ProductSizes product = {s.groups, channels.in, s.batch * inputs.rows * inputs.columns};
   Image image = image_of(dy, channels.out, s.channels_out, s.output_height(), s.output_width(), inputs, 1, 1, nullptr);
   if (is_plain(rows, columns, image)) {
     const int64_t tap = rows[0].tap * s.filter_width + columns[0].tap;
@@ -273,7 +273,7 @@ void convolution_forward(const Convolution& s, const float* x, const float* w, c
                            bias,
                            channels.out,
                            in_quads(y, 1, positions)};
-  const Sizes product = {s.groups, channels.out, s.batch * positions};
+  const ProductSizes product = {s.groups, channels.out, s.batch * positions};
   const char* const name = "convolution_forward";
   if (sizes.count() < filter) {  // taps without an output
     const TermList terms(sizes, rows, columns, queue);
@@ -313,7 +313,7 @@ void convolution_backward_filter(const Convolution& s, const float* x, const flo
   if (sizes.count() == 0 || channels.out == 0 || s.batch * positions == 0) return;
   const Channels gradients = {dy, channels.out * positions, s.channels_out * positions, positions};
   Image image = input_image(s, x, nullptr);
-  const Sizes product = {s.groups, channels.out, sizes.count()};
+  const ProductSizes product = {s.groups, channels.out, sizes.count()};
   const char* const name = "convolution_backward_filter";
   if (is_plain(rows, columns, image) && is_dense(image) && sizes.count() == filter) {
     const Channels inputs = {x, channels.in * positions, s.channels_in * positions, positions};

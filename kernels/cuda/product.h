@@ -117,7 +117,8 @@ __device__ void put_quad(const Output& out, int64_t row, int64_t place, const Fo
 
 // Stores out[row(r)][first column + ...] for a thread's rows and columns. value(r, c) belongs to row r and column c.
 template <int row_groups, int column_groups, typename Output, typename Value>
-__device__ void put_tile(const Output& out, int64_t first_row, int64_t first_column, const Sizes& sizes, Value value) {
+__device__ void put_tile(const Output& out, int64_t first_row, int64_t first_column, const ProductSizes& sizes,
+                         Value value) {
 #pragma unroll
   for (int g = 0; g < column_groups; ++g) {
     const int64_t column = first_column + g * kGroup;
@@ -160,7 +161,7 @@ struct PartialOutput {
 // `split`: block sums go to parts.partials, else totals to the output.
 template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
 __global__ void __launch_bounds__(kThreads, 2)
-    multiply_tile(Sizes sizes, A a, B b, Output out, Range range, Parts parts) {
+    multiply_tile(ProductSizes sizes, A a, B b, Output out, Range range, Parts parts) {
   constexpr int rows = row_groups * kGroup, columns = column_groups * kGroup;
   __shared__ Tile<rows> a_tiles[2];
   __shared__ Tile<columns> b_tiles[2];
@@ -271,7 +272,7 @@ __device__ float block_of_output(const A& a, const B& b, int64_t row, int64_t co
 
 // One thread per output.
 template <typename A, typename B, typename Output>
-__global__ void multiply_each(Sizes sizes, A a, B b, Output out, int64_t k) {
+__global__ void multiply_each(ProductSizes sizes, A a, B b, Output out, int64_t k) {
   const int64_t index = thread_index();
   if (index >= sizes.outputs()) return;
   const int64_t column = index % sizes.columns, row = index / sizes.columns % sizes.rows;
@@ -289,7 +290,7 @@ __global__ void multiply_each(Sizes sizes, A a, B b, Output out, int64_t k) {
 
 // One thread per block of each output; stores to parts.partials.
 template <typename A, typename B>
-__global__ void multiply_blocks(Sizes sizes, A a, B b, int64_t k, Parts parts) {
+__global__ void multiply_blocks(ProductSizes sizes, A a, B b, int64_t k, Parts parts) {
   const int64_t index = thread_index(), blocks = parts.last - parts.first;
   if (index >= sizes.outputs() * blocks) return;
   const int64_t column = index % sizes.columns, row = index / sizes.columns % sizes.rows;
@@ -302,7 +303,7 @@ __global__ void multiply_blocks(Sizes sizes, A a, B b, int64_t k, Parts parts) {
 
 // Adds the current blocks to the previous total in totals[z][row][column]; the last total goes to the output.
 template <typename Output>
-__global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, bool last) {
+__global__ void add_parts(ProductSizes sizes, Output out, Parts parts, float* totals, bool last) {
   const int64_t index = thread_index(), outputs = sizes.rows * sizes.columns, blocks = parts.last - parts.first;
   if (index >= sizes.outputs()) return;
   const int64_t z = index / outputs, place = index % outputs;
@@ -319,16 +320,16 @@ __global__ void add_parts(Sizes sizes, Output out, Parts parts, float* totals, b
 }
 
 template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
-void launch_shape(const char* name, const Sizes& s, const A& a, const B& b, const Output& out, const Range& range,
-                  const Parts& parts, const DeviceQueue& queue) {
+void launch_shape(const char* name, const ProductSizes& s, const A& a, const B& b, const Output& out,
+                  const Range& range, const Parts& parts, const DeviceQueue& queue) {
   const int64_t tiles = s.batch * divide_up(s.rows, row_groups * kGroup) * divide_up(s.columns, column_groups * kGroup);
   launch(name, queue, Grid{split ? tiles * parts.count : tiles},
          multiply_tile<row_groups, column_groups, split, A, B, Output, Range>, s, a, b, out, range, parts);
 }
 
 template <bool split, typename A, typename B, typename Output, typename Range>
-void launch_tiles(const char* name, const Sizes& s, const Way& way, const A& a, const B& b, const Output& out,
-                  const Range& range, const Parts& parts, const DeviceQueue& queue) {
+void launch_tiles(const char* name, const ProductSizes& s, const ProductWay& way, const A& a, const B& b,
+                  const Output& out, const Range& range, const Parts& parts, const DeviceQueue& queue) {
   if (way.row_groups == 2 && way.column_groups == 2) {
     launch_shape<2, 2, split>(name, s, a, b, out, range, parts, queue);
   } else if (way.row_groups == 2) {
@@ -341,7 +342,7 @@ void launch_tiles(const char* name, const Sizes& s, const Way& way, const A& a, 
 }
 
 // Kernels use 32-bit numbers for rows, columns and terms.
-static inline void require_counts(const Sizes& s, int64_t k) {
+static inline void require_counts(const ProductSizes& s, int64_t k) {
   constexpr int64_t most = INT32_MAX - 2 * kBlock;
   if (s.rows > most || s.columns > most || k > most)
     throw std::invalid_argument("a product of 2^31 rows, columns or terms");
@@ -349,8 +350,8 @@ static inline void require_counts(const Sizes& s, int64_t k) {
 
 // Computes a product with sums split into blocks, as many blocks at a time as fit into scratch memory.
 template <typename A, typename B, typename Output>
-void multiply_in_parts(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
-                       const Way& way, const DeviceQueue& queue) {
+void multiply_in_parts(const char* name, const ProductSizes& s, int64_t k, const A& a, const B& b, const Output& out,
+                       const ProductWay& way, const DeviceQueue& queue) {
   const int64_t blocks = divide_up(k, kBlock), fit = kMostPartials / s.outputs();
   const int64_t at_once = fit < 1 ? 1 : fit < blocks ? fit : blocks;
   const Scratch<float> partials(queue, at_once * s.outputs()), totals(queue, at_once < blocks ? s.outputs() : 0);
@@ -370,11 +371,11 @@ void multiply_in_parts(const char* name, const Sizes& s, int64_t k, const A& a, 
 
 // Computes a product with all k terms in every row.
 template <typename A, typename B, typename Output>
-void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
+void multiply(const char* name, const ProductSizes& s, int64_t k, const A& a, const B& b, const Output& out,
               const DeviceQueue& queue) {
   if (s.outputs() == 0) return;
   require_counts(s, k);
-  const Way way = way_for(s, k, queue, true);
+  const ProductWay way = way_for(s, k, queue, true);
   if (way.parts > 1) return multiply_in_parts(name, s, k, a, b, out, way, queue);
   if (way.row_groups == 0) {
     launch(name, queue, grid_for(s.outputs()), multiply_each<A, B, Output>, s, a, b, out, k);
@@ -385,11 +386,11 @@ void multiply(const char* name, const Sizes& s, int64_t k, const A& a, const B& 
 
 // Computes a product with a range of terms in each row, at most k.
 template <typename A, typename B, typename Output, typename Range>
-void multiply_ranges(const char* name, const Sizes& s, int64_t k, const A& a, const B& b, const Output& out,
+void multiply_ranges(const char* name, const ProductSizes& s, int64_t k, const A& a, const B& b, const Output& out,
                      const Range& range, const DeviceQueue& queue) {
   if (s.outputs() == 0) return;
   require_counts(s, k);
-  Way way = way_for(s, k, queue, false);
+  ProductWay way = way_for(s, k, queue, false);
   if (way.row_groups == 0) way.row_groups = way.column_groups = 1;
   launch_tiles<false>(name, s, way, a, b, out, range, Parts{}, queue);
 }

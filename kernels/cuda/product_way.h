@@ -5,14 +5,14 @@
 
 namespace estrain::kernels::cuda {
 
-struct Sizes {
+struct ProductSizes {
   int64_t batch, rows, columns;
   __host__ __device__ int64_t outputs() const { return batch * rows * columns; }
 };
 
 // Tiles with these numbers of groups of rows and columns, or one thread per output; sums computed in one go, or the
 // sums' blocks in `parts` parallel parts.
-struct Way {
+struct ProductWay {
   int row_groups = 0, column_groups = 0;  // 0: one thread per output
   int64_t parts = 1;
 };
@@ -34,7 +34,8 @@ static constexpr double kSecondLaunch = 4000;  // cycles
 
 static inline int64_t blocks_of(int64_t k) { return k <= kBlock ? 1 : divide_up(k, kBlock); }
 
-static inline double cycles_of(const TileCost& shape, const Sizes& s, int64_t k, int64_t parts, int64_t processors) {
+static inline double cycles_of(const TileCost& shape, const ProductSizes& s, int64_t k, int64_t parts,
+                               int64_t processors) {
   const int64_t blocks = blocks_of(k), each = divide_up(blocks, parts);
   const int64_t tiles = s.batch * divide_up(s.rows, shape.row_groups * kGroup) *
                         divide_up(s.columns, shape.column_groups * kGroup) * divide_up(blocks, each);
@@ -49,9 +50,9 @@ static inline double cycles_of(const TileCost& shape, const Sizes& s, int64_t k,
   return cycles;
 }
 
-static inline Way way_for(const Sizes& s, int64_t k, const DeviceQueue& queue, bool may_split) {
+static inline ProductWay way_for(const ProductSizes& s, int64_t k, const DeviceQueue& queue, bool may_split) {
   const int64_t blocks = may_split ? blocks_of(k) : 1, processors = queue.processors;
-  Way best;
+  ProductWay best;
   if (queue.layout > 0) {
     const TileCost& shape = kTileCosts[queue.layout % 4];
     return {shape.row_groups, shape.column_groups, lesser_of(static_cast<int>(blocks), 1 + queue.layout / 4 % 3)};

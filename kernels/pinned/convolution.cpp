@@ -32,7 +32,7 @@ CudnnDescriptor tensor(int64_t id, Element element, const std::vector<int64_t>& 
   return std::move(descriptor).finalized("a tensor");
 }
 
-CudnnDescriptor geometry(const Convolution& c) {
+CudnnDescriptor geometry(const ConvolutionProblem& c) {
   const std::vector<int64_t> padding = {c.height.padding, c.width.padding};
   CudnnDescriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2})
@@ -116,7 +116,7 @@ struct Composed {
 };
 
 // Returns a graph of the one operation. The number of groups follows from the channels of image and filter.
-Composed graph_of(const Device& device, const Convolution& c) {
+Composed graph_of(const Device& device, const ConvolutionProblem& c) {
   const PassNames names = names_of(c.pass);
   CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height.size, c.width.size});
   CudnnDescriptor w =
@@ -140,7 +140,7 @@ Composed graph_of(const Device& device, const Convolution& c) {
 }
 
 // Returns nothing if cuDNN does not know the operation.
-std::optional<Composed> graph_if_known(const Device& device, const Convolution& c) {
+std::optional<Composed> graph_if_known(const Device& device, const ConvolutionProblem& c) {
   try {
     return graph_of(device, c);
   } catch (const Failure&) {
@@ -169,7 +169,7 @@ bool splits_sums(const ConvolutionAlgorithm& algorithm) {
 }
 
 // Returns how an algorithm with this engine differs from the convolution's arithmetic; nothing without a difference.
-std::optional<std::string> wrong_arithmetic(const Convolution& c, const ConvolutionAlgorithm& algorithm,
+std::optional<std::string> wrong_arithmetic(const ConvolutionProblem& c, const ConvolutionAlgorithm& algorithm,
                                             const CudnnDescriptor& engine) {
   const auto notes = engine.values<cudnnBackendNumericalNote_t>(
       CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
@@ -245,7 +245,7 @@ struct Sorted {
   std::vector<ConvolutionAlgorithm> ready, compiled;
 };
 
-Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const Convolution& convolution,
+Sorted sort_out(const Device& device, const CudnnDescriptor& graph, const ConvolutionProblem& convolution,
                 const std::vector<ConvolutionAlgorithm>& algorithms, const LeftOut& left_out) {
   Sorted sorted;
   for (const ConvolutionAlgorithm& algorithm : algorithms) {
@@ -306,7 +306,8 @@ std::string Convolutions::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::string> Convolutions::candidates(const Convolution& convolution, const std::function<void()>& between,
+std::vector<std::string> Convolutions::candidates(const ConvolutionProblem& convolution,
+                                                  const std::function<void()>& between,
                                                   const std::function<void(const std::string&)>& left_out) const {
   const std::optional<Composed> known = graph_if_known(*handle_, convolution);
   if (!known) return {};
@@ -317,7 +318,7 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
     std::vector<std::string> texts;
     for (const ConvolutionAlgorithm& algorithm : algorithms) {
       between();
-      if (const Built built = build(convolution, algorithm.text()); built.plan) {
+      if (const BuiltConvolution built = build(convolution, algorithm.text()); built.plan) {
         texts.push_back(algorithm.text());
       } else {
         left_out(built.refusal);
@@ -345,7 +346,7 @@ std::vector<std::string> Convolutions::candidates(const Convolution& convolution
   return texts.empty() ? texts_of(sorted.compiled) : texts;
 }
 
-Convolutions::Built Convolutions::build(const Convolution& convolution, const std::string& text) const {
+BuiltConvolution Convolutions::build(const ConvolutionProblem& convolution, const std::string& text) const {
   try {
     return try_to_build(convolution, text);
   } catch (const Failure& failure) {
@@ -353,7 +354,7 @@ Convolutions::Built Convolutions::build(const Convolution& convolution, const st
   }
 }
 
-Convolutions::Built Convolutions::try_to_build(const Convolution& convolution, const std::string& text) const {
+BuiltConvolution Convolutions::try_to_build(const ConvolutionProblem& convolution, const std::string& text) const {
   const auto algorithm = ConvolutionAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuDNN's"};
   std::optional<Composed> graph = graph_if_known(*handle_, convolution);

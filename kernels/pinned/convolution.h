@@ -32,23 +32,23 @@ enum class Pass {
 };
 
 // The sizes of a convolution along one axis of an image.
-struct ConvolutionAxis {
+struct ConvolutionExtent {
   int64_t size = 1, filter = 1;
   int64_t stride = 1, padding = 0, dilation = 1;
 
   int64_t output() const { return (size + 2 * padding - dilation * (filter - 1) - 1) / stride + 1; }
   // Returns whether the filter fits into the padded image. Without a fit the convolution has no output.
   bool filter_fits() const { return size + 2 * padding > dilation * (filter - 1); }
-  auto operator<=>(const ConvolutionAxis&) const = default;
+  auto operator<=>(const ConvolutionExtent&) const = default;
 };
 
 // y[channels_out] = x[channels_in] * w[channels_out, channels_in / groups], cross-correlated. No size is 0.
-struct Convolution {
+struct ConvolutionProblem {
   Pass pass = Pass::forward;
   Element element = Element::f32;
   Math math = Math::exact;
   int64_t batch = 1, channels_in = 1, channels_out = 1, groups = 1;
-  ConvolutionAxis height, width;
+  ConvolutionExtent height, width;
 
   bool filter_fits() const { return height.filter_fits() && width.filter_fits(); }
   // Returns bytes. Tensor-core engines rearrange images to channels-last in the workspace, which takes about the bytes
@@ -59,7 +59,7 @@ struct Convolution {
     const int64_t w = channels_out * (channels_in / groups) * height.filter * width.filter;
     return std::max(kMostWorkspace, 2 * bytes_of(element) * static_cast<size_t>(x + w + y));
   }
-  auto operator<=>(const Convolution&) const = default;
+  auto operator<=>(const ConvolutionProblem&) const = default;
 };
 
 // The operands or the operands' gradients. The pass writes one of the three and reads two.
@@ -73,6 +73,12 @@ class ConvolutionPlan {
   virtual size_t workspace() const = 0;  // bytes
   // Queues the convolution in `stream` (a cudaStream_t). Throws Failure.
   virtual void run(const ConvolutionOperands& operands, void* workspace, void* stream) = 0;
+};
+
+// A BuiltConvolution is a plan, or the reason why there is none.
+struct BuiltConvolution {
+  std::unique_ptr<ConvolutionPlan> plan;  // null: refused
+  std::string refusal;                    // the reason; also set if a library call fails
 };
 
 class Convolutions {
@@ -92,19 +98,15 @@ class Convolutions {
   // now and then, as the search may take seconds. `left_out` gets the reason for each excluded algorithm of the
   // library.
   std::vector<std::string> candidates(
-      const Convolution& convolution, const std::function<void()>& between = [] {},
+      const ConvolutionProblem& convolution, const std::function<void()>& between = [] {},
       const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;
 
-  struct Built {
-    std::unique_ptr<ConvolutionPlan> plan;  // null: refused
-    std::string refusal;                    // the reason; also set if a library call fails
-  };
   // Plans must not outlive this object.
-  Built build(const Convolution& convolution, const std::string& algorithm) const;
+  BuiltConvolution build(const ConvolutionProblem& convolution, const std::string& algorithm) const;
 
  private:
   struct Handle;
-  Built try_to_build(const Convolution& convolution, const std::string& algorithm) const;
+  BuiltConvolution try_to_build(const ConvolutionProblem& convolution, const std::string& algorithm) const;
   std::unique_ptr<Handle> handle_;
 };
 

@@ -11,26 +11,26 @@ std::string text_of(std::initializer_list<int64_t> sizes) {
   return text;
 }
 
-std::string text_of(const Product::Operand& operand) {
+std::string text_of(const ProductProblem::Operand& operand) {
   return (operand.transposed ? "t" : "n") + std::to_string(operand.leading) + "-" + std::to_string(operand.stride);
 }
 
-std::string text_of(Product::Addend addend, const Product::Operand& operand) {
-  if (addend == Product::Addend::none) return "none";
-  return addend == Product::Addend::bias ? "bias" : text_of(operand);
+std::string text_of(ProductProblem::Addend addend, const ProductProblem::Operand& operand) {
+  if (addend == ProductProblem::Addend::none) return "none";
+  return addend == ProductProblem::Addend::bias ? "bias" : text_of(operand);
 }
 
 }  // namespace
 
-std::string operation_of(const Product&) { return "product"; }
+std::string operation_of(const ProductProblem&) { return "product"; }
 
-std::string operation_of(const Convolution& c) {
+std::string operation_of(const ConvolutionProblem& c) {
   return c.pass == Pass::forward ? "convolution_forward"
          : c.pass == Pass::data  ? "convolution_data"
                                  : "convolution_filter";
 }
 
-Fields fields_of(const Product& p) {
+Fields fields_of(const ProductProblem& p) {
   return {{"element", name_of(p.element)},
           {"math", name_of(p.math)},
           {"batch", text_of({p.batch})},
@@ -42,7 +42,7 @@ Fields fields_of(const Product& p) {
           {"d", text_of(p.d)}};
 }
 
-Fields fields_of(const Convolution& c) {
+Fields fields_of(const ConvolutionProblem& c) {
   return {{"element", name_of(c.element)},
           {"math", name_of(c.math)},
           {"input", text_of({c.batch, c.channels_in, c.height.size, c.width.size})},

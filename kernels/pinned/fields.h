@@ -14,9 +14,9 @@ namespace estrain::kernels::pinned {
 // apart, matrices 4096).
 using Fields = std::map<std::string, std::string>;
 
-std::string operation_of(const Product& product);          // "product"
-std::string operation_of(const Convolution& convolution);  // "convolution_forward", …
-Fields fields_of(const Product& product);
-Fields fields_of(const Convolution& convolution);
+std::string operation_of(const ProductProblem& product);          // "product"
+std::string operation_of(const ConvolutionProblem& convolution);  // "convolution_forward", …
+Fields fields_of(const ProductProblem& product);
+Fields fields_of(const ConvolutionProblem& convolution);
 
 }  // namespace estrain::kernels::pinned

@@ -37,7 +37,7 @@ using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroyer<c
 
 cudaDataType_t type_of(Element element) { return element == Element::f32 ? CUDA_R_32F : CUDA_R_16BF; }
 
-cublasComputeType_t compute_type(const Product& product) {
+cublasComputeType_t compute_type(const ProductProblem& product) {
   const bool tf32 = product.element == Element::f32 && product.math == Math::tf32;
   return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
@@ -47,14 +47,14 @@ void set(const Description& description, cublasLtMatmulDescAttributes_t attribut
   require(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof value), "a product's attribute");
 }
 
-Description describe(const Product& product) {
+Description describe(const ProductProblem& product) {
   cublasLtMatmulDesc_t made = nullptr;
   require(cublasLtMatmulDescCreate(&made, compute_type(product), CUDA_R_32F), "a product");
   Description description(made);
   // cuBLASLt's matrices are column-major, so cuBLASLt computes the transpose, B' A'.
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (product.addend == Product::Addend::bias) {
+  if (product.addend == ProductProblem::Addend::bias) {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.element));
     // Until a run sets the pointer, only the pointer's alignment matters.
@@ -64,7 +64,7 @@ Description describe(const Product& product) {
 }
 
 // `rows` and `columns` as in memory, row-major.
-Layout lay_out(const Product& product, const Product::Operand& operand, int64_t rows, int64_t columns) {
+Layout lay_out(const ProductProblem& product, const ProductProblem::Operand& operand, int64_t rows, int64_t columns) {
   if (operand.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t made = nullptr;
   require(cublasLtMatrixLayoutCreate(&made, type_of(product.element), static_cast<uint64_t>(columns),
@@ -85,15 +85,15 @@ struct Problem {
   Description description;
   Layout a, b, c, d;  // a is the product's b, and vice versa
 
-  explicit Problem(const Product& p)
+  explicit Problem(const ProductProblem& p)
       : description(describe(p)),
         a(lay_out(p, p.b, p.k, p.n)),
         b(lay_out(p, p.a, p.m, p.k)),
-        c(lay_out(p, p.addend == Product::Addend::matrix ? p.c : p.d, p.m, p.n)),
+        c(lay_out(p, p.addend == ProductProblem::Addend::matrix ? p.c : p.d, p.m, p.n)),
         d(lay_out(p, p.d, p.m, p.n)) {}
 };
 
-Preference preference(const Product& product) {
+Preference preference(const ProductProblem& product) {
   cublasLtMatmulPreference_t made = nullptr;
   require(cublasLtMatmulPreferenceCreate(&made), "a preference");
   Preference wanted(made);
@@ -148,8 +148,8 @@ std::optional<ProductAlgorithm> configuration_of(const cublasLtMatmulAlgo_t& alg
 }
 
 // Sets `algo` to the algorithm. Returns the reason if the library lacks the algorithm; nothing if `algo` is set.
-std::optional<std::string> configure(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
-                                     cublasLtMatmulAlgo_t* algo) {
+std::optional<std::string> configure(cublasLtHandle_t handle, const ProductProblem& product,
+                                     const ProductAlgorithm& algorithm, cublasLtMatmulAlgo_t* algo) {
   const cudaDataType_t type = type_of(product.element);
   if (cublasLtMatmulAlgoInit(handle, compute_type(product), CUDA_R_32F, type, type, type, type,
                              static_cast<int>(algorithm.id), algo) != CUBLAS_STATUS_SUCCESS)
@@ -171,7 +171,7 @@ constexpr size_t kBytesOfWords = sizeof(ProductAlgorithm::words);
 static_assert(sizeof(cublasLtMatmulAlgo_t) == kBytesOfWords);
 
 // Returns whether the configuration determines the algorithm. For newer ones the library stores more than it reports.
-bool is_whole(cublasLtHandle_t handle, const Product& product, const ProductAlgorithm& algorithm,
+bool is_whole(cublasLtHandle_t handle, const ProductProblem& product, const ProductAlgorithm& algorithm,
               const cublasLtMatmulAlgo_t& algo) {
   cublasLtMatmulAlgo_t made = {};
   return !configure(handle, product, algorithm, &made) && std::memcmp(&made, &algo, kBytesOfWords) == 0;
@@ -198,13 +198,13 @@ Value capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttribut
 }
 
 // Returns how an algorithm's arithmetic differs from the product's; nothing without a difference.
-std::optional<std::string> wrong_arithmetic(const Product& product, const ProductAlgorithm& algorithm,
+std::optional<std::string> wrong_arithmetic(const ProductProblem& product, const ProductAlgorithm& algorithm,
                                             const cublasLtMatmulAlgo_t& algo) {
   if ((static_cast<uint64_t>(algorithm.reduction) & ~uint64_t{kSchemes}) != 0)
     return "it adds partial sums in place, or in less than float32";
   // Seen on an H200, cuBLASLt 13.1: the partial sums' total is rounded to bf16, the bias is added, and rounded again.
   const bool is_split = algorithm.split_k > 1 || algorithm.reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
-  if (is_split && product.element == Element::bf16 && product.addend == Product::Addend::bias)
+  if (is_split && product.element == Element::bf16 && product.addend == ProductProblem::Addend::bias)
     return "it rounds to bf16 before it adds the bias";
   const auto numerics = capability<uint64_t>(algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS);
   if ((numerics & CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F) != 0) return "it sums in less than float32";
@@ -221,11 +221,11 @@ std::optional<std::string> wrong_arithmetic(const Product& product, const Produc
 
 class CublasLtPlan : public ProductPlan {
  public:
-  CublasLtPlan(cublasLtHandle_t handle, const Product& product)
-      : handle_(handle), problem_(product), has_bias_(product.addend == Product::Addend::bias) {}
+  CublasLtPlan(cublasLtHandle_t handle, const ProductProblem& product)
+      : handle_(handle), problem_(product), has_bias_(product.addend == ProductProblem::Addend::bias) {}
 
   // Takes the algorithm. Returns the reason if the algorithm is unusable; otherwise nothing.
-  std::optional<std::string> take(const Product& product, const ProductAlgorithm& algorithm) {
+  std::optional<std::string> take(const ProductProblem& product, const ProductAlgorithm& algorithm) {
     auto refusal = algorithm.has_words() ? restore(algorithm, &algo_) : configure(handle_, product, algorithm, &algo_);
     if (refusal) return refusal;
     if (auto reason = wrong_arithmetic(product, algorithm, algo_)) return reason;
@@ -277,7 +277,7 @@ std::string Products::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::string> Products::candidates(const Product& product, const std::function<void()>& between,
+std::vector<std::string> Products::candidates(const ProductProblem& product, const std::function<void()>& between,
                                               const std::function<void(const std::string&)>& left_out) const {
   const Problem problem(product);
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> results = {};
@@ -306,7 +306,7 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
   std::vector<std::string> texts;
   for (const ProductAlgorithm& algorithm : algorithms) {
     between();
-    if (const Built built = build(product, algorithm.text()); built.plan) {
+    if (const BuiltProduct built = build(product, algorithm.text()); built.plan) {
       texts.push_back(algorithm.text());
     } else {
       left_out(built.refusal);
@@ -315,7 +315,7 @@ std::vector<std::string> Products::candidates(const Product& product, const std:
   return texts;
 }
 
-Products::Built Products::build(const Product& product, const std::string& text) const {
+BuiltProduct Products::build(const ProductProblem& product, const std::string& text) const {
   const auto algorithm = ProductAlgorithm::from_text(text);
   if (!algorithm) return {nullptr, "it is not an algorithm of cuBLASLt's"};
   try {

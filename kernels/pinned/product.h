@@ -23,7 +23,7 @@ namespace estrain::kernels::pinned {
 
 // D = alpha A B + beta C, for each of `batch` matrices: A [m, k], B [k, n], C and D [m, n]. Rows of a matrix are
 // `leading` elements apart, and a row is contiguous; a transposed operand is stored as its transpose.
-struct Product {
+struct ProductProblem {
   struct Operand {
     int64_t leading = 0;
     int64_t stride = 0;  // elements from one matrix of the batch to the next
@@ -43,7 +43,7 @@ struct Product {
   Addend addend = Addend::none;
   int64_t alignment = 16;  // bytes, of all pointers, leading dimensions and strides: 2, 4, 8 or 16
 
-  auto operator<=>(const Product&) const = default;
+  auto operator<=>(const ProductProblem&) const = default;
 };
 
 struct ProductOperands {
@@ -61,6 +61,12 @@ class ProductPlan {
   virtual void run(const ProductOperands& operands, void* workspace, void* stream) = 0;
 };
 
+// A BuiltProduct is a plan, or the reason why there is none.
+struct BuiltProduct {
+  std::unique_ptr<ProductPlan> plan;  // null: refused
+  std::string refusal;                // the reason; also set if a library call fails
+};
+
 class Products {
  public:
   // For the current CUDA device. Throws Failure.
@@ -73,15 +79,11 @@ class Products {
   // Returns all algorithms for the product, sorted by the algorithms' numbers. `between`, `left_out`: as for
   // Convolutions::candidates.
   std::vector<std::string> candidates(
-      const Product& product, const std::function<void()>& between = [] {},
+      const ProductProblem& product, const std::function<void()>& between = [] {},
       const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;
 
-  struct Built {
-    std::unique_ptr<ProductPlan> plan;  // null: refused
-    std::string refusal;                // the reason; also set if a library call fails
-  };
   // Plans must not outlive this object.
-  Built build(const Product& product, const std::string& algorithm) const;
+  BuiltProduct build(const ProductProblem& product, const std::string& algorithm) const;
 
  private:
   struct Handle;

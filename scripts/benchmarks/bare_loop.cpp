@@ -39,7 +39,7 @@ DataShape shape_of(const std::vector<int64_t>& sizes, int64_t context) {
   return ImageShape{sizes[0], sizes[1], sizes[2]};
 }
 
-Batch random_batch(const Json& job, std::vector<int64_t> sizes, int64_t context) {
+MiniBatch random_batch(const Json& job, std::vector<int64_t> sizes, int64_t context) {
   const int64_t classes = job.at("classes"), size = job.at("batch");
   if (sizes.empty()) {
     const auto tokens = [&] { return torch::randint(classes, {size, context}, torch::kLong); };
@@ -85,7 +85,7 @@ class Loop {
   const int64_t accumulate_;
   std::shared_ptr<Model> model_;
   torch::optim::SGD optimizer_;
-  std::vector<Batch> batches_;
+  std::vector<MiniBatch> batches_;
   size_t next_ = 0;
   float last_loss_ = 0;
 };

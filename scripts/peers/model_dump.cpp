@@ -58,7 +58,7 @@ DataShape shape_of(const std::vector<int64_t>& sizes, int64_t context) {
   return ImageShape{sizes[0], sizes[1], sizes[2]};
 }
 
-Batch batch_of(const Json& json, std::vector<int64_t> sizes, int64_t context) {
+MiniBatch batch_of(const Json& json, std::vector<int64_t> sizes, int64_t context) {
   const int64_t n = json.at("batch");
   const int64_t classes = json.at("classes");
   if (sizes.empty()) return {torch::randint(classes, {n, context}), torch::randint(classes, {n, context})};
@@ -91,7 +91,7 @@ void run(const Json& json, Dump& dump) {
 
   torch::manual_seed(seed + 1);
   for (const std::string pass : {"1", "2"}) {
-    const Batch batch = batch_of(json, sizes, section.context);
+    const MiniBatch batch = batch_of(json, sizes, section.context);
     dump.write("input" + pass, batch.input);
     dump.write("target" + pass, batch.target);
     for (const auto& [name, parameter] : tensors.parameters) parameter.mutable_grad().reset();
@@ -102,8 +102,8 @@ void run(const Json& json, Dump& dump) {
     write_all(dump, "buffer" + pass, tensors.buffers);
     dump.write("generator" + pass, at::globalContext().defaultGenerator(at::kCPU).get_state());
   }
-  const Batch batch = batch_of(json, sizes, section.context);
-  const Evaluation evaluation = model->evaluate(batch);
+  const MiniBatch batch = batch_of(json, sizes, section.context);
+  const EvaluatedBatch evaluation = model->evaluate(batch);
   dump.write("input_evaluation", batch.input);
   dump.write("target_evaluation", batch.target);
   dump.write("evaluation/losses", evaluation.losses);

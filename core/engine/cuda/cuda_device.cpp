@@ -184,8 +184,8 @@ void CudaDevice::defer(std::function<void()> action) { arrivals_.push({{}, std::
 
 device::ExchangeId CudaDevice::new_exchange() { return new_nccl_id(); }
 
-std::unique_ptr<device::Exchange> CudaDevice::open_exchange(const device::ExchangeId& id,
-                                                            const device::ExchangeParty& party) {
+std::unique_ptr<device::DeviceExchange> CudaDevice::open_exchange(const device::ExchangeId& id,
+                                                                  const device::ExchangeParty& party) {
   return open_nccl_exchange(id, exchanges_, party);
 }
 

@@ -49,8 +49,8 @@ class CudaDevice : public device::ComputeDevice {
   void defer(std::function<void()> action) override;
   device::CapturedPasses* captured_passes() override { return captured_passes_ ? &*captured_passes_ : nullptr; }
   device::ExchangeId new_exchange() override;
-  std::unique_ptr<device::Exchange> open_exchange(const device::ExchangeId& id,
-                                                  const device::ExchangeParty& party) override;
+  std::unique_ptr<device::DeviceExchange> open_exchange(const device::ExchangeId& id,
+                                                        const device::ExchangeParty& party) override;
   void finish_reads() override { arrivals_.finish(); }
   void finish() override;
 

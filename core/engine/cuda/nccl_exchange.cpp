@@ -40,7 +40,7 @@ std::string in_words(const char* call, ncclResult_t result) {
   return fmt::format("{}: {}", call, ncclGetErrorString(result));
 }
 
-class NcclExchange : public device::Exchange {
+class NcclExchange : public device::DeviceExchange {
  public:
   NcclExchange(c10::cuda::CUDAStream by, const device::ExchangeParty& party)
       : index_(by.device_index()), party_(party), stream_(by) {}
@@ -208,8 +208,8 @@ device::ExchangeId new_nccl_id() {
   return bytes;
 }
 
-std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
-                                                     const device::ExchangeParty& party) {
+std::unique_ptr<device::DeviceExchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
+                                                           const device::ExchangeParty& party) {
   ncclUniqueId nccl_id;
   std::memcpy(&nccl_id, id.data(), sizeof nccl_id);
   auto exchange = std::make_unique<NcclExchange>(by, party);

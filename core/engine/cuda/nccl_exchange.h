@@ -18,7 +18,7 @@ namespace estrain::cuda {
 device::ExchangeId new_nccl_id();
 
 // Like ComputeDevice::open_exchange(), on the stream `by`. Only the exchange uses `by`.
-std::unique_ptr<device::Exchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
-                                                     const device::ExchangeParty& party);
+std::unique_ptr<device::DeviceExchange> open_nccl_exchange(const device::ExchangeId& id, c10::cuda::CUDAStream by,
+                                                           const device::ExchangeParty& party);
 
 }  // namespace estrain::cuda

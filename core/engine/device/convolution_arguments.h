@@ -13,19 +13,19 @@ struct ConvolutionArguments {
   bool transposed = false;
 
   // The sizes along one axis of the image.
-  struct Axis {
+  struct SpatialAxis {
     int64_t size, filter, stride, padding, dilation;
   };
   // A one-dimensional image has height 1. `weight`: [channels_out, channels_in / groups, …], with as many dimensions as
   // `input`.
-  Axis height(const at::Tensor& input, const at::Tensor& weight) const {
+  SpatialAxis height(const at::Tensor& input, const at::Tensor& weight) const {
     if (input.dim() != 4) return {.size = 1, .filter = 1, .stride = 1, .padding = 0, .dilation = 1};
     const auto value = [](at::IntArrayRef values) {
       return values.size() == 1 ? values[0] : values[values.size() - 2];
     };
     return {input.size(2), weight.size(2), value(stride), value(padding), value(dilation)};
   }
-  Axis width(const at::Tensor& input, const at::Tensor& weight) const {
+  SpatialAxis width(const at::Tensor& input, const at::Tensor& weight) const {
     const int64_t last = input.dim() - 1;
     return {input.size(last), weight.size(last), stride.back(), padding.back(), dilation.back()};
   }
@@ -33,7 +33,7 @@ struct ConvolutionArguments {
   // Fills a struct with fields of these names.
   template <typename Shape>
   void describe(const at::Tensor& input, const at::Tensor& weight, Shape& shape) const {
-    const Axis down = height(input, weight), across = width(input, weight);
+    const SpatialAxis down = height(input, weight), across = width(input, weight);
     shape.batch = input.size(0);
     shape.channels_in = input.size(1);
     shape.height = down.size;

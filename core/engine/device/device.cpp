@@ -64,7 +64,7 @@ FinishAtEnd::~FinishAtEnd() {
 
 ExchangeId ComputeDevice::new_exchange() { throw Error::make(Fault::bug, "{} does not exchange", describe()); }
 
-std::unique_ptr<Exchange> ComputeDevice::open_exchange(const ExchangeId&, const ExchangeParty&) {
+std::unique_ptr<DeviceExchange> ComputeDevice::open_exchange(const ExchangeId&, const ExchangeParty&) {
   throw Error::make(Fault::bug, "{} does not exchange", describe());
 }
 

@@ -103,7 +103,7 @@ class ComputeDevice {
   // each worker opens an end of the exchange. Opening waits for all workers; returns null if the stage is aborted
   // meanwhile. Throws Fault::device.
   virtual ExchangeId new_exchange();
-  virtual std::unique_ptr<Exchange> open_exchange(const ExchangeId& id, const ExchangeParty& party);
+  virtual std::unique_ptr<DeviceExchange> open_exchange(const ExchangeId& id, const ExchangeParty& party);
 
   // Waits until all requested readers and actions are done, but not for work requested after the last reader or action.
   // Rethrows like finish().

@@ -28,12 +28,12 @@ struct Transfer {
 
 // Not thread-safe. Every worker must request the same groups of transfers in the same order. If a worker is lost, the
 // rest is released once the stage is aborted; transfers in progress then leave arbitrary bytes.
-class Exchange {
+class DeviceExchange {
  public:
-  virtual ~Exchange() = default;  // after ComputeDevice::finish()
-  Exchange() = default;
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  virtual ~DeviceExchange() = default;  // after ComputeDevice::finish()
+  DeviceExchange() = default;
+  DeviceExchange(const DeviceExchange&) = delete;
+  DeviceExchange& operator=(const DeviceExchange&) = delete;
 
   // Queues one group: the n-th send to a peer matches the peer's n-th receive from this worker, with the same number of
   // bytes. Begins after all earlier work of the device; later work does not wait for the group until join().

@@ -5,7 +5,7 @@
 namespace estrain::model {
 namespace {
 
-// Returns the columns of Evaluation named by `wanted`, in the order of `wanted`.
+// Returns the columns of EvaluatedBatch named by `wanted`, in the order of `wanted`.
 std::vector<torch::Tensor> class_columns(const MetricsWanted& wanted, const torch::Tensor& scores,
                                          const torch::Tensor& target, int64_t samples) {
   std::vector<torch::Tensor> columns;
@@ -24,8 +24,8 @@ std::vector<torch::Tensor> class_columns(const MetricsWanted& wanted, const torc
 
 }  // namespace
 
-Evaluation evaluation_of_classes(const MetricsWanted& wanted, const torch::Tensor& scores, const torch::Tensor& target,
-                                 const torch::Tensor& losses, int64_t samples) {
+EvaluatedBatch evaluation_of_classes(const MetricsWanted& wanted, const torch::Tensor& scores,
+                                     const torch::Tensor& target, const torch::Tensor& losses, int64_t samples) {
   const auto by_sample = [samples](const torch::Tensor& values) { return values.reshape({samples, -1}); };
   return {by_sample(losses.to(torch::kFloat)).mean(1), by_sample(scores.argmax(1).eq(target)).sum(1),
           by_sample(target.ne(ignored_class)).sum(1), class_columns(wanted, scores, target, samples)};

@@ -44,7 +44,7 @@ void list_once(const torch::OrderedDict<std::string, torch::Tensor>& named,
 
 namespace autocast = at::autocast;
 
-Autocast::Autocast(c10::DeviceType device, spec::Precision precision)
+AutocastGuard::AutocastGuard(c10::DeviceType device, spec::Precision precision)
     : device_(device), active_(precision == spec::Precision::bf16) {
   if (!active_) return;
   was_enabled_ = autocast::is_autocast_enabled(device);
@@ -56,7 +56,7 @@ Autocast::Autocast(c10::DeviceType device, spec::Precision precision)
   autocast::increment_nesting();
 }
 
-Autocast::~Autocast() {
+AutocastGuard::~AutocastGuard() {
   if (!active_) return;
   if (autocast::decrement_nesting() == 0) autocast::clear_cache();
   autocast::set_autocast_enabled(device_, was_enabled_);
@@ -64,40 +64,40 @@ Autocast::~Autocast() {
   autocast::set_autocast_cache_enabled(was_caching_);
 }
 
-std::vector<torch::Tensor> Batch::tensors() const {
+std::vector<torch::Tensor> MiniBatch::tensors() const {
   return fields.empty() ? std::vector<torch::Tensor>{input, target} : fields;
 }
 
-Batch Batch::with(const std::vector<torch::Tensor>& tensors) const {
+MiniBatch MiniBatch::with(const std::vector<torch::Tensor>& tensors) const {
   if (fields.empty()) return {tensors.at(0), tensors.at(1)};
   return {{}, {}, tensors};
 }
 
-Batch Batch::first(int64_t samples) const {
+MiniBatch MiniBatch::first(int64_t samples) const {
   std::vector<torch::Tensor> parts = tensors();
   for (torch::Tensor& tensor : parts) tensor = tensor.narrow(0, 0, samples);
   return with(parts);
 }
 
-torch::Tensor Model::loss(const Batch& batch) {
+torch::Tensor Model::loss(const MiniBatch& batch) {
   return translating_torch_errors([&] {
-    const Autocast autocast(batch.any().device().type(), precision_);
+    const AutocastGuard autocast(batch.any().device().type(), precision_);
     return compute_loss(batch);
   });
 }
 
-Evaluation Model::evaluate(const Batch& batch) {
+EvaluatedBatch Model::evaluate(const MiniBatch& batch) {
   EvaluationMode evaluation_mode(*this);
   at::NoGradGuard no_grad;
   return translating_torch_errors([&] {
-    const Autocast autocast(batch.any().device().type(), precision_);
+    const AutocastGuard autocast(batch.any().device().type(), precision_);
     return compute_evaluation(batch);
   });
 }
 
 torch::Tensor Model::forward(const torch::Tensor& input) const {
   torch::Tensor x = input;
-  for (const Block& block : blocks_) {
+  for (const ModelBlock& block : blocks_) {
     block_under_way = block.name;
     x = block.forward(x);
   }

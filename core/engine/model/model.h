@@ -39,13 +39,13 @@ namespace estrain::model {
 // first, so the second EST's backward pass would sum the weight's gradient in another order, and the order would depend
 // on the first EST of a worker. Also, all gradients of cast weights would come at the end of the pass, when no work is
 // left to overlap with their copies.
-class Autocast {
+class AutocastGuard {
  public:
   // Does nothing unless `precision` is bf16. Affects only this thread; objects may be nested.
-  Autocast(c10::DeviceType device, spec::Precision precision);
-  ~Autocast();
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
+  AutocastGuard(c10::DeviceType device, spec::Precision precision);
+  ~AutocastGuard();
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
   const c10::DeviceType device_;
@@ -57,7 +57,7 @@ class Autocast {
 // One mini-batch. Images: input float32 [n, channels, height, width], target int64 [n]. Vectors: input float32 [n,
 // features]. Text: input and target int64 [n, tokens], the target one token ahead. Named arrays: only `fields`, in the
 // order of the data's shape, each [n, …].
-struct Batch {
+struct MiniBatch {
   torch::Tensor input;
   torch::Tensor target;
   std::vector<torch::Tensor> fields = {};
@@ -66,12 +66,12 @@ struct Batch {
   int64_t size() const { return any().size(0); }
   // Return all tensors of a batch, and a batch from a list of such tensors.
   std::vector<torch::Tensor> tensors() const;
-  Batch with(const std::vector<torch::Tensor>& tensors) const;
-  Batch first(int64_t samples) const;
+  MiniBatch with(const std::vector<torch::Tensor>& tensors) const;
+  MiniBatch first(int64_t samples) const;
 };
 
 // The results of an evaluation for each sample of a batch, in sample order.
-struct Evaluation {
+struct EvaluatedBatch {
   // float32 [n]: mean over the sample's predictions, without label smoothing; predictions without a target count as 0.
   torch::Tensor losses;
   torch::Tensor correct;  // int64 [n]: predictions with the target as the most likely class
@@ -92,8 +92,8 @@ struct MetricsWanted {
   size_t columns() const { return top_k.size() + (target_class ? 1 : 0) + outputs.size(); }
 };
 
-// A step of the forward pass. The first block takes Batch::input, each later block the previous block's output.
-struct Block {
+// A step of the forward pass. The first block takes MiniBatch::input, each later block the previous block's output.
+struct ModelBlock {
   std::string name;  // name of the block's layers: "stem", "layer1.0", "head"
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
@@ -105,10 +105,10 @@ class Model : public torch::nn::Module {
 
   // Returns the mean loss over the batch, a scalar with its graph. Throws Fault::mismatch for a label or token outside
   // the model's classes, Fault::infeasible if memory runs out.
-  torch::Tensor loss(const Batch& batch);
+  torch::Tensor loss(const MiniBatch& batch);
 
   // Runs in evaluation mode without a graph, and restores the mode. Throws as loss().
-  Evaluation evaluate(const Batch& batch);
+  EvaluatedBatch evaluate(const MiniBatch& batch);
 
   // Sets the precision of loss() and evaluate(); initially fp32. The device handles tf32 (device::DeviceOptions).
   void set_precision(spec::Precision precision) { precision_ = precision; }
@@ -116,7 +116,7 @@ class Model : public torch::nn::Module {
   // Sets the further metrics of evaluate(); initially empty.
   void want_metrics(MetricsWanted wanted) { wanted_ = std::move(wanted); }
 
-  const std::vector<Block>& blocks() const { return blocks_; }
+  const std::vector<ModelBlock>& blocks() const { return blocks_; }
 
   // Runs all blocks: returns the model's output for an input, in the current mode, without the model's autocast.
   // Updates current_block().
@@ -128,10 +128,10 @@ class Model : public torch::nn::Module {
   const MetricsWanted& wanted() const { return wanted_; }
 
  private:
-  virtual torch::Tensor compute_loss(const Batch& batch) = 0;
-  virtual Evaluation compute_evaluation(const Batch& batch) = 0;
+  virtual torch::Tensor compute_loss(const MiniBatch& batch) = 0;
+  virtual EvaluatedBatch compute_evaluation(const MiniBatch& batch) = 0;
 
-  std::vector<Block> blocks_;
+  std::vector<ModelBlock> blocks_;
   spec::Precision precision_ = spec::Precision::fp32;
   MetricsWanted wanted_;
 };

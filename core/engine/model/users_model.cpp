@@ -15,19 +15,19 @@
 
 namespace estrain::model {
 
-Offer offered_input(const DataShape& shape) {
+OfferedTensor offered_input(const DataShape& shape) {
   if (const auto* image = std::get_if<ImageShape>(&shape))
     return {program::Type::f32, {image->channels, image->height, image->width}};
   if (const auto* vector = std::get_if<VectorShape>(&shape)) return {program::Type::f32, {vector->features}};
   return {program::Type::i64, {std::get<TokenShape>(shape).context}};
 }
 
-Offer offered_target(const DataShape& shape) {
+OfferedTensor offered_target(const DataShape& shape) {
   if (const auto* tokens = std::get_if<TokenShape>(&shape)) return {program::Type::i64, {tokens->context}};
   return {program::Type::i64, {}};
 }
 
-const torch::Tensor& tensor_of(const Batch& batch, const Source& source) {
+const torch::Tensor& tensor_of(const MiniBatch& batch, const InputSource& source) {
   if (source.is_named) return batch.fields.at(source.field);
   return source.field == 0 ? batch.input : batch.target;
 }
@@ -53,7 +53,7 @@ bool is_floating(program::Type type) {
 }
 
 // Returns the number of predictions, right or wrong, for a target of a sample.
-int64_t predictions_for(spec::Loss loss, const Offer& target) {
+int64_t predictions_for(spec::Loss loss, const OfferedTensor& target) {
   if (loss == spec::Loss::mse) return 0;
   int64_t elements = 1;
   for (const int64_t dim : target.dims) elements *= dim;
@@ -163,9 +163,9 @@ torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, con
 namespace {
 
 // "; the mini-batch has ids -3 to 1999, …"; whole numbers alone.
-std::string values_text(const std::vector<Source>& sources, const Batch& batch) {
+std::string values_text(const std::vector<InputSource>& sources, const MiniBatch& batch) {
   std::vector<std::string> texts;
-  for (const Source& source : sources) {
+  for (const InputSource& source : sources) {
     const torch::Tensor& tensor = tensor_of(batch, source);
     if (tensor.numel() == 0 || !at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) continue;
     texts.push_back(
@@ -177,11 +177,11 @@ std::string values_text(const std::vector<Source>& sources, const Batch& batch) 
 }  // namespace
 
 template <typename Body>
-auto UsersModel::telling_values(const Batch& batch, Body&& body) const {
+auto UsersModel::telling_values(const MiniBatch& batch, Body&& body) const {
   const auto with_values = [&](const Error& error) {
     if (error.message().find(label_out_of_range) == std::string::npos) return error;
-    std::vector<Source> told = sources();
-    const auto is_target = [&](const Source& source) { return source.name == target_->name; };
+    std::vector<InputSource> told = sources();
+    const auto is_target = [&](const InputSource& source) { return source.name == target_->name; };
     if (target_ && std::ranges::none_of(told, is_target)) told.push_back(*target_);
     return Error(error.fault(), error.message() + values_text(told, batch))
         .advise("correct the data, or use a model that has a class for each value");
@@ -195,7 +195,7 @@ auto UsersModel::telling_values(const Batch& batch, Body&& body) const {
   }
 }
 
-torch::Tensor UsersModel::compute_loss(const Batch& batch) {
+torch::Tensor UsersModel::compute_loss(const MiniBatch& batch) {
   const torch::Tensor loss = telling_values(batch, [&] {
     const std::vector<torch::Tensor> given = train_outputs(batch);
     return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
@@ -227,19 +227,19 @@ void UsersModel::add_outputs(const std::vector<torch::Tensor>& outputs, int64_t 
   }
 }
 
-Evaluation UsersModel::compute_evaluation(const Batch& batch) {
+EvaluatedBatch UsersModel::compute_evaluation(const MiniBatch& batch) {
   return telling_values(batch, [&] { return evaluation_of(batch); });
 }
 
-Evaluation UsersModel::evaluation_of(const Batch& batch) {
+EvaluatedBatch UsersModel::evaluation_of(const MiniBatch& batch) {
   require_evaluation();
   const std::vector<torch::Tensor> given = evaluation_outputs(batch);
-  Evaluation evaluation = evaluation_of_outputs(given, batch);
+  EvaluatedBatch evaluation = evaluation_of_outputs(given, batch);
   add_outputs(given, batch.size(), evaluation.columns);
   return evaluation;
 }
 
-Evaluation UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const Batch& batch) {
+EvaluatedBatch UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const MiniBatch& batch) {
   const int64_t samples = batch.size();
   const torch::Tensor none = torch::zeros({samples}, torch::kLong);
   if (gives_loss()) return {loss_of(outputs, {}, at::Reduction::Mean).expand({samples}), none, none};

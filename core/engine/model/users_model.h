@@ -27,21 +27,21 @@
 namespace estrain::model {
 
 // A tensor of the data that may be an input of a model.
-struct Offer {
+struct OfferedTensor {
   program::Type type;
   std::vector<int64_t> dims;  // of one sample
 };
-Offer offered_input(const DataShape& shape);   // images, vectors and text: the sample
-Offer offered_target(const DataShape& shape);  // and the sample's label, or the next tokens
+OfferedTensor offered_input(const DataShape& shape);   // images, vectors and text: the sample
+OfferedTensor offered_target(const DataShape& shape);  // and the sample's label, or the next tokens
 
 // The source of an input: a tensor of a batch.
-struct Source {
+struct InputSource {
   std::string name;
-  size_t field = 0;  // index in Batch::fields; otherwise 0 is the input, 1 the target
+  size_t field = 0;  // index in MiniBatch::fields; otherwise 0 is the input, 1 the target
   bool is_named = false;
   std::optional<c10::ScalarType> widened{};  // target type, if widened
 };
-const torch::Tensor& tensor_of(const Batch& batch, const Source& source);
+const torch::Tensor& tensor_of(const MiniBatch& batch, const InputSource& source);
 
 // Returns the note about a module of the class SyncBatchNorm.
 std::string note_of_synced(const std::string& module);
@@ -78,28 +78,28 @@ class UsersModel : public Model {
 
  private:
   // Returns the outputs in training mode, or for an evaluation; at least one. Throws as Model::loss().
-  virtual std::vector<torch::Tensor> train_outputs(const Batch& batch) = 0;
-  virtual std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) = 0;
+  virtual std::vector<torch::Tensor> train_outputs(const MiniBatch& batch) = 0;
+  virtual std::vector<torch::Tensor> evaluation_outputs(const MiniBatch& batch) = 0;
   // Returns the inputs of the training model, for messages.
-  virtual const std::vector<Source>& sources() const = 0;
+  virtual const std::vector<InputSource>& sources() const = 0;
 
   torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
   // Runs `body`; where a value of the mini-batch is out of range, the error tells the values.
   template <typename Body>
-  auto telling_values(const Batch& batch, Body&& body) const;
+  auto telling_values(const MiniBatch& batch, Body&& body) const;
   void add_outputs(const std::vector<torch::Tensor>& outputs, int64_t samples,
                    std::vector<torch::Tensor>& columns) const;
 
-  torch::Tensor compute_loss(const Batch& batch) override;
-  Evaluation compute_evaluation(const Batch& batch) override;
-  Evaluation evaluation_of(const Batch& batch);
+  torch::Tensor compute_loss(const MiniBatch& batch) override;
+  EvaluatedBatch compute_evaluation(const MiniBatch& batch) override;
+  EvaluatedBatch evaluation_of(const MiniBatch& batch);
   // Evaluates without the metrics among the outputs.
-  Evaluation evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const Batch& batch);
+  EvaluatedBatch evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const MiniBatch& batch);
 
   spec::Loss loss_;
   std::string loss_target_;
   double label_smoothing_;
-  std::optional<Source> target_;
+  std::optional<InputSource> target_;
   int64_t predictions_ = 0;
 };
 

@@ -11,8 +11,8 @@
 namespace estrain::operators {
 
 struct PortableOperators::Registrations {
-  Registry::Place cpu{c10::DispatchKey::CPU};
-  std::optional<Registry::Place> device;
+  OperatorRegistry::Place cpu{c10::DispatchKey::CPU};
+  std::optional<OperatorRegistry::Place> device;
   std::set<std::string> names;
   bool cudnn = at::globalContext().userEnabledCuDNN();
   bool mkldnn = at::globalContext().userEnabledMkldnn();
@@ -30,8 +30,8 @@ PortableOperators::PortableOperators(device::ComputeDevice& device)
   }
   // With this flag, an LSTM refused by recurrent.cpp would be one operator of oneDNN.
   at::globalContext().setUserEnabledMkldnn(false);
-  Registry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
-                    registrations_->names);
+  OperatorRegistry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
+                            registrations_->names);
 #define ESTRAIN_REGISTERED(file) register_##file(registry);
   ESTRAIN_OPERATOR_FILES(ESTRAIN_REGISTERED)
 #undef ESTRAIN_REGISTERED

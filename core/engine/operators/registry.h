@@ -108,7 +108,7 @@ class GuardedKernel {
   Operands rules_;
 };
 
-class Registry {
+class OperatorRegistry {
  public:
   // A Place registers kernels for one kind of device.
   struct Place {
@@ -122,7 +122,8 @@ class Registry {
   };
 
   // `device` may be null.
-  Registry(Place& cpu, Place* device, std::set<std::string>& names) : cpu_(cpu), device_(device), names_(names) {}
+  OperatorRegistry(Place& cpu, Place* device, std::set<std::string>& names)
+      : cpu_(cpu), device_(device), names_(names) {}
 
   // `name`: without "aten::", with the overload ("mul.Tensor"). All operands are on one device: the kernel may take the
   // operands' addresses.
@@ -208,7 +209,7 @@ class Registry {
   each(upsampling)            \
   each(whole_numbers)
 // clang-format on
-#define ESTRAIN_DECLARED(file) void register_##file(Registry& registry);
+#define ESTRAIN_DECLARED(file) void register_##file(OperatorRegistry& registry);
 ESTRAIN_OPERATOR_FILES(ESTRAIN_DECLARED)
 #undef ESTRAIN_DECLARED
 

@@ -12,7 +12,7 @@ namespace estrain::train {
 
 namespace {
 
-void write_first_streams(const Job& job, VirtualRank rank, std::byte* state) {
+void write_first_streams(const TrainingJob& job, VirtualRank rank, std::byte* state) {
   const EstPlaces& ests = job.places().ests;
   const uint64_t seed = job.seed_of(rank);
   est::seeded_generator_state(seed, ests.generator(state, rank));
@@ -25,7 +25,7 @@ void write_first_streams(const Job& job, VirtualRank rank, std::byte* state) {
 
 }  // namespace
 
-void write_first_state(Job& job, std::byte* state) {
+void write_first_state(TrainingJob& job, std::byte* state) {
   const StatePlaces& places = job.places();
   for (size_t i = 0; i < places.model.num_parameters(); ++i) {
     const torch::Tensor& parameter = job.network().parameters()[i];
@@ -44,7 +44,7 @@ void write_first_state(Job& job, std::byte* state) {
   for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank) write_first_streams(job, rank, state);
 }
 
-void read_state(const checkpoint::CheckpointFile& file, const Job& job, std::byte* state) {
+void read_state(const checkpoint::CheckpointFile& file, const TrainingJob& job, std::byte* state) {
   const auto is_cuda_stream = [](const checkpoint::StateTensor& tensor) {
     return tensor.slot == checkpoint::cuda_generator_slot;
   };

@@ -20,7 +20,7 @@ bool can_be_resident(const Workplace& place, const StageOrder& order) {
 }
 
 // Opens this worker's end of the exchange between the stage's workers. Null on abort.
-std::unique_ptr<device::Exchange> meet_workers(Workplace& place, const StageOrder& order) {
+std::unique_ptr<device::DeviceExchange> meet_workers(Workplace& place, const StageOrder& order) {
   comm::JobMemory& memory = place.memory;
   const auto worker = static_cast<uint32_t>(order.worker.value);
   comm::WorkerPulse& pulse = memory.pulse(order.rank());

@@ -40,7 +40,7 @@ comm::ProbedOperator as_report(const operators::OperatorUse& use) {
   return {use.name, operators::to_string(use.coverage), use.which, use.calls, std::move(layers)};
 }
 
-double time_mini_batch(const Trial& trial, const data::LoadedBatch& batch) {
+double time_mini_batch(const DryRun& trial, const data::LoadedBatch& batch) {
   const int64_t begin = monotonic_ns();
   trial.run(batch);
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
@@ -65,14 +65,14 @@ class PortableTurn {
   model::Interpreter* python_;
 };
 
-double time_portable(const Trial& trial, const data::LoadedBatch& batch) {
+double time_portable(const DryRun& trial, const data::LoadedBatch& batch) {
   const PortableTurn turn(trial.device, trial.job.network().interpreter());
   return time_mini_batch(trial, batch);
 }
 
 // A lack of D2 is never an error of the probe: where a mini-batch fails with the portable kernels only, the report
 // names the failure as an uncovered operator.
-std::vector<operators::OperatorUse> scan_portable(const Trial& trial, const data::LoadedBatch& batch) {
+std::vector<operators::OperatorUse> scan_portable(const DryRun& trial, const data::LoadedBatch& batch) {
   std::string message;
   try {
     const PortableTurn turn(trial.device, trial.job.network().interpreter());
@@ -89,8 +89,8 @@ std::vector<operators::OperatorUse> scan_portable(const Trial& trial, const data
 }
 
 // Builds a Python module as a worker at D2 does, so that the probe finds all obstacles to D2.
-void make_job(std::optional<Job>& job, ProbeSetup& setup, const data::DataPair& data, device::ComputeDevice& device,
-              bool has_portable) {
+void make_job(std::optional<TrainingJob>& job, ProbeSetup& setup, const data::DataPair& data,
+              device::ComputeDevice& device, bool has_portable) {
   const auto make = [&] {
     job.emplace(setup.spec, data, true, /*cuda_streams=*/false, PythonSide{setup.interpreter, &device});
   };
@@ -105,7 +105,7 @@ bool is_covered(const std::vector<operators::OperatorUse>& uses) {
 }
 
 // Takes the fastest mini-batch of each kind of kernel, by turns, so that other load of the machine slows both.
-comm::ProbedSeconds measure(const Trial& trial, const data::LoadedBatch& batch, bool has_portable) {
+comm::ProbedSeconds measure(const DryRun& trial, const data::LoadedBatch& batch, bool has_portable) {
   double torch = time_mini_batch(trial, batch);
   // torch.compile compiles in the first mini-batch.
   const bool may_have_compiled = torch > kSecondsOfSlowRound && trial.job.network().interpreter() != nullptr;
@@ -121,7 +121,7 @@ comm::ProbedSeconds measure(const Trial& trial, const data::LoadedBatch& batch, 
   return {torch, has_portable ? std::optional(portable) : std::nullopt};
 }
 
-comm::ProbedSize size_of(const Job& job) {
+comm::ProbedSize size_of(const TrainingJob& job) {
   const comm::MemoryPlan plan = job.memory_plan();
   return {.state_bytes = plan.state_bytes,
           .gradient_bytes = plan.gradient_bytes,
@@ -136,7 +136,7 @@ comm::ProbedSize size_of(const Job& job) {
 comm::ProbedError as_report(const Error& error) { return {error.message(), error.advice()}; }
 
 // Takes the initial weights as the run's first worker does. A bad file of weights does not end the probe.
-void try_first_state(Job& job, comm::ProbeReport& report) {
+void try_first_state(TrainingJob& job, comm::ProbeReport& report) {
   constexpr std::align_val_t alignment{64};
   const std::unique_ptr<std::byte, void (*)(std::byte*)> state(
       static_cast<std::byte*>(::operator new(job.places().bytes, alignment)),
@@ -156,12 +156,12 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   device::configure_cpu(setup.spec.job.threads);
   const data::DataPair data = setup.data.get();
   const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
-  std::optional<Job> made;
+  std::optional<TrainingJob> made;
   make_job(made, setup, data, *device, has_portable);
-  Job& job = *made;
+  TrainingJob& job = *made;
   if (!device->torch_device().is_cpu()) job.network().model().to(device->torch_device());
   est::GradientHooks hooks(job.network().parameters(), *device, job.network().backward());
-  const Trial trial{job, hooks, *device};
+  const DryRun trial{job, hooks, *device};
   job.network().model().train();
   comm::ProbeReport report;
   const std::optional<Error> refusal = refusal_of_short_batch(trial, Step(0));

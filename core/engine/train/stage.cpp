@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostReaders = 16;  // the limit where the loader finds their number
 
-data::LoaderOptions loader_options(const Job& job, const device::ComputeDevice& device, Step from_step) {
+data::LoaderOptions loader_options(const TrainingJob& job, const device::ComputeDevice& device, Step from_step) {
   data::LoaderOptions options;
   options.readers = std::max<int64_t>(1, job.spec().data.readers);
   if (job.spec().data.readers == 0) options.most_readers = std::min<int64_t>(kMostReaders, cpus_of_affinity());
@@ -205,7 +205,7 @@ bool Stage::evaluate(Step step) {
 void warm_up(Workplace& place) {
   place.model.read_parameters_of(place.memory.commit().committed());
   place.model.load_buffers(place.memory.commit().committed());
-  Trial{place.job, place.hooks, place.device}.run(place.job.samples().first_batch());
+  DryRun{place.job, place.hooks, place.device}.run(place.job.samples().first_batch());
 }
 
 }  // namespace estrain::train

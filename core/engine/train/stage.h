@@ -51,7 +51,7 @@ class Stage {
   bool evaluate(Step step);
 
   Workplace& place_;
-  Job& job_;
+  TrainingJob& job_;
   comm::JobMemory& memory_;
   const StageOrder order_;
   comm::WorkerPulse& pulse_;
@@ -60,7 +60,7 @@ class Stage {
   data::Loader loader_;
   BatchFeed feed_;
   std::optional<BegunEst> ahead_;  // of the next step
-  Meeting evaluated_;
+  StageMeeting evaluated_;
   bool begun_;            // this worker has been counted as started
   bool goes_on_ = false;  // run() returned Left::again
 };

@@ -39,7 +39,7 @@ class StepAudit : private audit::Auditee {
 
   Workplace& place_;
   comm::WorkerPulse& pulse_;
-  Meeting compared_;
+  StageMeeting compared_;
   audit::Audit audit_;
   std::optional<est::Witness> witness_;  // of the current mini-batch, in an audit
 };

@@ -66,7 +66,7 @@ std::vector<data::DataFile> files_of_job(const WorkerSetup& setup, const data::D
   return files;
 }
 
-void build_state(Job& job, comm::JobMemory& memory, const WorkerSetup& setup,
+void build_state(TrainingJob& job, comm::JobMemory& memory, const WorkerSetup& setup,
                  const std::vector<data::DataFile>& files) {
   Checkpoint file;
   if (!setup.options.checkpoint.empty()) file = checkpoint::CheckpointFile::open(setup.options.checkpoint);
@@ -88,7 +88,7 @@ void require_data_of_run(const std::vector<data::DataFile>& files, const comm::J
 }
 
 // At D1, GPUs of different models give different bits. The launcher does not know the models of GPUs.
-void require_same_gpu(const Job& job, const comm::JobMemory& memory) {
+void require_same_gpu(const TrainingJob& job, const comm::JobMemory& memory) {
   const std::string theirs = checkpoint::Manifest::from_json(memory.manifest()).processor;
   if (job.manifest().processor == theirs) return;
   throw Error::make(Fault::infeasible, "this worker is on \"{}\", the run's state is of \"{}\": other bits below D2",
@@ -186,7 +186,7 @@ void run_worker(WorkerSetup& setup) {
   require_same_builds(memory.builds());
   data::DataPair data = setup.data.get();
   const bool draws = setup.options.builds && setup.options.checkpoint.empty();
-  std::optional<Job> made;
+  std::optional<TrainingJob> made;
   const auto make = [&] {
     made.emplace(setup.spec, data, draws, setup.options.cuda_streams, PythonSide{setup.interpreter, device.get()});
   };
@@ -199,7 +199,7 @@ void run_worker(WorkerSetup& setup) {
   } else {
     make();
   }
-  Job& job = *made;
+  TrainingJob& job = *made;
   job.set_processor(device->describe());
   if (setup.options.builds) {
     build_state(job, memory, setup, files_of_job(setup, data));

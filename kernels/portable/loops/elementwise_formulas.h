@@ -140,7 +140,7 @@ struct AddQuotient : WithNumbers {
   using WithNumbers::WithNumbers;
   ESTRAIN_MEMBER Floats operator()(Floats a, Floats b, Floats c) const { return a + k0 * b / c; }
 };
-struct Lerp : WithNumbers {
+struct LerpFormula : WithNumbers {
   using WithNumbers::WithNumbers;
   ESTRAIN_MEMBER Floats operator()(Floats a, Floats b, Floats weight) const {
     const Floats step = b - a;
@@ -173,8 +173,8 @@ static constexpr ElementwiseLoops table_of(std::integer_sequence<int, functions.
           .add_scaled_number = loop_of<Loop, AddScaledNumber, 1>,
           .add_product = loop_of<Loop, AddProduct, 3>,
           .add_quotient = loop_of<Loop, AddQuotient, 3>,
-          .lerp = loop_of<Loop, Lerp, 2>,
-          .lerp_by_weights = loop_of<Loop, Lerp, 3>,
+          .lerp = loop_of<Loop, LerpFormula, 2>,
+          .lerp_by_weights = loop_of<Loop, LerpFormula, 3>,
           .power = loop_of<Loop, Power, 1>,
           .power_by_exponents = loop_of<Loop, Power, 2>};
 }

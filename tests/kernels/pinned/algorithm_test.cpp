@@ -79,7 +79,7 @@ size_t different_words(const Shape& first, const std::vector<std::function<void(
 }
 
 TEST_CASE("products that differ in anything have other words") {
-  Product first;
+  ProductProblem first;
   first.m = 64;
   first.n = 10;
   first.k = 128;
@@ -87,7 +87,7 @@ TEST_CASE("products that differ in anything have other words") {
   first.b = {128, 1280, true};
   first.d = {10, 640, false};
   first.c = {10, 640, false};
-  first.addend = Product::Addend::matrix;
+  first.addend = ProductProblem::Addend::matrix;
   CHECK(operation_of(first) == "product");
   CHECK(fields_of(first) == Fields{{"a", "n128-8192"},
                                    {"addend", "n10-640"},
@@ -98,30 +98,31 @@ TEST_CASE("products that differ in anything have other words") {
                                    {"element", "f32"},
                                    {"math", "exact"},
                                    {"size", "64x10x128"}});
-  const std::vector<std::function<void(Product&)>> changes = {[](Product& p) { p.element = Element::bf16; },
-                                                              [](Product& p) { p.math = Math::tf32; },
-                                                              [](Product& p) { p.batch = 2; },
-                                                              [](Product& p) { p.m = 65; },
-                                                              [](Product& p) { p.n = 11; },
-                                                              [](Product& p) { p.k = 129; },
-                                                              [](Product& p) { p.a.leading = 130; },
-                                                              [](Product& p) { p.a.stride = 0; },
-                                                              [](Product& p) { p.a.transposed = true; },
-                                                              [](Product& p) { p.b.leading = 130; },
-                                                              [](Product& p) { p.b.stride = 0; },
-                                                              [](Product& p) { p.b.transposed = false; },
-                                                              [](Product& p) { p.c.leading = 12; },
-                                                              [](Product& p) { p.c.stride = 0; },
-                                                              [](Product& p) { p.d.leading = 12; },
-                                                              [](Product& p) { p.d.stride = 641; },
-                                                              [](Product& p) { p.addend = Product::Addend::none; },
-                                                              [](Product& p) { p.addend = Product::Addend::bias; },
-                                                              [](Product& p) { p.alignment = 4; }};
+  const std::vector<std::function<void(ProductProblem&)>> changes = {
+      [](ProductProblem& p) { p.element = Element::bf16; },
+      [](ProductProblem& p) { p.math = Math::tf32; },
+      [](ProductProblem& p) { p.batch = 2; },
+      [](ProductProblem& p) { p.m = 65; },
+      [](ProductProblem& p) { p.n = 11; },
+      [](ProductProblem& p) { p.k = 129; },
+      [](ProductProblem& p) { p.a.leading = 130; },
+      [](ProductProblem& p) { p.a.stride = 0; },
+      [](ProductProblem& p) { p.a.transposed = true; },
+      [](ProductProblem& p) { p.b.leading = 130; },
+      [](ProductProblem& p) { p.b.stride = 0; },
+      [](ProductProblem& p) { p.b.transposed = false; },
+      [](ProductProblem& p) { p.c.leading = 12; },
+      [](ProductProblem& p) { p.c.stride = 0; },
+      [](ProductProblem& p) { p.d.leading = 12; },
+      [](ProductProblem& p) { p.d.stride = 641; },
+      [](ProductProblem& p) { p.addend = ProductProblem::Addend::none; },
+      [](ProductProblem& p) { p.addend = ProductProblem::Addend::bias; },
+      [](ProductProblem& p) { p.alignment = 4; }};
   CHECK(different_words(first, changes) == changes.size() + 1);
 }
 
 TEST_CASE("convolutions that differ in anything have other words") {
-  Convolution first;
+  ConvolutionProblem first;
   first.batch = 8;
   first.channels_in = 6;
   first.channels_out = 12;
@@ -139,24 +140,25 @@ TEST_CASE("convolutions that differ in anything have other words") {
                                    {"math", "exact"},
                                    {"padding", "0x0"},
                                    {"stride", "1x1"}});
-  const std::vector<std::function<void(Convolution&)>> changes = {[](Convolution& c) { c.pass = Pass::data; },
-                                                                  [](Convolution& c) { c.pass = Pass::filter; },
-                                                                  [](Convolution& c) { c.element = Element::bf16; },
-                                                                  [](Convolution& c) { c.math = Math::tf32; },
-                                                                  [](Convolution& c) { c.batch = 9; },
-                                                                  [](Convolution& c) { c.channels_in = 8; },
-                                                                  [](Convolution& c) { c.height.size = 33; },
-                                                                  [](Convolution& c) { c.width.size = 31; },
-                                                                  [](Convolution& c) { c.channels_out = 14; },
-                                                                  [](Convolution& c) { c.height.filter = 4; },
-                                                                  [](Convolution& c) { c.width.filter = 4; },
-                                                                  [](Convolution& c) { c.groups = 1; },
-                                                                  [](Convolution& c) { c.height.stride = 2; },
-                                                                  [](Convolution& c) { c.width.stride = 2; },
-                                                                  [](Convolution& c) { c.height.padding = 1; },
-                                                                  [](Convolution& c) { c.width.padding = 1; },
-                                                                  [](Convolution& c) { c.height.dilation = 2; },
-                                                                  [](Convolution& c) { c.width.dilation = 2; }};
+  const std::vector<std::function<void(ConvolutionProblem&)>> changes = {
+      [](ConvolutionProblem& c) { c.pass = Pass::data; },
+      [](ConvolutionProblem& c) { c.pass = Pass::filter; },
+      [](ConvolutionProblem& c) { c.element = Element::bf16; },
+      [](ConvolutionProblem& c) { c.math = Math::tf32; },
+      [](ConvolutionProblem& c) { c.batch = 9; },
+      [](ConvolutionProblem& c) { c.channels_in = 8; },
+      [](ConvolutionProblem& c) { c.height.size = 33; },
+      [](ConvolutionProblem& c) { c.width.size = 31; },
+      [](ConvolutionProblem& c) { c.channels_out = 14; },
+      [](ConvolutionProblem& c) { c.height.filter = 4; },
+      [](ConvolutionProblem& c) { c.width.filter = 4; },
+      [](ConvolutionProblem& c) { c.groups = 1; },
+      [](ConvolutionProblem& c) { c.height.stride = 2; },
+      [](ConvolutionProblem& c) { c.width.stride = 2; },
+      [](ConvolutionProblem& c) { c.height.padding = 1; },
+      [](ConvolutionProblem& c) { c.width.padding = 1; },
+      [](ConvolutionProblem& c) { c.height.dilation = 2; },
+      [](ConvolutionProblem& c) { c.width.dilation = 2; }};
   CHECK(different_words(first, changes) == changes.size() + 1);
 }
 

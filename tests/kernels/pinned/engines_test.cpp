@@ -25,8 +25,8 @@ const Convolutions& library() {
   return convolutions;
 }
 
-Convolution convolution(int64_t channels_in, int64_t size, int64_t channels_out, int64_t filter) {
-  Convolution c;
+ConvolutionProblem convolution(int64_t channels_in, int64_t size, int64_t channels_out, int64_t filter) {
+  ConvolutionProblem c;
   c.batch = 8;
   c.channels_in = channels_in;
   c.height.size = c.width.size = size;
@@ -36,13 +36,14 @@ Convolution convolution(int64_t channels_in, int64_t size, int64_t channels_out,
   return c;
 }
 
-std::vector<Convolution> shapes() {
-  std::vector<Convolution> some = {convolution(3, 224, 64, 7), convolution(64, 56, 64, 3), convolution(64, 56, 256, 1),
-                                   convolution(1, 28, 6, 5),   convolution(32, 14, 32, 3), convolution(5, 9, 7, 2)};
+std::vector<ConvolutionProblem> shapes() {
+  std::vector<ConvolutionProblem> some = {convolution(3, 224, 64, 7),  convolution(64, 56, 64, 3),
+                                          convolution(64, 56, 256, 1), convolution(1, 28, 6, 5),
+                                          convolution(32, 14, 32, 3),  convolution(5, 9, 7, 2)};
   some[0].height.stride = some[0].width.stride = 2;
   some[4].groups = 32;
   some[5].height.dilation = 2;
-  Convolution line = convolution(16, 100, 32, 5);
+  ConvolutionProblem line = convolution(16, 100, 32, 5);
   line.height.size = line.height.filter = 1;
   line.height.padding = 0;
   some.push_back(line);
@@ -52,7 +53,7 @@ std::vector<Convolution> shapes() {
 constexpr Pass kPasses[] = {Pass::forward, Pass::data, Pass::filter};
 
 TEST_CASE("every convolution has algorithms in each arithmetic, in ascending order, each built from its text") {
-  for (Convolution shape : shapes()) {
+  for (ConvolutionProblem shape : shapes()) {
     for (const Pass pass : kPasses) {
       shape.pass = pass;
       for (const auto& [element, math] :
@@ -65,7 +66,7 @@ TEST_CASE("every convolution has algorithms in each arithmetic, in ascending ord
         CHECK(candidates.size() >= 2);
         std::vector<ConvolutionAlgorithm> algorithms;
         for (const std::string& text : candidates) {
-          const Convolutions::Built built = library().build(shape, text);
+          const BuiltConvolution built = library().build(shape, text);
           REQUIRE(built.plan != nullptr);
           CHECK(built.plan->workspace() <= shape.most_workspace());
           algorithms.push_back(*ConvolutionAlgorithm::from_text(text));
@@ -78,7 +79,7 @@ TEST_CASE("every convolution has algorithms in each arithmetic, in ascending ord
 }
 
 TEST_CASE("a filter that reaches beyond the padded image has no algorithms") {
-  Convolution shape = convolution(3, 8, 4, 11);
+  ConvolutionProblem shape = convolution(3, 8, 4, 11);
   shape.height.padding = shape.width.padding = 1;
   shape.height.stride = shape.width.stride = 2;
   CHECK(!shape.filter_fits());
@@ -91,20 +92,20 @@ TEST_CASE("a filter that reaches beyond the padded image has no algorithms") {
 }
 
 TEST_CASE("candidates are the same when asked for again") {
-  const Convolution shape = convolution(64, 56, 64, 3);
+  const ConvolutionProblem shape = convolution(64, 56, 64, 3);
   CHECK(library().candidates(shape) == library().candidates(shape));
 }
 
 // Number of algorithms refused for the shape with this reason.
-size_t refused(const Convolution& shape, const std::vector<std::string>& algorithms, std::string_view reason) {
+size_t refused(const ConvolutionProblem& shape, const std::vector<std::string>& algorithms, std::string_view reason) {
   return static_cast<size_t>(std::ranges::count_if(algorithms, [&](const std::string& algorithm) {
-    const Convolutions::Built built = library().build(shape, algorithm);
+    const BuiltConvolution built = library().build(shape, algorithm);
     return built.plan == nullptr && built.refusal.find(reason) != std::string::npos;
   }));
 }
 
 TEST_CASE("an algorithm that rounds its inputs is refused where float32 was asked for") {
-  Convolution shape = convolution(64, 56, 64, 3);
+  ConvolutionProblem shape = convolution(64, 56, 64, 3);
   for (const Pass pass : kPasses) {
     shape.pass = pass;
     shape.math = Math::tf32;
@@ -124,7 +125,7 @@ std::vector<std::string> all_engines() {
 
 TEST_CASE("16-bit floats are not TF32") {
   for (const Pass pass : kPasses) {
-    Convolution shape = convolution(64, 56, 256, 1);
+    ConvolutionProblem shape = convolution(64, 56, 256, 1);
     shape.pass = pass;
     for (const Math math : {Math::exact, Math::tf32}) {
       shape.math = math;
@@ -139,7 +140,7 @@ TEST_CASE("16-bit floats are not TF32") {
 TEST_CASE("in bf16 no algorithm adds parts of a sum that are rounded to bf16") {
   const std::vector<std::string> split = {"engine=47 knobs=0:2,2:1,5:4,14:2", "engine=47 knobs=0:12,2:4,5:3,14:3"};
   const std::string whole = "engine=47 knobs=0:1,2:1,5:4,14:2";
-  Convolution shape = convolution(16, 20, 32, 3);
+  ConvolutionProblem shape = convolution(16, 20, 32, 3);
   shape.pass = Pass::filter;
   shape.element = Element::bf16;
   CHECK(refused(shape, split, "partial sums in less than float32") == split.size());
@@ -153,7 +154,7 @@ TEST_CASE("in bf16 no algorithm adds parts of a sum that are rounded to bf16") {
 }
 
 // Whether one of the shape's candidates is refused as inexact, since it runs on tensor cores.
-bool has_tensor_cores(Convolution shape) {
+bool has_tensor_cores(ConvolutionProblem shape) {
   const std::vector<std::string> candidates = library().candidates(shape);
   shape.element = Element::f32;
   shape.math = Math::exact;
@@ -163,7 +164,7 @@ bool has_tensor_cores(Convolution shape) {
 TEST_CASE("large batches have algorithms on tensor cores, which take workspace") {
   for (const auto& [in, size, out] : {std::tuple{256, 56, 64}, {256, 56, 128}, {64, 56, 256}}) {
     for (const Pass pass : kPasses) {
-      Convolution shape = convolution(in, size, out, 1);
+      ConvolutionProblem shape = convolution(in, size, out, 1);
       shape.batch = 256;
       shape.pass = pass;
       CAPTURE(in);
@@ -179,7 +180,7 @@ TEST_CASE("an engine that is not deterministic is refused by name") {
   const std::vector<std::string> engines = all_engines();
   size_t found = 0;
   for (const Pass pass : {Pass::data, Pass::filter}) {
-    Convolution shape = convolution(64, 56, 64, 3);
+    ConvolutionProblem shape = convolution(64, 56, 64, 3);
     shape.pass = pass;
     shape.math = Math::tf32;
     const size_t refusals = refused(shape, engines, "not deterministic");
@@ -193,7 +194,7 @@ TEST_CASE("an engine that is not deterministic is refused by name") {
 }
 
 TEST_CASE("what is no algorithm, or none of this library's, is refused") {
-  const Convolution shape = convolution(64, 56, 64, 3);
+  const ConvolutionProblem shape = convolution(64, 56, 64, 3);
   CHECK(refused(shape, {"engine=7777 knobs="}, "no such engine") == 1);
   CHECK(refused(shape, {"id=1"}, "not an algorithm") == 1);
   CHECK(refused(shape, {"engine=0 knobs=2:999"}, "knob") == 1);

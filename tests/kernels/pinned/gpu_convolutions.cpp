@@ -9,13 +9,13 @@
 namespace estrain::kernels::test {
 namespace {
 
-using pinned::Convolution;
+using pinned::ConvolutionProblem;
 using pinned::Element;
 using pinned::Math;
 using pinned::Pass;
 
-Convolution drawn_convolution(Draw& draw) {
-  Convolution c;
+ConvolutionProblem drawn_convolution(Draw& draw) {
+  ConvolutionProblem c;
   do {
     c.pass = draw.one_of({Pass::forward, Pass::data, Pass::filter});
     c.element = draw.chance(40) ? Element::bf16 : Element::f32;
@@ -41,7 +41,7 @@ Convolution drawn_convolution(Draw& draw) {
 
 // Calls `visit` with the positions of every product's three operands, in image, filter and output.
 template <typename Visit>
-void for_each_product(const Convolution& c, Visit visit) {
+void for_each_product(const ConvolutionProblem& c, Visit visit) {
   const int64_t in_group = c.channels_in / c.groups, out_group = c.channels_out / c.groups;
   for (int64_t n = 0; n < c.batch; ++n)
     for (int64_t k = 0; k < c.channels_out; ++k)
@@ -65,7 +65,7 @@ void for_each_product(const Convolution& c, Visit visit) {
 void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
   static const pinned::Convolutions library;
   Draw draw(seed);
-  const Convolution c = drawn_convolution(draw);
+  const ConvolutionProblem c = drawn_convolution(draw);
   const int64_t image = c.batch * c.channels_in * c.height.size * c.width.size;
   const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.height.filter * c.width.filter;
   const int64_t output = c.batch * c.channels_out * c.height.output() * c.width.output();

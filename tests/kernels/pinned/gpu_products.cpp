@@ -11,10 +11,10 @@ namespace {
 
 using pinned::Element;
 using pinned::Math;
-using pinned::Product;
+using pinned::ProductProblem;
 
-Product::Operand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool may_be_transposed) {
-  Product::Operand operand;
+ProductProblem::Operand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool may_be_transposed) {
+  ProductProblem::Operand operand;
   operand.transposed = may_be_transposed && draw.chance(50);
   if (operand.transposed) std::swap(rows, columns);
   operand.leading = columns + (draw.chance(30) ? draw.integer(0, 1) * 8 + draw.integer(0, 1) : 0);
@@ -22,8 +22,8 @@ Product::Operand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool m
   return operand;
 }
 
-Product drawn_product(Draw& draw) {
-  Product p;
+ProductProblem drawn_product(Draw& draw) {
+  ProductProblem p;
   p.element = draw.chance(40) ? Element::bf16 : Element::f32;
   p.math = p.element == Element::f32 && draw.chance(30) ? Math::tf32 : Math::exact;
   p.batch = draw.chance(60) ? 1 : draw.integer(2, 5);
@@ -33,9 +33,9 @@ Product drawn_product(Draw& draw) {
   p.a = drawn_operand(draw, p.m, p.k, true);
   p.b = drawn_operand(draw, p.k, p.n, true);
   p.d = {p.n, p.m * p.n, false};
-  p.addend = draw.one_of({Product::Addend::none, Product::Addend::matrix, Product::Addend::bias});
-  if (p.addend == Product::Addend::bias) p.batch = 1;
-  if (p.addend == Product::Addend::matrix) p.c = drawn_operand(draw, p.m, p.n, false);
+  p.addend = draw.one_of({ProductProblem::Addend::none, ProductProblem::Addend::matrix, ProductProblem::Addend::bias});
+  if (p.addend == ProductProblem::Addend::bias) p.batch = 1;
+  if (p.addend == ProductProblem::Addend::matrix) p.c = drawn_operand(draw, p.m, p.n, false);
   for (const int64_t distance :
        {p.a.leading, p.b.leading, p.d.leading, p.c.leading, p.a.stride, p.b.stride, p.d.stride, p.c.stride}) {
     while (distance * static_cast<int64_t>(pinned::bytes_of(p.element)) % p.alignment != 0) p.alignment /= 2;
@@ -43,7 +43,7 @@ Product drawn_product(Draw& draw) {
   return p;
 }
 
-int64_t place(const Product::Operand& operand, int64_t matrix, int64_t row, int64_t column) {
+int64_t place(const ProductProblem::Operand& operand, int64_t matrix, int64_t row, int64_t column) {
   if (operand.transposed) std::swap(row, column);
   return matrix * operand.stride + row * operand.leading + column;
 }
@@ -53,10 +53,10 @@ int64_t place(const Product::Operand& operand, int64_t matrix, int64_t row, int6
 void check_product(uint32_t seed, PinnedOutcome& outcome) {
   static const pinned::Products library;
   Draw draw(seed);
-  const Product p = drawn_product(draw);
-  const float alpha = draw.one_of<float>({1, -0.5f}), beta = p.addend == Product::Addend::matrix ? 0.75f : 0;
+  const ProductProblem p = drawn_product(draw);
+  const float alpha = draw.one_of<float>({1, -0.5f}), beta = p.addend == ProductProblem::Addend::matrix ? 0.75f : 0;
   const Values a(draw.normal(p.batch * p.a.stride), p.element), b(draw.normal(p.batch * p.b.stride), p.element);
-  const Values c(draw.normal(p.addend == Product::Addend::matrix ? p.batch * p.c.stride : p.n), p.element);
+  const Values c(draw.normal(p.addend == ProductProblem::Addend::matrix ? p.batch * p.c.stride : p.n), p.element);
   Expected expected = {{}, p.element, p.math};
   for (int64_t matrix = 0; matrix < p.batch; ++matrix) {
     for (int64_t row = 0; row < p.m; ++row) {
@@ -64,15 +64,15 @@ void check_product(uint32_t seed, PinnedOutcome& outcome) {
         Sum sum;
         for (int64_t i = 0; i < p.k; ++i)
           sum.add(static_cast<double>(alpha) * a[place(p.a, matrix, row, i)] * b[place(p.b, matrix, i, column)]);
-        if (p.addend == Product::Addend::bias) sum.add(c[column]);
-        if (p.addend == Product::Addend::matrix)
+        if (p.addend == ProductProblem::Addend::bias) sum.add(c[column]);
+        if (p.addend == ProductProblem::Addend::matrix)
           sum.add(static_cast<double>(beta) * c[place(p.c, matrix, row, column)]);
         expected.sums.push_back(sum);
       }
     }
   }
   Tally tally;
-  const void* addend = p.addend == Product::Addend::none ? nullptr : c.there();
+  const void* addend = p.addend == ProductProblem::Addend::none ? nullptr : c.there();
   const std::string fault = try_candidates<pinned::ProductPlan>(
       library, p, expected, &tally, [&](pinned::ProductPlan& plan, void* out, void* workspace) {
         plan.run({a.there(), b.there(), addend, out, alpha, beta}, workspace, nullptr);

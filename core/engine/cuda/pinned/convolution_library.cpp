@@ -9,13 +9,13 @@ namespace {
 
 namespace pinned = kernels::pinned;
 
-bool has_portable(const pinned::Convolution& c) {
+bool has_portable(const pinned::ConvolutionProblem& c) {
   return c.element == pinned::Element::f32 && c.math == pinned::Math::exact;
 }
 
 }  // namespace
 
-std::vector<std::string> ConvolutionLibrary::candidates(const pinned::Convolution& convolution,
+std::vector<std::string> ConvolutionLibrary::candidates(const pinned::ConvolutionProblem& convolution,
                                                         const std::function<void()>& between,
                                                         const std::function<void(const std::string&)>& left_out) const {
   std::vector<std::string> candidates = cudnn_.candidates(convolution, between, left_out);
@@ -23,8 +23,8 @@ std::vector<std::string> ConvolutionLibrary::candidates(const pinned::Convolutio
   return candidates;
 }
 
-pinned::Convolutions::Built ConvolutionLibrary::build(const pinned::Convolution& convolution,
-                                                      const std::string& algorithm) const {
+pinned::BuiltConvolution ConvolutionLibrary::build(const pinned::ConvolutionProblem& convolution,
+                                                   const std::string& algorithm) const {
   if (algorithm != kPortable) return cudnn_.build(convolution, algorithm);
   if (!has_portable(convolution)) return {nullptr, "the portable kernel computes in float32"};
   return {std::make_unique<PortableConvolution>(convolution), ""};

@@ -18,10 +18,10 @@ class ConvolutionLibrary {
   static constexpr const char* kPortable = "portable";
 
   std::vector<std::string> candidates(
-      const kernels::pinned::Convolution& convolution, const std::function<void()>& between = [] {},
+      const kernels::pinned::ConvolutionProblem& convolution, const std::function<void()>& between = [] {},
       const std::function<void(const std::string&)>& left_out = [](const std::string&) {}) const;
-  kernels::pinned::Convolutions::Built build(const kernels::pinned::Convolution& convolution,
-                                             const std::string& algorithm) const;
+  kernels::pinned::BuiltConvolution build(const kernels::pinned::ConvolutionProblem& convolution,
+                                          const std::string& algorithm) const;
 
  private:
   kernels::pinned::Convolutions cudnn_;

@@ -10,15 +10,15 @@ namespace pinned = kernels::pinned;
 using at::IntArrayRef;
 using at::Tensor;
 using device::ConvolutionArguments;
-using pinned::Convolution;
+using pinned::ConvolutionProblem;
 
-pinned::ConvolutionAxis pinned_axis(const ConvolutionArguments::Axis& axis) {
+pinned::ConvolutionExtent pinned_axis(const ConvolutionArguments::SpatialAxis& axis) {
   return {axis.size, axis.filter, axis.stride, axis.padding, axis.dilation};
 }
 
-Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weight,
-                     const ConvolutionArguments& arguments) {
-  Convolution shape;
+ConvolutionProblem shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weight,
+                            const ConvolutionArguments& arguments) {
+  ConvolutionProblem shape;
   shape.pass = pass;
   shape.element = input.scalar_type() == at::kFloat ? pinned::Element::f32 : pinned::Element::bf16;
   const bool tf32 = shape.element == pinned::Element::f32 && at::globalContext().allowTF32CuDNN();
@@ -32,7 +32,7 @@ Convolution shape_of(pinned::Pass pass, const Tensor& input, const Tensor& weigh
   return shape;
 }
 
-std::vector<int64_t> output_sizes(const Convolution& shape, int64_t dim) {
+std::vector<int64_t> output_sizes(const ConvolutionProblem& shape, int64_t dim) {
   if (dim == 3) return {shape.batch, shape.channels_out, shape.width.output()};
   return {shape.batch, shape.channels_out, shape.height.output(), shape.width.output()};
 }
@@ -54,8 +54,8 @@ bool PinnedConvolutions::is_pinned(const Tensor& input, const Tensor& weight, co
   if (!is_plain(input, input) || !is_plain(weight, input)) return false;
   const int64_t groups = arguments.groups;
   if (groups < 1 || input.size(1) != weight.size(1) * groups || weight.size(0) % groups != 0) return false;
-  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, arguments);
-  for (const pinned::ConvolutionAxis& axis : {shape.height, shape.width}) {
+  const ConvolutionProblem shape = shape_of(pinned::Pass::forward, input, weight, arguments);
+  for (const pinned::ConvolutionExtent& axis : {shape.height, shape.width}) {
     if (axis.stride < 1 || axis.dilation < 1 || axis.padding < 0) return false;
   }
   if (!shape.filter_fits()) return false;
@@ -69,7 +69,7 @@ struct PinnedConvolutions::Operands {
   Tensor& result(pinned::Pass pass) { return pass == pinned::Pass::forward ? y : pass == pinned::Pass::data ? x : w; }
 };
 
-Tensor PinnedConvolutions::compute(const Convolution& shape, const Operands& given) {
+Tensor PinnedConvolutions::compute(const ConvolutionProblem& shape, const Operands& given) {
   Operands operands = given;
   const auto run = [&](pinned::ConvolutionPlan& plan, const Tensor& to, void* workspace) {
     operands.result(shape.pass) = to;
@@ -84,20 +84,20 @@ Tensor PinnedConvolutions::compute(const Convolution& shape, const Operands& giv
 }
 
 Tensor PinnedConvolutions::forward(const Tensor& input, const Tensor& weight, const ConvolutionArguments& arguments) {
-  const Convolution shape = shape_of(pinned::Pass::forward, input, weight, arguments);
+  const ConvolutionProblem shape = shape_of(pinned::Pass::forward, input, weight, arguments);
   return compute(shape,
                  {aligned(input), aligned(weight), at::empty(output_sizes(shape, input.dim()), input.options())});
 }
 
 Tensor PinnedConvolutions::input_gradient(const Tensor& gradient, const Tensor& input, const Tensor& weight,
                                           const ConvolutionArguments& arguments) {
-  const Convolution shape = shape_of(pinned::Pass::data, input, weight, arguments);
+  const ConvolutionProblem shape = shape_of(pinned::Pass::data, input, weight, arguments);
   return compute(shape, {at::empty(input.sizes(), input.options()), aligned(weight), aligned(gradient)});
 }
 
 Tensor PinnedConvolutions::weight_gradient(const Tensor& gradient, const Tensor& input, const Tensor& weight,
                                            const ConvolutionArguments& arguments) {
-  const Convolution shape = shape_of(pinned::Pass::filter, input, weight, arguments);
+  const ConvolutionProblem shape = shape_of(pinned::Pass::filter, input, weight, arguments);
   return compute(shape, {aligned(input), at::empty(weight.sizes(), weight.options()), aligned(gradient)});
 }
 

@@ -29,9 +29,9 @@ class PinnedConvolutions {
 
  private:
   struct Operands;
-  at::Tensor compute(const kernels::pinned::Convolution& shape, const Operands& operands);
+  at::Tensor compute(const kernels::pinned::ConvolutionProblem& shape, const Operands& operands);
 
-  PinnedPlans<ConvolutionLibrary, kernels::pinned::Convolution, kernels::pinned::ConvolutionPlan> plans_;
+  PinnedPlans<ConvolutionLibrary, kernels::pinned::ConvolutionProblem, kernels::pinned::ConvolutionPlan> plans_;
 };
 
 }  // namespace estrain::cuda

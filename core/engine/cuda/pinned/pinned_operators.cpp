@@ -22,7 +22,7 @@ using at::IntArrayRef;
 using at::Scalar;
 using at::Tensor;
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
-using Call = PinnedProducts::Call;
+using ProductCall = PinnedProducts::ProductCall;
 using device::ConvolutionArguments;
 
 // Translates failures of the CUDA libraries into messages for the fault table.
@@ -35,8 +35,8 @@ decltype(auto) translated(Body&& body) {
   }
 }
 
-Call call(const Tensor& a, const Tensor& b) { return {a, b}; }
-Call call(const Tensor& addend, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+ProductCall call(const Tensor& a, const Tensor& b) { return {a, b}; }
+ProductCall call(const Tensor& addend, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
   return {a, b, &addend, beta.toDouble(), alpha.toDouble()};
 }
 
@@ -73,7 +73,7 @@ PinnedOperators::PinnedOperators(const algorithms::Pinning& pinning, const std::
 
 void PinnedOperators::replace_products() {
   // Returns an undefined tensor if LibTorch must compute the result.
-  const auto pinned = [this](const Call& wanted) -> Tensor {
+  const auto pinned = [this](const ProductCall& wanted) -> Tensor {
     if (!PinnedProducts::is_pinned(wanted)) return {};
     const std::lock_guard one(one_at_a_time_);
     return translated([&] { return products_.compute(wanted); });

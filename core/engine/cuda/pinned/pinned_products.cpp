@@ -12,7 +12,7 @@ namespace {
 
 namespace pinned = kernels::pinned;
 using at::Tensor;
-using pinned::Product;
+using pinned::ProductProblem;
 
 // Pointers, leading dimensions and strides are multiples of the alignment.
 constexpr int64_t kMostAlignment = 16;
@@ -22,13 +22,13 @@ bool is_float(const Tensor& x) { return x.scalar_type() == at::kFloat || x.scala
 // A matrix, the last two dimensions, and the matrix's layout in memory.
 struct Matrix {
   Tensor tensor;  // the operand, or a contiguous copy
-  Product::Operand operand;
+  ProductProblem::Operand operand;
 };
 
-std::optional<Product::Operand> operand_of(const Tensor& x) {
+std::optional<ProductProblem::Operand> operand_of(const Tensor& x) {
   const int64_t dim = x.dim(), rows = x.size(dim - 2), columns = x.size(dim - 1);
   const int64_t row_stride = x.stride(dim - 2), column_stride = x.stride(dim - 1);
-  Product::Operand operand;
+  ProductProblem::Operand operand;
   if ((column_stride == 1 || columns == 1) && (rows == 1 || row_stride >= columns)) {
     operand.leading = rows == 1 ? columns : row_stride;
   } else if ((row_stride == 1 || rows == 1) && (columns == 1 || column_stride >= rows)) {
@@ -68,14 +68,14 @@ void lessen(int64_t* alignment, const Matrix& matrix) {
 }
 
 // Returns whether the addend is a vector for every row.
-bool is_bias(const PinnedProducts::Call& call) {
+bool is_bias(const PinnedProducts::ProductCall& call) {
   const Tensor& x = *call.addend;
   return call.beta == 1 && call.a.dim() == 2 && x.dim() == 1 && x.size(0) == call.b.size(1) && x.stride(0) == 1;
 }
 
 }  // namespace
 
-bool PinnedProducts::is_pinned(const Call& call) {
+bool PinnedProducts::is_pinned(const ProductCall& call) {
   const Tensor &a = call.a, &b = call.b;
   const int64_t dim = a.dim();
   if (!is_float(a) || !is_plain(a, a) || !is_plain(b, a) || (dim != 2 && dim != 3) || b.dim() != dim) return false;
@@ -90,10 +90,10 @@ bool PinnedProducts::is_pinned(const Call& call) {
   return true;
 }
 
-Tensor PinnedProducts::compute(const Call& call) {
+Tensor PinnedProducts::compute(const ProductCall& call) {
   const int64_t dim = call.a.dim();
   const Matrix a = matrix_of(call.a), b = matrix_of(call.b);
-  Product product;
+  ProductProblem product;
   product.element = call.a.scalar_type() == at::kFloat ? pinned::Element::f32 : pinned::Element::bf16;
   const bool tf32 = product.element == pinned::Element::f32 && at::globalContext().allowTF32CuBLAS();
   product.math = tf32 ? pinned::Math::tf32 : pinned::Math::exact;
@@ -113,11 +113,11 @@ Tensor PinnedProducts::compute(const Call& call) {
   Matrix c;
   if (call.addend != nullptr && call.beta != 0) {
     if (is_bias(call)) {
-      product.addend = Product::Addend::bias;
+      product.addend = ProductProblem::Addend::bias;
       c.tensor = *call.addend;
       lessen(&product.alignment, reinterpret_cast<uintptr_t>(c.tensor.const_data_ptr()));
     } else {
-      product.addend = Product::Addend::matrix;
+      product.addend = ProductProblem::Addend::matrix;
       c = addend_of(*call.addend, sizes);
       product.c = c.operand;
       lessen(&product.alignment, c);

@@ -12,7 +12,7 @@ namespace {
 namespace pinned = kernels::pinned;
 namespace portable = kernels::portable;
 
-portable::Convolution portable_shape(const pinned::Convolution& c) {
+portable::Convolution portable_shape(const pinned::ConvolutionProblem& c) {
   return {.batch = c.batch,
           .channels_in = c.channels_in,
           .height = c.height.size,
@@ -31,7 +31,7 @@ portable::Convolution portable_shape(const pinned::Convolution& c) {
 
 }  // namespace
 
-PortableConvolution::PortableConvolution(const pinned::Convolution& convolution)
+PortableConvolution::PortableConvolution(const pinned::ConvolutionProblem& convolution)
     : pass_(convolution.pass), shape_(portable_shape(convolution)), queue_(c10::cuda::current_device()) {}
 
 void PortableConvolution::run(const pinned::ConvolutionOperands& operands, void*, void*) {

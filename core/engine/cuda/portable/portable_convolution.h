@@ -12,7 +12,7 @@ namespace estrain::cuda {
 class PortableConvolution : public kernels::pinned::ConvolutionPlan {
  public:
   // `convolution`: in float32, Math::exact.
-  explicit PortableConvolution(const kernels::pinned::Convolution& convolution);
+  explicit PortableConvolution(const kernels::pinned::ConvolutionProblem& convolution);
 
   size_t workspace() const override { return 0; }
   // `stream` is LibTorch's current stream. Throws Failure for a convolution of 2^31 positions or elements.

@@ -83,7 +83,7 @@ ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const Sto
 
 void ExecutionPlan::find_reordered() {
   std::map<int, int> uses;
-  for (const Step& step : steps_) {
+  for (const PlannedCall& step : steps_) {
     for (const Operand& operand : step.operands) {
       ++uses[operand.value];
       for (const Operand& item : operand.items) ++uses[item.value];
@@ -127,7 +127,7 @@ std::vector<int64_t> ExecutionPlan::strides_of(const torch::Tensor& stored) cons
 }
 
 void ExecutionPlan::add(const Call& call) {
-  Step step;
+  PlannedCall step;
   step.results = call.results;
   step.modes = call.modes;
   step.place = call.place();
@@ -150,7 +150,7 @@ void ExecutionPlan::add(const Call& call) {
   steps_.push_back(std::move(step));
 }
 
-void ExecutionPlan::add_operator(const Call& call, Step& step) {
+void ExecutionPlan::add_operator(const Call& call, PlannedCall& step) {
   if (!call.name.starts_with("aten::"))
     throw unfit(call, "an operator from a library other than PyTorch's ATen")
         .advise("write it with PyTorch's own operators, whose gradients are supported; " + std::string(kTrainInPython));
@@ -179,7 +179,7 @@ void ExecutionPlan::add_operator(const Call& call, Step& step) {
 }
 
 // Counts calls in training mode and calls in evaluation mode.
-void ExecutionPlan::note_mode(Step& step) {
+void ExecutionPlan::note_mode(PlannedCall& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const Switch* found = switch_of(schema.name());
   if (found == nullptr) return;
@@ -191,7 +191,7 @@ void ExecutionPlan::note_mode(Step& step) {
 }
 
 // Returns false if an evaluation omits this call.
-bool ExecutionPlan::freeze(const Call& call, Step& step) {
+bool ExecutionPlan::freeze(const Call& call, PlannedCall& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   const auto set = [&](std::string_view argument, c10::IValue value) {
     const auto index = schema.argumentIndexWithName(argument);
@@ -223,7 +223,7 @@ bool ExecutionPlan::freeze(const Call& call, Step& step) {
 }
 
 // Writing to a view writes to the view's base.
-void ExecutionPlan::note_writes(const Call& call, const Step& step) {
+void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   std::set<int> shown;
   const auto note = [&](const Operand& operand, const c10::Argument& formal, bool writes) {
@@ -264,7 +264,7 @@ void ExecutionPlan::find_last_uses() {
   }
 }
 
-void ExecutionPlan::take_results(const Step& step) {
+void ExecutionPlan::take_results(const PlannedCall& step) {
   for (size_t i = 0; i < step.results.size(); ++i) {
     const Call::Result& result = step.results[i];
     if (!result.is_list) {
@@ -279,14 +279,14 @@ void ExecutionPlan::take_results(const Step& step) {
 }
 
 // Python's batch_norm does the same check before the call of LibTorch.
-void ExecutionPlan::require_values_per_channel(const Step& step) const {
+void ExecutionPlan::require_values_per_channel(const PlannedCall& step) const {
   const at::Tensor& input = stack_.front().toTensor();
   if (!stack_.at(step.training_at).toBool() || input.dim() < 2 || input.numel() != input.size(1)) return;
   throw Error::make(Fault::spec, "batch normalisation at {} needs more than one value per channel when training",
                     step.place);
 }
 
-void ExecutionPlan::make(Step& step) {
+void ExecutionPlan::make(PlannedCall& step) {
   stack_.clear();
   for (const Operand& operand : step.operands) stack_.push_back(evaluate(operand, values_));
   if (step.training_at > 0) require_values_per_channel(step);
@@ -309,14 +309,14 @@ std::vector<torch::Tensor> ExecutionPlan::run(const std::vector<torch::Tensor>& 
     set_current_block({});
   };
   std::vector<torch::Tensor> outputs;
-  const Step* at = nullptr;
+  const PlannedCall* at = nullptr;
   const auto where = [&] { return at == nullptr ? program_.path : fmt::format("{} at {}", at->name, at->place); };
   try {
     for (size_t i = 0; i < inputs.size(); ++i) values_[static_cast<size_t>(program_.inputs[i].value)] = inputs[i];
     for (const Reordered& one : reordered_) reorder(one);
     {
       ModeSwitch modes(program_.modes, use_ == Use::training);
-      for (Step& step : steps_) {
+      for (PlannedCall& step : steps_) {
         at = &step;
         set_current_block(step.place);
         modes.enter(step.modes);

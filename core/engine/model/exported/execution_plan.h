@@ -63,7 +63,7 @@ class ExecutionPlan {
     int uses;  // in calls
     std::string name;
   };
-  struct Step {
+  struct PlannedCall {
     std::optional<c10::OperatorHandle> op;
     Arithmetic arithmetic = nullptr;
     std::vector<Operand> operands;
@@ -78,18 +78,18 @@ class ExecutionPlan {
   void find_reordered();
   void reorder(const Reordered& one);
   void add(const program::Call& call);
-  void add_operator(const program::Call& call, Step& step);
-  bool freeze(const program::Call& call, Step& step);
-  void note_mode(Step& step);
-  void note_writes(const program::Call& call, const Step& step);
+  void add_operator(const program::Call& call, PlannedCall& step);
+  bool freeze(const program::Call& call, PlannedCall& step);
+  void note_mode(PlannedCall& step);
+  void note_writes(const program::Call& call, const PlannedCall& step);
   void find_last_uses();
-  void require_values_per_channel(const Step& step) const;
-  void make(Step& step);
-  void take_results(const Step& step);
+  void require_values_per_channel(const PlannedCall& step) const;
+  void make(PlannedCall& step);
+  void take_results(const PlannedCall& step);
 
   const program::Program& program_;
   const Use use_;
-  std::vector<Step> steps_;
+  std::vector<PlannedCall> steps_;
   std::vector<Reordered> reordered_;
   std::vector<c10::IValue> values_;             // by number
   std::vector<bool> stays_;                     // true: a stored value, never released

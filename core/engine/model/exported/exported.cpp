@@ -38,14 +38,14 @@ bool can_widen(Type from, Type to) {
   return to == Type::f64 && from == Type::f32;
 }
 
-std::optional<c10::ScalarType> widening(const UserInput& input, const Offer& offer, const std::string& what) {
+std::optional<c10::ScalarType> widening(const UserInput& input, const OfferedTensor& offer, const std::string& what) {
   if (offer.type == input.type) return std::nullopt;
   if (can_widen(offer.type, input.type)) return scalar_type(input.type);
   throw does_not_fit(fmt::format("the program's input {} is {}, {} is {}", input.name, program::type_name(input.type),
                                  what, program::type_name(offer.type)));
 }
 
-std::string dims_text(const Offer& offer) {
+std::string dims_text(const OfferedTensor& offer) {
   return offer.dims.empty() ? "[batch]" : fmt::format("[batch, {}]", fmt::join(offer.dims, ", "));
 }
 
@@ -62,7 +62,7 @@ class SizeCheck {
  public:
   explicit SizeCheck(const Program& program) : program_(program) {}
 
-  void check(const UserInput& input, const Offer& offer, const std::string& what) {
+  void check(const UserInput& input, const OfferedTensor& offer, const std::string& what) {
     const auto refuse = [&](const std::string& why) {
       return does_not_fit(fmt::format("the program's input {} is {}, {} is {}{}", input.name,
                                       program::sizes_text(input.sizes), what, dims_text(offer), why));
@@ -263,7 +263,7 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
   bind(evaluation_, shape);
 }
 
-void Exported::bind(Part& part, const DataShape& shape) {
+void Exported::bind(RunnableProgram& part, const DataShape& shape) {
   const Program& program = *part.program;
   const size_t inputs = program.inputs.size();
   const auto* named = std::get_if<NamedShape>(&shape);
@@ -278,8 +278,8 @@ void Exported::bind(Part& part, const DataShape& shape) {
   SizeCheck sizes(program);
   for (size_t i = 0; i < inputs; ++i) {
     const UserInput& input = program.inputs[i];
-    Source source{.name = input.name, .field = i, .is_named = named != nullptr, .widened = {}};
-    Offer offer = i == 0 || named != nullptr ? Offer{} : offered_target(shape);
+    InputSource source{.name = input.name, .field = i, .is_named = named != nullptr, .widened = {}};
+    OfferedTensor offer = i == 0 || named != nullptr ? OfferedTensor{} : offered_target(shape);
     std::string what = i == 0 ? "a sample of the data" : "its label";
     if (named == nullptr && i == 0) offer = offered_input(shape);
     if (named != nullptr) {
@@ -296,7 +296,7 @@ void Exported::bind(Part& part, const DataShape& shape) {
   part.samples = sizes.samples();
 }
 
-std::vector<torch::Tensor> Exported::outputs(Part& part, const Batch& batch) {
+std::vector<torch::Tensor> Exported::outputs(RunnableProgram& part, const MiniBatch& batch) {
   const int64_t samples = batch.size();
   if (samples < part.samples.low || samples > part.samples.high.value_or(samples)) {
     throw Error::make(Fault::spec, "the program takes mini-batches of {} to {} samples, but this one has {}",
@@ -305,7 +305,7 @@ std::vector<torch::Tensor> Exported::outputs(Part& part, const Batch& batch) {
         .advise("set data.batch and train.eval_batch to fit, and data.drop_last = true");
   }
   std::vector<torch::Tensor> inputs;
-  for (const Source& source : part.sources) {
+  for (const InputSource& source : part.sources) {
     const torch::Tensor& tensor = tensor_of(batch, source);
     inputs.push_back(source.widened ? tensor.to(*source.widened) : tensor);
   }
@@ -313,7 +313,7 @@ std::vector<torch::Tensor> Exported::outputs(Part& part, const Batch& batch) {
 }
 
 void Exported::require_outputs() const {
-  const Part& part = evaluation_.program ? evaluation_ : training_;
+  const RunnableProgram& part = evaluation_.program ? evaluation_ : training_;
   if (part.program->outputs.size() > wanted().outputs.size()) return;
   throw Error::make(Fault::spec, "{}: the program gives {} outputs, and train.metrics names {} behind the first",
                     part.program->path, part.program->outputs.size(), wanted().outputs.size())

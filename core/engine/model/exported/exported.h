@@ -46,23 +46,23 @@ class Exported : public UsersModel {
   std::vector<int64_t> gradient_strides(const torch::Tensor& parameter) const override;
 
  private:
-  struct Part {  // a program, ready to run
+  struct RunnableProgram {  // a program, ready to run
     std::unique_ptr<program::Program> program;
     std::unique_ptr<ExecutionPlan> plan;
-    std::vector<Source> sources;
+    std::vector<InputSource> sources;
     program::Range samples;  // allowed number in a mini-batch
   };
 
   void make_modules(const program::Program& program);
   void make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored);
-  void bind(Part& part, const DataShape& shape);
-  std::vector<torch::Tensor> outputs(Part& part, const Batch& batch);
-  std::vector<torch::Tensor> train_outputs(const Batch& batch) override { return outputs(training_, batch); }
-  std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) override { return outputs(evaluation_, batch); }
-  const std::vector<Source>& sources() const override { return training_.sources; }
+  void bind(RunnableProgram& part, const DataShape& shape);
+  std::vector<torch::Tensor> outputs(RunnableProgram& part, const MiniBatch& batch);
+  std::vector<torch::Tensor> train_outputs(const MiniBatch& batch) override { return outputs(training_, batch); }
+  std::vector<torch::Tensor> evaluation_outputs(const MiniBatch& batch) override { return outputs(evaluation_, batch); }
+  const std::vector<InputSource>& sources() const override { return training_.sources; }
 
-  Part training_;
-  Part evaluation_;  // without a plan if evaluation is impossible; no_evaluation_ is the reason
+  RunnableProgram training_;
+  RunnableProgram evaluation_;  // without a plan if evaluation is impossible; no_evaluation_ is the reason
   std::optional<Error> no_evaluation_;
 };
 

@@ -93,7 +93,7 @@ std::vector<std::string> PythonModel::keep_constants() {
   return outside;
 }
 
-void PythonModel::try_out(const Batch& batch, bool evaluates) {
+void PythonModel::try_out(const MiniBatch& batch, bool evaluates) {
   std::map<std::string, torch::Tensor> before;
   for (const auto& buffer : named_buffers()) before.emplace(buffer.key(), buffer.value().clone());
   for (const PythonModule::Named& constant : constants_) before.emplace(constant.name, constant.tensor.clone());
@@ -150,9 +150,9 @@ void PythonModel::bind_by_position(const PythonModule& module) {
   interpreter_.pass_by_position();
 }
 
-std::vector<torch::Tensor> PythonModel::outputs(const Batch& batch, bool trains) {
+std::vector<torch::Tensor> PythonModel::outputs(const MiniBatch& batch, bool trains) {
   std::vector<torch::Tensor> inputs;
-  for (const Source& source : sources_) inputs.push_back(tensor_of(batch, source).clone());
+  for (const InputSource& source : sources_) inputs.push_back(tensor_of(batch, source).clone());
   return interpreter_.forward(inputs, trains);
 }
 

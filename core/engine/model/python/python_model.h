@@ -31,7 +31,7 @@ class PythonModel : public UsersModel {
   // Runs forward and backward of a mini-batch, and an evaluation if the job has any, before the model is bound to the
   // state: code that writes to its parameters writes to its own tensors, and code that raises does so before the job
   // begins. Restores the buffers. Call this once. Throws as loss(), Interpreter::backward() and build_python_model().
-  void try_out(const Batch& batch, bool evaluates);
+  void try_out(const MiniBatch& batch, bool evaluates);
 
   // Makes the constants buffers: a part of the state from now on. Call this before try_out(). Returns the names of
   // tensors that stay outside: of a type that the state cannot hold, or kept elsewhere than in buffers.
@@ -48,15 +48,15 @@ class PythonModel : public UsersModel {
   void bind(const PythonModule& module, const DataShape& shape);
   void bind_by_name(const PythonModule& module, const NamedShape& shape);
   void bind_by_position(const PythonModule& module);
-  std::vector<torch::Tensor> outputs(const Batch& batch, bool trains);
-  std::vector<torch::Tensor> train_outputs(const Batch& batch) override { return outputs(batch, true); }
-  std::vector<torch::Tensor> evaluation_outputs(const Batch& batch) override { return outputs(batch, false); }
-  const std::vector<Source>& sources() const override { return sources_; }
+  std::vector<torch::Tensor> outputs(const MiniBatch& batch, bool trains);
+  std::vector<torch::Tensor> train_outputs(const MiniBatch& batch) override { return outputs(batch, true); }
+  std::vector<torch::Tensor> evaluation_outputs(const MiniBatch& batch) override { return outputs(batch, false); }
+  const std::vector<InputSource>& sources() const override { return sources_; }
 
   Interpreter& interpreter_;
   std::vector<PythonModule::Named> constants_;
   std::vector<std::string> kept_elsewhere_;
-  std::vector<Source> sources_;
+  std::vector<InputSource> sources_;
   std::vector<std::string> notes_;
 };
 

@@ -12,12 +12,12 @@ torch::Tensor by_prediction(const torch::Tensor& logits) { return logits.view({-
 
 }  // namespace
 
-torch::Tensor Classifier::compute_loss(const Batch& batch) {
+torch::Tensor Classifier::compute_loss(const MiniBatch& batch) {
   return at::cross_entropy_loss(by_prediction(forward(batch.input)), batch.target.reshape(-1), /*weight=*/{},
                                 at::Reduction::Mean, ignored_class, label_smoothing_);
 }
 
-Evaluation Classifier::compute_evaluation(const Batch& batch) {
+EvaluatedBatch Classifier::compute_evaluation(const MiniBatch& batch) {
   const torch::Tensor logits = by_prediction(forward(batch.input));
   const torch::Tensor target = batch.target.reshape(-1);
   const torch::Tensor losses =

@@ -11,8 +11,8 @@ class Classifier : public Model {
   explicit Classifier(double label_smoothing) : label_smoothing_(label_smoothing) {}
 
  private:
-  torch::Tensor compute_loss(const Batch& batch) override;
-  Evaluation compute_evaluation(const Batch& batch) override;
+  torch::Tensor compute_loss(const MiniBatch& batch) override;
+  EvaluatedBatch compute_evaluation(const MiniBatch& batch) override;
 
   double label_smoothing_;
 };

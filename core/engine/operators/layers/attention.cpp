@@ -185,7 +185,7 @@ Tensor attention(const Tensor& query, const Tensor& shared_key, const Tensor& sh
 
 }  // namespace
 
-void register_attention(Registry& registry) {
+void register_attention(OperatorRegistry& registry) {
   registry.replace_above_autograd("scaled_dot_product_attention", attention);
 }
 

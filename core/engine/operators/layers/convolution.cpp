@@ -276,7 +276,7 @@ Gradients convolution_backward(const Tensor& gradient, const Tensor& input, cons
 
 }  // namespace
 
-void register_convolution(Registry& registry) {
+void register_convolution(OperatorRegistry& registry) {
   registry.replace("convolution", operators::convolution);
   registry.replace("_convolution", traced_convolution);
   registry.replace("convolution_backward", convolution_backward);

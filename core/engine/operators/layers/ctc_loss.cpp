@@ -213,7 +213,7 @@ Tensor ctc_loss_backward_of_tensors(const Tensor& gradient, const Tensor& log_pr
 
 }  // namespace
 
-void register_ctc_loss(Registry& registry) {
+void register_ctc_loss(OperatorRegistry& registry) {
   registry.replace("_ctc_loss", operators::ctc_loss);
   registry.replace("_ctc_loss.Tensor", ctc_loss_of_tensors);
   registry.replace("_ctc_loss_backward", ctc_loss_backward);

@@ -114,7 +114,7 @@ Tensor embedding_bag_factors_backward(const Tensor& gradient, const Tensor& weig
 
 }  // namespace
 
-void register_embedding(Registry& registry) {
+void register_embedding(OperatorRegistry& registry) {
   registry.replace("embedding_dense_backward", embedding_dense_backward);
   registry.replace("_embedding_bag", operators::embedding_bag);
   registry.replace("_embedding_bag_forward_only", operators::embedding_bag);

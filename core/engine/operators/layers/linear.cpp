@@ -128,6 +128,6 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
 
 }  // namespace
 
-void register_linear(Registry& registry) { registry.replace_above_autograd("linear", operators::linear); }
+void register_linear(OperatorRegistry& registry) { registry.replace_above_autograd("linear", operators::linear); }
 
 }  // namespace estrain::operators

@@ -202,7 +202,7 @@ Tensor& binary_cross_entropy_backward_out(const Tensor& gradient, const Tensor& 
 
 }  // namespace
 
-void register_loss(Registry& registry) {
+void register_loss(OperatorRegistry& registry) {
   registry.replace("nll_loss_forward", nll_loss);
   registry.replace("nll_loss2d_forward", nll_loss);
   registry.replace("nll_loss_backward", nll_loss_backward);

@@ -238,7 +238,7 @@ std::tuple<Tensor, Tensor> weight_norm_backward(const Tensor& dw, const Tensor& 
 
 }  // namespace
 
-void register_normalization(Registry& registry) {
+void register_normalization(OperatorRegistry& registry) {
   registry.replace("native_batch_norm", native_batch_norm);
   registry.replace("native_batch_norm_backward", native_batch_norm_backward);
   registry.replace("native_layer_norm", native_layer_norm);

@@ -42,14 +42,14 @@ Tensor& backward_out(const Tensor& gradient, const Tensor& self, IntArrayRef pad
 }
 
 template <Padding pad, int64_t dims>
-void replace_backward(Registry& registry, const std::string& name) {
+void replace_backward(OperatorRegistry& registry, const std::string& name) {
   registry.replace(name, backward<pad, dims>);
   registry.replace(name + ".grad_input", backward_out<pad, dims>);
 }
 
 }  // namespace
 
-void register_padding(Registry& registry) {
+void register_padding(OperatorRegistry& registry) {
   replace_backward<at::reflection_pad1d, 1>(registry, "reflection_pad1d_backward");
   replace_backward<at::reflection_pad2d, 2>(registry, "reflection_pad2d_backward");
   replace_backward<at::replication_pad1d, 1>(registry, "replication_pad1d_backward");

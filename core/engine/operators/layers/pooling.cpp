@@ -148,7 +148,7 @@ Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, co
 
 }  // namespace
 
-void register_pooling(Registry& registry) {
+void register_pooling(OperatorRegistry& registry) {
   registry.replace("max_pool2d_with_indices", max_pool);
   registry.replace("max_pool2d_with_indices_backward", max_pool_backward);
   registry.replace("avg_pool2d", average_pool);

@@ -170,6 +170,6 @@ Three lstm(const Tensor& input, TensorList start, TensorList parameters, bool ha
 
 }  // namespace
 
-void register_recurrent(Registry& registry) { registry.replace_above_autograd("lstm.input", operators::lstm); }
+void register_recurrent(OperatorRegistry& registry) { registry.replace_above_autograd("lstm.input", operators::lstm); }
 
 }  // namespace estrain::operators

@@ -81,7 +81,7 @@ Tensor bilinear_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef
 
 }  // namespace
 
-void register_upsampling(Registry& registry) {
+void register_upsampling(OperatorRegistry& registry) {
   registry.replace("upsample_nearest1d", nearest_line);
   registry.replace("upsample_nearest1d.out", nearest_line_out);
   registry.replace("upsample_nearest1d_backward", nearest_line_backward);

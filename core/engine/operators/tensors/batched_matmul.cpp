@@ -143,6 +143,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void register_batched_matmul(Registry& registry) { registry.replace_above_autograd("matmul", operators::matmul); }
+void register_batched_matmul(OperatorRegistry& registry) {
+  registry.replace_above_autograd("matmul", operators::matmul);
+}
 
 }  // namespace estrain::operators

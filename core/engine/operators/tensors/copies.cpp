@@ -109,6 +109,6 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
 
 }  // namespace
 
-void register_copies(Registry& registry) { registry.hasten("copy_", operators::copy_); }
+void register_copies(OperatorRegistry& registry) { registry.hasten("copy_", operators::copy_); }
 
 }  // namespace estrain::operators

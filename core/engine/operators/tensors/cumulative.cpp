@@ -105,7 +105,7 @@ Tensor prod(const Tensor& self, Type type) { return prod_dim(self.reshape({-1}),
 
 }  // namespace
 
-void register_cumulative(Registry& registry) {
+void register_cumulative(OperatorRegistry& registry) {
   registry.replace("cumsum", operators::cumsum);
   registry.replace("cumsum_", cumsum_);
   registry.replace("cumsum.out", cumsum_out);

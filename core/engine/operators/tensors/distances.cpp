@@ -115,7 +115,7 @@ Tensor cdist_backward(const Tensor& gradient, const Tensor& first, const Tensor&
 
 }  // namespace
 
-void register_distances(Registry& registry) {
+void register_distances(OperatorRegistry& registry) {
   registry.replace("_cdist_forward", cdist);
   registry.replace("_cdist_backward", cdist_backward);
 }

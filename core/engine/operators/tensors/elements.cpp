@@ -46,7 +46,8 @@ at::Tensor laid_out_as_elements(const Tensor& result, at::ArrayRef<Tensor> opera
   return wanted.copy_(result);
 }
 
-Elements::Elements(const char* name, std::vector<Tensor> operands) : operands_(std::move(operands)) {
+ElementwiseOperands::ElementwiseOperands(const char* name, std::vector<Tensor> operands)
+    : operands_(std::move(operands)) {
   for (const Tensor& each : operands_) {
     const bool is_number = each.unsafeGetTensorImpl()->is_wrapped_number();
     if (at::isComplexType(each.scalar_type())) refuse_type(name, each.scalar_type());

@@ -19,11 +19,11 @@ at::Tensor new_elements(at::ArrayRef<at::Tensor> operands);
 at::Tensor laid_out_as_elements(const at::Tensor& result, at::ArrayRef<at::Tensor> operands);
 
 // The operands as arrays in the order of the result's elements in memory.
-class Elements {
+class ElementwiseOperands {
  public:
   // Takes integers as float32, and brings numbers to the device of the other operands. Throws Refusal for a
   // floating-point type other than float32, in the name of operator `name`.
-  Elements(const char* name, std::vector<at::Tensor> operands);
+  ElementwiseOperands(const char* name, std::vector<at::Tensor> operands);
 
   const float* operand(size_t i) const { return operands_[i].const_data_ptr<float>(); }
   float* out() const { return result_.mutable_data_ptr<float>(); }

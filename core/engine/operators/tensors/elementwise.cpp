@@ -55,7 +55,7 @@ bool stays_torchs(const Tensor& a, const Tensor& b, const Scalar& alpha) {
 Tensor scaled_sum(const char* name, const Tensor& a, const Tensor& b, double alpha) {
   const at::ScalarType type = at::result_type(a, b);
   if (type != at::kFloat) refuse_type(name, type);
-  const Elements each(name, {a, b});
+  const ElementwiseOperands each(name, {a, b});
   portable::add_scaled(each.out(), each.operand(0), each.operand(1), static_cast<float>(alpha), each.count(),
                        each.execution());
   return each.result();
@@ -106,7 +106,7 @@ using Ternary = void (*)(float*, const float*, const float*, const float*, float
 
 Tensor apply(const char* name, Ternary kernel, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
   for (const Tensor& operand : {a, b, c}) require_float(name, operand);
-  const Elements each(name, {a, b, c});
+  const ElementwiseOperands each(name, {a, b, c});
   kernel(each.out(), each.operand(0), each.operand(1), each.operand(2), static_cast<float>(value), each.count(),
          each.execution());
   return each.result();
@@ -133,7 +133,7 @@ Tensor& addcdiv_out(const Tensor& self, const Tensor& a, const Tensor& b, const 
 
 Tensor lerp(const Tensor& self, const Tensor& end, const Scalar& weight) {
   for (const Tensor& operand : {self, end}) require_float("lerp", operand);
-  const Elements each("lerp", {self, end});
+  const ElementwiseOperands each("lerp", {self, end});
   portable::lerp(each.out(), each.operand(0), each.operand(1), static_cast<float>(weight.toDouble()), each.count(),
                  each.execution());
   return each.result();
@@ -143,7 +143,7 @@ Tensor& lerp_(Tensor& self, const Tensor& end, const Scalar& weight) {
 }
 Tensor lerp_each(const Tensor& self, const Tensor& end, const Tensor& weight) {
   for (const Tensor& operand : {self, end, weight}) require_float("lerp", operand);
-  const Elements each("lerp", {self, end, weight});
+  const ElementwiseOperands each("lerp", {self, end, weight});
   portable::lerp(each.out(), each.operand(0), each.operand(1), each.operand(2), each.count(), each.execution());
   return each.result();
 }
@@ -152,7 +152,7 @@ Tensor power(const Tensor& self, const Scalar& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
   if (at::isIntegralType(type, /*includeBool=*/true)) return library_of(self).arithmetic.pow(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
-  const Elements each("pow", {self});
+  const ElementwiseOperands each("pow", {self});
   portable::power(each.out(), each.operand(0), static_cast<float>(exponent.toDouble()), each.count(), each.execution());
   return each.result();
 }
@@ -164,7 +164,7 @@ Tensor& power_out(const Tensor& self, const Scalar& exponent, Tensor& out) {
 Tensor power_each(const Tensor& self, const Tensor& exponent) {
   const at::ScalarType type = at::result_type(self, exponent);
   if (type != at::kFloat) refuse_type("pow", type);
-  const Elements each("pow", {self, exponent});
+  const ElementwiseOperands each("pow", {self, exponent});
   portable::power(each.out(), each.operand(0), each.operand(1), each.count(), each.execution());
   return each.result();
 }
@@ -222,7 +222,7 @@ Tensor& atan2_out(const Tensor& self, const Tensor& other, Tensor& out) {
 
 }  // namespace
 
-void register_elementwise(Registry& registry) {
+void register_elementwise(OperatorRegistry& registry) {
   registry.replace_elementwise("add.Tensor", add);
   registry.replace_elementwise("add_.Tensor", add_);
   registry.replace_elementwise("add.out", add_out);

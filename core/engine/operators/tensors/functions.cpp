@@ -24,13 +24,13 @@ using kernels::portable::UnaryBackward;
 namespace portable = kernels::portable;
 
 Tensor apply(const char* name, Unary function, const Tensor& self) {
-  const Elements each(name, {self});
+  const ElementwiseOperands each(name, {self});
   portable::unary(function, each.out(), each.operand(0), each.count(), each.execution());
   return each.result();
 }
 
 Tensor apply(const char* name, UnaryBackward function, const Tensor& gradient, const Tensor& saved) {
-  const Elements each(name, {gradient, saved});
+  const ElementwiseOperands each(name, {gradient, saved});
   portable::unary_backward(function, each.out(), each.operand(0), each.operand(1), each.count(), each.execution());
   return each.result();
 }
@@ -131,7 +131,7 @@ struct Forms {
 };
 
 template <Unary function>
-void replace_forms(Registry& registry) {
+void replace_forms(OperatorRegistry& registry) {
   const std::string name = name_of(function);
   registry.replace_elementwise(name, Forms<function>::plain);
   registry.replace_elementwise(name + "_", Forms<function>::in_place);
@@ -149,7 +149,7 @@ struct BackwardForms {
 };
 
 template <UnaryBackward function>
-void replace_backward(Registry& registry) {
+void replace_backward(OperatorRegistry& registry) {
   const std::string name = name_of(function);
   registry.replace_elementwise(name, BackwardForms<function>::plain);
   registry.replace_elementwise(name + ".grad_input", BackwardForms<function>::out);
@@ -173,20 +173,20 @@ Tensor& gelu_backward_out(const Tensor& gradient, const Tensor& self, std::strin
 }
 
 Tensor softplus(const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  const Elements each("softplus", {self});
+  const ElementwiseOperands each("softplus", {self});
   portable::softplus(each.out(), each.operand(0), each.count(), {beta.to<float>(), threshold.to<float>()},
                      each.execution());
   return each.result();
 }
 Tensor softplus_backward(const Tensor& gradient, const Tensor& self, const Scalar& beta, const Scalar& threshold) {
-  const Elements each("softplus_backward", {gradient, self});
+  const ElementwiseOperands each("softplus_backward", {gradient, self});
   portable::softplus_backward(each.out(), each.operand(0), each.operand(1), each.count(),
                               {beta.to<float>(), threshold.to<float>()}, each.execution());
   return each.result();
 }
 
 Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
-  const Elements each("elu", {self});
+  const ElementwiseOperands each("elu", {self});
   portable::elu(each.out(), each.operand(0), each.count(),
                 {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), false}, each.execution());
   return each.result();
@@ -196,7 +196,7 @@ Tensor& elu_(Tensor& self, const Scalar& alpha, const Scalar& scale, const Scala
 }
 Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale,
                     bool is_result, const Tensor& saved) {
-  const Elements each("elu_backward", {gradient, saved});
+  const ElementwiseOperands each("elu_backward", {gradient, saved});
   portable::elu_backward(each.out(), each.operand(0), each.operand(1), each.count(),
                          {alpha.to<float>(), scale.to<float>(), input_scale.to<float>(), is_result}, each.execution());
   return each.result();
@@ -235,7 +235,7 @@ Tensor& glu_backward_out(const Tensor& gradient, const Tensor& self, int64_t dim
 
 }  // namespace
 
-void register_functions(Registry& registry) {
+void register_functions(OperatorRegistry& registry) {
   replace_forms<Unary::exp>(registry);
   replace_forms<Unary::log>(registry);
   replace_forms<Unary::log1p>(registry);

@@ -274,7 +274,7 @@ Tensor& scatter_reduce_out(const Tensor& self, int64_t dim, const Tensor& index,
 
 }  // namespace
 
-void register_indexing(Registry& registry) {
+void register_indexing(OperatorRegistry& registry) {
   registry.replace("scatter_reduce.two", operators::scatter_reduce);
   registry.replace("scatter_reduce_.two", scatter_reduce_);
   registry.replace("scatter_reduce.two_out", scatter_reduce_out);

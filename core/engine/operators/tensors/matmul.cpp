@@ -111,7 +111,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void register_matmul(Registry& registry) {
+void register_matmul(OperatorRegistry& registry) {
   registry.replace_for_floats("mm", mm);
   registry.replace_for_floats("mm.out", mm_out);
   registry.replace_for_floats("bmm", bmm);

@@ -149,7 +149,7 @@ Tensor dropout(const Tensor& input, double p, bool train) {
 
 }  // namespace
 
-void register_random(Registry& registry) {
+void register_random(OperatorRegistry& registry) {
   registry.replace("uniform_", uniform_);
   registry.replace("normal_", normal_);
   registry.replace("exponential_", exponential_);

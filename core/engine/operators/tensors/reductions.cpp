@@ -168,7 +168,7 @@ std::tuple<Tensor, Tensor> std_mean(const Tensor& self, OptionalIntArrayRef dims
 
 }  // namespace
 
-void register_reductions(Registry& registry) {
+void register_reductions(OperatorRegistry& registry) {
   registry.replace("sum", sum_all);
   registry.replace("sum.dim_IntList", sum_dims);
   registry.replace("sum.IntList_out", sum_out);

@@ -67,7 +67,7 @@ Tensor& log_softmax_backward_out(const Tensor& gradient, const Tensor& output, i
 
 }  // namespace
 
-void register_softmax(Registry& registry) {
+void register_softmax(OperatorRegistry& registry) {
   registry.replace("_softmax", softmax);
   registry.replace("_softmax.out", softmax_out);
   registry.replace("_log_softmax", log_softmax);

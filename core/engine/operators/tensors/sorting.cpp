@@ -44,7 +44,7 @@ Into topk_out(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sor
 
 }  // namespace
 
-void register_sorting(Registry& registry) {
+void register_sorting(OperatorRegistry& registry) {
   registry.replace("sort.stable", operators::sort);
   registry.replace("sort.values_stable", sort_out);
   registry.replace("topk", operators::topk);

@@ -35,7 +35,7 @@ bool is_librarys(const Tensor& a, const Tensor& b) { return are_whole(a, b) || !
 
 template <Binary function>
 Tensor apply(const char* name, const Tensor& a, const Tensor& b) {
-  const Elements each(name, {a, b});
+  const ElementwiseOperands each(name, {a, b});
   const float *x = each.operand(0), *y = each.operand(1);
   float* out = each.out();
   for (int64_t i = 0; i < each.count(); ++i) out[i] = function(x[i], y[i]);
@@ -105,7 +105,7 @@ Tensor& divide_out(const Tensor& self, const Tensor& other, Mode mode, Tensor& o
 
 }  // namespace
 
-void register_whole_numbers(Registry& registry) {
+void register_whole_numbers(OperatorRegistry& registry) {
   registry.replace_elementwise("floor_divide", operators::floor_divide);
   registry.replace_elementwise("floor_divide_.Tensor", floor_divide_);
   registry.replace_elementwise("floor_divide.out", floor_divide_out);

@@ -33,7 +33,7 @@ void put(const torch::Tensor& values, T* out) {
 }
 
 // Adds, for each class, the fraction of correct samples of the class.
-void add_classes(const Job& job, const comm::EvaluationResults& results, const float* targets,
+void add_classes(const TrainingJob& job, const comm::EvaluationResults& results, const float* targets,
                  std::vector<double>& metrics) {
   const spec::TrainSection& train = job.spec().train;
   const size_t others =
@@ -50,7 +50,7 @@ void add_classes(const Job& job, const comm::EvaluationResults& results, const f
     metrics.push_back(samples[c] == 0 ? std::nan("") : static_cast<double>(right[c]) / static_cast<double>(samples[c]));
 }
 
-std::vector<double> metrics_of_evaluation(const Job& job, const comm::EvaluationResults& results,
+std::vector<double> metrics_of_evaluation(const TrainingJob& job, const comm::EvaluationResults& results,
                                           const EvaluationResult& result) {
   const spec::TrainSection& train = job.spec().train;
   std::vector<double> metrics;
@@ -69,7 +69,7 @@ struct Past {
   double best, worse;  // worse: evaluations in a row without a better result
 };
 
-Past past_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
+Past past_after(const TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state) {
   const double* kept = job.places().metrics.early_stop(state);
   const Past past = {kept[0], kept[1]};
   if (!job.timetable().evaluates_after(step)) return past;
@@ -104,7 +104,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
     // Each batch has a stream of its own, the same for every worker that may take the batch.
     operators::begin_random_stream(static_cast<uint64_t>(spec.job.seed) + static_cast<uint64_t>(batch->number()),
                                    operators::evaluation_stream, static_cast<uint64_t>(step.value));
-    const model::Evaluation result = place.job.network().model().evaluate(as_tensors(*batch, place.device));
+    const model::EvaluatedBatch result = place.job.network().model().evaluate(as_tensors(*batch, place.device));
     const int64_t first = batch->number() * options.batch;
     const comm::EvaluationResults results = memory.evaluation();
     put(result.losses, results.losses + first);
@@ -119,7 +119,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
   return true;
 }
 
-EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory) {
+EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& memory) {
   const comm::EvaluationResults results = memory.evaluation();
   const double counted = sum_of(results.counted, results.samples), correct = sum_of(results.correct, results.samples);
   const auto each = static_cast<double>(job.network().predictions_per_sample(job.samples().train().shape()));
@@ -153,19 +153,20 @@ bool publish_evaluation(Workplace& place, Step step) {
   return true;
 }
 
-void write_first_early_stop(const Job& job, std::byte* state) {
+void write_first_early_stop(const TrainingJob& job, std::byte* state) {
   const double infinity = std::numeric_limits<double>::infinity();
   double* kept = job.places().metrics.early_stop(state);
   kept[0] = job.spec().early_stop.metric == spec::Metric::accuracy ? -infinity : infinity;
   kept[1] = 0;
 }
 
-bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
+bool ends_early(const TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state) {
   if (!job.places().metrics.has_early_stop() || !job.timetable().evaluates_after(step)) return false;
   return past_after(job, memory, step, state).worse >= static_cast<double>(job.spec().early_stop.patience);
 }
 
-void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
+void keep_early_stop(const TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state,
+                     std::byte* new_state) {
   if (!job.places().metrics.has_early_stop()) return;
   const Past past = past_after(job, memory, step, state);
   double* kept = job.places().metrics.early_stop(new_state);

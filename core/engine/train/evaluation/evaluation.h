@@ -29,18 +29,19 @@ struct EvaluationResult {
   // sample), of outputs over the samples.
   std::vector<double> metrics = {};
 };
-EvaluationResult result_of_evaluation(const Job& job, comm::JobMemory& memory);
+EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& memory);
 
 // Publishes the record of mean loss and accuracy after `step`. Call this when all workers are done. False on abort.
 bool publish_evaluation(Workplace& place, Step step);
 
 // Writes the early stop's values of step 0.
-void write_first_early_stop(const Job& job, std::byte* state);
+void write_first_early_stop(const TrainingJob& job, std::byte* state);
 
 // Returns whether the job ends after the evaluated `step`. `state`: the state of `step`.
-bool ends_early(const Job& job, comm::JobMemory& memory, Step step, std::byte* state);
+bool ends_early(const TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state);
 
 // A part of the next update: writes the values, with the evaluation of `step`, into `new_state`.
-void keep_early_stop(const Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
+void keep_early_stop(const TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state,
+                     std::byte* new_state);
 
 }  // namespace estrain::train

@@ -11,7 +11,7 @@ namespace {
 
 using Plateau = MetricPlaces::Plateau;
 
-Plateau learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
+Plateau learnt_after(const TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state) {
   Plateau learnt = job.places().metrics.read_plateau(state);
   if (!job.timetable().evaluates_after(step)) return learnt;
   if (memory.commit().evaluated() != step)
@@ -25,20 +25,20 @@ Plateau learnt_after(const Job& job, comm::JobMemory& memory, Step step, std::by
 
 }  // namespace
 
-std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state) {
+std::vector<double> learning_rates(TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state) {
   if (!job.places().metrics.has_plateau()) return job.schedules().rates_at(step);
   std::vector<double> rates = learnt_after(job, memory, step, state).rates;
   for (double& rate : rates) rate *= job.timetable().batches().lr_factor(step);
   return rates;
 }
 
-void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
+void keep_schedule(TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state) {
   keep_early_stop(job, memory, step, state, new_state);
   const MetricPlaces& metrics = job.places().metrics;
   if (metrics.has_plateau()) metrics.write_plateau(new_state, learnt_after(job, memory, step, state));
 }
 
-bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step) {
+bool needs_evaluation(const TrainingJob& job, const comm::JobMemory& memory, Step step) {
   if (!job.timetable().evaluates_after(step)) return false;
   const Step evaluated = memory.commit().evaluated();
   const MetricPlaces& metrics = job.places().metrics;

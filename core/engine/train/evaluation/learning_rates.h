@@ -12,12 +12,12 @@ namespace estrain::train {
 
 // Returns the rates of the parameter groups for the update after `step`. The state of `step` is at `state`. An
 // evaluation due after `step` must be complete.
-std::vector<double> learning_rates(Job& job, comm::JobMemory& memory, Step step, std::byte* state);
+std::vector<double> learning_rates(TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state);
 
 // A part of the update: writes the knowledge of schedule and early stop into the state of step + 1.
-void keep_schedule(Job& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
+void keep_schedule(TrainingJob& job, comm::JobMemory& memory, Step step, std::byte* state, std::byte* new_state);
 
 // Returns whether the evaluation after `step` must be done: it is missing, or the results are no longer in memory.
-bool needs_evaluation(const Job& job, const comm::JobMemory& memory, Step step);
+bool needs_evaluation(const TrainingJob& job, const comm::JobMemory& memory, Step step);
 
 }  // namespace estrain::train

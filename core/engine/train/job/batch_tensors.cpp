@@ -9,7 +9,7 @@ namespace estrain::train {
 namespace {
 
 // Makes tensors for operators queued after ComputeDevice::await_uploads(). The tensors share `batch`.
-model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device) {
+model::MiniBatch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device) {
   std::vector<int64_t> dims = batch->shape().dims();
   dims.insert(dims.begin(), batch->size());
   const bool tokens = batch->shape().kind == data::SampleShape::Kind::tokens;
@@ -17,7 +17,7 @@ model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, devic
     return device.upload(at::from_blob(
         values, sizes, [batch](void*) {}, type));
   };
-  model::Batch tensors;
+  model::MiniBatch tensors;
   if (batch->shape().kind == data::SampleShape::Kind::fields) {
     for (size_t i = 0; i < batch->shape().parts.size(); ++i) {
       const data::SampleShape::Field& part = batch->shape().parts[i];
@@ -34,9 +34,9 @@ model::Batch upload(const std::shared_ptr<const data::LoadedBatch>& batch, devic
 
 }  // namespace
 
-model::Batch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device) {
+model::MiniBatch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device) {
   const std::shared_ptr<const data::LoadedBatch> not_owned(std::shared_ptr<const data::LoadedBatch>(), &batch);
-  model::Batch tensors = upload(not_owned, device);
+  model::MiniBatch tensors = upload(not_owned, device);
   device.await_uploads();
   return tensors;
 }

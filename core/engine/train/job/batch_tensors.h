@@ -13,11 +13,11 @@ namespace estrain::train {
 
 // Returns tensors for work queued after this call. The tensors may point into `batch`. So `batch` must outlive the
 // tensors, every graph built on the tensors, and the next ComputeDevice::finish().
-model::Batch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
+model::MiniBatch as_tensors(const data::LoadedBatch& batch, device::ComputeDevice& device);
 
 struct DeviceBatch {
   VirtualRank rank;
-  model::Batch tensors;
+  model::MiniBatch tensors;
 };
 
 // A BatchFeed gives a loader's mini-batches in turn. A mini-batch lives as long as its tensors and its copy under way.

@@ -18,7 +18,7 @@ optim::Arithmetic arithmetic_of(spec::Kernels kernels, bool gpus) {
 }
 
 // Returns the names in the order of evaluation.h's results.
-std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const Samples& samples) {
+std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const JobSamples& samples) {
   std::vector<std::string> names;
   for (const int64_t k : spec.train.top_k) names.push_back(fmt::format("top{}", k));
   if (spec.train.per_class) {
@@ -34,7 +34,7 @@ std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const Sampl
 }
 
 // Returns the manifest without the parts given by the network's tensors.
-checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const Samples& samples, const Timetable& timetable) {
+checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const JobSamples& samples, const Timetable& timetable) {
   checkpoint::Manifest manifest;
   if (timetable.evaluates()) manifest.metric_names = names_of_metrics(spec, samples);
   manifest.batches = timetable.batches();
@@ -86,12 +86,12 @@ device::DeviceOptions device_options(const spec::JobSpec& spec) {
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
 }
 
-bool tells_perplexity(const spec::JobSpec& spec, const Samples& samples) {
+bool tells_perplexity(const spec::JobSpec& spec, const JobSamples& samples) {
   return samples.are_of_tokens() && (!spec.model.is_users() || spec.model.loss == spec::Loss::cross_entropy);
 }
 
-Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams,
-         PythonSide python)
+TrainingJob::TrainingJob(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams,
+                         PythonSide python)
     : spec_(spec),
       samples_(spec, data),
       timetable_(spec, samples_.sampler().schedule(), data.test != nullptr),
@@ -104,7 +104,7 @@ Job::Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weigh
   optim::check_length(spec.schedule, Step(timetable_.total_steps()), timetable_.batches());
 }
 
-StatePlaces Job::lay_out(bool cuda_streams) {
+StatePlaces TrainingJob::lay_out(bool cuda_streams) {
   checkpoint::StateLayout& layout = manifest_.layout;
   const model::NamedTensors& tensors = network_.tensors();
   EstStreams streams{.cuda = cuda_streams};
@@ -120,7 +120,7 @@ StatePlaces Job::lay_out(bool cuda_streams) {
   return places;
 }
 
-void Job::name_digests() {
+void TrainingJob::name_digests() {
   for (const auto& [name, tensor] : network_.tensors().parameters) {
     manifest_.digest_names.push_back(name);
     manifest_.parameter_count += tensor.numel();
@@ -130,7 +130,7 @@ void Job::name_digests() {
     manifest_.digest_names.push_back(fmt::format("est/{}/generator", rank));
 }
 
-comm::MemoryPlan Job::memory_plan() const {
+comm::MemoryPlan TrainingJob::memory_plan() const {
   comm::MemoryPlan plan;
   plan.manifest = manifest_.to_json();
   plan.state_bytes = places_.bytes;
@@ -146,7 +146,7 @@ comm::MemoryPlan Job::memory_plan() const {
   return plan;
 }
 
-GradientSum Job::gradient_sum() const {
+GradientSum TrainingJob::gradient_sum() const {
   const bool is_d0 = spec_.job.determinism == spec::Determinism::d0;
   return {is_d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree, spec_.job.ests};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A Job holds a worker's samples, network, optimizer, timetable, and the places of the job's tensors in the shared
-// state. A Job stays the same in all stages.
+// A TrainingJob holds a worker's samples, network, optimizer, timetable, and the places of the job's tensors in the
+// shared state. A TrainingJob stays the same in all stages.
 
 #include <cstdint>
 #include <optional>
@@ -53,20 +53,20 @@ struct GradientSum {
 device::DeviceOptions device_options(const spec::JobSpec& spec);
 
 // Returns whether evaluations have a perplexity: the loss is the cross entropy of tokens.
-bool tells_perplexity(const spec::JobSpec& spec, const Samples& samples);
+bool tells_perplexity(const spec::JobSpec& spec, const JobSamples& samples);
 
-class Job {
+class TrainingJob {
  public:
   // Builds the model. `draws_weights`: initialise parameters and buffers from the job's seed; else they have no values.
   // `cuda_streams`: the run has GPUs. The state then has a place for each EST's CUDA generator, and CPU and GPU use the
   // same arithmetic for updates: IEEE square roots, fused multiply-adds, norms summed in the portable order. `python`:
   // for a Python module. The module tries a mini-batch, and the state has a place for each EST's streams in Python.
   // Throws Fault::spec if model, data and optimizer do not fit.
-  Job(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams = false,
-      PythonSide python = {});
+  TrainingJob(const spec::JobSpec& spec, const data::DataPair& data, bool draws_weights, bool cuda_streams = false,
+              PythonSide python = {});
 
   const spec::JobSpec& spec() const { return spec_; }
-  const Samples& samples() const { return samples_; }
+  const JobSamples& samples() const { return samples_; }
   const Timetable& timetable() const { return timetable_; }
   const Network& network() const { return network_; }
   const optim::Optimizer& optimizer() const { return optimizer_; }
@@ -92,7 +92,7 @@ class Job {
   void name_digests();
 
   const spec::JobSpec& spec_;
-  const Samples samples_;
+  const JobSamples samples_;
   const Timetable timetable_;
   const Network network_;
   checkpoint::Manifest manifest_;

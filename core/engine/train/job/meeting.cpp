@@ -10,7 +10,7 @@ int spins(const StageOrder& order) { return order.workers() <= std::thread::hard
 
 }  // namespace
 
-Meeting::Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order)
+StageMeeting::StageMeeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order)
     : pulse_(memory.pulse(order.rank())),
       abort_(memory.gate().abort_word()),
       barrier_(words, abort_, order.workers(), spins(order)) {}

@@ -20,10 +20,10 @@ bool waiting(comm::WorkerPulse& pulse, comm::Activity activity, Body&& body) {
   return carry_on;
 }
 
-// A Meeting brings all workers of the stage together.
-class Meeting {
+// A StageMeeting brings all workers of the stage together.
+class StageMeeting {
  public:
-  Meeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order);
+  StageMeeting(comm::BarrierWords& words, comm::JobMemory& memory, const StageOrder& order);
 
   // Returns false if the stage was aborted.
   bool meet() {

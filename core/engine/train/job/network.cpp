@@ -49,14 +49,15 @@ model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<d
           spec.job.precision};
 }
 
-std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const Samples& samples, bool draws_weights) {
+std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const JobSamples& samples,
+                                              bool draws_weights) {
   model::Initializer init = initializer(spec, draws_weights);
   const int64_t classes = spec.model.classes.value_or(samples.train().classes());
   return model::build_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()), classes,
                             init);
 }
 
-std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, const Samples& samples,
+std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, const JobSamples& samples,
                                                  const PythonSide& python) {
   if (python.interpreter == nullptr) throw Error(Fault::bug, "a module in Python, and no interpreter");
   if (!python.device->torch_device().is_cpu())
@@ -68,7 +69,7 @@ std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, cons
                                    *python.interpreter, static_cast<uint64_t>(spec.job.seed));
 }
 
-void try_out(model::PythonModel& module, const Samples& samples, const Network::Options& options) {
+void try_out(model::PythonModel& module, const JobSamples& samples, const Network::Options& options) {
   operators::begin_random_stream(0, operators::warming_stream, 0);
   const data::LoadedBatch batch = samples.first_batch();
   module.try_out(as_tensors(batch, *options.python.device), options.evaluates);
@@ -87,7 +88,7 @@ Network::BuiltWith keep_what_was_built(model::PythonModel& module) {
   return built;
 }
 
-std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, const Samples& samples,
+std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, const JobSamples& samples,
                                                      const Network::Options& options, Network::BuiltWith& built) {
   if (!spec.model.is_python()) {
     auto program = model::build_program(program_files(spec, samples.data().files), model_shape(samples.train().shape()),
@@ -102,8 +103,8 @@ std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, 
   return module;
 }
 
-std::shared_ptr<model::Model> build(const spec::JobSpec& spec, const Samples& samples, const Network::Options& options,
-                                    Network::BuiltWith& built) {
+std::shared_ptr<model::Model> build(const spec::JobSpec& spec, const JobSamples& samples,
+                                    const Network::Options& options, Network::BuiltWith& built) {
   if (!spec.model.is_users()) {
     auto model = build_zoo_model(spec, samples, options.draws_weights);
     prepare(*model, spec);
@@ -123,7 +124,7 @@ model::MetricsWanted metrics_of(const spec::TrainSection& train) {
   return {train.top_k, train.per_class, train.metrics};
 }
 
-Network::Network(const spec::JobSpec& spec, const Samples& samples, const Options& options)
+Network::Network(const spec::JobSpec& spec, const JobSamples& samples, const Options& options)
     : interpreter_(options.python.interpreter),
       model_(build(spec, samples, options, built_with_)),
       tensors_(model::named_tensors(*model_)) {

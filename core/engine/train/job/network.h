@@ -35,7 +35,7 @@ class Network {
   };
 
   // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.
-  Network(const spec::JobSpec& spec, const Samples& samples, const Options& options);
+  Network(const spec::JobSpec& spec, const JobSamples& samples, const Options& options);
 
   model::Model& model() const { return *model_; }
   model::Interpreter* interpreter() const { return interpreter_; }  // null: no Python module

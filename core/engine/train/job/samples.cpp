@@ -2,13 +2,13 @@
 
 namespace estrain::train {
 
-Samples::Samples(const spec::JobSpec& spec, const data::DataPair& data)
+JobSamples::JobSamples(const spec::JobSpec& spec, const data::DataPair& data)
     : data_(data),
       seed_(static_cast<uint64_t>(spec.job.seed)),
       sampler_(data::Sampler::Options{data.train->size(), spec.job.ests, spec.data.batch, spec.data.shuffle,
                                       spec.data.drop_last, seed_, spec.elastic.changes}) {}
 
-data::Loader Samples::loader_of_step(Step step, EstRange ests) const {
+data::Loader JobSamples::loader_of_step(Step step, EstRange ests) const {
   data::LoaderOptions options;
   options.prefetch = 1;
   options.seed = seed_;
@@ -16,7 +16,7 @@ data::Loader Samples::loader_of_step(Step step, EstRange ests) const {
   return data::Loader(train(), sampler_, ests, step, options);
 }
 
-data::LoadedBatch Samples::first_batch() const {
+data::LoadedBatch JobSamples::first_batch() const {
   return loader_of_step(Step(0), {VirtualRank(0), VirtualRank(1)}).next();
 }
 

@@ -10,10 +10,10 @@
 
 namespace estrain::train {
 
-class Samples {
+class JobSamples {
  public:
   // `data` must outlive the Samples.
-  Samples(const spec::JobSpec& spec, const data::DataPair& data);
+  JobSamples(const spec::JobSpec& spec, const data::DataPair& data);
 
   const data::DataPair& data() const { return data_; }
   const data::Dataset& train() const { return *data_.train; }

@@ -10,9 +10,9 @@
 namespace estrain::train {
 namespace {
 
-std::optional<std::string> why_refused(const Trial& trial) {
+std::optional<std::string> why_refused(const DryRun& trial) {
   const data::LoadedBatch batch = trial.job.samples().first_batch();
-  const model::Batch tensors = as_tensors(batch, trial.device);
+  const model::MiniBatch tensors = as_tensors(batch, trial.device);
   const at::NoGradGuard no_graph;
   operators::begin_random_stream(0, operators::warming_stream, 0);
   try {
@@ -25,7 +25,7 @@ std::optional<std::string> why_refused(const Trial& trial) {
   return std::nullopt;
 }
 
-Error refused(const Job& job, const std::string& why) {
+Error refused(const TrainingJob& job, const std::string& why) {
   const int64_t samples = job.samples().train().size(), each = job.samples().sampler().samples_per_est();
   const std::string share =
       fmt::format("{} training samples over {} ESTs (job.ests) are {} each", samples, job.spec().job.ests, each);
@@ -41,17 +41,17 @@ Error refused(const Job& job, const std::string& why) {
 
 }  // namespace
 
-void Trial::run(const model::Batch& batch) const {
+void DryRun::run(const model::MiniBatch& batch) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
   hooks.backward_on_device(job.network().model().loss(batch), [](size_t, const torch::Tensor&) {});
   device.finish();
 }
 
-void Trial::run(const data::LoadedBatch& batch) const { run(as_tensors(batch, device)); }
+void DryRun::run(const data::LoadedBatch& batch) const { run(as_tensors(batch, device)); }
 
-std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
+std::vector<operators::OperatorUse> scan_operators(const DryRun& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced) {
-  const model::Batch tensors = as_tensors(batch, trial.device);  // copies to the device are no operators
+  const model::MiniBatch tensors = as_tensors(batch, trial.device);  // copies to the device are no operators
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
   model::Interpreter* python = trial.job.network().interpreter();
   if (python != nullptr) python->tell_modules(true);
@@ -89,11 +89,11 @@ void refuse_uncovered(const std::vector<operators::OperatorUse>& uses) {
       .advise("use job.determinism = \"D1\", or \"auto\"; `estrain check` lists every operator");
 }
 
-std::optional<int64_t> shortest_batch(const Job& job, Step step) {
+std::optional<int64_t> shortest_batch(const TrainingJob& job, Step step) {
   return job.timetable().batches().shortest_batch(step, Step(job.timetable().total_steps()));
 }
 
-std::optional<Error> refusal_of_short_batch(const Trial& trial, Step step) {
+std::optional<Error> refusal_of_short_batch(const DryRun& trial, Step step) {
   if (shortest_batch(trial.job, step) != 1) return std::nullopt;
   const std::optional<std::string> why = why_refused(trial);
   return why ? std::optional(refused(trial.job, *why)) : std::nullopt;

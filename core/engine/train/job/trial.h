@@ -18,19 +18,19 @@
 namespace estrain::train {
 
 // Runs mini-batches without a trace in the job's state.
-struct Trial {
-  Job& job;
+struct DryRun {
+  TrainingJob& job;
   est::GradientHooks& hooks;
   device::ComputeDevice& device;
 
   // Runs forward and backward pass, and waits for the end of both.
-  void run(const model::Batch& batch) const;
+  void run(const model::MiniBatch& batch) const;
   void run(const data::LoadedBatch& batch) const;
 };
 
 // Returns the operators of a step and, if the job evaluates, of an evaluation. Runs both on `batch`. Uses the portable
 // kernels if they are registered: the portable kernels replace `replaced`.
-std::vector<operators::OperatorUse> scan_operators(const Trial& trial, const data::LoadedBatch& batch,
+std::vector<operators::OperatorUse> scan_operators(const DryRun& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced);
 
 // Returns the operators without a portable kernel used in building a Python module. Returns nothing unless the module
@@ -41,11 +41,11 @@ std::vector<operators::OperatorUse> uses_of_building(const Network& network);
 void refuse_uncovered(const std::vector<operators::OperatorUse>& uses);
 
 // Returns the number of samples of an EST in the shortest mini-batch after `step`; nothing if no step is left.
-std::optional<int64_t> shortest_batch(const Job& job, Step step);
+std::optional<int64_t> shortest_batch(const TrainingJob& job, Step step);
 
 // Returns an error if a step after `step` has mini-batches of one sample and the model in training mode refuses them:
 // Fault::infeasible, with keys and sizes, and advice how to start again. Runs one forward pass if the job has
 // mini-batches of one sample; the pass changes buffers and random streams.
-std::optional<Error> refusal_of_short_batch(const Trial& trial, Step step);
+std::optional<Error> refusal_of_short_batch(const DryRun& trial, Step step);
 
 }  // namespace estrain::train

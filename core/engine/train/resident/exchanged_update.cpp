@@ -68,10 +68,10 @@ const float* ExchangedUpdate::clip_factor() {
 void ExchangedUpdate::share_out(size_t bucket, float* values) {
   sends_.clear();
   receives_.clear();
-  const FloatRange own = shares_.own(bucket);
+  const BucketRange own = shares_.own(bucket);
   for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
     if (peer == shares_.worker()) continue;
-    const FloatRange theirs = shares_.share(bucket, peer);
+    const BucketRange theirs = shares_.share(bucket, peer);
     if (own.size() > 0) sends_.push_back({peer, values + own.begin, own.size() * sizeof(float)});
     if (theirs.size() > 0) receives_.push_back({peer, values + theirs.begin, theirs.size() * sizeof(float)});
   }
@@ -99,7 +99,7 @@ SavedPart ExchangedUpdate::saved_part() const {
     part.regions.push_back({offset, floats * sizeof(float)});
   };
   for (size_t b = 0; b < shares_.buckets(); ++b) {
-    const FloatRange own = shares_.own(b);
+    const BucketRange own = shares_.own(b);
     if (own.size() > 0) add(job_.places().model.parameters(base) + own.begin, own.size());
     for (const ParameterPiece& piece : shares_.pieces(b)) {
       for (size_t k = 0; k < job_.places().optimizer.num_slots(piece.parameter); ++k)

@@ -41,7 +41,7 @@ class ExchangedUpdate : public ResidentCarrier {
   PassedSums passed_;
   at::Tensor whole_;  // with clipping: all summed gradients
   comm::WorkerPulse& pulse_;
-  Meeting gathered_;
+  StageMeeting gathered_;
   std::vector<device::Transfer> sends_, receives_;  // of the group being queued
   // of the step under way
   std::vector<size_t> awaited_;  // [bucket]: number of parameters without the last EST's gradient

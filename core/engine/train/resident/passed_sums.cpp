@@ -27,7 +27,7 @@ PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const Ow
 
 void PassedSums::show_presence(size_t parameter) {
   int own_slot = 0;
-  for (const Source& source : sources_) {
+  for (const PassedSum& source : sources_) {
     if (source.worker != shares_.worker()) continue;
     const bool present = sums_.present(own_slot, parameter);
     memory_.gradients()[source.slot].presence[parameter] = present ? 1 : 0;
@@ -38,10 +38,10 @@ void PassedSums::show_presence(size_t parameter) {
 
 bool PassedSums::reached(size_t parameter) const {
   return std::ranges::any_of(
-      sources_, [&](const Source& source) { return memory_.gradients()[source.slot].presence[parameter] != 0; });
+      sources_, [&](const PassedSum& source) { return memory_.gradients()[source.slot].presence[parameter] != 0; });
 }
 
-float* PassedSums::own_part(const Source& source, size_t bucket) const {
+float* PassedSums::own_part(const PassedSum& source, size_t bucket) const {
   const bool is_own = source.worker == shares_.worker();
   return source.values + (is_own ? shares_.own(bucket).begin : shares_.packed_at(bucket));
 }
@@ -49,13 +49,13 @@ float* PassedSums::own_part(const Source& source, size_t bucket) const {
 void PassedSums::add_transfers(size_t bucket, std::vector<device::Transfer>& sends,
                                std::vector<device::Transfer>& receives) const {
   const size_t own_bytes = shares_.own(bucket).size() * sizeof(float);
-  for (const Source& source : sources_) {
+  for (const PassedSum& source : sources_) {
     if (source.worker != shares_.worker()) {
       if (own_bytes > 0) receives.push_back({source.worker, own_part(source, bucket), own_bytes});
       continue;
     }
     for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
-      const FloatRange theirs = shares_.share(bucket, peer);
+      const BucketRange theirs = shares_.share(bucket, peer);
       if (peer != shares_.worker() && theirs.size() > 0)
         sends.push_back({peer, source.values + theirs.begin, theirs.size() * sizeof(float)});
     }
@@ -63,7 +63,7 @@ void PassedSums::add_transfers(size_t bucket, std::vector<device::Transfer>& sen
 }
 
 void PassedSums::finish(size_t bucket, float* whole, const kernels::DeviceQueue& queue) const {
-  const FloatRange own = shares_.own(bucket);
+  const BucketRange own = shares_.own(bucket);
   if (own.size() == 0) return;
   std::vector<float*> stack;
   for (size_t at = 0; at < tree_.program.size(); ++at) {

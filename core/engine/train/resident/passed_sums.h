@@ -36,21 +36,21 @@ class PassedSums {
   const float* sum(size_t bucket) const { return own_part(sources_[0], bucket); }
 
  private:
-  // A Source is a partial sum of one of the workers.
-  struct Source {
+  // A PassedSum is a partial sum of one of the workers.
+  struct PassedSum {
     uint32_t worker;
     int64_t slot;   // number over all workers; also the number of the row of presence flags
     float* values;  // this worker's: laid out like the parameters; another's: the part of the own shares, by bucket
   };
 
   // Returns where this worker's share of a bucket begins.
-  float* own_part(const Source& source, size_t bucket) const;
+  float* own_part(const PassedSum& source, size_t bucket) const;
 
   const OwnShares& shares_;
   ResidentSums& sums_;
   comm::JobMemory& memory_;
   const comm::FinishPlan tree_;
-  std::vector<Source> sources_;       // in the order of tree_.sources
+  std::vector<PassedSum> sources_;    // in the order of tree_.sources
   std::vector<at::Tensor> received_;  // memory for the values of other workers
 };
 

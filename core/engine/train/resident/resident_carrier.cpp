@@ -37,7 +37,7 @@ bool ResidentSaving::decide(Step step) {
 }
 
 bool ResidentSaving::must_be_saved(Step step) const {
-  const Job& job = place_.job;
+  const TrainingJob& job = place_.job;
   const bool may_be_last = step.value == job.timetable().total_steps() ||
                            (job.places().metrics.has_early_stop() && job.timetable().evaluates_after(step));
   return job.timetable().saves_after(step) || may_be_last;

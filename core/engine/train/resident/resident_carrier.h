@@ -40,7 +40,7 @@ class ResidentSaving {
   Workplace& place_;
   comm::WorkerPulse& pulse_;
   StepCommit commit_;
-  Meeting saved_;
+  StageMeeting saved_;
   int64_t saved_ns_;  // when the last save began, or without a save the stage
 };
 
@@ -63,7 +63,7 @@ class ResidentCarrier : public Carrier {
   virtual SavedPart saved_part() const = 0;
 
   Workplace& place_;
-  Job& job_;
+  TrainingJob& job_;
   const bool clips_;
   ResidentSums sums_;
   ResidentOptimizer optimizer_;
@@ -73,7 +73,7 @@ class ResidentCarrier : public Carrier {
   void commit_for_all();
 
   StepCommit commit_;
-  Meeting finished_;
+  StageMeeting finished_;
   ResidentSaving saving_;
 };
 

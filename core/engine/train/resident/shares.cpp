@@ -23,8 +23,8 @@ Shares::Shares(size_t floats, uint32_t workers) : workers_(workers) {
   }
 }
 
-FloatRange Shares::share(size_t b, uint32_t worker) const {
-  const FloatRange bucket = buckets_[b];
+BucketRange Shares::share(size_t b, uint32_t worker) const {
+  const BucketRange bucket = buckets_[b];
   const size_t size = round_up((bucket.size() + workers_ - 1) / workers_, kUnit);
   return {std::min(bucket.end, bucket.begin + worker * size), std::min(bucket.end, bucket.begin + (worker + 1) * size)};
 }
@@ -37,7 +37,7 @@ OwnShares::OwnShares(const ModelPlaces& places, uint32_t worker, uint32_t worker
       buckets_of_(places.num_parameters()),
       parameters_in_(shares_.buckets()) {
   for (size_t b = 0; b < shares_.buckets(); ++b) {
-    const FloatRange bucket = shares_.bucket(b), mine = own(b);
+    const BucketRange bucket = shares_.bucket(b), mine = own(b);
     packed_at_.push_back(packed_at_.back() + mine.size());
     for (size_t i = 0; i < places.num_parameters(); ++i) {
       const size_t first = places.gradient_offset(i), last = first + places.elements(i);

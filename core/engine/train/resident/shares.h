@@ -13,7 +13,7 @@
 
 namespace estrain::train {
 
-struct FloatRange {
+struct BucketRange {
   size_t begin = 0, end = 0;
 
   size_t size() const { return end - begin; }
@@ -26,13 +26,13 @@ class Shares {
 
   size_t buckets() const { return buckets_.size(); }
   // Bucket 0 is the last in memory.
-  FloatRange bucket(size_t b) const { return buckets_[b]; }
+  BucketRange bucket(size_t b) const { return buckets_[b]; }
   // Returns a worker's share of a bucket; a share may be empty.
-  FloatRange share(size_t b, uint32_t worker) const;
+  BucketRange share(size_t b, uint32_t worker) const;
 
  private:
   uint32_t workers_;
-  std::vector<FloatRange> buckets_;
+  std::vector<BucketRange> buckets_;
 };
 
 // OwnShares are one worker's shares of the parameters' buckets, and the pieces of parameters in the shares.
@@ -43,9 +43,9 @@ class OwnShares {
   uint32_t worker() const { return worker_; }
   uint32_t workers() const { return workers_; }
   size_t buckets() const { return shares_.buckets(); }
-  FloatRange share(size_t bucket, uint32_t worker) const { return shares_.share(bucket, worker); }
+  BucketRange share(size_t bucket, uint32_t worker) const { return shares_.share(bucket, worker); }
 
-  FloatRange own(size_t bucket) const { return shares_.share(bucket, worker_); }
+  BucketRange own(size_t bucket) const { return shares_.share(bucket, worker_); }
   // Returns the pieces of parameters in the own share.
   const std::vector<ParameterPiece>& pieces(size_t bucket) const { return pieces_[bucket]; }
   // Returns the offset of the own share in an array of all own shares, and the size of the array.

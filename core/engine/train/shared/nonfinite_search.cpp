@@ -61,7 +61,7 @@ Nonfinite find_in_update(const Updater& updater, Nonfinite::Where suspect) {
 }
 
 // "3, 17, 4"
-std::string samples_of(const Job& job, Step step, VirtualRank rank) {
+std::string samples_of(const TrainingJob& job, Step step, VirtualRank rank) {
   std::vector<int64_t> samples = job.samples().sampler().indices(step, rank);
   const bool more = samples.size() > kMostSamplesNamed;
   if (more) samples.resize(kMostSamplesNamed);
@@ -76,7 +76,7 @@ Nonfinite find_nonfinite(Workplace& place, const Updater& updater, Step step, co
   return found.where != Nonfinite::Where::nowhere ? found : find_in_update(updater, suspect);
 }
 
-Error nonfinite_error(const Job& job, Step step, const Nonfinite& found) {
+Error nonfinite_error(const TrainingJob& job, Step step, const Nonfinite& found) {
   std::string advice =
       "lower the learning rate, warm it up or clip gradients (train.clip_grad_norm), or let such steps pass without an "
       "update: train.nonfinite = \"skip\"";

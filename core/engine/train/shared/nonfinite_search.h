@@ -18,6 +18,6 @@ comm::Nonfinite find_nonfinite(Workplace& place, const Updater& updater, Step st
 
 // Returns the error that ends the job: Fault::infeasible, "step t: the gradient of … is NaN (virtual rank r; …)", with
 // the advice to look at the samples of the mini-batch.
-Error nonfinite_error(const Job& job, Step step, const comm::Nonfinite& found);
+Error nonfinite_error(const TrainingJob& job, Step step, const comm::Nonfinite& found);
 
 }  // namespace estrain::train

@@ -77,7 +77,7 @@ class SharedCarrier : public Carrier {
   Updater updater_;
   StepCommit commit_;
   comm::WorkerPulse& pulse_;
-  Meeting gathered_, summed_, finished_;
+  StageMeeting gathered_, summed_, finished_;
   Step step_;  // the committed step; the next step is under way
 };
 

@@ -25,7 +25,7 @@ constexpr uint64_t kLargeState = 24 << 20;
 
 }  // namespace
 
-Updater::Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
+Updater::Updater(TrainingJob& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
                  const StageOrder& order)
     : job_(job),
       places_(job.places()),

@@ -22,7 +22,7 @@ namespace estrain::train {
 
 class Updater {
  public:
-  Updater(Job& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
+  Updater(TrainingJob& job, comm::JobMemory& memory, const GradientStore& gradients, GradientSquares& squares,
           const StageOrder& order);
 
   // True: updates happen in the hooks of the last EST (update_in_hook). False: after the backward passes (update_all).
@@ -57,7 +57,7 @@ class Updater {
   uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
 
-  Job& job_;
+  TrainingJob& job_;
   const StatePlaces& places_;
   comm::JobMemory& memory_;
   const GradientStore& gradients_;

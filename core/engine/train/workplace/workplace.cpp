@@ -64,8 +64,8 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
   switch_in(place, batch.rank, step);
   const bool named = !batch.tensors.fields.empty();
   const auto pass = [&place, named](const std::vector<torch::Tensor>& inputs) {
-    const torch::Tensor loss =
-        place.job.network().model().loss(named ? model::Batch{{}, {}, inputs} : model::Batch{inputs[0], inputs[1]});
+    const torch::Tensor loss = place.job.network().model().loss(named ? model::MiniBatch{{}, {}, inputs}
+                                                                      : model::MiniBatch{inputs[0], inputs[1]});
     std::vector<torch::Tensor> outputs = place.hooks.collect(loss);
     outputs.push_back(loss.detach());
     return outputs;
@@ -93,7 +93,7 @@ torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {
 }
 
 uint64_t save_streams(Workplace& place, Step step, VirtualRank rank) {
-  const Job& job = place.job;
+  const TrainingJob& job = place.job;
   const EstPlaces& ests = job.places().ests;
   std::byte* old_state = place.host_state(step);
   std::byte* new_state = place.host_state(step.next());

@@ -16,14 +16,14 @@ namespace estrain::train {
 
 struct Workplace {
   device::ComputeDevice& device;
-  Job& job;
+  TrainingJob& job;
   comm::JobMemory& memory;
   BoundModel& model;
   est::GradientHooks& hooks;
-  int doorbell;                                          // eventfd of the scribe
-  StepTrace* trace = nullptr;                            // null: no trace
-  std::unique_ptr<ResidentState> resident = nullptr;     // null: the state is not in the device's memory
-  std::unique_ptr<device::Exchange> exchange = nullptr;  // with the stage's other workers; null: no exchange
+  int doorbell;                                                // eventfd of the scribe
+  StepTrace* trace = nullptr;                                  // null: no trace
+  std::unique_ptr<ResidentState> resident = nullptr;           // null: the state is not in the device's memory
+  std::unique_ptr<device::DeviceExchange> exchange = nullptr;  // with the stage's other workers; null: no exchange
   // In this step, ESTs' random streams start from the ESTs' seeds, as after a restart at D0. The streams in the state
   // are not changed, since the scribe may be copying the state.
   std::optional<Step> seeded_step = std::nullopt;

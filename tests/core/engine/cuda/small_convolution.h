@@ -8,8 +8,8 @@ namespace estrain::cuda {
 inline constexpr kernels::pinned::Pass kPasses[] = {kernels::pinned::Pass::forward, kernels::pinned::Pass::data,
                                                     kernels::pinned::Pass::filter};
 
-inline kernels::pinned::Convolution small_convolution(kernels::pinned::Pass pass) {
-  kernels::pinned::Convolution c;
+inline kernels::pinned::ConvolutionProblem small_convolution(kernels::pinned::Pass pass) {
+  kernels::pinned::ConvolutionProblem c;
   c.pass = pass;
   c.batch = 2;
   c.channels_in = 4;

@@ -29,7 +29,7 @@ TEST_CASE("a prediction whose target is ignored is neither right nor counted") {
   const torch::Tensor scores = torch::tensor({0.1f, 0.9f, 0.9f, 0.1f, 0.3f, 0.2f, 0.4f, 0.6f, 0.8f, 0.1f, 1.0f, 2.0f});
   const torch::Tensor target = torch::tensor({1, -100, 0, 0, -100, -100}, torch::kLong);
   const torch::Tensor losses = torch::tensor({4.0f, 0.0f, 1.0f, 2.0f, 0.0f, 0.0f});
-  const Evaluation evaluation = evaluation_of_classes({}, scores.view({6, 2}), target, losses, 3);
+  const EvaluatedBatch evaluation = evaluation_of_classes({}, scores.view({6, 2}), target, losses, 3);
   CHECK(evaluation.losses.equal(torch::tensor({2.0f, 1.5f, 0.0f})));
   CHECK(evaluation.correct.equal(torch::tensor({1, 1, 0}, torch::kLong)));
   CHECK(evaluation.counted.equal(torch::tensor({1, 2, 0}, torch::kLong)));

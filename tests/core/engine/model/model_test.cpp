@@ -35,7 +35,7 @@ void copy_state(const Model& from, const Model& to) {
   for (size_t i = 0; i < source.buffers.size(); ++i) target.buffers[i].second.copy_(source.buffers[i].second);
 }
 
-torch::Tensor loss_of_pass(Model& model, const Batch& batch) {
+torch::Tensor loss_of_pass(Model& model, const MiniBatch& batch) {
   torch::manual_seed(3);  // for dropout masks
   const torch::Tensor loss = model.loss(batch);
   loss.backward();
@@ -53,7 +53,7 @@ TEST_CASE("a model built without draws and bound to an arena gives the bits of t
     copy_state(*original, *bound);
     CHECK(arena.abs().sum().item<double>() > 0);
 
-    const Batch batch = batch_for(name);
+    const MiniBatch batch = batch_for(name);
     CHECK(same_bits(loss_of_pass(*original, batch), loss_of_pass(*bound, batch)));
     const NamedTensors want = named_tensors(*original), got = named_tensors(*bound);
     for (size_t i = 0; i < want.parameters.size(); ++i) {
@@ -66,7 +66,7 @@ TEST_CASE("a model built without draws and bound to an arena gives the bits of t
 }
 
 TEST_CASE("the loss is PyTorch's cross entropy, label smoothing included") {
-  const Batch batch = batch_for("lenet");
+  const MiniBatch batch = batch_for("lenet");
   const auto smoothed = build_sample(section_of("lenet"), seeded(1), 0.3);
   const auto plain = build_sample(section_of("lenet"), seeded(1));
   const torch::Tensor logits = plain->forward(batch.input);
@@ -80,10 +80,10 @@ TEST_CASE("the loss is PyTorch's cross entropy, label smoothing included") {
 
 TEST_CASE("evaluation tells loss and hits of each sample") {
   const auto model = build_sample(section_of("lenet"), seeded(1), 0.3);
-  Batch batch = batch_for("lenet");
+  MiniBatch batch = batch_for("lenet");
   const torch::Tensor logits = model->forward(batch.input);
   batch.target = torch::stack({logits[0].argmax(), logits[1].argmin()});
-  const Evaluation evaluation = model->evaluate(batch);
+  const EvaluatedBatch evaluation = model->evaluate(batch);
   CHECK(evaluation.correct.equal(torch::tensor({1, 0}, torch::kLong)));
   CHECK(evaluation.counted.equal(torch::tensor({1, 1}, torch::kLong)));
   CHECK(evaluation.losses.dtype() == torch::kFloat);
@@ -93,17 +93,17 @@ TEST_CASE("evaluation tells loss and hits of each sample") {
 
 TEST_CASE("evaluation of text counts every token") {
   const auto model = build_sample(section_of("gpt"), seeded(1));
-  Batch batch = batch_for("gpt");
+  MiniBatch batch = batch_for("gpt");
   batch.input = batch.input.narrow(1, 0, 40).contiguous();  // shorter than the context
   model->eval();
   batch.target = model->forward(batch.input).argmax(2);
   batch.target[1].narrow(0, 0, 15).add_(1).remainder_(256);
-  const Evaluation evaluation = model->evaluate(batch);
+  const EvaluatedBatch evaluation = model->evaluate(batch);
   CHECK(evaluation.counted.equal(torch::tensor({40, 40}, torch::kLong)));
   CHECK(evaluation.correct.equal(torch::tensor({40, 25}, torch::kLong)));
   CHECK(evaluation.losses.numel() == 2);
   batch.target[0].narrow(0, 0, 30).fill_(-100);
-  const Evaluation less = model->evaluate(batch);
+  const EvaluatedBatch less = model->evaluate(batch);
   CHECK(less.counted.equal(torch::tensor({10, 40}, torch::kLong)));
   CHECK(less.correct.equal(torch::tensor({10, 25}, torch::kLong)));
   CHECK(less.losses[0].item<float>() < evaluation.losses[0].item<float>());
@@ -114,7 +114,7 @@ TEST_CASE("evaluation draws nothing, updates nothing and restores the mode") {
   for (const std::string name : {"gpt", "resnet18"}) {
     CAPTURE(name);
     const auto model = build_sample(section_of(name), seeded(1));
-    const Batch batch = batch_for(name);
+    const MiniBatch batch = batch_for(name);
     std::vector<torch::Tensor> buffers;
     for (const torch::Tensor& buffer : model->buffers()) buffers.push_back(buffer.clone());
     const torch::Tensor generator = at::detail::getDefaultCPUGenerator().get_state();
@@ -128,7 +128,7 @@ TEST_CASE("evaluation draws nothing, updates nothing and restores the mode") {
   }
 }
 
-Fault fault_of_loss(const std::string& name, const Batch& batch) {
+Fault fault_of_loss(const std::string& name, const MiniBatch& batch) {
   try {
     build_sample(section_of(name), seeded(1))->loss(batch);
   } catch (const Error& error) {
@@ -140,19 +140,19 @@ Fault fault_of_loss(const std::string& name, const Batch& batch) {
 }
 
 TEST_CASE("labels and tokens beyond the classes are told") {
-  Batch images = batch_for("lenet");
+  MiniBatch images = batch_for("lenet");
   images.target[1] = 10;
   CHECK(fault_of_loss("lenet", images) == Fault::mismatch);
-  Batch text = batch_for("gpt");
+  MiniBatch text = batch_for("gpt");
   text.input[0][0] = 256;
   CHECK(fault_of_loss("gpt", text) == Fault::mismatch);
 }
 
 TEST_CASE("one image whose last layers are 1x1 cannot train through batch normalisation, but can be evaluated") {
-  Batch batch = batch_for("resnet18");
+  MiniBatch batch = batch_for("resnet18");
   batch = {batch.input.narrow(0, 0, 1), batch.target.narrow(0, 0, 1)};
   CHECK(fault_of_loss("resnet18", batch) == Fault::spec);
-  const Evaluation evaluation = build_sample(section_of("resnet18"), seeded(1))->evaluate(batch);
+  const EvaluatedBatch evaluation = build_sample(section_of("resnet18"), seeded(1))->evaluate(batch);
   CHECK(evaluation.losses.isfinite().all().item<bool>());
 }
 
@@ -172,7 +172,7 @@ std::vector<torch::Tensor> gradients_of(const Model& model) {
 }
 
 // Loss, then gradients.
-std::vector<torch::Tensor> train_pass(Model& model, const Batch& batch) {
+std::vector<torch::Tensor> train_pass(Model& model, const MiniBatch& batch) {
   torch::manual_seed(3);  // for dropout masks
   const torch::Tensor loss = model.loss(batch);
   loss.backward();
@@ -184,13 +184,13 @@ std::vector<torch::Tensor> train_pass(Model& model, const Batch& batch) {
 TEST_CASE("every model trains under bf16: float32 losses, gradients, buffers and evaluations, of other bits") {
   for (const char* name : kZooNames) {
     CAPTURE(name);
-    const Batch batch = batch_for(name);
+    const MiniBatch batch = batch_for(name);
     for (const double smoothing : {0.0, 0.1}) {
       if (smoothing > 0 && name != std::string("mlp") && name != std::string("gpt")) continue;  // all have one loss
       const auto plain = build_sample(section_of(name), seeded(1), smoothing);
       const auto model = build_sample(section_of(name), seeded(1), smoothing);
       model->set_precision(Precision::bf16);
-      const Evaluation in_fp32 = plain->evaluate(batch), in_bf16 = model->evaluate(batch);
+      const EvaluatedBatch in_fp32 = plain->evaluate(batch), in_bf16 = model->evaluate(batch);
       CHECK(in_bf16.losses.dtype() == torch::kFloat);
       CHECK_FALSE(same_bits(in_bf16.losses, in_fp32.losses));
       const auto expected = train_pass(*plain, batch), found = train_pass(*model, batch);
@@ -206,7 +206,7 @@ TEST_CASE("every model trains under bf16: float32 losses, gradients, buffers and
 }
 
 TEST_CASE("tf32 changes nothing on the CPU") {
-  const Batch batch = batch_for("lenet");
+  const MiniBatch batch = batch_for("lenet");
   const auto plain = build_sample(section_of("lenet"), seeded(1)), model = build_sample(section_of("lenet"), seeded(1));
   model->set_precision(Precision::tf32);
   const auto expected = train_pass(*plain, batch), found = train_pass(*model, batch);
@@ -217,7 +217,7 @@ TEST_CASE("tf32 changes nothing on the CPU") {
 torch::Tensor gradient_of_shared_weight(const torch::Tensor& weight, const torch::Tensor& input) {
   torch::Tensor loss;
   {
-    const Autocast autocast(c10::kCPU, Precision::bf16);
+    const AutocastGuard autocast(c10::kCPU, Precision::bf16);
     const torch::Tensor squares = weight.square().mean(), sum = (weight * 0.37).sum();
     loss = squares + sum + at::linear(input, weight).to(torch::kFloat).square().mean();
   }
@@ -232,7 +232,7 @@ TEST_CASE("a mini-batch's gradient is the same behind another one as by itself")
   CHECK(same_bits(gradient_of_shared_weight(weight, input), first));
 
   // If autocast spans both passes, the cast is cached, and the order of the sum differs.
-  const Autocast kept(c10::kCPU, Precision::bf16);
+  const AutocastGuard kept(c10::kCPU, Precision::bf16);
   gradient_of_shared_weight(weight, input);
   CHECK_FALSE(same_bits(gradient_of_shared_weight(weight, input), first));
 }
@@ -241,7 +241,7 @@ TEST_CASE("a weight that changed in place is cast anew") {
   torch::Tensor weight = torch::ones({4, 4}).requires_grad_();
   const torch::Tensor input = torch::ones({1, 4});
   const auto product = [&] {
-    const Autocast autocast(c10::kCPU, Precision::bf16);
+    const AutocastGuard autocast(c10::kCPU, Precision::bf16);
     return at::linear(input, weight).sum().item<float>();
   };
   CHECK(product() == 16);
@@ -256,9 +256,9 @@ TEST_CASE("what was set before holds again at the end, however it is reached") {
   };
   const auto before = state();
   const auto fails = [&] {
-    const Autocast outer(c10::kCPU, Precision::bf16), nothing(c10::kCPU, Precision::fp32);
+    const AutocastGuard outer(c10::kCPU, Precision::bf16), nothing(c10::kCPU, Precision::fp32);
     CHECK(at::autocast::is_autocast_enabled(at::kCPU));
-    { const Autocast inner(c10::kCPU, Precision::bf16); }
+    { const AutocastGuard inner(c10::kCPU, Precision::bf16); }
     CHECK(at::autocast::is_autocast_enabled(at::kCPU));
     throw std::runtime_error("a label is wrong");
   };

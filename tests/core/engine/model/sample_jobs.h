@@ -36,7 +36,7 @@ inline std::shared_ptr<Model> build_sample(const spec::ModelSection& section, In
 inline Initializer seeded(uint64_t seed) { return Initializer::draw(at::detail::createCPUGenerator(seed)); }
 
 // Draws two samples from torch's default generator, seeded by this function.
-inline Batch batch_for(const std::string& name) {
+inline MiniBatch batch_for(const std::string& name) {
   torch::manual_seed(99);
   if (name == "gpt") return {torch::randint(256, {2, 64}), torch::randint(256, {2, 64})};
   const auto image = std::get<ImageShape>(shape_for(name));

@@ -24,7 +24,8 @@ struct Made {
 // One copy of the state of a job.
 class State {
  public:
-  explicit State(const Job& job) : memory_(static_cast<std::byte*>(::operator new(job.places().bytes, kAlignment))) {
+  explicit State(const TrainingJob& job)
+      : memory_(static_cast<std::byte*>(::operator new(job.places().bytes, kAlignment))) {
     std::memset(memory_.get(), 0xA5, job.places().bytes);
   }
   std::byte* get() const { return memory_.get(); }
@@ -37,7 +38,7 @@ class State {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-bool is_seeded(const Job& job, const State& state, int64_t rank, uint64_t offset = 0) {
+bool is_seeded(const TrainingJob& job, const State& state, int64_t rank, uint64_t offset = 0) {
   uint64_t words[2];
   std::memcpy(words, job.places().ests.cuda_generator(state.get(), VirtualRank(rank)), sizeof words);
   return words[0] == 40 + static_cast<uint64_t>(rank) && words[1] == offset;
@@ -45,7 +46,7 @@ bool is_seeded(const Job& job, const State& state, int64_t rank, uint64_t offset
 
 TEST_CASE("a state has CUDA streams only where they were asked for, and then beside all that it has without") {
   const Made made;
-  const Job without(made.spec, made.data, false), with(made.spec, made.data, false, true);
+  const TrainingJob without(made.spec, made.data, false), with(made.spec, made.data, false, true);
   CHECK_FALSE(without.places().ests.has_cuda_streams());
   CHECK(with.places().ests.has_cuda_streams());
   CHECK(with.layout().tensors.size() == without.layout().tensors.size() + 3);
@@ -63,7 +64,7 @@ TEST_CASE("a state has CUDA streams only where they were asked for, and then bes
 TEST_CASE("EST r's CUDA stream begins where its seed puts it, and comes back from a checkpoint where it was") {
   const Made made;
   const ScratchFolder folder;
-  Job job(made.spec, made.data, true, true);
+  TrainingJob job(made.spec, made.data, true, true);
   const State begun(job), read(job);
   write_first_state(job, begun.get());
   for (int64_t rank : {0, 1, 2}) CHECK(is_seeded(job, begun, rank));
@@ -78,7 +79,7 @@ TEST_CASE("EST r's CUDA stream begins where its seed puts it, and comes back fro
 TEST_CASE("a checkpoint of a time without GPUs gives the streams that nothing was drawn from") {
   const Made made;
   const ScratchFolder folder;
-  Job before(made.spec, made.data, true), now(made.spec, made.data, false, true);
+  TrainingJob before(made.spec, made.data, true), now(made.spec, made.data, false, true);
   const State begun(before), read(now);
   write_first_state(before, begun.get());
   checkpoint::write_checkpoint(folder / "a.h5", before.layout(), begun.get(), {});

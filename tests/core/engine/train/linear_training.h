@@ -44,7 +44,7 @@ inline bool all(int64_t, size_t) { return true; }
 inline torch::Tensor slope_of(const torch::Tensor& parameter) {
   return torch::linspace(-1, 2, parameter.numel()).view(parameter.sizes());
 }
-inline torch::Tensor loss_of(const Job& job, int64_t rank, const Reach& reaches) {
+inline torch::Tensor loss_of(const TrainingJob& job, int64_t rank, const Reach& reaches) {
   torch::Tensor loss = torch::scalar_tensor(0.0);
   for (size_t i = 0; i < job.places().model.num_parameters(); ++i) {
     if (!reaches(rank, i)) continue;
@@ -103,7 +103,7 @@ class LinearTraining {
   }
 
   const comm::WorkerPulse& pulse(size_t w) { return workers_[w]->memory().pulse(WorkerRank(static_cast<int64_t>(w))); }
-  Job& job() { return workers_[0]->job(); }
+  TrainingJob& job() { return workers_[0]->job(); }
 
  private:
   void train(size_t w, const Reach& reaches) {

@@ -57,7 +57,7 @@ spec::JobSpec job_of(const std::string& model, const std::string& precision) {
 std::vector<std::vector<float>> results_on(device::ComputeDevice& device, const spec::JobSpec& spec,
                                            bool restarted = false) {
   const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
-  Job job(spec, data, true);
+  TrainingJob job(spec, data, true);
   const UniqueFd memory_fd = comm::JobMemory::create();
   comm::JobMemory memory(memory_fd.get());
   memory.lay_out(job.memory_plan());

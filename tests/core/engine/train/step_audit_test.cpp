@@ -261,7 +261,7 @@ TEST_CASE("a bit that changes in the committed state is found by the audit of th
   const spec::JobSpec spec = audited_job(2);
   const UniqueFd fd = comm::JobMemory::create();
   WorkerInProcess worker(spec, fd.get(), WorkerInProcess::plan_of(spec));
-  Job& job = worker.job();
+  TrainingJob& job = worker.job();
   REQUIRE(train_a_step(worker) == "");
   std::byte* state = worker.memory().state_of(Step(1));
   const auto& names = job.manifest().digest_names;

@@ -31,10 +31,10 @@ class WorkerInProcess {
 
   static comm::MemoryPlan plan_of(const spec::JobSpec& spec) {
     const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
-    return Job(spec, data, false).memory_plan();
+    return TrainingJob(spec, data, false).memory_plan();
   }
 
-  Job& job() { return job_; }
+  TrainingJob& job() { return job_; }
   comm::JobMemory& memory() { return memory_; }
   Workplace& place() { return place_; }
 
@@ -50,7 +50,7 @@ class WorkerInProcess {
   const spec::JobSpec spec_;
   const std::unique_ptr<device::ComputeDevice> device_;
   const data::DataPair data_;
-  Job job_;
+  TrainingJob job_;
   comm::JobMemory memory_;
   BoundModel model_;
   est::GradientHooks hooks_;

@@ -13,7 +13,7 @@ namespace pinned = kernels::pinned;
 
 TEST_CASE("the portable kernels are candidates in float32 without TF32, behind cuDNN's") {
   for (const pinned::Pass pass : kPasses) {
-    pinned::Convolution convolution = small_convolution(pass);
+    pinned::ConvolutionProblem convolution = small_convolution(pass);
     const ConvolutionLibrary library;
     const std::vector<std::string> exact = library.candidates(convolution);
     CHECK(exact.size() > 1);

@@ -21,7 +21,7 @@ TEST_CASE("a product has the values of LibTorch's, for plain, transposed and bat
   PinnedProducts products(algorithms);
   const auto check = [&](const at::Tensor& a, const at::Tensor& b) {
     const at::Tensor there_a = on_gpu(a), there_b = on_gpu(b);
-    const PinnedProducts::Call call{there_a, there_b};
+    const PinnedProducts::ProductCall call{there_a, there_b};
     REQUIRE(PinnedProducts::is_pinned(call));
     const at::Tensor result = products.compute(call);
     REQUIRE(result.defined());
@@ -44,7 +44,7 @@ TEST_CASE("an addend is scaled and broadcast; a factor 0 leaves it out, whatever
       CAPTURE(beta);
       CAPTURE(addend.sizes());
       const at::Tensor there = on_gpu(beta == 0 ? at::full_like(addend, INFINITY) : addend);
-      const PinnedProducts::Call call{there_a, there_b, &there, beta, alpha};
+      const PinnedProducts::ProductCall call{there_a, there_b, &there, beta, alpha};
       REQUIRE(PinnedProducts::is_pinned(call));
       CHECK(at::equal(products.compute(call).cpu(), at::matmul(a, b) * alpha + addend * beta));
     }
@@ -52,12 +52,12 @@ TEST_CASE("an addend is scaled and broadcast; a factor 0 leaves it out, whatever
 }
 
 TEST_CASE("in bf16 a bias is added before the sum is rounded, by every algorithm that may be chosen") {
-  using kernels::pinned::Product;
+  using kernels::pinned::ProductProblem;
   // 1 x 256 + 1 x 1 = 257 is halfway between two numbers of bf16, and 257.5 is not.
   const at::Tensor a = on_gpu(at::ones({1, 2}).to(at::kBFloat16));
   const at::Tensor b = on_gpu(at::tensor({256.0f, 1.0f}).to(at::kBFloat16));
   const at::Tensor bias = on_gpu(at::tensor({0.5f}).to(at::kBFloat16));
-  Product product;
+  ProductProblem product;
   product.element = kernels::pinned::Element::bf16;
   product.m = product.n = 1;
   product.k = 2;
@@ -68,7 +68,7 @@ TEST_CASE("in bf16 a bias is added before the sum is rounded, by every algorithm
   const at::Tensor workspace = on_gpu(at::zeros({1 << 20})), out = on_gpu(at::zeros({1}).to(at::kBFloat16));
   const kernels::pinned::Products library;
   const size_t without_bias = library.candidates(product).size();
-  product.addend = Product::Addend::bias;
+  product.addend = ProductProblem::Addend::bias;
   const auto candidates = library.candidates(product);
   CHECK(candidates.size() + 1 == without_bias);
   (void)cudaGetLastError();  // of an algorithm that reports nothing

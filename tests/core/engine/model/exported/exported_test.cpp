@@ -58,7 +58,7 @@ std::string complaint(const std::function<void(ProgramParts&)>& change, Fault fa
   return error.message();
 }
 
-Batch some_batch(int64_t samples = 4) {
+MiniBatch some_batch(int64_t samples = 4) {
   torch::manual_seed(3);
   return {torch::randn({samples, 3}), torch::arange(samples).remainder(2)};
 }
@@ -79,7 +79,7 @@ TEST_CASE("a program computes what its calls say: loss, gradients, buffers, with
   REQUIRE(named.buffers.size() == 3);
   CHECK(named.buffers[0].first == "layer.norm.running_mean");
 
-  const Batch batch = some_batch();
+  const MiniBatch batch = some_batch();
   torch::manual_seed(8);
   const torch::Tensor loss = model->loss(batch);
   loss.backward();
@@ -120,7 +120,7 @@ TEST_CASE("a tensor in another order than C's has C order in the state, and its 
   CHECK(model->gradient_strides(named.parameters[1].second).empty());
   for (int pass = 0; pass < 2; ++pass) {
     CAPTURE(pass);
-    const Batch batch = some_batch();
+    const MiniBatch batch = some_batch();
     torch::manual_seed(8);
     const torch::Tensor loss = model->loss(batch);
     loss.backward();
@@ -229,7 +229,7 @@ TEST_CASE("buffers of booleans and of int32 are part of the state") {
 
 TEST_CASE("it computes with the registered tensors, wherever their memory is") {
   const auto model = build(small_program());
-  const Batch batch = some_batch();
+  const MiniBatch batch = some_batch();
   const auto loss = [&] {
     torch::manual_seed(1);
     return model->loss(batch).item<float>();
@@ -242,14 +242,14 @@ TEST_CASE("it computes with the registered tensors, wherever their memory is") {
 
 TEST_CASE("an evaluation without a program of its own: dropout off, batch norm by its statistics, nothing changed") {
   const auto model = build(program_with_logits(), kVectors, section(spec::Loss::cross_entropy));
-  const Batch batch = some_batch();
+  const MiniBatch batch = some_batch();
   CHECK(model->predictions_per_sample() == 1);
   const torch::Tensor weight = model->named_parameters()["layer.weight"].detach();
   const torch::Tensor bias = model->named_parameters()["layer.bias"].detach();
   torch::Tensor mean = torch::tensor({0.f, 1.f}), var = torch::tensor({1.f, 4.f});
   const torch::Tensor logits =
       at::batch_norm(at::linear(batch.input, weight, bias), {}, {}, mean, var, false, 0.1, 1e-5, false);
-  const Evaluation evaluation = model->evaluate(batch);
+  const EvaluatedBatch evaluation = model->evaluate(batch);
   CHECK(torch::equal(evaluation.losses, at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::None)));
   CHECK(torch::equal(evaluation.correct, logits.argmax(1).eq(batch.target).to(torch::kLong)));
   CHECK(torch::equal(model->named_buffers()["layer.norm.running_mean"], mean));
@@ -281,9 +281,9 @@ EvaluatedSet evaluated(Exported& model, const torch::Tensor& input, const torch:
   EvaluatedSet all;
   for (int64_t first = 0; first < input.size(0); first += 3) {
     const int64_t samples = std::min<int64_t>(3, input.size(0) - first);
-    Batch batch;
+    MiniBatch batch;
     batch.fields = {input.narrow(0, first, samples), target.narrow(0, first, samples)};
-    const Evaluation part = model.evaluate(batch);
+    const EvaluatedBatch part = model.evaluate(batch);
     all.loss += part.losses.to(torch::kDouble).sum().item<double>();
     all.correct += part.correct.sum().item<int64_t>();
     all.predictions += part.counted.sum().item<int64_t>();
@@ -366,7 +366,7 @@ TEST_CASE("an evaluation's loss and accuracy are PyTorch's of all samples at onc
 
 TEST_CASE("a loss of the program is evaluated by mini-batches, without an accuracy") {
   const auto model = build(small_program());
-  const Evaluation evaluation = model->evaluate(some_batch());
+  const EvaluatedBatch evaluation = model->evaluate(some_batch());
   CHECK(model->predictions_per_sample() == 0);
   CHECK(evaluation.losses.size(0) == 4);
   CHECK(torch::equal(evaluation.losses[0], evaluation.losses[3]));
@@ -374,7 +374,7 @@ TEST_CASE("a loss of the program is evaluated by mini-batches, without an accura
 
 TEST_CASE("a target whose sizes do not fit the output is refused with both, and what to return") {
   const auto refusal = [](const ProgramParts& parts, spec::Loss loss, const torch::Tensor& target) {
-    Batch batch = some_batch();
+    MiniBatch batch = some_batch();
     batch.target = target;
     const auto model = build(parts, kVectors, section(loss));
     const Error error = error_of([&] { model->loss(batch); });
@@ -454,7 +454,7 @@ TEST_CASE("named arrays go to the inputs of their names, widened where that keep
         {Field{"keep", type, {}}, Field{"other", program::Type::i64, {}}, Field{"x", program::Type::f32, {3}}}};
   };
   const auto model = build(parts, shape(program::Type::u8));
-  Batch batch;
+  MiniBatch batch;
   batch.fields = {torch::zeros({4}, torch::kByte), torch::zeros({4}, torch::kLong), torch::randn({4, 3})};
   CHECK(model->loss(batch).item<float>() == 0);
   batch.fields[0] += 1;

@@ -103,7 +103,7 @@ TEST_CASE("named arrays go to the arguments of their names, in the order of the 
   PretendPython python;
   const auto model = built(python, arrays({"y", "other", "x"}));
   CHECK(python.names_passed == Strings{"y", "x"});
-  const Batch batch{{}, {}, {torch::full({2, 3}, 1.0f), torch::full({2, 3}, 10.0f), torch::full({2, 3}, 100.0f)}};
+  const MiniBatch batch{{}, {}, {torch::full({2, 3}, 1.0f), torch::full({2, 3}, 10.0f), torch::full({2, 3}, 100.0f)}};
   CHECK(model->loss(batch).item<float>() == 2 * 6 * 101);
   REQUIRE(python.inputs_seen.size() == 2);
   CHECK(python.inputs_seen[0].data_ptr() != batch.fields[0].data_ptr());  // a copy, which forward may keep
@@ -127,7 +127,7 @@ TEST_CASE("an argument without an array, and arrays without an argument, are ref
 
 TEST_CASE("samples go to the first argument, and labels to the second where forward needs or wants them") {
   PretendPython python;
-  const Batch batch{torch::full({2, 3}, 1.0f), torch::full({2, 1}, 10.0f)};
+  const MiniBatch batch{torch::full({2, 3}, 1.0f), torch::full({2, 1}, 10.0f)};
   CHECK(built(python, VectorShape{3})->loss(batch).item<float>() == 2 * 6 * 11);  // its loss is its own
   CHECK(python.by_position);
   const auto outside = built(python, VectorShape{3}, spec::Loss::mse);
@@ -148,7 +148,7 @@ TEST_CASE("samples go to the first argument, and labels to the second where forw
 TEST_CASE("after the first mini-batch buffers are as before, and a constant that it wrote is a buffer") {
   PretendPython python;
   const auto model = built(python, VectorShape{3});
-  const Batch batch{torch::ones({2, 3}), torch::ones({2, 1})};
+  const MiniBatch batch{torch::ones({2, 3}), torch::ones({2, 1})};
   model->try_out(batch, true);
   CHECK(names_of(named_tensors(*model).buffers) == Strings{"scale", "body.seen"});
   CHECK(python.module.buffers[0].tensor.item<float>() == 0);

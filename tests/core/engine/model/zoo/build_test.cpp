@@ -114,7 +114,7 @@ TEST_CASE("dropout falls back on each model's default") {
     auto section = section_of(name);
     section.dropout = dropout;
     const auto model = build_sample(section, seeded(1));
-    const Batch batch = batch_for(name);
+    const MiniBatch batch = batch_for(name);
     at::NoGradGuard no_grad;
     return !model->loss(batch).equal(model->loss(batch));
   };
@@ -127,13 +127,13 @@ TEST_CASE("dropout falls back on each model's default") {
 TEST_CASE("blocks are the layers in order, and together the forward pass") {
   const auto model = build_sample(section_of("resnet18"), seeded(1));
   std::vector<std::string> names;
-  for (const Block& block : model->blocks()) names.push_back(block.name);
+  for (const ModelBlock& block : model->blocks()) names.push_back(block.name);
   CHECK(names == std::vector<std::string>{"stem", "layer1.0", "layer1.1", "layer2.0", "layer2.1", "layer3.0",
                                           "layer3.1", "layer4.0", "layer4.1", "head"});
   model->eval();
-  const Batch batch = batch_for("resnet18");
+  const MiniBatch batch = batch_for("resnet18");
   torch::Tensor x = batch.input;
-  for (const Block& block : model->blocks()) x = block.forward(x);
+  for (const ModelBlock& block : model->blocks()) x = block.forward(x);
   CHECK(x.equal(model->forward(batch.input)));
 }
 

@@ -18,7 +18,7 @@ StageOrder order_of(int64_t worker) {
 
 struct TwoWorkers : comm::CompleteMemory {
   comm::BarrierWords& words = memory.meetings().finished();
-  Meeting first{words, memory, order_of(0)}, second{words, memory, order_of(1)};
+  StageMeeting first{words, memory, order_of(0)}, second{words, memory, order_of(1)};
   comm::Activity activity(int64_t worker) { return memory.pulse(WorkerRank(worker)).activity.load(); }
 };
 

@@ -32,7 +32,7 @@ TEST_CASE("every model of the zoo is covered at D2") {
     const data::DataPair data = data::open(spec.data, spec.model.context, 0, spec.model.classes);
     device::CpuDevice cpu;
     const operators::PortableOperators portable(cpu);
-    Job job(spec, data, true);
+    TrainingJob job(spec, data, true);
     est::GradientHooks hooks(job.network().parameters(), cpu);
     job.network().model().train();
     const auto uses = scan_operators({job, hooks, cpu}, job.samples().first_batch(), portable.names());
@@ -82,7 +82,7 @@ struct Begun {
   spec::JobSpec spec;
   data::DataPair pair;
   device::CpuDevice cpu;
-  Job job;
+  TrainingJob job;
   est::GradientHooks hooks;
 };
 

@@ -17,14 +17,14 @@ TEST_CASE("every float is in one bucket and has one owner") {
       std::vector<int> bucketed(floats), owned(floats);
       size_t end = floats;
       for (size_t b = 0; b < shares.buckets(); ++b) {
-        const FloatRange bucket = shares.bucket(b);
+        const BucketRange bucket = shares.bucket(b);
         CHECK(bucket.end == end);  // from the end, without a gap
         CHECK(bucket.begin < bucket.end);
         CHECK(bucket.begin % 64 == 0);
         end = bucket.begin;
         for (size_t i = bucket.begin; i < bucket.end; ++i) ++bucketed[i];
         for (uint32_t worker = 0; worker < workers; ++worker) {
-          const FloatRange share = shares.share(b, worker);
+          const BucketRange share = shares.share(b, worker);
           REQUIRE(share.begin <= share.end);
           CHECK((share.size() == 0 || share.begin % 64 == 0));
           CHECK((share.size() == 0 || (share.begin >= bucket.begin && share.end <= bucket.end)));

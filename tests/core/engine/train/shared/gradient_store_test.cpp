@@ -161,7 +161,7 @@ class Rehearsal {
 
   spec::JobSpec spec_;
   data::DataPair data_;
-  Job job_;
+  TrainingJob job_;
   UniqueFd memory_fd_ = comm::JobMemory::create();
   comm::JobMemory memory_{memory_fd_.get()};
   std::mt19937 random_;
@@ -221,7 +221,7 @@ namespace {
 constexpr const char* kSgd = "name = \"sgd\"\nlr = 0.1\n";
 constexpr const char* kAdaptive = "[elastic]\nbatch = \"adaptive\"\n";
 
-double squared_slopes(const Job& job) {
+double squared_slopes(const TrainingJob& job) {
   double sum = 0;
   for (const torch::Tensor& parameter : job.network().parameters())
     sum += slope_of(parameter).to(torch::kDouble).square().sum().item<double>();
