@@ -261,8 +261,8 @@ void weigh_keys(const Attention& a, const Heads& heads, const float* weights, co
                 const AttentionOutput& to, float factor, const float* factors, const DeviceQueue& queue) {
   const Strided<true> rows = {weights, a.keys, 1, a.queries * a.keys, a.keys % kQuad == 0};
   const TokenOutput out = {to, a.queries, a.queries, factor, factors, heads, in_quads(to)};
-  multiply_ranges("attention_keys", ProductSizes{heads.count, a.queries, a.dim}, a.keys, rows, tokens<false>(x, heads), out,
-                  KeyTerms{a.keys, a.causal}, queue);
+  multiply_ranges("attention_keys", ProductSizes{heads.count, a.queries, a.dim}, a.keys, rows, tokens<false>(x, heads),
+                  out, KeyTerms{a.keys, a.causal}, queue);
 }
 
 // to[key] = factor * weights[query][key] . x[query]
@@ -271,8 +271,8 @@ void weigh_queries(const Attention& a, const Heads& heads, const float* weights,
   const Strided<false> rows = {weights, 1, a.keys, a.queries * a.keys, a.keys % kQuad == 0};
   const int64_t reached = a.queries == 0 ? 0 : a.causal ? portable::round_up(a.queries, portable::kCausalRows) : a.keys;
   const TokenOutput out = {to, a.keys, reached, factor, nullptr, heads, in_quads(to)};
-  multiply_ranges("attention_queries", ProductSizes{heads.count, a.keys, a.dim}, a.queries, rows, tokens<false>(x, heads), out,
-                  QueryTerms{a.queries, a.causal}, queue);
+  multiply_ranges("attention_queries", ProductSizes{heads.count, a.keys, a.dim}, a.queries, rows,
+                  tokens<false>(x, heads), out, QueryTerms{a.queries, a.causal}, queue);
 }
 
 void forward(const Attention& a, const AttentionForward& out, const Execution& execution) {

@@ -9,12 +9,12 @@
 namespace estrain::kernels::ESTRAIN_ISA {
 
 // Workspace slots of a task's thread.
-enum FilterSlot { kPlaneSlot = 1, kResultSlot, kTapSlot, kInputSlot, kGradientSlot };
+enum ScratchSlot { kPlaneSlot = 1, kResultSlot, kTapSlot, kInputSlot, kGradientSlot };
 
 constexpr int64_t kTermBlock = 256;      // kernels/portable/block.h
 constexpr int64_t kWorthATask = 100000;  // multiplications
 
-static inline float* scratch(FilterSlot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
+static inline float* scratch(ScratchSlot slot, int64_t floats) { return workspace(slot, static_cast<size_t>(floats)); }
 
 static inline int64_t num_tasks(const DepthwiseArguments& a, int64_t pieces, const Execution& execution) {
   const int64_t work = a.n * a.channels * a.multiplier * a.h.out * a.w.out * a.h.kernel * a.w.kernel;

@@ -18,13 +18,18 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/engine/cuda/pinned/same_bits.h"
 #include "core/state/algorithms/pinning.h"
 #include "kernels/pinned/failure.h"
 #include "kernels/pinned/fields.h"
 #include "kernels/pinned/stopwatch.h"
 
 namespace estrain::cuda {
+
+// Returns a new tensor with the sizes and strides of `like`, filled with `value`.
+at::Tensor filled_like(const at::Tensor& like, double value);
+
+// For tensors of equal shape and element type, float32 or bfloat16. Compares bits, of NaNs, too. Waits for the device.
+bool same_bits(const at::Tensor& a, const at::Tensor& b);
 
 // Returns whether an algorithm can use x together with `like`: dense, on the same GPU, of the same type, not empty.
 inline bool is_plain(const at::Tensor& x, const at::Tensor& like) {

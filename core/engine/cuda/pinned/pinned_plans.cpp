@@ -1,4 +1,4 @@
-#include "core/engine/cuda/pinned/same_bits.h"
+#include "core/engine/cuda/pinned/pinned_plans.h"
 
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/equal.h>
