@@ -184,12 +184,11 @@ class OperatorRegistry {
 // The files of operators: each defines register_<file>(registry).
 // clang-format off
 #define ESTRAIN_OPERATOR_FILES(each) \
+  each(along_dimension)       \
   each(attention)             \
-  each(batched_matmul)        \
   each(convolution)           \
   each(copies)                \
   each(ctc_loss)              \
-  each(cumulative)            \
   each(distances)             \
   each(elementwise)           \
   each(embedding)             \
@@ -199,14 +198,11 @@ class OperatorRegistry {
   each(loss)                  \
   each(matmul)                \
   each(normalization)         \
-  each(padding)               \
   each(pooling)               \
   each(random)                \
   each(recurrent)             \
   each(reductions)            \
-  each(softmax)               \
-  each(sorting)               \
-  each(upsampling)            \
+  each(resizing)              \
   each(whole_numbers)
 // clang-format on
 #define ESTRAIN_DECLARED(file) void register_##file(OperatorRegistry& registry);
