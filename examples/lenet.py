@@ -1,6 +1,6 @@
 """The model "lenet": LeNet-5 with max pooling and ReLU, for images of 16 x 16 pixels or more.
 
-Parameter names, initialisation and arithmetic are those of core/engine/model/zoo/lenet.h, bit for bit.
+Parameter names, initialisation and arithmetic are those of core/engine/model/zoo/sequential.h, bit for bit.
 """
 
 import torch

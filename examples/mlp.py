@@ -1,6 +1,6 @@
 """The model "mlp": a multi-layer perceptron with ReLU.
 
-Parameter names, initialisation and arithmetic are those of core/engine/model/zoo/mlp.h, bit for bit.
+Parameter names, initialisation and arithmetic are those of core/engine/model/zoo/sequential.h, bit for bit.
 """
 
 import torch

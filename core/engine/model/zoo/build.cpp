@@ -4,10 +4,8 @@
 
 #include "core/engine/model/torch_error.h"
 #include "core/engine/model/zoo/gpt.h"
-#include "core/engine/model/zoo/lenet.h"
-#include "core/engine/model/zoo/mlp.h"
 #include "core/engine/model/zoo/resnet.h"
-#include "core/engine/model/zoo/vgg.h"
+#include "core/engine/model/zoo/sequential.h"
 #include "core/job/spec/keys/closest.h"
 
 namespace estrain::model {

@@ -1,4 +1,4 @@
-#include "core/engine/model/zoo/vgg.h"
+#include "core/engine/model/zoo/sequential.h"
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/dropout.h>
@@ -6,6 +6,9 @@
 
 namespace estrain::model {
 namespace {
+
+// Returns the number of pixels after both convolutions (no padding) and poolings.
+int64_t pixels_left(int64_t pixels) { return ((pixels - 4) / 2 - 4) / 2; }
 
 constexpr int64_t kPool = 0;  // marks a 2x2 max pooling among the channel counts
 
@@ -30,6 +33,48 @@ void reinitialize(Initializer& init, const torch::nn::Module& model) {
 }
 
 }  // namespace
+
+Mlp::Mlp(Initializer& init, const MlpOptions& options, double label_smoothing)
+    : Classifier(label_smoothing), dropout_(options.dropout) {
+  const auto layers = register_module("layers", std::make_shared<torch::nn::Module>("layers"));
+  std::vector<int64_t> widths = options.hidden;
+  widths.push_back(options.classes);
+  int64_t inputs = options.features;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    auto linear = layers->register_module(std::to_string(i), std::make_shared<Linear>(init, inputs, widths[i]));
+    add_layer(std::move(linear), i, i + 1 == widths.size());
+    inputs = widths[i];
+  }
+}
+
+void Mlp::add_layer(std::shared_ptr<Linear> linear, size_t index, bool is_last) {
+  add_block("layers." + std::to_string(index), [this, linear, index, is_last](const torch::Tensor& x) {
+    const torch::Tensor y = linear->forward(index == 0 ? x.flatten(1) : x);
+    return is_last ? y : at::dropout(y.relu_(), dropout_, is_training());
+  });
+}
+
+LeNet::LeNet(Initializer& init, const ImageShape& image, int64_t classes, double label_smoothing)
+    : Classifier(label_smoothing) {
+  const int64_t features = 16 * pixels_left(image.height) * pixels_left(image.width);
+  conv1_ = register_module(
+      "conv1", std::make_shared<Conv2d>(init, Conv2dOptions{.inputs = image.channels, .outputs = 6, .kernel = 5}));
+  conv2_ =
+      register_module("conv2", std::make_shared<Conv2d>(init, Conv2dOptions{.inputs = 6, .outputs = 16, .kernel = 5}));
+  fc1_ = register_module("fc1", std::make_shared<Linear>(init, features, 120));
+  fc2_ = register_module("fc2", std::make_shared<Linear>(init, 120, 84));
+  fc3_ = register_module("fc3", std::make_shared<Linear>(init, 84, classes));
+  add_blocks();
+}
+
+// ReLU after the pooling gives the same values as before the pooling, with a quarter of the elements.
+void LeNet::add_blocks() {
+  add_block("conv1", [this](const torch::Tensor& x) { return at::max_pool2d(conv1_->forward(x), {2, 2}).relu_(); });
+  add_block("conv2", [this](const torch::Tensor& x) { return at::max_pool2d(conv2_->forward(x), {2, 2}).relu_(); });
+  add_block("fc1", [this](const torch::Tensor& x) { return fc1_->forward(x.flatten(1)).relu_(); });
+  add_block("fc2", [this](const torch::Tensor& x) { return fc2_->forward(x).relu_(); });
+  add_block("fc3", [this](const torch::Tensor& x) { return fc3_->forward(x); });
+}
 
 Vgg::Vgg(Initializer& init, const VggOptions& options, double label_smoothing)
     : Classifier(label_smoothing), dropout_(options.dropout) {
