@@ -30,7 +30,7 @@ bool ResidentSaving::decide(Step step) {
   const ResidentState& state = *place_.resident;
   const bool now = place_.memory.gate().pause_asked() || must_be_saved(step);
   const bool clears = must_be_saved(step.next()) && !state.can_save(step.next());
-  const bool due = monotonic_ns() - saved_ns_ > ns_between_saves(state.last_save_ns());
+  const bool due = std::chrono::nanoseconds(monotonic_ns() - saved_ns_) > time_between_saves(state.last_save());
   if (!(now || clears || due) || !state.can_save(step)) return false;
   place_.memory.save_request().ask(step, now);
   return now;

@@ -17,8 +17,8 @@
 
 namespace estrain::train {
 
-// Decides when the state of GPUs is saved to shared memory: every few seconds (ns_between_saves), and before a pause, a
-// checkpoint or the end.
+// Decides when the state of GPUs is saved to shared memory: every few seconds (time_between_saves), and before a pause,
+// a checkpoint or the end.
 class ResidentSaving {
  public:
   // place.resident must be set.

@@ -14,9 +14,10 @@
 
 namespace estrain::train {
 
-int64_t ns_between_saves(int64_t last_save_ns) {
-  constexpr int64_t least = INT64_C(2'000'000'000), most = 30 * least, times = 50;
-  return last_save_ns > most / times ? most : std::max(least, times * last_save_ns);
+std::chrono::nanoseconds time_between_saves(std::chrono::nanoseconds last_save) {
+  constexpr std::chrono::nanoseconds least = std::chrono::seconds(2), most = std::chrono::minutes(1);
+  constexpr int64_t times = 50;
+  return last_save > most / times ? most : std::max(least, times * last_save);
 }
 
 std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
@@ -84,7 +85,7 @@ bool ResidentState::save(Step step, double lr, const SavedPart& part) {
     device_.download(bytes(step, region.offset, region.bytes), target + region.offset, [] {});
   device_.defer([this, target, begun, step, lr, part] {
     copy_host_part(target, host(step), part);
-    last_save_ns_.store(monotonic_ns() - begun);
+    last_save_.store(std::chrono::nanoseconds(monotonic_ns() - begun));
     if (memory_.save_request().add_part(part.of_workers)) memory_.commit().commit_saved(step, lr);
   });
   return true;

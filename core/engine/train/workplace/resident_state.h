@@ -1,7 +1,7 @@
 #pragma once
 // The state of a job in the memory of each of the job's GPUs. Each GPU has two copies as in shared memory
 // (core/state/comm/job_memory.h): step t reads copy t mod 2 and writes the second copy. Shared memory holds the state
-// of an earlier step and is updated during the training (ns_between_saves). The state committed in shared memory
+// of an earlier step and is updated during the training (time_between_saves). The state committed in shared memory
 // survives the loss of workers and GPUs; later steps are then repeated, with the same bits.
 //
 // The host computes random streams, counts of updates and losses. These are in host memory of this worker, at the same
@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,7 +25,7 @@ namespace estrain::train {
 // Returns the time between two saves to shared memory, given the duration of the last save (0: no save yet). At least 2
 // s, and long enough for saves to take at most 2 % of the time, since a step waits for a save. At most a minute: the
 // loss of a GPU repeats the steps since the last save.
-int64_t ns_between_saves(int64_t last_save_ns);
+std::chrono::nanoseconds time_between_saves(std::chrono::nanoseconds last_save);
 
 struct UnmapMemory {
   size_t bytes = 0;
@@ -66,7 +67,7 @@ class ResidentState {
   // Returns false on abort.
   bool save(Step step, double lr, const SavedPart& part);
   // Returns the duration of the last complete save; 0: no save yet.
-  int64_t last_save_ns() const { return last_save_ns_.load(); }
+  std::chrono::nanoseconds last_save() const { return last_save_.load(); }
 
  private:
   const at::Tensor& tensor(Step step) const { return copies_[step.value & 1]; }
@@ -77,7 +78,7 @@ class ResidentState {
   device::ComputeDevice& device_;
   at::Tensor copies_[2];
   std::unique_ptr<std::byte, UnmapMemory> host_[2];
-  std::atomic<int64_t> last_save_ns_{0};
+  std::atomic<std::chrono::nanoseconds> last_save_{};
 };
 
 }  // namespace estrain::train
