@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cmd/job_hosts.h"
+#include "core/base/files/run_files.h"
 #include "core/data/job_data.h"
 #include "core/job/spec/parsing/parse.h"
 
@@ -87,7 +88,7 @@ std::vector<Finding> check_agents(const AgentsCheck& check, const spec::JobSpec&
                                           .own = own_host_name(),
                                           .measure = true,
                                           .spec = has_files ? spec::to_toml(spec) : ""});
-    findings.push_back(Finding::fine("network key", check.run + "/network.key: nobody else may read it"));
+    findings.push_back(Finding::fine("network key", RunFiles(check.run).network_key() + ": nobody else may read it"));
     for (const Json& row : seen.rows) {
       const std::string host = row.value("host", "");
       findings.push_back(check_answer("host " + host, row));

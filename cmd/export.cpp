@@ -7,6 +7,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/export_program.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
 #include "core/state/checkpoint/directory.h"
@@ -31,12 +32,12 @@ std::string default_name(const std::string& format) {
 
 // Returns the checkpoint of `step`, or the newest valid checkpoint; names newer damaged checkpoints.
 CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> step) {
-  const CheckpointDirectory folder(run + "/checkpoints");
+  const CheckpointDirectory folder(RunFiles(run).checkpoints());
   if (step) {
     for (const Step there : folder.steps())
       if (there.value == *step) return CheckpointFile::open(folder.path_of(there));
     throw Error::make(Fault::usage, "{}: has no checkpoint of step {}", run, *step)
-        .advise(fmt::format("{}/checkpoints has the existing ones", run));
+        .advise(RunFiles(run).checkpoints() + " has the existing ones");
   }
   checkpoint::NewestCheckpoint newest = folder.newest_valid();
   for (const auto& skipped : newest.skipped)

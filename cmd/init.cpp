@@ -8,6 +8,7 @@
 #include "cmd/commands.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/data/recognise.h"
 #include "core/job/spec/keys/closest.h"
 #include "core/job/spec/starter.h"
@@ -29,7 +30,7 @@ constexpr Example kExamples[] = {
 
 struct InitArguments {
   std::string what;
-  std::string output = "job.toml";
+  std::string output = RunFiles::kSpec;
 };
 
 std::vector<std::string> example_names() {

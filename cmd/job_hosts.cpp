@@ -9,6 +9,7 @@
 
 #include "cmd/hosts_library.h"
 #include "core/base/files/memory_file.h"
+#include "core/base/files/run_files.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/host_name.h"
 #include "core/job/placement/device.h"
@@ -59,9 +60,9 @@ Error no_agents(const launch::StartRequest& request, const std::string& run, con
   return Error::make(Fault::peer, "no agent answers within {} s on {} of the hosts: {}", seconds, missing.size(),
                      fmt::join(reasons, "; "))
       .advise(fmt::format("start one there: estrain agent {} --name {}; or wait longer: --wait-hosts SECONDS",
-                          request.listen.empty()
-                              ? "--run " + run
-                              : fmt::format("--join {} --key-file FILE, a copy of {}/network.key", request.listen, run),
+                          request.listen.empty() ? "--run " + run
+                                                 : fmt::format("--join {} --key-file FILE, a copy of {}",
+                                                               request.listen, RunFiles(run).network_key()),
                           missing.front().value("host", "")));
 }
 

@@ -7,6 +7,7 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
 #include "core/base/visible_text.h"
@@ -29,7 +30,7 @@ struct SimulateArguments {
 };
 
 double measured_charge(const std::string& run) {
-  if (!run.empty()) return simulate::measured_charge(run + "/events.jsonl");
+  if (!run.empty()) return simulate::measured_charge(RunFiles(run).events());
   const std::string path = profile::default_store_path(own_environment());
   const profile::ProfileStore store(path, [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
   if (const auto seconds = path.empty() ? std::nullopt : store.load().change_seconds()) return *seconds;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/files/run_files.h"
 #include "core/base/files/unique_fd.h"
 #include "core/planning/dispatch/state.h"
 
@@ -24,7 +25,7 @@ class PoolDirectory {
   const std::string& path() const { return path_; }
   std::string database() const { return path_ + "/pool.db"; }
   std::string job(dispatch::JobId id) const { return path_ + "/jobs/" + std::to_string(id); }
-  std::string spec(dispatch::JobId id) const { return job(id) + "/job.toml"; }
+  std::string spec(dispatch::JobId id) const { return job(id) + "/" + RunFiles::kSpec; }
   std::string run(dispatch::JobId id) const { return job(id) + "/run"; }
   std::string check_log(dispatch::JobId id) const { return job(id) + "/check.log"; }
   std::string train_log(dispatch::JobId id) const { return job(id) + "/train.log"; }

@@ -10,13 +10,12 @@
 
 #include "core/base/error.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 namespace {
-
-std::string path_of(const std::string& run, const std::string& name) { return run + "/hosts/" + name + ".json"; }
 
 bool may_stand_in_a_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
@@ -24,7 +23,7 @@ bool may_stand_in_a_name(char c) {
 
 }  // namespace
 
-std::string key_file(const std::string& run) { return run + "/network.key"; }
+std::string key_file(const std::string& run) { return RunFiles(run).network_key(); }
 
 void require_host_name(const std::string& name) {
   if (!name.empty() && name.size() <= 64 && name[0] != '.' && std::ranges::all_of(name, may_stand_in_a_name)) return;
@@ -32,17 +31,17 @@ void require_host_name(const std::string& name) {
 }
 
 void write_host_file(const std::string& run, const std::string& name, const HostFile& file) {
-  make_folders(run + "/hosts");
+  make_folders(RunFiles(run).hosts());
   Json json = {{"address", file.address}};
   if (!file.sees_run) json["sees_run"] = false;
-  const std::string path = path_of(run, name),
+  const std::string path = RunFiles(run).host_file(name),
                     beside = path + "." + file.address;  // two agents with one name may write at once
   write_file_atomically(beside, json.dump() + "\n");
   if (::rename(beside.c_str(), path.c_str()) != 0) throw system_error("cannot write " + path, errno);
 }
 
 HostFile read_host_file(const std::string& run, const std::string& name) {
-  const std::string path = path_of(run, name);
+  const std::string path = RunFiles(run).host_file(name);
   const std::optional<std::string> text = read_file_if_present(path);
   if (!text) {
     throw Error::make(Fault::peer, "no agent of host {} is there: {} is missing", name, path)
@@ -67,13 +66,13 @@ std::optional<HostFile> read_host_file_if_sound(const std::string& run, const st
 }
 
 void remove_host_file(const std::string& run, const std::string& name, const HostFile& file) {
-  if (read_host_file_if_sound(run, name) == file) ::unlink(path_of(run, name).c_str());
+  if (read_host_file_if_sound(run, name) == file) ::unlink(RunFiles(run).host_file(name).c_str());
 }
 
 std::vector<std::string> names_of_host_files(const std::string& run) {
   std::vector<std::string> names;
   std::error_code failure;
-  for (std::filesystem::directory_iterator at(run + "/hosts", failure), end; !failure && at != end;
+  for (std::filesystem::directory_iterator at(RunFiles(run).hosts(), failure), end; !failure && at != end;
        at.increment(failure)) {
     if (at->path().extension() == ".json") names.push_back(at->path().stem().string());
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/error.h"
+#include "core/base/files/run_files.h"
 #include "core/inspect/verify/compare.h"
 #include "core/inspect/verify/report.h"
 #include "core/state/record/logs/metrics_reader.h"
@@ -25,7 +26,7 @@ double distance(float a, float b) {
 }
 
 Series loss_distances(const std::string& run_a, const std::string& run_b) {
-  record::MetricsReader lines_a(run_a + "/metrics.jsonl"), lines_b(run_b + "/metrics.jsonl");
+  record::MetricsReader lines_a(RunFiles(run_a).metrics()), lines_b(RunFiles(run_b).metrics());
   Series distances;
   auto a = next_step(lines_a), b = next_step(lines_b);
   while (a && b) {

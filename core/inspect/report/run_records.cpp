@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/files/input_file.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/run_files.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/state/record/logs/metrics_reader.h"
 
@@ -16,8 +17,9 @@ namespace {
 
 void require_run(const std::string& path) {
   std::error_code failure;
-  for (const char* sign : {"/job.toml", "/metrics.jsonl", "/events.jsonl", "/checkpoints"})
-    if (std::filesystem::exists(path + sign, failure)) return;
+  const RunFiles run(path);
+  for (const std::string& sign : {run.spec(), run.metrics(), run.events(), run.checkpoints()})
+    if (std::filesystem::exists(sign, failure)) return;
   throw Error::make(Fault::usage, "{}: {}", path, failure ? failure.message() : "no run there")
       .advise("give the run directory that `estrain train` printed");
 }
@@ -29,7 +31,7 @@ std::string folder_name(const std::string& path) {
 }
 
 void read_spec(RunRecords& run) {
-  const std::string path = run.path + "/job.toml";
+  const std::string path = RunFiles(run.path).spec();
   run.name = folder_name(run.path);
   try {
     const UniqueFd file = open_input_if_present(path);
@@ -60,7 +62,7 @@ void add(RunRecords& run, const record::EvaluationRecord& evaluation) {
 }
 
 void read_metrics(RunRecords& run) {
-  record::MetricsReader lines(run.path + "/metrics.jsonl");
+  record::MetricsReader lines(RunFiles(run.path).metrics());
   int64_t out_of_order = 0;
   while (const auto line = lines.next()) {
     const auto* step = std::get_if<record::StepRecord>(&*line);
@@ -80,7 +82,7 @@ void read_metrics(RunRecords& run) {
 }
 
 void read_events(RunRecords& run) {
-  const std::string path = run.path + "/events.jsonl";
+  const std::string path = RunFiles(run.path).events();
   TimelineReader timeline;
   LineReader lines(path);
   int64_t number = 0, unreadable = 0, first = 0;

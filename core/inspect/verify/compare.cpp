@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/files/run_files.h"
 #include "core/inspect/verify/change_log.h"
 #include "core/inspect/verify/checkpoint_pair.h"
 #include "core/inspect/verify/step_search.h"
@@ -33,8 +34,8 @@ std::string short_file(const Subject& run) {
   const Step losses = no_losses ? Step(0) : run.metrics.steps.back().step;
   const Step digests = no_digests ? Step(0) : run.fingerprints->step(run.fingerprints->size() - 1);
   if (losses == digests) return "";
-  const std::string metrics = end_of(run.path + "/metrics.jsonl", no_losses, losses);
-  const std::string fingerprints = end_of(run.path + "/fingerprints", no_digests, digests);
+  const std::string metrics = end_of(RunFiles(run.path).metrics(), no_losses, losses);
+  const std::string fingerprints = end_of(RunFiles(run.path).fingerprints(), no_digests, digests);
   const auto& [shorter, longer] =
       losses < digests ? std::pair(metrics, fingerprints) : std::pair(fingerprints, metrics);
   return fmt::format("torn or truncated: {}, {}", shorter, longer);

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/run_files.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/state/checkpoint/directory.h"
 
@@ -56,16 +57,17 @@ void find_checkpoints(const std::string& folder, Subject& subject) {
 }
 
 Subject open_run(const std::string& path) {
+  const RunFiles files(path);
   Subject run;
   run.path = path;
   run.is_run = true;
-  run.spec = parse_if_possible(read_file_if_present(path + "/job.toml").value_or(""), path + "/job.toml");
-  run.changes = read_file_if_present(path + "/changes.jsonl").value_or("");
-  run.stages = stages_from_events(stage_lines(path + "/events.jsonl"));
-  if (std::filesystem::exists(path + "/metrics.jsonl")) run.metrics = record::read_metrics(path + "/metrics.jsonl");
-  if (std::filesystem::exists(path + "/fingerprints"))
-    run.fingerprints = std::make_unique<record::FingerprintReader>(path + "/fingerprints");
-  find_checkpoints(path + "/checkpoints", run);
+  run.spec = parse_if_possible(read_file_if_present(files.spec()).value_or(""), files.spec());
+  run.changes = read_file_if_present(files.changes()).value_or("");
+  run.stages = stages_from_events(stage_lines(files.events()));
+  if (std::filesystem::exists(files.metrics())) run.metrics = record::read_metrics(files.metrics());
+  if (std::filesystem::exists(files.fingerprints()))
+    run.fingerprints = std::make_unique<record::FingerprintReader>(files.fingerprints());
+  find_checkpoints(files.checkpoints(), run);
   return run;
 }
 
@@ -86,8 +88,8 @@ Subject open_alone(const std::string& path) {
 Subject open_subject(const std::string& path) {
   std::error_code failure;
   if (std::filesystem::is_regular_file(path, failure)) return open_alone(path);
-  for (const char* sign : {"/job.toml", "/checkpoints"}) {
-    if (std::filesystem::exists(path + sign, failure)) return open_run(path);
+  for (const std::string& sign : {RunFiles(path).spec(), RunFiles(path).checkpoints()}) {
+    if (std::filesystem::exists(sign, failure)) return open_run(path);
   }
   const bool found = std::filesystem::exists(path, failure);
   throw Error::make(Fault::usage, "{}: {}", path,

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/run_files.h"
 #include "core/state/record/logs/metrics_line.h"
 
 namespace estrain::watch {
@@ -20,7 +21,7 @@ void Records::follow() {
 }
 
 void Records::follow_metrics() {
-  const std::string path = run_ + "/metrics.jsonl";
+  const std::string path = RunFiles(run_).metrics();
   const uint64_t size = size_of_file(path);
   if (size < read_) {
     losses_ = {};
@@ -42,7 +43,7 @@ void Records::follow_metrics() {
 
 void Records::follow_events() {
   report::TimelineReader timeline;
-  std::istringstream lines(last_bytes(run_ + "/events.jsonl", kMostEvents));
+  std::istringstream lines(last_bytes(RunFiles(run_).events(), kMostEvents));
   for (std::string text; std::getline(lines, text);) {
     const Json event = parse_json_if_sound(text);
     if (event.is_object()) timeline.add(event);

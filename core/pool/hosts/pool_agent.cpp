@@ -15,6 +15,7 @@
 #include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/process/watched_signals.h"
 #include "core/base/visible_text.h"
@@ -211,7 +212,7 @@ class PoolAgent {
   }
 
   // The path of the file that the run's agent writes once it listens (core/hosts/agents/host_file.h).
-  std::string host_file(const Task& task) const { return task.run + "/hosts/" + options_.name + ".json"; }
+  std::string host_file(const Task& task) const { return RunFiles(task.run).host_file(options_.name); }
 
   void look_at_runs(int64_t now) {
     for (auto& [id, one] : duties_.known()) {

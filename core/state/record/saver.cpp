@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/state/algorithms/choice_file.h"
 #include "core/state/checkpoint/state/recorded_digests.h"
@@ -48,7 +49,11 @@ uint64_t room_in(const std::string& folder) {
 }  // namespace
 
 Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint::Manifest& manifest)
-    : spec_(spec), run_(run), manifest_(manifest), directory_(run + "/checkpoints"), stages_(run + "/events.jsonl") {
+    : spec_(spec),
+      run_(run),
+      manifest_(manifest),
+      directory_(RunFiles(run).checkpoints()),
+      stages_(RunFiles(run).events()) {
   directory_.remove_stale_temporaries();
 }
 
@@ -129,7 +134,7 @@ checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
   meta.changes = changes_;
   meta.cpu = manifest_.processor;
   meta.data = manifest_.data;
-  meta.algorithms = algorithms::ChoiceFile(run_ + "/algorithms.jsonl").read_sound().to_text();
+  meta.algorithms = algorithms::ChoiceFile(RunFiles(run_).algorithms()).read_sound().to_text();
   meta.stages = stages_.to_json();
   meta.devices = stages_.devices();
   return meta;
@@ -137,7 +142,7 @@ checkpoint::CheckpointMeta Saver::meta(Step step, double lr) {
 
 void Saver::read_what_changed() {
   try {
-    changes_ = read_file_if_present(run_ + "/changes.jsonl").value_or("");
+    changes_ = read_file_if_present(RunFiles(run_).changes()).value_or("");
     std::erase(changes_, '\0');  // strings of HDF5 attributes cannot have a zero byte
     stages_.follow();
   } catch (const Error& error) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/files/run_files.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
 #include "core/state/comm/meetings/bell.h"
@@ -78,13 +79,13 @@ class Scribe {
   std::unique_ptr<FingerprintWriter> open_fingerprints() {
     if (!setup_.spec.logging.fingerprints) return nullptr;
     beat(memory_);
-    return std::make_unique<FingerprintWriter>(setup_.run + "/fingerprints", manifest_.digest_names,
+    return std::make_unique<FingerprintWriter>(RunFiles(setup_.run).fingerprints(), manifest_.digest_names,
                                                Step(setup_.from_step));
   }
 
   MetricsWriter open_metrics() {
     beat(memory_);
-    return {setup_.run + "/metrics.jsonl", Step(setup_.from_step)};
+    return {RunFiles(setup_.run).metrics(), Step(setup_.from_step)};
   }
 
   // Takes up the run's earlier evaluations.
@@ -100,7 +101,7 @@ class Scribe {
   TensorboardWriter* tensorboard() {
     if (setup_.spec.logging.tensorboard && !tensorboard_) {
       beat(memory_);
-      tensorboard_ = std::make_unique<TensorboardWriter>(setup_.run + "/tensorboard", metrics_);
+      tensorboard_ = std::make_unique<TensorboardWriter>(RunFiles(setup_.run).tensorboard(), metrics_);
     }
     return tensorboard_.get();
   }
@@ -251,7 +252,7 @@ class Scribe {
       const bool recorded = drain_or_wait(), saved = save_committed_state();
       show_how_it_stands(kAtOnce);
       if (recorded && saved) return point_best();
-      if (!std::filesystem::exists(setup_.run + "/lock"))
+      if (!std::filesystem::exists(RunFiles(setup_.run).lock_file()))
         throw Error::make(Fault::io, "{} is gone, so the state is lost", setup_.run);
       ::prctl(PR_SET_NAME, kWaitingScribe);
       std::this_thread::sleep_for(pause);

@@ -19,12 +19,10 @@
 
 namespace estrain::run_directory {
 
-std::string RunDirectory::worker_log(int64_t worker) const { return fmt::format("{}/worker-{}.log", path_, worker); }
-
 bool RunDirectory::has_run() const {
   std::error_code failure;
   const bool found = std::filesystem::exists(spec(), failure);
-  if (failure) throw Error::make(Fault::usage, "{}: {}", path_, failure.message());
+  if (failure) throw Error::make(Fault::usage, "{}: {}", path(), failure.message());
   return found || (std::filesystem::is_directory(checkpoints(), failure) &&
                    !checkpoint::CheckpointDirectory(checkpoints()).steps().empty());
 }
@@ -96,9 +94,9 @@ class WaitForScribe {
     if (waits && (!said_waits_.value_or(false) || now_ns >= next_word_ns_)) {
       fmt::print(stderr,
                  "{}: the last launch's scribe (process {}) holds a state that it cannot write, and waits for room on "
-                 "the disk: free some, and this goes on by itself (see {}/scribe.log; to give that state up: kill -9 "
+                 "the disk: free some, and this goes on by itself (see {}; to give that state up: kill -9 "
                  "{})\n",
-                 run_, scribe->pid, run_, scribe->pid);
+                 run_, scribe->pid, RunFiles(run_).scribe_log(), scribe->pid);
       next_word_ns_ = now_ns + kBetweenWordsNs;
     } else if (!waits && said_waits_.value_or(true)) {
       fmt::print(stderr, "{}: the last launcher's scribe is still writing: waiting for it\n", run_);
@@ -118,25 +116,25 @@ class WaitForScribe {
 
 // Looks at all files before the job begins: a file which no run writes to would else be found during the run.
 void RunDirectory::require_own_files() const {
-  for (const char* name : {"changes.jsonl", "events.jsonl", "algorithms.jsonl", "metrics.jsonl", "fingerprints",
-                           "scribe.log", "metrics.prom"})
-    require_own_file(path_ + "/" + name);
+  for (const std::string& file :
+       {changes(), events(), algorithms(), metrics(), fingerprints(), scribe_log(), open_metrics()})
+    require_own_file(file);
   require_own_folder(checkpoints());
-  require_own_folder(path_ + "/tensorboard");
+  require_own_folder(tensorboard());
 }
 
 UniqueFd RunDirectory::lock(int milliseconds) const {
-  make_folders(path_);
+  make_folders(path());
   UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
   const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
   std::optional<WaitForScribe> scribe;
   while (!take_lock(fd.get(), lock_file())) {
     const std::optional<RunOwner> other = owner();
     if (milliseconds > 0 && other && other->has_ended()) {
-      if (!scribe) scribe.emplace(path_);
+      if (!scribe) scribe.emplace(path());
       scribe->look(monotonic_ns());
     } else if (monotonic_ns() >= deadline) {
-      throw at_work(path_, other);
+      throw at_work(path(), other);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -152,7 +150,7 @@ std::optional<UniqueFd> RunDirectory::try_lock() const {
 }
 
 void RunDirectory::watch_owner() const {
-  if (const std::optional<RunOwner> before = owner()) require_gone(path_, *before, lock_file());
+  if (const std::optional<RunOwner> before = owner()) require_gone(path(), *before, lock_file());
 }
 
 void RunDirectory::own(const UniqueFd& lock) const {

@@ -1,9 +1,10 @@
 #pragma once
-// The folder of a run: the owner, and the paths of all files.
+// A RunDirectory is the folder of a run: its files, lock and owner.
 
 #include <optional>
 #include <string>
 
+#include "core/base/files/run_files.h"
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
 #include "core/job/spec/job_spec.h"
@@ -11,21 +12,9 @@
 
 namespace estrain::run_directory {
 
-class RunDirectory {
+class RunDirectory : public RunFiles {
  public:
-  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
-
-  const std::string& path() const { return path_; }
-  std::string spec() const { return path_ + "/job.toml"; }
-  std::string changes() const { return path_ + "/changes.jsonl"; }
-  std::string events() const { return path_ + "/events.jsonl"; }
-  std::string algorithms() const { return path_ + "/algorithms.jsonl"; }
-  std::string checkpoints() const { return path_ + "/checkpoints"; }
-  std::string traces() const { return path_ + "/traces"; }
-  std::string worker_log(int64_t worker) const;
-  std::string scribe_log() const { return path_ + "/scribe.log"; }
-  std::string courier_log() const { return path_ + "/courier.log"; }
-  std::string lock_file() const { return path_ + "/lock"; }
+  using RunFiles::RunFiles;
 
   // Tells whether a run was ever started here and left its spec, or a checkpoint. Throws Fault::usage for a path that
   // leads nowhere.
@@ -59,8 +48,6 @@ class RunDirectory {
 
  private:
   void require_own_files() const;
-
-  std::string path_;
 };
 
 }  // namespace estrain::run_directory

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json.h"
 
 namespace estrain::run_directory {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr size_t kBytes = 64;  // always, for a write in place, which a full disk does not prevent
 
-std::string path_of(const std::string& run) { return run + "/network.term"; }
+std::string path_of(const std::string& run) { return RunFiles(run).network_term(); }
 
 }  // namespace
 

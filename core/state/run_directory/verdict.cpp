@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/base/fault_words.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json.h"
 #include "core/base/json/json_text.h"
 #include "core/state/run_directory/run_owner.h"
@@ -17,8 +18,6 @@ RunVerdict RunVerdict::failed(const Error& error) {
   return {error.exit_code(), stopped ? "stopped" : "failed", error.message(), advice, {}, {}};
 }
 
-std::string verdict_file(const std::string& run) { return run + "/verdict.json"; }
-
 void write_verdict(const std::string& run, const RunVerdict& verdict) {
   const RunOwner self = RunOwner::this_process();
   Json json = {{"exit_code", verdict.exit_code}, {"outcome", verdict.outcome}, {"cause", verdict.cause},
@@ -27,12 +26,12 @@ void write_verdict(const std::string& run, const RunVerdict& verdict) {
   if (verdict.step) json["step"] = *verdict.step;
   if (verdict.saved_step) json["saved_step"] = *verdict.saved_step;
   try {
-    write_file_atomically(verdict_file(run), json_text(json) + "\n");
+    write_file_atomically(RunFiles(run).verdict(), json_text(json) + "\n");
   } catch (const Error& error) {
     fmt::print(stderr, "warning: {}\n", error.message());
   }
 }
 
-void remove_verdict(const std::string& run) { ::unlink(verdict_file(run).c_str()); }
+void remove_verdict(const std::string& run) { ::unlink(RunFiles(run).verdict().c_str()); }
 
 }  // namespace estrain::run_directory

@@ -26,7 +26,6 @@ struct RunVerdict {
   static RunVerdict failed(const Error& error);
 };
 
-std::string verdict_file(const std::string& run);
 // Prints a warning if the verdict cannot be written: the end of the run stays the same.
 void write_verdict(const std::string& run, const RunVerdict& verdict);
 void remove_verdict(const std::string& run);

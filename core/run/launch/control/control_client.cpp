@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "core/base/clock.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
 #include "core/base/json/json_text.h"
@@ -54,7 +55,8 @@ Connected try_to_connect(const std::string& run, UniqueFd* connection) {
   if (!folder) return errno == EACCES ? Connected::forbidden : Connected::nobody;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/control.sock", folder.get());
+  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/{}", folder.get(),
+                   RunFiles::kControlSocket);
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw system_error("cannot create a socket", errno);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -107,7 +109,7 @@ std::string read_line(int fd, const Deadline& deadline, int milliseconds, const 
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0)
       throw Error::make(Fault::peer, "{}: the launcher hung up without an answer", run)
-          .advise("see " + run + "/events.jsonl");
+          .advise("see " + RunFiles(run).events());
     line.append(buffer.data(), static_cast<size_t>(got));
     if (line.back() == '\n') return line;
     if (line.size() > kLongestAnswer)
@@ -163,7 +165,7 @@ void reach_elsewhere_by(AskElsewhere ask) { elsewhere() = std::move(ask); }
 bool may_be_reached_elsewhere(const std::string& run) {
   std::error_code failure;
   return elsewhere() && run_directory::RunDirectory(run).owner_elsewhere() &&
-         std::filesystem::exists(run + "/hosts", failure) && !launcher_answers(run);
+         std::filesystem::exists(RunFiles(run).hosts(), failure) && !launcher_answers(run);
 }
 
 UniqueFd connect_to_launcher(const std::string& run) { return connect_to(run, Deadline(0), 0); }

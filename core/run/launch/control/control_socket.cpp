@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
 #include "core/run/launch/control/control_request.h"
 
@@ -26,10 +27,11 @@ constexpr int kTurnAwayMs = 10;
 // The mode of a socket's file is the mode of the bound descriptor.
 UniqueFd listen_in(const std::string& run) {
   const UniqueFd folder = open_file(run, O_PATH | O_DIRECTORY);
-  ::unlinkat(folder.get(), "control.sock", 0);
+  ::unlinkat(folder.get(), RunFiles::kControlSocket, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/control.sock", folder.get());
+  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/{}", folder.get(),
+                   RunFiles::kControlSocket);
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd || ::fchmod(fd.get(), 0600) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||

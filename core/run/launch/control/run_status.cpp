@@ -107,7 +107,7 @@ RunStatus recorded_status(const run_directory::RunDirectory& directory) {
   add_owner_elsewhere(directory, status);
   const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
   if (!saved.empty()) status.last_checkpoint_step.emplace().value = saved.back().value;
-  add_last_metrics(directory.path() + "/metrics.jsonl", status);
+  add_last_metrics(directory.metrics(), status);
   return status;
 }
 

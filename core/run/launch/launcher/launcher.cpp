@@ -46,7 +46,7 @@ Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
 
 // Closes the socket to new clients. Clients that have connected before get an answer.
 Launcher::~Launcher() {
-  ::unlink((run_.directory.path() + "/control.sock").c_str());
+  ::unlink(run_.directory.control_socket().c_str());
   if (run_.control)
     run_.control->turn_away(Error(Fault::usage, "the launcher has ended before it took this up")
                                 .advise("`estrain status` says how it ended"));

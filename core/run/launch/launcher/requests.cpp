@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/base/files/run_files.h"
 #include "core/run/launch/control/run_status.h"
 #include "core/run/launch/preflight/devices.h"
 #include "core/state/run_directory/batch_changes.h"
@@ -14,7 +15,7 @@ namespace {
 // Tells whether the host's agent sees the run directory, by a file which the agent or its registry has left in the
 // directory (hosts/agents/host_file.h in core/hosts).
 bool sees_run(const std::string& run, const std::string& host) {
-  const auto text = read_file_if_present(run + "/hosts/" + host + ".json");
+  const auto text = read_file_if_present(RunFiles(run).host_file(host));
   const Json file = parse_json_if_sound(text.value_or(""));
   return !file.is_object() || file.value("sees_run", true);
 }

@@ -263,10 +263,8 @@ void choose_checkpoint(const run_directory::RunDirectory& directory, const Begun
 // Reports records damaged by a power cut or a disk, and keeps the damaged records beside the sound ones.
 void mend_records(const run_directory::RunDirectory& directory, const LaunchPlan& plan) {
   const Step last(plan.from_step);
-  std::vector<std::optional<record::Damage>> damages = {
-      record::mend_metrics(directory.path() + "/metrics.jsonl", last)};
-  if (plan.spec.logging.fingerprints)
-    damages.push_back(record::mend_fingerprints(directory.path() + "/fingerprints", last));
+  std::vector<std::optional<record::Damage>> damages = {record::mend_metrics(directory.metrics(), last)};
+  if (plan.spec.logging.fingerprints) damages.push_back(record::mend_fingerprints(directory.fingerprints(), last));
   for (const std::optional<record::Damage>& damage : damages) {
     if (!damage) continue;
     fmt::print(stderr, "warning: {} is damaged ({}): kept as {}; the run goes on with what is sound in it\n",

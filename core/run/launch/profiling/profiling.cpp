@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/long_files.h"
+#include "core/base/files/run_files.h"
 #include "core/base/files/temporary_folder.h"
 #include "core/base/json/json_lines.h"
 #include "core/base/process/child_process.h"
@@ -92,9 +93,9 @@ class ShortRun {
  public:
   ShortRun(const spec::JobSpec& spec, std::string devices)
       : devices_(std::move(devices)), run_(folder_.path() + "/run") {
-    write_file_atomically(folder_.path() + "/job.toml", spec::to_toml(spec));
+    write_file_atomically(folder_.path() + "/" + RunFiles::kSpec, spec::to_toml(spec));
     ChildOptions options;
-    options.arguments = {own_executable(), "train", folder_.path() + "/job.toml", "--run", run_.path(),
+    options.arguments = {own_executable(), "train", folder_.path() + "/" + RunFiles::kSpec, "--run", run_.path(),
                          "--devices",      devices_};
     options.output = folder_.path() + "/log";
     // Keep the speeds of a short run out of the user's database.
@@ -131,7 +132,7 @@ class ShortRun {
   }
 
   int64_t steps_done() {
-    std::ifstream file(run_.path() + "/metrics.jsonl", std::ios::binary);
+    std::ifstream file(run_.metrics(), std::ios::binary);
     file.seekg(read_);
     char buffer[1 << 14];
     while (file.read(buffer, sizeof buffer), file.gcount() > 0) {
@@ -154,7 +155,7 @@ class ShortRun {
   // times count as the time of the median step.
   void weigh_steps(StageSpeed& stage) const {
     std::vector<double> times;  // of each step; the unit is of no matter
-    for (const auto& step : record::read_metrics(run_.path() + "/metrics.jsonl").steps)
+    for (const auto& step : record::read_metrics(run_.metrics()).steps)
       if (step.step.value > SpeedMeter::kColdSteps && step.samples_per_second > 0)
         times.push_back(1 / step.samples_per_second);
     if (times.size() < 4) return;

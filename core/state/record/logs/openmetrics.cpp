@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/files/long_files.h"
 #include "core/base/files/own_file.h"
+#include "core/base/files/run_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/wall_time.h"
@@ -74,12 +75,12 @@ void OpenMetricsWriter::write_if_due(int64_t now_ns) {
 
 void OpenMetricsWriter::write() {
   follow_events();
-  write_beside(run_ + "/metrics.prom", text());
+  write_beside(RunFiles(run_).open_metrics(), text());
   is_new_ = false;
 }
 
 void OpenMetricsWriter::follow_events() {
-  LineReader lines(run_ + "/events.jsonl", read_);
+  LineReader lines(RunFiles(run_).events(), read_);
   for (std::string_view line; lines.next(&line);) {
     const Json event = parse_json_if_sound(line);
     const auto name = text_in(event, "event");

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/clock.h"
+#include "core/base/files/run_files.h"
 #include "core/state/run_directory/term.h"
 
 namespace estrain::launch {
@@ -15,7 +16,7 @@ constexpr int64_t kBetweenLooksNs = 1'000'000'000;
 
 bool has_agents(const std::string& run) {
   std::error_code failure;
-  return std::filesystem::directory_iterator(run + "/hosts", failure) != std::filesystem::directory_iterator();
+  return std::filesystem::directory_iterator(RunFiles(run).hosts(), failure) != std::filesystem::directory_iterator();
 }
 
 }  // namespace
