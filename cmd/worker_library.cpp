@@ -26,10 +26,12 @@ void* worker_library_function(const char* name, int descriptor) {
   if (library == nullptr) library = load(path);
   if (library == nullptr) {
     throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
-        .advise("run scripts/setup and scripts/build");
+        .advise("run scripts/setup and scripts/build")
+        .caused_by("cannot_load_libs");
   }
   void* symbol = ::dlsym(library, name);
-  if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's worker library", path);
+  if (symbol == nullptr)
+    throw Error::make(Fault::bug, "{} is not estrain's worker library", path).caused_by("semantic_error");
   return symbol;
 }
 

@@ -44,9 +44,8 @@ class Error : public std::exception {
 
   // Returns the same error with a prefix: "context: message".
   Error within(std::string_view context) const {
-    Error outer(fault_, std::string(context) + ": " + message_);
-    outer.advice_ = advice_;
-    outer.exit_code_ = exit_code_;
+    Error outer = *this;
+    outer.message_ = std::string(context) + ": " + message_;
     return outer;
   }
   // Adds advice for the user; printed on a separate line.
@@ -54,6 +53,14 @@ class Error : public std::exception {
     Error advised = *this;
     advised.advice_ = std::move(advice);
     return advised;
+  }
+
+  // Names a cause of the fault table (run/faults/faults.toml). The table finds the cause by this id, whatever the
+  // message says.
+  Error caused_by(std::string cause) const {
+    Error error = *this;
+    error.cause_ = std::move(cause);
+    return error;
   }
 
   // Sets an exit code other than the fault's.
@@ -67,14 +74,19 @@ class Error : public std::exception {
   int exit_code() const { return exit_code_ != 0 ? exit_code_ : estrain::exit_code(fault_); }
   const std::string& message() const { return message_; }
   const std::string& advice() const { return advice_; }
+  const std::string& cause() const { return cause_; }  // empty: the error names no cause
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   Fault fault_;
   std::string message_;
   std::string advice_;
+  std::string cause_;
   int exit_code_ = 0;  // 0: the exit code of the fault
 };
+
+// A process that can only write to its log names the cause at the end of a line: "… [cause: data_file_shortened]".
+inline constexpr std::string_view kCauseMark = " [cause: ", kCauseMarkEnd = "]";
 
 // Runs `body`, and prefixes an Error of `body` with `context`.
 template <typename Body>

@@ -103,13 +103,14 @@ void AgentWorkers::try_to_start(At at, const Json& said) {
 }
 
 // A launcher is at work, so its lock file exists unless the file system is gone. A missing lock file is this host's
-// trouble, not the job's: the fault table recognizes a lost host by these words.
+// trouble, not the job's: the host counts as lost.
 std::optional<Error> AgentWorkers::lost_run_directory() const {
   std::error_code failure;
   if (!sees_run_ || std::filesystem::exists(directory_.lock_file(), failure)) return std::nullopt;
   return Error::make(Fault::peer, "host {} is lost: it does not see the run directory {} any more", name_,
                      directory_.path())
-      .advise("mount it there again, and start the agent anew");
+      .advise("mount it there again, and start the agent anew")
+      .caused_by("host_lost");
 }
 
 void AgentWorkers::start(At at, const Json& said) {

@@ -39,9 +39,8 @@ class Proxy {
   }
 
  private:
-  // The fault table knows a lost host by these words.
   [[noreturn]] void lose_host(const Error& why) {
-    throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message());
+    throw Error::make(Fault::peer, "host {} is lost: {}", setup_.host, why.message()).caused_by("host_lost");
   }
 
   // Agents that end remove their host files.

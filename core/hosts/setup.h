@@ -40,7 +40,7 @@ struct CourierSetup {
   int memory = -1, doorbell = -1;
   comm::MessageSocket launcher;
 };
-// {"say": "error", "fault", "message", "advice"}
+// {"say": "error", "fault", "message", "advice", "cause"}
 inline Json told(const Error& error) {
   Json words = codec::fields_of(comm::Failed(error));
   words["say"] = "error";

@@ -205,7 +205,8 @@ Error changed_data(const std::vector<DataChange>& changes) {
   return Error::make(Fault::mismatch, "the data have changed since the run began: {}", fmt::join(words, "; "))
       .advise(
           "restore the files, or accept other data from this step on, and so other bits, with "
-          "`estrain train --resume --accept-data`");
+          "`estrain train --resume --accept-data`")
+      .caused_by("data_changed");
 }
 
 DataIdentity require_same(const DataIdentity& known, const std::vector<DataFile>& files) {

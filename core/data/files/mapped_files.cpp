@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace estrain::data {
 namespace {
 
@@ -45,7 +47,11 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     if (at != known.by_address.end() && address - at->first < at->second.size) {
       write_text("data file ");
       write_text(at->second.path);
-      write_text(" became shorter while it was in use\n");
+      write_text(" became shorter while it was in use");
+      write_text(kCauseMark);
+      write_text("data_file_shortened");
+      write_text(kCauseMarkEnd);
+      write_text("\n");
     }
   }
   ::signal(number, SIG_DFL);  // the read is repeated, and ends the process

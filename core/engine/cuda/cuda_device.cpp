@@ -65,7 +65,8 @@ void require_gpu(c10::DeviceIndex index) {
   if (index < count) return;
   throw Error::make(Fault::device, "there is no cuda:{}: {} GPU{} visible, counted from cuda:0", index, count,
                     count == 1 ? " is" : "s are")
-      .advise("name an existing one, or check CUDA_VISIBLE_DEVICES");
+      .advise("name an existing one, or check CUDA_VISIBLE_DEVICES")
+      .caused_by("device_missing");
 }
 
 // Runs one kernel, since only a kernel shows whether LibTorch has code for this GPU.

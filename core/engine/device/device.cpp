@@ -20,14 +20,16 @@ void require_driver() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) {
     throw Error::make(Fault::device, "no NVIDIA driver: {}", ::dlerror())
-        .advise("install the driver, or make it visible in the container (docker run --gpus all); cpu needs none");
+        .advise("install the driver, or make it visible in the container (docker run --gpus all); cpu needs none")
+        .caused_by("device_missing");
   }
   const auto start = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
   const int failure = start == nullptr ? -1 : start(0);
   if (failure == 0) return;
   if (failure == kNoDevice) {
     throw Error(Fault::device, "the NVIDIA driver finds no GPU (no CUDA-capable device is detected)")
-        .advise("check nvidia-smi and CUDA_VISIBLE_DEVICES");
+        .advise("check nvidia-smi and CUDA_VISIBLE_DEVICES")
+        .caused_by("device_missing");
   }
   throw Error::make(Fault::device, "the NVIDIA driver does not start: cuInit returned {}{}", failure,
                     failure == kDriverTooOld ? " (its parts are of different versions)" : "")
@@ -38,7 +40,8 @@ std::unique_ptr<ComputeDevice> open_cuda_device(int index, const std::string& li
   const std::string path = libraries + "/libestrain_cuda.so";
   if (!std::filesystem::exists(path)) {
     throw Error::make(Fault::device, "cuda:{}: this estrain was built without CUDA ({} is missing)", index, path)
-        .advise("build it on a machine with a CUDA toolkit (nvcc): scripts/build --target estrain_cuda");
+        .advise("build it on a machine with a CUDA toolkit (nvcc): scripts/build --target estrain_cuda")
+        .caused_by("device_missing");
   }
   require_driver();
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

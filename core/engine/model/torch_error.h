@@ -31,7 +31,7 @@ inline Error from_torch(const c10::Error& error) {
   if (text.find("DefaultCPUAllocator") != std::string::npos || dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
     return Error(Fault::infeasible, text).advise("lower data.batch, use a smaller model, or a device with more memory");
   }
-  return Error::make(Fault::bug, "LibTorch: {}", text);
+  return Error::make(Fault::bug, "LibTorch: {}", text).caused_by("torch_exception");
 }
 
 // Runs `body`, and converts a c10::Error to an Error.

@@ -184,7 +184,8 @@ auto UsersModel::telling_values(const MiniBatch& batch, Body&& body) const {
     const auto is_target = [&](const InputSource& source) { return source.name == target_->name; };
     if (target_ && std::ranges::none_of(told, is_target)) told.push_back(*target_);
     return Error(error.fault(), error.message() + values_text(told, batch))
-        .advise("correct the data, or use a model that has a class for each value");
+        .advise("correct the data, or use a model that has a class for each value")
+        .caused_by(error.cause());
   };
   try {
     return body();

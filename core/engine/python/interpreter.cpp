@@ -51,7 +51,8 @@ Error users_error() {
   const Crossing& at = crossing();
   if (at.traceback.empty()) return Error(Fault::spec, at.exception).advise("change the model's Python code");
   return Error::make(Fault::spec, "the model's Python code raised {}\n{}", at.exception, at.traceback)
-      .advise("correct the code; the traceback shows the line");
+      .advise("correct the code; the traceback shows the line")
+      .caused_by("user_code");
 }
 
 std::vector<model::PythonModule::Named> named(const std::string& kind) {

@@ -39,7 +39,8 @@ uint64_t build_of(std::initializer_list<uint64_t> parts) {
 void require_same_builds(comm::BuildWords run) {
   const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
   const auto refuse = [](const char* what) {
-    throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what);
+    throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what)
+        .caused_by("program_replaced");
   };
   const uint64_t program =
       build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")});

@@ -113,7 +113,9 @@ std::vector<Child> Group::children() const {
 Error Group::not_found(const std::string& name, Child::Kind wanted) const {
   if (const std::optional<Error> refusal = take_link_refusal()) return refusal->within(path_of(name));
   Error reason = failure(Fault::corrupt, path_of(name));
-  if (!contains(name)) return Error::make(Fault::mismatch, "{}: no such {}", path_of(name), kind_name(wanted));
+  if (!contains(name))
+    return Error::make(Fault::mismatch, "{}: no such {}", path_of(name), kind_name(wanted))
+        .caused_by("output_node_error");
   if (describe(id_.get(), name.c_str()).kind != wanted)
     return Error::make(Fault::mismatch, "{}: is not a {}", path_of(name), kind_name(wanted));
   return reason;

@@ -70,7 +70,9 @@ Handle Object::open_attribute(const std::string& name) const {
   Handle attribute(H5Aopen(id_.get(), name.c_str(), H5P_DEFAULT), H5Aclose);
   if (attribute.get() < 0) {
     const Error reason = failure(Fault::corrupt, where_ + " @" + name);
-    throw has(name) ? reason : Error::make(Fault::mismatch, "{}: has no attribute '{}'", where_, name);
+    throw has(name)
+        ? reason
+        : Error::make(Fault::mismatch, "{}: has no attribute '{}'", where_, name).caused_by("output_node_error");
   }
   Handle space(H5Aget_space(attribute.get()), H5Sclose);
   if (H5Sget_simple_extent_npoints(space.get()) != 1)

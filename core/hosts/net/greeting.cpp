@@ -37,7 +37,8 @@ void require_same_program(const Greeting& own, const Greeting& peer) {
   if (peer.build != own.build) {
     throw Error::make(Fault::mismatch, "host {} runs another build of estrain {}, whose bits may differ", peer.host,
                       own.version)
-        .advise("run one and the same file on all hosts of a job");
+        .advise("run one and the same file on all hosts of a job")
+        .caused_by("program_replaced");
   }
 }
 

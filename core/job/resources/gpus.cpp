@@ -101,11 +101,13 @@ void require_gpu_support(const GpuSupport& support, const std::string& device) {
   if (!support.library) {
     throw Error::make(Fault::device, "device \"{}\": this estrain was built without CUDA", device)
         .advise(
-            "build it on a machine with a CUDA toolkit (nvcc), with scripts/build --target estrain_cuda; or use cpu");
+            "build it on a machine with a CUDA toolkit (nvcc), with scripts/build --target estrain_cuda; or use cpu")
+        .caused_by("device_missing");
   }
   if (!support.driver) {
     throw Error::make(Fault::device, "device \"{}\": no NVIDIA driver runs on this machine", device)
-        .advise("install the driver, or make GPUs visible in the container (docker run --gpus all); or use cpu");
+        .advise("install the driver, or make GPUs visible in the container (docker run --gpus all); or use cpu")
+        .caused_by("device_missing");
   }
 }
 

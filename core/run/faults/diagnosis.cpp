@@ -22,10 +22,11 @@ constexpr size_t most_log_bytes = 64 << 10;
 constexpr size_t most_line_bytes = 2000;  // matching is quadratic in a line's length in the worst case
 constexpr size_t most_quoted_bytes = 500;
 
-enum Pass { explicit_signature, reported_kind, implicit_signature };
+enum Pass { named_cause, explicit_signature, reported_kind, implicit_signature };
 
 Pass pass_of(const FaultCause& cause, const Signature& signature) {
   if (cause.consequence) return implicit_signature;
+  if (signature.named) return signature.faults.empty() ? named_cause : explicit_signature;
   if (!signature.text.empty() || signature.oom || signature.hung) return explicit_signature;
   return signature.faults.empty() ? implicit_signature : reported_kind;
 }
@@ -115,7 +116,9 @@ class Clues {
       return std::nullopt;
     if (!signature.signals.empty() && !ended(true, signature.signals)) return std::nullopt;
     if (!signature.exit_statuses.empty() && !ended(false, signature.exit_statuses)) return std::nullopt;
-    return signature.text.empty() ? Found{} : find_text(cause, signature);
+    std::optional<Found> found = Found{};
+    if (signature.named) found = find_named(cause);
+    return !found || signature.text.empty() ? found : find_text(cause, signature);
   }
 
   // Returns words such as "SIGKILL (signal 9), largest resident set 1.9 GB; its log says "…""
@@ -136,14 +139,24 @@ class Clues {
 
   bool killed() const { return !evidence_.hung && ended(true, {SIGKILL}); }
 
+  bool from_outside() const { return evidence_.hung || killed(); }
+
+  std::optional<Found> find_named(const FaultCause& cause) const {
+    if (evidence_.said && evidence_.said->cause() == cause.id)
+      return Found{report_.substr(0, report_.find('\n')), false};
+    const size_t mark = log_.find(fmt::format("{}{}{}", kCauseMark, cause.id, kCauseMarkEnd));
+    if (mark == log_.npos || (from_outside() && cause.fault_class == FaultClass::user)) return std::nullopt;
+    const size_t begin = log_.rfind('\n', mark) + 1;
+    return Found{log_.substr(begin, mark - begin), true};
+  }
+
   std::optional<Found> find_text(const FaultCause& cause, const Signature& signature) const {
     const bool of_report = !signature.faults.empty();
     if (kind_decides_ && !of_report) return std::nullopt;
     for (const LinePattern& pattern : signature.text) {
       if (auto line = pattern.first_line_in(report_)) return Found{std::move(*line), false};
     }
-    const bool from_outside = evidence_.hung || killed();
-    if (of_report || (from_outside && cause.fault_class == FaultClass::user)) return std::nullopt;
+    if (of_report || (from_outside() && cause.fault_class == FaultClass::user)) return std::nullopt;
     for (const LinePattern& pattern : signature.text) {
       if (auto line = pattern.first_line_in(log_)) return Found{std::move(*line), true};
     }

@@ -5,9 +5,11 @@
 // Causes are tried in this order, and the first match wins. The order follows the Philly study (section
 // 4.2.1): the signature nearest to the root cause first, implicit signatures such as "traceback from crash"
 // last.
-//   1. explicit: a line of the report or of the log, an out-of-memory kill, a hang;
-//   2. the kind of error reported by the process;
-//   3. implicit: signal, exit status, and causes marked as consequences of other causes.
+//   1. named: the process's error, or a line of its log, names the cause (base/error.h). An error around the words of a
+//      library counts as explicit, since those words may tell a nearer cause: there the signature has `faults`, too;
+//   2. explicit: a line of the report or of the log, an out-of-memory kill, a hang;
+//   3. the kind of error reported by the process;
+//   4. implicit: signal, exit status, and causes marked as consequences of other causes.
 // Within each group, the order of the rules decides. All of a user's own rules come before the built-in rules.
 //
 // Unreliable evidence is ignored:

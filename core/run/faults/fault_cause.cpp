@@ -53,7 +53,11 @@ std::string Signature::words() const {
   std::vector<std::string> conditions;
   if (hung) conditions.emplace_back("no progress");
   if (oom) conditions.emplace_back("an OOM kill");
-  if (!faults.empty()) conditions.push_back(words_of_faults(faults));
+  if (named) {
+    conditions.push_back((faults.empty() ? "an error or a line" : words_of_faults(faults)) + " that names the cause");
+  } else if (!faults.empty()) {
+    conditions.push_back(words_of_faults(faults));
+  }
   if (!signals.empty()) conditions.push_back(words_of_signals(signals));
   if (!exit_statuses.empty()) conditions.push_back(fmt::format("exit status {}", fmt::join(exit_statuses, " or ")));
   if (!text.empty()) conditions.push_back((faults.empty() ? "a line with " : "the words ") + words_of_text(text));

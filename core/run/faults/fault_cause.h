@@ -28,6 +28,7 @@ struct Signature {
   std::vector<int> exit_statuses;  // the process's exit status
   bool hung = false;               // the process was killed for making no progress
   bool oom = false;                // the out-of-memory killer struck
+  bool named = false;              // the process's error, or a line of its log, names the cause (Error::caused_by)
 
   // "SIGSEGV", "an OOM kill and SIGKILL", "a reported `io` error with `checkpoint`"; text patterns in back-quotes.
   std::string words() const;

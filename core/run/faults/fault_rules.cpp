@@ -174,6 +174,7 @@ const std::vector<RuleKey<Signature>>& signature_keys() {
       {"signals", read_signals},
       {"exit_statuses", read_exit_statuses},
       {"hung", [](const Member& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.hung, f); }},
+      {"named", [](const Member& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.named, f); }},
       {"oom", [](const Member& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.oom, f); }},
   };
   return keys;

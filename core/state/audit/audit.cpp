@@ -91,7 +91,8 @@ void Audit::throw_if_wrong(Verdict verdict) {
   throw AuditError(Error::make(Fault::device,
                                "wrong results in the audit of step {}: {} of virtual rank {} differs from {}; no audit "
                                "vouches for what this device computed after step {}",
-                               step_.next(), difference(), plan_->rank, against, vouched_),
+                               step_.next(), difference(), plan_->rank, against, vouched_)
+                       .caused_by("wrong_results"),
                    vouched_);
 }
 
@@ -103,7 +104,8 @@ void Audit::throw_undecided() const {
       Error::make(Fault::device,
                   "the audit of step {} cannot tell which device is wrong: {} and {} get different bits for "
                   "{} of virtual rank {}, and further runs do not settle it",
-                  step_.next(), words(plan_->owner), words(plan_->auditor), difference(), plan_->rank),
+                  step_.next(), words(plan_->owner), words(plan_->auditor), difference(), plan_->rank)
+          .caused_by("audit_undecided"),
       vouched_);
 }
 
@@ -112,7 +114,8 @@ void Audit::throw_damaged() const {
   const Step before(std::max<int64_t>(step_.value - 1, 0));
   throw AuditError(
       Error::make(Fault::corrupt, "the audit of step {} found the state damaged in memory: {} is not what was written",
-                  step_.next(), auditee_.name_of_state(static_cast<size_t>(board_.damaged()))),
+                  step_.next(), auditee_.name_of_state(static_cast<size_t>(board_.damaged())))
+          .caused_by("damaged_state"),
       std::min(board_.newest(), before));
 }
 

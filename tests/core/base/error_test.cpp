@@ -18,7 +18,9 @@ TEST_CASE("contexts stand before the cause, the outermost first; fault and advic
   const Error error = error_of([] {
     with_context("resume", [] {
       with_context("read checkpoint 42", [] {
-        throw Error::make(Fault::corrupt, "checksum differs: {} and {}", 1, 2).advise("use the one before");
+        throw Error::make(Fault::corrupt, "checksum differs: {} and {}", 1, 2)
+            .caused_by("damaged_state")
+            .advise("use the one before");
       });
     });
   });
@@ -26,6 +28,7 @@ TEST_CASE("contexts stand before the cause, the outermost first; fault and advic
   CHECK(std::string(error.what()) == error.message());
   CHECK(error.fault() == Fault::corrupt);
   CHECK(error.advice() == "use the one before");
+  CHECK(error.cause() == "damaged_state");
 }
 
 TEST_CASE("with_context hands on what its body returns, and leaves other exceptions alone") {

@@ -85,7 +85,8 @@ Error nonfinite_error(const TrainingJob& job, Step step, const Nonfinite& found)
                           samples_of(job, step, VirtualRank(found.rank)));
   }
   return Error::make(Fault::infeasible, "step {}: {}", step.next(), in_words(found, job.manifest().digest_names))
-      .advise(advice);
+      .advise(advice)
+      .caused_by("model_diverged");
 }
 
 }  // namespace estrain::train

@@ -12,14 +12,17 @@ namespace estrain::comm {
 struct Failed {
   static constexpr std::string_view name = "failed";
   int fault = static_cast<int>(Fault::bug);
-  std::string message, advice;
+  std::string message, advice, cause;
 
   Failed() = default;
   explicit Failed(const Error& error)
-      : fault(static_cast<int>(error.fault())), message(error.message()), advice(error.advice()) {}
-  Error error() const { return Error(static_cast<Fault>(fault), message).advise(advice); }
+      : fault(static_cast<int>(error.fault())),
+        message(error.message()),
+        advice(error.advice()),
+        cause(error.cause()) {}
+  Error error() const { return Error(static_cast<Fault>(fault), message).advise(advice).caused_by(cause); }
 
-  ESTRAIN_FIELDS(fault, message, advice)
+  ESTRAIN_FIELDS(fault, message, advice, cause)
 };
 
 }  // namespace estrain::comm

@@ -42,7 +42,7 @@ TEST_CASE("a process that is killed because a data file became shorter has named
   const FileBytes a = FileBytes::map(other), b = FileBytes::map(path);
   std::filesystem::resize_file(path, 100);
   CHECK(words_before_death(words, b.data() + kBytes - 1) ==
-        "data file " + path + " became shorter while it was in use\n");
+        "data file " + path + " became shorter while it was in use [cause: data_file_shortened]\n");
 
   // Memory that is no data file, and a file that is not mapped any more.
   const void* const was = b.data();

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <map>
+#include <regex>
 #include <set>
 #include <utility>
 
@@ -169,6 +173,78 @@ TEST_CASE("the root cause is named, not its consequence") {
                             "cannot load the worker library: libc10.so: cannot open shared object file: No "
                             "such file or directory")) == "cannot_load_libs");
   }
+  SUBCASE("what the dynamic linker or LibTorch says, not that the library failed") {
+    const auto loading = [](const std::string& words) {
+      return cause_of(naming("cannot_load_libs", reported(Fault::io, words)));
+    };
+    CHECK(loading("cannot load it: libc10.so: file too short") == "cannot_load_libs");
+    CHECK(loading("cannot load it: libc10.so: undefined symbol: x") == "semantic_error");
+    CHECK(cause_of(naming("torch_exception", reported(Fault::bug, "CUDA error: out of memory"))) ==
+          "gpu_out_of_memory");
+  }
+}
+
+// The sources that name a cause, by the cause: {"user_code": {"core/engine/python/interpreter.cpp"}}.
+std::map<std::string, std::set<std::string>> causes_in_sources() {
+  const std::regex named(R"re((?:caused_by\(|write_text\()"([a-z_]+)"\))re");
+  std::map<std::string, std::set<std::string>> causes;
+  for (const char* top : {"core", "cmd"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(ESTRAIN_SOURCE_DIR + std::string("/") + top)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
+      const std::string text = read_file(entry.path());
+      for (std::sregex_iterator at(text.begin(), text.end(), named), end; at != end; ++at)
+        causes[(*at)[1]].insert(entry.path());
+    }
+  }
+  return causes;
+}
+
+TEST_CASE("the causes that errors of estrain name are those of the table which may be named") {
+  std::set<std::string> in_table, in_sources;
+  for (const FaultCause& cause : table().causes()) {
+    if (std::ranges::any_of(cause.signatures, &Signature::named)) in_table.insert(cause.id);
+  }
+  for (const auto& [cause, sources] : causes_in_sources()) in_sources.insert(cause);
+  CHECK(in_table == in_sources);
+}
+
+TEST_CASE("a named cause is found whatever the message says") {
+  for (const FaultCause& cause : table().causes()) {
+    const auto signature = std::ranges::find_if(cause.signatures, &Signature::named);
+    if (signature == cause.signatures.end()) continue;
+    CAPTURE(cause.id);
+    const std::vector<Fault> faults =
+        signature->faults.empty() ? std::vector{Fault::device, Fault::mismatch, Fault::bug} : signature->faults;
+    for (const Fault fault : faults) {
+      for (const char* message : {"it is as it is", "other words"}) {
+        Evidence evidence = ended_with(1, "step 3\n");
+        evidence.said = Error(fault, message).caused_by(cause.id).within("worker 3").advise("look");
+        CHECK(cause_of(evidence) == cause.id);
+      }
+    }
+  }
+}
+
+TEST_CASE("a line of the log names a cause at its end; the words for the user leave the name out") {
+  const Diagnosis found =
+      table().diagnose(ended_by(SIGBUS, "step 1\n a.tar: any words [cause: data_file_shortened]\n"));
+  CHECK(found.cause == "data_file_shortened");
+  CHECK(contains(found.evidence, "any words\""));
+  CHECK(cause_of(ended_by(SIGBUS, "[cause: data_file]\n")) == "shared_memory_full");
+  CHECK(cause_of(ended_by(SIGKILL, "a [cause: data_file_shortened]\n")) == "killed");
+  CHECK(cause_of(reported(Fault::spec, "no key", "a [cause: data_file_shortened]\n")) == "syntax_error");
+}
+
+TEST_CASE("a user's rule comes before the cause that an error names") {
+  const ScratchFolder folder;
+  write_file_atomically(
+      folder / "rules.toml",
+      "[[cause]]\nid = \"own\"\nclass = \"engine\"\ndescription = \"d\"\nretry = true\nadvice = \"a\"\n"
+      "signatures = [{ text = ['flaky rack'] }]\n");
+  const Evidence evidence = naming("host_lost", reported(Fault::peer, "flaky rack"));
+  CHECK(cause_of(evidence) == "host_lost");
+  CHECK(FaultTable::with_rules(folder / "rules.toml").diagnose(evidence).cause == "own");
 }
 
 TEST_CASE("how a process hung is passed on") {
@@ -252,7 +328,7 @@ TEST_CASE(
         "no NVIDIA driver: libcuda.so.1: cannot open shared object file: No such file or directory",
         "the NVIDIA driver finds no GPU (no CUDA-capable device is detected)"}) {
     CAPTURE(words);
-    Evidence evidence = reported(Fault::device, words);
+    Evidence evidence = naming("device_missing", reported(Fault::device, words));
     const Diagnosis running = table().diagnose(evidence);
     CHECK(running.cause == "device_missing");
     CHECK(running.retry);

@@ -154,6 +154,7 @@ TEST_CASE("what is wrong with a rule file is said with line and column") {
       {rule_with("signatures = [{ faults = [\"disk\"] }]"), ":7:27: cause.signatures.faults: must be "},
       {rule_with("signatures = [{ exit_statuses = [256] }]"), ":7:34: cause.signatures.exit_statuses: must be an exit"},
       {rule_with("signatures = [{ hung = false }]"), ":7:24: cause.signatures.hung: must be true (or be left out)"},
+      {rule_with("signatures = [{ named = 1 }]"), ":7:25: cause.signatures.named: must be true (or be left out)"},
       {rule_with("signatures = [{ text = ['a', '(b'] }]"), ":7:30: cause.signatures.text: not a regular expression: "},
       {rule_with("signatures = [{ text = ['(a)\\1'] }]"), ":7:25: cause.signatures.text: back-references"},
       {rule_with("signatures = [{ text = ['x*'] }]"), ":7:25: cause.signatures.text: matches every line"},

@@ -45,6 +45,11 @@ Evidence ended_with(int exit_status, std::string log) {
   return evidence;
 }
 
+Evidence naming(std::string cause, Evidence evidence) {
+  evidence.said = evidence.said->caused_by(std::move(cause));
+  return evidence;
+}
+
 Evidence reported(Fault fault, std::string message, std::string log) {
   Evidence evidence = ended_with(exit_code(fault), std::move(log));
   evidence.said = Error(fault, std::move(message));
@@ -54,24 +59,27 @@ Evidence reported(Fault fault, std::string message, std::string log) {
 std::vector<FaultSample> fault_samples() {
   return {
       {"wrong_results",
-       reported(Fault::device,
-                "wrong results in the audit of step 25: the gradient of fc.weight of virtual rank 0 differs "
-                "from the result of two others; no audit vouches for what this device computed after "
-                "step 24"),
+       naming("wrong_results",
+              reported(Fault::device,
+                       "wrong results in the audit of step 25: the gradient of fc.weight of virtual rank 0 differs "
+                       "from the result of two others; no audit vouches for what this device computed after "
+                       "step 24")),
        infrastructure, true, 1,
        "exit status 1; it reported \"wrong results in the audit of step 25: the gradient of fc.weight of virtual rank "
        "0 differs from "
        "the "
        "result of two others; no audit vouches for what this device computed after step 24\""},
       {"audit_undecided",
-       reported(Fault::device,
-                "the audit of step 8 cannot tell which device is wrong: worker 0 (cpu) and worker 1 (cpu)"),
+       naming("audit_undecided",
+              reported(Fault::device,
+                       "the audit of step 8 cannot tell which device is wrong: worker 0 (cpu) and worker 1 (cpu)")),
        infrastructure, false, 1,
        "exit status 1; it reported \"the audit of step 8 cannot tell which device is wrong: worker 0 (cpu) and worker "
        "1 (cpu)\""},
       {"damaged_state",
-       reported(Fault::corrupt,
-                "the audit of step 9 found the state damaged in memory: fc.weight is not what was written"),
+       naming("damaged_state",
+              reported(Fault::corrupt,
+                       "the audit of step 9 found the state damaged in memory: fc.weight is not what was written")),
        infrastructure, false, 75,
        "exit status 1; it reported \"the audit of step 9 found the state damaged in memory: fc.weight is not what was "
        "written\""},
@@ -81,8 +89,8 @@ std::vector<FaultSample> fault_samples() {
       {"gpu_lost", ended_with(1, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n"),
        infrastructure, true, 1,
        "exit status 1; its log says \"NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\""},
-      {"host_lost", reported(Fault::peer, "host nodeB is lost: connection lost: End of file"), infrastructure, true, 1,
-       "exit status 1; it reported \"host nodeB is lost: connection lost: End of file\""},
+      {"host_lost", naming("host_lost", reported(Fault::peer, "host nodeB is lost: connection lost: End of file")),
+       infrastructure, true, 1, "exit status 1; it reported \"host nodeB is lost: connection lost: End of file\""},
       {"cuda_version_mismatch",
        reported(Fault::bug, "LibTorch: CUDA driver version is insufficient for CUDA runtime version"), user, false, 1,
        "exit status 1; it reported \"LibTorch: CUDA driver version is insufficient for CUDA runtime version\""},
@@ -90,7 +98,8 @@ std::vector<FaultSample> fault_samples() {
        reported(Fault::infeasible, "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 80 GiB"), user, false, 1,
        "exit status 2; it reported \"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 80 GiB\""},
       {"device_missing",
-       reported(Fault::device, "there is no cuda:99: 1 GPU is visible, counted from cuda:0", "CUDA error: x\n"),
+       naming("device_missing",
+              reported(Fault::device, "there is no cuda:99: 1 GPU is visible, counted from cuda:0", "CUDA error: x\n")),
        infrastructure, true, 1,
        "exit status 1; it reported \"there is no cuda:99: 1 GPU is visible, counted from cuda:0\""},
       {"cuda_init_failed", reported(Fault::bug, "LibTorch: CUDA error: no CUDA-capable device is detected"),
@@ -100,8 +109,9 @@ std::vector<FaultSample> fault_samples() {
       {"cpu_out_of_memory", killed_for_memory(), engine, true, 1,
        "SIGKILL (signal 9), largest resident set 1.9 GB; memory.events: oom_kill 1 (was 0), memory.max 2.1 GB, "
        "memory.peak 2.1 GB"},
-      {"data_file_shortened", ended_by(SIGBUS, "data file /data/2.tar became shorter while it was in use\n"), user,
-       false, 1, "SIGBUS (signal 7); its log says \"data file /data/2.tar became shorter while it was in use\""},
+      {"data_file_shortened",
+       ended_by(SIGBUS, "data file /data/2.tar became shorter while it was in use [cause: data_file_shortened]\n"),
+       user, false, 1, "SIGBUS (signal 7); its log says \"data file /data/2.tar became shorter while it was in use\""},
       {"shared_memory_full", ended_by(SIGBUS), infrastructure, true, 1, "SIGBUS (signal 7)"},
       {"disk_full", reported(Fault::io, "write checkpoint run/checkpoints/step-000000100.h5: No space left on device"),
        infrastructure, true, 1,
@@ -112,8 +122,11 @@ std::vector<FaultSample> fault_samples() {
       {"permission_error", reported(Fault::io, "cannot open data/train.h5: Permission denied"), user, false, 1,
        "exit status 1; it reported \"cannot open data/train.h5: Permission denied\""},
       {"user_code",
-       reported(Fault::spec,
-                "the model's Python code raised ImportError: no\nTraceback (most recent call last):\nImportError: no"),
+       naming(
+           "user_code",
+           reported(
+               Fault::spec,
+               "the model's Python code raised ImportError: no\nTraceback (most recent call last):\nImportError: no")),
        user, false, 1, "exit status 2; it reported \"the model's Python code raised ImportError: no\""},
       {"semantic_error",
        reported(Fault::io,
@@ -122,7 +135,9 @@ std::vector<FaultSample> fault_samples() {
        "exit status 1; it reported \"cannot load the worker library: bin/libestrain_worker.so: undefined symbol: "
        "_ZN3c105ErrorC1ESs\""},
       {"program_replaced",
-       reported(Fault::mismatch, "this worker runs another build of estrain or LibTorch than the run's first one"),
+       naming(
+           "program_replaced",
+           reported(Fault::mismatch, "this worker runs another build of estrain or LibTorch than the run's first one")),
        user, false, 1,
        "exit status 1; it reported \"this worker runs another build of estrain or LibTorch than the run's first one\""},
       {"import_error",
@@ -140,11 +155,14 @@ std::vector<FaultSample> fault_samples() {
        "exit status 127; its log says \"estrain: error while loading shared libraries: libhdf5.so.103: cannot open "
        "shared object file: No such file or directory\""},
       {"data_changed",
-       reported(Fault::mismatch, "the data have changed since the run began: /x/no such dataset.txt: 9 bytes, were 5"),
+       naming("data_changed",
+              reported(Fault::mismatch,
+                       "the data have changed since the run began: /x/no such dataset.txt: 9 bytes, were 5")),
        user, false, 1,
        "exit status 1; it reported \"the data have changed since the run began: /x/no such dataset.txt: 9 bytes, were "
        "5\""},
-      {"output_node_error", reported(Fault::mismatch, "model.h5: no such dataset: /fc.weight"), user, false, 1,
+      {"output_node_error",
+       naming("output_node_error", reported(Fault::mismatch, "model.h5: no such dataset: /fc.weight")), user, false, 1,
        "exit status 1; it reported \"model.h5: no such dataset: /fc.weight\""},
       {"model_checkpoint_error",
        reported(Fault::io, "write checkpoint run/checkpoints/step-000000100.h5: Input/output error"), infrastructure,
@@ -171,8 +189,8 @@ std::vector<FaultSample> fault_samples() {
       {"device_failed", reported(Fault::device, "device \"cpu:avx512\": this machine has no such instructions"),
        infrastructure, true, 1,
        "exit status 1; it reported \"device \"cpu:avx512\": this machine has no such instructions\""},
-      {"torch_exception", reported(Fault::bug, "LibTorch: could not create a primitive"), engine, true, 1,
-       "exit status 1; it reported \"LibTorch: could not create a primitive\""},
+      {"torch_exception", naming("torch_exception", reported(Fault::bug, "LibTorch: could not create a primitive")),
+       engine, true, 1, "exit status 1; it reported \"LibTorch: could not create a primitive\""},
       {"engine_bug", reported(Fault::bug, "reduction tree too deep"), engine, true, 1,
        "exit status 1; it reported \"reduction tree too deep\""},
       {"hung", hung(), infrastructure, true, 1, "it made no progress and was killed"},
@@ -201,7 +219,6 @@ std::vector<SampleLine> sample_log_lines() {
       {"gpu_lost", "NVRM: Xid (PCI:0000:3b:00): 119, pid=77, Timeout after 6s of waiting for RPC response from GSP"},
       {"gpu_lost", "cudaErrorDevicesUnavailable"},
       {"gpu_lost", "CUDA error: uncorrectable NVLink error detected during the execution"},
-      {"host_lost", "host node-3.cluster is lost: it has been silent for 2.0 s"},
       {"cuda_version_mismatch", "CUDA driver version is insufficient for CUDA runtime version"},
       {"cuda_version_mismatch", "The NVIDIA driver on your system is too old (found version 11040)."},
       {"cuda_version_mismatch", "CUDA error: no kernel image is available for execution on the device"},
@@ -246,7 +263,8 @@ std::vector<SampleLine> sample_log_lines() {
       {"cpu_out_of_memory", "Memory cgroup out of memory: Killed process 4711 (estrain)"},
       {"cpu_out_of_memory", "slurmstepd: error: Detected 1 oom_kill event in StepId=42.0."},
       {"cpu_out_of_memory", "slurmstepd: error: Exceeded job memory limit"},
-      {"data_file_shortened", "data file /data/train/2.tar became shorter while it was in use"},
+      {"data_file_shortened",
+       "data file /data/train/2.tar became shorter while it was in use [cause: data_file_shortened]"},
       {"shared_memory_full", "write: No space left on device: /dev/shm/torch_77"},
       {"shared_memory_full", "/dev/shm/torch_77: No space left on device"},
       {"shared_memory_full", "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Xk1 (size 9637888)"},
@@ -270,7 +288,6 @@ std::vector<SampleLine> sample_log_lines() {
       {"semantic_error", "libtorch_cpu.so: undefined symbol: _ZN2at4_ops5empty"},
       {"semantic_error", "estrain: symbol lookup error: libx.so: no such version"},
       {"semantic_error", "estrain: libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by estrain)"},
-      {"semantic_error", "bin/libestrain_worker.so is not estrain's worker library"},
       {"semantic_error", "mat1 and mat2 shapes cannot be multiplied (32x784 and 1024x10)"},
       {"semantic_error", "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"},
       {"semantic_error", "Expected input batch_size (32) but got 31"},
@@ -281,7 +298,6 @@ std::vector<SampleLine> sample_log_lines() {
       {"import_error", "python3: No module named numpy"},
       {"cannot_load_libs", "estrain: error while loading shared libraries: libhdf5.so.103"},
       {"cannot_load_libs", "libmkl_rt.so: cannot open shared object file: No such file or directory"},
-      {"cannot_load_libs", "cannot load the worker library: libc10.so: file too short"},
       {"cannot_load_libs", "libc10.so: invalid ELF header"},
       {"output_node_error", "output node 'softmax' not found in the graph"},
       {"model_checkpoint_error", "writing the checkpoint of step 100 failed"},

@@ -28,6 +28,7 @@ std::vector<SampleLine> sample_log_lines();
 
 Evidence ended_by(int signal, std::string log = "");
 Evidence ended_with(int exit_status, std::string log = "");
+Evidence naming(std::string cause, Evidence evidence);                      // the reported error names this cause
 Evidence reported(Fault fault, std::string message, std::string log = "");  // with the exit status of that error
 
 }  // namespace estrain::faults

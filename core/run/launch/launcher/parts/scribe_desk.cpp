@@ -82,7 +82,8 @@ void ScribeDesk::on_report(const record::SaveFailed& failed) {
 // Ends the run by a damaged state: steps after the saved step may have begun from the damage.
 void ScribeDesk::end_by_damage(const record::SaveFailed& failed) {
   audits_.note_damaged_state(failed.step);
-  const Error error = Error::make(Fault::corrupt, "the checkpoint of step {} {}", failed.step, failed.error);
+  const Error error =
+      Error::make(Fault::corrupt, "the checkpoint of step {} {}", failed.step, failed.error).caused_by("damaged_state");
   losses_.diagnose("scribe", error);
   run_.decide(decisions::ScribeFailed{error.advise(failed.advice).exiting_with(exit_code(Fault::interrupted))});
 }

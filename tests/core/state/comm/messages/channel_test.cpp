@@ -22,13 +22,14 @@ TEST_CASE("what one end of a channel says the other one hears") {
   CHECK(heard.ranges == stage.ranges);
   CHECK(heard.restarted);
   CHECK_FALSE(heard.exchanges);
-  REQUIRE(worker.send(Failed(Error(Fault::infeasible, "no").advise("try"))));
+  REQUIRE(worker.send(Failed(Error(Fault::infeasible, "no").advise("try").caused_by("host_lost"))));
   WorkerReport report;
   REQUIRE(launcher.receive(&report, 1000) == Received::message);
   const Error error = std::get<Failed>(report).error();
   CHECK(error.fault() == Fault::infeasible);
   CHECK(error.message() == "no");
   CHECK(error.advice() == "try");
+  CHECK(error.cause() == "host_lost");
   CHECK(launcher.receive(&report, 0) == Received::nothing);
   worker.close();
   CHECK(launcher.receive(&report, 1000) == Received::closed);
