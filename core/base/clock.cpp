@@ -30,6 +30,12 @@ int64_t unix_seconds() {
   return now.tv_sec;
 }
 
+double wall_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 int64_t nanoseconds(double seconds) {
   constexpr double most = 0x1p62;
   const double ns = seconds * 1e9;

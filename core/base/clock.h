@@ -8,6 +8,7 @@ namespace estrain {
 
 int64_t monotonic_ns();                          // CLOCK_MONOTONIC: comparable between processes of one host
 int64_t unix_seconds();                          // seconds since 1970
+double wall_seconds();                           // with their fraction, for comparing the clocks of hosts
 std::string utc_timestamp();                     // "2031-05-04T12:30:01.123Z"
 std::string utc_timestamp(double unix_seconds);  // of a moment since 1970
 

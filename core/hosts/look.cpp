@@ -8,7 +8,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
-#include "core/base/wall_time.h"
 #include "core/hosts/agents/data_digests.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/hosts/agents/data_digests.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/job/resources/allocation.h"

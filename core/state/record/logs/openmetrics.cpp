@@ -8,13 +8,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/long_files.h"
 #include "core/base/files/own_file.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
-#include "core/base/wall_time.h"
 
 namespace estrain::record {
 namespace {

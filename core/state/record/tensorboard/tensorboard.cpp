@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
-#include "core/base/wall_time.h"
 #include "core/state/record/logs/metrics_reader.h"
 
 namespace estrain::record {
