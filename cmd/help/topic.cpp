@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "cmd/help/wrap.h"
 #include "core/base/exit_codes.h"
 #include "core/base/fault_words.h"
 #include "core/base/unknown_word.h"
@@ -135,6 +134,35 @@ std::string to_text(const Topic& topic) {
 
 constexpr Kind kKinds[] = {Kind::command, Kind::key, Kind::exit_code, Kind::error, Kind::cause, Kind::event};
 
+// Counts bytes that begin a character of UTF-8.
+size_t columns(std::string_view text) {
+  size_t count = 0;
+  for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  return count;
+}
+
+std::string wrapped_line(std::string_view line, const Wrapping& wrapping) {
+  const std::string indent(wrapping.indent, ' ');
+  std::string text = indent;
+  size_t used = wrapping.indent;
+  while (!line.empty()) {
+    const size_t end = std::min(line.find(' '), line.size());
+    const std::string_view word = line.substr(0, end);
+    line.remove_prefix(std::min(end + 1, line.size()));
+    const bool first = used == wrapping.indent;
+    if (!first && used + 1 + columns(word) > wrapping.width) {
+      text += "\n" + indent;
+      used = wrapping.indent;
+    } else if (!first) {
+      text += ' ';
+      ++used;
+    }
+    text += word;
+    used += columns(word);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string_view name_of(Kind kind) {
@@ -192,6 +220,16 @@ std::string overview(const std::vector<Topic>& topics) {
     text += fmt::format("\n{}\n{}", heading_of(kind), wrapped(names, {.indent = 2, .width = kWidth}));
   }
   return text;
+}
+
+std::string wrapped(std::string_view text, const Wrapping& wrapping) {
+  std::string lines;
+  for (;;) {
+    const size_t end = text.find('\n');
+    lines += wrapped_line(text.substr(0, end), wrapping);
+    if (end == text.npos) return lines;
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace estrain::help

@@ -2,6 +2,7 @@
 // The topics of `estrain help WHAT`: commands, keys of the spec, exit codes, kinds of errors, causes of faults, events.
 // All topics come from the tables in the program.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,14 @@
 #include "cmd/help/verb.h"
 
 namespace estrain::help {
+
+struct Wrapping {
+  size_t indent = 0;   // spaces before every line
+  size_t width = 100;  // of a line; a longer word stands alone
+};
+
+// Returns lines of whole words, each ended by a line feed. Line feeds of the text stay.
+std::string wrapped(std::string_view text, const Wrapping& wrapping);
 
 enum class Kind { command, key, exit_code, error, cause, event };
 std::string_view name_of(Kind kind);     // "command", "exit code"

@@ -31,4 +31,11 @@ struct Look {
 // first, then workers.
 std::vector<std::string> lines_of(const View& view, const Look& look);
 
+// Returns a chart of one line: one column per value, in eight heights from the lowest to the highest value; half height
+// if all are equal. Uses ASCII if the terminal has no block elements.
+std::string sparkline(const std::vector<double>& values, bool blocks);
+
+// Returns a bar with `filled` of `columns` cells.
+std::string bar(size_t filled, size_t columns, bool blocks);
+
 }  // namespace estrain::watch

@@ -7,8 +7,6 @@
 // The state exists twice. Step t reads copy t mod 2 and writes copy (t+1) mod 2; a word makes the new copy the state
 // (commit_word.h). A worker may therefore be killed at any instruction and the last committed step stays whole, and a
 // backward pass never reads weights during their writing.
-//
-// Gradient slots hold the partial sums of the workers (gradient_slots.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +15,13 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/base/ids.h"
-#include "core/state/comm/gradient_slots.h"
 #include "core/state/comm/meetings/host_meeting.h"
 #include "core/state/comm/meetings/meeting_places.h"
 #include "core/state/comm/meetings/sum_progress.h"
 #include "core/state/comm/memory/audit_board.h"
 #include "core/state/comm/memory/build_words.h"
 #include "core/state/comm/memory/commit_word.h"
+#include "core/state/comm/memory/memory_header.h"
 #include "core/state/comm/memory/pulse.h"
 #include "core/state/comm/memory/record_ring.h"
 #include "core/state/comm/memory/save_request.h"
@@ -33,6 +31,29 @@
 #include "core/state/comm/memory/work_clock.h"
 
 namespace estrain::comm {
+
+// A partial sum of the gradients of all parameters.
+struct GradientSlot {
+  float* values;
+  uint8_t* presence;  // [parameters]: 1 where an EST below reached the parameter in this step
+};
+
+// The GradientSlots are the gradients of a step: slots of partial sums (sums/reduction_tree.h), and norms of the summed
+// gradients. Slot numbers are assigned per stage. The memory has as many slots as ESTs, the most for any placement;
+// only written slots take memory.
+class GradientSlots {
+ public:
+  GradientSlots(SharedMapping& memory, const MemoryHeader& words) : memory_(memory), words_(words) {}
+
+  GradientSlot operator[](int64_t slot) const;
+  float* norms() const { return memory_.at<float>(words_.norms); }  // [parameters]: of the summed gradients
+  // Gives back the memory of the slots from `first` on; these slots read as zero from now on.
+  void release_from(int64_t first);
+
+ private:
+  SharedMapping& memory_;
+  const MemoryHeader& words_;
+};
 
 // The sizes asked for by the process which built the model. Sizes in bytes unless named otherwise.
 struct MemoryPlan {

@@ -6,7 +6,6 @@
 
 #include <set>
 
-#include "cmd/help/wrap.h"
 #include "core/base/unknown_word.h"
 
 namespace estrain::help {

@@ -14,12 +14,33 @@
 // Consecutively created datasets are contiguous, without gaps. Their elements must not be read or written through HDF5,
 // which would see zeros.
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 
 #include "core/formats/h5/group.h"
-#include "core/formats/h5/image/sparse_bytes.h"
 
 namespace estrain::h5 {
+
+// A SparseBytes is a sparse view of a large file: pages exist only where something was written.
+class SparseBytes {
+ public:
+  void write(uint64_t offset, const std::byte* bytes, size_t size);
+  // Bytes never written read as zero.
+  void read(uint64_t offset, std::byte* bytes, size_t size) const;
+
+ private:
+  static constexpr size_t page_size = 4096;
+  using Page = std::array<std::byte, page_size>;
+
+  // Calls visit(page number, offset in the page, position in the span, size) for every page that the span touches.
+  template <typename Visit>
+  static void for_each_page(uint64_t offset, size_t size, Visit&& visit);
+
+  std::map<uint64_t, std::unique_ptr<Page>> pages_;
+};
 
 struct ImageOptions {
   uint64_t user_block = 512;       // bytes in front that HDF5 does not use: a power of two, at least 512

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "core/inspect/watch/sparkline.h"
 #include "core/run/launch/control/run_status.h"
 
 namespace estrain::watch {
