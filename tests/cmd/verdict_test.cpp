@@ -16,7 +16,7 @@ namespace estrain::testing {
 namespace {
 
 Json verdict_of(const std::string& run) {
-  const auto text = read_file_if_present(run_directory::verdict_file(run));
+  const auto text = read_file_if_present(run + "/verdict.json");
   return text ? parse_json(*text, "verdict") : Json();
 }
 
