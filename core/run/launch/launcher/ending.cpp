@@ -1,8 +1,6 @@
 #include "core/run/launch/launcher/ending.h"
 
-#include <chrono>
 #include <map>
-#include <thread>
 
 #include "core/base/clock.h"
 #include "core/run/launch/launcher/parts/go_back.h"
@@ -37,9 +35,9 @@ Json told(const decisions::SurvivedFault& fault) {
 
 }  // namespace
 
-int Ending::end() {
+int Ending::end(const std::function<void()>& close_files) {
   try {
-    const int code = close_and_report();
+    const int code = close_and_report(close_files);
     const bool stopped = run_.job.ending == decisions::Ending::stopped;
     note_verdict({.exit_code = code,
                   .outcome = stopped ? "stopped" : "finished",
@@ -58,16 +56,16 @@ int Ending::end() {
 void Ending::note_verdict(run_directory::RunVerdict verdict) const {
   verdict.step = run_.trained();
   if (run_.job.scribe.last_saved_step >= 0) verdict.saved_step = run_.job.scribe.last_saved_step;
-  run_directory::write_verdict(run_.directory.path(), verdict);
+  run_directory::write_verdict(run_.journal.directory.path(), verdict);
 }
 
 std::string Ending::resume_advice() const {
-  return fmt::format("go on with `estrain train --resume --run {}`", run_.directory.path());
+  return fmt::format("go on with `estrain train --resume --run {}`", run_.journal.directory.path());
 }
 
-int Ending::close_and_report() {
-  if (run_.memory) parts_.stages.note_first_step();
-  if (run_.memory) parts_.stages.log_speed(run_.job.stage);
+int Ending::close_and_report(const std::function<void()>& close_files) {
+  if (run_.memory) parts_.speeds.note_first_step();
+  if (run_.memory) parts_.speeds.log_stage(run_.job.stage);
   if (run_.memory && run_.job.ending != decisions::Ending::none) parts_.speeds.keep_profiles();
   close_files();
   // The courier ends last: commands on other hosts still wait for answers.
@@ -88,7 +86,7 @@ int Ending::close_and_report() {
 }
 
 int Ending::report() {
-  if (!run_.left_to_others) run_.directory.disown(run_.descriptors.lock.get());
+  if (!parts_.hosts.left_to_others()) run_.journal.directory.disown(parts_.processes.shared.lock);
   report_stages();
   report_faults();
   parts_.audits.report_end();
@@ -96,83 +94,69 @@ int Ending::report() {
   return run_.job.ending == decisions::Ending::stopped ? report_stop() : report_finish();
 }
 
-void Ending::close_files() {
-  run_.decide(decisions::EndBegan{});
-  run_.decide(decisions::Tick{});
-  while (run_.job.closing != decisions::Closing::closed) {
-    if (run_.state.scribe.socket) {
-      parts_.scribe.hear(kTickMilliseconds);
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
-    }
-    listen_();
-    parts_.supervision.look_after_scribe();
-    run_.decide(decisions::Tick{});
-  }
-}
-
 int Ending::report_finish() {
-  run_.printer.note(format_progress(parts_.report.progress()));
+  run_.journal.note(format_progress(parts_.report.progress()));
   if (run_.job.scribe.last_saved_step != run_.trained()) {
     throw Error::make(Fault::io, "the job is done, but its last checkpoint (step {}) could not be written: {}",
                       run_.trained(), run_.job.scribe.last_save_error)
         .advise(fmt::format(
             "make room and run `estrain train --resume --run {}`: it repeats only what the newest checkpoint lacks",
-            run_.directory.path()));
+            run_.journal.directory.path()));
   }
-  const bool early = run_.trained() < run_.manifest->total_steps;
-  run_.directory.log_event("finished", {{"step", run_.trained()}, {"early", early}});
+  const bool early = run_.trained() < run_.memory.manifest().total_steps;
+  run_.journal.log("finished", {{"step", run_.trained()}, {"early", early}});
   if (early)
-    run_.printer.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
+    run_.journal.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
                                   run_.spec.early_stop.patience));
-  run_.printer.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
-                                format_duration(seconds(monotonic_ns() - run_.state.started_ns)),
-                                run_.directory.checkpoints()));
+  run_.journal.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
+                                format_duration(seconds(monotonic_ns() - run_.times.started_ns)),
+                                run_.journal.directory.checkpoints()));
   return 0;
 }
 
 int Ending::report_stop() {
   const int64_t step = run_.trained();
-  run_.directory.log_event("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
-  run_.put_on_record();  // for a stop before the first stage: a resume then trains this launch's spec
+  run_.journal.log("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
+  run_.journal.put_on_record(
+      run_.spec, run_.origin.changes);  // for a stop before the first stage: a resume then trains this launch's spec
   if (run_.memory && run_.job.scribe.last_saved_step != step) {
     const Error error =
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
                     run_.job.scribe.last_save_error)
             .advise(
                 fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
-                            run_.directory.path()));
+                            run_.journal.directory.path()));
     answer_stops(error_answer(error));
     throw Error(error);
   }
-  if (run_.change) go_on_changed();
+  if (parts_.requests.batch_change()) go_on_changed();
   answer_stops({{"ok", true}, {"step", step}, {"checkpoint_step", run_.job.scribe.last_saved_step}});
-  run_.printer.note(fmt::format("stopped at step {}; {}", step, resume_advice()));
+  run_.journal.note(fmt::format("stopped at step {}; {}", step, resume_advice()));
   return exit_code(Fault::interrupted);
 }
 
 // Records the change behind the stop, and resumes from the checkpoint with a new launch.
 void Ending::go_on_changed() {
   const Step step(run_.trained());
-  const batches::BatchChange change =
-      run_directory::changed(run_.spec, step, run_.change->batch, run_.change->lr_factor);
-  run_directory::record_batch_change(run_.directory, run_.spec, change);
+  const decisions::ChangeRequest& asked = *parts_.requests.batch_change();
+  const batches::BatchChange change = run_directory::changed(run_.spec, step, asked.batch, asked.lr_factor);
+  run_directory::record_batch_change(run_.journal.directory, run_.spec, change);
   answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
   StartRequest request;
-  request.run = run_.directory.path();
+  request.run = run_.journal.directory.path();
   request.devices = placement::format_devices(devices_in_force(run_.job));
   request.grace_seconds = run_.job.grace_seconds;
-  request.allow_mixed = run_.state.options.allow_mixed;
-  request.oversubscribe = run_.state.options.oversubscribe;
-  request.listen = run_.state.options.listen;
-  request.own_host = run_.state.options.own_host;
+  request.allow_mixed = run_.options.allow_mixed;
+  request.oversubscribe = run_.options.oversubscribe;
+  request.listen = run_.options.listen;
+  request.own_host = run_.options.own_host;
   const Error words =
       Error::make(Fault::interrupted, "the job goes on from step {} with {}", step, run_directory::in_words(change));
-  throw GoBack(words.advise("on record in " + run_.directory.changes()), resume_command(request));
+  throw GoBack(words.advise("on record in " + run_.journal.directory.changes()), resume_command(request));
 }
 
 void Ending::answer_stops(const Json& answer) {
-  for (const ClientId client : run_.job.stop_clients) run_.control->reply(client, answer);
+  for (const ClientId client : run_.job.stop_clients) control_->reply(client, answer);
 }
 
 void Ending::fail() {
@@ -189,7 +173,7 @@ void Ending::fail() {
   advice += back.empty() ? advice_at_failure() : "\n" + back;
   Json details = loss == nullptr ? Json{{"error", error.message()}} : loss->details;
   details["last_good_step"] = run_.memory ? Json(run_.trained()) : Json();
-  run_.directory.log_event("failed", details);
+  run_.journal.log("failed", details);
   answer_stops(error_answer(error));
   throw error.advise(advice);
 }
@@ -204,19 +188,19 @@ std::string Ending::advice_at_failure() const {
   }
   if (run_.memory && run_.job.scribe.last_saved_step >= 0) {
     advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
-                          run_.job.scribe.last_saved_step, run_.directory.path());
+                          run_.job.scribe.last_saved_step, run_.journal.directory.path());
   }
   return advice;
 }
 
 // Prints the time line of devices and speed if the launch had several stages. events.jsonl has the full time line.
 void Ending::report_stages() {
-  if (run_.adviser.past().stages().size() < 2) return;
-  run_.printer.note("devices over time:");
-  for (const StageSummary& stage : run_.adviser.past().stages()) {
+  if (parts_.speeds.adviser().past().stages().size() < 2) return;
+  run_.journal.note("devices over time:");
+  for (const StageSummary& stage : parts_.speeds.adviser().past().stages()) {
     const std::string speed =
         stage.step_seconds > 0 ? fmt::format("{:.3g} ms a step", 1000 * stage.step_seconds) : "not measured";
-    run_.printer.note(
+    run_.journal.note(
         fmt::format("  steps {:>8} to {:<8}  {:<16}  {}", stage.from_step + 1, stage.to_step, speed, stage.devices));
   }
 }
@@ -237,9 +221,9 @@ void Ending::report_faults() {
   std::string causes;
   for (const auto& [cause, times] : by_cause)
     causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
-  run_.printer.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", run_.job.faults.size(), causes, lost,
+  run_.journal.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", run_.job.faults.size(), causes, lost,
                                 redone == 0 ? "no committed step redone" : fmt::format("{} steps redone", redone)));
-  run_.directory.log_event(
+  run_.journal.log(
       "faults",
       {{"step", run_.trained()}, {"faults", faults}, {"seconds_lost", lost}, {"committed_steps_redone", redone}});
 }

@@ -2,12 +2,13 @@
 // Ends a run: finished, stopped with a checkpoint, or failed with everything committed saved.
 
 #include <functional>
+#include <memory>
 
 #include "core/run/launch/launcher/parts/audits.h"
 #include "core/run/launch/launcher/parts/hosts.h"
 #include "core/run/launch/launcher/parts/losses.h"
-#include "core/run/launch/launcher/parts/scribe_desk.h"
-#include "core/run/launch/launcher/parts/supervision.h"
+#include "core/run/launch/launcher/parts/speeds.h"
+#include "core/run/launch/launcher/requests.h"
 #include "core/run/launch/launcher/status_report.h"
 #include "core/state/run_directory/verdict.h"
 
@@ -18,26 +19,25 @@ class Ending {
   // The parts that still work at the end of a run.
   struct Parts {
     Losses& losses;
-    ScribeDesk& scribe;
-    Stages& stages;
     Speeds& speeds;
     StatusReport& report;
-    Supervision& supervision;
     Hosts& hosts;
     Audits& audits;
+    const Requests& requests;
+    const RunProcesses& processes;
   };
-  // `listen`: takes up the signals and the clients' requests received so far, without waiting for more.
-  Ending(Run& run, const Parts& parts, std::function<void()> listen)
-      : run_(run), parts_(parts), listen_(std::move(listen)) {}
+  // `control`: the way to the clients.
+  Ending(const RunView& run, const std::unique_ptr<ControlServer>& control, const Parts& parts)
+      : run_(run), control_(control), parts_(parts) {}
 
-  // Returns the exit code. Throws Error where the job failed. Writes verdict.json in both cases.
-  int end();
+  // Returns the exit code. Throws Error where the job failed. Writes verdict.json in both cases. `close_files`: further
+  // rounds of the launcher, until the last state is saved and the scribe has finished the files.
+  int end(const std::function<void()>& close_files);
 
  private:
-  int close_and_report();
+  int close_and_report(const std::function<void()>& close_files);
   void note_verdict(run_directory::RunVerdict verdict) const;
   std::string resume_advice() const;
-  void close_files();
   int report();
   int report_finish();
   int report_stop();
@@ -48,9 +48,9 @@ class Ending {
   std::string advice_at_failure() const;
   void answer_stops(const Json& answer);
 
-  Run& run_;
+  const RunView run_;
+  const std::unique_ptr<ControlServer>& control_;
   const Parts parts_;
-  const std::function<void()> listen_;
 };
 
 }  // namespace estrain::launch

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -21,6 +23,7 @@ using decisions::WorkerId;
 
 namespace {
 
+constexpr int kTickMilliseconds = 100;  // the loop turns at least this often
 constexpr int kTickWhileChangingMilliseconds = 2;
 
 bool is_ignored(int signal) {
@@ -31,36 +34,34 @@ bool is_ignored(int signal) {
 }  // namespace
 
 Launcher::Launcher(LaunchPlan plan) : run_(plan) {
-  listen();
-  crew_.start_first(plan.devices);
+  block_signals();
+  crew_.start_first(plan.devices, run_.job);
   scribe_.start_first();
-  run_.control = std::make_unique<ControlServer>(run_.directory.path());
-  run_.directory.log_event(
+  run_.control = std::make_unique<ControlServer>(run_.journal.directory.path());
+  run_.journal.log(
       "start", {{"step", run_.origin.step}, {"devices", placement::format_devices(plan.devices)}, {"pid", ::getpid()}});
 }
 
 Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
-  listen();
-  stages_.go_on();
+  block_signals();
+  speeds_.settle(run_.state.cores);
+  speeds_.adviser().speed_planner().profiles = profile::Profiles::from_json(run_.state.profiles);
+  scribe_.go_on(run_.state.accuracy);
+  speeds_.go_on();
+  begin_stage(false);
 }
 
 // Closes the socket to new clients. Clients that have connected before get an answer.
 Launcher::~Launcher() {
-  ::unlink(run_.directory.control_socket().c_str());
+  ::unlink(run_.journal.directory.control_socket().c_str());
   if (run_.control)
     run_.control->turn_away(Error(Fault::usage, "the launcher has ended before it took this up")
                                 .advise("`estrain status` says how it ended"));
 }
 
-void Launcher::listen() {
-  block_signals();
-  run_.decide = [this](decisions::Event event) { decide(std::move(event)); };
-  run_.moment = [this] { return moment(); };
-}
-
 int Launcher::run() {
   while (run_.job.phase != Phase::over) wait_for_events();
-  return ending_.end();
+  return ending_.end([this] { close_files(); });
 }
 
 // Blocks the signals for ending the job: the launcher reads these signals from a descriptor. A signal ignored when the
@@ -75,29 +76,29 @@ void Launcher::block_signals() {
 // Runs a round: sleeps until something happens, then handles the event. Handlers change the set of workers: each round
 // polls anew and handles the event of a single worker at most.
 void Launcher::wait_for_events() {
-  std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {run_.state.scribe.socket.descriptor(), POLLIN, 0}};
+  std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {processes_.scribe.socket.descriptor(), POLLIN, 0}};
   std::ranges::copy(run_.control->polled(monotonic_ns()), std::back_inserter(polled));
   const size_t first_worker = polled.size();
   std::vector<WorkerId> workers;
-  for (const auto& [id, worker] : run_.state.workers) {
+  for (const auto& [id, worker] : processes_.workers) {
     workers.push_back(id);
     polled.push_back({worker.socket.descriptor(), POLLIN, 0});
     polled.push_back({worker.process.descriptor(), POLLIN, 0});
   }
   const size_t courier = polled.size();
-  if (run_.state.courier) polled.push_back({run_.state.courier->socket.descriptor(), POLLIN, 0});
+  if (processes_.courier) polled.push_back({processes_.courier->socket.descriptor(), POLLIN, 0});
   const bool changes = run_.job.resize || run_.job.phase == Phase::recovering;
   ::poll(polled.data(), polled.size(), changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
-  if (polled[1].revents != 0) scribe_.hear(0);
-  if (courier < polled.size() && polled[courier].revents != 0) hosts_.hear();
+  if (polled[1].revents != 0) decide(scribe_.hear(0));
+  if (courier < polled.size() && polled[courier].revents != 0) decide(hosts_.hear());
   for (size_t i = 0; i < workers.size(); ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
-      crew_.hear(workers[i]);
+      decide(crew_.hear(workers[i]));
       break;
     }
     if (polled[first_worker + 2 * i + 1].revents != 0) {
-      crew_.note_end(workers[i]);
+      decide(crew_.note_end(workers[i]));
       break;
     }
   }
@@ -114,14 +115,15 @@ void Launcher::hear_users() {
 
 void Launcher::serve_clients(std::span<const pollfd> polled) {
   const auto serve = [this](ClientId client, const decisions::Request& request) {
-    requests_.serve(client, request, monotonic_ns());
+    decide(requests_.serve({client, request, monotonic_ns()}, moment()));
   };
   run_.control->serve(polled, serve, monotonic_ns());
 }
 
 // Decides an event. Answers of actions come first: the launcher looks at nothing else meanwhile.
-void Launcher::decide(decisions::Event event) {
-  events_.add(std::move(event), [this](const decisions::Event& next) {
+void Launcher::decide(std::optional<decisions::Event> event) {
+  if (!event) return;
+  events_.add(std::move(*event), [this](const decisions::Event& next) {
     for (const decisions::Action& action : decisions::decide(run_.job, next, moment())) carry_out(action);
   });
 }
@@ -135,7 +137,7 @@ decisions::Moment Launcher::moment() const {
   now.stopped_ns = run_.memory->gate().stopped_ns();
   now.stage_started = run_.memory->gate().started();
   now.stage_started_ns = run_.memory->gate().started_ns();
-  now.step_seconds = stages_.step_seconds();
+  now.step_seconds = speeds_.step_seconds();
   now.no_room = scribe_.no_room();
   return now;
 }
@@ -143,29 +145,67 @@ decisions::Moment Launcher::moment() const {
 void Launcher::on_signal() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-    run_.change.reset();
+    requests_.forget_batch_change();
     decide(decisions::StopAsked{.why = signal_name(static_cast<int>(info.ssi_signo)), .insists = true});
   }
 }
 
 void Launcher::tick() {
-  supervision_.look_after();
+  supervise();
   decide(decisions::Tick{});
   while (is_settled(run_.job) && !run_.job.waiting.empty()) decide(decisions::Tick{});
-  if (run_.job.phase == Phase::training) stages_.note_first_step();
+  if (run_.job.phase == Phase::training) speeds_.note_first_step();
   if (run_.job.phase == Phase::starting || run_.job.phase == Phase::over || !run_.memory) return;
   hosts_.serve_agents();
   const int64_t now = monotonic_ns();
-  if (run_.printer.due(now) && stages_.has_steps() && scribe_.no_room().empty())
-    run_.printer.show(report_.progress(), now);
+  if (run_.journal.printer.due(now) && speeds_.has_steps() && scribe_.no_room().empty())
+    run_.journal.printer.show(report_.progress(), now);
+}
+
+// Looks for hangs and for the allocation's end, and follows the speed.
+void Launcher::supervise() {
+  const int64_t now = monotonic_ns();
+  supervision_.begin_round(now);
+  decide(supervision_.find_allocation_end(run_.state.times.ends_ns, now));
+  if (run_.job.phase == Phase::over) return;
+  decide(supervision_.find_stopped_worker(now));
+  if (run_.job.phase != Phase::over && supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
+  if (!run_.memory || run_.job.phase == Phase::over) return;
+  if (auto hang = supervision_.find_hung_worker(now)) return decide(std::move(hang));
+  decide(speeds_.watch());
+}
+
+// Measures the workers of the stage in force from here on. `anew`: the stage begins.
+void Launcher::begin_stage(bool anew) {
+  supervision_.begin_stage(anew);
+  speeds_.begin_stage();
+}
+
+// Runs on until the last state is saved and the files are closed.
+void Launcher::close_files() {
+  decide(decisions::EndBegan{});
+  decide(decisions::Tick{});
+  while (run_.job.closing != decisions::Closing::closed) {
+    if (processes_.scribe.socket) {
+      decide(scribe_.hear(kTickMilliseconds));
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
+    }
+    hear_users();
+    const int64_t now = monotonic_ns();
+    if (supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
+    supervision_.show_life(now);
+    decide(decisions::Tick{});
+  }
 }
 
 // Re-execs. This launcher continues if exec fails or events wait for a decision.
 void Launcher::hand_over() {
   if (!events_.is_empty()) return;
   Handover& state = run_.state;
-  state.changes = run_.adviser.past().to_json();
-  state.profiles = run_.adviser.speed_planner().profiles.to_json();
+  state.changes = speeds_.adviser().past().to_json();
+  state.profiles = speeds_.adviser().speed_planner().profiles.to_json();
+  state.accuracy = scribe_.accuracy();
   state.listener = run_.control->listener();
   state.clients = run_.control->clients();
   reexec(state);

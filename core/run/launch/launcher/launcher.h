@@ -2,8 +2,8 @@
 // The launcher of a job: starts workers and the scribe, watches them, answers the control socket, and ends the run. The
 // launcher neither links LibTorch nor touches the state in shared memory (core/state/comm/job_memory.h).
 //
-// core/run/decisions decides: the launcher turns the observations of its parts (run.h) into events, hands the events to
-// decide(), and has the parts carry the actions out (carry_out.cpp).
+// core/run/decisions decides: the launcher turns the observations of its parts (parts/run_view.h) into events, hands
+// the events to decide(), and has the parts carry the actions out (carry_out.cpp).
 
 #include <poll.h>
 
@@ -21,6 +21,7 @@
 #include "core/run/launch/launcher/parts/stages.h"
 #include "core/run/launch/launcher/parts/supervision.h"
 #include "core/run/launch/launcher/requests.h"
+#include "core/run/launch/launcher/run.h"
 #include "core/run/launch/launcher/status_report.h"
 
 namespace estrain::launch {
@@ -38,14 +39,16 @@ class Launcher {
  private:
   struct Hands;  // carry_out.cpp: one function for each action
 
-  void listen();
   void block_signals();
   void wait_for_events();
   void hear_users();
   void on_signal();
   void serve_clients(std::span<const pollfd> polled);
   void tick();
-  void decide(decisions::Event event);  // and carries out the actions
+  void supervise();
+  void begin_stage(bool anew);
+  void close_files();
+  void decide(std::optional<decisions::Event> event);  // and carries out the actions; nothing: no event
   void carry_out(const decisions::Action& action);
   decisions::Moment moment() const;
   void hand_over();
@@ -53,19 +56,18 @@ class Launcher {
   Run run_;
   UniqueFd signals_;
   EventQueue events_;
-  Sentry sentry_{nanoseconds(run_.spec.recovery.hang_seconds)};
-  Audits audits_{run_};
-  Losses losses_{run_, audits_};
-  Crew crew_{run_, losses_, audits_};
-  ScribeDesk scribe_{run_, losses_, audits_};
-  Hosts hosts_{run_};
-  Stages stages_{run_, sentry_, hosts_};
-  Speeds speeds_{run_};
-  StatusReport report_{run_, stages_, scribe_, audits_};
-  Requests requests_{run_, crew_, speeds_, report_, audits_};
-  Supervision supervision_{run_, sentry_, losses_, speeds_};
-  Ending ending_{
-      run_, {losses_, scribe_, stages_, speeds_, report_, supervision_, hosts_, audits_}, [this] { hear_users(); }};
+  RunProcesses& processes_ = run_.state.processes;
+  Audits audits_{run_.view()};
+  Losses losses_{run_.view(), processes_, {run_.fault_table(), audits_}};
+  Crew crew_{run_.view(), processes_, losses_};
+  ScribeDesk scribe_{run_.view(), processes_, losses_};
+  Hosts hosts_{run_.view(), processes_, run_.state.hosts};
+  Stages stages_{run_.view(), processes_, hosts_};
+  Speeds speeds_{run_.view(), run_.past()};
+  Supervision supervision_{run_.view(), processes_};
+  StatusReport report_{run_.view(), processes_, {speeds_, scribe_, hosts_, audits_}};
+  Requests requests_{run_.view(), run_.control, {crew_, speeds_, report_, audits_, run_.state.options}};
+  Ending ending_{run_.view(), run_.control, {losses_, speeds_, report_, hosts_, audits_, requests_, processes_}};
 };
 
 }  // namespace estrain::launch

@@ -15,9 +15,9 @@ using decisions::Member;
 Progress StatusReport::progress() const {
   Progress now;
   now.step = run_.trained();
-  now.total_steps = run_.manifest->total_steps;
-  now.epoch = run_.manifest->epoch_at(Step(now.step > 0 ? now.step - 1 : 0)).value;
-  now.accuracy = run_.state.accuracy;
+  now.total_steps = run_.memory.manifest().total_steps;
+  now.epoch = run_.memory.manifest().epoch_at(Step(now.step > 0 ? now.step - 1 : 0)).value;
+  now.accuracy = parts_.scribe.accuracy();
   const Devices devices = devices_of(devices_in_force(run_.job));
   if (devices.empty()) {
     now.devices = "no worker";  // the only worker is being replaced
@@ -28,9 +28,9 @@ Progress StatusReport::progress() const {
     now.loss = last->loss;
     now.lr = last->lr;
   }
-  const double per_step = stages_.step_seconds();
+  const double per_step = parts_.speeds.step_seconds();
   if (per_step > 0) {
-    now.samples_per_second = run_.manifest->samples_per_step(Step(now.step)) / per_step;
+    now.samples_per_second = run_.memory.manifest().samples_per_step(Step(now.step)) / per_step;
     now.seconds_left = seconds_until_done(now, per_step);
   }
   return now;
@@ -41,18 +41,18 @@ RunStatus StatusReport::status() const {
   RunStatus status;
   status.name = run_.spec.job.name;
   status.model = run_.spec.model.name;
-  status.run = run_.directory.path();
+  status.run = run_.journal.directory.path();
   status.pid = ::getpid();
   status.state = names[static_cast<int>(run_.job.phase)];
   status.ests = run_.spec.job.ests;
   status.stage = run_.job.stage;
-  status.running_seconds = seconds(monotonic_ns() - run_.state.started_ns);
+  status.running_seconds = seconds(monotonic_ns() - run_.times.started_ns);
   if (run_.memory) {
     add_progress(status);
     add_elastic(status);
-    status.audit = audits_.status();
+    status.audit = parts_.audits.status();
   }
-  if (const std::string why = scribe_.no_room(); !why.empty()) status.waits_for_room = why;
+  if (const std::string why = parts_.scribe.no_room(); !why.empty()) status.waits_for_room = why;
   const int64_t saved = run_.job.scribe.last_saved_step;
   status.last_checkpoint_step.emplace();
   if (saved >= 0) status.last_checkpoint_step->value = saved;
@@ -72,7 +72,8 @@ void StatusReport::add_progress(RunStatus& status) const {
     const batches::BatchChange change = run_directory::in_force(run_.spec, Step(now.step));
     status.batch = change.batch;
     status.lr_factor = change.lr_factor;
-    if (const auto noise = run_.adviser.noise_meter().noise()) status.gradient_noise = {noise->scale(), noise->steps};
+    if (const auto noise = parts_.speeds.adviser().noise_meter().noise())
+      status.gradient_noise = {noise->scale(), noise->steps};
   }
   status.samples_per_second = now.samples_per_second;
   status.devices = now.devices;
@@ -83,14 +84,14 @@ void StatusReport::add_progress(RunStatus& status) const {
 std::vector<WorkerStatus> StatusReport::workers() const {
   std::vector<WorkerStatus> all;
   for (const Member& worker : run_.job.workers) {
-    const auto process = run_.state.workers.find(worker.id);
+    const auto process = processes_.workers.find(worker.id);
     WorkerStatus& one = all.emplace_back();
     one.id = worker.id.value;
-    if (process != run_.state.workers.end()) one.pid = process->second.process.pid();
+    if (process != processes_.workers.end()) one.pid = process->second.process.pid();
     one.device = worker.device.text();
     one.ests = worker.ests;
-    one.log = run_.directory.worker_log(worker.id.value);
-    if (const SpeedWatch::Speed* speed = run_.adviser.speed_of(worker.id)) {
+    one.log = run_.journal.directory.worker_log(worker.id.value);
+    if (const SpeedWatch::Speed* speed = parts_.speeds.adviser().speed_of(worker.id)) {
       one.seconds_per_mini_batch = speed->seconds;
       one.seconds_waiting_for_data = speed->reading_seconds;
       if (speed->slow) one.slow = {speed->factor, speed->since_step};
@@ -102,13 +103,13 @@ std::vector<WorkerStatus> StatusReport::workers() const {
 // Returns a row for each host of a job over several hosts; the launcher's own host has no link. `step_seconds`: the
 // time for one step of the host's slowest worker.
 std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
-  const std::string& own = run_.state.options.own_host;
+  const std::string& own = run_.options.own_host;
   std::vector<HostStatus> rows;
   for (const Member& worker : run_.job.workers) {
     const std::string& host = worker.device.host;
     if (rows.empty() || rows.back().host != host) {
       HostStatus& row = rows.emplace_back();
-      codec::from_field(run_.state.links.value(host == own ? "" : host, Json::object()), row);
+      codec::from_field(parts_.hosts.links().said.value(host == own ? "" : host, Json::object()), row);
       row.host = host;
       row.leads = host == own;
       if (run_.spec.network.secrecy == spec::Secrecy::control) row.secrecy = "gradients in clear";
@@ -116,7 +117,7 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
     HostStatus& row = rows.back();
     ++row.workers;
     row.ests += worker.ests.size();
-    if (const SpeedWatch::Speed* speed = run_.adviser.speed_of(worker.id)) {
+    if (const SpeedWatch::Speed* speed = parts_.speeds.adviser().speed_of(worker.id)) {
       const double computes = speed->seconds * static_cast<double>(worker.ests.size());
       row.step_seconds = std::max(row.step_seconds.value_or(0), computes);
     }
@@ -129,13 +130,13 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
 void StatusReport::add_elastic(RunStatus& status) const {
   status.held = texts_of(run_.job.held);
   PlanStatus& plan = status.plan.emplace();
-  plan.measured_step_seconds = run_.adviser.meter().recent().step_seconds();
-  if (run_.adviser.past().estimated_step_seconds > 0) {
-    plan.estimated_step_seconds = run_.adviser.past().estimated_step_seconds;
-    plan.reason = run_.adviser.past().plan_reason;
+  plan.measured_step_seconds = parts_.speeds.adviser().meter().recent().step_seconds();
+  if (parts_.speeds.adviser().past().estimated_step_seconds > 0) {
+    plan.estimated_step_seconds = parts_.speeds.adviser().past().estimated_step_seconds;
+    plan.reason = parts_.speeds.adviser().past().plan_reason;
   }
   status.decisions.emplace();
-  for (const Decision& decision : run_.adviser.past().decisions())
+  for (const Decision& decision : parts_.speeds.adviser().past().decisions())
     status.decisions->push_back({decision.step, decision.what, decision.reason});
 }
 

@@ -3,15 +3,23 @@
 
 #include "core/run/launch/control/status.h"
 #include "core/run/launch/launcher/parts/audits.h"
+#include "core/run/launch/launcher/parts/hosts.h"
 #include "core/run/launch/launcher/parts/scribe_desk.h"
-#include "core/run/launch/launcher/parts/stages.h"
+#include "core/run/launch/launcher/parts/speeds.h"
 
 namespace estrain::launch {
 
 class StatusReport {
  public:
-  StatusReport(Run& run, const Stages& stages, const ScribeDesk& scribe, Audits& audits)
-      : run_(run), stages_(stages), scribe_(scribe), audits_(audits) {}
+  // The parts whose knowledge is reported.
+  struct Parts {
+    const Speeds& speeds;
+    const ScribeDesk& scribe;
+    const Hosts& hosts;
+    Audits& audits;
+  };
+  StatusReport(const RunView& run, const RunProcesses& processes, const Parts& parts)
+      : run_(run), processes_(processes), parts_(parts) {}
 
   Progress progress() const;
   RunStatus status() const;
@@ -22,10 +30,9 @@ class StatusReport {
   std::vector<WorkerStatus> workers() const;
   std::optional<std::vector<HostStatus>> hosts() const;
 
-  Run& run_;
-  const Stages& stages_;
-  const ScribeDesk& scribe_;
-  Audits& audits_;
+  const RunView run_;
+  const RunProcesses& processes_;
+  const Parts parts_;
 };
 
 }  // namespace estrain::launch

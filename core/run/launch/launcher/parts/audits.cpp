@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kWrongResults = "wrong_results", kDamagedState = "damaged_state";
 
 // Returns the parties by host: each host audits its own workers.
-std::map<std::string, audit::Party> parties_of(const Run& run) {
+std::map<std::string, audit::Party> parties_of(const RunView& run) {
   std::map<std::string, audit::Party> parties;
   for (const decisions::Member& worker : run.job.workers) {
     audit::Party& party = parties[worker.device.host];
@@ -27,7 +27,7 @@ std::map<std::string, audit::Party> parties_of(const Run& run) {
   return parties;
 }
 
-bool is_blind(const Run& run) {
+bool is_blind(const RunView& run) {
   const auto parties = parties_of(run);
   return std::ranges::any_of(parties, [](const auto& host) { return audit::is_blind(host.second); });
 }
@@ -55,7 +55,7 @@ void Audits::note_price() const {
                                  run_.spec.audit.every, run_.spec.job.ests, 100 * share());
   if (is_blind(run_))
     line += "; some worker has no other one of its kind beside it, and cannot be found wrong if it always is";
-  run_.printer.note(line);
+  run_.journal.note(line);
 }
 
 AuditStatus Audits::status() {
@@ -68,15 +68,15 @@ AuditStatus Audits::status() {
           .wrong_devices = wrong_devices()};
 }
 
-void Audits::ask(ClientId client) const {
+Json Audits::ask() const {
   if (!run_.memory || run_.job.phase != decisions::Phase::training)
     throw Error(Fault::usage, "the job does not train right now").advise("try again in a moment");
   run_.memory->audits().ask();
-  run_.control->reply(client, {{"ok", true}, {"step", run_.trained()}});
+  return {{"ok", true}, {"step", run_.trained()}};
 }
 
 std::vector<WrongDevice>& Audits::wrong_devices() {
-  if (!wrong_devices_) wrong_devices_ = find_wrong_devices(run_.directory);
+  if (!wrong_devices_) wrong_devices_ = find_wrong_devices(run_.journal.directory);
   return *wrong_devices_;
 }
 
@@ -103,7 +103,7 @@ void Audits::note_damaged_state(Step step) {
 void Audits::report_end() {
   if (found_.empty() && !wrong_devices_) return;
   for (const WrongDevice& wrong : wrong_devices()) {
-    run_.printer.note(fmt::format(
+    run_.journal.note(fmt::format(
         "audits found wrong results of {} (worker {}) at step {}: have it checked; no audit vouches for "
         "what it computed "
         "after step {}",
@@ -113,7 +113,7 @@ void Audits::report_end() {
 
 std::string Audits::go_back(const Error& error) {
   if (!way_) return "";
-  checkpoint::CheckpointDirectory checkpoints(run_.directory.checkpoints());
+  checkpoint::CheckpointDirectory checkpoints(run_.journal.directory.checkpoints());
   const std::vector<Step> aside = checkpoints.set_aside_later_than(way_->vouched);
   const std::vector<Step> left = checkpoints.steps();
   if (left.empty() || left.back() > way_->vouched)
@@ -122,11 +122,12 @@ std::string Audits::go_back(const Error& error) {
   const bool continues = may_continue(from);
   Json steps = Json::array();
   for (const Step step : aside) steps.push_back(step.value);
-  run_.directory.log_event(
-      "gone_back", {{"step", run_.trained()}, {"from", from.value}, {"set_aside", steps}, {"cause", way_->cause}});
+  run_.journal.log("gone_back",
+                   {{"step", run_.trained()}, {"from", from.value}, {"set_aside", steps}, {"cause", way_->cause}});
   const std::string words = fmt::format(
       "audits vouch for the checkpoint of step {}; {} later ones are set aside (*.unvouched)", from, aside.size());
-  if (!continues) return words + fmt::format("; go on with `estrain train --resume --run {}`", run_.directory.path());
+  if (!continues)
+    return words + fmt::format("; go on with `estrain train --resume --run {}`", run_.journal.directory.path());
   throw GoBack(error.advise(words + "; the job goes on from there on " + placement::list_of(way_->devices)),
                arguments_of_new_launch());
 }
@@ -134,17 +135,17 @@ std::string Audits::go_back(const Error& error) {
 // Returns false if the same steps fail repeatedly, or if other hosts have agents: the agents end with this launch.
 bool Audits::may_continue(Step from) const {
   return run_.spec.audit.redo && parties_of(run_).size() == 1 &&
-         times_gone_back(run_.directory, from) < std::max<int64_t>(1, run_.spec.recovery.retries);
+         times_gone_back(run_.journal.directory, from) < std::max<int64_t>(1, run_.spec.recovery.retries);
 }
 
 std::vector<std::string> Audits::arguments_of_new_launch() const {
   StartRequest request;
-  request.run = run_.directory.path();
+  request.run = run_.journal.directory.path();
   request.devices = placement::list_of(way_->devices);
   request.grace_seconds = run_.job.grace_seconds;
-  request.allow_mixed = run_.state.options.allow_mixed;
-  request.oversubscribe = run_.state.options.oversubscribe;
-  request.listen = run_.state.options.listen;
+  request.allow_mixed = run_.options.allow_mixed;
+  request.oversubscribe = run_.options.oversubscribe;
+  request.listen = run_.options.listen;
   return resume_command(request);
 }
 

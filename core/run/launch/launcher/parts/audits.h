@@ -8,20 +8,20 @@
 
 #include "core/run/faults/diagnosis.h"
 #include "core/run/launch/control/status.h"
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/launch/launcher/parts/run_view.h"
 #include "core/state/audit/roles.h"
 
 namespace estrain::launch {
 
 class Audits {
  public:
-  explicit Audits(Run& run) : run_(run) {}
+  explicit Audits(const RunView& run) : run_(run) {}
 
   // Prints the price, if the job asks for audits.
   void note_price() const;
   AuditStatus status();
-  // Throws Fault::usage if the job does not train.
-  void ask(ClientId client) const;
+  // Asks for an audit, and returns the answer for the client. Throws Fault::usage if the job does not train.
+  Json ask() const;
 
   // Notes a worker's message about a wrong result in an audit; the worker then ends.
   void note_found(decisions::WorkerId id, Step vouched) { found_[id] = vouched; }
@@ -48,7 +48,7 @@ class Audits {
   bool may_continue(Step from) const;
   std::vector<std::string> arguments_of_new_launch() const;
 
-  Run& run_;
+  const RunView run_;
   std::map<decisions::WorkerId, Step> found_;
   std::optional<Way> way_;
   std::optional<std::vector<WrongDevice>> wrong_devices_;  // as in status(); empty: not read yet

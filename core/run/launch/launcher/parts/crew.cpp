@@ -22,19 +22,19 @@ constexpr int kPatienceWithServerMs = 2000;
 
 }  // namespace
 
-void Crew::start_first(const Assignment& devices) {
+void Crew::start_first(const Assignment& devices, decisions::State& job) {
   const std::vector<EstRange> ranges = placement::place_ests(devices, run_.spec.job.ests);
-  run_.job.held = devices_of(devices);
+  job.held = devices_of(devices);
   begin_servers(devices_of(devices));
   for (size_t i = 0; i < devices.size(); ++i) {
-    const WorkerId id(run_.job.workers_started++);
+    const WorkerId id(job.workers_started++);
     start_one({id, devices[i].device, i == 0}, true, kPatienceAtStartMs);
-    run_.job.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
+    job.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
   }
 }
 
-void Crew::start(const decisions::StartWorkers& start) {
-  const bool is_built = run_.memory || comm::JobMemory(run_.descriptors.memory.get()).is_ready();
+std::optional<decisions::Event> Crew::start(const decisions::StartWorkers& start) {
+  const bool is_built = run_.memory.is_built();
   Devices devices;
   for (const decisions::WorkerOrder& order : start.workers) devices.push_back(order.device);
   begin_servers(devices);
@@ -46,19 +46,20 @@ void Crew::start(const decisions::StartWorkers& start) {
       for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
       // A failed change that was only wished for is told to the client: no fault of the run.
       if (run_.job.phase != Phase::warming) failed.verdict = losses_.diagnose(Json(), error);
-      return run_.decide(std::move(failed));
+      return failed;
     }
   }
+  return std::nullopt;
 }
 
 bool Crew::starts_by_fork_here(const Device& device) const {
-  return device.host == run_.state.options.own_host && starts_by_fork(device, run_.spec);
+  return device.host == run_.options.own_host && starts_by_fork(device, run_.spec);
 }
 
 // All load side by side.
 void Crew::begin_servers(const Devices& devices) {
   for (const Device& device : devices)
-    if (starts_by_fork_here(device)) run_.state.fork_servers.begin(device, run_.spec.job, run_.state.shared);
+    if (starts_by_fork_here(device)) processes_.fork_servers.begin(device, run_.spec.job, processes_.shared);
 }
 
 void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, int patience_ms) {
@@ -66,20 +67,20 @@ void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, int 
   start.id = order.id.value;
   if (to_be_built && order.first) make_builder(start);
   QuickStart quick;
-  if (starts_by_fork_here(order.device)) quick = {&run_.state.fork_servers, patience_ms};
-  run_.state.workers.emplace(order.id, start_worker(run_.directory, run_.state.shared, start, quick));
+  if (starts_by_fork_here(order.device)) quick = {&processes_.fork_servers, patience_ms};
+  processes_.workers.emplace(order.id, start_worker(run_.journal.directory, processes_.shared, start, quick));
 }
 
 // Returns the order for any worker on this device, still without its number.
 WorkerStart Crew::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;
-  start.is_elsewhere = device.host != run_.state.options.own_host;
+  start.is_elsewhere = device.host != run_.options.own_host;
   start.job = run_.spec.job;
   start.options.device = Device{device.kind, device.index}.text();
   start.options.less_memory = run_.job.less_memory;
-  start.options.allow_mixed = run_.state.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
-  start.options.cuda_streams = run_.state.options.cuda_streams;
+  start.options.allow_mixed = run_.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
+  start.options.cuda_streams = run_.options.cuda_streams;
   return start;
 }
 
@@ -89,78 +90,76 @@ void Crew::make_builder(WorkerStart& start) const {
   start.options.accepts_data = run_.origin.accepts_data;
 }
 
-void Crew::hear(WorkerId id) {
-  WorkerProcess* worker = process_of(run_.state.workers, id);
-  if (worker == nullptr) return;
+std::optional<decisions::Event> Crew::hear(WorkerId id) {
+  WorkerProcess* worker = process_of(processes_.workers, id);
+  if (worker == nullptr) return std::nullopt;
   comm::WorkerReport report;
   switch (worker->socket.receive(&report, 0)) {
     case comm::Received::nothing:
-      return;
+      return std::nullopt;
     case comm::Received::closed:
       return note_end(id);
     case comm::Received::message:
       break;
   }
-  if (const auto* left = std::get_if<comm::LeftStage>(&report)) {
-    run_.decide(decisions::WorkerLeft{id, left->finished});
-  } else if (const auto* failed = std::get_if<comm::Failed>(&report)) {
-    lose_by_error(id, *failed);
-  } else if (const auto* found = std::get_if<comm::AuditFound>(&report)) {
-    audits_.note_found(id, found->vouched);
-  } else {
-    note_data(std::get<comm::Ready>(report));
-    run_.decide(decisions::WorkerReady{id});
+  if (const auto* left = std::get_if<comm::LeftStage>(&report)) return decisions::WorkerLeft{id, left->finished};
+  if (const auto* failed = std::get_if<comm::Failed>(&report)) return lose_by_error(id, *failed);
+  if (const auto* found = std::get_if<comm::AuditFound>(&report)) {
+    losses_.note_found(id, found->vouched);
+    return std::nullopt;
   }
+  note_data(std::get<comm::Ready>(report));
+  return decisions::WorkerReady{id};
 }
 
 // Once: a later worker may build the state again.
 void Crew::note_data(const comm::Ready& ready) {
   for (const std::string& note : ready.notes)
-    if (data_notes_.insert(note).second) run_.printer.note("data: " + note);
+    if (data_notes_.insert(note).second) run_.journal.note("data: " + note);
 }
 
-void Crew::lose_by_error(WorkerId id, const comm::Failed& failed) {
+std::optional<decisions::Event> Crew::lose_by_error(WorkerId id, const comm::Failed& failed) {
   faults::Evidence evidence;
   evidence.said = failed.error();
-  losses_.lose(id, std::move(evidence));
+  return losses_.lose(id, std::move(evidence));
 }
 
-void Crew::note_end(WorkerId id) {
-  WorkerProcess* worker = process_of(run_.state.workers, id);
-  if (worker == nullptr) return;
+std::optional<decisions::Event> Crew::note_end(WorkerId id) {
+  WorkerProcess* worker = process_of(processes_.workers, id);
+  if (worker == nullptr) return std::nullopt;
   comm::WorkerReport last_words;
   while (worker->socket && worker->socket.receive(&last_words, 0) == comm::Received::message) {
     if (const auto* failed = std::get_if<comm::Failed>(&last_words)) return lose_by_error(id, *failed);
-    if (const auto* found = std::get_if<comm::AuditFound>(&last_words)) audits_.note_found(id, found->vouched);
+    if (const auto* found = std::get_if<comm::AuditFound>(&last_words)) losses_.note_found(id, found->vouched);
   }
-  losses_.lose(id, faults::Evidence{});
+  return losses_.lose(id, faults::Evidence{});
 }
 
-void Crew::end_hung(const decisions::EndHungWorker& end) {
-  if (WorkerProcess* worker = process_of(run_.state.workers, end.worker)) worker->process.signal(SIGKILL);
+std::optional<decisions::Event> Crew::end_hung(const decisions::EndHungWorker& end) {
+  if (WorkerProcess* worker = process_of(processes_.workers, end.worker)) worker->process.signal(SIGKILL);
   faults::Evidence evidence;
   evidence.hung = true;
   evidence.hung_how = end.how;
-  losses_.lose(end.worker, std::move(evidence));
+  return losses_.lose(end.worker, std::move(evidence));
 }
 
 // Kills a worker. A worker held by the kernel may end later, and is then waited for like any other.
-void Crew::kill(const decisions::KillWorker& kill) {
-  WorkerProcess* worker = process_of(run_.state.workers, kill.worker);
-  if (worker == nullptr) return;
+std::optional<decisions::Event> Crew::kill(const decisions::KillWorker& kill) {
+  WorkerProcess* worker = process_of(processes_.workers, kill.worker);
+  if (worker == nullptr) return std::nullopt;
   worker->process.signal(SIGKILL);
-  if (!kill.waits || !worker->process.wait_for(kPatienceWithWorkersMs)) return;
-  run_.state.workers.erase(kill.worker);
-  run_.decide(decisions::WorkerEnded{kill.worker});
+  if (!kill.waits || !worker->process.wait_for(kPatienceWithWorkersMs)) return std::nullopt;
+  processes_.workers.erase(kill.worker);
+  return decisions::WorkerEnded{kill.worker};
 }
 
 void Crew::tell_leave(WorkerId id) {
-  if (WorkerProcess* worker = process_of(run_.state.workers, id)) worker->socket.send(comm::Leave{});
+  if (WorkerProcess* worker = process_of(processes_.workers, id)) worker->socket.send(comm::Leave{});
 }
 
 void Crew::dismiss_all() {
-  for (auto& [id, worker] : run_.state.workers) worker.socket.send(comm::Leave{});
-  for (auto& [id, worker] : run_.state.workers) {
+  for (auto& [id, worker] : processes_.workers) worker.socket.send(comm::Leave{});
+  for (auto& [id, worker] : processes_.workers) {
     if (!worker.process.running() || worker.process.wait_for(kPatienceWithWorkersMs)) continue;
     worker.process.signal(SIGKILL);
     worker.process.wait_for(kPatienceWithWorkersMs);
@@ -169,10 +168,10 @@ void Crew::dismiss_all() {
 
 void Crew::kill_all() {
   if (run_.memory) comm::StageControl(*run_.memory).abort();
-  for (auto& [id, worker] : run_.state.workers) {
+  for (auto& [id, worker] : processes_.workers) {
     if (worker.process.running()) worker.process.signal(SIGKILL);
   }
-  for (auto& [id, worker] : run_.state.workers) {
+  for (auto& [id, worker] : processes_.workers) {
     if (worker.process.running()) worker.process.wait_for(kPatienceWithWorkersMs);
     worker.socket.close();
   }
@@ -180,11 +179,11 @@ void Crew::kill_all() {
 
 WorkerRoom Crew::room() const {
   uint64_t each = 1;
-  for (const auto& [id, worker] : run_.state.workers) {
+  for (const auto& [id, worker] : processes_.workers) {
     const auto status = read_file_if_present(fmt::format("/proc/{}/status", worker.process.pid()));
     each = std::max(each, proc_bytes(status.value_or(""), "RssAnon").value_or(0));
   }
-  const AvailableMemory free = available_memory(Machine::here(run_.directory.path()));
+  const AvailableMemory free = available_memory(Machine::here(run_.journal.directory.path()));
   const auto workers = static_cast<int64_t>(std::min<uint64_t>(free.bytes / each, 1 << 20));
   return {workers, fmt::format("a worker takes {} of memory, {} are {}", format_bytes(each), format_bytes(free.bytes),
                                free.from)};

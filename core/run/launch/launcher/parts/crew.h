@@ -6,24 +6,27 @@
 
 #include "core/run/decisions/action.h"
 #include "core/run/launch/launcher/parts/losses.h"
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/launch/launcher/parts/run_view.h"
+#include "core/run/launch/profiling/adviser.h"
 
 namespace estrain::launch {
 
 class Crew {
  public:
-  Crew(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
+  Crew(const RunView& run, RunProcesses& processes, Losses& losses)
+      : run_(run), processes_(processes), losses_(losses) {}
 
-  // Starts the first workers of the run, one for each device.
-  void start_first(const Assignment& devices);
-  void start(const decisions::StartWorkers& start);
+  // Starts the first workers of the run, one for each device, and puts the workers into `job`.
+  void start_first(const Assignment& devices, decisions::State& job);
+  // Returns CannotStart if a worker cannot be started.
+  std::optional<decisions::Event> start(const decisions::StartWorkers& start);
 
   // Handles a worker's message or end.
-  void hear(decisions::WorkerId id);
-  void note_end(decisions::WorkerId id);
+  std::optional<decisions::Event> hear(decisions::WorkerId id);
+  std::optional<decisions::Event> note_end(decisions::WorkerId id);
 
-  void end_hung(const decisions::EndHungWorker& end);
-  void kill(const decisions::KillWorker& kill);
+  std::optional<decisions::Event> end_hung(const decisions::EndHungWorker& end);
+  std::optional<decisions::Event> kill(const decisions::KillWorker& kill);
   void tell_leave(decisions::WorkerId id);
   void dismiss_all();
   void kill_all();
@@ -38,11 +41,11 @@ class Crew {
   void begin_servers(const Devices& devices);
   void start_one(const decisions::WorkerOrder& order, bool to_be_built, int patience_ms);
   void note_data(const comm::Ready& ready);
-  void lose_by_error(decisions::WorkerId id, const comm::Failed& failed);
+  std::optional<decisions::Event> lose_by_error(decisions::WorkerId id, const comm::Failed& failed);
 
-  Run& run_;
+  const RunView run_;
+  RunProcesses& processes_;
   Losses& losses_;
-  Audits& audits_;
   std::set<std::string> data_notes_;  // said
 };
 

@@ -36,11 +36,11 @@ Json Hosts::plan() const {
     hosts.back()["workers"].push_back({worker.ests.begin.value, worker.ests.end.value});
     devices.push_back(worker.device.text());
   }
-  const bool any_processor = run_.state.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
-  return {{"stage", run_.state.hosts_stage},
+  const bool any_processor = run_.options.allow_mixed || run_.spec.job.determinism == spec::Determinism::d2;
+  return {{"stage", links_.stage},
           {"devices", devices},
-          {"allow_mixed", run_.state.options.allow_mixed},
-          {"oversubscribe", run_.state.options.oversubscribe},
+          {"allow_mixed", run_.options.allow_mixed},
+          {"oversubscribe", run_.options.oversubscribe},
           {"grace_seconds", run_.job.grace_seconds},
           {"step", run_.trained()},
           {"evaluation_batch", run_.spec.train.eval_batch},
@@ -51,30 +51,30 @@ Json Hosts::plan() const {
 }
 
 void Hosts::begin_stage() {
-  ++run_.state.hosts_stage;
-  const std::string& path = run_.directory.path();
+  ++links_.stage;
+  const std::string& path = run_.journal.directory.path();
   const auto term = run_directory::read_term(path);
   if (others().empty()) {  // the stage has no other host, so no host may take over from an earlier stage
-    if (term) run_directory::write_term(path, {term->term, run_.state.hosts_stage});
+    if (term) run_directory::write_term(path, {term->term, links_.stage});
     return;
   }
-  if (!run_.state.courier) run_.state.courier = start_courier(run_.directory, run_.state.shared);
+  if (!processes_.courier) processes_.courier = start_courier(run_.journal.directory, processes_.shared);
   tell_courier({{"do", "stage"}, {"plan", plan()}});
 }
 
 void Hosts::tell_courier(Json order) {
   order["interface"] = run_.spec.network.interface;
-  order["listen"] = run_.state.options.listen;
+  order["listen"] = run_.options.listen;
   order["own"] = own();
-  run_.state.courier->socket.send(order);
+  processes_.courier->socket.send(order);
 }
 
 void Hosts::serve_agents() {
   const int64_t now = monotonic_ns();
-  if (run_.state.courier || now < looks_next_ns_) return;
+  if (processes_.courier || now < looks_next_ns_) return;
   looks_next_ns_ = now + kBetweenLooksNs;
-  if (run_.state.options.listen.empty() && !has_agents(run_.directory.path())) return;
-  run_.state.courier = start_courier(run_.directory, run_.state.shared);
+  if (run_.options.listen.empty() && !has_agents(run_.journal.directory.path())) return;
+  processes_.courier = start_courier(run_.journal.directory, processes_.shared);
   tell_courier({{"do", "serve"}});
 }
 
@@ -93,41 +93,43 @@ void Hosts::place(size_t index, comm::RunStage& order) const {
   order.worker = WorkerRank(static_cast<int64_t>(index - first));
   order.beyond.reset();
   if (others().empty()) return;
-  order.beyond = comm::BeyondHost{run_.state.hosts_stage, static_cast<int64_t>(first),
-                                  static_cast<int64_t>(workers.size()), host == own()};
+  order.beyond =
+      comm::BeyondHost{links_.stage, static_cast<int64_t>(first), static_cast<int64_t>(workers.size()), host == own()};
 }
 
-void Hosts::hear() {
+std::optional<decisions::Event> Hosts::hear() {
   Json said;
-  const comm::Received received = run_.state.courier->socket.receive(&said, 0);
-  if (received == comm::Received::nothing) return;
-  if (received == comm::Received::closed) {
-    ChildEnd ended;
-    run_.state.courier->process.wait_for(kPatienceWithKillMs, &ended);
-    run_.state.courier.reset();
-    if (others().empty()) {  // the courier only served commands
-      looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
-      return;
-    }
-    return run_.decide(decisions::CannotGoOn{
-        Error::make(Fault::peer, "the courier, which talks to the other hosts, ended with {}", ended.text())
-            .advise("log: " + run_.directory.courier_log())});
-  }
+  const comm::Received received = processes_.courier->socket.receive(&said, 0);
+  if (received == comm::Received::nothing) return std::nullopt;
+  if (received == comm::Received::closed) return note_end();
   const std::string say = said.value("say", ""), host = said.value("host", "");
-  if (say == "link" || say == "pace") return note_link(host, said);
-  if (say == "received_state") return note_state(host, said);
-  if (say == "host_lost") return lose(host, said.value("why", ""));
-  if (say != "error") return;
-  run_.left_to_others |= said.value("gives_up", false);
+  if (say == "link" || say == "pace") note_link(host, said);
+  if (say == "received_state") note_state(host, said);
+  if (say == "host_lost") lose(host, said.value("why", ""));
+  if (say != "error") return std::nullopt;
+  left_to_others_ |= said.value("gives_up", false);
   comm::Failed failed;
   codec::from_field(said, failed);
-  run_.decide(decisions::CannotGoOn{failed.error()});
+  return decisions::CannotGoOn{failed.error()};
+}
+
+std::optional<decisions::Event> Hosts::note_end() {
+  ChildEnd ended;
+  processes_.courier->process.wait_for(kPatienceWithKillMs, &ended);
+  processes_.courier.reset();
+  if (others().empty()) {  // the courier only served commands
+    looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
+    return std::nullopt;
+  }
+  return decisions::CannotGoOn{
+      Error::make(Fault::peer, "the courier, which talks to the other hosts, ended with {}", ended.text())
+          .advise("log: " + run_.journal.directory.courier_log())};
 }
 
 void Hosts::note_link(const std::string& host, Json said) {
   said.erase("say");
   said.erase("host");
-  Json& known = run_.state.links[host];
+  Json& known = links_.said[host];
   if (!known.is_object()) known = Json::object();
   known.update(said);
 }
@@ -136,30 +138,29 @@ void Hosts::note_state(const std::string& host, const Json& said) const {
   const Json told = said.value("shares", Json::object());
   Json bytes = Json::object();
   for (const auto& [sender, count] : told.items()) bytes[sender.empty() ? own() : sender] = count;
-  run_.directory.log_event("state_received",
-                           {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
+  run_.journal.log("state_received", {{"step", said.value("step", INT64_C(0))}, {"host", host}, {"bytes", bytes}});
 }
 
 // Reports a host as lost. The proxy of each worker on the host reports the worker's loss, and ends.
 void Hosts::lose(const std::string& host, const std::string& why) {
   bool is_new = false;
   for (const decisions::Member* member : all_members(run_.job)) {
-    WorkerProcess* proxy = process_of(run_.state.workers, member->id);
+    WorkerProcess* proxy = process_of(processes_.workers, member->id);
     if (proxy == nullptr || host == own() || member->device.host != host) continue;
     is_new |= tell_host_lost(*proxy, why);
   }
-  if (is_new) run_.directory.log_event("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
+  if (is_new) run_.journal.log("host_lost", {{"step", run_.trained()}, {"host", host}, {"why", why}});
 }
 
 void Hosts::end(bool goes_on) {
-  if (!run_.state.courier) return;
-  CourierProcess& courier = *run_.state.courier;
+  if (!processes_.courier) return;
+  CourierProcess& courier = *processes_.courier;
   courier.socket.send({{"do", "finish"}, {"goes_on", goes_on}});
   if (courier.process.running() && !courier.process.wait_for(kPatienceWithCourierMs)) {
     courier.process.signal(SIGKILL);
     courier.process.wait_for(kPatienceWithKillMs);
   }
-  run_.state.courier.reset();
+  processes_.courier.reset();
 }
 
 }  // namespace estrain::launch

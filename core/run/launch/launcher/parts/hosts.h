@@ -2,16 +2,19 @@
 // The launcher's part in a job over several hosts. Proxies stand in for workers on other hosts: these workers, too, are
 // processes and sockets here. The courier carries the data between workers (core/hosts/setup.h).
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/decisions/event.h"
+#include "core/run/launch/launcher/parts/run_view.h"
 
 namespace estrain::launch {
 
 class Hosts {
  public:
-  explicit Hosts(Run& run) : run_(run) {}
+  Hosts(const RunView& run, RunProcesses& processes, HostLinks& links)
+      : run_(run), processes_(processes), links_(links) {}
 
   // Returns the hosts of the stage other than this host.
   std::vector<std::string> others() const;
@@ -23,19 +26,26 @@ class Hosts {
   // this launcher. If this launcher has an address, agents may join by the address from the beginning.
   void serve_agents();
   // Handles the courier's message or end.
-  void hear();
+  std::optional<decisions::Event> hear();
+  // Tells whether hosts that are cut off may resume the run.
+  bool left_to_others() const { return left_to_others_; }
+  const HostLinks& links() const { return links_; }
   // Ends the part with the run. `goes_on`: a new launch resumes the run, and the agents wait for the launch.
   void end(bool goes_on);
 
  private:
-  const std::string& own() const { return run_.state.options.own_host; }
+  const std::string& own() const { return run_.options.own_host; }
   Json plan() const;
   void tell_courier(Json order);  // adds the courier's addresses for listening and connecting
+  std::optional<decisions::Event> note_end();
   void note_link(const std::string& host, Json said);
   void note_state(const std::string& host, const Json& said) const;
   void lose(const std::string& host, const std::string& why);
 
-  Run& run_;
+  const RunView run_;
+  RunProcesses& processes_;
+  HostLinks& links_;
+  bool left_to_others_ = false;
   int64_t looks_next_ns_ = 0;  // when to look for agents, while no courier runs
 };
 

@@ -65,20 +65,15 @@ void await_end(ChildProcess& process, faults::Evidence& evidence) {
 
 }  // namespace
 
-Losses::Losses(Run& run, Audits& audits)
-    : run_(run),
-      audits_(audits),
-      faults_(faults::FaultTable::with_rules_of(run.state.fault_rules, run.spec.recovery.rules)) {}
-
 const LossRecord* Losses::of(WorkerId id) const {
   const auto at = losses_.find(id);
   return at == losses_.end() ? nullptr : &at->second;
 }
 
-void Losses::lose(WorkerId id, faults::Evidence evidence) {
-  WorkerProcess* worker = process_of(run_.state.workers, id);
+std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evidence) {
+  WorkerProcess* worker = process_of(processes_.workers, id);
   const Member* found = find_member(run_.job, id);
-  if (worker == nullptr) return;
+  if (worker == nullptr) return std::nullopt;
   const pid_t pid = worker->process.pid();
   await_end(worker->process, evidence);
   const bool lingers = worker->process.running();  // the kernel holds the process
@@ -86,13 +81,13 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
   if (lingers) {
     worker->socket.close();
   } else {
-    run_.state.workers.erase(id);
+    processes_.workers.erase(id);
   }
-  if (found == nullptr) return;
-  if (is_leaving(run_.job, id) && !lingers) return run_.decide(decisions::WorkerEnded{id});
-  if (is_leaving(run_.job, id) || run_.job.phase == Phase::over) return;
+  if (found == nullptr) return std::nullopt;
+  if (is_leaving(run_.job, id) && !lingers) return decisions::WorkerEnded{id};
+  if (is_leaving(run_.job, id) || run_.job.phase == Phase::over) return std::nullopt;
   const Member member = *found;
-  const std::string log = run_.directory.worker_log(id.value);
+  const std::string log = run_.journal.directory.worker_log(id.value);
   evidence.log_tail = tail_of(log, log_begin);
   evidence.at_start = run_.job.phase == Phase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
@@ -101,7 +96,7 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
     evidence.job_wide_oom = observed.oom_kill;
     evidence.oom_text = observed.text;
   }
-  faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  faults::Diagnosis diagnosis = judges_.faults.diagnose(evidence);
   const comm::WorkerPulse* pulse = pulse_of(run_.job, member, run_.memory.get());
   const int64_t last_beat_ns = pulse == nullptr ? 0 : pulse->beat_ns.load();
   Json details = {{"worker", id.value},
@@ -111,46 +106,51 @@ void Losses::lose(WorkerId id, faults::Evidence evidence) {
                   {"pid", pid},
                   {"what", in_words(evidence, diagnosis)},
                   {"log", log}};
-  audits_.weigh(member, diagnosis, details);
+  judges_.audits.weigh(member, diagnosis, details);
   const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   details.update(to_json(diagnosis));
   if (last_beat_ns > 0) details["noticed_seconds"] = seconds(monotonic_ns() - last_beat_ns);
   if (evidence.ended) details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
-  run_.directory.log_event("fault", details);
+  run_.journal.log("fault", details);
   details["fault"] = fault_name(error.fault());
   details["error"] = error.message();
   losses_[id] = {details, evidence.log_tail};
-  run_.decide(decisions::WorkerLost{.worker = id,
-                                    .verdict = verdict_of(diagnosis),
-                                    .what = in_words(evidence, diagnosis),
-                                    .error = error,
-                                    .log = log,
-                                    .last_beat_ns = last_beat_ns,
-                                    .lingers = lingers});
+  return decisions::WorkerLost{.worker = id,
+                               .verdict = verdict_of(diagnosis),
+                               .what = in_words(evidence, diagnosis),
+                               .error = error,
+                               .log = log,
+                               .last_beat_ns = last_beat_ns,
+                               .lingers = lingers};
 }
 
 decisions::Verdict Losses::diagnose(const Json& worker, const Error& error) {
   faults::Evidence evidence;
   evidence.said = error;
-  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  const faults::Diagnosis diagnosis = judges_.faults.diagnose(evidence);
   Json details = {{"worker", worker}, {"step", run_.trained()}, {"what", error.message()}};
   details.update(to_json(diagnosis));
-  run_.directory.log_event("fault", details);
+  run_.journal.log("fault", details);
   return verdict_of(diagnosis);
 }
 
-void Losses::lose_scribe(const ChildEnd& ended, bool hung) {
-  run_.state.scribe.socket.close();
+void Losses::note_damaged_state(Step step, const Error& error) {
+  judges_.audits.note_damaged_state(step);
+  diagnose("scribe", error);
+}
+
+decisions::ScribeLost Losses::lose_scribe(const ChildEnd& ended, bool hung) {
+  processes_.scribe.socket.close();
   faults::Evidence evidence;
   if (!hung) evidence.ended = ended;
   evidence.hung = hung;
-  evidence.log_tail = tail_of(run_.directory.scribe_log(), run_.state.scribe.log_begin);
-  const faults::Diagnosis diagnosis = faults_.diagnose(evidence);
+  evidence.log_tail = tail_of(run_.journal.directory.scribe_log(), processes_.scribe.log_begin);
+  const faults::Diagnosis diagnosis = judges_.faults.diagnose(evidence);
   const std::string what = hung ? "hung" : ended.text();
   Json details = {{"worker", "scribe"}, {"step", run_.trained()}, {"what", what}};
   details.update(to_json(diagnosis));
-  run_.directory.log_event("fault", details);
-  run_.decide(decisions::ScribeLost{verdict_of(diagnosis), hung, what, run_.directory.scribe_log()});
+  run_.journal.log("fault", details);
+  return {verdict_of(diagnosis), hung, what, run_.journal.directory.scribe_log()};
 }
 
 }  // namespace estrain::launch

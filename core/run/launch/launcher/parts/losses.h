@@ -5,9 +5,10 @@
 #include <string>
 
 #include "core/job/resources/memory_evidence.h"
+#include "core/run/decisions/event.h"
 #include "core/run/faults/diagnosis.h"
 #include "core/run/launch/launcher/parts/audits.h"
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/launch/launcher/parts/run_view.h"
 
 namespace estrain::launch {
 
@@ -19,12 +20,22 @@ struct LossRecord {  // NOLINT(bugprone-exception-escape): moving a Json throws 
 
 class Losses {
  public:
-  Losses(Run& run, Audits& audits);
+  // The judges of a loss.
+  struct Judges {
+    faults::FaultTable faults;
+    Audits& audits;
+  };
+  Losses(const RunView& run, RunProcesses& processes, Judges judges)
+      : run_(run), processes_(processes), judges_(std::move(judges)) {}
 
-  // Tells decide() the facts about a worker that has ended or has been killed.
-  void lose(decisions::WorkerId id, faults::Evidence evidence);
+  // Returns the facts about a worker that has ended or has been killed; nothing if the run loses nothing by this.
+  std::optional<decisions::Event> lose(decisions::WorkerId id, faults::Evidence evidence);
   // Reports the loss of the scribe. Records wait in the ring, the state waits in shared memory: a new scribe writes on.
-  void lose_scribe(const ChildEnd& ended, bool hung);
+  decisions::ScribeLost lose_scribe(const ChildEnd& ended, bool hung);
+  // Notes a worker's message about a wrong result in an audit; the worker then ends.
+  void note_found(decisions::WorkerId id, Step vouched) { judges_.audits.note_found(id, vouched); }
+  // Notes that the scribe found the state of the step damaged in memory, and logs the error.
+  void note_damaged_state(Step step, const Error& error);
   // Diagnoses an error without a lost worker: a process cannot be started, or the scribe reports an error. `worker` is
   // null, or "scribe".
   decisions::Verdict diagnose(const Json& worker, const Error& error);
@@ -32,9 +43,9 @@ class Losses {
   const LossRecord* of(decisions::WorkerId id) const;  // null: nothing is known
 
  private:
-  Run& run_;
-  Audits& audits_;
-  faults::FaultTable faults_;
+  const RunView run_;
+  RunProcesses& processes_;
+  const Judges judges_;
   resources::MemoryEvidence memory_evidence_;
   std::map<decisions::WorkerId, LossRecord> losses_;
 };

@@ -1,5 +1,6 @@
 #include "core/run/launch/launcher/parts/scribe_desk.h"
 
+#include <csignal>
 #include <variant>
 
 namespace estrain::launch {
@@ -22,106 +23,117 @@ std::string metrics_text(const std::vector<record::MetricValue>& metrics) {
 }  // namespace
 
 void ScribeDesk::start_first() {
-  run_.state.scribe = start_scribe(run_.directory, run_.state.shared, run_.origin.step);
+  processes_.scribe = start_scribe(run_.journal.directory, processes_.shared, run_.trained());
 }
 
-void ScribeDesk::start() {
+std::optional<decisions::Event> ScribeDesk::start() {
   try {
-    run_.state.scribe = start_scribe(run_.directory, run_.state.shared, first_undrained_step());
+    processes_.scribe = start_scribe(run_.journal.directory, processes_.shared, first_undrained_step());
   } catch (const Error& error) {
-    run_.decide(decisions::CannotStartScribe{losses_.diagnose("scribe", error), error});
+    return decisions::CannotStartScribe{losses_.diagnose("scribe", error), error};
   }
+  return std::nullopt;
 }
 
 // The files may hold later records. These are still in the ring, and are written again.
 int64_t ScribeDesk::first_undrained_step() const {
-  if (!run_.memory) return run_.origin.step;
+  if (!run_.memory) return run_.trained();
   comm::RecordRing ring = run_.memory->ring();
   if (ring.waiting() == 0) return run_.trained();
   const comm::RecordHead& head = *ring.at(ring.drained()).head;
   return head.kind == comm::RecordKind::step ? head.step.value - 1 : head.step.value;
 }
 
-void ScribeDesk::hear(int milliseconds) {
+std::optional<decisions::Event> ScribeDesk::hear(int milliseconds) {
   record::ScribeReport report;
-  switch (run_.state.scribe.socket.receive(&report, milliseconds)) {
+  switch (processes_.scribe.socket.receive(&report, milliseconds)) {
     case comm::Received::nothing:
-      return;
+      return std::nullopt;
     case comm::Received::closed:
       return note_end();
     case comm::Received::message:
-      std::visit([this](const auto& said) { on_report(said); }, report);
+      break;
   }
+  return std::visit([this](const auto& said) { return on_report(said); }, report);
 }
 
-void ScribeDesk::note_end() {
+ScribeDesk::Heard ScribeDesk::note_end() {
   ChildEnd ended;
-  run_.state.scribe.process.wait_for(kPatienceWithScribeMs, &ended);
-  run_.state.scribe.socket.close();
+  processes_.scribe.process.wait_for(kPatienceWithScribeMs, &ended);
+  processes_.scribe.socket.close();
   const bool done = run_.job.scribe.told_to_finish && !ended.signaled;
-  if (done && (ended.code == 0 || run_.job.failure)) return run_.decide(decisions::ScribeDone{});  // or it said why not
-  losses_.lose_scribe(ended, false);
+  if (done && (ended.code == 0 || run_.job.failure)) return decisions::ScribeDone{};  // or it said why not
+  return losses_.lose_scribe(ended, false);
 }
 
-void ScribeDesk::on_report(const record::Saved& saved) {
-  run_.directory.log_event("checkpoint", codec::fields_of(saved));
-  run_.decide(decisions::Saved{saved.step});
+ScribeDesk::Heard ScribeDesk::on_report(const record::Saved& saved) {
+  run_.journal.log("checkpoint", codec::fields_of(saved));
+  return decisions::Saved{saved.step};
 }
 
 // Reports a failed save. While the end of the run waits for room, the decisions report the lack of room.
-void ScribeDesk::on_report(const record::SaveFailed& failed) {
+ScribeDesk::Heard ScribeDesk::on_report(const record::SaveFailed& failed) {
   const bool is_again = failed.no_room && run_.job.scribe.waits_for_room;
   if (!is_again) {
-    run_.directory.log_event("checkpoint_failed", codec::fields_of(failed));
-    run_.printer.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
+    run_.journal.log("checkpoint_failed", codec::fields_of(failed));
+    run_.journal.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
   }
   if (failed.damaged && run_.job.phase != decisions::Phase::over) return end_by_damage(failed);
-  run_.decide(decisions::NotSaved{failed.step, failed.error, failed.no_room, failed.missing_bytes});
+  return decisions::NotSaved{failed.step, failed.error, failed.no_room, failed.missing_bytes};
 }
 
 // Ends the run by a damaged state: steps after the saved step may have begun from the damage.
-void ScribeDesk::end_by_damage(const record::SaveFailed& failed) {
-  audits_.note_damaged_state(failed.step);
+ScribeDesk::Heard ScribeDesk::end_by_damage(const record::SaveFailed& failed) {
   const Error error =
       Error::make(Fault::corrupt, "the checkpoint of step {} {}", failed.step, failed.error).caused_by("damaged_state");
-  losses_.diagnose("scribe", error);
-  run_.decide(decisions::ScribeFailed{error.advise(failed.advice).exiting_with(exit_code(Fault::interrupted))});
+  losses_.note_damaged_state(failed.step, error);
+  return decisions::ScribeFailed{error.advise(failed.advice).exiting_with(exit_code(Fault::interrupted))};
 }
 
-void ScribeDesk::on_report(const record::Evaluated& evaluated) {
-  run_.state.accuracy = evaluated.accuracy;
-  run_.printer.note(
+ScribeDesk::Heard ScribeDesk::on_report(const record::Evaluated& evaluated) {
+  accuracy_ = evaluated.accuracy;
+  run_.journal.note(
       fmt::format("step {}: {}test loss {}", evaluated.step,
                   evaluated.accuracy ? fmt::format("test accuracy {:.2f} %, ", 100 * *evaluated.accuracy) : "",
                   evaluated.loss ? fmt::format("{:.4f}", *evaluated.loss) : "not finite") +
       metrics_text(evaluated.metrics));
+  return std::nullopt;
 }
 
-void ScribeDesk::on_report(const record::Skipped& skipped) {
-  run_.directory.log_event("skipped", codec::fields_of(skipped));
-  run_.printer.note(fmt::format("step {}: no update: {}", skipped.step, skipped.why));
+ScribeDesk::Heard ScribeDesk::on_report(const record::Skipped& skipped) {
+  run_.journal.log("skipped", codec::fields_of(skipped));
+  run_.journal.note(fmt::format("step {}: no update: {}", skipped.step, skipped.why));
+  return std::nullopt;
 }
 
-void ScribeDesk::on_report(const record::WriteFailed& failed) {
-  run_.directory.log_event("write_failed", codec::fields_of(failed));
+ScribeDesk::Heard ScribeDesk::on_report(const record::WriteFailed& failed) {
+  run_.journal.log("write_failed", codec::fields_of(failed));
   write_error_ = failed.error;
   written_before_error_ = run_.memory ? run_.memory->ring().drained() : 0;
-  run_.printer.note(
+  run_.journal.note(
       fmt::format("warning: {}; records wait in memory until there is room, and training with them", write_error_));
-  run_.decide(decisions::NotWritten{write_error_});
+  return decisions::NotWritten{write_error_};
 }
 
-void ScribeDesk::on_report(const comm::Failed& failed) { run_.decide(decisions::ScribeFailed{failed.error()}); }
+ScribeDesk::Heard ScribeDesk::on_report(const comm::Failed& failed) { return decisions::ScribeFailed{failed.error()}; }
 
-void ScribeDesk::save(Step step) { run_.state.scribe.socket.send(record::SaveState{step}); }
+void ScribeDesk::save(Step step) { processes_.scribe.socket.send(record::SaveState{step}); }
 
-void ScribeDesk::save_last(Step step) {
-  if (!run_.state.scribe.socket || !run_.memory->hold().try_hold(step)) return;
+std::optional<decisions::Event> ScribeDesk::save_last(Step step) {
+  if (!processes_.scribe.socket || !run_.memory->hold().try_hold(step)) return std::nullopt;
   save(step);
-  run_.decide(decisions::SaveBegun{});
+  return decisions::SaveBegun{};
 }
 
-void ScribeDesk::finish() { run_.state.scribe.socket.send(record::FinishFiles{}); }
+void ScribeDesk::finish() { processes_.scribe.socket.send(record::FinishFiles{}); }
+
+decisions::ScribeLost ScribeDesk::end_hung() {
+  ScribeProcess& scribe = processes_.scribe;
+  scribe.process.signal(SIGKILL);
+  ChildEnd ended;
+  scribe.process.wait_for(kPatienceWithKillMs, &ended);
+  return losses_.lose_scribe(ended, true);
+}
 
 std::string ScribeDesk::no_room() const {
   if (run_.job.scribe.waits_for_room) return run_.job.scribe.last_save_error;

@@ -1,46 +1,55 @@
 #pragma once
 // The launcher's end of the scribe: starts the scribe, gives orders, hears reports.
 
+#include <optional>
 #include <string>
 
 #include "core/run/launch/launcher/parts/losses.h"
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/launch/launcher/parts/run_view.h"
 #include "core/state/record/scribe_messages.h"
 
 namespace estrain::launch {
 
 class ScribeDesk {
  public:
-  ScribeDesk(Run& run, Losses& losses, Audits& audits) : run_(run), losses_(losses), audits_(audits) {}
+  ScribeDesk(const RunView& run, RunProcesses& processes, Losses& losses)
+      : run_(run), processes_(processes), losses_(losses) {}
 
   // Starts a scribe for the records not drained yet. The first scribe of a launch begins after the step resumed by the
-  // launch.
-  void start();
+  // launch. start() returns CannotStartScribe if the scribe cannot be started.
+  std::optional<decisions::Event> start();
   void start_first();
+  // Takes up the scribe of the launcher before this launcher. `accuracy`: of the last evaluation.
+  void go_on(std::optional<double> accuracy) { accuracy_ = accuracy; }
   // Waits for a report at most this long; -1: no limit.
-  void hear(int milliseconds);
+  std::optional<decisions::Event> hear(int milliseconds);
 
-  void save(Step step);       // the state of `step` is held
-  void save_last(Step step);  // SaveBegun, once the state can be held
+  void save(Step step);                                  // the state of `step` is held
+  std::optional<decisions::Event> save_last(Step step);  // SaveBegun, once the state can be held
   void finish();
+  // Kills the scribe, which hangs.
+  decisions::ScribeLost end_hung();
 
+  std::optional<double> accuracy() const { return accuracy_; }  // of the last evaluation
   // Returns why the scribe does not write its waiting records; empty: the scribe writes, or has nothing to write.
   std::string no_room() const;
 
  private:
   int64_t first_undrained_step() const;
-  void note_end();
-  void end_by_damage(const record::SaveFailed& failed);
-  void on_report(const record::Saved& saved);
-  void on_report(const record::SaveFailed& failed);
-  void on_report(const record::Evaluated& evaluated);
-  void on_report(const record::Skipped& skipped);
-  void on_report(const record::WriteFailed& failed);
-  void on_report(const comm::Failed& failed);
+  using Heard = std::optional<decisions::Event>;
+  Heard note_end();
+  Heard end_by_damage(const record::SaveFailed& failed);
+  Heard on_report(const record::Saved& saved);
+  Heard on_report(const record::SaveFailed& failed);
+  Heard on_report(const record::Evaluated& evaluated);
+  Heard on_report(const record::Skipped& skipped);
+  Heard on_report(const record::WriteFailed& failed);
+  Heard on_report(const comm::Failed& failed);
 
-  Run& run_;
+  const RunView run_;
+  RunProcesses& processes_;
   Losses& losses_;
-  Audits& audits_;
+  std::optional<double> accuracy_;
   // The error which kept the scribe from writing, and the number of records written before the error.
   std::string write_error_;
   uint32_t written_before_error_ = 0;

@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
 #include "core/run/launch/control/status.h"
+#include "core/run/launch/profiling/profiling.h"
 #include "core/state/run_directory/batch_changes.h"
 
 namespace estrain::launch {
@@ -12,15 +13,40 @@ namespace estrain::launch {
 using decisions::Member;
 using decisions::Phase;
 
-void Speeds::watch() {
-  if (run_.job.phase != Phase::training) return run_.adviser.interrupt();
+void Speeds::settle(int64_t cores) { adviser_.settle(profile_host(cores), run_.options.allow_mixed); }
+
+void Speeds::begin_training() {
+  measure_rate_from(monotonic_ns(), run_.trained());
+  adviser_.past().stage_began = run_.trained();
+}
+
+void Speeds::go_on() {
+  first_step_seen_ = true;
+  measure_rate_from(monotonic_ns(), run_.trained());
+}
+
+void Speeds::begin_shares() {
+  measure_rate_from(monotonic_ns(), run_.trained());
+  adviser_.forget_trends();
+}
+
+void Speeds::measure_rate_from(int64_t ns, int64_t step) {
+  rate_from_ns_ = ns;
+  rate_from_step_ = step;
+}
+
+std::optional<decisions::Event> Speeds::watch() {
+  if (run_.job.phase != Phase::training) {
+    adviser_.interrupt();
+    return std::nullopt;
+  }
   const std::vector<SpeedMeter::Worker> done = work_done();
   const auto last = last_step_record(*run_.memory);
   const bool window_complete =
-      last && run_.adviser.observe(last->step.value, last->time_ns, run_.memory->commit().evaluated().value, done);
-  for (const SpeedWatch::Speed& change : run_.adviser.watch(Step(run_.trained()), monotonic_ns(), done)) tell(change);
+      last && adviser_.observe(last->step.value, last->time_ns, run_.memory->commit().evaluated().value, done);
+  for (const SpeedWatch::Speed& change : adviser_.watch(Step(run_.trained()), monotonic_ns(), done)) tell(change);
   measure_noise();
-  if (window_complete) follow_advice();
+  return window_complete ? follow_advice() : std::nullopt;
 }
 
 void Speeds::measure_noise() {
@@ -29,27 +55,27 @@ void Speeds::measure_noise() {
   for (size_t rank = 0; rank < run_.job.workers.size(); ++rank) {
     const comm::WorkerPulse& pulse = run_.memory->pulse(WorkerRank(static_cast<int64_t>(rank)));
     const std::string& host = run_.job.workers[rank].device.host;
-    sums.push_back({host.empty() || host == run_.state.options.own_host, pulse.measured_steps.load(),
+    sums.push_back({host.empty() || host == run_.options.own_host, pulse.measured_steps.load(),
                     pulse.est_squares.load(), pulse.mean_squares.load()});
   }
   const batches::BatchChange change = run_directory::in_force(run_.spec, Step(run_.trained()));
-  run_.adviser.noise_meter().observe(run_.spec.job.ests, change.batch, sums);
+  adviser_.noise_meter().observe(run_.spec.job.ests, change.batch, sums);
 }
 
 void Speeds::tell(const SpeedWatch::Speed& change) {
   const int64_t step = run_.trained();
-  run_.directory.log_event(change.slow ? "slow_worker" : "worker_at_speed",
-                           {{"step", step},
-                            {"worker", change.worker},
-                            {"factor", change.factor},
-                            {"seconds_per_mini_batch", change.seconds},
-                            {"usual_seconds", change.usual_seconds},
-                            {"seconds_waiting_for_data", change.reading_seconds},
-                            {"since_step", change.since_step}});
+  run_.journal.log(change.slow ? "slow_worker" : "worker_at_speed",
+                   {{"step", step},
+                    {"worker", change.worker},
+                    {"factor", change.factor},
+                    {"seconds_per_mini_batch", change.seconds},
+                    {"usual_seconds", change.usual_seconds},
+                    {"seconds_waiting_for_data", change.reading_seconds},
+                    {"since_step", change.since_step}});
   const std::string waits = change.reading_share() < kNotableDataWait
                                 ? ""
                                 : fmt::format(", {:.0f} % of it waiting for data", 100 * change.reading_share());
-  run_.printer.note(
+  run_.journal.note(
       change.slow
           ? fmt::format("step {}: worker {} is slow: {:.1f} times the usual time per mini-batch{} since step {}", step,
                         change.worker, change.factor, waits, change.since_step)
@@ -72,52 +98,101 @@ void Speeds::load_profiles() {
   const std::string path = profile::default_store_path(own_environment());
   if (path.empty()) return;
   try {
-    run_.adviser.speed_planner().profiles = store(path).load().of(run_.spec, run_.adviser.speed_planner().host());
+    adviser_.speed_planner().profiles = store(path).load().of(run_.spec, adviser_.speed_planner().host());
   } catch (const Error& error) {
-    run_.printer.note("warning: speeds measured earlier are not used: " + error.message());
+    run_.journal.note("warning: speeds measured earlier are not used: " + error.message());
   }
 }
 
 void Speeds::keep_profiles() {
-  const SpeedMeter::Span& stage = run_.adviser.meter().stage();
+  const SpeedMeter::Span& stage = adviser_.meter().stage();
   const std::string path = profile::default_store_path(own_environment());
-  if (path.empty() || stage.steps == 0 || !run_.adviser.workers_are_ordinary(run_.job)) return;
+  if (path.empty() || stage.steps == 0 || !adviser_.workers_are_ordinary(run_.job)) return;
   try {
     store(path).update([&](profile::Profiles& profiles) {
-      const profile::Host& host = run_.adviser.speed_planner().host();
+      const profile::Host& host = adviser_.speed_planner().host();
       profiles.learn(run_.spec, host, as_stage_speed(stage), unix_seconds());
-      const double change = run_.adviser.past().change_seconds(false, 0);
+      const double change = adviser_.past().change_seconds(false, 0);
       if (change > 0)
         profiles.learn_change(run_.spec, host, run_.job.workers.front().device.text(), change, unix_seconds());
     });
   } catch (const Error& error) {
-    run_.printer.note("warning: the speeds measured are not kept: " + error.message());
+    run_.journal.note("warning: the speeds measured are not kept: " + error.message());
   }
 }
 
 profile::ProfileStore Speeds::store(const std::string& path) {
-  return {path, [this](const std::string& sentence) { run_.printer.note("warning: " + sentence); }};
+  return {path, [this](const std::string& sentence) { run_.journal.note("warning: " + sentence); }};
 }
 
 void Speeds::note_decision(std::string what, std::string reason) {
   const int64_t step = run_.trained();
-  run_.directory.log_event("decision", {{"step", step}, {"what", what}, {"reason", reason}});
-  run_.printer.note(fmt::format("step {}: {}: {}", step, what, reason));
-  run_.adviser.past().note({step, std::move(what), std::move(reason)});
+  run_.journal.log("decision", {{"step", step}, {"what", what}, {"reason", reason}});
+  run_.journal.note(fmt::format("step {}: {}: {}", step, what, reason));
+  adviser_.past().note({step, std::move(what), std::move(reason)});
 }
 
 Course Speeds::course() const {
   return {.now_ns = monotonic_ns(),
           .unix_seconds = unix_seconds(),
-          .steps_left = std::max<int64_t>(0, run_.manifest->total_steps - run_.trained()),
-          .start_seconds = run_.state.start_seconds};
+          .steps_left = std::max<int64_t>(0, run_.memory.manifest().total_steps - run_.trained()),
+          .start_seconds = run_.times.start_seconds};
 }
 
-void Speeds::follow_advice() {
-  std::optional<Advice> advice = run_.adviser.advise(run_.job, course());
-  if (!advice) return;
+std::optional<decisions::Event> Speeds::follow_advice() {
+  std::optional<Advice> advice = adviser_.advise(run_.job, course());
+  if (!advice) return std::nullopt;
   note_decision(std::move(advice->what), std::move(advice->reason));
-  run_.decide(decisions::ChangeAsked{std::move(advice->change), {}});
+  return decisions::ChangeAsked{std::move(advice->change), {}};
+}
+
+void Speeds::log_stage(int64_t stage) {
+  const SpeedMeter::Span& span = adviser_.meter().stage();
+  adviser_.end_stage(Step(run_.trained()), monotonic_ns());
+  if (span.steps == 0) return;
+  Json workers = Json::array();
+  for (size_t rank = 0; rank < span.workers.size(); ++rank) {
+    const SpeedMeter::Worker& worker = span.workers[rank];
+    workers.push_back({{"worker", worker.id},
+                       {"device", worker.kind},
+                       {"ests", worker.ests},
+                       {"mini_batches", worker.mini_batches},
+                       {"computing_seconds", static_cast<double>(worker.computing_ns) * 1e-9},
+                       {"seconds_waiting_for_data", static_cast<double>(worker.reading_ns) * 1e-9}});
+  }
+  run_.journal.log("stage_speed", {{"stage", stage},
+                                   {"from_step", span.from_step},
+                                   {"to_step", span.to_step},
+                                   {"steps", span.steps},
+                                   {"seconds", span.seconds},
+                                   {"exchange_seconds", span.exchange_seconds()},
+                                   {"workers", workers}});
+  tell_of_slow_reading(span);
+}
+
+void Speeds::tell_of_slow_reading(const SpeedMeter::Span& span) {
+  if (span.reading_share() < kNotableDataWait) return;
+  const std::string advice =
+      run_.spec.data.readers == 0
+          ? "a faster disk, smaller files or more cores would help"
+          : fmt::format("try data.readers = 0 (now {}), which finds their number", run_.spec.data.readers);
+  run_.journal.note(fmt::format("steps {} to {}: {:.0f} % of the workers' time was spent waiting for data; {}",
+                                span.from_step + 1, span.to_step, 100 * span.reading_share(), advice));
+}
+
+void Speeds::note_first_step() {
+  const uint32_t published = run_.memory->ring().published();
+  if (published == 0 || first_step_seen_) return;
+  first_step_seen_ = true;
+  if (published >= run_.memory->ring().capacity()) return;  // the ring has overwritten the first record
+  const comm::RecordHead& first = *run_.memory->ring().at(0).head;
+  run_.journal.log("first_step",
+                   {{"step", first.step.value}, {"seconds", seconds(first.time_ns - run_.times.started_ns)}});
+}
+
+double Speeds::step_seconds() const {
+  const int64_t steps = run_.trained() - rate_from_step_;
+  return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
 }
 
 }  // namespace estrain::launch

@@ -1,21 +1,38 @@
 #pragma once
 // The speed of the job: watches the speed, reports slow workers, loads speeds of earlier runs, keeps speeds for later
-// runs, and follows the adviser (run/launch/profiling/adviser.h).
+// runs, logs the speed of stages, and follows the adviser (run/launch/profiling/adviser.h).
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/planning/profile/profile_store.h"
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/decisions/event.h"
+#include "core/run/launch/launcher/parts/run_view.h"
+#include "core/run/launch/profiling/adviser.h"
 
 namespace estrain::launch {
 
 class Speeds {
  public:
-  explicit Speeds(Run& run) : run_(run) {}
+  Speeds(const RunView& run, ChangeHistory past) : run_(run), adviser_(run.spec, std::move(past)) {}
 
-  // Ten times a second. After each window of steps the adviser's advice is followed.
-  void watch();
+  Adviser& adviser() { return adviser_; }
+  const Adviser& adviser() const { return adviser_; }
+
+  // The run is attached to its memory, on this host with `cores` for the run's use.
+  void settle(int64_t cores);
+  void begin_training();
+  // Takes up the stage under way in a fresh launcher.
+  void go_on();
+  void begin_stage() { adviser_.begin_stage(run_.job, Step(run_.trained())); }
+  // A stage begins with other shares than the stage before.
+  void begin_shares();
+  // Measures step_seconds() from this time and step on.
+  void measure_rate_from(int64_t ns, int64_t step);
+
+  // Ten times a second. After each window of steps, asks for the change that the adviser advises.
+  std::optional<decisions::Event> watch();
   // Loads speeds measured by earlier runs. An unreadable profile does not keep the job from training.
   void load_profiles();
   void keep_profiles();
@@ -23,14 +40,27 @@ class Speeds {
   void note_decision(std::string what, std::string reason);
   Course course() const;
 
+  // Logs the speed of the ending stage.
+  void log_stage(int64_t stage);
+  // Once: how long the user waited from the start of this process to the end of the first step.
+  void note_first_step();
+  // The mean since the stage began; 0: no step yet.
+  double step_seconds() const;
+  bool has_steps() const { return run_.trained() > rate_from_step_; }
+
  private:
   std::vector<SpeedMeter::Worker> work_done() const;
   void measure_noise();
   void tell(const SpeedWatch::Speed& change);
-  void follow_advice();
+  std::optional<decisions::Event> follow_advice();
+  void tell_of_slow_reading(const SpeedMeter::Span& span);
   profile::ProfileStore store(const std::string& path);
 
-  Run& run_;
+  const RunView run_;
+  Adviser adviser_;
+  bool first_step_seen_ = false;
+  // For rates: when and where the stage began.
+  int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
 };
 
 }  // namespace estrain::launch

@@ -1,48 +1,35 @@
 #pragma once
-// The launcher's part in stages: opens and closes a stage, reports its results, and reports changes of workers.
+// The launcher's part in stages: starts and closes a stage, and reports changes of workers.
 
 #include "core/run/decisions/action.h"
+#include "core/run/decisions/event.h"
 #include "core/run/launch/launcher/parts/hosts.h"
-#include "core/run/launch/launcher/parts/run.h"
-#include "core/run/launch/launcher/processes/sentry.h"
+#include "core/run/launch/launcher/parts/run_view.h"
+#include "core/run/launch/profiling/change_history.h"
 
 namespace estrain::launch {
 
 class Stages {
  public:
-  Stages(Run& run, Sentry& sentry, Hosts& hosts) : run_(run), sentry_(sentry), hosts_(hosts) {}
+  Stages(const RunView& run, RunProcesses& processes, Hosts& hosts) : run_(run), processes_(processes), hosts_(hosts) {}
 
-  // Attaches the memory once all first workers are ready, and holds the state of step 0 for its checkpoint.
+  // Says that the job begins to train, and has the scribe save the state of step 0.
   void begin_training();
-  // Takes up the stage under way in a fresh launcher.
-  void go_on();
-  void open(const decisions::OpenStage& open);
-  decisions::StageClosed close(const decisions::CloseStage& close);
-  void release_unused_slots();
+  // Assigns the ranges to the workers, which start at once. The stage is open.
+  void start();
+  decisions::StageClosed close(const decisions::CloseStage& close) const;
+  void release_unused_slots() const;
 
-  void report_resize(const decisions::ResizeUnderWay& done);
-  void report_recovery(const decisions::ReportRecovery& report);
-  // Logs the results of the ending stage.
-  void log_speed(int64_t stage);
-  // Once: how long the user waited from the start of this process to the end of the first step.
-  void note_first_step();
-
-  // The mean since the stage began; 0: no step yet.
-  double step_seconds() const;
-  bool has_steps() const { return run_.trained() > rate_from_step_; }
+  // Reports the change, counts its cost in `past`, and returns the answer for the client of the change.
+  Json report_resize(const decisions::ResizeUnderWay& done, ChangeHistory& past) const;
+  void report_recovery(const decisions::ReportRecovery& report) const;
 
  private:
-  void start();
   bool workers_exchange() const;
-  void tell_of_slow_reading(const SpeedMeter::Span& span);
-  void measure_rate_from(int64_t ns, int64_t step);
 
-  Run& run_;
-  Sentry& sentry_;
+  const RunView run_;
+  RunProcesses& processes_;
   Hosts& hosts_;
-  bool first_step_seen_ = false;
-  // For rates: when and where the stage began.
-  int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
 };
 
 }  // namespace estrain::launch

@@ -1,31 +1,43 @@
 #pragma once
-// Supervises a run, ten times a second: finds slow workers, and workers that hang or are stopped (sentry.h), and
-// notices the allocation's end.
+// Supervises a run, ten times a second: finds workers and a scribe that hang or are stopped (sentry.h), and notices the
+// allocation's end. The launcher decides about each event before the next search: decisions change what is to be found.
 
-#include "core/run/launch/launcher/parts/losses.h"
-#include "core/run/launch/launcher/parts/speeds.h"
+#include <optional>
+
+#include "core/base/clock.h"
+#include "core/run/decisions/event.h"
+#include "core/run/launch/launcher/parts/run_view.h"
 #include "core/run/launch/launcher/processes/sentry.h"
 
 namespace estrain::launch {
 
 class Supervision {
  public:
-  Supervision(Run& run, Sentry& sentry, Losses& losses, Speeds& speeds)
-      : run_(run), sentry_(sentry), losses_(losses), speeds_(speeds) {}
+  Supervision(const RunView& run, RunProcesses& processes)
+      : run_(run), processes_(processes), sentry_(nanoseconds(run.spec.recovery.hang_seconds)) {}
 
-  void look_after();
-  // At the end of the run, when the scribe alone is at work.
-  void look_after_scribe();
+  // Notes the devices of the stage in force. `anew`: a stage begins, else the stage goes on in a fresh launcher.
+  void begin_stage(bool anew);
+
+  // Begins each turn of the launcher's loop. Times are monotonic, here and below.
+  void begin_round(int64_t now);
+  // Shows a sign of life to hosts that see only the run directory of this host.
+  void show_life(int64_t now);
+
+  // Asks to stop because Slurm ends the job at `ends_ns`, which is read again shortly before: Slurm may have given more
+  // time.
+  std::optional<decisions::Event> find_allocation_end(std::optional<int64_t>& ends_ns, int64_t now) const;
+  std::optional<decisions::Event> find_stopped_worker(int64_t now);
+  // The run must be attached to its memory.
+  std::optional<decisions::Event> find_hung_worker(int64_t now) const;
+  bool scribe_hangs(int64_t now);
 
  private:
-  void show_life(int64_t now);
-  bool allocation_ends(int64_t now);
-  void end_hung_scribe(int64_t now);
+  bool allocation_ends(std::optional<int64_t>& ends_ns, int64_t now) const;
 
-  Run& run_;
-  Sentry& sentry_;
-  Losses& losses_;
-  Speeds& speeds_;
+  const RunView run_;
+  RunProcesses& processes_;
+  Sentry sentry_;
   int64_t shown_life_ns_ = 0;  // when the run's lock was last touched
 };
 

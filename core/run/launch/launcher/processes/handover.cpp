@@ -44,32 +44,33 @@ struct Notes {
 // Returns the processes of the members.
 Notes notes_of(const Handover& handover) {
   Notes notes;
-  for (const auto& [id, worker] : handover.workers)
+  for (const auto& [id, worker] : handover.processes.workers)
     notes.workers.push_back({id, worker.process.pid(), worker.socket.descriptor(), worker.log_begin});
-  const ScribeProcess& scribe = handover.scribe;
+  const ScribeProcess& scribe = handover.processes.scribe;
   notes.scribe = {{}, scribe.process.pid(), scribe.socket.descriptor(), scribe.log_begin};
-  if (const auto& courier = handover.courier)
+  if (const auto& courier = handover.processes.courier)
     notes.courier = ProcessNote{{}, courier->process.pid(), courier->socket.descriptor(), 0};
   for (const auto& [id, socket] : handover.clients) notes.clients.push_back({id, socket});
-  notes.fork_servers = handover.fork_servers.notes();
+  notes.fork_servers = handover.processes.fork_servers.notes();
   return notes;
 }
 
 void adopt(const Notes& notes, Handover& handover) {
   for (const ProcessNote& note : notes.workers) {
-    WorkerProcess& worker = handover.workers[note.id];
+    WorkerProcess& worker = handover.processes.workers[note.id];
     worker.process = ChildProcess::adopt(note.pid);
     worker.socket = comm::WorkerChannel(comm::MessageSocket(UniqueFd(note.socket)));
     worker.log_begin = note.log_begin;
     worker.started_ns = monotonic_ns();
   }
-  handover.scribe = {ChildProcess::adopt(notes.scribe.pid),
-                     record::ScribeChannel(comm::MessageSocket(UniqueFd(notes.scribe.socket))), monotonic_ns(), 0,
-                     notes.scribe.log_begin};
+  handover.processes.scribe = {ChildProcess::adopt(notes.scribe.pid),
+                               record::ScribeChannel(comm::MessageSocket(UniqueFd(notes.scribe.socket))),
+                               monotonic_ns(), 0, notes.scribe.log_begin};
   if (notes.courier)
-    handover.courier = {ChildProcess::adopt(notes.courier->pid), comm::MessageSocket(UniqueFd(notes.courier->socket))};
+    handover.processes.courier = {ChildProcess::adopt(notes.courier->pid),
+                                  comm::MessageSocket(UniqueFd(notes.courier->socket))};
   for (const ClientNote& client : notes.clients) handover.clients[client.id] = client.socket;
-  handover.fork_servers.adopt(notes.fork_servers);
+  handover.processes.fork_servers.adopt(notes.fork_servers);
 }
 
 // Drops members without a process: places waiting for a worker.
@@ -83,7 +84,7 @@ void set_inherited(const std::vector<int>& descriptors, bool inherited) {
 }
 
 std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
-  const SharedDescriptors& shared = handover.shared;
+  const SharedDescriptors& shared = handover.processes.shared;
   std::vector<int> all = {shared.memory,  shared.doorbell,   shared.lock,         shared.spec,
                           shared.library, handover.listener, notes.scribe.socket, shared.courier};
   if (notes.courier) all.push_back(notes.courier->socket);
@@ -114,7 +115,7 @@ void reexec(const Handover& handover) {
   const Notes notes = notes_of(handover);
   Json json = codec::fields_of(handover);
   decisions::State job = handover.job;
-  drop_empty_places(job, handover.workers);
+  drop_empty_places(job, handover.processes.workers);
   json["job"] = codec::fields_of(job);
   json["processes"] = codec::fields_of(notes);
   UniqueFd note;

@@ -15,31 +15,51 @@
 
 namespace estrain::launch {
 
+struct LaunchTimes {
+  int64_t started_ns = 0;          // monotonic
+  std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
+  double start_seconds = 0;        // from the start of the first workers to the first stage
+};
+
+// The launcher's knowledge of the run's other hosts.
+struct HostLinks {
+  uint64_t stage = 0;          // counts the stages for the couriers
+  Json said = Json::object();  // the courier's words on each host, by name: "link" and "pace"
+};
+
 struct Handover {
   std::string run;
   std::string fault_rules;  // text of the user's own
   RunOptions options;
-  std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
+  LaunchTimes times;
   int64_t cores = 1;               // for the run's use
-  SharedDescriptors shared{};
-  int64_t started_ns = 0;
   std::optional<double> accuracy;  // of the last evaluation
   decisions::State job;            // only the part kept by after_handover()
-  Workers workers;                 // of all members of the job
-  ForkServers fork_servers;
-  ScribeProcess scribe;
-  std::optional<CourierProcess> courier;
-  uint64_t hosts_stage = 0;     // counts the stages for the couriers
-  Json links = Json::object();  // the courier's words on each host, by name: "link" and "pace"
+  RunProcesses processes;
+  HostLinks hosts;
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   Json changes = Json::object();    // run/launch/profiling/change_history.h
   Json profiles = Json::object();   // core/planning/profile/profiles.h
-  double start_seconds = 0;         // from the start of the first workers to the first stage
 
   // All fields but the job, its processes and clients.
-  ESTRAIN_FIELDS(run, fault_rules, options, ends_ns, cores, shared, started_ns, accuracy, hosts_stage, links, listener,
-                 changes, profiles, start_seconds)
+  template <typename Self, typename Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("run", self.run);
+    visit("fault_rules", self.fault_rules);
+    visit("options", self.options);
+    visit("ends_ns", self.times.ends_ns);
+    visit("cores", self.cores);
+    visit("shared", self.processes.shared);
+    visit("started_ns", self.times.started_ns);
+    visit("accuracy", self.accuracy);
+    visit("hosts_stage", self.hosts.stage);
+    visit("links", self.hosts.said);
+    visit("listener", self.listener);
+    visit("changes", self.changes);
+    visit("profiles", self.profiles);
+    visit("start_seconds", self.times.start_seconds);
+  }
 };
 
 // Replaces this process by a fresh launcher with `handover`. Returns only if exec failed.

@@ -3,6 +3,7 @@
 // own program file, even if another file lies at its path by now.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,5 +94,14 @@ struct ScribeProcess {
 
 // `from_step`: later records are dropped (a resumed run continues from this step).
 ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedDescriptors& shared, int64_t from_step);
+
+// All processes of a run but the launcher, and the descriptors that the processes share.
+struct RunProcesses {
+  SharedDescriptors shared{};
+  Workers workers;  // of all members of the job
+  ForkServers fork_servers;
+  ScribeProcess scribe;
+  std::optional<CourierProcess> courier;
+};
 
 }  // namespace estrain::launch

@@ -22,15 +22,15 @@ spec::JobSpec audited(bool redo) {
 }
 
 struct AuditedRun : SampleRun {
-  Audits audits{*run};
+  Audits audits{run->view()};
   explicit AuditedRun(bool redo = true) : SampleRun(audited(redo)) { train(100); }
 
   void save(std::initializer_list<int64_t> steps) {
-    std::filesystem::create_directories(run->directory.checkpoints());
+    std::filesystem::create_directories(run->journal.directory.checkpoints());
     for (const int64_t step : steps) replace_bytes(file_of(step), "a checkpoint");
   }
   std::string file_of(int64_t step) const {
-    return fmt::format("{}/step-{:09}.h5", run->directory.checkpoints(), step);
+    return fmt::format("{}/step-{:09}.h5", run->journal.directory.checkpoints(), step);
   }
   // The arguments of the launch that goes on; none: the run does not go on by itself, for the reason in `words`.
   std::vector<std::string> new_launch() {
@@ -169,10 +169,10 @@ TEST_CASE("the price: one mini-batch of each host in an audited step; blind wher
 
 TEST_CASE("an audit is asked for only while the job trains") {
   SampleRun early;
-  CHECK(error_of([&] { Audits(*early.run).ask(1); }).fault() == Fault::usage);
+  CHECK(error_of([&] { Audits(early.run->view()).ask(); }).fault() == Fault::usage);
   AuditedRun sample;
   sample.run->job.phase = decisions::Phase::recovering;
-  CHECK(error_of([&] { sample.audits.ask(1); }).fault() == Fault::usage);
+  CHECK(error_of([&] { sample.audits.ask(); }).fault() == Fault::usage);
   sample.run->memory->audits().take_request(Step(1));
   CHECK_FALSE(sample.run->memory->audits().is_asked_for(Step(1)));
 }

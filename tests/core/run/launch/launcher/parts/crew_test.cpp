@@ -10,15 +10,15 @@ namespace {
 using decisions::WorkerId;
 
 struct CrewedRun : SampleRun {
-  Audits audits{*run};
-  Losses losses{*run, audits};
-  Crew crew{*run, losses, audits};
+  Audits audits{run->view()};
+  Losses losses{run->view(), processes(), {run->fault_table(), audits}};
+  Crew crew{run->view(), processes(), losses};
   comm::WorkersOwnChannel worker;
 
   CrewedRun() {
     train();
     auto [here, there] = comm::MessageSocket::pair();
-    WorkerProcess& process = run->state.workers[WorkerId(0)];
+    WorkerProcess& process = run->state.processes.workers[WorkerId(0)];
     process.socket = comm::WorkerChannel(std::move(here));
     ChildOptions options;
     options.arguments = {"/bin/sh", "-c", "exit 1"};
@@ -27,14 +27,14 @@ struct CrewedRun : SampleRun {
   }
   void hear() {
     events.clear();
-    crew.hear(WorkerId(0));
+    take(crew.hear(WorkerId(0)));
   }
 };
 
 TEST_CASE("what workers say becomes events; silence and strangers are none") {
   CrewedRun sample;
   sample.hear();
-  sample.crew.hear(WorkerId(9));
+  sample.take(sample.crew.hear(WorkerId(9)));
   CHECK(sample.events.empty());
   sample.worker.send(comm::Ready{});
   sample.hear();
@@ -50,7 +50,7 @@ TEST_CASE("the end of a process is judged by its last words, though they are rea
   sample.worker.send(comm::Failed(Error(Fault::device, "the device is lost")));
   sample.worker.close();
   sample.events.clear();
-  sample.crew.note_end(WorkerId(0));
+  sample.take(sample.crew.note_end(WorkerId(0)));
   const auto lost = sample.only<decisions::WorkerLost>();
   CHECK(lost.what == "the device is lost");
   CHECK(sample.logged("fault").at(0).value("vouched_step", -1) == 4);

@@ -8,7 +8,7 @@ namespace estrain::launch {
 namespace {
 
 struct HostedRun : SampleRun {
-  Hosts hosts{*run};
+  Hosts hosts{run->view(), processes(), run->state.hosts};
   comm::MessageSocket courier;
   std::map<int64_t, comm::MessageSocket> proxies;
 
@@ -20,17 +20,17 @@ struct HostedRun : SampleRun {
     auto [here, there] = comm::MessageSocket::pair();
     ChildOptions options;
     options.arguments = {"/bin/sh", "-c", "exit 2"};
-    run->state.courier = CourierProcess{ChildProcess::start(options), std::move(here)};
+    run->state.processes.courier = CourierProcess{ChildProcess::start(options), std::move(here)};
     courier = std::move(there);
     for (const int64_t worker : {0, 2, 3}) {
       auto [launchers, own] = comm::MessageSocket::pair();
-      run->state.workers[decisions::WorkerId(worker)].socket = comm::WorkerChannel(std::move(launchers));
+      run->state.processes.workers[decisions::WorkerId(worker)].socket = comm::WorkerChannel(std::move(launchers));
       proxies[worker] = std::move(own);
     }
   }
   void hear(const Json& said) {
     courier.send(said);
-    hosts.hear();
+    take(hosts.hear());
   }
   bool is_told(int64_t worker) {
     Json said;
@@ -40,7 +40,7 @@ struct HostedRun : SampleRun {
 
 TEST_CASE("a worker's order names the workers of its host, and its place among all") {
   HostedRun sample;
-  sample.run->state.hosts_stage = 7;
+  sample.run->state.hosts.stage = 7;
   comm::RunStage order;
   sample.hosts.place(3, order);
   CHECK(order.worker == WorkerRank(1));
@@ -84,7 +84,7 @@ TEST_CASE("what is known of a link is added to, not replaced") {
   sample.hear({{"say", "link"}, {"host", "nodeB"}, {"link", 5}});
   sample.hear({{"say", "pace"}, {"host", "nodeB"}, {"pace", 6}});
   sample.hear({{"say", "something new"}, {"host", "nodeB"}});
-  CHECK(sample.run->state.links == Json({{"nodeB", {{"link", 5}, {"pace", 6}}}}));
+  CHECK(sample.run->state.hosts.said == Json({{"nodeB", {{"link", 5}, {"pace", 6}}}}));
 }
 
 TEST_CASE("an error of the courier, and its end, end a job over several hosts; one that only serves may end") {
@@ -94,21 +94,21 @@ TEST_CASE("an error of the courier, and its end, end a job over several hosts; o
   said["gives_up"] = true;
   sample.hear(said);
   CHECK(sample.only<decisions::CannotGoOn>().error.message() == "other bits");
-  CHECK(sample.run->left_to_others);
+  CHECK(sample.hosts.left_to_others());
   sample.events.clear();
   sample.courier.close();
-  sample.hosts.hear();
+  sample.take(sample.hosts.hear());
   const Error error = sample.only<decisions::CannotGoOn>().error;
   CHECK(error.fault() == Fault::peer);
   CHECK(error.message().ends_with("ended with exit status 2"));
-  CHECK_FALSE(sample.run->state.courier);
+  CHECK_FALSE(sample.run->state.processes.courier);
 
   HostedRun alone;
   alone.run->job.workers.resize(2);
   alone.courier.close();
-  alone.hosts.hear();
+  alone.take(alone.hosts.hear());
   CHECK(alone.events.empty());
-  CHECK_FALSE(alone.run->state.courier);
+  CHECK_FALSE(alone.run->state.processes.courier);
 }
 
 }  // namespace

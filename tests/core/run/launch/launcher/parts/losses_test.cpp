@@ -12,23 +12,23 @@ namespace {
 using decisions::WorkerId;
 
 struct LosingRun : SampleRun {
-  Audits audits{*run};
-  Losses losses{*run, audits};
+  Audits audits{run->view()};
+  Losses losses{run->view(), processes(), {run->fault_table(), audits}};
   LosingRun() { train(); }
 
   // The worker becomes a process that does this.
   void be(int64_t id, const std::string& script) {
     ChildOptions options;
     options.arguments = {"/bin/sh", "-c", script};
-    options.output = run->directory.worker_log(id);
-    run->state.workers[WorkerId(id)].process = ChildProcess::start(options);
+    options.output = run->journal.directory.worker_log(id);
+    run->state.processes.workers[WorkerId(id)].process = ChildProcess::start(options);
   }
 };
 
 TEST_CASE("a worker that was killed: on record with its device and ESTs, gone, and worth another try") {
   LosingRun sample;
   sample.be(1, "kill -9 $$");
-  sample.losses.lose(WorkerId(1), {});
+  sample.take(sample.losses.lose(WorkerId(1), {}));
   const auto lost = sample.only<decisions::WorkerLost>();
   CHECK(lost.worker == WorkerId(1));
   CHECK(lost.verdict.retry);
@@ -45,7 +45,7 @@ TEST_CASE("a worker that was killed: on record with its device and ESTs, gone, a
   CHECK(faults[0]["peak_memory_bytes"] > 0);
   REQUIRE(sample.losses.of(WorkerId(1)) != nullptr);
   CHECK(sample.losses.of(WorkerId(0)) == nullptr);
-  CHECK(sample.run->state.workers.empty());
+  CHECK(sample.run->state.processes.workers.empty());
 }
 
 TEST_CASE("the reported error is the last word of a process that ends") {
@@ -53,7 +53,7 @@ TEST_CASE("the reported error is the last word of a process that ends") {
   sample.be(0, "exit 1");
   faults::Evidence evidence;
   evidence.said = Error(Fault::spec, "no such layer").advise("name another");
-  sample.losses.lose(WorkerId(0), evidence);
+  sample.take(sample.losses.lose(WorkerId(0), evidence));
   const auto lost = sample.only<decisions::WorkerLost>();
   CHECK_FALSE(lost.verdict.retry);
   CHECK(lost.error.message() == "worker 0 (ESTs 0 to 1): no such layer");
@@ -63,10 +63,10 @@ TEST_CASE("the reported error is the last word of a process that ends") {
 
 TEST_CASE("the last lines of its log go with the loss, not those of an earlier launch") {
   LosingRun sample;
-  replace_bytes(sample.run->directory.worker_log(0), "old words\n");
+  replace_bytes(sample.run->journal.directory.worker_log(0), "old words\n");
   sample.be(0, "echo new words; exit 3");
-  sample.run->state.workers[WorkerId(0)].log_begin = 10;
-  sample.losses.lose(WorkerId(0), {});
+  sample.run->state.processes.workers[WorkerId(0)].log_begin = 10;
+  sample.take(sample.losses.lose(WorkerId(0), {}));
   REQUIRE(sample.losses.of(WorkerId(0)) != nullptr);
   CHECK(sample.losses.of(WorkerId(0))->last_words == "new words\n");
 }
@@ -76,26 +76,26 @@ TEST_CASE("whoever was to leave has ended, and whoever is lost after the end of 
   sample.be(1, "exit 0");
   sample.run->job.leaving.push_back(sample.run->job.workers.back());
   sample.run->job.workers.pop_back();
-  sample.losses.lose(WorkerId(1), {});
+  sample.take(sample.losses.lose(WorkerId(1), {}));
   CHECK(sample.only<decisions::WorkerEnded>().worker == WorkerId(1));
   sample.events.clear();
   sample.be(0, "exit 1");
   sample.run->job.phase = decisions::Phase::over;
-  sample.losses.lose(WorkerId(0), {});
-  sample.losses.lose(WorkerId(7), {});  // nobody
+  sample.take(sample.losses.lose(WorkerId(0), {}));
+  sample.take(sample.losses.lose(WorkerId(7), {}));  // nobody
   CHECK(sample.events.empty());
   CHECK(sample.logged("fault").empty());
 }
 
 TEST_CASE("a scribe that hung, and one that ended, are told apart") {
   LosingRun sample;
-  sample.losses.lose_scribe({.signaled = true, .code = SIGKILL}, true);
+  sample.take(sample.losses.lose_scribe({.signaled = true, .code = SIGKILL}, true));
   auto lost = sample.only<decisions::ScribeLost>();
   CHECK(lost.hung);
   CHECK(lost.what == "hung");
   CHECK(lost.verdict.cause == "hung");
   sample.events.clear();
-  sample.losses.lose_scribe({.code = 3}, false);
+  sample.take(sample.losses.lose_scribe({.code = 3}, false));
   lost = sample.only<decisions::ScribeLost>();
   CHECK_FALSE(lost.hung);
   CHECK(lost.what == "exit status 3");

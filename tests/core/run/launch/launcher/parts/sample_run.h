@@ -1,16 +1,17 @@
 #pragma once
-// A run without processes, in a folder of its own. The run takes down the events reported to decide().
+// A run without processes, in a folder of its own, and the events that the run's parts have returned.
 
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "core/base/json/json_lines.h"
-#include "core/run/launch/launcher/parts/run.h"
+#include "core/run/launch/launcher/run.h"
 #include "core/state/comm/job_memory.h"
 #include "tests/scratch_folder.h"
 
@@ -29,8 +30,7 @@ struct SampleRun {
     plan.grace_seconds = 60;
     plan.lock = run_directory::RunDirectory(plan.run).lock(0);
     run = std::make_unique<Run>(plan);
-    run->state.ends_ns.reset();
-    run->decide = [this](decisions::Event event) { events.push_back(std::move(event)); };
+    run->state.times.ends_ns.reset();
   }
 
   // Two workers train 2 + 1 of 3 ESTs. The shared memory is complete, with a ring of 4 records.
@@ -48,7 +48,7 @@ struct SampleRun {
     comm::JobMemory memory(run->descriptors.memory.get());
     memory.lay_out(plan);
     memory.set_ready();
-    run->attach_memory();
+    run->memory.attach();
     add_worker("cpu", 0, 2);
     add_worker("cpu:avx2", 2, 3);
     run->job.phase = decisions::Phase::training;
@@ -64,12 +64,18 @@ struct SampleRun {
   // Returns the events of that name in events.jsonl.
   std::vector<Json> logged(const std::string& name) const {
     std::vector<Json> found;
-    for_each_object(run->directory.events(), [&](const Json& event) {
+    for_each_object(run->journal.directory.events(), [&](const Json& event) {
       if (event.value("event", "") == name) found.push_back(event);
     });
     return found;
   }
 
+  RunProcesses& processes() const { return run->state.processes; }
+
+  // Takes down an event returned by a part; nothing: the part had none.
+  void take(std::optional<decisions::Event> event) {
+    if (event) events.push_back(std::move(*event));
+  }
   // Returns the only event so far: it must be an E.
   template <typename E>
   E only() {

@@ -8,31 +8,31 @@ namespace estrain::launch {
 namespace {
 
 struct DeskedRun : SampleRun {
-  Audits audits{*run};
-  Losses losses{*run, audits};
-  ScribeDesk desk{*run, losses, audits};
+  Audits audits{run->view()};
+  Losses losses{run->view(), processes(), {run->fault_table(), audits}};
+  ScribeDesk desk{run->view(), processes(), losses};
   record::ScribesOwnChannel scribe;
 
   // The scribe's process is this script.
   explicit DeskedRun(const std::string& script = "exit 0") {
     train();
     auto [here, there] = comm::MessageSocket::pair();
-    run->state.scribe.socket = record::ScribeChannel(std::move(here));
+    run->state.processes.scribe.socket = record::ScribeChannel(std::move(here));
     scribe = record::ScribesOwnChannel(std::move(there));
     ChildOptions options;
     options.arguments = {"/bin/sh", "-c", script};
-    run->state.scribe.process = ChildProcess::start(options);
+    run->state.processes.scribe.process = ChildProcess::start(options);
   }
   void hear(const record::ScribeReport& report) {
     events.clear();
     scribe.send(report);
-    desk.hear(1000);
+    take(desk.hear(1000));
   }
   // Its socket closes.
   void end() {
     events.clear();
     scribe.close();
-    desk.hear(1000);
+    take(desk.hear(1000));
   }
   std::vector<record::ScribeOrder> orders() {
     std::vector<record::ScribeOrder> all;
@@ -88,11 +88,11 @@ TEST_CASE("there is no room from a failed write until a record is written") {
 TEST_CASE("the last state is saved once no earlier hold stands") {
   DeskedRun sample;
   REQUIRE(sample.run->memory->hold().try_hold(Step(3)));
-  sample.desk.save_last(Step(4));
+  sample.take(sample.desk.save_last(Step(4)));
   CHECK(sample.orders().empty());
   CHECK(sample.events.empty());
   sample.run->memory->hold().release();
-  sample.desk.save_last(Step(4));
+  sample.take(sample.desk.save_last(Step(4)));
   const std::vector<record::ScribeOrder> orders = sample.orders();
   REQUIRE(orders.size() == 1);
   CHECK(std::get<record::SaveState>(orders[0]).step == Step(4));
@@ -107,7 +107,7 @@ TEST_CASE("a scribe that ends is done only if it was told to finish, and either 
     if (said_why) sample.run->job.failure = Error(Fault::io, "no space left");
     sample.end();
     REQUIRE(sample.events.size() == 1);
-    CHECK_FALSE(sample.run->state.scribe.socket);
+    CHECK_FALSE(sample.run->state.processes.scribe.socket);
     return std::holds_alternative<decisions::ScribeDone>(sample.events[0])   ? "done"
            : std::holds_alternative<decisions::ScribeLost>(sample.events[0]) ? "lost"
                                                                              : "other";

@@ -11,22 +11,17 @@ namespace estrain::launch {
 namespace {
 
 struct WatchedRun : SampleRun {
-  Sentry sentry{0};
-  Audits audits{*run};
-  Losses losses{*run, audits};
-  Speeds speeds{*run};
-  Supervision supervision{*run, sentry, losses, speeds};
+  Supervision supervision{run->view(), processes()};
 
   // An allocation that has lasted for `past` seconds and ends in `left` s.
   void allocate(double past, double left) {
-    run->state.started_ns = monotonic_ns() - nanoseconds(past);
-    run->state.ends_ns = monotonic_ns() + nanoseconds(left);
+    run->state.times.started_ns = monotonic_ns() - nanoseconds(past);
+    run->state.times.ends_ns = monotonic_ns() + nanoseconds(left);
   }
   bool stops() {
-    events.clear();
-    supervision.look_after();
-    if (events.empty()) return false;
-    CHECK(std::get<decisions::StopAsked>(events.at(0)).why.starts_with("the allocation ends in "));
+    const auto event = supervision.find_allocation_end(run->state.times.ends_ns, monotonic_ns());
+    if (!event) return false;
+    CHECK(std::get<decisions::StopAsked>(*event).why.starts_with("the allocation ends in "));
     return true;
   }
 };
@@ -56,7 +51,7 @@ TEST_CASE("a short allocation is used for a quarter of its time, however long th
 
 TEST_CASE("the lock shows life, but not at every look") {
   WatchedRun sample;
-  const std::string lock = sample.run->directory.lock_file();
+  const std::string lock = sample.run->journal.directory.lock_file();
   const timespec past[] = {{1000, 0}, {1000, 0}};
   const auto is_touched = [&] {
     struct stat status {};
@@ -64,10 +59,10 @@ TEST_CASE("the lock shows life, but not at every look") {
     return status.st_mtim.tv_sec != 1000;
   };
   REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
-  sample.supervision.look_after_scribe();
+  sample.supervision.show_life(monotonic_ns());
   CHECK(is_touched());
   REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
-  sample.supervision.look_after();
+  sample.supervision.begin_round(monotonic_ns());
   CHECK_FALSE(is_touched());
 }
 

@@ -36,7 +36,7 @@ void add_worker(Handover& handover, std::vector<Member>& list, int64_t id, const
   made.process = sleeper();
   made.socket = comm::WorkerChannel(std::move(socket));
   made.log_begin = 100 + static_cast<uint64_t>(id);
-  handover.workers.emplace(WorkerId(id), std::move(made));
+  handover.processes.workers.emplace(WorkerId(id), std::move(made));
   list.push_back({.id = WorkerId(id),
                   .device = placement::devices_from({kind}).front(),
                   .ests = {VirtualRank(begin), VirtualRank(end)}});
@@ -45,7 +45,7 @@ void add_worker(Handover& handover, std::vector<Member>& list, int64_t id, const
 Json describe(const Handover& handover, const std::vector<Member>& members) {
   Json all = Json::array();
   for (const Member& one : members) {
-    const WorkerProcess& process = handover.workers.at(one.id);
+    const WorkerProcess& process = handover.processes.workers.at(one.id);
     all.push_back({one.id.value, one.device.text(), one.ests.begin.value, one.ests.end.value, process.process.pid(),
                    process.log_begin});
   }
@@ -59,9 +59,9 @@ Json describe(const Handover& handover) {
                {"options", codec::fields_of(handover.options)},
                {"fault_rules", handover.fault_rules},
                {"shared",
-                {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec,
-                 handover.shared.library}},
-               {"scribe_log_begin", handover.scribe.log_begin},
+                {handover.processes.shared.memory, handover.processes.shared.doorbell, handover.processes.shared.lock,
+                 handover.processes.shared.spec, handover.processes.shared.library}},
+               {"scribe_log_begin", handover.processes.scribe.log_begin},
                {"workers_started", handover.job.workers_started},
                {"stage", handover.job.stage},
                {"ests", handover.job.ests},
@@ -70,17 +70,17 @@ Json describe(const Handover& handover) {
                {"fault_step", handover.job.fault_step.value},
                {"faults_at_step", handover.job.faults_at_step},
                {"less_memory", handover.job.less_memory},
-               {"started_ns", handover.started_ns},
+               {"started_ns", handover.times.started_ns},
                {"last_saved_step", handover.job.scribe.last_saved_step},
                {"accuracy", handover.accuracy.value_or(-1)},
-               {"scribe", handover.scribe.process.pid()},
+               {"scribe", handover.processes.scribe.process.pid()},
                {"workers", describe(handover, handover.job.workers)},
                {"leaving", describe(handover, handover.job.leaving)},
                {"listener", handover.listener},
                {"clients", clients},
                {"held", texts_of(handover.job.held)},
                {"cores", handover.cores},
-               {"start_seconds", handover.start_seconds},
+               {"start_seconds", handover.times.start_seconds},
                {"changes", handover.changes},
                {"profiles", handover.profiles},
                {"waiting", Json::array()},
@@ -109,18 +109,19 @@ Json describe(const Handover& handover) {
   Json report = describe(handover);
   report["note_open"] = ::fcntl(fd, F_GETFD) != -1;
   report["close_on_exec"] = Json::array();
-  for (const int kept :
-       {handover.shared.memory, handover.shared.doorbell, handover.shared.lock, handover.shared.spec, handover.listener,
-        handover.workers.at(WorkerId(0)).socket.descriptor(), handover.scribe.socket.descriptor()}) {
+  for (const int kept : {handover.processes.shared.memory, handover.processes.shared.doorbell,
+                         handover.processes.shared.lock, handover.processes.shared.spec, handover.listener,
+                         handover.processes.workers.at(WorkerId(0)).socket.descriptor(),
+                         handover.processes.scribe.socket.descriptor()}) {
     report["close_on_exec"].push_back(::fcntl(kept, F_GETFD) == FD_CLOEXEC);
   }
   report["pid"] = ::getpid();
-  for (auto& [id, one] : handover.workers) one.process.signal(SIGTERM);
-  handover.scribe.process.signal(SIGTERM);
+  for (auto& [id, one] : handover.processes.workers) one.process.signal(SIGTERM);
+  handover.processes.scribe.process.signal(SIGTERM);
   report["ends"] = Json::array();
-  for (auto& [id, one] : handover.workers) report["ends"].push_back(one.process.wait().text());
-  report["ends"].push_back(handover.scribe.process.wait().text());
-  comm::MessageSocket to_test(UniqueFd(::dup(handover.workers.at(WorkerId(0)).socket.descriptor())));
+  for (auto& [id, one] : handover.processes.workers) report["ends"].push_back(one.process.wait().text());
+  report["ends"].push_back(handover.processes.scribe.process.wait().text());
+  comm::MessageSocket to_test(UniqueFd(::dup(handover.processes.workers.at(WorkerId(0)).socket.descriptor())));
   ::_exit(to_test.send(report) ? 0 : 1);
 }
 
@@ -137,7 +138,7 @@ Json describe(const Handover& handover) {
   const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
                  lock = open_file(folder / "lock", O_RDWR | O_CREAT), spec = run_directory::pass_spec({}),
                  library = open_file("/proc/self/exe", O_RDONLY);
-  handover.shared = {memory.get(), doorbell.get(), lock.get(), spec.get(), with_resize ? library.get() : -1};
+  handover.processes.shared = {memory.get(), doorbell.get(), lock.get(), spec.get(), with_resize ? library.get() : -1};
   handover.fault_rules = with_resize ? "# none" : "";
   decisions::State& job = handover.job;
   job.workers_started = 3;
@@ -150,13 +151,13 @@ Json describe(const Handover& handover) {
   job.less_memory = true;
   job.faults = {{WorkerId(7), Step(11), "killed", "infrastructure", {}, 0},
                 {decisions::kNobody, Step(12), "hung", "engine", 0.5, 3}};
-  handover.started_ns = INT64_C(1) << 60;
+  handover.times.started_ns = INT64_C(1) << 60;
   auto other_end = comm::MessageSocket::pair(), third = comm::MessageSocket::pair(),
        scribe = comm::MessageSocket::pair();
   add_worker(handover, job.workers, 0, "cpu", 0, 3, std::move(report_to));
   add_worker(handover, job.workers, 2, "cpu:avx2", 3, 8, std::move(other_end.first));
   add_worker(handover, job.leaving, 1, "cpu", 3, 8, std::move(third.first));
-  handover.scribe = {sleeper(), record::ScribeChannel(std::move(scribe.first)), 0, 0, 77};
+  handover.processes.scribe = {sleeper(), record::ScribeChannel(std::move(scribe.first)), 0, 0, 77};
   const ControlServer control(folder.path());
   handover.listener = control.listener();
   handover.clients = {{5, doorbell.get()}};
@@ -170,7 +171,7 @@ Json describe(const Handover& handover) {
         5, "cpu", "cpu,cpu", Step(77), 1, 2, 3, 0.1, 0.25, "why", true, false, Json{{"taken", "cpu"}}};
   job.held = placement::devices_from({"cpu", "cpu:avx2"});
   handover.cores = 7;
-  handover.start_seconds = 1.5;
+  handover.times.start_seconds = 1.5;
   handover.changes = {{"decisions", {"one"}}};
   handover.profiles = {{"format", "estrain profiles 1"}};
   job.waiting = {{5, decisions::OfferRequest{"cpu"}, 123}};

@@ -1,0 +1,39 @@
+#include "core/run/launch/launcher/parts/run_view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/files/files.h"
+#include "core/job/spec/parsing/parse.h"
+
+namespace estrain::launch {
+
+// Leaves correct files alone: a full disk does not prevent a resume.
+void Journal::put_on_record(const spec::JobSpec& spec, const std::string& changes) {
+  if (std::exchange(on_record_, true)) return;
+  const auto put = [](const std::string& path, const std::string& text) {
+    if (read_file_if_present(path) != text) write_file_atomically(path, text);
+  };
+  put(directory.spec(), spec::to_toml(spec));
+  put(directory.changes(), changes);
+}
+
+void RunMemory::attach() {
+  memory_ = std::make_unique<comm::JobMemory>(descriptor_);
+  if (!memory_->is_ready()) throw Error(Fault::bug, "workers are ready but the shared memory is not");
+  manifest_ = checkpoint::Manifest::from_json(memory_->manifest());
+}
+
+bool RunMemory::is_built() const { return memory_ || comm::JobMemory(descriptor_).is_ready(); }
+
+std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory) {
+  comm::RecordRing ring = memory.ring();
+  const uint32_t published = ring.published();
+  for (uint32_t back = 1; back <= std::min(published, 2u); ++back) {
+    const comm::RecordHead head = *ring.at(published - back).head;
+    if (head.kind == comm::RecordKind::step) return head;
+  }
+  return std::nullopt;
+}
+
+}  // namespace estrain::launch
