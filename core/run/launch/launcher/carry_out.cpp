@@ -54,9 +54,7 @@ struct Launcher::Hands {
   void operator()(const decisions::SaveState& save) const { launcher.scribe_.save(save.step); }
   void operator()(const decisions::ReleaseSlots&) const { launcher.stages_.release_unused_slots(); }
   void operator()(const decisions::AdoptPlan& plan) const {
-    ChangeHistory& past = launcher.speeds_.adviser().past();
-    past.estimated_step_seconds = plan.estimated_step_seconds;
-    past.plan_reason = plan.reason;
+    launcher.speeds_.advise(PlanAdopted{plan.estimated_step_seconds, plan.reason});
   }
   void operator()(const decisions::HandOver&) const { launcher.hand_over(); }
   void operator()(const decisions::RepairState&) const { comm::StageControl(*run.memory).repair(); }
@@ -69,7 +67,7 @@ struct Launcher::Hands {
   void operator()(const decisions::ReportResize& report) const {
     const decisions::ResizeUnderWay& done = report.resize;
     const int64_t started_ns = run.memory->gate().started_ns();
-    const Json answer = launcher.stages_.report_resize(done, launcher.speeds_.adviser().past());
+    const Json answer = launcher.stages_.report_resize(done, launcher.speeds_);
     if (done.client) run.control->reply(*done.client, answer);
     launcher.stages_.release_unused_slots();
     launcher.speeds_.measure_rate_from(started_ns, done.step.value);

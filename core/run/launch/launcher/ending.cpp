@@ -117,8 +117,8 @@ int Ending::report_finish() {
 int Ending::report_stop() {
   const int64_t step = run_.trained();
   run_.journal.log("stopped", {{"step", step}, {"why", run_.job.stop_reason}});
-  run_.journal.put_on_record(
-      run_.spec, run_.origin.changes);  // for a stop before the first stage: a resume then trains this launch's spec
+  // For a stop before the first stage: a resume then trains this launch's spec.
+  run_.journal.put_on_record(run_.spec, run_.origin.changes);
   if (run_.memory && run_.job.scribe.last_saved_step != step) {
     const Error error =
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
@@ -195,9 +195,9 @@ std::string Ending::advice_at_failure() const {
 
 // Prints the time line of devices and speed if the launch had several stages. events.jsonl has the full time line.
 void Ending::report_stages() {
-  if (parts_.speeds.adviser().past().stages().size() < 2) return;
+  if (parts_.speeds.adviser().past.stages().size() < 2) return;
   run_.journal.note("devices over time:");
-  for (const StageSummary& stage : parts_.speeds.adviser().past().stages()) {
+  for (const StageSummary& stage : parts_.speeds.adviser().past.stages()) {
     const std::string speed =
         stage.step_seconds > 0 ? fmt::format("{:.3g} ms a step", 1000 * stage.step_seconds) : "not measured";
     run_.journal.note(

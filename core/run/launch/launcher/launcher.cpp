@@ -45,7 +45,7 @@ Launcher::Launcher(LaunchPlan plan) : run_(plan) {
 Launcher::Launcher(Handover handover) : run_(std::move(handover)) {
   block_signals();
   speeds_.settle(run_.state.cores);
-  speeds_.adviser().speed_planner().profiles = profile::Profiles::from_json(run_.state.profiles);
+  speeds_.advise(ProfilesLoaded{profile::Profiles::from_json(run_.state.profiles)});
   scribe_.go_on(run_.state.accuracy);
   speeds_.go_on();
   begin_stage(false);
@@ -203,8 +203,8 @@ void Launcher::close_files() {
 void Launcher::hand_over() {
   if (!events_.is_empty()) return;
   Handover& state = run_.state;
-  state.changes = speeds_.adviser().past().to_json();
-  state.profiles = speeds_.adviser().speed_planner().profiles.to_json();
+  state.changes = speeds_.adviser().past.to_json();
+  state.profiles = speeds_.adviser().planner->profiles.to_json();
   state.accuracy = scribe_.accuracy();
   state.listener = run_.control->listener();
   state.clients = run_.control->clients();

@@ -101,7 +101,7 @@ Requests::ToDecide Requests::begin_resize(ClientId client, const decisions::Resi
   resize.held = devices_of(resize.devices);
   resize.why = "asked to by `estrain resize`";
   parts_.options.allow_mixed |= request.allow_mixed;
-  parts_.speeds.adviser().past().trial.reset();
+  parts_.speeds.advise(DevicesOrdered{});
   return decisions::ChangeAsked{std::move(resize), {}};
 }
 
@@ -131,17 +131,17 @@ Requests::ToDecide Requests::begin_change(ClientId client, const decisions::Chan
 }
 
 Requests::ToDecide Requests::resize_as_planned(ClientId client) {
-  std::string reason;
-  std::optional<decisions::PendingChange> change = parts_.speeds.adviser().best_change(run_.job, &reason);
-  if (!change) {
+  AdviceAction advice = parts_.speeds.advise(BestAsked{}).front();
+  auto* proposal = std::get_if<Propose>(&advice.deed);
+  if (proposal == nullptr) {
     control_->reply(client, {{"ok", true},
                              {"step", run_.trained()},
-                             {"message", "the devices and shares in force are the best: " + reason}});
+                             {"message", "the devices and shares in force are the best: " + advice.reason}});
     return std::nullopt;
   }
-  check_hosts(devices_of(change->devices), run_.spec, own());
-  change->client = client;
-  return decisions::ChangeAsked{std::move(*change), {}};
+  check_hosts(devices_of(proposal->change.devices), run_.spec, own());
+  proposal->change.client = client;
+  return decisions::ChangeAsked{std::move(proposal->change), {}};
 }
 
 // Refuses at once an offer which the job cannot take.
@@ -157,15 +157,17 @@ Requests::ToDecide Requests::ask_offer(ClientId client, const decisions::OfferRe
 
 // Takes or declines an offer, and says the reason.
 Requests::ToDecide Requests::take_or_decline(ClientId client, const Devices& offered) {
-  OfferWeighed weighed = parts_.speeds.adviser().weigh(run_.job, offered, parts_.crew.room(), parts_.speeds.course());
-  parts_.speeds.note_decision(weighed.what, weighed.reason);
-  if (!weighed.change) {
-    weighed.answer.update({{"ok", true}, {"step", run_.trained()}});
-    control_->reply(client, weighed.answer);
+  AdviceAction advice = parts_.speeds.advise(OfferMade{offered, parts_.crew.room()}).front();
+  if (auto* decline = std::get_if<Decline>(&advice.deed)) {
+    parts_.speeds.note_decision(decline->what, advice.reason);
+    decline->answer.update({{"ok", true}, {"step", run_.trained()}});
+    control_->reply(client, decline->answer);
     return std::nullopt;
   }
-  weighed.change->client = client;
-  return decisions::ChangeAsked{std::move(*weighed.change), {}};
+  auto& proposal = std::get<Propose>(advice.deed);
+  parts_.speeds.note_decision(proposal.what, advice.reason);
+  proposal.change.client = client;
+  return decisions::ChangeAsked{std::move(proposal.change), {}};
 }
 
 // Gives devices back, at any cost, within the given time.
@@ -178,8 +180,8 @@ Requests::ToDecide Requests::reclaim(ClientId client, const decisions::ReclaimRe
   if (run_.memory && rest && !rest->empty()) {
     check_hosts(*rest, run_.spec, own());
     const Devices staying = common(devices_of(devices_in_force(run_.job)), *rest);
-    asked.shrunk = parts_.speeds.adviser().shrunk_to(run_.job, staying, *rest, own());
-    parts_.speeds.adviser().past().trial.reset();
+    AdviceAction advice = parts_.speeds.advise(DevicesReclaimed{staying, *rest, own()}).front();
+    asked.shrunk = std::get<Propose>(std::move(advice.deed)).change;
   }
   return asked;
 }

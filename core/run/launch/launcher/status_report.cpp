@@ -72,7 +72,7 @@ void StatusReport::add_progress(RunStatus& status) const {
     const batches::BatchChange change = run_directory::in_force(run_.spec, Step(now.step));
     status.batch = change.batch;
     status.lr_factor = change.lr_factor;
-    if (const auto noise = parts_.speeds.adviser().noise_meter().noise())
+    if (const auto noise = parts_.speeds.adviser().noise.noise())
       status.gradient_noise = {noise->scale(), noise->steps};
   }
   status.samples_per_second = now.samples_per_second;
@@ -91,7 +91,7 @@ std::vector<WorkerStatus> StatusReport::workers() const {
     one.device = worker.device.text();
     one.ests = worker.ests;
     one.log = run_.journal.directory.worker_log(worker.id.value);
-    if (const SpeedWatch::Speed* speed = parts_.speeds.adviser().speed_of(worker.id)) {
+    if (const SpeedWatch::Speed* speed = parts_.speeds.adviser().watch.find(worker.id.value)) {
       one.seconds_per_mini_batch = speed->seconds;
       one.seconds_waiting_for_data = speed->reading_seconds;
       if (speed->slow) one.slow = {speed->factor, speed->since_step};
@@ -117,7 +117,7 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
     HostStatus& row = rows.back();
     ++row.workers;
     row.ests += worker.ests.size();
-    if (const SpeedWatch::Speed* speed = parts_.speeds.adviser().speed_of(worker.id)) {
+    if (const SpeedWatch::Speed* speed = parts_.speeds.adviser().watch.find(worker.id.value)) {
       const double computes = speed->seconds * static_cast<double>(worker.ests.size());
       row.step_seconds = std::max(row.step_seconds.value_or(0), computes);
     }
@@ -130,13 +130,13 @@ std::optional<std::vector<HostStatus>> StatusReport::hosts() const {
 void StatusReport::add_elastic(RunStatus& status) const {
   status.held = texts_of(run_.job.held);
   PlanStatus& plan = status.plan.emplace();
-  plan.measured_step_seconds = parts_.speeds.adviser().meter().recent().step_seconds();
-  if (parts_.speeds.adviser().past().estimated_step_seconds > 0) {
-    plan.estimated_step_seconds = parts_.speeds.adviser().past().estimated_step_seconds;
-    plan.reason = parts_.speeds.adviser().past().plan_reason;
+  plan.measured_step_seconds = parts_.speeds.adviser().meter.recent().step_seconds();
+  if (parts_.speeds.adviser().past.estimated_step_seconds > 0) {
+    plan.estimated_step_seconds = parts_.speeds.adviser().past.estimated_step_seconds;
+    plan.reason = parts_.speeds.adviser().past.plan_reason;
   }
   status.decisions.emplace();
-  for (const Decision& decision : parts_.speeds.adviser().past().decisions())
+  for (const Decision& decision : parts_.speeds.adviser().past.decisions())
     status.decisions->push_back({decision.step, decision.what, decision.reason});
 }
 

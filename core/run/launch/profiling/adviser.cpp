@@ -39,183 +39,258 @@ decisions::PendingChange change_to(const Placement& placement, Devices held, std
   return change;
 }
 
-}  // namespace
+// One call of advise().
+struct Advising {
+  AdviserState& state;
+  const Course& now;
+  const decisions::State& job = now.job;
 
-void Adviser::settle(profile::Host host, bool allow_mixed) {
-  speed_planner_ = std::make_unique<SpeedPlanner>(*spec_, std::move(host), allow_mixed);
-}
+  std::vector<AdviceAction> operator()(const HostKnown& known) const {
+    state.planner = std::make_unique<SpeedPlanner>(*state.spec, known.host, known.allow_mixed);
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const ProfilesLoaded& loaded) const {
+    state.planner->profiles = loaded.profiles;
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const TrainingBegan& began) const {
+    state.past.stage_began = began.step.value;
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const StageBegan& began) const;
+  std::vector<AdviceAction> operator()(const StageEnded& ended) const;
+  std::vector<AdviceAction> operator()(const SharesReplaced&) const {
+    state.move_watch.reset();
+    state.return_watch.reset();
+    state.resize_watch.reset();
+    state.fall_back.reset();
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const TrainingPaused&) const {
+    state.meter.interrupt();
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const WorkSeen& seen) const;
+  std::vector<AdviceAction> operator()(const NoiseSeen& seen) const {
+    state.noise.observe(state.spec->job.ests, seen.batch, seen.sums);
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const DecisionNoted& noted) const {
+    state.past.note(noted.decision);
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const PlanAdopted& plan) const {
+    state.past.estimated_step_seconds = plan.estimated_step_seconds;
+    state.past.plan_reason = plan.reason;
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const ChangeDone& done) const {
+    state.past.count_change(done.seconds, done.keeps_devices);
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const DevicesOrdered&) const {
+    state.past.trial.reset();
+    return {};
+  }
+  std::vector<AdviceAction> operator()(const BestAsked&) const;
+  std::vector<AdviceAction> operator()(const OfferMade& offer) const;
+  std::vector<AdviceAction> operator()(const DevicesReclaimed& reclaimed) const;
 
-void Adviser::begin_stage(const decisions::State& job, Step step) {
-  meter_.begin(step.value);
-  shares_in_force_ = shares_key(job);
-  devices_in_force_.clear();
+ private:
+  SpeedMeter::Span require_speeds() const;
+  double resize_seconds() const { return state.past.change_seconds(false, now.start_seconds); }
+  bool tried_in_vain(const Placement& placement) const;
+  std::optional<AdviceAction> advise_after_window() const;
+  std::optional<AdviceAction> follow(const Placement& best, const plan::Plan& current) const;
+  std::optional<AdviceAction> judge_trial() const;
+  decisions::PendingChange shrunk_to(const DevicesReclaimed& reclaimed) const;
+};
+
+std::vector<AdviceAction> Advising::operator()(const StageBegan& began) const {
+  state.meter.begin(began.step.value);
+  state.shares_in_force = shares_key(job);
+  state.devices_in_force.clear();
   for (const decisions::Member& worker : job.workers)
-    devices_in_force_ +=
-        fmt::format("{}{}={}", devices_in_force_.empty() ? "" : ",", worker.device.text(), worker.ests.size());
+    state.devices_in_force +=
+        fmt::format("{}{}={}", state.devices_in_force.empty() ? "" : ",", worker.device.text(), worker.ests.size());
+  return {};
 }
 
-void Adviser::end_stage(Step step, int64_t now_ns) {
-  past_.end_stage(step.value, devices_in_force_, meter_.stage().step_seconds());
-  const SpeedMeter::Span recent = meter_.recent();
-  if (recent.steps > 0) tried_[shares_in_force_] = {recent.step_seconds(), now_ns};
+std::vector<AdviceAction> Advising::operator()(const StageEnded& ended) const {
+  state.past.end_stage(ended.step.value, state.devices_in_force, state.meter.stage().step_seconds());
+  const SpeedMeter::Span recent = state.meter.recent();
+  if (recent.steps > 0) state.tried[state.shares_in_force] = {recent.step_seconds(), now.now_ns};
+  return {};
 }
 
-void Adviser::forget_trends() {
-  move_watch_.reset();
-  return_watch_.reset();
-  resize_watch_.reset();
-  fall_back_.reset();
-}
-
-bool Adviser::workers_are_ordinary(const decisions::State& job) const {
-  return std::ranges::none_of(job.workers, [&](const decisions::Member& worker) {
-    const SpeedWatch::Speed* speed = speed_of(worker.id);
-    return speed != nullptr && speed->slow;
-  });
+std::vector<AdviceAction> Advising::operator()(const WorkSeen& seen) const {
+  const bool window_complete =
+      seen.last && state.meter.observe(seen.last->value, seen.last_ns, seen.evaluated, seen.done);
+  std::vector<AdviceAction> actions;
+  for (const SpeedWatch::Speed& change : state.watch.observe(seen.trained.value, now.now_ns, seen.done))
+    actions.push_back({TellSpeed{change}, ""});
+  if (!window_complete) return actions;
+  if (auto proposal = advise_after_window()) actions.push_back(std::move(*proposal));
+  return actions;
 }
 
 // Speeds as of late.
-SpeedMeter::Span Adviser::require_speeds() const {
-  SpeedMeter::Span span = meter_.recent();
+SpeedMeter::Span Advising::require_speeds() const {
+  SpeedMeter::Span span = state.meter.recent();
   if (span.steps == 0)
     throw Error(Fault::usage, "nothing is known yet of how fast the job is on its devices")
         .advise("try again when it has trained for a second");
   return span;
 }
 
-// Returns the seconds that a change of devices takes from the training: as measured; else the time to start the first
-// workers, which is an upper limit.
-double Adviser::resize_seconds(const Course& course) const { return past_.change_seconds(false, course.start_seconds); }
-
-std::optional<Advice> Adviser::advise(const decisions::State& job, const Course& course) {
-  const SpeedMeter::Span latest = meter_.recent(kLatestWindows);
-  if (workers_are_ordinary(job) && meter_.windows() % SpeedMeter::kRecentWindows == 0)
-    speed_planner_->learn(meter_.recent(), course.unix_seconds);
-  if (spec_->elastic.mode != spec::ElasticMode::automatic || !is_settled(job)) return std::nullopt;
-  if (past_.trial) {
-    if (auto back = judge_trial(course)) return back;
+std::optional<AdviceAction> Advising::advise_after_window() const {
+  const SpeedMeter::Span latest = state.meter.recent(kLatestWindows);
+  if (workers_are_ordinary(state, job) && state.meter.windows() % SpeedMeter::kRecentWindows == 0)
+    state.planner->learn(state.meter.recent(), now.unix_seconds);
+  if (state.spec->elastic.mode != spec::ElasticMode::automatic || !is_settled(job)) return std::nullopt;
+  if (state.past.trial) {
+    if (auto back = judge_trial()) return back;
   }
-  const plan::Plan now = speed_planner_->current(latest);
-  const Placement best = speed_planner_->best(latest, job.held);
+  const plan::Plan current = state.planner->current(latest);
+  const Placement best = state.planner->best(latest, job.held);
   // The best plan for the present workers may leave one out; then moving ESTs comes first, as a move costs little.
   Placement moved = job.held.size() == job.workers.size()
                         ? best
-                        : speed_planner_->best(latest, devices_of(decisions::devices_in_force(job)));
-  if (moved.workers.size() != job.workers.size()) moved = speed_planner_->balanced(latest);
-  const bool soon = move_watch_.observe(now.step_seconds, moved.plan.step_seconds);
-  const bool late = return_watch_.observe(now.step_seconds, moved.plan.step_seconds);
-  if (tried_in_vain(moved, course) ? late : soon) return follow(job, moved, now, course);
-  if (resize_watch_.observe(now.step_seconds, best.plan.step_seconds)) return follow(job, best, now, course);
+                        : state.planner->best(latest, devices_of(decisions::devices_in_force(job)));
+  if (moved.workers.size() != job.workers.size()) moved = state.planner->balanced(latest);
+  const bool soon = state.move_watch.observe(current.step_seconds, moved.plan.step_seconds);
+  const bool late = state.return_watch.observe(current.step_seconds, moved.plan.step_seconds);
+  if (tried_in_vain(moved) ? late : soon) return follow(moved, current);
+  if (state.resize_watch.observe(current.step_seconds, best.plan.step_seconds)) return follow(best, current);
   return std::nullopt;
 }
 
 // Tells whether steps took longer with these shares a short while ago than now: a worker with long waits looks faster
 // than in truth.
-bool Adviser::tried_in_vain(const Placement& placement, const Course& course) const {
-  const auto tried = tried_.find(shares_key(placement));
-  return tried != tried_.end() && course.now_ns - tried->second.ended_ns < kLately &&
-         tried->second.step_seconds > meter_.recent().step_seconds();
+bool Advising::tried_in_vain(const Placement& placement) const {
+  const auto tried = state.tried.find(shares_key(placement));
+  return tried != state.tried.end() && now.now_ns - tried->second.ended_ns < kLately &&
+         tried->second.step_seconds > state.meter.recent().step_seconds();
 }
 
 // Follows the best plan if the gain is worth the cost.
-std::optional<Advice> Adviser::follow(const decisions::State& job, const Placement& best, const plan::Plan& now,
-                                      const Course& course) const {
+std::optional<AdviceAction> Advising::follow(const Placement& best, const plan::Plan& current) const {
   const bool keeps_devices = best.workers.size() == job.workers.size() &&
                              std::ranges::none_of(best.workers, [](int64_t id) { return id < 0; });
-  const double cost = keeps_devices ? past_.change_seconds(true, now.step_seconds) : resize_seconds(course);
-  const plan::Verdict verdict = plan::weigh({now.step_seconds, best.plan.step_seconds, course.steps_left, cost});
+  const double cost = keeps_devices ? state.past.change_seconds(true, current.step_seconds) : resize_seconds();
+  const plan::Verdict verdict = plan::weigh({current.step_seconds, best.plan.step_seconds, now.steps_left, cost});
   if (!verdict.worth) return std::nullopt;
-  Advice advice{keeps_devices ? "ESTs are moved" : "other devices are used", verdict.reason,
-                change_to(best, job.held, verdict.reason)};
-  advice.change.keeps_devices = keeps_devices;
-  return advice;
+  Propose proposal{keeps_devices ? "ESTs are moved" : "other devices are used",
+                   change_to(best, job.held, verdict.reason)};
+  proposal.change.keeps_devices = keeps_devices;
+  return AdviceAction{std::move(proposal), verdict.reason};
 }
 
-std::optional<Advice> Adviser::judge_trial(const Course& course) {
-  if (!fall_back_) {
-    plan::Plan before, now;
-    before.step_seconds = past_.trial->step_seconds_before;
-    now.step_seconds = past_.estimated_step_seconds;
+// Judges the growth on trial. Returns advice to take the growth back, else nothing; a proven growth ends the trial.
+std::optional<AdviceAction> Advising::judge_trial() const {
+  if (!state.fall_back) {
+    plan::Plan before, present;
+    before.step_seconds = state.past.trial->step_seconds_before;
+    present.step_seconds = state.past.estimated_step_seconds;
     plan::FallBackWatch::Rules rules;
     rules.seconds = kTrialSlowSeconds;
-    fall_back_.emplace(before, before.step_seconds, now, rules);
+    state.fall_back.emplace(before, before.step_seconds, present, rules);
   }
-  const auto decision = fall_back_->observe(meter_.recent(kLatestWindows).step_seconds(), seconds(course.now_ns));
-  const bool proven = !decision && fall_back_->slow_seconds() == 0 && meter_.windows() >= kTrialWindows;
+  const auto decision =
+      state.fall_back->observe(state.meter.recent(kLatestWindows).step_seconds(), seconds(now.now_ns));
+  const bool proven = !decision && state.fall_back->slow_seconds() == 0 && state.meter.windows() >= kTrialWindows;
   if (!decision && !proven) return std::nullopt;
-  const Trial trial = std::move(*past_.trial);
-  past_.trial.reset();
-  fall_back_.reset();
+  const Trial trial = std::move(*state.past.trial);
+  state.past.trial.reset();
+  state.fall_back.reset();
   if (!decision || !decision->fall_back) return std::nullopt;
-  Advice advice{"back to " + list_of(trial.held_before), decision->reason, {}};
-  advice.change.devices = trial.devices_before;
-  advice.change.held = trial.held_before;
-  advice.change.why = decision->reason;
-  advice.change.estimated_step_seconds = trial.step_seconds_before;
-  advice.change.plan_reason = "it was faster before";
-  return advice;
+  Propose back{"back to " + list_of(trial.held_before), {}};
+  back.change.devices = trial.devices_before;
+  back.change.held = trial.held_before;
+  back.change.why = decision->reason;
+  back.change.estimated_step_seconds = trial.step_seconds_before;
+  back.change.plan_reason = "it was faster before";
+  return AdviceAction{std::move(back), decision->reason};
 }
 
-std::optional<decisions::PendingChange> Adviser::best_change(const decisions::State& job, std::string* reason) const {
-  const Placement best = speed_planner_->best(require_speeds(), job.held);
-  *reason = best.plan.reason;
-  if (shares_key(best) == shares_in_force_) return std::nullopt;
-  return change_to(best, job.held, "best plan for the devices held");
+std::vector<AdviceAction> Advising::operator()(const BestAsked&) const {
+  const Placement best = state.planner->best(require_speeds(), job.held);
+  if (shares_key(best) == state.shares_in_force) return {AdviceAction{StayAsNow{}, best.plan.reason}};
+  return {AdviceAction{Propose{"", change_to(best, job.held, "best plan for the devices held")}, best.plan.reason}};
 }
 
-OfferWeighed Adviser::weigh(const decisions::State& job, const Devices& offered, const WorkerRoom& room,
-                            const Course& course) {
+std::vector<AdviceAction> Advising::operator()(const OfferMade& offer) const {
+  const Devices& offered = offer.offered;
   const SpeedMeter::Span span = require_speeds();
   Devices usable = offered;
   const auto plan_for = [&] {
     Devices together = job.held;
     together.insert(together.end(), usable.begin(), usable.end());
-    return speed_planner_->best(span, together);
+    return state.planner->best(span, together);
   };
   Placement best = plan_for();
-  while (!usable.empty() && std::ranges::count(best.workers, -1) > room.workers) {
+  while (!usable.empty() && std::ranges::count(best.workers, -1) > offer.room.workers) {
     usable.pop_back();
     best = plan_for();
   }
   const Devices taken = beyond(devices_of(best.devices), job.held);
   const plan::Verdict verdict = plan::weigh(
-      {speed_planner_->current(span).step_seconds, best.plan.step_seconds, course.steps_left, resize_seconds(course)});
+      {state.planner->current(span).step_seconds, best.plan.step_seconds, now.steps_left, resize_seconds()});
   const bool no_memory = usable.empty() && !offered.empty();
   const bool takes = !taken.empty() && verdict.worth;
-  OfferWeighed weighed;
-  weighed.reason = no_memory ? room.reason : taken.empty() ? best.plan.reason : verdict.reason;
-  weighed.what = takes ? fmt::format("offer of {}: {} taken", list_of(offered), list_of(taken))
-                       : fmt::format("offer of {} declined", list_of(offered));
-  weighed.answer = {{"offered", texts_of(offered)},
-                    {"taken", texts_of(takes ? taken : Devices())},
-                    {"step_seconds_now", span.step_seconds()},
-                    {"step_seconds_estimated", best.plan.step_seconds},
-                    {"reason", weighed.reason},
-                    {"message", weighed.what + ": " + weighed.reason}};
-  if (!takes) return weighed;
+  const std::string reason = no_memory ? offer.room.reason : taken.empty() ? best.plan.reason : verdict.reason;
+  const std::string what = takes ? fmt::format("offer of {}: {} taken", list_of(offered), list_of(taken))
+                                 : fmt::format("offer of {} declined", list_of(offered));
+  Json answer = {{"offered", texts_of(offered)},
+                 {"taken", texts_of(takes ? taken : Devices())},
+                 {"step_seconds_now", span.step_seconds()},
+                 {"step_seconds_estimated", best.plan.step_seconds},
+                 {"reason", reason},
+                 {"message", what + ": " + reason}};
+  if (!takes) return {AdviceAction{Decline{what, std::move(answer)}, reason}};
   Devices held = job.held;
   held.insert(held.end(), taken.begin(), taken.end());
-  weighed.change = change_to(best, std::move(held), weighed.what);
-  weighed.change->answer = weighed.answer;
-  past_.trial = Trial{job.held, decisions::devices_in_force(job), span.step_seconds()};
-  return weighed;
+  decisions::PendingChange change = change_to(best, std::move(held), what);
+  change.answer = std::move(answer);
+  state.past.trial = Trial{job.held, decisions::devices_in_force(job), span.step_seconds()};
+  return {AdviceAction{Propose{what, std::move(change)}, reason}};
 }
 
-decisions::PendingChange Adviser::shrunk_to(const decisions::State& job, const Devices& staying, const Devices& held,
-                                            const std::string& own) const {
+std::vector<AdviceAction> Advising::operator()(const DevicesReclaimed& reclaimed) const {
+  decisions::PendingChange change = shrunk_to(reclaimed);
+  state.past.trial.reset();
+  const std::string reason = change.why;
+  return {AdviceAction{Propose{"", std::move(change)}, reason}};
+}
+
+decisions::PendingChange Advising::shrunk_to(const DevicesReclaimed& reclaimed) const {
+  const auto& [staying, held, own] = reclaimed;
   const std::string why = "devices were reclaimed";
-  const SpeedMeter::Span span = meter_.recent();
+  const SpeedMeter::Span span = state.meter.recent();
   const Devices& use = staying.empty() ? held : staying;
   if (span.steps > 0 && span.workers.size() == job.workers.size()) {
-    decisions::PendingChange best = change_to(speed_planner_->best(span, use), held, why);
+    decisions::PendingChange best = change_to(state.planner->best(span, use), held, why);
     if (can_be_led(devices_of(best.devices), own)) return best;
   }
   decisions::PendingChange change;
   change.devices = placement::evenly(use);
-  if (std::ssize(use) > spec_->job.ests) change.devices.resize(static_cast<size_t>(spec_->job.ests));
+  if (std::ssize(use) > state.spec->job.ests) change.devices.resize(static_cast<size_t>(state.spec->job.ests));
   change.held = held;
   change.why = why;
   return change;
+}
+
+}  // namespace
+
+bool workers_are_ordinary(const AdviserState& state, const decisions::State& job) {
+  return std::ranges::none_of(job.workers, [&](const decisions::Member& worker) {
+    const SpeedWatch::Speed* speed = state.watch.find(worker.id.value);
+    return speed != nullptr && speed->slow;
+  });
+}
+
+std::vector<AdviceAction> advise(AdviserState& state, const AdviceEvent& event, const Course& now) {
+  return std::visit(Advising{state, now}, event);
 }
 
 }  // namespace estrain::launch

@@ -13,11 +13,13 @@ namespace estrain::launch {
 using decisions::Member;
 using decisions::Phase;
 
-void Speeds::settle(int64_t cores) { adviser_.settle(profile_host(cores), run_.options.allow_mixed); }
+std::vector<AdviceAction> Speeds::advise(const AdviceEvent& event) { return launch::advise(adviser_, event, course()); }
+
+void Speeds::settle(int64_t cores) { advise(HostKnown{profile_host(cores), run_.options.allow_mixed}); }
 
 void Speeds::begin_training() {
   measure_rate_from(monotonic_ns(), run_.trained());
-  adviser_.past().stage_began = run_.trained();
+  advise(TrainingBegan{Step(run_.trained())});
 }
 
 void Speeds::go_on() {
@@ -27,7 +29,7 @@ void Speeds::go_on() {
 
 void Speeds::begin_shares() {
   measure_rate_from(monotonic_ns(), run_.trained());
-  adviser_.forget_trends();
+  advise(SharesReplaced{});
 }
 
 void Speeds::measure_rate_from(int64_t ns, int64_t step) {
@@ -37,16 +39,21 @@ void Speeds::measure_rate_from(int64_t ns, int64_t step) {
 
 std::optional<decisions::Event> Speeds::watch() {
   if (run_.job.phase != Phase::training) {
-    adviser_.interrupt();
+    advise(TrainingPaused{});
     return std::nullopt;
   }
-  const std::vector<SpeedMeter::Worker> done = work_done();
-  const auto last = last_step_record(*run_.memory);
-  const bool window_complete =
-      last && adviser_.observe(last->step.value, last->time_ns, run_.memory->commit().evaluated().value, done);
-  for (const SpeedWatch::Speed& change : adviser_.watch(Step(run_.trained()), monotonic_ns(), done)) tell(change);
+  WorkSeen seen{
+      .evaluated = run_.memory->commit().evaluated().value, .trained = Step(run_.trained()), .done = work_done()};
+  if (const auto last = last_step_record(*run_.memory)) {
+    seen.last = last->step;
+    seen.last_ns = last->time_ns;
+  }
+  std::vector<AdviceAction> actions = advise(seen);
+  std::optional<decisions::Event> asked;
+  for (AdviceAction& action : actions)
+    if (auto event = follow(std::move(action))) asked = std::move(event);
   measure_noise();
-  return window_complete ? follow_advice() : std::nullopt;
+  return asked;
 }
 
 void Speeds::measure_noise() {
@@ -59,7 +66,7 @@ void Speeds::measure_noise() {
                     pulse.est_squares.load(), pulse.mean_squares.load()});
   }
   const batches::BatchChange change = run_directory::in_force(run_.spec, Step(run_.trained()));
-  adviser_.noise_meter().observe(run_.spec.job.ests, change.batch, sums);
+  advise(NoiseSeen{change.batch, std::move(sums)});
 }
 
 void Speeds::tell(const SpeedWatch::Speed& change) {
@@ -98,21 +105,21 @@ void Speeds::load_profiles() {
   const std::string path = profile::default_store_path(own_environment());
   if (path.empty()) return;
   try {
-    adviser_.speed_planner().profiles = store(path).load().of(run_.spec, adviser_.speed_planner().host());
+    advise(ProfilesLoaded{store(path).load().of(run_.spec, adviser_.planner->host())});
   } catch (const Error& error) {
     run_.journal.note("warning: speeds measured earlier are not used: " + error.message());
   }
 }
 
 void Speeds::keep_profiles() {
-  const SpeedMeter::Span& stage = adviser_.meter().stage();
+  const SpeedMeter::Span& stage = adviser_.meter.stage();
   const std::string path = profile::default_store_path(own_environment());
-  if (path.empty() || stage.steps == 0 || !adviser_.workers_are_ordinary(run_.job)) return;
+  if (path.empty() || stage.steps == 0 || !workers_are_ordinary(adviser_, run_.job)) return;
   try {
     store(path).update([&](profile::Profiles& profiles) {
-      const profile::Host& host = adviser_.speed_planner().host();
+      const profile::Host& host = adviser_.planner->host();
       profiles.learn(run_.spec, host, as_stage_speed(stage), unix_seconds());
-      const double change = adviser_.past().change_seconds(false, 0);
+      const double change = adviser_.past.change_seconds(false, 0);
       if (change > 0)
         profiles.learn_change(run_.spec, host, run_.job.workers.front().device.text(), change, unix_seconds());
     });
@@ -129,26 +136,28 @@ void Speeds::note_decision(std::string what, std::string reason) {
   const int64_t step = run_.trained();
   run_.journal.log("decision", {{"step", step}, {"what", what}, {"reason", reason}});
   run_.journal.note(fmt::format("step {}: {}: {}", step, what, reason));
-  adviser_.past().note({step, std::move(what), std::move(reason)});
+  advise(DecisionNoted{{step, std::move(what), std::move(reason)}});
 }
 
 Course Speeds::course() const {
-  return {.now_ns = monotonic_ns(),
+  return {.job = run_.job,
+          .now_ns = monotonic_ns(),
           .unix_seconds = unix_seconds(),
-          .steps_left = std::max<int64_t>(0, run_.memory.manifest().total_steps - run_.trained()),
+          .steps_left = run_.memory ? std::max<int64_t>(0, run_.memory.manifest().total_steps - run_.trained()) : 0,
           .start_seconds = run_.times.start_seconds};
 }
 
-std::optional<decisions::Event> Speeds::follow_advice() {
-  std::optional<Advice> advice = adviser_.advise(run_.job, course());
-  if (!advice) return std::nullopt;
-  note_decision(std::move(advice->what), std::move(advice->reason));
-  return decisions::ChangeAsked{std::move(advice->change), {}};
+std::optional<decisions::Event> Speeds::follow(AdviceAction action) {
+  if (const auto* told = std::get_if<TellSpeed>(&action.deed)) tell(told->speed);
+  auto* proposal = std::get_if<Propose>(&action.deed);
+  if (proposal == nullptr) return std::nullopt;
+  note_decision(std::move(proposal->what), std::move(action.reason));
+  return decisions::ChangeAsked{std::move(proposal->change), {}};
 }
 
 void Speeds::log_stage(int64_t stage) {
-  const SpeedMeter::Span& span = adviser_.meter().stage();
-  adviser_.end_stage(Step(run_.trained()), monotonic_ns());
+  const SpeedMeter::Span& span = adviser_.meter.stage();
+  advise(StageEnded{Step(run_.trained())});
   if (span.steps == 0) return;
   Json workers = Json::array();
   for (size_t rank = 0; rank < span.workers.size(); ++rank) {

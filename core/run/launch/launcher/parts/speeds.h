@@ -17,21 +17,22 @@ class Speeds {
  public:
   Speeds(const RunView& run, ChangeHistory past) : run_(run), adviser_(run.spec, std::move(past)) {}
 
-  Adviser& adviser() { return adviser_; }
-  const Adviser& adviser() const { return adviser_; }
+  const AdviserState& adviser() const { return adviser_; }
+  // Tells the adviser of an event, at this moment.
+  std::vector<AdviceAction> advise(const AdviceEvent& event);
 
   // The run is attached to its memory, on this host with `cores` for the run's use.
   void settle(int64_t cores);
   void begin_training();
   // Takes up the stage under way in a fresh launcher.
   void go_on();
-  void begin_stage() { adviser_.begin_stage(run_.job, Step(run_.trained())); }
+  void begin_stage() { advise(StageBegan{Step(run_.trained())}); }
   // A stage begins with other shares than the stage before.
   void begin_shares();
   // Measures step_seconds() from this time and step on.
   void measure_rate_from(int64_t ns, int64_t step);
 
-  // Ten times a second. After each window of steps, asks for the change that the adviser advises.
+  // Ten times a second. After each window of steps, asks for the change that the adviser proposes.
   std::optional<decisions::Event> watch();
   // Loads speeds measured by earlier runs. An unreadable profile does not keep the job from training.
   void load_profiles();
@@ -52,12 +53,12 @@ class Speeds {
   std::vector<SpeedMeter::Worker> work_done() const;
   void measure_noise();
   void tell(const SpeedWatch::Speed& change);
-  std::optional<decisions::Event> follow_advice();
+  std::optional<decisions::Event> follow(AdviceAction action);
   void tell_of_slow_reading(const SpeedMeter::Span& span);
   profile::ProfileStore store(const std::string& path);
 
   const RunView run_;
-  Adviser adviser_;
+  AdviserState adviser_;
   bool first_step_seen_ = false;
   // For rates: when and where the stage began.
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;

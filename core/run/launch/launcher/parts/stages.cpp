@@ -91,7 +91,7 @@ void Stages::release_unused_slots() const {
   run_.memory->gradients().release_from(used);
 }
 
-Json Stages::report_resize(const decisions::ResizeUnderWay& done, ChangeHistory& past) const {
+Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds) const {
   const int64_t started_ns = run_.memory->gate().started_ns();
   const double stood_still = seconds(started_ns - done.stopped_ns);
   const double warming = seconds(done.warmed_ns - done.requested_ns);
@@ -109,7 +109,8 @@ Json Stages::report_resize(const decisions::ResizeUnderWay& done, ChangeHistory&
                   {"stood_still_seconds", stood_still},
                   {"warming_seconds", warming},
                   {"lost_while_warming_seconds", lost}};
-  if (past.estimated_step_seconds > 0) details["estimated_step_seconds"] = past.estimated_step_seconds;
+  const double estimated = speeds.adviser().past.estimated_step_seconds;
+  if (estimated > 0) details["estimated_step_seconds"] = estimated;
   run_.journal.log(done.keeps_devices ? "rebalance" : "resize", details);
   std::string line = done.keeps_devices
                          ? fmt::format("step {}: ESTs moved, {} a worker now, stood still {:.3f} s: {}", done.step,
@@ -119,7 +120,7 @@ Json Stages::report_resize(const decisions::ResizeUnderWay& done, ChangeHistory&
   if (count(done.after) > count(done.before))
     line += fmt::format(", warming took {:.2f} s and cost {:.2f} s", warming, lost);
   run_.journal.note(line);
-  past.count_change(stood_still + lost, done.keeps_devices);
+  speeds.advise(ChangeDone{stood_still + lost, done.keeps_devices});
   if (done.gives_back) {
     details["seconds"] = seconds(monotonic_ns() - done.requested_ns);
     run_.journal.log("reclaimed", {{"step", done.step.value}, {"seconds", details["seconds"]}});

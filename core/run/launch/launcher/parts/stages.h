@@ -5,7 +5,7 @@
 #include "core/run/decisions/event.h"
 #include "core/run/launch/launcher/parts/hosts.h"
 #include "core/run/launch/launcher/parts/run_view.h"
-#include "core/run/launch/profiling/change_history.h"
+#include "core/run/launch/launcher/parts/speeds.h"
 
 namespace estrain::launch {
 
@@ -20,8 +20,8 @@ class Stages {
   decisions::StageClosed close(const decisions::CloseStage& close) const;
   void release_unused_slots() const;
 
-  // Reports the change, counts its cost in `past`, and returns the answer for the client of the change.
-  Json report_resize(const decisions::ResizeUnderWay& done, ChangeHistory& past) const;
+  // Reports the change, tells `speeds` of its cost, and returns the answer for the client of the change.
+  Json report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds) const;
   void report_recovery(const decisions::ReportRecovery& report) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/durations.h"
+#include "tests/error_of.h"
 
 namespace estrain::launch {
 namespace {
@@ -12,9 +13,10 @@ TEST_CASE("over several hosts the launcher's worker stays, however slow it is") 
   spec.job.ests = 4;
   spec.model.name = "mlp";
   spec.train.clip_grad_norm = 1;
-  Adviser adviser(spec, {});
-  adviser.settle({"a CPU", 8, "1"}, false);
+  AdviserState adviser(spec, {});
   decisions::State job;
+  Course course{.job = job};
+  advise(adviser, HostKnown{{"a CPU", 8, "1"}, false}, course);
   job.ests = 4;
   std::vector<SpeedMeter::Worker> done;
   for (const char* device : {"cpu", "nodeB/cpu", "nodeB/cpu"}) {
@@ -26,21 +28,42 @@ TEST_CASE("over several hosts the launcher's worker stays, however slow it is") 
     job.held.push_back(member.device);
     done.push_back({id, device, 1, 0, 0});
   }
-  adviser.begin_stage(job, Step(0));
-  int64_t now = 0;
+  advise(adviser, StageBegan{Step(0)}, course);
   for (int64_t step = 1; step <= 60; ++step) {
-    now += 110 * kMs;
+    course.now_ns += 110 * kMs;
     for (SpeedMeter::Worker& worker : done) {
       worker.computing_ns += (worker.id == 0 ? 100 : 1) * kMs;
       ++worker.mini_batches;
     }
-    adviser.observe(step, now, 0, done);
+    advise(adviser, WorkSeen{Step(step), course.now_ns, 0, Step(step), done}, course);
   }
   const Devices rest = placement::devices_from({"cpu", "nodeB/cpu"});
-  const auto others = placement::devices_of(adviser.shrunk_to(job, rest, rest, "nodeB").devices);
+  const auto shrunk_for = [&](const std::string& own) {
+    const std::vector<AdviceAction> actions = advise(adviser, DevicesReclaimed{rest, rest, own}, course);
+    REQUIRE(actions.size() == 1);
+    CHECK(actions[0].reason == "devices were reclaimed");
+    return placement::devices_of(std::get<Propose>(actions[0].deed).change.devices);
+  };
+  const auto others = shrunk_for("nodeB");
   CHECK(others == placement::devices_from({"nodeB/cpu"}));  // the best plan, where it may be had
-  const auto shrunk = placement::devices_of(adviser.shrunk_to(job, rest, rest, "").devices);
+  const auto shrunk = shrunk_for("");
   CHECK(shrunk == rest);
+}
+
+TEST_CASE("speeds that nobody has measured refuse a question; devices that a user names end the trial of a growth") {
+  spec::JobSpec spec;
+  decisions::State job;
+  AdviserState adviser(spec, {});
+  const Course course{.job = job};
+  advise(adviser, HostKnown{{"a CPU", 8, "1"}, false}, course);
+  CHECK(error_of([&] { advise(adviser, BestAsked{}, course); }).fault() == Fault::usage);
+  CHECK(error_of([&] { advise(adviser, OfferMade{}, course); }).fault() == Fault::usage);
+  adviser.past.trial = Trial{};
+  CHECK(advise(adviser, DevicesOrdered{}, course).empty());
+  CHECK_FALSE(adviser.past.trial);
+  advise(adviser, PlanAdopted{0.5, "measured"}, course);
+  CHECK(adviser.past.estimated_step_seconds == 0.5);
+  CHECK(adviser.past.plan_reason == "measured");
 }
 
 }  // namespace
