@@ -17,7 +17,7 @@ namespace estrain::launch {
 class Requests {
  public:
   // What requests work on.
-  struct Parts {
+  struct Means {
     Crew& crew;
     Speeds& speeds;
     StatusReport& report;
@@ -25,7 +25,7 @@ class Requests {
     RunOptions& options;  // a resize may allow mixed devices from then on
   };
   // `control`: the way to the clients; set before the first request.
-  Requests(const RunView& run, const std::unique_ptr<ControlServer>& control, const Parts& parts)
+  Requests(const RunView& run, const std::unique_ptr<ControlServer>& control, const Means& parts)
       : run_(run), control_(control), parts_(parts) {}
 
   // Returns the event to decide about, if the request is neither answered nor refused here. `now`: as decide() sees the
@@ -59,7 +59,7 @@ class Requests {
 
   const RunView run_;
   const std::unique_ptr<ControlServer>& control_;
-  const Parts parts_;
+  const Means parts_;
   std::optional<decisions::ChangeRequest> batch_change_;
 };
 

@@ -33,7 +33,7 @@ struct Run {
   Handover state;
   decisions::State& job = state.job;  // only decide() changes the job
   Descriptors descriptors;
-  Origin origin;
+  StateOrigin origin;
   RunMemory memory;
   std::unique_ptr<ControlServer> control;  // null until the first workers have been started
 

@@ -136,7 +136,7 @@ void StatusReport::add_elastic(RunStatus& status) const {
     plan.reason = parts_.speeds.adviser().past.plan_reason;
   }
   status.decisions.emplace();
-  for (const Decision& decision : parts_.speeds.adviser().past.decisions())
+  for (const NotedDecision& decision : parts_.speeds.adviser().past.decisions())
     status.decisions->push_back({decision.step, decision.what, decision.reason});
 }
 

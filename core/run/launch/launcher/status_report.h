@@ -12,13 +12,13 @@ namespace estrain::launch {
 class StatusReport {
  public:
   // The parts whose knowledge is reported.
-  struct Parts {
+  struct Sources {
     const Speeds& speeds;
     const ScribeDesk& scribe;
     const Hosts& hosts;
     Audits& audits;
   };
-  StatusReport(const RunView& run, const RunProcesses& processes, const Parts& parts)
+  StatusReport(const RunView& run, const RunProcesses& processes, const Sources& parts)
       : run_(run), processes_(processes), parts_(parts) {}
 
   Progress progress() const;
@@ -32,7 +32,7 @@ class StatusReport {
 
   const RunView run_;
   const RunProcesses& processes_;
-  const Parts parts_;
+  const Sources parts_;
 };
 
 }  // namespace estrain::launch

@@ -55,7 +55,7 @@ struct NoiseSeen {
 };
 // Changes of the job's devices:
 struct DecisionNoted {
-  Decision decision;
+  NotedDecision decision;
 };
 struct PlanAdopted {
   double estimated_step_seconds = 0;

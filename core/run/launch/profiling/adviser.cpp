@@ -200,7 +200,7 @@ std::optional<AdviceAction> Advising::judge_trial() const {
       state.fall_back->observe(state.meter.recent(kLatestWindows).step_seconds(), seconds(now.now_ns));
   const bool proven = !decision && state.fall_back->slow_seconds() == 0 && state.meter.windows() >= kTrialWindows;
   if (!decision && !proven) return std::nullopt;
-  const Trial trial = std::move(*state.past.trial);
+  const GrowthTrial trial = std::move(*state.past.trial);
   state.past.trial.reset();
   state.fall_back.reset();
   if (!decision || !decision->fall_back) return std::nullopt;
@@ -252,7 +252,7 @@ std::vector<AdviceAction> Advising::operator()(const OfferMade& offer) const {
   held.insert(held.end(), taken.begin(), taken.end());
   decisions::PendingChange change = change_to(best, std::move(held), what);
   change.answer = std::move(answer);
-  state.past.trial = Trial{job.held, decisions::devices_in_force(job), span.step_seconds()};
+  state.past.trial = GrowthTrial{job.held, decisions::devices_in_force(job), span.step_seconds()};
   return {AdviceAction{Propose{what, std::move(change)}, reason}};
 }
 

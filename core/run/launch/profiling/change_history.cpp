@@ -2,7 +2,7 @@
 
 namespace estrain::launch {
 
-void ChangeHistory::note(Decision decision) {
+void ChangeHistory::note(NotedDecision decision) {
   decisions_.push_back(std::move(decision));
   if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
 }
@@ -35,7 +35,7 @@ Json ChangeHistory::to_json() const {
                {"stages", Json::array()}};
   for (const StageSummary& stage : stages_)
     json["stages"].push_back({stage.from_step, stage.to_step, stage.devices, stage.step_seconds});
-  for (const Decision& decision : decisions_)
+  for (const NotedDecision& decision : decisions_)
     json["decisions"].push_back({{"step", decision.step}, {"what", decision.what}, {"reason", decision.reason}});
   if (!trial) return json;
   json["trial"] = {
@@ -58,7 +58,7 @@ ChangeHistory ChangeHistory::from_json(const Json& json) {
     history.stages_.push_back({stage.at(0), stage.at(1), stage.at(2), stage.at(3)});
   if (!json.contains("trial")) return history;
   const Json& trial = json.at("trial");
-  history.trial = Trial{placement::devices_from(trial.at("held")), {}, trial.at("step_seconds")};
+  history.trial = GrowthTrial{placement::devices_from(trial.at("held")), {}, trial.at("step_seconds")};
   for (const Json& device : trial.at("devices"))
     history.trial->devices_before.push_back(
         {placement::devices_from({device.at(0)}).front(), device.at(1).get<int64_t>()});

@@ -13,14 +13,14 @@
 
 namespace estrain::launch {
 
-struct Decision {
+struct NotedDecision {
   int64_t step = 0;
   std::string what;    // "2 of 3 offered devices are taken"
   std::string reason;  // "steps get shorter by 45 %: …"
 };
 
 // More devices than before, on trial.
-struct Trial {
+struct GrowthTrial {
   Devices held_before;
   Assignment devices_before;       // each with its number of ESTs
   double step_seconds_before = 0;  // as measured
@@ -38,8 +38,8 @@ class ChangeHistory {
   static constexpr size_t kDecisionsKept = 10;
   static constexpr size_t kStagesKept = 20;
 
-  void note(Decision decision);
-  const std::deque<Decision>& decisions() const { return decisions_; }
+  void note(NotedDecision decision);
+  const std::deque<NotedDecision>& decisions() const { return decisions_; }
 
   // Takes in one change: all seconds for which the change kept the job from training.
   void count_change(double seconds, bool keeps_devices);
@@ -51,7 +51,7 @@ class ChangeHistory {
   int64_t stage_began = 0;  // step
   const std::deque<StageSummary>& stages() const { return stages_; }
 
-  std::optional<Trial> trial;
+  std::optional<GrowthTrial> trial;
   double estimated_step_seconds = 0;  // by the plan in force; 0: no plan was made
   std::string plan_reason;
 
@@ -63,7 +63,7 @@ class ChangeHistory {
     int64_t changes = 0;
     double seconds = 0;
   };
-  std::deque<Decision> decisions_;
+  std::deque<NotedDecision> decisions_;
   std::deque<StageSummary> stages_;
   Cost resizes_, rebalances_;
 };

@@ -13,7 +13,7 @@ namespace estrain::launch {
 
 class Hosts {
  public:
-  Hosts(const RunView& run, RunProcesses& processes, HostLinks& links)
+  Hosts(const RunView& run, RunProcesses& processes, OtherHosts& links)
       : run_(run), processes_(processes), links_(links) {}
 
   // Returns the hosts of the stage other than this host.
@@ -29,7 +29,7 @@ class Hosts {
   std::optional<decisions::Event> hear();
   // Tells whether hosts that are cut off may resume the run.
   bool left_to_others() const { return left_to_others_; }
-  const HostLinks& links() const { return links_; }
+  const OtherHosts& links() const { return links_; }
   // Ends the part with the run. `goes_on`: a new launch resumes the run, and the agents wait for the launch.
   void end(bool goes_on);
 
@@ -44,7 +44,7 @@ class Hosts {
 
   const RunView run_;
   RunProcesses& processes_;
-  HostLinks& links_;
+  OtherHosts& links_;
   bool left_to_others_ = false;
   int64_t looks_next_ns_ = 0;  // when to look for agents, while no courier runs
 };

@@ -18,7 +18,7 @@
 namespace estrain::launch {
 
 // The source from which the first worker builds the state.
-struct Origin {
+struct StateOrigin {
   std::string checkpoint;     // empty: the job's seed
   std::string processor;      // the processor that made the checkpoint
   bool accepts_data = false;  // allows other data files than the checkpoint's
@@ -78,7 +78,7 @@ class RunMemory {
 struct RunView {
   const spec::JobSpec& spec;
   const RunOptions& options;
-  const Origin& origin;
+  const StateOrigin& origin;
   const LaunchTimes& times;
   const decisions::State& job;
   const RunMemory& memory;

@@ -11,7 +11,7 @@
 #include "core/run/decisions/state/state.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/run/launch/launcher/processes/processes.h"
-#include "core/run/launch/preflight/run_options.h"
+#include "core/run/launch/preflight/launch_plan.h"
 
 namespace estrain::launch {
 
@@ -22,7 +22,7 @@ struct LaunchTimes {
 };
 
 // The launcher's knowledge of the run's other hosts.
-struct HostLinks {
+struct OtherHosts {
   uint64_t stage = 0;          // counts the stages for the couriers
   Json said = Json::object();  // the courier's words on each host, by name: "link" and "pace"
 };
@@ -36,7 +36,7 @@ struct Handover {
   std::optional<double> accuracy;  // of the last evaluation
   decisions::State job;            // only the part kept by after_handover()
   RunProcesses processes;
-  HostLinks hosts;
+  OtherHosts hosts;
   int listener = -1;
   std::map<ClientId, int> clients;  // descriptors of control clients
   Json changes = Json::object();    // run/launch/profiling/change_history.h

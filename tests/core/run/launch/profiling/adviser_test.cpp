@@ -58,7 +58,7 @@ TEST_CASE("speeds that nobody has measured refuse a question; devices that a use
   advise(adviser, HostKnown{{"a CPU", 8, "1"}, false}, course);
   CHECK(error_of([&] { advise(adviser, BestAsked{}, course); }).fault() == Fault::usage);
   CHECK(error_of([&] { advise(adviser, OfferMade{}, course); }).fault() == Fault::usage);
-  adviser.past.trial = Trial{};
+  adviser.past.trial = GrowthTrial{};
   CHECK(advise(adviser, DevicesOrdered{}, course).empty());
   CHECK_FALSE(adviser.past.trial);
   advise(adviser, PlanAdopted{0.5, "measured"}, course);

@@ -40,7 +40,7 @@ TEST_CASE("all of it survives being handed over") {
   before.estimated_step_seconds = 0.75;
   before.plan_reason = "cpu sets the pace";
   before.trial =
-      Trial{placement::devices_from({"cpu", "cpu:avx2"}), {{Device{"cpu"}, 5}, {Device{"cpu:avx2"}, 3}}, 0.5};
+      GrowthTrial{placement::devices_from({"cpu", "cpu:avx2"}), {{Device{"cpu"}, 5}, {Device{"cpu:avx2"}, 3}}, 0.5};
   const ChangeHistory after = ChangeHistory::from_json(before.to_json());
   CHECK(after.to_json() == before.to_json());
   REQUIRE(after.decisions().size() == ChangeHistory::kDecisionsKept);
