@@ -7,12 +7,14 @@
 
 #include <poll.h>
 
+#include <deque>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/run/decisions/decide.h"
 #include "core/run/launch/launcher/ending.h"
-#include "core/run/launch/launcher/event_queue.h"
 #include "core/run/launch/launcher/parts/audits.h"
 #include "core/run/launch/launcher/parts/crew.h"
 #include "core/run/launch/launcher/parts/hosts.h"
@@ -25,6 +27,30 @@
 #include "core/run/launch/launcher/status_report.h"
 
 namespace estrain::launch {
+
+// Events waiting for a decision, one after another. An event raised during a decision comes last.
+class EventQueue {
+ public:
+  bool is_empty() const { return events_.empty(); }
+
+  // Adds an event and calls `decide` for all waiting events. A call of `decide` under way takes this event as
+  // well.
+  template <typename Decide>
+  void add(decisions::Event event, Decide&& decide) {
+    events_.push_back(std::move(event));
+    if (std::exchange(deciding_, true)) return;
+    while (!events_.empty()) {
+      const decisions::Event next = std::move(events_.front());
+      events_.pop_front();
+      decide(next);
+    }
+    deciding_ = false;
+  }
+
+ private:
+  std::deque<decisions::Event> events_;
+  bool deciding_ = false;
+};
 
 class Launcher {
  public:

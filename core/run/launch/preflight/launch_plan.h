@@ -5,11 +5,22 @@
 #include <string>
 
 #include "core/base/files/unique_fd.h"
+#include "core/base/json/fields.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/spec/job_spec.h"
-#include "core/run/launch/preflight/run_options.h"
 
 namespace estrain::launch {
+
+// The exceptions which a run was asked to accept, with effects on all launchers and workers of the run.
+struct RunOptions {
+  bool allow_mixed = false;    // devices of different kinds, whose bits differ below D2
+  bool oversubscribe = false;  // several workers on one GPU
+  bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
+  std::string own_host;        // the launcher's host in device lists; empty: it has no name
+  std::string listen;          // where agents without the run directory join; empty: nowhere
+
+  ESTRAIN_FIELDS(allow_mixed, oversubscribe, cuda_streams, own_host, listen)
+};
 
 struct LaunchPlan {
   std::string run;
