@@ -1,82 +1,117 @@
 #pragma once
-// The Dispatcher's orders to the pool's daemon, which answers an order about a job by the Dispatcher event named there.
+// The Dispatcher's orders to the pool's daemon, which answers an order about a job by the event (event.h) named there.
+// In JSON an action is a message of core/base/json/codec.h.
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/planning/dispatch/state.h"
 
 namespace estrain::dispatch {
 
-// Look for reasons why the job cannot run. Answered by checked().
+// Look for reasons why the job cannot run. Answered by Checked.
 struct CheckJob {
-  JobId job;
+  static constexpr std::string_view name = "check_job";
+  JobId job = 0;
+  ESTRAIN_FIELDS(job)
 };
 
-// Start the job's launcher, or resume the job from its checkpoint. Answered by trains(), or ended().
+// Start the job's launcher, or resume the job from its checkpoint. Answered by TrainingBegan, or JobEnded.
 struct StartJob {
-  JobId job;
-  std::vector<std::string> devices;  // names, as in Slot
-  std::string home;                  // the host of the new launcher; empty: the daemon's own host
+  static constexpr std::string_view name = "start_job";
+  JobId job = 0;
+  std::vector<std::string> devices = {};  // names, as in Slot
+  std::string home = {};                  // the host of the new launcher; empty: the daemon's own host
+  ESTRAIN_FIELDS(job, devices, home)
 };
 
-// Give the job free devices. A job that weighs offers may decline. Answered by changed(), with the devices then held.
+// Give the job free devices. A job that weighs offers may decline. Answered by DevicesChanged, with the devices then
+// held.
 struct GrowJob {
-  JobId job;
-  std::vector<std::string> added;
-  std::vector<std::string> all;  // the job's devices after the growth
+  static constexpr std::string_view name = "grow_job";
+  JobId job = 0;
+  std::vector<std::string> added = {};
+  std::vector<std::string> all = {};  // the job's devices after the growth
+  ESTRAIN_FIELDS(job, added, all)
 };
 
-// Take these devices back. Answered by changed().
+// Take these devices back. Answered by DevicesChanged.
 struct ShrinkJob {
-  JobId job;
-  std::vector<std::string> given_back;
-  double within;  // s for the job to let go
+  static constexpr std::string_view name = "shrink_job";
+  JobId job = 0;
+  std::vector<std::string> given_back = {};
+  double within = 0;  // s for the job to let go
+  ESTRAIN_FIELDS(job, given_back, within)
 };
 
-// Train with another batch from the next step on, with learning rates scaled for that batch. Answered by changed(), or
-// batch_refused().
+// Train with another batch from the next step on, with learning rates scaled for that batch. Answered by BatchInForce
+// and DevicesChanged, or BatchRefused.
 struct ChangeBatch {
-  JobId job;
-  int64_t batch;     // samples per EST and step
-  double lr_factor;  // on the learning rates of the job's schedule
+  static constexpr std::string_view name = "change_batch";
+  JobId job = 0;
+  int64_t batch = 0;     // samples per EST and step
+  double lr_factor = 0;  // on the learning rates of the job's schedule
+  ESTRAIN_FIELDS(job, batch, lr_factor)
 };
 
-// Stop the job with a checkpoint. Answered by ended().
+// Stop the job with a checkpoint. Answered by JobEnded.
 struct StopJob {
-  JobId job;
-  std::vector<std::string> devices;  // all devices of the job
-  double within;                     // s for the job to let go
+  static constexpr std::string_view name = "stop_job";
+  JobId job = 0;
+  std::vector<std::string> devices = {};  // all devices of the job
+  double within = 0;                      // s for the job to let go
+  ESTRAIN_FIELDS(job, devices, within)
 };
 
-// Kill the job's launcher now: the job has not let go of devices in time, or does not answer. Answered by ended().
+// Kill the job's launcher now: the job has not let go of devices in time, or does not answer. Answered by JobEnded.
 struct KillJob {
-  JobId job;
+  static constexpr std::string_view name = "kill_job";
+  JobId job = 0;
+  ESTRAIN_FIELDS(job)
 };
 
-// Tell the client of a withdrawal (Dispatcher::withdraw()) that the devices are free. Client 0: nobody waits.
+// Tell the client of a Withdrawal that the devices are free. Client 0: nobody waits.
 struct Released {
-  ClientId client;
-  std::vector<std::string> devices;
-  double seconds;  // from the request to the release
+  static constexpr std::string_view name = "released";
+  ClientId client = 0;
+  std::vector<std::string> devices = {};
+  double seconds = 0;  // from the request to the release
+  ESTRAIN_FIELDS(client, devices, seconds)
 };
 
 // Write a line of the history: the news of a job or of the pool, and the reason.
 struct Note {
-  JobId job;            // 0: of the pool
+  static constexpr std::string_view name = "note";
+  JobId job = 0;        // 0: of the pool
   std::string what;     // "submitted", "devices", "started", "batch", "ended", …
   int64_t devices = 0;  // number meant for the job from now on; for the pool: concerned
   std::string reason;
   std::vector<std::string> names = {};  // of the pool's devices; for a job, the devices' groups: "nodeB/cuda" twice
+  // The number in the reason: how long the job stood still ("changed"), had trained before ("trains"), or may take to
+  // let go ("take", "remove"). Nothing: the reason has no such number.
+  std::optional<double> seconds = {};
+  ESTRAIN_FIELDS(job, what, devices, reason, names, seconds)
 };
-inline Note note_of(const Job& job, std::string what, std::string reason) {  // with the job's target as devices
-  Note note{job.id, std::move(what), job.targeted(), std::move(reason)};
-  for (const auto& [group, count] : job.target) note.names.insert(note.names.end(), static_cast<size_t>(count), group);
-  return note;
-}
+Note note_of(const Job& job, std::string what, std::string reason);  // with the job's target as devices
+
+// Reasons that count seconds. The sentence of a reason is made here from the number, and nowhere else. A line of the
+// history in the pool's database keeps the sentence alone, and gives the number back by seconds_in().
+enum class Counted {
+  stood_still,    // "it stood still for 0.125 s", of "changed"
+  began_earlier,  // "its first step began 0.125 s earlier", of "trains"
+  within,         // "within 2 s", of "take" and "remove"
+};
+std::string sentence(Counted counted, double seconds);
+std::optional<double> seconds_in(Counted counted, std::string_view reason);  // nothing: the reason is another sentence
+Note note_of(const Job& job, std::string what, Counted counted, double seconds);
 
 using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, Note>;
+
+JobId job_of(const Action& action);  // 0: of the pool
 
 }  // namespace estrain::dispatch

@@ -1,10 +1,8 @@
-#include "core/planning/dispatch/batches.h"
-
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/slots.h"
+#include "core/planning/dispatch/turn.h"
 #include "core/planning/scheduling/goodput_batch.h"
 
 namespace estrain::dispatch {
@@ -41,52 +39,54 @@ std::optional<Choice> best_batch(scheduling::BatchRule rule, const SharedSpeeds&
 
 }  // namespace
 
-void choose_batch(State& state, const scheduling::PolicyChoice& policy, const SharedSpeeds& shared, Job& job,
-                  double now) {
+void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job) {
   if (job.phase == Phase::changing) return;
   job.batch.wanted = 0;
-  if (!job.request.batch || !may_change(job, now)) return;
+  if (!job.request.batch || !may_change(job, turn.now)) return;
   const int64_t devices = job.targeted();
-  if (devices == 0 || devices != static_cast<int64_t>(slots_of(state, job.id).size())) return;
-  const std::optional<Choice> best = best_batch(policy.batches, shared, job, devices);
+  if (devices == 0 || devices != static_cast<int64_t>(slots_of(turn.state, job.id).size())) return;
+  const std::optional<Choice> best = best_batch(turn.policy.batches, shared, job, devices);
   if (!best || best->batch == job.batch_in_force()) return;
   job.batch.wanted = best->batch;
   job.batch.wanted_lr_factor = best->lr_factor;
 }
 
 // The pool or the job's owner has changed the batch.
-void Dispatcher::batch_is(JobId id, const Batch& now) {
-  Job& job = state_.jobs.at(id);
+void on(DispatchTurn& turn, const BatchInForce& event) {
+  State& state = turn.state;
+  Job& job = state.jobs.at(event.job);
   if (!job.request.batch || is_over(job.phase)) return;
-  job.batch.epoch = now.epoch.value_or(job.batch.epoch);
-  if (now.noise_scale > 0) job.batch.noise_scale = now.noise_scale;
+  job.batch.epoch = event.epoch.value_or(job.batch.epoch);
+  if (event.noise_scale > 0) job.batch.noise_scale = event.noise_scale;
   const int64_t before = job.batch_in_force();
-  const bool is_new = now.batch != before || now.lr_factor != job.batch.lr_factor;
-  job.batch.batch = now.batch;
-  job.batch.lr_factor = now.lr_factor;
+  const bool is_new = event.batch != before || event.lr_factor != job.batch.lr_factor;
+  job.batch.batch = event.batch;
+  job.batch.lr_factor = event.lr_factor;
   if (!is_new) return;
   job.batch.since_epoch = job.batch.epoch;
-  job.speeds.rescale(static_cast<double>(now.batch) / static_cast<double>(before));
+  job.speeds.rescale(static_cast<double>(event.batch) / static_cast<double>(before));
   job.seen_at = 0;
-  stale_ = true;
-  actions_.emplace_back(note_of(job, "batch",
-                                fmt::format("mini-batches of {} samples, learning rates times {:.6g}, in epoch {}",
-                                            now.batch, now.lr_factor, job.batch.epoch + 1)));
+  state.underway.is_stale = true;
+  turn.act(note_of(job, "batch",
+                   fmt::format("mini-batches of {} samples, learning rates times {:.6g}, in epoch {}", event.batch,
+                               event.lr_factor, job.batch.epoch + 1)));
 }
 
-void Dispatcher::batch_refused(JobId id, bool for_good, const std::string& reason, double now) {
-  Job& job = state_.jobs.at(id);
+void on(DispatchTurn& turn, const BatchRefused& event) {
+  State& state = turn.state;
+  const double now = turn.now;
+  Job& job = state.jobs.at(event.job);
   const int64_t wanted = std::exchange(job.batch.wanted, 0);
   if (is_over(job.phase) || wanted == 0) return;
-  job.batch.not_before = now + settings_.growth_pause;
+  job.batch.not_before = now + turn.settings.growth_pause;
   scheduling::BatchTerms& terms = job.request.batch->terms;
   const int64_t in_force = job.batch_in_force();
   // Next, a batch half way from the present batch is tried.
-  if (for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
-  if (for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
+  if (event.for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
+  if (event.for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
   if (job.phase == Phase::changing) job.phase = Phase::running;
-  actions_.emplace_back(note_of(job, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, reason)));
-  wake(now);
+  turn.act(note_of(job, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, event.reason)));
+  wake(turn);
 }
 
 }  // namespace estrain::dispatch

@@ -1,5 +1,3 @@
-#include "core/planning/dispatch/bring_about.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include "core/planning/dispatch/homes.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/targets.h"
+#include "core/planning/dispatch/turn.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -17,9 +16,9 @@ constexpr double kKilled = 0.9;  // the part of the time after which the job is 
 // Brings a job from its present devices to its target.
 class Change {
  public:
-  Change(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions)
-      : state_(state), settings_(settings), underway_(underway), actions_(actions) {
-    for (Slot& slot : state.slots) {
+  explicit Change(DispatchTurn& turn)
+      : turn_(turn), state_(turn.state), settings_(turn.settings), underway_(turn.state.underway) {
+    for (Slot& slot : state_.slots) {
       if (slot.holder != 0) held_[slot.holder].push_back(&slot);
     }
   }
@@ -30,7 +29,7 @@ class Change {
     const bool is_deaf = asked != underway_.asked_to_let_go.end() && now >= asked->second + settings_.patience;
     const bool is_late = owed != nullptr && now >= owed->asked + kKilled * owed->within;
     if ((is_late || is_deaf) && underway_.killed.insert(job.id).second) {
-      actions_.emplace_back(KillJob{job.id});
+      turn_.act(KillJob{job.id});
       return note(job, "killed",
                   is_late ? "its devices must be free now, and it has not let go of them" : "it does not answer");
     }
@@ -120,7 +119,7 @@ class Change {
     if (!job.started) job.started = state_.seen;
     ++job.starts;
     job.home = home_for(job.target);
-    actions_.emplace_back(StartJob{job.id, names_of(state_, job.id), job.home});
+    turn_.act(StartJob{job.id, names_of(state_, job.id), job.home});
     note(job, "started", job.reason);
   }
 
@@ -146,14 +145,14 @@ class Change {
     action.all = names_of(state_, job.id);
     job.phase = Phase::changing;
     ++job.starts;
-    actions_.emplace_back(std::move(action));
+    turn_.act(std::move(action));
     note(job, "grows", job.reason);
   }
 
   void change_batch(Job& job) {
     underway_.asked[job.id] = {held_by(job.id), held_by(job.id)};
     job.phase = Phase::changing;
-    actions_.emplace_back(ChangeBatch{job.id, job.batch.wanted, job.batch.wanted_lr_factor});
+    turn_.act(ChangeBatch{job.id, job.batch.wanted, job.batch.wanted_lr_factor});
     note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", job.batch.wanted, job.targeted()));
   }
 
@@ -173,34 +172,36 @@ class Change {
     if (action.given_back.size() == slots.size()) return stop(job, now);
     job.phase = Phase::changing;
     ++job.starts;
-    actions_.emplace_back(std::move(action));
+    turn_.act(std::move(action));
     underway_.asked_to_let_go[job.id] = now;
     underway_.asked[job.id] = {held_by(job.id), std::move(kept)};
     note(job, "shrinks", job.reason);
   }
 
   void stop(Job& job, double now) {
-    actions_.emplace_back(StopJob{job.id, names_of(state_, job.id), time_to_let_go(job.id, now)});
+    turn_.act(StopJob{job.id, names_of(state_, job.id), time_to_let_go(job.id, now)});
     job.phase = Phase::stopping;
     underway_.asked_to_let_go[job.id] = now;
     note(job, "stops", job.reason);
   }
 
   void note(const Job& job, std::string what, std::string reason) {
-    actions_.emplace_back(note_of(job, std::move(what), std::move(reason)));
+    turn_.act(note_of(job, std::move(what), std::move(reason)));
   }
 
+  DispatchTurn& turn_;
   State& state_;
   const Settings& settings_;
   Underway& underway_;
-  std::vector<Action>& actions_;
   std::map<JobId, std::vector<Slot*>> held_;
 };
 
 }  // namespace
 
-void bring_about(State& state, const Settings& settings, Underway& underway, std::vector<Action>& actions, double now) {
-  Change change(state, settings, underway, actions);
+void bring_about(DispatchTurn& turn) {
+  State& state = turn.state;
+  const double now = turn.now;
+  Change change(turn);
   // Jobs that give devices back come first: the devices are free sooner.
   for (auto& [id, job] : state.jobs) {
     if (is_up(job.phase)) change.bring_about(job, now);
@@ -214,7 +215,8 @@ void bring_about(State& state, const Settings& settings, Underway& underway, std
   }
 }
 
-void complete_withdrawals(State& state, Underway& underway, std::vector<Action>& actions, double now) {
+void complete_withdrawals(DispatchTurn& turn) {
+  State& state = turn.state;
   std::vector<SlotId> gone;
   for (Slot& slot : state.slots) {
     if (slot.state != Slot::State::leaving || slot.holder != 0) continue;
@@ -222,12 +224,12 @@ void complete_withdrawals(State& state, Underway& underway, std::vector<Action>&
     if (slot.for_good) gone.push_back(slot.id);
   }
   std::erase_if(state.slots, [&](const Slot& slot) { return std::ranges::find(gone, slot.id) != gone.end(); });
-  std::erase_if(underway.owed, [&](const Owed& owed) {
+  std::erase_if(state.underway.owed, [&](const Owed& owed) {
     const bool waits = std::ranges::any_of(owed.slots, [&](SlotId id) {
       const Slot* one = slot(state, id);
       return one != nullptr && one->state == Slot::State::leaving;
     });
-    if (!waits) actions.emplace_back(Released{owed.client, owed.names, now - owed.asked});
+    if (!waits) turn.act(Released{owed.client, owed.names, turn.now - owed.asked});
     return !waits;
   });
 }

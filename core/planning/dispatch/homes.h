@@ -5,15 +5,12 @@
 // get devices of this host, since the pool has no agent on it. A home does not change while the job runs, unless the
 // home is lost: a job whose new devices need another home stops with a checkpoint and resumes from the new home.
 
-#include <map>
 #include <optional>
 #include <string>
 
 #include "core/planning/dispatch/state.h"
 
 namespace estrain::dispatch {
-
-using Target = std::map<std::string, int64_t>;  // devices by group
 
 bool can_lead(const std::string& home, const Target& target);
 // Returns the daemon's own host if the target has a part of it, else the host with most devices.

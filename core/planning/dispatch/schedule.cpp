@@ -5,12 +5,11 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/planning/dispatch/batches.h"
-#include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/homes.h"
 #include "core/planning/dispatch/shared_speeds.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/targets.h"
+#include "core/planning/dispatch/turn.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -83,18 +82,20 @@ Target target_of(const scheduling::Placement& placement, const std::vector<std::
 
 }  // namespace
 
-void Dispatcher::decide(double now) {
-  stale_ = false;
-  decided_ = now;
+void assign_devices(DispatchTurn& turn) {
+  State& state = turn.state;
+  const double now = turn.now;
+  state.underway.is_stale = false;
+  state.underway.decided = now;
   std::map<JobId, Target> before;
-  for (const auto& [id, job] : state_.jobs) before[id] = job.target;
-  make_fit(state_);
-  give_back_owed(state_, now);
+  for (const auto& [id, job] : state.jobs) before[id] = job.target;
+  make_fit(state);
+  give_back_owed(state, now);
   std::vector<scheduling::Host> hosts;
-  const std::vector<std::string> groups = groups_of(state_);
-  for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state_, group)});
-  const std::vector<Job*> all = queue(state_, now);
-  const SharedSpeeds shared(state_);
+  const std::vector<std::string> groups = groups_of(state);
+  for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state, group)});
+  const std::vector<Job*> all = queue(state, now);
+  const SharedSpeeds shared(state);
   if (!hosts.empty()) {
     Round round(groups, scheduling::Cluster(std::move(hosts)));
     const auto& types = round.cluster.types();
@@ -102,8 +103,8 @@ void Dispatcher::decide(double now) {
       if (std::ranges::find(types, job->request.type) != types.end()) round.jobs.push_back(job);
     }
     round.outlooks.reserve(round.jobs.size());
-    const auto users = static_cast<int64_t>(std::max<size_t>(1, state_.usage.size()));
-    const FairShares shares(state_, now);
+    const auto users = static_cast<int64_t>(std::max<size_t>(1, state.usage.size()));
+    const FairShares shares(state, now);
     for (const Job* job : round.jobs) {
       const Request& request = job->request;
       scheduling::Job& facts = round.facts.emplace_back();
@@ -134,10 +135,10 @@ void Dispatcher::decide(double now) {
     }
     std::vector<const scheduling::Job*> facts;
     for (const scheduling::Job& job : round.facts) facts.push_back(&job);
-    const scheduling::View view{round.cluster, facts, now, settings_.round,
-                                state_.charge > 0 ? state_.charge : settings_.first_charge};
-    const scheduling::Decision decision = policy_.policy->decide(view);
-    ++decisions_;
+    const scheduling::View view{round.cluster, facts, now, turn.settings.round,
+                                state.charge > 0 ? state.charge : turn.settings.first_charge};
+    const scheduling::Decision decision = turn.policy.policy->decide(view);
+    ++state.underway.decisions;
     scheduling::FreeDevices free(round.cluster);
     for (size_t i = 0; i < round.jobs.size(); ++i) {
       free.take(decision.placements[i]);  // throws if a policy gives out too many devices
@@ -148,12 +149,12 @@ void Dispatcher::decide(double now) {
       job.reason = decision.reasons[i];
     }
   }
-  for (Job* job : all) settle_on_hosts(state_, *job);
-  keep_least(state_, all, now);
-  for (Job* job : all) choose_batch(state_, policy_, shared, *job, now);
-  for (auto& [id, job] : state_.jobs) {
+  for (Job* job : all) settle_on_hosts(state, *job);
+  keep_least(state, all, now);
+  for (Job* job : all) choose_batch(turn, shared, *job);
+  for (auto& [id, job] : state.jobs) {
     if (is_over(job.phase) || job.target == before[id]) continue;
-    actions_.emplace_back(note_of(job, "devices", job.reason));
+    turn.act(note_of(job, "devices", job.reason));
   }
 }
 

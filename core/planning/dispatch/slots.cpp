@@ -54,6 +54,14 @@ int64_t held(const State& state, JobId id, const std::string& group) {
                                [&](const Slot& slot) { return slot.holder == id && slot.group() == group; });
 }
 
+Target held_by(const State& state, JobId id) {
+  Target held;
+  for (const Slot& slot : state.slots) {
+    if (slot.holder == id) ++held[slot.group()];
+  }
+  return held;
+}
+
 std::vector<std::string> groups_of(const State& state) {
   std::vector<std::string> groups;
   for (const Slot& slot : state.slots) {

@@ -19,6 +19,7 @@ void free_slots_of(State& state, JobId id);
 int64_t capacity(const State& state, const std::string& group);    // devices for jobs
 int64_t free_slots(const State& state, const std::string& group);  // without a job
 int64_t held(const State& state, JobId id, const std::string& group);
+Target held_by(const State& state, JobId id);
 // Returns the groups of devices for jobs, in the order in which the devices came.
 std::vector<std::string> groups_of(const State& state);
 

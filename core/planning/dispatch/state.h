@@ -1,18 +1,19 @@
 #pragma once
-// The state of a pool of real jobs: devices, jobs, and the use of devices by each user. Plain data, kept in a database
-// between lives of the daemon. Times are seconds since 1970.
+// The state of a pool of real jobs: devices, jobs, and the use of devices by each user. Plain data. All but
+// State::underway is kept in a database between lives of the daemon. Times are seconds since 1970.
 
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/json/fields.h"
 #include "core/base/json/json.h"
-#include "core/planning/dispatch/speeds.h"
+#include "core/planning/dispatch/speeds/speeds.h"
 #include "core/planning/scheduling/batch_times.h"
 #include "core/planning/scheduling/linear_batch.h"
 
@@ -169,6 +170,47 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
+struct Settings {
+  double round = 10;         // s between decisions at the most
+  double within = 30;        // s for a job to let go of devices if no client waits for the devices
+  int64_t retries = 3;       // failures in a row without a step in between
+  double first_charge = 3;   // s, the cost of a change of devices until a change was seen
+  double patience = 120;     // s for a launcher to answer a request to let go of devices; then it is killed
+  double growth_pause = 60;  // s without an offer after a job has declined devices
+};
+
+using Target = std::map<std::string, int64_t>;  // devices by group
+
+inline constexpr double kNoHurry = std::numeric_limits<double>::infinity();
+
+// Devices that a client waits for.
+struct Owed {
+  std::vector<SlotId> slots;
+  std::vector<std::string> names;
+  double asked, within;
+  ClientId client;
+
+  double deadline() const { return asked + within; }
+};
+
+// Requests not carried out yet by their jobs, and when the policy was asked. Not kept between lives of the daemon: the
+// event TakenUp begins anew.
+struct Underway {
+  std::vector<Owed> owed;
+  std::set<JobId> killed;                   // for not letting go of devices
+  std::map<JobId, double> asked_to_let_go;  // the moment of the unanswered request
+  // The devices of a job in Phase::changing before the job carries out the request, and after it. Meanwhile the policy
+  // may have given the job another target.
+  struct Asked {
+    Target had, then;
+  };
+  std::map<JobId, Asked> asked;
+  double decided = 0;        // the moment at which the policy was asked last
+  int64_t decisions = 0;     // how often the policy was asked
+  bool is_taking_up = true;  // until the first TimePassed, or request: all jobs' news comes first
+  bool is_stale = true;      // something has happened since the policy was asked
+};
+
 struct State {
   std::string policy;  // as typed
   uint64_t seed = 1;
@@ -182,6 +224,7 @@ struct State {
   // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
   std::map<std::string, int64_t> cores;  // of hosts with an agent that have been in the pool
+  Underway underway;                     // not kept
 };
 
 // The most checks of submitted jobs (`estrain check`) at a time. A check keeps a processor busy and slows running jobs.

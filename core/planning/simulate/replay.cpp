@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/planning/dispatch/dispatcher.h"
@@ -70,7 +72,7 @@ class Replay {
     state.policy = options.policy;
     state.seed = options.seed;
     pool_.emplace(std::move(state), settings_);
-    pool_->add_devices(trace.devices, now_);
+    tell(dispatch::DevicesAdded{trace.devices});
     settle();
   }
 
@@ -116,6 +118,12 @@ class Replay {
     now_ = to;
   }
 
+  // The pool's orders are carried out by settle().
+  void tell(const dispatch::Event& event) {
+    std::vector<dispatch::Action> actions = pool_->on(event, now_);
+    std::ranges::move(actions, std::back_inserter(orders_));
+  }
+
   // Carries out everything due now.
   void happen() {
     for (; next_job_ < trace_.jobs.size() && trace_.jobs[next_job_].submitted <= now_; ++next_job_) submit();
@@ -123,7 +131,7 @@ class Replay {
       if (at > now_) continue;
       checked_at_.erase(id);
       const PastJob& past = *past_[id];
-      pool_->checked(id, {true, "", past.mini_batch, past.request.total_steps, past.work}, now_);
+      tell(dispatch::Checked{id, true, "", past.mini_batch, past.request.total_steps, past.work});
     }
     settle();
     for (const DeviceChange& change : devices_.due(now_)) std::visit([this](const auto& one) { on(one); }, change);
@@ -132,17 +140,19 @@ class Replay {
     lend();
     for (const JobId id : running_.ids()) look_at(id);
     if (waits_for_looks()) return;
-    if (pool_->round_is_over(now_)) {
+    if (round_is_over()) {
       for (const JobId id : running_.ids()) tell_progress(id);
     }
-    pool_->tick(now_);
+    tell(dispatch::TimePassed{});
     settle();
   }
+
+  bool round_is_over() const { return now_ >= pool_->next_round(); }
 
   // Returns whether a look at a job, at a moment of the trace, must still come before the daemon's decision.
   bool waits_for_looks() {
     constexpr double kLooks = 0.25;  // s, the longest time of these looks
-    if (!pool_->round_is_over(now_)) return false;
+    if (!round_is_over()) return false;
     return std::ranges::any_of(running_.ids(), [&](JobId id) {
       const auto look = running_[id].measured_look();
       return look && *look > now_ && *look <= pool_->next_round() + kLooks;
@@ -154,14 +164,15 @@ class Replay {
     dispatch::Request request = job.request;
     request.total_steps = 0;                                 // until it has been checked
     if (pool_->state().slots.empty()) request.type.clear();  // the type of the first devices to come
-    const JobId id = pool_->submit(request, now_);
+    tell(dispatch::Submitted{request});
+    const JobId id = pool_->state().last_job;
     past_[id] = &job;
     checked_at_[id] = now_ + job.check;
     settle();
   }
 
   void on(const dispatch::Added& added) {
-    pool_->add_devices(added.devices, now_);
+    tell(dispatch::DevicesAdded{added.devices});
     settle();
   }
   void on(const dispatch::Removed& removed) { devices_.remove(removed); }
@@ -174,7 +185,7 @@ class Replay {
       steps_[id] = std::floor(running_[id].step);
       running_.erase(id);
     }
-    pool_->lose_host(gone.host, "as it was", now_);
+    tell(dispatch::HostVanished{gone.host, "as it was"});
     for (const JobId id : running_.ids()) lose_devices(id, gone.host);
     settle();
   }
@@ -201,19 +212,19 @@ class Replay {
   void move(JobId id) {
     ReplayedJob& running = running_[id];
     running.moves_at = kNever;
-    pool_->moved(id, dispatch::Slot{0, running.held.front()}.host(), running.held, now_);
+    tell(dispatch::Moved{id, dispatch::Slot{0, running.held.front()}.host(), running.held});
     settle();
   }
 
-  void withdraw(const dispatch::Dispatcher::Withdrawal& withdrawal) {
-    pool_->withdraw(withdrawal, now_);
+  void withdraw(const dispatch::Withdrawal& withdrawal) {
+    tell(withdrawal);
     settle();
   }
 
   void lend() {
     const std::vector<std::string> names = devices_.lent(pool_->state().slots, now_);
     if (names.empty()) return;
-    pool_->lend(names, now_);
+    tell(dispatch::DevicesLent{names});
     settle();
   }
 
@@ -225,7 +236,7 @@ class Replay {
     if (now_ < running.trains_at) return;
     if (!running.has_trained) {
       running.has_trained = true;
-      pool_->trains(id, now_);
+      tell(dispatch::TrainingBegan{id});
       settle();
     }
     if (now_ >= running.changes_at) return change(id);
@@ -238,16 +249,14 @@ class Replay {
     const bool trains = running.has_trained && now_ >= running.trains_at && running.moves_at == kNever;
     if (!trains || running.looked == now_) return;
     running.looked = now_;
-    pool_->progressed(id,
-                      {static_cast<int64_t>(running.step), running.job->request.total_steps,
-                       running_.told_step_seconds(running, now_), running.devices(), running.devices()},
-                      now_);
+    tell(dispatch::Progressed{id, static_cast<int64_t>(running.step), running.job->request.total_steps,
+                              running_.told_step_seconds(running, now_), running.devices(), running.devices()});
     settle();
   }
 
   void change(JobId id) {
     const double lost = carry_out_change(id);
-    pool_->changed(id, {running_[id].held, lost, static_cast<int64_t>(running_[id].step)}, now_);
+    tell(dispatch::DevicesChanged{id, running_[id].held, lost, static_cast<int64_t>(running_[id].step)});
     settle();
   }
 
@@ -269,7 +278,7 @@ class Replay {
     steps_[id] = std::floor(is_lost ? running_[id].saved_step : running_[id].step);
     ended.step = static_cast<int64_t>(steps_[id]);
     running_.erase(id);
-    pool_->ended(id, ended, now_);
+    tell(dispatch::JobEnded{id, ended});
     settle();
   }
 
@@ -279,14 +288,15 @@ class Replay {
     is_away_ = false;
     dispatch::State state = pool_->state();
     pool_.emplace(std::move(state), settings_);
-    pool_->take_actions();  // checks continue
+    tell(dispatch::TakenUp{});
+    orders_.clear();  // checks continue
     std::vector<JobId> up;
     for (const auto& [id, job] : pool_->state().jobs) {
       if (is_up(job.phase)) up.push_back(id);
     }
     for (const JobId id : up) {
       if (!running_.contains(id)) {
-        pool_->ended(id, {Ended::How::vanished, "gone"}, now_);
+        tell(dispatch::JobEnded{id, {Ended::How::vanished, "gone"}});
       } else if (running_[id].has_ended()) {
         end(id, {Ended::How::done, "all steps are done"});
       } else if (running_[id].stops_at <= now_ + kTick) {
@@ -295,15 +305,15 @@ class Replay {
         find(id);
       }
     }
-    pool_->tick(now_);  // the pool decides before it looks
+    tell(dispatch::TimePassed{});  // the pool decides before it looks
     settle();
   }
 
   void find(JobId id) {
-    using Doing = dispatch::Dispatcher::Found::Doing;
+    using Doing = dispatch::FoundAtWork::Doing;
     ReplayedJob& running = running_[id];
     if (running.moves_at < kNever) return;  // the host that takes over tells
-    dispatch::Dispatcher::Found found;
+    dispatch::FoundAtWork found{id};
     if (running.changes_at <= now_ + kTick) found.lost = carry_out_change(id);
     running.has_trained |= running.trains_at <= now_;
     found.held = running.held;
@@ -312,14 +322,15 @@ class Replay {
                   : running.changes_at < kNever ? Doing::changes
                   : running.has_trained         ? Doing::trains
                                                 : Doing::starts;
-    pool_->found(id, found, now_);
+    tell(found);
   }
 
   void settle() {
     running_.in_use(in_use(pool_->state()));
     most_devices_ = std::max(most_devices_, std::ssize(pool_->state().slots));
-    for (auto actions = pool_->take_actions(); !actions.empty(); actions = pool_->take_actions()) {
-      for (const dispatch::Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
+    while (!orders_.empty()) {
+      for (const dispatch::Action& action : std::exchange(orders_, {}))
+        std::visit([this](const auto& one) { carry_out(one); }, action);
     }
   }
 
@@ -372,7 +383,7 @@ class Replay {
     result.charge = pool_->state().charge;
     result.end = now_;
     result.devices = most_devices_;
-    result.rounds = pool_->decisions();
+    result.rounds = pool_->state().underway.decisions;
     for (const auto& [id, job] : pool_->state().jobs) {
       if (job.phase != Phase::done)
         throw Error::make(Fault::infeasible, "job {} is {}: {}", name_of(id), phase_name(job.phase), job.reason);
@@ -389,6 +400,7 @@ class Replay {
   ReplayOptions options_;
   dispatch::Settings settings_;
   std::optional<dispatch::Dispatcher> pool_;
+  std::vector<dispatch::Action> orders_;
   double now_ = 0;
   size_t next_job_ = 0;
   bool is_away_ = false;

@@ -7,7 +7,7 @@ namespace estrain::simulate {
 namespace {
 
 using dispatch::Slot;
-using Withdrawal = dispatch::Dispatcher::Withdrawal;
+using dispatch::Withdrawal;
 
 // Present devices, each chosen once.
 class PresentDevices {
@@ -59,7 +59,7 @@ std::vector<Withdrawal> ReplayedDevices::removals(const Slots& slots) {
   PresentDevices present(slots);
   std::vector<Withdrawal> withdrawals;
   for (dispatch::Removed& one : to_remove_) {
-    Withdrawal withdrawal{{}, one.within.value_or(dispatch::kNoHurry), true, 0};
+    Withdrawal withdrawal{{}, one.within, true, 0};
     std::erase_if(one.devices, [&](const std::string& name) {
       const Slot* slot = present.choose(name);
       if (slot != nullptr) withdrawal.names.push_back(slot->name);
@@ -80,8 +80,7 @@ std::vector<Withdrawal> ReplayedDevices::taken(const Slots& slots, double now) {
     const Slot* slot = present.choose(one.device);
     if (slot == nullptr) continue;
     to_lend_.emplace_back(one.to, slot->name);
-    if (withdrawals.empty() || one.from != asked)
-      withdrawals.push_back({{}, one.within.value_or(dispatch::kNoHurry), false, 0});
+    if (withdrawals.empty() || one.from != asked) withdrawals.push_back({{}, one.within, false, 0});
     withdrawals.back().names.push_back(slot->name);
     asked = one.from;
   }

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/planning/dispatch/dispatcher.h"
+#include "core/planning/dispatch/event.h"
 #include "core/planning/dispatch/trace/pool_trace.h"
 
 namespace estrain::simulate {
@@ -28,10 +28,10 @@ class ReplayedDevices {
   void remove(const dispatch::Removed& removed) { to_remove_.push_back(removed); }
   void lose(const std::string& host);  // nothing of this host is removed or lent again
   // Returns the present devices of the devices to remove.
-  std::vector<dispatch::Dispatcher::Withdrawal> removals(const Slots& slots);
+  std::vector<dispatch::Withdrawal> removals(const Slots& slots);
 
   // Returns the devices taken now. If the pool has fewer, returns all of the pool's.
-  std::vector<dispatch::Dispatcher::Withdrawal> taken(const Slots& slots, double now);
+  std::vector<dispatch::Withdrawal> taken(const Slots& slots, double now);
   // Returns the names of the devices due to come back.
   std::vector<std::string> lent(const Slots& slots, double now);
 

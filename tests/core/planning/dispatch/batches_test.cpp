@@ -118,14 +118,14 @@ State asked_for_a_batch() {
 
 TEST_CASE("a batch that is refused for now is asked for again, after a pause") {
   Dispatcher pool(asked_for_a_batch(), {});
-  pool.batch_refused(1, false, "no room at the moment", 1000);
+  pool.on(TakenUp{}, 1000);
+  pool.on(BatchRefused{1, false, "no room at the moment"}, 1000);
   const BatchState& batch = pool.state().jobs.at(1).batch;
   CHECK(batch.not_before == 1000 + Settings().growth_pause);
   CHECK(pool.state().jobs.at(1).request.batch->terms.most == 1000);
-  pool.batch_is(1, {16, 1, 3});
+  pool.on(BatchInForce{1, 16, 1, 3}, 1000);
   const auto asks = [&](double now) {
-    pool.tick(now);
-    return std::ranges::any_of(pool.take_actions(),
+    return std::ranges::any_of(pool.on(TimePassed{}, now),
                                [](const Action& action) { return std::holds_alternative<ChangeBatch>(action); });
   };
   CHECK_FALSE(asks(1000 + Settings().growth_pause - 1));
@@ -134,7 +134,8 @@ TEST_CASE("a batch that is refused for now is asked for again, after a pause") {
 
 TEST_CASE("a job that loses a device while its batch is changed is offered none for a while") {
   Dispatcher pool(asked_for_a_batch(), {});
-  pool.changed(1, {{"cpu", "cpu", "cpu"}, 0.5, 10}, 1000);
+  pool.on(TakenUp{}, 1000);
+  pool.on(DevicesChanged{1, {"cpu", "cpu", "cpu"}, 0.5, 10}, 1000);
   CHECK(pool.state().jobs.at(1).targeted() == 3);
   CHECK(pool.state().jobs.at(1).no_growth_before == 1000 + Settings().growth_pause);
 }

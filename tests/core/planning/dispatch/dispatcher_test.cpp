@@ -120,7 +120,7 @@ TEST_CASE("a launcher that does not hear that it is to stop is killed at last") 
   FakeWorld world("fifo", 1, {.hanging = 1});
   const JobId id = world.submit(1, 100'000, 0.1);
   world.run(5);
-  world.pool().cancel(id, world.now);
+  world.tell(CancelAsked{id});
   world.run(100);
   CHECK(world.killed[id] == 0);
   world.run(30);
@@ -143,18 +143,19 @@ TEST_CASE("check keeps what cannot run out of the queue") {
   State state;
   state.policy = "fifo";
   Dispatcher pool(state, {});
-  pool.add_devices({"cpu"}, 1);
+  pool.on(DevicesAdded{{"cpu"}}, 1);
   Request request;
   request.name = "bad";
-  const JobId id = pool.submit(request, 1);
-  pool.checked(id, {false, "data: no such file"}, 2);
+  pool.on(Submitted{request}, 1);
+  const JobId id = pool.state().last_job;
+  pool.on(Checked{id, false, "data: no such file"}, 2);
   CHECK(pool.state().jobs.at(id).phase == Phase::failed);
   CHECK(pool.state().jobs.at(id).reason == "check: data: no such file");
   request.least = 3;
-  CHECK(error_of([&] { pool.submit(request, 3); }).fault() == Fault::usage);
+  CHECK(error_of([&] { pool.on(Submitted{request}, 3); }).fault() == Fault::usage);
   request.least = 0;
   request.type = "cuda";
-  CHECK(error_of([&] { pool.submit(request, 3); }).fault() == Fault::infeasible);
+  CHECK(error_of([&] { pool.on(Submitted{request}, 3); }).fault() == Fault::infeasible);
   CHECK(pool.state().jobs.size() == 1);
 }
 
@@ -162,13 +163,13 @@ TEST_CASE("a cancelled job stops; one that waits is over at once") {
   FakeWorld world("fifo", 1);
   const JobId runs = world.submit(1, 1000, 0.1), waits = world.submit(1, 1000, 0.1);
   world.run(5);
-  world.pool().cancel(waits, world.now);
+  world.tell(CancelAsked{waits});
   CHECK(world.job(waits).phase == Phase::cancelled);
-  world.pool().cancel(runs, world.now);
+  world.tell(CancelAsked{runs});
   world.run(40);
   CHECK(world.job(runs).phase == Phase::cancelled);
-  CHECK(error_of([&] { world.pool().cancel(runs, world.now); }).fault() == Fault::usage);
-  CHECK(error_of([&] { world.pool().cancel(99, world.now); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.tell(CancelAsked{runs}); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.tell(CancelAsked{99}); }).fault() == Fault::usage);
 }
 
 TEST_CASE("of users' jobs those come first whose user has had less; priority counts before that") {
@@ -205,7 +206,7 @@ struct Declined {
   explicit Declined(const Request& request) : first(world.submit(4, 100'000, 0.1, request)) {
     world.run(10);
     REQUIRE(world.job(first).phase == Phase::running);
-    world.pool().add_devices({"cpu", "cpu", "cpu"}, world.now);
+    world.tell(DevicesAdded{{"cpu", "cpu", "cpu"}});
     while (world.job(first).no_growth_before == 0) world.run(0.1);
   }
   static Request weighing() {
@@ -229,7 +230,7 @@ TEST_CASE("a job that declines devices is believed for a while, and others may h
   CHECK(at.world.job(second).phase == Phase::starting);
   CHECK(names_of(at.world.state(), second).size() == 3);
   at.world.run(10);
-  at.world.pool().cancel(second, at.world.now);
+  at.world.tell(CancelAsked{second});
   at.world.run(until - at.world.now - 1);
   CHECK(at.world.job(second).phase == Phase::cancelled);
   CHECK(at.world.times_of(at.first, "grows").size() == 1);
@@ -287,9 +288,9 @@ TEST_CASE(
   FakeWorld world("optimus", 1, {.change_seconds = 5});
   const JobId id = world.submit(8, 100'000, 0.1);
   run_until(world, id, Phase::running);
-  world.pool().add_devices({"cpu"}, world.now);
+  world.tell(DevicesAdded{{"cpu"}});
   run_until(world, id, Phase::changing);
-  world.pool().add_devices({"cpu", "cpu"}, world.now);
+  world.tell(DevicesAdded{{"cpu", "cpu"}});
   world.run(0.1);
   REQUIRE(world.job(id).phase == Phase::changing);
   REQUIRE(world.job(id).targeted() == 4);
@@ -307,7 +308,7 @@ TEST_CASE("devices that a job is to keep after all, while it gives them back, ar
   run_until(world, id, Phase::running);
   const JobId other = world.submit(8, 100'000, 0.1);
   run_until(world, id, Phase::changing);
-  world.pool().cancel(other, world.now);
+  world.tell(CancelAsked{other});
   REQUIRE(world.job(id).targeted() == 4);
   while (times_noted(world, id, "changed") == 0) world.run(0.1);
   CHECK(world.job(id).no_growth_before == 0);
@@ -335,13 +336,12 @@ State spread_job(Phase phase) {
 TEST_CASE("a host that goes on with a job has declined nothing that its launcher had not taken yet") {
   Dispatcher pool(spread_job(Phase::running), {});
   const Job& job = pool.state().jobs.at(1);
-  pool.tick(1000);
+  pool.on(TimePassed{}, 1000);
   REQUIRE(job.phase == Phase::changing);
   REQUIRE(names_of(pool.state(), 1).size() == 4);
-  pool.lose_host("nodeA", "killed", 1001);
+  pool.on(HostVanished{"nodeA", "killed"}, 1001);
   REQUIRE(job.is_leaderless);
-  pool.take_actions();
-  pool.moved(1, "nodeB", {"nodeB/cpu"}, 1010);
+  pool.on(Moved{1, "nodeB", {"nodeB/cpu"}}, 1010);
   CHECK(job.no_growth_before == 0);
   CHECK(job.targeted() == 3);
   CHECK(job.phase == Phase::changing);
@@ -353,9 +353,9 @@ TEST_CASE("a host that goes on with a job has lost devices where it holds fewer 
   state.slots[2].holder = 1;
   state.slots.pop_back();
   Dispatcher pool(std::move(state), {});
-  pool.tick(1000);
-  pool.lose_host("nodeA", "killed", 1001);
-  pool.moved(1, "nodeB", {"nodeB/cpu"}, 1010);
+  pool.on(TimePassed{}, 1000);
+  pool.on(HostVanished{"nodeA", "killed"}, 1001);
+  pool.on(Moved{1, "nodeB", {"nodeB/cpu"}}, 1010);
   CHECK(pool.state().jobs.at(1).no_growth_before == 1010 + Settings().growth_pause);
   CHECK(pool.state().jobs.at(1).targeted() == 1);
 }
@@ -364,7 +364,8 @@ TEST_CASE("a growth that was done while no daemon looked is done also where more
   State state = spread_job(Phase::changing);
   state.jobs[1].target["nodeB/cpu"] = 3;
   Dispatcher pool(std::move(state), {});
-  pool.found(1, {.held = {"nodeA/cpu", "nodeB/cpu"}, .step = 10, .lost = 0.5}, 1000);
+  pool.on(TakenUp{}, 1000);
+  pool.on(FoundAtWork{.job = 1, .held = {"nodeA/cpu", "nodeB/cpu"}, .step = 10, .lost = 0.5}, 1000);
   CHECK(pool.state().jobs.at(1).phase == Phase::running);
   CHECK(pool.state().jobs.at(1).lost == 0.5);
   CHECK(pool.state().jobs.at(1).no_growth_before == 0);
@@ -468,15 +469,15 @@ TEST_CASE("a daemon that comes back decides what the one before it would have de
 
 TEST_CASE("a policy for devices of one type is refused where there are several, and the other way round") {
   FakeWorld world("pollux", 4);
-  const Error added = error_of([&] { world.pool().add_devices({"cpu:sse"}, world.now); });
+  const Error added = error_of([&] { world.tell(DevicesAdded{{"cpu:sse"}}); });
   CHECK(added.fault() == Fault::infeasible);
   CHECK(added.message() == "policy pollux knows devices of one type only, not cpu and cpu:sse");
   CHECK(world.state().slots.size() == 4);
-  world.pool().choose_policy("estrain", world.now);
-  world.pool().add_devices({"cpu:sse"}, world.now);
+  world.tell(PolicyChosen{"estrain"});
+  world.tell(DevicesAdded{{"cpu:sse"}});
   for (const char* policy : {"pollux", "ones", "optimus", "elasticflow"}) {
     CAPTURE(policy);
-    CHECK(error_of([&] { world.pool().choose_policy(policy, world.now); }).fault() == Fault::infeasible);
+    CHECK(error_of([&] { world.tell(PolicyChosen{policy}); }).fault() == Fault::infeasible);
   }
   CHECK(world.state().policy == "estrain");
   world.submit(4, 100, 0.1);
@@ -488,10 +489,10 @@ TEST_CASE("another policy takes over while jobs run") {
   const JobId id = world.submit(8, 2000, 0.1);
   world.run(5);
   CHECK(world.job(id).targeted() == 1);
-  world.pool().choose_policy("estrain", world.now);
+  world.tell(PolicyChosen{"estrain"});
   world.run(20);
   CHECK(world.job(id).targeted() == 4);
-  CHECK(error_of([&] { world.pool().choose_policy("fiffo", world.now); }).advice() == "");
+  CHECK(error_of([&] { world.tell(PolicyChosen{"fiffo"}); }).advice() == "");
   CHECK(world.state().policy == "estrain");
 }
 
@@ -499,7 +500,7 @@ TEST_CASE("what cannot be taken or lent is refused by name") {
   FakeWorld world("fifo", 2);
   CHECK(error_of([&] { world.take(3, 1, 0); }).message() == "the pool has 2 of cpu, 3 are asked back");
   CHECK(error_of([&] { world.lend(1); }).fault() == Fault::usage);
-  CHECK(error_of([&] { world.pool().add_devices({"cuda:0", "cuda:0"}, 1); }).fault() == Fault::usage);
+  CHECK(error_of([&] { world.tell(DevicesAdded{{"cuda:0", "cuda:0"}}); }).fault() == Fault::usage);
 }
 
 // All policies for real jobs, and options that change a policy into another one. Searches are short.

@@ -5,10 +5,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/planning/dispatch/dispatcher.h"
@@ -42,13 +46,17 @@ class FakeWorld {
     State state;
     state.policy = policy;
     dispatcher_.emplace(std::move(state), settings_);
-    dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
+    tell(DevicesAdded{std::vector<std::string>(static_cast<size_t>(devices), "cpu")});
     settle();
     for (const auto& [host, count] : others) add_host(host, count);
   }
 
   double now = 1000;
-  Dispatcher& pool() { return *dispatcher_; }
+  // Tells the pool an event of this moment. The pool's orders wait until the world goes on.
+  void tell(const Event& event) {
+    std::vector<Action> actions = dispatcher_->on(event, now);
+    std::ranges::move(actions, std::back_inserter(orders_));
+  }
   const State& state() const { return dispatcher_->state(); }
   const Job& job(JobId id) const { return state().jobs.at(id); }
   std::map<JobId, double> killed;                     // how often
@@ -70,7 +78,8 @@ class FakeWorld {
     request.ests = ests;
     request.most = std::min(request.most > 1 ? request.most : ests, ests);
     request.total_steps = steps;
-    const JobId id = dispatcher_->submit(request, now);
+    tell(Submitted{request});
+    const JobId id = state().last_job;
     truth_[id] = {mini_batch, 0, request.batch};
     settle();
     return id;
@@ -78,16 +87,16 @@ class FakeWorld {
 
   void take(int64_t devices, double within, ClientId client) {
     promised_[client] = now + within;
-    dispatcher_->withdraw({std::vector<std::string>(static_cast<size_t>(devices), "cpu"), within, false, client}, now);
+    tell(Withdrawal{std::vector<std::string>(static_cast<size_t>(devices), "cpu"), within, false, client});
     settle();
   }
   void lend(int64_t devices) {
-    dispatcher_->lend(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), now);
+    tell(DevicesLent{std::vector<std::string>(static_cast<size_t>(devices), "cpu")});
     settle();
   }
 
   void add_host(const std::string& host, int64_t devices) {
-    dispatcher_->add_devices(std::vector<std::string>(static_cast<size_t>(devices), host + "/cpu"), now);
+    tell(DevicesAdded{std::vector<std::string>(static_cast<size_t>(devices), host + "/cpu")});
     settle();
   }
   // A host leaves in peace.
@@ -96,7 +105,7 @@ class FakeWorld {
     for (const Slot& slot : state().slots) {
       if (slot.host() == host && slot.state == Slot::State::present) names.push_back(slot.name);
     }
-    dispatcher_->withdraw({names, kNoHurry, true, 0}, now);
+    tell(Withdrawal{names, std::nullopt, true, 0});
     settle();
   }
   // Kills every process of the host. Another host of a job on several hosts leads the run, or the run stops.
@@ -112,20 +121,20 @@ class FakeWorld {
       launchers_.erase(id);
       requests_.erase(id);
     }
-    dispatcher_->lose_host(host, "killed", now);
+    tell(HostVanished{host, "killed"});
     for (auto& [id, orphan] : orphans) {
       if (!job(id).is_leaderless) continue;  // it was there alone
       if (happens(0.5)) {
-        dispatcher_->ended(id, {Ended::How::stopped, "nobody goes on"}, now);
+        tell(JobEnded{id, {Ended::How::stopped, "nobody goes on"}});
         continue;
       }
       orphan.home = Slot{0, orphan.held.front()}.host();
       orphan.ends_at = -1;
       launchers_[id] = orphan;
-      dispatcher_->moved(id, orphan.home, orphan.held, now);
+      tell(Moved{id, orphan.home, orphan.held});
     }
     for (const auto& [id, launcher] : launchers_) {
-      if (!orphans.contains(id) && job(id).phase == Phase::running) dispatcher_->changed(id, {launcher.held}, now);
+      if (!orphans.contains(id) && job(id).phase == Phase::running) tell(DevicesChanged{id, launcher.held});
     }
     settle();
   }
@@ -133,7 +142,7 @@ class FakeWorld {
   void end(JobId id, const Ended& ended) {
     launchers_.erase(id);
     requests_.erase(id);
-    dispatcher_->ended(id, ended, now);
+    tell(JobEnded{id, ended});
   }
 
   void run(double seconds) {
@@ -172,21 +181,22 @@ class FakeWorld {
       return entry.second.batch != 0 || !entry.second.is_heard || (options_.losing > 0 && happens(options_.losing));
     });
     dispatcher_.emplace(std::move(saved), settings_);
+    orders_.clear();
+    tell(TakenUp{});
     std::vector<JobId> up;
     for (const auto& [id, job] : state().jobs) {
       if (is_up(job.phase)) up.push_back(id);
     }
     for (const JobId id : up) {
       if (!launchers_.contains(id)) {
-        dispatcher_->ended(id, {Ended::How::vanished, "gone"}, now);
+        tell(JobEnded{id, {Ended::How::vanished, "gone"}});
       } else if (job(id).batch.wanted == 0 || launchers_[id].trains_at <= now) {
         tell_batch(id);
-        dispatcher_->found(
-            id, {launchers_[id].held, doing(id), static_cast<int64_t>(truth_[id].step), std::exchange(unheard_[id], 0)},
-            now);
+        tell(FoundAtWork{id, launchers_[id].held, doing(id), static_cast<int64_t>(truth_[id].step),
+                         std::exchange(unheard_[id], 0)});
       }
     }
-    dispatcher_->tick(now);
+    tell(TimePassed{});
     settle();
   }
   // The host dies with all launchers.
@@ -238,8 +248,8 @@ class FakeWorld {
     double lr_factor = 1;
   };
 
-  Dispatcher::Found::Doing doing(JobId id) const {
-    using Doing = Dispatcher::Found::Doing;
+  FoundAtWork::Doing doing(JobId id) const {
+    using Doing = FoundAtWork::Doing;
     const Launcher& launcher = launchers_.at(id);
     if (launcher.ends_at >= 0 && launcher.ends_at < kDeaf) return Doing::ends;
     if (launcher.trains_at > now) return Doing::starts;
@@ -256,7 +266,7 @@ class FakeWorld {
     std::vector<JobId> ids;
     for (const auto& [id, launcher] : launchers_) ids.push_back(id);
     for (const JobId id : ids) look_at(id);  // an end found in this loop is carried out later
-    dispatcher_->tick(now);
+    tell(TimePassed{});
     settle();
   }
 
@@ -288,7 +298,7 @@ class FakeWorld {
     const Truth& truth = truth_[id];
     if (!truth.allowed) return;
     const int64_t batch = truth.batch == 0 ? truth.allowed->terms.own : truth.batch;
-    dispatcher_->batch_is(id, {batch, truth.lr_factor, epoch_of(id), options_.noise_scale});
+    tell(BatchInForce{id, batch, truth.lr_factor, epoch_of(id), options_.noise_scale});
   }
   // A change on record is not recorded again.
   void carry_out_batch(JobId id, const Pending& request) {
@@ -305,10 +315,10 @@ class FakeWorld {
     requests_.erase(id);
     if (happens(options_.refusing_batch)) {
       const bool for_good = options_.refusing_batch == 1 || happens(0.5);
-      return dispatcher_->batch_refused(id, for_good, "too large", now);
+      return tell(BatchRefused{id, for_good, "too large"});
     }
     carry_out_batch(id, request);
-    dispatcher_->batch_is(id, {request.batch, request.lr_factor, std::nullopt});
+    tell(BatchInForce{id, request.batch, request.lr_factor, std::nullopt});
   }
 
   void look_at(JobId id) {
@@ -322,7 +332,7 @@ class FakeWorld {
     if (launcher.trains_at > now) return;
     if (truth_[id].step >= static_cast<double>(job(id).request.total_steps)) return end(id, {Ended::How::done, "done"});
     tell_batch(id);
-    if (job(id).phase == Phase::starting) dispatcher_->trains(id, now);
+    if (job(id).phase == Phase::starting) tell(TrainingBegan{id});
     if (request != requests_.end() && request->second.batch != 0) {
       if (now >= request->second.at) answer_batch(id);
       return;
@@ -330,27 +340,25 @@ class FakeWorld {
     if (request != requests_.end() && request->second.is_heard && now >= request->second.at) {
       launcher.held = request->second.held;
       requests_.erase(request);
-      dispatcher_->changed(id, {launcher.held, kCost, static_cast<int64_t>(truth_[id].step)}, now);
+      tell(DevicesChanged{id, launcher.held, kCost, static_cast<int64_t>(truth_[id].step)});
     } else if (job(id).phase == Phase::changing && request == requests_.end()) {
-      dispatcher_->changed(id, {launcher.held}, now);  // the answer was lost
+      tell(DevicesChanged{id, launcher.held});  // the answer was lost
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
-    dispatcher_->progressed(
-        id,
-        {static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-         mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices), devices,
-         devices},
-        now);
+    tell(Progressed{id, static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
+                    mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices),
+                    devices, devices});
   }
 
   void settle() {
-    for (auto actions = dispatcher_->take_actions(); !actions.empty(); actions = dispatcher_->take_actions()) {
-      for (const Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
+    while (!orders_.empty()) {
+      for (const Action& action : std::exchange(orders_, {}))
+        std::visit([this](const auto& one) { carry_out(one); }, action);
     }
     check_laws();
   }
 
-  void carry_out(const CheckJob& action) { dispatcher_->checked(action.job, {true, "", 0, 0, options_.work}, now); }
+  void carry_out(const CheckJob& action) { tell(Checked{action.job, true, "", 0, 0, options_.work}); }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
     launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing),
@@ -434,6 +442,7 @@ class FakeWorld {
   Settings settings_;
   std::mt19937_64 random_;
   std::optional<Dispatcher> dispatcher_;
+  std::vector<Action> orders_;
   std::map<JobId, Truth> truth_;
   std::map<JobId, Launcher> launchers_;
   std::map<JobId, Pending> requests_;

@@ -32,10 +32,10 @@ TEST_CASE("devices of a host that are taken go back to the job that had them, wh
   const JobId id = world.submit(5, 20000, 0.1, three);
   world.run(5);
   REQUIRE(world.job(id).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
-  world.pool().withdraw({{"h2/cpu", "h2/cpu"}, 5, false, 1}, world.now);
+  world.tell(Withdrawal{{"h2/cpu", "h2/cpu"}, 5, false, 1});
   world.run(15);
   CHECK(world.job(id).target == Target{{"h1/cpu", 2}});
-  world.pool().lend({"h2/cpu", "h2/cpu"}, world.now);
+  world.tell(DevicesLent{{"h2/cpu", "h2/cpu"}});
   world.run(5);
   CHECK(world.job(id).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
   CHECK(world.job(id).phase == Phase::running);

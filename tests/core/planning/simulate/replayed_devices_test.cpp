@@ -56,7 +56,7 @@ TEST_CASE("devices that are taken at one moment are asked for together, by their
   CHECK(taken[0].names == Names{"b/cpu", "a/cpu"});
   CHECK(taken[0].within == 2);
   CHECK(taken[1].names == Names{"a/cpu"});  // the pool has no more
-  CHECK(taken[1].within == dispatch::kNoHurry);
+  CHECK(taken[1].within == std::nullopt);
   CHECK_FALSE(taken[0].for_good);
   CHECK(devices.taken(slots, 9).empty());
   CHECK(devices.lent(slots, 9).empty());  // none is away

@@ -1,4 +1,4 @@
-#include "core/planning/dispatch/speeds.h"
+#include "core/planning/dispatch/speeds/speeds.h"
 
 #include <algorithm>
 #include <cmath>
