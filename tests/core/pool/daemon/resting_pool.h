@@ -63,7 +63,8 @@ class RestingPool {
  public:
   explicit RestingPool(dispatch::State state, const AgentOfB& agent = {}) : pool(prepared(folder_, agent), "nodeA") {
     pool.dispatcher.emplace(std::move(state), dispatch::Settings{});
-    pool.dispatcher->take_actions();
+    pool.tell(dispatch::TakenUp{}, wall_seconds());
+    pool.take_actions();
     make_folders(pool.directory.job(1));
   }
 
