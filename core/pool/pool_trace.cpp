@@ -1,7 +1,6 @@
 #include "core/pool/pool_trace.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 
 #include "core/planning/dispatch/trace/pool_trace.h"
@@ -10,9 +9,11 @@ namespace estrain::pool {
 namespace {
 
 using dispatch::Away;
+using dispatch::Counted;
 using dispatch::Job;
 using dispatch::JobId;
 using dispatch::PastJob;
+using dispatch::seconds_in;
 using dispatch::Taken;
 
 struct Mean {
@@ -22,19 +23,8 @@ struct Mean {
   double or_else(double other) const { return times == 0 ? other : sum / static_cast<double>(times); }
 };
 
-// Returns 0.125 for the words "it stood still for " and the reason "it stood still for 0.125 s".
-std::optional<double> number_behind(std::string_view words, std::string_view reason) {
-  double number = 0;
-  if (!reason.starts_with(words)) return std::nullopt;
-  reason.remove_prefix(words.size());
-  const auto [end, wrong] = std::from_chars(reason.data(), reason.data() + reason.size(), number);
-  return wrong == std::errc() ? std::optional(number) : std::nullopt;
-}
-
 // The moment of the event in the line. A daemon that finds a job at work learns only then that the job trains.
-double moment_of(const Line& line) {
-  return line.time - number_behind("its first step began ", line.reason).value_or(0);
-}
+double moment_of(const Line& line) { return line.time - seconds_in(Counted::began_earlier, line.reason).value_or(0); }
 
 // The durations of one kind of work of the pool, by job.
 class Durations {
@@ -137,7 +127,7 @@ std::vector<Taken> taken_devices(const std::vector<Line>& history, double first)
       taken.erase(at);
       if (take.line->time < first) continue;
       all.push_back(
-          {take.line->time - first, line.time - first, number_behind("within ", take.line->reason), take.name});
+          {take.line->time - first, line.time - first, seconds_in(Counted::within, take.line->reason), take.name});
     }
   }
   std::ranges::stable_sort(all, {}, &Taken::from);
@@ -163,7 +153,7 @@ class DevicesBefore {
         if (last != there_.rend()) there_.erase(std::next(last).base());
       }
     } else if (line.what == "remove") {
-      removed_.push_front({at, number_behind("within ", line.reason), line.names});
+      removed_.push_front({at, seconds_in(Counted::within, line.reason), line.names});
       there_.insert(there_.end(), line.names.begin(), line.names.end());
     } else if (line.what == "lost") {
       lost_.push_front({at, dispatch::host_in(line.names.front())});
@@ -224,7 +214,7 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
     }
     for (const Line& line : history) {
       if (line.job != id || line.what != "changed") continue;
-      if (const auto lost = number_behind("it stood still for ", line.reason)) past.took.push_back({"lost", *lost});
+      if (const auto lost = seconds_in(Counted::stood_still, line.reason)) past.took.push_back({"lost", *lost});
     }
   }
   DevicesBefore devices(state, first);
