@@ -2,7 +2,8 @@
 // Decides what a pool of real jobs does next. A policy (core/planning/scheduling) gives each job a target of devices;
 // the dispatcher brings this about. Jobs take time to start, change and stop, and may fail at each.
 //
-// Pure: told an event and the moment, the dispatcher changes its state and returns actions.
+// Pure: told an event and the moment, the dispatcher changes its state and returns actions. The same events at the same
+// moments bring the same actions (trace/decision_log.h).
 //
 // Invariants, whatever happens and when:
 //   1. a device is with one job at most: the device is given on when its holder has let go and said so, or is gone;

@@ -17,6 +17,7 @@
 
 #include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/homes.h"
+#include "core/planning/dispatch/trace/decision_log.h"
 
 namespace estrain::dispatch {
 
@@ -27,10 +28,11 @@ struct FakeOptions {
   double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
   double losing = 0.5;  // part of the requests under way that get lost with a daemon
   double start_seconds = 2, change_seconds = 1;
-  double refusing_batch = 0;  // part of the changes of batches that are refused
-  double noise_scale = 0;     // of gradients, in samples; 0: not measured
-  std::string work = {};      // of all jobs; empty: not known
-  double fixed_part = 0;      // part of a mini-batch's time with the owner's batch that is the same with every batch
+  double refusing_batch = 0;   // part of the changes of batches that are refused
+  double noise_scale = 0;      // of gradients, in samples; 0: not measured
+  std::string work = {};       // of all jobs; empty: not known
+  double fixed_part = 0;       // part of a mini-batch's time with the owner's batch that is the same with every batch
+  DecisionLog* log = nullptr;  // of what the pool is told and decides; null: none is kept
 };
 
 inline bool policy_changes_batches(const std::string& policy) {
@@ -55,6 +57,7 @@ class FakeWorld {
   // Tells the pool an event of this moment. The pool's orders wait until the world goes on.
   void tell(const Event& event) {
     std::vector<Action> actions = dispatcher_->on(event, now);
+    if (options_.log != nullptr) options_.log->add(event, now, actions);
     std::ranges::move(actions, std::back_inserter(orders_));
   }
   const State& state() const { return dispatcher_->state(); }
