@@ -1,6 +1,7 @@
 #include "core/planning/profile/capability.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace estrain::profile {
@@ -11,6 +12,28 @@ namespace {
 constexpr double kNoisyPart = 0.2;
 
 }  // namespace
+
+bool Estimate::observe(const Measurement& measurement, int64_t now, double floor) {
+  const double off = std::abs(measurement.seconds - seconds);
+  const bool known = samples > 0;
+  const bool wrong = known && off > kMargin * std::max(seconds, floor);
+  if (!known || wrong || age(now) > kStale) {
+    *this = {measurement.seconds, measurement.spread, 1, now};
+    return wrong;
+  }
+  const double weight = 1.0 / static_cast<double>(std::min(samples + 1, kMemory));
+  const double seen = std::max(measurement.spread, seconds > 0 ? off / seconds : 0);
+  spread += weight * (seen - spread);
+  seconds += weight * (measurement.seconds - seconds);
+  samples += 1;
+  measured = now;
+  return false;
+}
+
+void Estimate::scale(double factor) {
+  seconds *= factor;
+  samples = 0;
+}
 
 void Capability::observe_mini_batch(int64_t workers, const Measurement& measurement, int64_t now) {
   auto at = std::ranges::lower_bound(mini_batches, workers, {}, &MiniBatchSample::workers);

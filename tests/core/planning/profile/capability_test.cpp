@@ -1,4 +1,4 @@
-#include "core/planning/profile/estimate.h"
+#include "core/planning/profile/capability.h"
 
 #include <doctest/doctest.h>
 
