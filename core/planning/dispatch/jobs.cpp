@@ -298,7 +298,7 @@ void on(DispatchTurn& turn, const Moved& event) {
   if (one.phase == Phase::stopping) state.underway.asked_to_let_go.erase(id);  // the launcher that was asked is gone
   Target expected = held_by(state, id);
   if (one.phase == Phase::changing) {  // the launcher that was asked may have done it, or not
-    const Underway::Asked& asked = state.underway.asked[id];
+    const Underway::DevicesAsked& asked = state.underway.asked[id];
     expected = common_to(expected, common_to(asked.had, asked.then));
   }
   if (one.phase == Phase::stopping || one.phase == Phase::changing) one.phase = Phase::running;

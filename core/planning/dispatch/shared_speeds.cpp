@@ -26,7 +26,7 @@ SharedSpeeds::Work SharedSpeeds::work_of(const Job& job) {
 
 SharedSpeeds::Mean SharedSpeeds::mean_of_others(const All& all, JobId job) {
   Mean mean;
-  for (const Measured& one : all) {
+  for (const MeasuredByJob& one : all) {
     if (one.job == job) continue;
     const int64_t times = std::min(one.times, kTimes);
     mean.times += times;

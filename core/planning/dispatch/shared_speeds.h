@@ -30,12 +30,12 @@ class SharedSpeeds {
   scheduling::BatchTimes batch_times_of(const Job& job) const;
 
  private:
-  struct Measured {
+  struct MeasuredByJob {
     JobId job;
     double seconds;
     int64_t times;
   };
-  using All = std::vector<Measured>;  // for each number of devices, or each batch; the newest job first
+  using All = std::vector<MeasuredByJob>;  // for each number of devices, or each batch; the newest job first
   struct Mean {
     double seconds = 0;
     int64_t times = 0;  // 0: not measured

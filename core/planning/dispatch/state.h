@@ -70,14 +70,14 @@ constexpr bool is_over(Phase phase) { return phase >= Phase::done; }
 constexpr bool is_up(Phase phase) { return phase >= Phase::starting && phase <= Phase::stopping; }
 
 // The limits that a job's owner sets if the pool may change the job's batch.
-struct BatchRequest {
+struct BatchFreedom {
   scheduling::BatchTerms terms;
   int64_t epochs = 0;  // 0: the job's length is a number of steps. A new batch would not shorten it: the batch stays
-  bool operator==(const BatchRequest&) const = default;
+  bool operator==(const BatchFreedom&) const = default;
   ESTRAIN_FIELDS(terms, epochs)
 };
 
-// The batch of a job with a BatchRequest, in samples per EST and step. The pool changes it at most once in an epoch.
+// The batch of a job with a BatchFreedom, in samples per EST and step. The pool changes it at most once in an epoch.
 struct BatchState {
   int64_t batch = 0;  // in force, as the run reports; 0: the owner's batch
   double lr_factor = 1;
@@ -105,7 +105,7 @@ struct Request {
   bool mixes_types = false;                // at D2
   bool weighs_offers = false;              // elastic.mode = "auto": the job may decline devices
   int64_t total_steps = 0;                 // 0: not known yet
-  std::optional<BatchRequest> batch = {};  // nothing: the batch is the owner's, whatever the policy
+  std::optional<BatchFreedom> batch = {};  // nothing: the batch is the owner's, whatever the policy
   bool one_host = false;                   // the job cannot be spread over hosts
   bool operator==(const Request&) const = default;
   ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
@@ -201,10 +201,10 @@ struct Underway {
   std::map<JobId, double> asked_to_let_go;  // the moment of the unanswered request
   // The devices of a job in Phase::changing before the job carries out the request, and after it. Meanwhile the policy
   // may have given the job another target.
-  struct Asked {
+  struct DevicesAsked {
     Target had, then;
   };
-  std::map<JobId, Asked> asked;
+  std::map<JobId, DevicesAsked> asked;
   double decided = 0;        // the moment at which the policy was asked last
   int64_t decisions = 0;     // how often the policy was asked
   bool is_taking_up = true;  // until the first TimePassed, or request: all jobs' news comes first

@@ -233,7 +233,7 @@ class FakeWorld {
 
   struct Truth {
     double mini_batch, step;  // steps with the owner's batch
-    std::optional<BatchRequest> allowed;
+    std::optional<BatchFreedom> allowed;
     int64_t batch = 0;  // on record; 0: the owner's
     double lr_factor = 1;
   };
@@ -391,7 +391,7 @@ class FakeWorld {
   // 5: only if the owner allows a change, within the owner's range; rates grow no faster than the batch.
   void carry_out(const ChangeBatch& action) {
     REQUIRE(launchers_.contains(action.job));
-    const std::optional<BatchRequest>& allowed = truth_[action.job].allowed;
+    const std::optional<BatchFreedom>& allowed = truth_[action.job].allowed;
     REQUIRE(allowed);
     REQUIRE(action.batch >= allowed->terms.least);
     REQUIRE(action.batch <= allowed->terms.most);
