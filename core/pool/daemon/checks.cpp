@@ -23,7 +23,7 @@ void Checks::start() {
         ChildProcess::start(own_command({"check", pool_.directory.spec(id), "--run", pool_.directory.run(id), "--json"},
                                         pool_.directory.check_log(id)));
   } catch (const Error& error) {
-    pool_.tell(dispatch::Checked{id, false, error.message()}, wall_seconds());
+    pool_.dispatcher->checked(id, {false, error.message()}, wall_seconds());
     start();
   }
 }
@@ -32,7 +32,7 @@ void Checks::on_ended(dispatch::JobId id) {
   const ChildEnd end = processes_[id].wait();
   processes_.erase(id);
   const Json answer = answer_in(pool_.directory.check_log(id));
-  dispatch::Checked result{id, end.code == 0 && !end.signaled, ""};
+  dispatch::Dispatcher::Checked result{end.code == 0 && !end.signaled, ""};
   if (!result.fine) {
     for (const Json& check : list_in(answer, "checks")) {
       if (text_in(check, "severity").value_or("") != "error") continue;
@@ -46,7 +46,7 @@ void Checks::on_ended(dispatch::JobId id) {
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   if (answer.contains("work")) result.work = json_text(answer.at("work"));
-  pool_.tell(result, wall_seconds());
+  pool_.dispatcher->checked(id, result, wall_seconds());
   start();
 }
 

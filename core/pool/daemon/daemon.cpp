@@ -62,13 +62,12 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   const double seen = state.seen;
   number_above_folders(state);
   pool_.dispatcher.emplace(std::move(state), options.settings);
-  pool_.tell(dispatch::TakenUp{}, wall_seconds());
   server_.emplace(pool_.directory.path());
   requests_.emplace(pool_, chronicle_, *server_);
   if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
   take_up_jobs();
   if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
-  if (!options.devices.empty()) pool_.add(settle_devices(*pool_.dispatcher, names_in(options.devices), wall_seconds()));
+  if (!options.devices.empty()) settle_devices(*pool_.dispatcher, names_in(options.devices), wall_seconds());
   const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
   fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", pool_.directory.path(),
              pool_.state().slots.size(), pool_.state().policy, std::ranges::count_if(pool_.state().jobs, is_in_queue));
@@ -120,8 +119,7 @@ int Daemon::run() {
 }
 
 void Daemon::begin() {
-  pool_.tell(dispatch::TimePassed{},
-             wall_seconds());  // the pool is served from now on, not only from the first turn on
+  pool_.dispatcher->tick(wall_seconds());  // the pool is served from now on, not only from the first turn on
   do_actions();
 }
 
@@ -132,7 +130,7 @@ bool Daemon::turn(int milliseconds) {
   host_news_.tend();
   do_actions();
   news_.look_at_jobs();
-  pool_.tell(dispatch::TimePassed{}, wall_seconds());
+  pool_.dispatcher->tick(wall_seconds());
   do_actions();
   chronicle_.save();
   pool_.agents.flush();  // all orders are on the disk: no later daemon repeats an order
@@ -197,7 +195,8 @@ void Daemon::carry_out(const Action& action) {
 
 // Actions may cause events, and events further actions.
 void Daemon::do_actions() {
-  for (std::vector<dispatch::Action> actions = pool_.take_actions(); !actions.empty(); actions = pool_.take_actions()) {
+  for (std::vector<dispatch::Action> actions = pool_.dispatcher->take_actions(); !actions.empty();
+       actions = pool_.dispatcher->take_actions()) {
     for (const dispatch::Action& action : actions) {
       std::visit([this](const auto& one) { carry_out(one); }, action);
     }

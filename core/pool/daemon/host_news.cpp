@@ -37,7 +37,7 @@ void HostNews::tend() {
     chronicle_.carry_out(
         dispatch::Note{0, "no agent", 0, fmt::format("node {}: {}; it is started again", end.node, end.how)});
   for (const auto& [id, ended] : pool_.orphans.take_lost(pool_.agents, wall_seconds()))
-    pool_.tell(dispatch::JobEnded{id, ended}, wall_seconds());
+    pool_.dispatcher->ended(id, ended, wall_seconds());
   for (const std::string& host : pool_.agents.members()) {
     if (pool_.agents.leaves(host)) on(host, HostLeaves{});
   }
@@ -62,8 +62,8 @@ void HostNews::tend_run_agents() {
 
 void HostNews::on(const std::string& host, const HostJoined& event) {
   try {
-    pool_.tell(dispatch::DevicesAdded{event.devices}, wall_seconds());
-    pool_.tell(dispatch::CoresKnown{host, event.cores}, wall_seconds());
+    pool_.dispatcher->add_devices(event.devices, wall_seconds());
+    pool_.dispatcher->host_has(host, event.cores);
     chronicle_.carry_out(dispatch::Note{0, "joined", std::ssize(event.devices), "host " + host});
   } catch (const Error& error) {
     chronicle_.carry_out(dispatch::Note{0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});
@@ -84,7 +84,7 @@ void HostNews::on(const std::string& host, const HostLeaves&) {
     if (slot.state == dispatch::Slot::State::present) names.push_back(slot.name);
   }
   if (!names.empty()) {
-    pool_.tell(dispatch::Withdrawal{names, std::nullopt, true, 0}, wall_seconds());
+    pool_.dispatcher->withdraw({names, dispatch::kNoHurry, true, 0}, wall_seconds());
   } else if (!has_others) {
     pool_.agents.dismiss(host);
   }
@@ -104,7 +104,7 @@ void HostNews::on(const std::string& host, const HostLost& event) {
   }
   const auto& slots = pool_.state().slots;
   const bool has_devices = std::ranges::any_of(slots, [&](const auto& slot) { return slot.host() == host; });
-  if (has_devices || !led.empty()) pool_.tell(dispatch::HostVanished{host, event.why}, wall_seconds());
+  if (has_devices || !led.empty()) pool_.dispatcher->lose_host(host, event.why, wall_seconds());
   for (const auto& [id, job] : pool_.state().jobs) {
     if (job.is_leaderless)
       pool_.orphans.add(id, {dispatch::Ended::How::stopped, fmt::format("host {} was lost", host)}, wall_seconds());
@@ -138,7 +138,7 @@ void HostNews::on(const std::string& host, const TaskSeen& event) {
     pool_.launchers[id] = {.is_child = false, .host = host, .task = event.task.id};
     pool_.orphans.remove(id);
     pool_.asked.erase(id);
-    pool_.tell(dispatch::Moved{id, host, pool_names(event.status.at("held"), host, pool_.name)}, wall_seconds());
+    pool_.dispatcher->moved(id, host, pool_names(event.status.at("held"), host, pool_.name), wall_seconds());
   }
   news_.on_status(id, event.status);
 }

@@ -48,7 +48,7 @@ void JobCommands::launch(JobId id, std::vector<std::string> words) {
   try {
     pool_.launchers[id] = {.process = ChildProcess::start(options)};
   } catch (const Error& error) {
-    pool_.tell(dispatch::JobEnded{id, {dispatch::Ended::How::never_began, error.message(), 5}}, wall_seconds());
+    pool_.dispatcher->ended(id, {dispatch::Ended::How::never_began, error.message(), 5}, wall_seconds());
   }
 }
 
@@ -70,8 +70,8 @@ void JobCommands::send(JobId id) {
     const std::vector<std::string> words = std::move(asked.words);
     pool_.asked.erase(id);
     if (!in_vain) return launch(id, words);
-    return pool_.tell(dispatch::JobEnded{id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5}},
-                      wall_seconds());
+    return pool_.dispatcher->ended(id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5},
+                                   wall_seconds());
   }
   asked.is_sent = true;
   std::filesystem::remove(pool_.directory.request_log(id));
@@ -125,7 +125,7 @@ void JobCommands::carry_out(const dispatch::StopJob& action) {
   const auto launcher = pool_.launchers.find(id);
   if (launcher == pool_.launchers.end()) {
     pool_.asked.erase(id);
-    return pool_.tell(dispatch::JobEnded{id, {dispatch::Ended::How::stopped, "it had not begun"}}, wall_seconds());
+    return pool_.dispatcher->ended(id, {dispatch::Ended::How::stopped, "it had not begun"}, wall_seconds());
   }
   const bool answers =
       launcher->second.host.empty() ? launch::launcher_answers(pool_.directory.run(id)) : launcher->second.trains;

@@ -29,8 +29,8 @@ bool is_locked(const std::string& path) {
 }
 
 // A launcher's state in a pool's words.
-dispatch::FoundAtWork::Doing doing_of(const std::string& state) {
-  using Doing = dispatch::FoundAtWork::Doing;
+dispatch::Dispatcher::Found::Doing doing_of(const std::string& state) {
+  using Doing = dispatch::Dispatcher::Found::Doing;
   if (state == "training") return Doing::trains;
   if (state == "starting") return Doing::starts;
   return state == "ending" ? Doing::ends : Doing::changes;
@@ -55,8 +55,8 @@ void JobNews::take_up(JobId id, double asked) {
   if (!is_locked(run_directory::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
     const bool began = run_directory::RunDirectory(run).has_run();
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
-    return pool_.tell(dispatch::JobEnded{id, began ? run_end(run, std::nullopt, pool_.directory.train_log(id)) : never},
-                      wall_seconds());
+    return pool_.dispatcher->ended(id, began ? run_end(run, std::nullopt, pool_.directory.train_log(id)) : never,
+                                   wall_seconds());
   }
   pool_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
   const std::optional<Json> status = look_at_run(run, kPatienceAtFirstMs);
@@ -71,7 +71,7 @@ void JobNews::tell_found(JobId id, const Json& status, const std::vector<std::st
   const auto doing = doing_of(text_in(status, "state").value_or(""));
   const int64_t step = whole_in(status, "step").value_or(0);
   const double step_seconds = number_in(status, "step_seconds").value_or(0);
-  pool_.tell(dispatch::FoundAtWork{id, held, doing, step, lost, step_seconds}, wall_seconds());
+  pool_.dispatcher->found(id, {held, doing, step, lost, step_seconds}, wall_seconds());
 }
 
 // The launcher of the job is on another host, or other hosts have the job's state.
@@ -91,7 +91,7 @@ void JobNews::take_up_elsewhere(JobId id) {
   }
   if (pool_.launchers.contains(id) || job.home.empty() || !has_heirs) return;
   pool_.orphans.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"}, wall_seconds());
-  pool_.tell(dispatch::Orphaned{id}, wall_seconds());
+  pool_.dispatcher->orphaned(id, wall_seconds());
 }
 
 // Trusts the devices in the run's status over the command's answer. On another host, the agent has looked since.
@@ -111,9 +111,9 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   if (!pool_.launchers[id].host.empty()) return;
   const std::optional<Json> status = look_at_run(pool_.directory.run(id), kLookPatienceMs);
   if (status && status->contains("held")) {
-    pool_.tell(dispatch::DevicesChanged{id, pool_names(status->at("held"), "", pool_.name), lost,
-                                        whole_in(*status, "step").value_or(0)},
-               wall_seconds());
+    pool_.dispatcher->changed(
+        id, {pool_names(status->at("held"), "", pool_.name), lost, whole_in(*status, "step").value_or(0)},
+        wall_seconds());
     tell_progress(id, *status);
   } else {
     pool_.launchers[id].looked = 0;  // the next look tells
@@ -124,15 +124,14 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
 void JobNews::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer) {
   if (end.code == 0 && !end.signaled && answer.contains("batch")) return tell_batch(id, answer);
   const bool for_good = text_in(answer, "fault").value_or("") == fault_name(Fault::infeasible);
-  pool_.tell(dispatch::BatchRefused{id, for_good, text_in(answer, "error").value_or(end.text())}, wall_seconds());
+  pool_.dispatcher->batch_refused(id, for_good, text_in(answer, "error").value_or(end.text()), wall_seconds());
 }
 
 void JobNews::tell_batch(JobId id, const Json& answer) {
   const auto batch = whole_in(answer, "batch");
   const auto factor = number_in(answer, "lr_factor");
   const double noise = number_in(object_in(answer, "gradient_noise"), "scale").value_or(0);
-  if (batch && factor)
-    pool_.tell(dispatch::BatchInForce{id, *batch, *factor, whole_in(answer, "epoch"), noise}, wall_seconds());
+  if (batch && factor) pool_.dispatcher->batch_is(id, {*batch, *factor, whole_in(answer, "epoch"), noise});
 }
 
 // If other hosts have the job's state, another host may resume the job.
@@ -149,14 +148,14 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   const bool is_over = ended.how == dispatch::Ended::How::done || ended.how == dispatch::Ended::How::failed;
   const auto tasks = pool_.agents.tasks_of(id);
   const bool has_heirs = std::ranges::any_of(tasks, [](const auto& one) { return one.task.kind == kRunAgent; });
-  if (was_asked_to || is_over || !has_heirs) return pool_.tell(dispatch::JobEnded{id, ended}, wall_seconds());
+  if (was_asked_to || is_over || !has_heirs) return pool_.dispatcher->ended(id, ended, wall_seconds());
   pool_.orphans.add(id, ended, wall_seconds());
-  pool_.tell(dispatch::Orphaned{id}, wall_seconds());
+  pool_.dispatcher->orphaned(id, wall_seconds());
 }
 
 void JobNews::look_at_jobs() {
   const double now = wall_seconds();
-  const bool before_decision = now >= pool_.dispatcher->next_round();  // the decision of this turn
+  const bool before_decision = pool_.dispatcher->round_is_over(now);  // the decision of this turn
   std::vector<JobId> due;
   for (auto& [id, launcher] : pool_.launchers) {
     if (!launcher.host.empty()) continue;  // the host's agent looks
@@ -193,22 +192,23 @@ void JobNews::on_status(JobId id, const Json& status) {
   if (phase == dispatch::Phase::changing && trains && !pool_.asked.contains(id)) {
     // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, which takes
     // a new launch. The change is under way until the new launch trains.
-    pool_.tell(dispatch::DevicesChanged{id, held, std::exchange(launcher.lost, 0), step}, now);
+    pool_.dispatcher->changed(id, {held, std::exchange(launcher.lost, 0), step}, now);
   } else if (phase == dispatch::Phase::running && trains && !pool_.asked.contains(id) &&
              !holds(pool_.state(), id, held)) {
-    pool_.tell(dispatch::DevicesChanged{id, held, 0, step}, now);  // the job has lost devices
+    pool_.dispatcher->changed(id, {held, 0, step}, now);  // the job has lost devices
   }
-  if (trains && phase == dispatch::Phase::starting) pool_.tell(dispatch::TrainingBegan{id}, now);
+  if (trains && phase == dispatch::Phase::starting) pool_.dispatcher->trains(id, now);
   tell_progress(id, status);
 }
 
 // Tells the progress of a job that trains.
 void JobNews::tell_progress(JobId id, const Json& status) {
   if (!status.contains("step") || text_in(status, "state").value_or("") != "training") return;
-  pool_.tell(dispatch::Progressed{id, whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
-                                  number_in(status, "step_seconds").value_or(0), std::ssize(list_in(status, "held")),
-                                  whole_in(status, "devices_at_work").value_or(0)},
-             wall_seconds());
+  pool_.dispatcher->progressed(id,
+                               {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
+                                number_in(status, "step_seconds").value_or(0), std::ssize(list_in(status, "held")),
+                                whole_in(status, "devices_at_work").value_or(0)},
+                               wall_seconds());
 }
 
 }  // namespace estrain::pool

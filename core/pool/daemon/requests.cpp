@@ -67,7 +67,7 @@ void Requests::submit(launch::ClientId client, const Json& asked) {
   try {
     write_file_atomically(pool_.directory.spec(id), text);
     const double now = wall_seconds();
-    pool_.tell(dispatch::Submitted{request_for(spec, asked, now)}, now);
+    pool_.dispatcher->submit(request_for(spec, asked, now), now);
     write_down(id);
   } catch (const Error&) {
     std::error_code failure;
@@ -84,7 +84,7 @@ dispatch::JobId Requests::claim_folder() {
   std::error_code failure;
   while (!std::filesystem::create_directory(pool_.directory.job(id), failure) && !failure) ++id;
   if (failure) throw system_error("cannot create folder " + pool_.directory.job(id), failure.value());
-  pool_.tell(dispatch::NumbersTaken{id}, wall_seconds());
+  pool_.dispatcher->number_from(id);
   return id;
 }
 
@@ -92,7 +92,7 @@ void Requests::write_down(dispatch::JobId id) {
   try {
     chronicle_.save_or_throw();
   } catch (const Error& error) {
-    pool_.forget(id);
+    pool_.dispatcher->forget(id);
     throw error.within("the job was not taken: it cannot be written down");
   }
 }
@@ -105,19 +105,19 @@ void Requests::on_request(launch::ClientId client, const Json& request) {
     if (verb == "take" || verb == "remove") {
       // Answered when the devices are free.
       const double within = number_in(request, "within").value_or(dispatch::kNoHurry);
-      return pool_.tell(dispatch::Withdrawal{devices_in(request), within, verb == "remove", client}, now);
+      return pool_.dispatcher->withdraw({devices_in(request), within, verb == "remove", client}, now);
     }
     if (verb == "cancel") {
-      pool_.tell(dispatch::CancelAsked{whole_in(request, "job").value_or(0)}, now);
+      pool_.dispatcher->cancel(whole_in(request, "job").value_or(0), now);
     } else if (verb == "policy") {
-      pool_.tell(dispatch::PolicyChosen{text_in(request, "policy").value_or("")}, now);
+      pool_.dispatcher->choose_policy(text_in(request, "policy").value_or(""), now);
     } else if (verb == "lend") {
-      pool_.tell(dispatch::DevicesLent{devices_in(request)}, now);
+      pool_.dispatcher->lend(devices_in(request), now);
     } else if (verb == "add") {
       const auto devices = placement::devices_of(launch::parse_devices(text_in(request, "devices").value_or("")));
       launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
       require_offered(placement::texts_of(devices), pool_.state(), pool_.agents);
-      pool_.tell(dispatch::DevicesAdded{placement::texts_of(devices)}, now);
+      pool_.dispatcher->add_devices(placement::texts_of(devices), now);
     } else {
       throw Error::make(Fault::usage, "a pool cannot \"{}\"", verb);
     }

@@ -1,12 +1,9 @@
 #pragma once
 // The state shared by the parts of a pool's daemon.
 
-#include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/process/child_process.h"
@@ -54,17 +51,6 @@ struct ServedPool {
   std::map<dispatch::JobId, Asked> asked;
   Orphans orphans;
 
-  std::vector<dispatch::Action> to_do;
-
-  // Tells the dispatcher. The daemon carries out the actions with its next take_actions().
-  void tell(const dispatch::Event& event, double now) { add(dispatcher->on(event, now)); }
-  void add(std::vector<dispatch::Action> actions) { std::ranges::move(actions, std::back_inserter(to_do)); }
-  std::vector<dispatch::Action> take_actions() { return std::exchange(to_do, {}); }
-  // Of a job that was just submitted and could not be recorded.
-  void forget(dispatch::JobId id) {
-    dispatcher->on(dispatch::SubmissionUndone{id}, state().seen);
-    std::erase_if(to_do, [&](const dispatch::Action& action) { return dispatch::job_of(action) == id; });
-  }
   const dispatch::State& state() const { return dispatcher->state(); }
   const dispatch::Job& job(dispatch::JobId id) const { return state().jobs.at(id); }
 };

@@ -1,12 +1,10 @@
 #include "core/pool/daemon/settle_devices.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace estrain::pool {
 
-std::vector<dispatch::Action> settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names,
-                                             double now) {
+void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now) {
   std::vector<std::string> added, removed;
   for (const dispatch::Slot& slot : dispatcher.state().slots) {
     if (!slot.for_good && slot.host().empty()) removed.push_back(slot.name);
@@ -19,12 +17,8 @@ std::vector<dispatch::Action> settle_devices(dispatch::Dispatcher& dispatcher, c
       removed.erase(there);
     }
   }
-  std::vector<dispatch::Action> actions;
-  if (!added.empty()) actions = dispatcher.on(dispatch::DevicesAdded{added}, now);
-  if (!removed.empty())
-    std::ranges::move(dispatcher.on(dispatch::Withdrawal{removed, std::nullopt, true, 0}, now),
-                      std::back_inserter(actions));
-  return actions;
+  if (!added.empty()) dispatcher.add_devices(added, now);
+  if (!removed.empty()) dispatcher.withdraw({removed, dispatch::kNoHurry, true, 0}, now);
 }
 
 }  // namespace estrain::pool

@@ -10,9 +10,7 @@ namespace estrain::pool {
 
 // Makes `names` the pool's devices of the daemon's own host: adds missing devices, and withdraws surplus devices,
 // without hurry. A device that is away for a while is still the pool's; a device that leaves for good is not. Agents
-// own the devices of other hosts. Throws as Dispatcher::on() for DevicesAdded. Returns
-// the actions to be done.
-std::vector<dispatch::Action> settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names,
-                                             double now);
+// own the devices of other hosts. Throws as Dispatcher::add_devices.
+void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now);
 
 }  // namespace estrain::pool

@@ -16,7 +16,6 @@ TEST_CASE("news are on the disk after a save, once, and a disk that takes none i
   dispatch::State state = chronicle.load();
   state.policy = "fifo";
   pool.dispatcher.emplace(std::move(state), dispatch::Settings{});
-  pool.tell(dispatch::TakenUp{}, wall_seconds());
   chronicle.carry_out(dispatch::Note{0, "joined", 2, "host nodeB"});
   CHECK(lines_in(pool) == 0);
   chronicle.save();

@@ -67,7 +67,7 @@ TEST_CASE("an agent that leaves is dismissed once its devices are free, not befo
   CHECK_FALSE(busy.is_dismissed());
   Hosts idle(state_with_job(Phase::done, {"nodeB/cpu"}), {.leaves = true});
   idle.hosts.tend();
-  idle.pool.tell(dispatch::TimePassed{}, wall_seconds());
+  idle.pool.dispatcher->tick(wall_seconds());
   idle.hosts.tend();
   CHECK(idle.devices().empty());
   CHECK(idle.is_dismissed());

@@ -41,7 +41,7 @@ TEST_CASE("jobs are looked at once a second, and before each decision at the end
   };
   CHECK(is_looked_at(0.25));         // nothing has been decided yet
   CHECK_FALSE(is_looked_at(-0.25));  // it did not answer lately
-  at.pool.tell(dispatch::TimePassed{}, wall_seconds());
+  at.pool.dispatcher->tick(wall_seconds());
   CHECK_FALSE(is_looked_at(0.25));
   CHECK(is_looked_at(1.25));
 }

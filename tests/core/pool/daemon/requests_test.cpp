@@ -25,9 +25,7 @@ steps = 50
 )";
 
 struct Asking : RestingPool {
-  explicit Asking(dispatch::State state) : RestingPool(std::move(state)) {
-    pool.tell(dispatch::TimePassed{}, wall_seconds());
-  }
+  explicit Asking(dispatch::State state) : RestingPool(std::move(state)) { pool.dispatcher->tick(wall_seconds()); }
 
   std::future<Json> ask(const Json& request) {
     return std::async(std::launch::async,
@@ -126,14 +124,14 @@ TEST_CASE("who takes devices hears of it when they are free") {
   CHECK(at.job().phase == Phase::changing);
   const auto release = [&] {
     size_t released = 0;
-    for (const dispatch::Action& action : at.pool.take_actions()) {
+    for (const dispatch::Action& action : at.pool.dispatcher->take_actions()) {
       if (const auto* one = std::get_if<dispatch::Released>(&action)) at.requests.carry_out(*one), ++released;
     }
     return released;
   };
   CHECK(release() == 0);
   CHECK_FALSE(Asking::is_answered(answer));
-  at.pool.tell(dispatch::DevicesChanged{1, {"cpu"}}, wall_seconds());
+  at.pool.dispatcher->changed(1, {{"cpu"}}, wall_seconds());
   CHECK(release() == 1);
   while (!Asking::is_answered(answer)) at.serve_once();
   CHECK(answer.get().at("devices") == Json::array({"cpu"}));
@@ -143,7 +141,7 @@ TEST_CASE("devices that are lent again are the pool's again") {
   Asking at(state_with_job(Phase::done, {"cpu"}));
   std::future<Json> taken = at.ask({{"do", "take"}, {"devices", "cpu"}});
   while (at.heard == 0) at.serve_once();
-  for (const dispatch::Action& action : at.pool.take_actions()) {
+  for (const dispatch::Action& action : at.pool.dispatcher->take_actions()) {
     if (const auto* one = std::get_if<dispatch::Released>(&action)) at.requests.carry_out(*one);
   }
   while (!Asking::is_answered(taken)) at.serve_once();

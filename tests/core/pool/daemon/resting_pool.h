@@ -63,8 +63,7 @@ class RestingPool {
  public:
   explicit RestingPool(dispatch::State state, const AgentOfB& agent = {}) : pool(prepared(folder_, agent), "nodeA") {
     pool.dispatcher.emplace(std::move(state), dispatch::Settings{});
-    pool.tell(dispatch::TakenUp{}, wall_seconds());
-    pool.take_actions();
+    pool.dispatcher->take_actions();
     make_folders(pool.directory.job(1));
   }
 

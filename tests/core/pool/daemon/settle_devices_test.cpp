@@ -57,8 +57,9 @@ TEST_CASE("devices that leave have time: no job is killed for them") {
   job.target = {{"cpu", 2}};
   job.request.ests = job.request.most = job.request.devices = 2;
   dispatch::Dispatcher dispatcher(state, {});
-  auto actions = settle_devices(dispatcher, {"cpu"}, 100);
-  std::ranges::move(dispatcher.on(dispatch::TimePassed{}, 105), std::back_inserter(actions));
+  settle_devices(dispatcher, {"cpu"}, 100);
+  dispatcher.tick(105);
+  const auto actions = dispatcher.take_actions();
   const auto count = [&](auto is) { return std::ranges::count_if(actions, is); };
   CHECK(count([](const dispatch::Action& one) { return std::holds_alternative<dispatch::ShrinkJob>(one); }) == 1);
   CHECK(count([](const dispatch::Action& one) { return std::holds_alternative<dispatch::KillJob>(one); }) == 0);
