@@ -3,17 +3,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "cmd/job_hosts.h"
 #include "cmd/pool.h"
 #include "cmd/validators.h"
-#include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/pool/daemon/daemon.h"
 #include "core/pool/hosts/meeting.h"
 #include "core/pool/ledger/ledger.h"
 #include "core/pool/overview.h"
-#include "core/pool/pool_client.h"
+#include "core/pool/pool_request.h"
 #include "core/run/launch/preflight/devices.h"
 
 namespace estrain::cmd {
@@ -35,35 +35,41 @@ int list_devices(const DeviceArguments& arguments) {
   return 0;
 }
 
-int ask_for(const DeviceArguments& arguments, const std::string& what) {
+template <typename Request>
+concept Withdraws = std::is_same_v<typename Request::Reply, pool::FreeReply>;
+
+template <typename Request>
+int ask_for(const DeviceArguments& arguments) {
   launch::parse_devices(arguments.devices);  // reports a bad list without asking the daemon
-  Json request = {{"do", what}, {"devices", arguments.devices}};
-  if (arguments.within) request["within"] = *arguments.within;
-  const Json answer = pool::ask_pool(arguments.directory, request);
-  if (arguments.json) {
-    fmt::print("{}\n", json_text(answer));
-  } else if (const auto seconds = number_in(answer, "seconds")) {
-    fmt::print("{} free after {:.2f} s\n", arguments.devices, *seconds);
+  Request request;
+  request.devices = arguments.devices;
+  if constexpr (Withdraws<Request>) request.within = arguments.within;
+  const auto reply = pool::ask_pool(arguments.directory, request);
+  if (arguments.json) fmt::print("{}\n", json_text(pool::encode_reply(reply)));
+  if constexpr (Withdraws<Request>) {
+    if (!arguments.json) fmt::print("{} free after {:.2f} s\n", arguments.devices, reply.seconds);
   }
   return 0;
 }
 
-void add_verb(CLI::App& parent, const char* name, const char* about, const std::string& what, Action& chosen) {
-  CLI::App* verb = parent.add_subcommand(name, about);
+template <typename Request>
+void add_verb(CLI::App& parent, const char* about, Action& chosen) {
+  CLI::App* verb = parent.add_subcommand(std::string(Request::name), about);
   auto arguments = std::make_shared<DeviceArguments>();
   verb->add_option("DIR", arguments->directory, "Folder of the pool")->required();
   verb->add_option("LIST", arguments->devices, "A number of CPU devices, or a list as for train")->required();
   verb->add_flag("--json", arguments->json, "Print as JSON");
-  if (what == "take" || what == "remove") {
-    if (what == "take") arguments->within = 2;
+  if constexpr (Withdraws<Request>) {
+    constexpr bool takes = std::is_same_v<Request, pool::TakeRequest>;
+    if (takes) arguments->within = 2;
     verb->add_option("--within", arguments->within,
-                     what == "take" ? "Time within which they must be free: 500ms, 5s, 2min (default 2s)"
-                                    : "The same (default: when the jobs on them have let go)")
+                     takes ? "Time within which they must be free: 500ms, 5s, 2min (default 2s)"
+                           : "The same (default: when the jobs on them have let go)")
         ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"min", 60}},
                                           CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
         ->check(seconds_from(0.001));
   }
-  verb->callback([arguments, what, &chosen] { chosen = [arguments, what] { return ask_for(*arguments, what); }; });
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return ask_for<Request>(*arguments); }; });
 }
 
 }  // namespace
@@ -80,11 +86,11 @@ void add_pool_devices(CLI::App& pool, Action& chosen) {
     if (arguments->directory.empty()) throw CLI::RequiredError("DIR, add or remove");
     chosen = [arguments] { return list_devices(*arguments); };
   });
-  add_verb(*devices, "add", "Devices that the pool has from now on", "add", chosen);
-  add_verb(*devices, "remove", "Devices that leave the pool, as soon as jobs have let go of them", "remove", chosen);
-  add_verb(pool, "take", "Take devices for a while, by a higher right: jobs shrink in time, and lose nothing", "take",
-           chosen);
-  add_verb(pool, "lend", "Let the pool use devices that were taken", "lend", chosen);
+  add_verb<pool::AddRequest>(*devices, "Devices that the pool has from now on", chosen);
+  add_verb<pool::RemoveRequest>(*devices, "Devices that leave the pool, as soon as jobs have let go of them", chosen);
+  add_verb<pool::TakeRequest>(
+      pool, "Take devices for a while, by a higher right: jobs shrink in time, and lose nothing", chosen);
+  add_verb<pool::LendRequest>(pool, "Let the pool use devices that were taken", chosen);
 }
 
 }  // namespace estrain::cmd

@@ -6,7 +6,7 @@
 #include "core/job/resources/allocation.h"
 #include "core/pool/daemon/daemon.h"
 #include "core/pool/overview.h"
-#include "core/pool/pool_client.h"
+#include "core/pool/pool_request.h"
 #include "core/pool/pool_trace.h"
 
 namespace estrain::cmd {
@@ -54,9 +54,10 @@ int trace(const QueueArguments& arguments) {
   return 0;
 }
 
-int ask(const QueueArguments& arguments, const Json& request) {
-  const Json answer = pool::ask_pool(arguments.directory, request);
-  if (arguments.json) fmt::print("{}\n", json_text(answer));
+template <typename Request>
+int ask(const QueueArguments& arguments, const Request& request) {
+  const auto reply = pool::ask_pool(arguments.directory, request);
+  if (arguments.json) fmt::print("{}\n", json_text(pool::encode_reply(reply)));
   return 0;
 }
 
@@ -84,14 +85,12 @@ void add_pool_queue(CLI::App& pool, Action& chosen) {
   Verb(pool, "trace", "Print the jobs that are done as a trace for `estrain simulate`").does(chosen, trace);
   Verb cancel(pool, "cancel", "Take a job out of the queue; one that runs is stopped with a checkpoint");
   cancel.app->add_option("JOB", cancel.arguments->job, "Its number")->required();
-  cancel.does(chosen, [](const QueueArguments& arguments) {
-    return ask(arguments, {{"do", "cancel"}, {"job", arguments.job}});
-  });
+  cancel.does(chosen,
+              [](const QueueArguments& arguments) { return ask(arguments, pool::CancelRequest{arguments.job}); });
   Verb policy(pool, "policy", "Change the policy of a pool that is served");
   policy.app->add_option("POLICY", policy.arguments->policy, "NAME or NAME:KEY=VALUE:…")->required();
-  policy.does(chosen, [](const QueueArguments& arguments) {
-    return ask(arguments, {{"do", "policy"}, {"policy", arguments.policy}});
-  });
+  policy.does(chosen,
+              [](const QueueArguments& arguments) { return ask(arguments, pool::PolicyRequest{arguments.policy}); });
 }
 
 }  // namespace estrain::cmd

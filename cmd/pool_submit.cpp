@@ -8,11 +8,10 @@
 
 #include "cmd/pool.h"
 #include "cmd/validators.h"
-#include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
 #include "core/job/spec/parsing/parse.h"
-#include "core/pool/pool_client.h"
+#include "core/pool/pool_request.h"
 
 namespace estrain::cmd {
 namespace {
@@ -32,19 +31,18 @@ std::string own_name() {
 }
 
 int submit(const SubmitArguments& arguments) {
-  Json request = {{"do", "submit"},
-                  {"spec", spec::to_toml(spec::parse_file(arguments.spec, arguments.overrides))},
-                  {"user", arguments.user.empty() ? own_name() : arguments.user},
-                  {"least", arguments.least},
-                  {"priority", arguments.priority}};
-  if (arguments.most) request["most"] = *arguments.most;
-  if (arguments.deadline) request["deadline"] = *arguments.deadline;
-  const Json answer = pool::ask_pool(arguments.directory, request);
+  const pool::SubmitReply reply =
+      pool::ask_pool(arguments.directory,
+                     pool::SubmitRequest{.spec = spec::to_toml(spec::parse_file(arguments.spec, arguments.overrides)),
+                                         .user = arguments.user.empty() ? own_name() : arguments.user,
+                                         .least = arguments.least,
+                                         .most = arguments.most,
+                                         .deadline = arguments.deadline,
+                                         .priority = arguments.priority});
   if (arguments.json) {
-    fmt::print("{}\n", json_text(answer));
+    fmt::print("{}\n", json_text(pool::encode_reply(reply)));
   } else {
-    fmt::print("job {}, run directory {}\n", whole_in(answer, "job").value_or(0),
-               visible_in_line(text_in(answer, "run").value_or("")));
+    fmt::print("job {}, run directory {}\n", reply.job, visible_in_line(reply.run));
   }
   return 0;
 }

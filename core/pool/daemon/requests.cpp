@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "core/base/files/files.h"
-#include "core/base/json/json_fields.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/spec/keys/key_parts.h"
 #include "core/job/spec/parsing/parse.h"
@@ -12,8 +11,6 @@
 
 namespace estrain::pool {
 namespace {
-
-std::vector<std::string> devices_in(const Json& request) { return names_in(text_in(request, "devices").value_or("")); }
 
 // Takes the number and type of devices from the spec. "auto" and plain numbers leave the type to the pool.
 void read_devices(const std::string& list, dispatch::Request& request) {
@@ -38,14 +35,14 @@ void read_batch(const spec::JobSpec& spec, dispatch::Request& request) {
   request.batch->terms.most = range[1];
 }
 
-dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, double now) {
+dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& asked, double now) {
   dispatch::Request request;
   request.name = spec.job.name;
-  request.user = text_in(asked, "user").value_or("");
-  request.priority = whole_in(asked, "priority").value_or(0);
+  request.user = asked.user;
+  request.priority = asked.priority;
   request.ests = spec.job.ests;
-  request.least = whole_in(asked, "least").value_or(0);
-  request.most = std::min(whole_in(asked, "most").value_or(spec.job.ests), spec.job.ests);
+  request.least = asked.least;
+  request.most = std::min(asked.most.value_or(spec.job.ests), spec.job.ests);
   request.mixes_types = spec.job.determinism == spec::Determinism::d2;
   request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
   // True for jobs that a launcher refuses over several hosts: launch::check_hosts().
@@ -53,28 +50,35 @@ dispatch::Request request_for(const spec::JobSpec& spec, const Json& asked, doub
   request.total_steps = spec.train.steps.value_or(0);
   read_batch(spec, request);
   read_devices(spec.resources.devices, request);
-  if (const auto seconds = number_in(asked, "deadline")) request.deadline = now + *seconds;
+  if (asked.deadline) request.deadline = now + *asked.deadline;
   return request;
 }
 
 }  // namespace
 
+void Requests::on_request(launch::ClientId client, const Json& request) {
+  try {
+    std::visit([&](const auto& one) { carry_out(client, one); }, decode_pool_request(request));
+  } catch (const Error& error) {
+    server_.reply(client, launch::error_answer(error));
+  }
+}
+
 // Answers when the job is on the disk: from then on, the job is not forgotten.
-void Requests::submit(launch::ClientId client, const Json& asked) {
-  const std::string text = text_in(asked, "spec").value_or("");
-  const spec::JobSpec spec = spec::parse_text(text, "the spec");
+void Requests::carry_out(launch::ClientId client, const SubmitRequest& request) {
+  const spec::JobSpec spec = spec::parse_text(request.spec, "the spec");
   const dispatch::JobId id = claim_folder();
   try {
-    write_file_atomically(pool_.directory.spec(id), text);
+    write_file_atomically(pool_.directory.spec(id), request.spec);
     const double now = wall_seconds();
-    pool_.dispatcher->submit(request_for(spec, asked, now), now);
+    pool_.dispatcher->submit(request_for(spec, request, now), now);
     write_down(id);
   } catch (const Error&) {
     std::error_code failure;
     std::filesystem::remove_all(pool_.directory.job(id), failure);
     throw;
   }
-  server_.reply(client, {{"ok", true}, {"job", id}, {"run", pool_.directory.run(id)}});
+  server_.reply(client, encode_reply(SubmitReply{id, pool_.directory.run(id)}));
 }
 
 // Claims a new folder for the next job: the queue may have been lost, or be an old copy.
@@ -97,39 +101,42 @@ void Requests::write_down(dispatch::JobId id) {
   }
 }
 
-void Requests::on_request(launch::ClientId client, const Json& request) {
-  const std::string verb = text_in(request, "do").value_or("");
-  const double now = wall_seconds();
-  try {
-    if (verb == "submit") return submit(client, request);
-    if (verb == "take" || verb == "remove") {
-      // Answered when the devices are free.
-      const double within = number_in(request, "within").value_or(dispatch::kNoHurry);
-      return pool_.dispatcher->withdraw({devices_in(request), within, verb == "remove", client}, now);
-    }
-    if (verb == "cancel") {
-      pool_.dispatcher->cancel(whole_in(request, "job").value_or(0), now);
-    } else if (verb == "policy") {
-      pool_.dispatcher->choose_policy(text_in(request, "policy").value_or(""), now);
-    } else if (verb == "lend") {
-      pool_.dispatcher->lend(devices_in(request), now);
-    } else if (verb == "add") {
-      const auto devices = placement::devices_of(launch::parse_devices(text_in(request, "devices").value_or("")));
-      launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
-      require_offered(placement::texts_of(devices), pool_.state(), pool_.agents);
-      pool_.dispatcher->add_devices(placement::texts_of(devices), now);
-    } else {
-      throw Error::make(Fault::usage, "a pool cannot \"{}\"", verb);
-    }
-    server_.reply(client, {{"ok", true}});
-  } catch (const Error& error) {
-    server_.reply(client, launch::error_answer(error));
-  }
+void Requests::carry_out(launch::ClientId client, const CancelRequest& request) {
+  pool_.dispatcher->cancel(request.job, wall_seconds());
+  server_.reply(client, encode_reply(DoneReply()));
+}
+
+void Requests::carry_out(launch::ClientId client, const PolicyRequest& request) {
+  pool_.dispatcher->choose_policy(request.policy, wall_seconds());
+  server_.reply(client, encode_reply(DoneReply()));
+}
+
+void Requests::carry_out(launch::ClientId client, const AddRequest& request) {
+  const auto devices = placement::devices_of(launch::parse_devices(request.devices));
+  launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
+  const std::vector<std::string> names = placement::texts_of(devices);
+  require_offered(names, pool_.state(), pool_.agents);
+  pool_.dispatcher->add_devices(names, wall_seconds());
+  server_.reply(client, encode_reply(DoneReply()));
+}
+
+void Requests::carry_out(launch::ClientId client, const LendRequest& request) {
+  pool_.dispatcher->lend(names_in(request.devices), wall_seconds());
+  server_.reply(client, encode_reply(DoneReply()));
+}
+
+void Requests::carry_out(launch::ClientId client, const RemoveRequest& request) {
+  const double within = request.within.value_or(dispatch::kNoHurry);
+  pool_.dispatcher->withdraw({names_in(request.devices), within, true, client}, wall_seconds());
+}
+
+void Requests::carry_out(launch::ClientId client, const TakeRequest& request) {
+  const double within = request.within.value_or(dispatch::kNoHurry);
+  pool_.dispatcher->withdraw({names_in(request.devices), within, false, client}, wall_seconds());
 }
 
 void Requests::carry_out(const dispatch::Released& action) {
-  if (action.client == 0) return;
-  server_.reply(action.client, {{"ok", true}, {"devices", action.devices}, {"seconds", action.seconds}});
+  if (action.client != 0) server_.reply(action.client, encode_reply(FreeReply{action.devices, action.seconds}));
 }
 
 }  // namespace estrain::pool

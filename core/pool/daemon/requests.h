@@ -1,14 +1,9 @@
 #pragma once
-// Requests to the pool over its control socket.
-//
-//   {"do": "submit", "spec": TOML, "user": …, "least": 0, "most": 8, "deadline": seconds from now, "priority": 0}
-//   {"do": "cancel", "job": 7}      {"do": "policy", "policy": "srtf"}
-//   {"do": "add", "devices": LIST}  {"do": "lend", "devices": LIST}
-//   {"do": "remove", "devices": LIST, "within": seconds}  {"do": "take", "devices": LIST, "within": seconds}
-//   -> {"ok": true, …} | {"ok": false, "fault": …, "error": …, "advice": …}
+// Carries out the requests of users (core/pool/pool_request.h) to a pool's daemon, and replies.
 
 #include "core/pool/daemon/chronicle.h"
 #include "core/pool/daemon/served_pool.h"
+#include "core/pool/pool_request.h"
 #include "core/run/launch/control/control_socket.h"
 
 namespace estrain::pool {
@@ -22,7 +17,14 @@ class Requests {
   void carry_out(const dispatch::Released& action);  // answers the client that waits for devices
 
  private:
-  void submit(launch::ClientId client, const Json& request);
+  // Throw what the client is told. A withdrawal is answered by Released.
+  void carry_out(launch::ClientId client, const SubmitRequest& request);
+  void carry_out(launch::ClientId client, const CancelRequest& request);
+  void carry_out(launch::ClientId client, const PolicyRequest& request);
+  void carry_out(launch::ClientId client, const AddRequest& request);
+  void carry_out(launch::ClientId client, const LendRequest& request);
+  void carry_out(launch::ClientId client, const RemoveRequest& request);
+  void carry_out(launch::ClientId client, const TakeRequest& request);
   dispatch::JobId claim_folder();
   void write_down(dispatch::JobId id);
 
