@@ -52,10 +52,11 @@ std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, 
   return all;
 }
 
-std::vector<std::string> pool_names(const Json& held, const std::string& home, const std::string& own) {
+std::vector<std::string> pool_names(const std::vector<std::string>& held, const std::string& home,
+                                    const std::string& own) {
   std::vector<std::string> names;
-  for (const Json& text : held) {
-    std::optional<placement::Device> device = placement::parse_device(text.is_string() ? text.get<std::string>() : "");
+  for (const std::string& text : held) {
+    std::optional<placement::Device> device = placement::parse_device(text);
     if (!device) continue;
     if (device->host.empty()) device->host = home;
     if (device->host == own) device->host.clear();

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json/json.h"
 #include "core/planning/dispatch/dispatcher.h"
 #include "core/pool/hosts/run_agents.h"
 #include "core/pool/pool_directory.h"
@@ -20,7 +19,8 @@ std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, 
 
 // Returns the pool's names of devices, from the names told by a launcher on host `home`. `own`: the name of the
 // daemon's host.
-std::vector<std::string> pool_names(const Json& held, const std::string& home, const std::string& own);
+std::vector<std::string> pool_names(const std::vector<std::string>& held, const std::string& home,
+                                    const std::string& own);
 
 // Requires devices of other hosts that agents offer, and that the pool lacks. Throws Fault::usage.
 void require_offered(const std::vector<std::string>& names, const dispatch::State& state, const Agents& agents);

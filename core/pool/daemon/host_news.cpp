@@ -134,13 +134,13 @@ void HostNews::on(const std::string& host, const TaskSeen& event) {
   const bool is_known =
       launcher != pool_.launchers.end() && launcher->second.host == host && launcher->second.task == event.task.id;
   if (!is_known) {
-    if (!event.leads || !event.status.contains("held")) return;
+    if (!event.leads || !event.look.held) return;
     pool_.launchers[id] = {.is_child = false, .host = host, .task = event.task.id};
     pool_.orphans.remove(id);
     pool_.asked.erase(id);
-    pool_.dispatcher->moved(id, host, pool_names(event.status.at("held"), host, pool_.name), wall_seconds());
+    pool_.dispatcher->moved(id, host, pool_names(*event.look.held, host, pool_.name), wall_seconds());
   }
-  news_.on_status(id, event.status);
+  news_.on_look(id, event.look);
 }
 
 }  // namespace estrain::pool

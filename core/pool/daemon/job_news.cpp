@@ -10,7 +10,6 @@
 #include "core/base/visible_text.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/change_cost.h"
-#include "core/pool/hosts/job_look.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/pool/run_end.h"
 #include "core/state/run_directory/run_directory.h"
@@ -59,19 +58,17 @@ void JobNews::take_up(JobId id, double asked) {
                                    wall_seconds());
   }
   pool_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
-  const std::optional<Json> status = look_at_run(run, kPatienceAtFirstMs);
-  if (!status || !status->contains("held")) return;
-  tell_batch(id, *status);
+  const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirstMs);
+  if (!look || !look->held) return;
+  tell_batch(id, look->batch);
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
-  if (pool_.job(id).batch.wanted == 0 || text_in(*status, "state").value_or("") == "training")
-    tell_found(id, *status, pool_names(status->at("held"), "", pool_.name), change_cost(run, asked));
+  if (pool_.job(id).batch.wanted == 0 || look->trains())
+    tell_found(id, *look, pool_names(*look->held, "", pool_.name), change_cost(run, asked));
 }
 
-void JobNews::tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost) {
-  const auto doing = doing_of(text_in(status, "state").value_or(""));
-  const int64_t step = whole_in(status, "step").value_or(0);
-  const double step_seconds = number_in(status, "step_seconds").value_or(0);
-  pool_.dispatcher->found(id, {held, doing, step, lost, step_seconds}, wall_seconds());
+void JobNews::tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost) {
+  const int64_t step = look.step.value_or(0);
+  pool_.dispatcher->found(id, {held, doing_of(look.state), step, lost, look.step_seconds}, wall_seconds());
 }
 
 // The launcher of the job is on another host, or other hosts have the job's state.
@@ -109,29 +106,30 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   if (!pool_.launchers.contains(id)) return;
   pool_.launchers[id].lost = lost;
   if (!pool_.launchers[id].host.empty()) return;
-  const std::optional<Json> status = look_at_run(pool_.directory.run(id), kLookPatienceMs);
-  if (status && status->contains("held")) {
-    pool_.dispatcher->changed(
-        id, {pool_names(status->at("held"), "", pool_.name), lost, whole_in(*status, "step").value_or(0)},
-        wall_seconds());
-    tell_progress(id, *status);
+  const std::optional<JobLook> look = look_at_run(pool_.directory.run(id), kLookPatienceMs);
+  if (look && look->held) {
+    const std::vector<std::string> held = pool_names(*look->held, "", pool_.name);
+    pool_.dispatcher->changed(id, {held, lost, look->step.value_or(0)}, wall_seconds());
+    tell_progress(id, *look);
   } else {
     pool_.launchers[id].looked = 0;  // the next look tells
   }
 }
 
-// The run resumes in a new launch: once the new launch trains, the next look tells (on_status).
+// The run resumes in a new launch: once the new launch trains, the next look tells (on_look).
 void JobNews::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer) {
-  if (end.code == 0 && !end.signaled && answer.contains("batch")) return tell_batch(id, answer);
+  const auto batch = whole_in(answer, "batch");
+  const auto lr_factor = number_in(answer, "lr_factor");
+  if (end.code == 0 && !end.signaled && answer.contains("batch")) {
+    if (batch && lr_factor) tell_batch(id, BatchLook{*batch, *lr_factor, whole_in(answer, "epoch")});
+    return;
+  }
   const bool for_good = text_in(answer, "fault").value_or("") == fault_name(Fault::infeasible);
   pool_.dispatcher->batch_refused(id, for_good, text_in(answer, "error").value_or(end.text()), wall_seconds());
 }
 
-void JobNews::tell_batch(JobId id, const Json& answer) {
-  const auto batch = whole_in(answer, "batch");
-  const auto factor = number_in(answer, "lr_factor");
-  const double noise = number_in(object_in(answer, "gradient_noise"), "scale").value_or(0);
-  if (batch && factor) pool_.dispatcher->batch_is(id, {*batch, *factor, whole_in(answer, "epoch"), noise});
+void JobNews::tell_batch(JobId id, const std::optional<BatchLook>& batch) {
+  if (batch) pool_.dispatcher->batch_is(id, {batch->batch, batch->lr_factor, batch->epoch, batch->noise_scale});
 }
 
 // If other hosts have the job's state, another host may resume the job.
@@ -167,47 +165,44 @@ void JobNews::look_at_jobs() {
     due.push_back(id);
   }
   for (const JobId id : due) {
-    if (const std::optional<Json> status = look_at_run(pool_.directory.run(id), kLookPatienceMs)) {
-      on_status(id, *status);
+    if (const std::optional<JobLook> look = look_at_run(pool_.directory.run(id), kLookPatienceMs)) {
+      on_look(id, *look);
     } else if (pool_.job(id).phase != dispatch::Phase::starting) {
       pool_.launchers[id].looked += kLookAgain;
     }
   }
 }
 
-void JobNews::on_status(JobId id, const Json& status) {
+void JobNews::on_look(JobId id, const JobLook& look) {
   Launcher& launcher = pool_.launchers.at(id);
   const dispatch::Phase phase = pool_.job(id).phase;
   const double now = wall_seconds();
-  if (!status.contains("step") || !status.contains("held")) return;
-  const int64_t step = whole_in(status, "step").value_or(0);
-  const bool trains = text_in(status, "state").value_or("") == "training";
+  if (!look.step || !look.held) return;
+  const bool trains = look.trains();
   launcher.trains |= trains;
-  tell_batch(id, status);
-  const std::vector<std::string> held = pool_names(status.at("held"), launcher.host, pool_.name);
+  tell_batch(id, look.batch);
+  const std::vector<std::string> held = pool_names(*look.held, launcher.host, pool_.name);
   if (!launcher.is_found && !pool_.asked.contains(id)) {
     launcher.is_found = true;
-    return tell_found(id, status, held, 0);
+    return tell_found(id, look, held, 0);
   }
   if (phase == dispatch::Phase::changing && trains && !pool_.asked.contains(id)) {
     // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, which takes
     // a new launch. The change is under way until the new launch trains.
-    pool_.dispatcher->changed(id, {held, std::exchange(launcher.lost, 0), step}, now);
+    pool_.dispatcher->changed(id, {held, std::exchange(launcher.lost, 0), *look.step}, now);
   } else if (phase == dispatch::Phase::running && trains && !pool_.asked.contains(id) &&
              !holds(pool_.state(), id, held)) {
-    pool_.dispatcher->changed(id, {held, 0, step}, now);  // the job has lost devices
+    pool_.dispatcher->changed(id, {held, 0, *look.step}, now);  // the job has lost devices
   }
   if (trains && phase == dispatch::Phase::starting) pool_.dispatcher->trains(id, now);
-  tell_progress(id, status);
+  tell_progress(id, look);
 }
 
 // Tells the progress of a job that trains.
-void JobNews::tell_progress(JobId id, const Json& status) {
-  if (!status.contains("step") || text_in(status, "state").value_or("") != "training") return;
-  pool_.dispatcher->progressed(id,
-                               {whole_in(status, "step").value_or(0), whole_in(status, "total_steps").value_or(0),
-                                number_in(status, "step_seconds").value_or(0), std::ssize(list_in(status, "held")),
-                                whole_in(status, "devices_at_work").value_or(0)},
+void JobNews::tell_progress(JobId id, const JobLook& look) {
+  if (!look.step || !look.trains()) return;
+  const int64_t held = look.held ? std::ssize(*look.held) : 0;
+  pool_.dispatcher->progressed(id, {*look.step, look.total_steps, look.step_seconds, held, look.devices_at_work},
                                wall_seconds());
 }
 

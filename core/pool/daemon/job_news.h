@@ -4,6 +4,7 @@
 
 #include "core/pool/daemon/job_commands.h"
 #include "core/pool/daemon/served_pool.h"
+#include "core/pool/hosts/job_look.h"
 
 namespace estrain::pool {
 
@@ -17,16 +18,16 @@ class JobNews {
   void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
   void on_answer(dispatch::JobId id, const ChildEnd& end);
   void look_at_jobs();
-  void on_status(dispatch::JobId id, const Json& status);
+  void on_look(dispatch::JobId id, const JobLook& look);
 
  private:
   using JobId = dispatch::JobId;
 
   void take_up_elsewhere(JobId id);
-  void tell_found(JobId id, const Json& status, const std::vector<std::string>& held, double lost);
+  void tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
-  void tell_progress(dispatch::JobId id, const Json& status);
-  void tell_batch(JobId id, const Json& answer);
+  void tell_progress(JobId id, const JobLook& look);
+  void tell_batch(JobId id, const std::optional<BatchLook>& batch);
 
   ServedPool& pool_;
   JobCommands& commands_;

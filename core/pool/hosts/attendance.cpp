@@ -86,7 +86,7 @@ void Attendance::hear_tasks(const AgentReport& report, std::vector<HostEvent>& e
     const auto task = std::ranges::find(orders_.tasks, one.id, &Task::id);
     if (task == orders_.tasks.end()) continue;
     TaskReport& known = reports_[one.id];
-    if (one.looks != known.looks) seen.emplace_back(TaskSeen{*task, one.leads, one.status});
+    if (one.looks != known.looks && one.look) seen.emplace_back(TaskSeen{*task, one.leads, *one.look});
     known = one;
     if (!one.ended) continue;
     events.emplace_back(TaskEnded{*task, one.signaled, one.code});

@@ -41,7 +41,7 @@ struct TaskEnded {
 struct TaskSeen {
   Task task;
   bool leads = false;
-  Json status;
+  JobLook look;
 };
 using HostEvent = std::variant<HostJoined, HostRefused, HostLeaves, HostLost, TaskEnded, TaskSeen>;
 

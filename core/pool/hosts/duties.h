@@ -34,7 +34,7 @@ class Duties {
   bool is_dismissed() const { return is_dismissed_; }
   const std::string& refusal() const { return refusal_; }
   bool anything_runs() const;
-  struct Known {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
+  struct Known {
     Task task;
     TaskReport report;
     bool is_ordered = true;

@@ -1,22 +1,33 @@
 #include "core/pool/hosts/job_look.h"
 
 #include "core/base/error.h"
-#include "core/base/json/json_fields.h"
 #include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/control/run_status.h"
 
 namespace estrain::pool {
+namespace {
 
-std::optional<Json> look_at_run(const std::string& run, int milliseconds) {
+JobLook look_of(const launch::RunStatus& status) {
+  JobLook look;
+  look.state = status.state;
+  look.step = status.step;
+  look.total_steps = status.total_steps.value_or(0);
+  look.held = status.held;
+  look.devices_at_work = status.workers ? std::ssize(*status.workers) : 0;
+  look.step_seconds = status.plan ? status.plan->measured_step_seconds : 0;
+  if (status.batch && status.lr_factor) {
+    const double noise = status.gradient_noise ? status.gradient_noise->scale : 0;
+    look.batch = {*status.batch, *status.lr_factor, status.epoch, noise};
+  }
+  return look;
+}
+
+}  // namespace
+
+std::optional<JobLook> look_at_run(const std::string& run, int milliseconds) {
   if (!launch::launcher_answers(run)) return std::nullopt;
   try {
-    const Json status = launch::ask_launcher(run, decisions::StatusRequest{}, milliseconds);
-    Json seen = Json::object();
-    for (const char* key : {"state", "step", "total_steps", "held", "batch", "lr_factor", "epoch", "gradient_noise"}) {
-      if (status.contains(key)) seen[key] = status.at(key);
-    }
-    seen["step_seconds"] = number_in(object_in(status, "plan"), "measured_step_seconds").value_or(0);
-    seen["devices_at_work"] = static_cast<int64_t>(list_in(status, "workers").size());
-    return seen;
+    return look_of(launch::status_from_json(launch::ask_launcher(run, decisions::StatusRequest{}, milliseconds)));
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -1,17 +1,39 @@
 #pragma once
-// The facts about a run for the pool: selected fields of the launcher's status.
+// A look at a run for the pool: selected facts of the launcher's status. The daemon looks at the runs of its own host,
+// agents look at theirs, and report the look in hosts/NAME/agent.json.
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "core/base/json/json.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::pool {
 
+// The batch in force, in a look or in the answer of `estrain change`.
+struct BatchLook {
+  int64_t batch = 0;     // samples per EST and step
+  double lr_factor = 1;  // on the learning rates of the job's schedule
+  std::optional<int64_t> epoch;
+  double noise_scale = 0;  // of the job's gradients, in samples; 0: not known
+  ESTRAIN_FIELDS(batch, lr_factor, epoch, noise_scale)
+};
+
+struct JobLook {
+  std::string state;                             // as in launch::RunStatus
+  std::optional<int64_t> step;                   // absent: no step is known
+  int64_t total_steps = 0;                       // 0: not known
+  std::optional<std::vector<std::string>> held;  // devices, in the launcher's words
+  int64_t devices_at_work = 0;
+  double step_seconds = 0;         // lately; 0: not known
+  std::optional<BatchLook> batch;  // where the batch may be changed
+  bool trains() const { return state == "training"; }
+  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch)
+};
+
 // Asks a run for its progress. Returns nothing if no launcher on this host answers in time.
-//   {"state", "step", "total_steps", "held": […], "devices_at_work", "step_seconds",
-//    "batch", "lr_factor", "epoch", "gradient_noise": {"scale"}}
-std::optional<Json> look_at_run(const std::string& run, int milliseconds);
+std::optional<JobLook> look_at_run(const std::string& run, int milliseconds);
 
 inline constexpr int kLookPatienceMs = 200;
 

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
+#include "core/base/json/json.h"
 #include "core/base/process/build_id.h"
 
 namespace estrain::pool {

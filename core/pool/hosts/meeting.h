@@ -17,7 +17,7 @@
 
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
-#include "core/base/json/json.h"
+#include "core/pool/hosts/job_look.h"
 
 namespace estrain::pool {
 
@@ -63,17 +63,17 @@ struct Orders {
   ESTRAIN_FIELDS(to, serial, refusal, dismissed, tasks)
 };
 
-struct TaskReport {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
+struct TaskReport {
   std::string id;
   int64_t job = 0;
   std::string kind;
   bool ended = false, signaled = false;
-  int64_t code = 0;      // exit status or signal, once the task has ended
-  bool leads = false;    // the task holds the job's lock: the launcher, or an agent that has taken over
-  bool listens = false;  // of an agent of a run: the agent can start workers
-  int64_t looks = 0;     // how often the status was read
-  Json status;           // the last look: selected fields of `estrain status --json`; null: no look yet
-  ESTRAIN_FIELDS(id, job, kind, ended, signaled, code, leads, listens, looks, status)
+  int64_t code = 0;             // exit status or signal, once the task has ended
+  bool leads = false;           // the task holds the job's lock: the launcher, or an agent that has taken over
+  bool listens = false;         // of an agent of a run: the agent can start workers
+  int64_t looks = 0;            // at the run so far
+  std::optional<JobLook> look;  // the last look
+  ESTRAIN_FIELDS(id, job, kind, ended, signaled, code, leads, listens, looks, look)
 };
 
 struct AgentReport {

@@ -16,12 +16,10 @@
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
 #include "core/base/files/run_files.h"
-#include "core/base/json/json_fields.h"
 #include "core/base/process/watched_signals.h"
 #include "core/base/visible_text.h"
 #include "core/job/resources/allocation.h"
 #include "core/pool/hosts/duties.h"
-#include "core/pool/hosts/job_look.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/preflight/devices.h"
 #include "core/state/run_directory/run_directory.h"
@@ -217,7 +215,7 @@ class PoolAgent {
   void look_at_runs(int64_t now) {
     for (auto& [id, one] : duties_.known()) {
       if (one.report.ended || one.task.kind == kRequest) continue;
-      const bool trains = text_in(one.report.status, "state").value_or("") == "training";
+      const bool trains = one.report.look && one.report.look->trains();
       const bool is_settled = one.task.kind == kRunAgent ? one.report.listens : trains;
       const int64_t every = is_settled ? kLookNs : kLookAtStartNs;
       const auto looked = looked_ns_.find(id);
@@ -228,8 +226,8 @@ class PoolAgent {
       is_news_ |= listens_now != one.report.listens;
       one.report.listens = listens_now;
       if (!one.report.leads) continue;
-      if (const auto status = look_at_run(one.task.run, kLookPatienceMs)) {
-        one.report.status = *status;
+      if (auto look = look_at_run(one.task.run, kLookPatienceMs)) {
+        one.report.look = std::move(look);
         ++one.report.looks;
         is_news_ = true;
       }

@@ -268,10 +268,13 @@ struct LookedAt : ServedFolder {
     return state;
   }
   static AgentOfB reported(int64_t looks) {
-    TaskReport report{
-        .id = "t1", .job = 1, .kind = std::string(kLauncher), .leads = true, .looks = looks, .status = {}};
-    report.status = {
-        {"state", "training"}, {"step", looks}, {"total_steps", 100}, {"devices_at_work", 1}, {"held", {"cpu"}}};
+    TaskReport report{.id = "t1", .job = 1, .kind = std::string(kLauncher), .leads = true, .looks = looks, .look = {}};
+    report.look = JobLook{.state = "training",
+                          .step = looks,
+                          .total_steps = 100,
+                          .held = std::vector<std::string>{"cpu"},
+                          .devices_at_work = 1,
+                          .batch = {}};
     return {.tasks = {RestingPool::task_of(kLauncher, "t1")}, .reports = {report}};
   }
   // The agent's next look is there when the daemon looks next.

@@ -92,8 +92,10 @@ TEST_CASE("an agent of a run that leads it is its launcher from then on; one tha
     TaskReport seen = report_of("t1");
     seen.looks = 1;
     seen.leads = leads;
-    seen.status = {{"state", "training"}, {"step", 7}};
-    seen.status["held"] = std::vector<std::string>{"cpu"};
+    JobLook& look = seen.look.emplace();
+    look.state = "training";
+    look.step = 7;
+    look.held = std::vector<std::string>{"cpu"};
     dispatch::State state = state_with_job(Phase::running, {"nodeB/cpu"}, "nodeC");
     state.jobs[1].is_leaderless = true;
     Hosts at(std::move(state), {.tasks = {RestingPool::task_of(kRunAgent, "t1")}, .reports = {seen}});

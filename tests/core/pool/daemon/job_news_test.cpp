@@ -24,9 +24,13 @@ dispatch::State state_with_batch_wanted() {
   return state;
 }
 
-Json status(const std::string& state, const std::vector<std::string>& held) {
-  Json one = {{"state", state}, {"step", 5}, {"total_steps", 100}, {"devices_at_work", held.size()}};
-  one["held"] = held;
+JobLook look(const std::string& state, const std::vector<std::string>& held) {
+  JobLook one;
+  one.state = state;
+  one.step = 5;
+  one.total_steps = 100;
+  one.held = held;
+  one.devices_at_work = std::ssize(held);
   return one;
 }
 
@@ -49,11 +53,11 @@ TEST_CASE("jobs are looked at once a second, and before each decision at the end
 TEST_CASE("a job that starts runs once its launcher is seen to train") {
   News at(state_with_job(Phase::starting, {"cpu"}));
   at.pool.launchers[1] = {};
-  at.news.on_status(1, status("starting", {"cpu"}));
+  at.news.on_look(1, look("starting", {"cpu"}));
   CHECK(at.job().phase == Phase::starting);
-  at.news.on_status(1, Json{{"state", "training"}});
+  at.news.on_look(1, JobLook{.state = "training", .step = {}, .held = {}, .batch = {}});
   CHECK(at.job().phase == Phase::starting);
-  at.news.on_status(1, status("training", {"cpu"}));
+  at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.job().phase == Phase::running);
   CHECK(at.job().step == 5);
 }
@@ -62,10 +66,10 @@ TEST_CASE("a job that has lost a device holds what its run says, but not while a
   News at(state_with_job(Phase::running, {"cpu", "cpu"}));
   at.pool.launchers[1] = {};
   at.pool.asked[1] = {};
-  at.news.on_status(1, status("training", {"cpu"}));
+  at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.job().targeted() == 2);
   at.pool.asked.clear();
-  at.news.on_status(1, status("training", {"cpu"}));
+  at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.job().targeted() == 1);
   CHECK(at.job().phase == Phase::running);
 }
@@ -74,10 +78,10 @@ TEST_CASE("where the answer to a request is lost, a later look tells, with what 
   News at(state_with_job(Phase::changing, {"cpu", "cpu"}));
   at.pool.launchers[1] = {.lost = 1.5};
   at.pool.asked[1] = {};
-  at.news.on_status(1, status("training", {"cpu", "cpu"}));
+  at.news.on_look(1, look("training", {"cpu", "cpu"}));
   CHECK(at.job().phase == Phase::changing);
   at.pool.asked.clear();
-  at.news.on_status(1, status("training", {"cpu", "cpu"}));
+  at.news.on_look(1, look("training", {"cpu", "cpu"}));
   CHECK(at.job().phase == Phase::running);
   CHECK(at.job().lost == 1.5);
   CHECK(at.pool.launchers[1].lost == 0);
@@ -86,9 +90,9 @@ TEST_CASE("where the answer to a request is lost, a later look tells, with what 
 TEST_CASE("another batch is in force when the new launch trains") {
   News at(state_with_batch_wanted());
   at.pool.launchers[1] = {};
-  at.news.on_status(1, status("starting", {"cpu"}));
+  at.news.on_look(1, look("starting", {"cpu"}));
   CHECK(at.job().phase == Phase::changing);
-  at.news.on_status(1, status("training", {"cpu"}));
+  at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.job().phase == Phase::running);
 }
 
@@ -221,7 +225,7 @@ TEST_CASE("a launcher that an earlier daemon ordered is found by the first look 
   News at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
   at.launch_on_b();
   at.pool.launchers[1].is_found = false;
-  at.news.on_status(1, status("training", {"cpu"}));
+  at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.pool.launchers[1].is_found);
   CHECK(at.job().phase == Phase::running);
   CHECK(std::ranges::count(at.pool.state().slots, 1, &dispatch::Slot::holder) == 1);

@@ -118,7 +118,7 @@ TEST_CASE("the end of a task is told once, before what was seen after it") {
   told_all.tasks = {told("launcher"), told("request")};
   told_all.tasks[0].leads = true;
   told_all.tasks[0].looks = 1;
-  told_all.tasks[0].status = {{"step", 5}};
+  told_all.tasks[0].look.emplace().step = 5;
   told_all.tasks[1].ended = true;
   told_all.tasks[1].code = 2;
   const auto events = one.hear(told_all, 2 * kSecond);
@@ -126,7 +126,7 @@ TEST_CASE("the end of a task is told once, before what was seen after it") {
   const auto& ended = std::get<TaskEnded>(events[0]);
   CHECK(ended.task.id == "request");
   CHECK(ended.code == 2);
-  CHECK(std::get<TaskSeen>(events[1]).status.at("step") == 5);
+  CHECK(std::get<TaskSeen>(events[1]).look.step == 5);
   CHECK(one.told_of("launcher")->leads);
   CHECK_FALSE(one.told_of("request"));
   CHECK(one.hear(told_all, 3 * kSecond).empty());
