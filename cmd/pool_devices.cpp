@@ -9,7 +9,7 @@
 #include "cmd/pool.h"
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
-#include "core/pool/daemon/daemon.h"
+#include "core/base/wall_time.h"
 #include "core/pool/hosts/meeting.h"
 #include "core/pool/ledger/ledger.h"
 #include "core/pool/overview.h"
@@ -31,7 +31,7 @@ int list_devices(const DeviceArguments& arguments) {
   const auto sign = pool::Meeting(arguments.directory).daemon();
   const Json devices =
       pool::devices_json(pool::Ledger::open(pool.database()).load(), sign ? sign->host : own_host_name());
-  fmt::print("{}", arguments.json ? json_text(devices) + "\n" : pool::format_devices(devices, pool::wall_seconds()));
+  fmt::print("{}", arguments.json ? json_text(devices) + "\n" : pool::format_devices(devices, wall_seconds()));
   return 0;
 }
 

@@ -3,8 +3,8 @@
 
 #include "cmd/pool.h"
 #include "core/base/json/json_text.h"
+#include "core/base/wall_time.h"
 #include "core/job/resources/allocation.h"
-#include "core/pool/daemon/daemon.h"
 #include "core/pool/overview.h"
 #include "core/pool/pool_request.h"
 #include "core/pool/pool_trace.h"
@@ -30,14 +30,14 @@ int list(const QueueArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json_text(pool::jobs_json(pool::PoolDirectory(arguments.directory), state)));
   } else {
-    fmt::print("{}", pool::format_jobs(state, pool::wall_seconds()));
+    fmt::print("{}", pool::format_jobs(state, wall_seconds()));
   }
   return 0;
 }
 
 int status(const QueueArguments& arguments) {
   const dispatch::State state = ledger_of(arguments.directory).load();
-  const Json status = pool::status_json(state, pool::is_served(arguments.directory), pool::wall_seconds());
+  const Json status = pool::status_json(state, pool::is_served(arguments.directory), wall_seconds());
   fmt::print("{}", arguments.json ? json_text(status) + "\n" : pool::format_status(status));
   return 0;
 }

@@ -4,9 +4,11 @@
 
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
+#include "core/base/wall_time.h"
 #include "core/pool/hosts/own_command.h"
 
 namespace estrain::pool {
+
 void Checks::carry_out(const dispatch::CheckJob& action) {
   waiting_.push_back(action.job);
   start();
@@ -16,14 +18,13 @@ void Checks::start() {
   if (waiting_.empty() || std::ssize(processes_) >= dispatch::kChecksAtOnce) return;
   const dispatch::JobId id = waiting_.front();
   waiting_.pop_front();
-  if (pool_.job(id).phase != dispatch::Phase::checking) return start();
-  std::filesystem::remove(pool_.directory.check_log(id));
+  if (job_of(id).phase != dispatch::Phase::checking) return start();
+  std::filesystem::remove(directory_.check_log(id));
   try {
-    processes_[id] =
-        ChildProcess::start(own_command({"check", pool_.directory.spec(id), "--run", pool_.directory.run(id), "--json"},
-                                        pool_.directory.check_log(id)));
+    processes_[id] = ChildProcess::start(
+        own_command({"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)));
   } catch (const Error& error) {
-    pool_.dispatcher->checked(id, {false, error.message()}, wall_seconds());
+    dispatcher_.checked(id, {false, error.message()}, wall_seconds());
     start();
   }
 }
@@ -31,7 +32,7 @@ void Checks::start() {
 void Checks::on_ended(dispatch::JobId id) {
   const ChildEnd end = processes_[id].wait();
   processes_.erase(id);
-  const Json answer = answer_in(pool_.directory.check_log(id));
+  const Json answer = answer_in(directory_.check_log(id));
   dispatch::Dispatcher::Checked result{end.code == 0 && !end.signaled, ""};
   if (!result.fine) {
     for (const Json& check : list_in(answer, "checks")) {
@@ -39,14 +40,14 @@ void Checks::on_ended(dispatch::JobId id) {
       result.reason += (result.reason.empty() ? "" : "; ") + text_in(check, "check").value_or("") + ": " +
                        text_in(check, "message").value_or("");
     }
-    if (result.reason.empty()) result.reason = end.text() + ", see " + pool_.directory.check_log(id);
+    if (result.reason.empty()) result.reason = end.text() + ", see " + directory_.check_log(id);
   }
   const Json& seconds = object_in(answer, "seconds");
-  const bool portable = pool_.job(id).request.mixes_types;
+  const bool portable = job_of(id).request.mixes_types;
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   if (answer.contains("work")) result.work = json_text(answer.at("work"));
-  pool_.dispatcher->checked(id, result, wall_seconds());
+  dispatcher_.checked(id, result, wall_seconds());
   start();
 }
 

@@ -5,13 +5,15 @@
 #include <map>
 
 #include "core/base/process/child_process.h"
-#include "core/pool/daemon/served_pool.h"
+#include "core/planning/dispatch/dispatcher.h"
+#include "core/pool/pool_directory.h"
 
 namespace estrain::pool {
 
 class Checks {
  public:
-  explicit Checks(ServedPool& pool) : pool_(pool) {}
+  Checks(dispatch::Dispatcher& dispatcher, const PoolDirectory& directory)
+      : dispatcher_(dispatcher), directory_(directory) {}
 
   void carry_out(const dispatch::CheckJob& action);
   void on_ended(dispatch::JobId id);  // the check's process has ended
@@ -19,8 +21,10 @@ class Checks {
 
  private:
   void start();
+  const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
 
-  ServedPool& pool_;
+  dispatch::Dispatcher& dispatcher_;
+  const PoolDirectory& directory_;
   std::deque<dispatch::JobId> waiting_;
   std::map<dispatch::JobId, ChildProcess> processes_;
 };

@@ -2,6 +2,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/visible_text.h"
+#include "core/base/wall_time.h"
 #include "core/pool/overview.h"
 
 namespace estrain::pool {
@@ -11,18 +12,18 @@ constexpr double kSaveEvery = 1;  // s, if only figures have changed, or the dis
 
 }  // namespace
 
-void Chronicle::save_all() {
+void Chronicle::save_all(const dispatch::State& state) {
   saved_ = 0;
-  save();
+  save(state);
 }
 
-void Chronicle::save() {
+void Chronicle::save(const dispatch::State& state) {
   const double now = wall_seconds();
   const bool was_just_now = saved_ <= now && now < saved_ + kSaveEvery;  // the clock may have been set back
   if (was_just_now && (lines_.empty() || is_behind_)) return;
   saved_ = now;
   try {
-    ledger_.save(pool_.state(), lines_);
+    ledger_.save(state, lines_);
     lines_.clear();
     if (is_behind_) fmt::print("pool: the queue is written again\n");
     is_behind_ = false;
@@ -33,11 +34,11 @@ void Chronicle::save() {
   }
 }
 
-void Chronicle::carry_out(const dispatch::Note& note) {
+void Chronicle::note(const dispatch::Note& note, const dispatch::State& state) {
   lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason, note.names});
-  const auto job = pool_.state().jobs.find(note.job);
+  const auto job = state.jobs.find(note.job);
   const std::string who =
-      job == pool_.state().jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
+      job == state.jobs.end() ? "pool" : fmt::format("job {} ({})", note.job, job->second.request.name);
   fmt::print("{} {}: {}, {} devices: {}\n", utc_timestamp(), visible_in_line(who), note.what, note.devices,
              visible_in_line(note.reason + in_brackets(note.names)));
   std::fflush(stdout);

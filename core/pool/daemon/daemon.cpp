@@ -6,10 +6,11 @@
 #include <filesystem>
 
 #include "core/base/clock.h"
+#include "core/base/wall_time.h"
 #include "core/job/placement/assignment.h"
 #include "core/planning/dispatch/slots.h"
+#include "core/pool/daemon/own_devices.h"
 #include "core/pool/daemon/readiness.h"
-#include "core/pool/daemon/settle_devices.h"
 #include "core/pool/run_end.h"
 #include "core/run/launch/preflight/devices.h"
 
@@ -47,42 +48,54 @@ std::string numbers_of(const std::vector<dispatch::JobId>& jobs) {
                      shown < jobs.size() ? fmt::format(" and {} more", jobs.size() - shown) : "");
 }
 
+std::vector<std::string> others(std::vector<std::string> nodes, const std::string& own) {
+  std::erase(nodes, own);
+  return nodes;
+}
+
 }  // namespace
 
 Daemon::Daemon(const ServeOptions& options, UniqueFd end)
-    : pool_(checked_directory(options), options.name),
-      host_news_(pool_, commands_, news_, chronicle_, options.nodes),
+    : directory_(checked_directory(options)),
+      lock_(directory_.lock()),
+      hosts_(directory_.path(), options.name),
+      chronicle_(Ledger::open(directory_.database())),
+      dispatcher_(first_state(options), options.settings),
+      slurm_agents_(directory_.path(), others(options.nodes, options.name)),
+      server_(directory_.path()),
       end_(std::move(end)) {
+  const double seen = state().seen;
+  if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
+  take_up_jobs();
+  if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
+  if (!options.devices.empty()) settle_devices(dispatcher_, names_in(options.devices), wall_seconds());
+  const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
+  fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", directory_.path(), state().slots.size(),
+             state().policy, std::ranges::count_if(state().jobs, is_in_queue));
+  std::fflush(stdout);
+}
+
+// The state that an earlier daemon has left, with the policy of the options.
+dispatch::State Daemon::first_state(const ServeOptions& options) {
   dispatch::State state = chronicle_.load();
   if (state.policy.empty()) state.seed = options.seed;
   if (!options.policy.empty()) state.policy = options.policy;
   if (state.policy.empty()) state.policy = kDefaultPolicy;
   if (!options.policy.empty())
     dispatch::require_known(scheduling::make_policy(options.policy, state.seed), dispatch::types_with(state, {}));
-  const double seen = state.seen;
   number_above_folders(state);
-  pool_.dispatcher.emplace(std::move(state), options.settings);
-  server_.emplace(pool_.directory.path());
-  requests_.emplace(pool_, chronicle_, *server_);
-  if (seen > 0) chronicle_.add({seen, 0, "away", 0, "the daemon was seen last"});
-  take_up_jobs();
-  if (seen > 0) chronicle_.add({wall_seconds(), 0, "served", 0, "by another daemon"});
-  if (!options.devices.empty()) settle_devices(*pool_.dispatcher, names_in(options.devices), wall_seconds());
-  const auto is_in_queue = [](const auto& entry) { return !dispatch::is_over(entry.second.phase); };
-  fmt::print("pool {}: {} devices, policy {}, {} jobs in the queue\n", pool_.directory.path(),
-             pool_.state().slots.size(), pool_.state().policy, std::ranges::count_if(pool_.state().jobs, is_in_queue));
-  std::fflush(stdout);
+  return state;
 }
 
 // The queue may have been lost, or be an old copy: new jobs get no folder, and no run, of a job missing in the queue.
 void Daemon::number_above_folders(dispatch::State& state) {
-  std::vector<JobId> unknown = pool_.directory.jobs();
+  std::vector<JobId> unknown = directory_.jobs();
   std::erase_if(unknown, [&](JobId id) { return id <= state.last_job; });
   if (unknown.empty()) return;
   state.last_job = unknown.back();
   std::vector<JobId> at_work;
   std::ranges::copy_if(unknown, std::back_inserter(at_work),
-                       [&](JobId id) { return somebody_is_at_work(pool_.directory.run(id)); });
+                       [&](JobId id) { return somebody_is_at_work(directory_.run(id)); });
   const std::string words = fmt::format(
       "the queue does not know the jobs whose folders are in jobs: {}; pool.db was lost, or is an older one. New jobs "
       "are numbered from {}{}",
@@ -93,7 +106,7 @@ void Daemon::number_above_folders(dispatch::State& state) {
   fmt::print(stderr,
              "warning: pool {}: {}.\nPut pool.db back, or end these runs (estrain stop {}/N/run) and submit their "
              "job.toml again.\n",
-             pool_.directory.path(), words, pool_.directory.path() + "/jobs");
+             directory_.path(), words, directory_.path() + "/jobs");
   chronicle_.add({wall_seconds(), 0, "unknown", 0, words});
 }
 
@@ -101,11 +114,11 @@ void Daemon::number_above_folders(dispatch::State& state) {
 void Daemon::take_up_jobs() {
   host_news_.take_up();
   std::vector<JobId> up;
-  for (const auto& [id, job] : pool_.state().jobs) {
+  for (const auto& [id, job] : state().jobs) {
     if (dispatch::is_up(job.phase)) up.push_back(id);
   }
   for (const JobId id : up) {
-    const bool changes = pool_.job(id).phase == dispatch::Phase::changing;
+    const bool changes = state().jobs.at(id).phase == dispatch::Phase::changing;
     news_.take_up(id, changes ? chronicle_.asked(id) : 0);
   }
 }
@@ -119,7 +132,7 @@ int Daemon::run() {
 }
 
 void Daemon::begin() {
-  pool_.dispatcher->tick(wall_seconds());  // the pool is served from now on, not only from the first turn on
+  dispatcher_.tick(wall_seconds());  // the pool is served from now on, not only from the first turn on
   do_actions();
 }
 
@@ -127,31 +140,41 @@ bool Daemon::turn(int milliseconds) {
   if (!hear(milliseconds)) return false;
   // A job with an unsent request has no answer to lose: it is asked before the daemon looks at the job.
   do_actions();
-  host_news_.tend();
+  tend();
   do_actions();
   news_.look_at_jobs();
-  pool_.dispatcher->tick(wall_seconds());
+  dispatcher_.tick(wall_seconds());
   do_actions();
-  chronicle_.save();
-  pool_.agents.flush();  // all orders are on the disk: no later daemon repeats an order
+  chronicle_.save(state());
+  hosts_.agents.flush();  // all orders are on the disk: no later daemon repeats an order
   return true;
+}
+
+// Hears the news of other hosts, and starts what other hosts need.
+void Daemon::tend() {
+  for (const dispatch::Note& note : host_news_.tend()) chronicle_.note(note, state());
+  for (const SlurmAgents::StepEnd& end : slurm_agents_.tend(hosts_.agents.members(), wall_seconds())) {
+    const std::string words = fmt::format("node {}: {}; it is started again", end.node, end.how);
+    chronicle_.note({0, "no agent", 0, words}, state());
+  }
+  commands_.tend();
 }
 
 void Daemon::end() {
   do_actions();
-  chronicle_.save_all();
-  pool_.agents.flush();
-  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n",
-             pool_.directory.path(), pool_.directory.path());
+  chronicle_.save_all(state());
+  hosts_.agents.flush();
+  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n", directory_.path(),
+             directory_.path());
 }
 
 bool Daemon::hear(int milliseconds) {
   Readiness ready;
   ready.add(end_.get());
   for (const auto& [id, check] : checks_.processes()) ready.add(check.descriptor());
-  for (const auto& [id, launcher] : pool_.launchers) ready.add(launcher.process.descriptor());
-  for (const auto& [id, asked] : pool_.asked) ready.add(asked.command.descriptor());
-  const std::vector<pollfd> clients = server_->polled(monotonic_ns());
+  for (const auto& [id, launcher] : processes_.launchers) ready.add(launcher.process.descriptor());
+  for (const auto& [id, command] : processes_.commands) ready.add(command.process.descriptor());
+  const std::vector<pollfd> clients = server_.polled(monotonic_ns());
   ready.add(clients);
   ready.wait(milliseconds);
   const auto ready_jobs = [&](const auto& processes, const auto& descriptor) {
@@ -162,21 +185,25 @@ bool Daemon::hear(int milliseconds) {
     return ids;
   };
   const auto of_check = [](const ChildProcess& check) { return check.descriptor(); };
-  const auto of_launcher = [](const Launcher& launcher) { return launcher.process.descriptor(); };
-  const auto of_asked = [](const Asked& asked) { return asked.command.descriptor(); };
+  const auto of_launcher = [](const JobLauncher& launcher) { return launcher.process.descriptor(); };
+  const auto of_command = [](const JobCommand& command) { return command.process.descriptor(); };
   // Looks up all descriptors before acting on any: numbers of closed descriptors are used again.
-  const std::vector<JobId> answers = ready_jobs(pool_.asked, of_asked), ends = ready_jobs(pool_.launchers, of_launcher),
+  const std::vector<JobId> answers = ready_jobs(processes_.commands, of_command),
+                           ends = ready_jobs(processes_.launchers, of_launcher),
                            checks = ready_jobs(checks_.processes(), of_check);
-  for (const JobId id : answers) news_.on_answer(id, pool_.asked[id].command.wait());
+  for (const JobId id : answers) news_.on_answer(id, processes_.commands[id].process.wait());
   for (const JobId id : ends) {
     std::optional<ChildEnd> end;
-    if (pool_.launchers[id].is_child) end = pool_.launchers[id].process.wait();
+    if (processes_.launchers[id].is_child) end = processes_.launchers[id].process.wait();
     news_.on_launcher_ended(id, end);
   }
   for (const JobId id : checks) checks_.on_ended(id);
-  server_->serve_objects(
+  server_.serve_objects(
       ready.last(clients.size()),
-      [this](launch::ClientId client, const Json& request) { requests_->on_request(client, request); }, monotonic_ns());
+      [this](launch::ClientId client, const Json& request) {
+        if (const std::optional<Json> answer = requests_.answer(client, request)) server_.reply(client, *answer);
+      },
+      monotonic_ns());
   return !ready.has(end_.get());
 }
 
@@ -185,9 +212,9 @@ void Daemon::carry_out(const Action& action) {
   if constexpr (std::is_same_v<Action, dispatch::CheckJob>) {
     checks_.carry_out(action);
   } else if constexpr (std::is_same_v<Action, dispatch::Released>) {
-    requests_->carry_out(action);
+    if (action.client != 0) server_.reply(action.client, reply_to(action));
   } else if constexpr (std::is_same_v<Action, dispatch::Note>) {
-    chronicle_.carry_out(action);
+    chronicle_.note(action, state());
   } else {
     commands_.carry_out(action);
   }
@@ -195,8 +222,8 @@ void Daemon::carry_out(const Action& action) {
 
 // Actions may cause events, and events further actions.
 void Daemon::do_actions() {
-  for (std::vector<dispatch::Action> actions = pool_.dispatcher->take_actions(); !actions.empty();
-       actions = pool_.dispatcher->take_actions()) {
+  for (std::vector<dispatch::Action> actions = dispatcher_.take_actions(); !actions.empty();
+       actions = dispatcher_.take_actions()) {
     for (const dispatch::Action& action : actions) {
       std::visit([this](const auto& one) { carry_out(one); }, action);
     }

@@ -4,14 +4,15 @@
 // offer, reclaim. So the daemon never waits for a run, and may be killed at any instruction: runs continue, and the
 // next daemon finds the runs by their run directories. Agents carry out the actions on other hosts (hosts/).
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/pool/daemon/checks.h"
 #include "core/pool/daemon/host_news.h"
+#include "core/pool/daemon/job_commands.h"
 #include "core/pool/daemon/job_news.h"
 #include "core/pool/daemon/requests.h"
+#include "core/pool/hosts/slurm_agents.h"
 #include "core/run/launch/control/control_socket.h"
 
 namespace estrain::pool {
@@ -43,26 +44,33 @@ class Daemon {
   // Carries out, answers and saves all earlier requests.
   void end();
 
-  const dispatch::State& state() const { return pool_.state(); }
+  const dispatch::State& state() const { return dispatcher_.state(); }
 
  private:
   using JobId = dispatch::JobId;
 
+  dispatch::State first_state(const ServeOptions& options);
   void number_above_folders(dispatch::State& state);
   void take_up_jobs();
   bool hear(int milliseconds);
+  void tend();
   void do_actions();
   template <typename Action>
   void carry_out(const Action& action);
 
-  ServedPool pool_;
-  Chronicle chronicle_{pool_};
-  Checks checks_{pool_};
-  JobCommands commands_{pool_};
-  JobNews news_{pool_, commands_};
-  HostNews host_news_;
-  std::optional<launch::ControlServer> server_;
-  std::optional<Requests> requests_;
+  PoolDirectory directory_;
+  UniqueFd lock_;
+  PoolHosts hosts_;
+  Chronicle chronicle_;
+  dispatch::Dispatcher dispatcher_;
+  JobProcesses processes_;
+  Checks checks_{dispatcher_, directory_};
+  JobCommands commands_{dispatcher_, hosts_, processes_};
+  JobNews news_{dispatcher_, hosts_, processes_};
+  HostNews host_news_{dispatcher_, hosts_, news_};
+  PoolRequests requests_{dispatcher_, hosts_, chronicle_};
+  SlurmAgents slurm_agents_;
+  launch::ControlServer server_;
   UniqueFd end_;
 };
 

@@ -1,41 +1,35 @@
 #pragma once
-// The agents of other hosts: arrivals, departures, results of tasks, and jobs with a new launcher.
+// Tells the dispatcher the news of other hosts: agents that join, leave and are lost. News of jobs there go to JobNews.
 
 #include <string>
+#include <vector>
 
-#include "core/pool/daemon/chronicle.h"
 #include "core/pool/daemon/job_news.h"
-#include "core/pool/daemon/served_pool.h"
-#include "core/pool/hosts/slurm_agents.h"
 
 namespace estrain::pool {
 
 class HostNews {
  public:
-  // `nodes`: of a Slurm allocation, one agent on each; the daemon's own node is skipped.
-  HostNews(ServedPool& pool, JobCommands& commands, JobNews& news, Chronicle& chronicle,
-           const std::vector<std::string>& nodes);
+  HostNews(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobNews& news)
+      : dispatcher_(dispatcher), hosts_(hosts), news_(news) {}
 
   // Devices of agents that were gone when the daemon began leave the pool.
   void take_up();
-  void tend();
+  // Looks at the agents. Returns lines for the history.
+  std::vector<dispatch::Note> tend();
 
  private:
-  using JobId = dispatch::JobId;
-
-  void tend_run_agents();
   void on(const std::string& host, const HostJoined& event);
   void on(const std::string& host, const HostRefused& event);
   void on(const std::string& host, const HostLeaves& event);
   void on(const std::string& host, const HostLost& event);
-  void on(const std::string& host, const TaskEnded& event);
-  void on(const std::string& host, const TaskSeen& event);
+  void on(const std::string& host, const TaskEnded& event) { news_.on_task_ended(host, event); }
+  void on(const std::string& host, const TaskSeen& event) { news_.on_task_seen(host, event); }
 
-  ServedPool& pool_;
-  JobCommands& commands_;
+  dispatch::Dispatcher& dispatcher_;
+  PoolHosts& hosts_;
   JobNews& news_;
-  Chronicle& chronicle_;
-  SlurmAgents slurm_agents_;
+  std::vector<dispatch::Note> notes_;  // since the last look
 };
 
 }  // namespace estrain::pool

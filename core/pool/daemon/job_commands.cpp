@@ -2,9 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <map>
 
+#include "core/base/wall_time.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/state/run_directory/run_directory.h"
@@ -16,145 +19,199 @@ constexpr double kPatienceWithAgents = 60;  // s, until the agents of a run list
 
 std::string list_of(const std::vector<std::string>& devices) { return fmt::format("{}", fmt::join(devices, ",")); }
 
+RunAgents::Wanted without_hosts(const dispatch::Job& job, const PoolDirectory& directory) {
+  return {.job = job.id,
+          .run = directory.run(job.id),
+          .log = directory.agents_log(job.id),
+          .hosts = {},
+          .leader = {},
+          .is_leaderless = job.is_leaderless};
+}
+
+// Adds the host of a device of the job, unless it is the job's home, or the daemon's host.
+void add_host_of(const dispatch::Slot& slot, const dispatch::Job& job, RunAgents::Wanted& wanted) {
+  const std::string host = slot.host();
+  if (host.empty() || host == job.home || std::ranges::find(wanted.hosts, host) != wanted.hosts.end()) return;
+  wanted.hosts.push_back(host);
+}
+
+// The agents for the job's run: on each host where the job has devices, except the home.
+RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId id, const PoolDirectory& directory) {
+  const dispatch::Job& job = state.jobs.at(id);
+  RunAgents::Wanted wanted = without_hosts(job, directory);
+  for (const dispatch::Slot& slot : state.slots) {
+    if (slot.holder == id) add_host_of(slot, job, wanted);
+  }
+  return wanted;
+}
+
+// Does the same for all jobs that are up.
+std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, const PoolDirectory& directory) {
+  std::vector<RunAgents::Wanted> all;
+  std::map<dispatch::JobId, size_t> places;
+  for (const auto& [id, job] : state.jobs) {
+    if (!dispatch::is_up(job.phase)) continue;
+    places[id] = all.size();
+    all.push_back(without_hosts(job, directory));
+  }
+  for (const dispatch::Slot& slot : state.slots) {
+    if (const auto at = places.find(slot.holder); at != places.end())
+      add_host_of(slot, state.jobs.at(slot.holder), all[at->second]);
+  }
+  return all;
+}
+
 }  // namespace
 
 void JobCommands::carry_out(const dispatch::StartJob& action) {
   const JobId id = action.job;
-  const std::string run = pool_.directory.run(id);
+  const std::string run = hosts_.directory.run(id);
   // The job also resumes by its spec: a run of another spec is refused. The launcher outlives the daemon's terminal.
-  std::vector<std::string> words = {"train", "--own-session", pool_.directory.spec(id)};
+  std::vector<std::string> words = {"train", "--own-session", hosts_.directory.spec(id)};
   if (run_directory::RunDirectory(run).has_run()) words.emplace_back("--resume");
   words.insert(words.end(), {"--run", run, "--devices", list_of(action.devices)});
-  const bool is_spread = !run_agents_for(pool_.state(), id, pool_.directory).hosts.empty();
+  const bool is_spread = !run_agents_for(dispatcher_.state(), id, hosts_.directory).hosts.empty();
   if (is_spread || !action.home.empty())
-    words.insert(words.end(), {"--name", action.home.empty() ? pool_.name : action.home});
-  ask(id, std::move(words), Asked::What::launch);
+    words.insert(words.end(), {"--name", action.home.empty() ? hosts_.own : action.home});
+  ask(id, std::move(words), What::launch);
 }
 
 void JobCommands::launch(JobId id, std::vector<std::string> words) {
-  const std::string home = pool_.job(id).home;
+  const std::string home = job_of(id).home;
   if (!home.empty()) {
     Task task{.id = {},
               .job = id,
               .kind = std::string(kLauncher),
-              .run = pool_.directory.run(id),
+              .run = hosts_.directory.run(id),
               .words = std::move(words),
-              .log = pool_.directory.train_log(id)};
-    pool_.launchers[id] = {.is_child = false, .host = home, .task = pool_.agents.start(home, std::move(task))};
+              .log = hosts_.directory.train_log(id)};
+    processes_.launchers[id] = {.is_child = false, .host = home, .task = hosts_.agents.start(home, std::move(task))};
     return;
   }
-  ChildOptions options = own_command(words, pool_.directory.train_log(id));
+  ChildOptions options = own_command(words, hosts_.directory.train_log(id));
   options.dies_with_parent = false;
   try {
-    pool_.launchers[id] = {.process = ChildProcess::start(options)};
+    processes_.launchers[id] = {.process = ChildProcess::start(options)};
   } catch (const Error& error) {
-    pool_.dispatcher->ended(id, {dispatch::Ended::How::never_began, error.message(), 5}, wall_seconds());
+    dispatcher_.ended(id, {dispatch::Ended::How::never_began, error.message(), 5}, wall_seconds());
   }
 }
 
 // Sends one of this program's commands to the run. The daemon continues until the answer arrives.
-void JobCommands::ask(JobId id, std::vector<std::string> words, Asked::What what) {
-  pool_.asked[id] = {.what = what, .words = std::move(words), .since = wall_seconds()};
+void JobCommands::ask(JobId id, std::vector<std::string> words, What what) {
+  processes_.commands[id] = {.what = what, .words = std::move(words), .since = wall_seconds()};
   send(id);
 }
 
 // Sends once the agents of the run listen on the job's other hosts; a stop does not wait for agents.
 void JobCommands::send(JobId id) {
-  Asked& asked = pool_.asked.at(id);
-  if (asked.is_sent) return;
-  const bool waits =
-      asked.what != Asked::What::stop && !pool_.run_agents.listen(run_agents_for(pool_.state(), id, pool_.directory));
-  const bool in_vain = waits && wall_seconds() > asked.since + kPatienceWithAgents;
+  JobCommand& command = processes_.commands.at(id);
+  if (command.is_sent) return;
+  const bool waits = command.what != What::stop &&
+                     !hosts_.run_agents.listen(run_agents_for(dispatcher_.state(), id, hosts_.directory));
+  const bool in_vain = waits && wall_seconds() > command.since + kPatienceWithAgents;
   if (waits && !in_vain) return;
-  if (asked.what == Asked::What::launch) {
-    const std::vector<std::string> words = std::move(asked.words);
-    pool_.asked.erase(id);
+  if (command.what == What::launch) {
+    const std::vector<std::string> words = std::move(command.words);
+    processes_.commands.erase(id);
     if (!in_vain) return launch(id, words);
-    return pool_.dispatcher->ended(id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5},
-                                   wall_seconds());
+    return dispatcher_.ended(id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5}, wall_seconds());
   }
-  asked.is_sent = true;
-  std::filesystem::remove(pool_.directory.request_log(id));
-  asked.words.emplace_back("--json");
-  const std::string home = pool_.job(id).home;
+  command.is_sent = true;
+  std::filesystem::remove(hosts_.directory.request_log(id));
+  command.words.emplace_back("--json");
+  const std::string home = job_of(id).home;
   if (!home.empty()) {
-    asked.task = pool_.agents.start(home, {.id = {},
-                                           .job = id,
-                                           .kind = std::string(kRequest),
-                                           .run = pool_.directory.run(id),
-                                           .words = asked.words,
-                                           .log = pool_.directory.request_log(id)});
+    command.task = hosts_.agents.start(home, {.id = {},
+                                              .job = id,
+                                              .kind = std::string(kRequest),
+                                              .run = hosts_.directory.run(id),
+                                              .words = command.words,
+                                              .log = hosts_.directory.request_log(id)});
     return;
   }
   try {
-    asked.command = ChildProcess::start(own_command(asked.words, pool_.directory.request_log(id)));
+    command.process = ChildProcess::start(own_command(command.words, hosts_.directory.request_log(id)));
   } catch (const Error& error) {
     fmt::print(stderr, "warning: job {} could not be asked: {}\n", id, error.message());
-    const bool stops = asked.what == Asked::What::stop;
-    pool_.asked.erase(id);
-    if (stops) signal_launcher(id, SIGTERM);
+    const bool stops = command.what == What::stop;
+    processes_.commands.erase(id);
+    if (stops) processes_.signal_launcher(id, SIGTERM, hosts_.agents);
   }
 }
 
 void JobCommands::carry_out(const dispatch::GrowJob& action) {
-  const std::string run = pool_.directory.run(action.job);
-  if (pool_.job(action.job).request.weighs_offers) {
-    ask(action.job, {"offer", run, list_of(action.added)}, Asked::What::devices);
+  const std::string run = hosts_.directory.run(action.job);
+  if (job_of(action.job).request.weighs_offers) {
+    ask(action.job, {"offer", run, list_of(action.added)}, What::devices);
   } else {
-    ask(action.job, {"resize", run, "--devices", list_of(action.all)}, Asked::What::devices);
+    ask(action.job, {"resize", run, "--devices", list_of(action.all)}, What::devices);
   }
 }
 
 void JobCommands::carry_out(const dispatch::ChangeBatch& action) {
   ask(action.job,
-      {"change", pool_.directory.run(action.job), "--batch", std::to_string(action.batch), "--lr-factor",
+      {"change", hosts_.directory.run(action.job), "--batch", std::to_string(action.batch), "--lr-factor",
        fmt::format("{}", action.lr_factor)},
-      Asked::What::batch);
+      What::batch);
 }
 
 void JobCommands::carry_out(const dispatch::ShrinkJob& action) {
   ask(action.job,
-      {"reclaim", pool_.directory.run(action.job), list_of(action.given_back), "--within",
+      {"reclaim", hosts_.directory.run(action.job), list_of(action.given_back), "--within",
        fmt::format("{:.3f}", action.within)},
-      Asked::What::devices);
+      What::devices);
 }
 
 // A launcher that does not train yet may not listen yet: a signal stops it at once.
 void JobCommands::carry_out(const dispatch::StopJob& action) {
   const JobId id = action.job;
-  const auto launcher = pool_.launchers.find(id);
-  if (launcher == pool_.launchers.end()) {
-    pool_.asked.erase(id);
-    return pool_.dispatcher->ended(id, {dispatch::Ended::How::stopped, "it had not begun"}, wall_seconds());
+  const auto launcher = processes_.launchers.find(id);
+  if (launcher == processes_.launchers.end()) {
+    processes_.commands.erase(id);
+    return dispatcher_.ended(id, {dispatch::Ended::How::stopped, "it had not begun"}, wall_seconds());
   }
   const bool answers =
-      launcher->second.host.empty() ? launch::launcher_answers(pool_.directory.run(id)) : launcher->second.trains;
-  if (!answers) return signal_launcher(id, SIGTERM);
+      launcher->second.host.empty() ? launch::launcher_answers(hosts_.directory.run(id)) : launcher->second.trains;
+  if (!answers) return processes_.signal_launcher(id, SIGTERM, hosts_.agents);
   ask(id,
-      {"reclaim", pool_.directory.run(id), list_of(action.devices), "--within", fmt::format("{:.3f}", action.within)},
-      Asked::What::stop);
+      {"reclaim", hosts_.directory.run(id), list_of(action.devices), "--within", fmt::format("{:.3f}", action.within)},
+      What::stop);
 }
 
 // No host resumes the job.
 void JobCommands::carry_out(const dispatch::KillJob& action) {
-  signal_launcher(action.job, SIGKILL);
-  for (const Agents::Placed& one : pool_.agents.tasks_of(action.job))
-    pool_.agents.signal(one.host, one.task.id, SIGKILL);
-  const auto launcher = pool_.launchers.find(action.job);
-  if (launcher != pool_.launchers.end()) launcher->second.was_killed = true;
+  processes_.signal_launcher(action.job, SIGKILL, hosts_.agents);
+  for (const Agents::Placed& one : hosts_.agents.tasks_of(action.job))
+    hosts_.agents.signal(one.host, one.task.id, SIGKILL);
+  const auto launcher = processes_.launchers.find(action.job);
+  if (launcher != processes_.launchers.end()) launcher->second.was_killed = true;
 }
 
-void JobCommands::signal_launcher(JobId id, int number) {
-  const auto launcher = pool_.launchers.find(id);
-  if (launcher == pool_.launchers.end()) return;
-  if (launcher->second.host.empty()) return launcher->second.process.signal(number);
-  pool_.agents.signal(launcher->second.host, launcher->second.task, number);
+void JobCommands::tend() {
+  tend_run_agents();
+  send_waiting();
+}
+
+void JobCommands::tend_run_agents() {
+  std::vector<RunAgents::Wanted> wanted = run_agents_for_all(dispatcher_.state(), hosts_.directory);
+  for (RunAgents::Wanted& one : wanted) {
+    if (const auto launcher = processes_.launchers.find(one.job); launcher != processes_.launchers.end())
+      one.leader = launcher->second.task;
+  }
+  hosts_.run_agents.tend(wanted, wall_seconds());
+  for (const Agents::Placed& one : hosts_.agents.tasks()) {  // a launcher without a job to lead
+    if (one.task.kind != kLauncher) continue;
+    const auto launcher = processes_.launchers.find(one.task.job);
+    if (launcher == processes_.launchers.end() || launcher->second.task != one.task.id)
+      hosts_.agents.drop(one.host, one.task.id);
+  }
 }
 
 void JobCommands::send_waiting() {
   std::vector<JobId> waiting;
-  for (const auto& [id, asked] : pool_.asked) {
-    if (!asked.is_sent) waiting.push_back(id);
+  for (const auto& [id, command] : processes_.commands) {
+    if (!command.is_sent) waiting.push_back(id);
   }
   for (const JobId id : waiting) send(id);
 }

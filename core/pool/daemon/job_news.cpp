@@ -8,6 +8,8 @@
 #include "core/base/files/file_lock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/visible_text.h"
+#include "core/base/wall_time.h"
+#include "core/job/placement/device.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/change_cost.h"
 #include "core/pool/hosts/own_command.h"
@@ -43,76 +45,89 @@ bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::st
   return given == held;
 }
 
+// Returns the pool's names of devices, from the names told by a launcher on host `home`. `own`: the daemon's host.
+std::vector<std::string> pool_names(const std::vector<std::string>& held, const std::string& home,
+                                    const std::string& own) {
+  std::vector<std::string> names;
+  for (const std::string& text : held) {
+    std::optional<placement::Device> device = placement::parse_device(text);
+    if (!device) continue;
+    if (device->host.empty()) device->host = home;
+    if (device->host == own) device->host.clear();
+    names.push_back(device->text());
+  }
+  return names;
+}
+
 }  // namespace
 
 // A process id proves nothing: after a restart of the host, another process may have it. The run's lock is proof.
 void JobNews::take_up(JobId id, double asked) {
-  if (!pool_.agents.tasks_of(id).empty() || !pool_.job(id).home.empty()) take_up_elsewhere(id);
-  if (pool_.launchers.contains(id) || pool_.orphans.contain(id)) return;
-  const std::string run = pool_.directory.run(id);
+  if (!hosts_.agents.tasks_of(id).empty() || !job_of(id).home.empty()) take_up_elsewhere(id);
+  if (processes_.launchers.contains(id) || processes_.orphans.contain(id)) return;
+  const std::string run = hosts_.directory.run(id);
   const std::optional<run_directory::RunOwner> owner = run_directory::RunDirectory(run).owner();
   if (!is_locked(run_directory::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
     const bool began = run_directory::RunDirectory(run).has_run();
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
-    return pool_.dispatcher->ended(id, began ? run_end(run, std::nullopt, pool_.directory.train_log(id)) : never,
-                                   wall_seconds());
+    return dispatcher_.ended(id, began ? run_end(run, std::nullopt, hosts_.directory.train_log(id)) : never,
+                             wall_seconds());
   }
-  pool_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
+  processes_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
   const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirstMs);
   if (!look || !look->held) return;
   tell_batch(id, look->batch);
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
-  if (pool_.job(id).batch.wanted == 0 || look->trains())
-    tell_found(id, *look, pool_names(*look->held, "", pool_.name), change_cost(run, asked));
+  if (job_of(id).batch.wanted == 0 || look->trains())
+    tell_found(id, *look, pool_names(*look->held, "", hosts_.own), change_cost(run, asked));
 }
 
 void JobNews::tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost) {
   const int64_t step = look.step.value_or(0);
-  pool_.dispatcher->found(id, {held, doing_of(look.state), step, lost, look.step_seconds}, wall_seconds());
+  dispatcher_.found(id, {held, doing_of(look.state), step, lost, look.step_seconds}, wall_seconds());
 }
 
 // The launcher of the job is on another host, or other hosts have the job's state.
 void JobNews::take_up_elsewhere(JobId id) {
-  const dispatch::Job& job = pool_.job(id);
+  const dispatch::Job& job = job_of(id);
   const bool is_stopped = job.phase == dispatch::Phase::stopping;
   bool has_heirs = false;
-  for (const Agents::Placed& one : pool_.agents.tasks_of(id)) {
+  for (const Agents::Placed& one : hosts_.agents.tasks_of(id)) {
     has_heirs |= one.task.kind == kRunAgent;
     if (one.task.kind == kLauncher && one.host == job.home)
-      pool_.launchers[id] = {.is_child = false, .host = one.host, .task = one.task.id, .is_found = false};
+      processes_.launchers[id] = {.is_child = false, .host = one.host, .task = one.task.id, .is_found = false};
     if (one.task.kind != kRequest) continue;
-    const auto what = is_stopped              ? Asked::What::stop
-                      : job.batch.wanted != 0 ? Asked::What::batch
-                                              : Asked::What::devices;
-    pool_.asked[id] = {.what = what, .words = {}, .is_sent = true, .task = one.task.id};
+    const auto what = is_stopped ? What::stop : job.batch.wanted != 0 ? What::batch : What::devices;
+    processes_.commands[id] = {.what = what, .words = {}, .is_sent = true, .task = one.task.id};
   }
-  if (pool_.launchers.contains(id) || job.home.empty() || !has_heirs) return;
-  pool_.orphans.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"}, wall_seconds());
-  pool_.dispatcher->orphaned(id, wall_seconds());
+  if (processes_.launchers.contains(id) || job.home.empty() || !has_heirs) return;
+  processes_.orphans.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"}, wall_seconds());
+  dispatcher_.orphaned(id, wall_seconds());
 }
 
 // Trusts the devices in the run's status over the command's answer. On another host, the agent has looked since.
 void JobNews::on_answer(JobId id, const ChildEnd& end) {
-  const Asked asked = std::move(pool_.asked[id]);
-  pool_.asked.erase(id);
-  const Json answer = answer_in(pool_.directory.request_log(id));
+  const JobCommand asked = std::move(processes_.commands[id]);
+  processes_.commands.erase(id);
+  const Json answer = answer_in(hosts_.directory.request_log(id));
   if (end.code != 0 || end.signaled) {
     fmt::print("job {}: {}\n", id, visible_in_line(text_in(answer, "error").value_or(end.text())));
-    if (asked.what == Asked::What::stop) return commands_.signal_launcher(id, SIGTERM);  // else it would continue
+    if (asked.what == What::stop)
+      return processes_.signal_launcher(id, SIGTERM, hosts_.agents);  // else it would continue
   }
-  if (asked.what == Asked::What::stop) return;  // the launcher's end is the answer
-  if (asked.what == Asked::What::batch) return on_batch_answer(id, end, answer);
+  if (asked.what == What::stop) return;  // the launcher's end is the answer
+  if (asked.what == What::batch) return on_batch_answer(id, end, answer);
   const double lost = cost_in(answer);
-  if (!pool_.launchers.contains(id)) return;
-  pool_.launchers[id].lost = lost;
-  if (!pool_.launchers[id].host.empty()) return;
-  const std::optional<JobLook> look = look_at_run(pool_.directory.run(id), kLookPatienceMs);
+  if (!processes_.launchers.contains(id)) return;
+  processes_.launchers[id].lost = lost;
+  if (!processes_.launchers[id].host.empty()) return;
+  const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatienceMs);
   if (look && look->held) {
-    const std::vector<std::string> held = pool_names(*look->held, "", pool_.name);
-    pool_.dispatcher->changed(id, {held, lost, look->step.value_or(0)}, wall_seconds());
+    const std::vector<std::string> held = pool_names(*look->held, "", hosts_.own);
+    dispatcher_.changed(id, {held, lost, look->step.value_or(0)}, wall_seconds());
     tell_progress(id, *look);
   } else {
-    pool_.launchers[id].looked = 0;  // the next look tells
+    processes_.launchers[id].looked = 0;  // the next look tells
   }
 }
 
@@ -125,39 +140,39 @@ void JobNews::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer)
     return;
   }
   const bool for_good = text_in(answer, "fault").value_or("") == fault_name(Fault::infeasible);
-  pool_.dispatcher->batch_refused(id, for_good, text_in(answer, "error").value_or(end.text()), wall_seconds());
+  dispatcher_.batch_refused(id, for_good, text_in(answer, "error").value_or(end.text()), wall_seconds());
 }
 
 void JobNews::tell_batch(JobId id, const std::optional<BatchLook>& batch) {
-  if (batch) pool_.dispatcher->batch_is(id, {batch->batch, batch->lr_factor, batch->epoch, batch->noise_scale});
+  if (batch) dispatcher_.batch_is(id, {batch->batch, batch->lr_factor, batch->epoch, batch->noise_scale});
 }
 
 // If other hosts have the job's state, another host may resume the job.
 void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
-  const bool was_killed = pool_.launchers[id].was_killed;
-  pool_.launchers.erase(id);
-  if (const auto asked = pool_.asked.find(id); asked != pool_.asked.end() && !asked->second.is_sent)
-    pool_.asked.erase(asked);
-  dispatch::Ended ended = run_end(pool_.directory.run(id), end, pool_.directory.train_log(id));
-  const bool stops = pool_.job(id).phase == dispatch::Phase::stopping;
+  const bool was_killed = processes_.launchers[id].was_killed;
+  processes_.launchers.erase(id);
+  if (const auto asked = processes_.commands.find(id); asked != processes_.commands.end() && !asked->second.is_sent)
+    processes_.commands.erase(asked);
+  dispatch::Ended ended = run_end(hosts_.directory.run(id), end, hosts_.directory.train_log(id));
+  const bool stops = job_of(id).phase == dispatch::Phase::stopping;
   if (stops && end && end->signaled && end->code == SIGTERM)  // the launcher did not yet handle the signal
     ended = {dispatch::Ended::How::stopped, "it was stopped as it started"};
   const bool was_asked_to = stops || was_killed;
   const bool is_over = ended.how == dispatch::Ended::How::done || ended.how == dispatch::Ended::How::failed;
-  const auto tasks = pool_.agents.tasks_of(id);
+  const auto tasks = hosts_.agents.tasks_of(id);
   const bool has_heirs = std::ranges::any_of(tasks, [](const auto& one) { return one.task.kind == kRunAgent; });
-  if (was_asked_to || is_over || !has_heirs) return pool_.dispatcher->ended(id, ended, wall_seconds());
-  pool_.orphans.add(id, ended, wall_seconds());
-  pool_.dispatcher->orphaned(id, wall_seconds());
+  if (was_asked_to || is_over || !has_heirs) return dispatcher_.ended(id, ended, wall_seconds());
+  processes_.orphans.add(id, ended, wall_seconds());
+  dispatcher_.orphaned(id, wall_seconds());
 }
 
 void JobNews::look_at_jobs() {
   const double now = wall_seconds();
-  const bool before_decision = pool_.dispatcher->round_is_over(now);  // the decision of this turn
+  const bool before_decision = dispatcher_.round_is_over(now);  // the decision of this turn
   std::vector<JobId> due;
-  for (auto& [id, launcher] : pool_.launchers) {
+  for (auto& [id, launcher] : processes_.launchers) {
     if (!launcher.host.empty()) continue;  // the host's agent looks
-    const auto& job = pool_.job(id);
+    const auto& job = job_of(id);
     const double usual = before_decision ? 0 : kLookEvery;
     const double every = job.phase == dispatch::Phase::starting ? kLookAtStart : usual;
     if (now < launcher.looked + every && now >= launcher.looked - kLookAgain) continue;
@@ -165,36 +180,36 @@ void JobNews::look_at_jobs() {
     due.push_back(id);
   }
   for (const JobId id : due) {
-    if (const std::optional<JobLook> look = look_at_run(pool_.directory.run(id), kLookPatienceMs)) {
+    if (const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatienceMs)) {
       on_look(id, *look);
-    } else if (pool_.job(id).phase != dispatch::Phase::starting) {
-      pool_.launchers[id].looked += kLookAgain;
+    } else if (job_of(id).phase != dispatch::Phase::starting) {
+      processes_.launchers[id].looked += kLookAgain;
     }
   }
 }
 
 void JobNews::on_look(JobId id, const JobLook& look) {
-  Launcher& launcher = pool_.launchers.at(id);
-  const dispatch::Phase phase = pool_.job(id).phase;
+  JobLauncher& launcher = processes_.launchers.at(id);
+  const dispatch::Phase phase = job_of(id).phase;
   const double now = wall_seconds();
   if (!look.step || !look.held) return;
   const bool trains = look.trains();
   launcher.trains |= trains;
   tell_batch(id, look.batch);
-  const std::vector<std::string> held = pool_names(*look.held, launcher.host, pool_.name);
-  if (!launcher.is_found && !pool_.asked.contains(id)) {
+  const std::vector<std::string> held = pool_names(*look.held, launcher.host, hosts_.own);
+  if (!launcher.is_found && !processes_.commands.contains(id)) {
     launcher.is_found = true;
     return tell_found(id, look, held, 0);
   }
-  if (phase == dispatch::Phase::changing && trains && !pool_.asked.contains(id)) {
+  if (phase == dispatch::Phase::changing && trains && !processes_.commands.contains(id)) {
     // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, which takes
     // a new launch. The change is under way until the new launch trains.
-    pool_.dispatcher->changed(id, {held, std::exchange(launcher.lost, 0), *look.step}, now);
-  } else if (phase == dispatch::Phase::running && trains && !pool_.asked.contains(id) &&
-             !holds(pool_.state(), id, held)) {
-    pool_.dispatcher->changed(id, {held, 0, *look.step}, now);  // the job has lost devices
+    dispatcher_.changed(id, {held, std::exchange(launcher.lost, 0), *look.step}, now);
+  } else if (phase == dispatch::Phase::running && trains && !processes_.commands.contains(id) &&
+             !holds(dispatcher_.state(), id, held)) {
+    dispatcher_.changed(id, {held, 0, *look.step}, now);  // the job has lost devices
   }
-  if (trains && phase == dispatch::Phase::starting) pool_.dispatcher->trains(id, now);
+  if (trains && phase == dispatch::Phase::starting) dispatcher_.trains(id, now);
   tell_progress(id, look);
 }
 
@@ -202,8 +217,68 @@ void JobNews::on_look(JobId id, const JobLook& look) {
 void JobNews::tell_progress(JobId id, const JobLook& look) {
   if (!look.step || !look.trains()) return;
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
-  pool_.dispatcher->progressed(id, {*look.step, look.total_steps, look.step_seconds, held, look.devices_at_work},
-                               wall_seconds());
+  dispatcher_.progressed(id, {*look.step, look.total_steps, look.step_seconds, held, look.devices_at_work},
+                         wall_seconds());
+}
+
+void JobNews::on_task_ended(const std::string& host, const TaskEnded& event) {
+  const JobId id = event.task.job;
+  const ChildEnd end{.signaled = event.signaled, .code = static_cast<int>(event.code)};
+  const auto command = processes_.commands.find(id);
+  if (is_launcher(id, host, event.task)) {
+    on_launcher_ended(id, end);
+  } else if (command != processes_.commands.end() && command->second.task == event.task.id) {
+    on_answer(id, end);
+  } else if (event.task.kind == kRunAgent) {
+    hosts_.run_agents.on_ended(event.task, wall_seconds());
+  }
+}
+
+// An agent of the run that holds the run's lock leads the run: the previous launcher has ended.
+void JobNews::on_task_seen(const std::string& host, const TaskSeen& event) {
+  const JobId id = event.task.job;
+  const auto job = dispatcher_.state().jobs.find(id);
+  if (job == dispatcher_.state().jobs.end() || !dispatch::is_up(job->second.phase)) return;
+  if (!is_launcher(id, host, event.task)) {
+    if (!event.leads || !event.look.held) return;
+    processes_.launchers[id] = {.is_child = false, .host = host, .task = event.task.id};
+    processes_.orphans.remove(id);
+    processes_.commands.erase(id);
+    const std::vector<std::string> held = pool_names(*event.look.held, host, hosts_.own);
+    dispatcher_.moved(id, host, held, wall_seconds());
+  }
+  on_look(id, event.look);
+}
+
+bool JobNews::is_launcher(JobId id, const std::string& host, const Task& task) const {
+  const auto launcher = processes_.launchers.find(id);
+  return launcher != processes_.launchers.end() && launcher->second.host == host && launcher->second.task == task.id;
+}
+
+bool JobNews::forget_host(const std::string& host) {
+  std::vector<JobId> led;
+  for (const auto& [id, launcher] : processes_.launchers) {
+    if (launcher.host == host) led.push_back(id);
+  }
+  for (const JobId id : led) {
+    processes_.launchers.erase(id);
+    processes_.commands.erase(id);
+  }
+  for (const auto& [id, job] : dispatcher_.state().jobs) {
+    if (dispatch::is_up(job.phase) && job.home == host) processes_.commands.erase(id);
+  }
+  return !led.empty();
+}
+
+void JobNews::wait_for_heirs(const std::string& why) {
+  for (const auto& [id, job] : dispatcher_.state().jobs) {
+    if (job.is_leaderless) processes_.orphans.add(id, {dispatch::Ended::How::stopped, why}, wall_seconds());
+  }
+}
+
+void JobNews::give_up_orphans() {
+  for (const auto& [id, ended] : processes_.orphans.take_lost(hosts_.agents, wall_seconds()))
+    dispatcher_.ended(id, ended, wall_seconds());
 }
 
 }  // namespace estrain::pool

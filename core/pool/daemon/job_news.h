@@ -2,15 +2,20 @@
 // Tells the dispatcher the news of jobs: launchers that end, answers to commands, looks at runs. When the daemon
 // begins, takes up the jobs of an earlier daemon.
 
-#include "core/pool/daemon/job_commands.h"
-#include "core/pool/daemon/served_pool.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/pool/daemon/job_processes.h"
+#include "core/pool/daemon/pool_hosts.h"
 #include "core/pool/hosts/job_look.h"
 
 namespace estrain::pool {
 
 class JobNews {
  public:
-  JobNews(ServedPool& pool, JobCommands& commands) : pool_(pool), commands_(commands) {}
+  JobNews(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
+      : dispatcher_(dispatcher), hosts_(hosts), processes_(processes) {}
 
   // `asked`: when the job was asked for its current change of devices; 0: no change was under way.
   void take_up(dispatch::JobId id, double asked);
@@ -20,17 +25,31 @@ class JobNews {
   void look_at_jobs();
   void on_look(dispatch::JobId id, const JobLook& look);
 
+  // News of tasks on other hosts: a launcher, a command to a launcher, or an agent of a run.
+  void on_task_ended(const std::string& host, const TaskEnded& event);
+  void on_task_seen(const std::string& host, const TaskSeen& event);
+  // Forgets the launchers on a lost host, and the commands there. Returns true if the host had a launcher.
+  bool forget_host(const std::string& host);
+  // Waits for other hosts to resume the jobs without a leader. `why`: the reason of their end if no host does.
+  void wait_for_heirs(const std::string& why);
+  // Ends the jobs that no other host can resume.
+  void give_up_orphans();
+
  private:
   using JobId = dispatch::JobId;
+  using What = JobCommand::What;
 
+  const dispatch::Job& job_of(JobId id) const { return dispatcher_.state().jobs.at(id); }
+  bool is_launcher(JobId id, const std::string& host, const Task& task) const;
   void take_up_elsewhere(JobId id);
   void tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
   void tell_progress(JobId id, const JobLook& look);
   void tell_batch(JobId id, const std::optional<BatchLook>& batch);
 
-  ServedPool& pool_;
-  JobCommands& commands_;
+  dispatch::Dispatcher& dispatcher_;
+  PoolHosts& hosts_;
+  JobProcesses& processes_;
 };
 
 }  // namespace estrain::pool

@@ -1,12 +1,14 @@
 #include "core/pool/daemon/requests.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/files/files.h"
+#include "core/base/wall_time.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/spec/keys/key_parts.h"
 #include "core/job/spec/parsing/parse.h"
-#include "core/pool/job_hosts.h"
+#include "core/pool/daemon/own_devices.h"
 #include "core/run/launch/preflight/devices.h"
 
 namespace estrain::pool {
@@ -54,89 +56,106 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   return request;
 }
 
+// Requires devices of other hosts that agents offer, and that the pool lacks. Throws Fault::usage.
+void require_offered(const std::vector<std::string>& names, const dispatch::State& state, const Agents& agents) {
+  for (const std::string& name : names) {
+    const std::string host = dispatch::Slot{0, name}.host();
+    if (host.empty()) continue;
+    const std::vector<std::string> offered = agents.offered(host);
+    const auto has = std::ranges::count(state.slots, name, &dispatch::Slot::name);
+    const auto more = std::ranges::count(names, name), most = std::ranges::count(offered, name);
+    if (has + more <= most) continue;
+    if (most == 0)
+      throw Error::make(Fault::usage, "no agent in the pool offers {}", name)
+          .advise("start one on that host: estrain agent --pool DIR");
+    throw Error::make(Fault::usage, "the agent of {} offers {} of {}, and the pool has {} of them", host, most, name,
+                      has);
+  }
+}
+
 }  // namespace
 
-void Requests::on_request(launch::ClientId client, const Json& request) {
+std::optional<Json> PoolRequests::answer(launch::ClientId client, const Json& request) {
   try {
-    std::visit([&](const auto& one) { carry_out(client, one); }, decode_pool_request(request));
+    return std::visit([&](const auto& one) { return carry_out(client, one); }, decode_pool_request(request));
   } catch (const Error& error) {
-    server_.reply(client, launch::error_answer(error));
+    return launch::error_answer(error);
   }
 }
 
 // Answers when the job is on the disk: from then on, the job is not forgotten.
-void Requests::carry_out(launch::ClientId client, const SubmitRequest& request) {
+std::optional<Json> PoolRequests::carry_out(launch::ClientId, const SubmitRequest& request) {
   const spec::JobSpec spec = spec::parse_text(request.spec, "the spec");
   const dispatch::JobId id = claim_folder();
   try {
-    write_file_atomically(pool_.directory.spec(id), request.spec);
+    write_file_atomically(hosts_.directory.spec(id), request.spec);
     const double now = wall_seconds();
-    pool_.dispatcher->submit(request_for(spec, request, now), now);
+    dispatcher_.submit(request_for(spec, request, now), now);
     write_down(id);
   } catch (const Error&) {
     std::error_code failure;
-    std::filesystem::remove_all(pool_.directory.job(id), failure);
+    std::filesystem::remove_all(hosts_.directory.job(id), failure);
     throw;
   }
-  server_.reply(client, encode_reply(SubmitReply{id, pool_.directory.run(id)}));
+  return encode_reply(SubmitReply{id, hosts_.directory.run(id)});
 }
 
 // Claims a new folder for the next job: the queue may have been lost, or be an old copy.
-dispatch::JobId Requests::claim_folder() {
-  dispatch::JobId id = pool_.state().last_job + 1;
-  make_folders(pool_.directory.path() + "/jobs");
+dispatch::JobId PoolRequests::claim_folder() {
+  dispatch::JobId id = dispatcher_.state().last_job + 1;
+  make_folders(hosts_.directory.path() + "/jobs");
   std::error_code failure;
-  while (!std::filesystem::create_directory(pool_.directory.job(id), failure) && !failure) ++id;
-  if (failure) throw system_error("cannot create folder " + pool_.directory.job(id), failure.value());
-  pool_.dispatcher->number_from(id);
+  while (!std::filesystem::create_directory(hosts_.directory.job(id), failure) && !failure) ++id;
+  if (failure) throw system_error("cannot create folder " + hosts_.directory.job(id), failure.value());
+  dispatcher_.number_from(id);
   return id;
 }
 
-void Requests::write_down(dispatch::JobId id) {
+void PoolRequests::write_down(dispatch::JobId id) {
   try {
-    chronicle_.save_or_throw();
+    chronicle_.save_or_throw(dispatcher_.state());
   } catch (const Error& error) {
-    pool_.dispatcher->forget(id);
+    dispatcher_.forget(id);
     throw error.within("the job was not taken: it cannot be written down");
   }
 }
 
-void Requests::carry_out(launch::ClientId client, const CancelRequest& request) {
-  pool_.dispatcher->cancel(request.job, wall_seconds());
-  server_.reply(client, encode_reply(DoneReply()));
+std::optional<Json> PoolRequests::carry_out(launch::ClientId, const CancelRequest& request) {
+  dispatcher_.cancel(request.job, wall_seconds());
+  return encode_reply(DoneReply());
 }
 
-void Requests::carry_out(launch::ClientId client, const PolicyRequest& request) {
-  pool_.dispatcher->choose_policy(request.policy, wall_seconds());
-  server_.reply(client, encode_reply(DoneReply()));
+std::optional<Json> PoolRequests::carry_out(launch::ClientId, const PolicyRequest& request) {
+  dispatcher_.choose_policy(request.policy, wall_seconds());
+  return encode_reply(DoneReply());
 }
 
-void Requests::carry_out(launch::ClientId client, const AddRequest& request) {
+std::optional<Json> PoolRequests::carry_out(launch::ClientId, const AddRequest& request) {
   const auto devices = placement::devices_of(launch::parse_devices(request.devices));
   launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
   const std::vector<std::string> names = placement::texts_of(devices);
-  require_offered(names, pool_.state(), pool_.agents);
-  pool_.dispatcher->add_devices(names, wall_seconds());
-  server_.reply(client, encode_reply(DoneReply()));
+  require_offered(names, dispatcher_.state(), hosts_.agents);
+  dispatcher_.add_devices(names, wall_seconds());
+  return encode_reply(DoneReply());
 }
 
-void Requests::carry_out(launch::ClientId client, const LendRequest& request) {
-  pool_.dispatcher->lend(names_in(request.devices), wall_seconds());
-  server_.reply(client, encode_reply(DoneReply()));
+std::optional<Json> PoolRequests::carry_out(launch::ClientId, const LendRequest& request) {
+  dispatcher_.lend(names_in(request.devices), wall_seconds());
+  return encode_reply(DoneReply());
 }
 
-void Requests::carry_out(launch::ClientId client, const RemoveRequest& request) {
+std::optional<Json> PoolRequests::carry_out(launch::ClientId client, const RemoveRequest& request) {
   const double within = request.within.value_or(dispatch::kNoHurry);
-  pool_.dispatcher->withdraw({names_in(request.devices), within, true, client}, wall_seconds());
+  dispatcher_.withdraw({names_in(request.devices), within, true, client}, wall_seconds());
+  return std::nullopt;
 }
 
-void Requests::carry_out(launch::ClientId client, const TakeRequest& request) {
+std::optional<Json> PoolRequests::carry_out(launch::ClientId client, const TakeRequest& request) {
   const double within = request.within.value_or(dispatch::kNoHurry);
-  pool_.dispatcher->withdraw({names_in(request.devices), within, false, client}, wall_seconds());
+  dispatcher_.withdraw({names_in(request.devices), within, false, client}, wall_seconds());
+  return std::nullopt;
 }
 
-void Requests::carry_out(const dispatch::Released& action) {
-  if (action.client != 0) server_.reply(action.client, encode_reply(FreeReply{action.devices, action.seconds}));
-}
+Json reply_to(const dispatch::Released& action) { return encode_reply(FreeReply{action.devices, action.seconds}); }
 
 }  // namespace estrain::pool

@@ -1,36 +1,42 @@
 #pragma once
-// Carries out the requests of users (core/pool/pool_request.h) to a pool's daemon, and replies.
+// Carries out the requests of users (core/pool/pool_request.h) to a pool's daemon.
 
+#include <optional>
+
+#include "core/planning/dispatch/dispatcher.h"
 #include "core/pool/daemon/chronicle.h"
-#include "core/pool/daemon/served_pool.h"
+#include "core/pool/daemon/pool_hosts.h"
 #include "core/pool/pool_request.h"
 #include "core/run/launch/control/control_socket.h"
 
 namespace estrain::pool {
 
-class Requests {
+class PoolRequests {
  public:
-  Requests(ServedPool& pool, Chronicle& chronicle, launch::ControlServer& server)
-      : pool_(pool), chronicle_(chronicle), server_(server) {}
+  PoolRequests(dispatch::Dispatcher& dispatcher, const PoolHosts& hosts, Chronicle& chronicle)
+      : dispatcher_(dispatcher), hosts_(hosts), chronicle_(chronicle) {}
 
-  void on_request(launch::ClientId client, const Json& request);
-  void carry_out(const dispatch::Released& action);  // answers the client that waits for devices
+  // Returns the answer to the client, with the error of a refused request. Nothing for a withdrawal of devices, whose
+  // client is answered by reply_to() once the devices are free.
+  std::optional<Json> answer(launch::ClientId client, const Json& request);
 
  private:
-  // Throw what the client is told. A withdrawal is answered by Released.
-  void carry_out(launch::ClientId client, const SubmitRequest& request);
-  void carry_out(launch::ClientId client, const CancelRequest& request);
-  void carry_out(launch::ClientId client, const PolicyRequest& request);
-  void carry_out(launch::ClientId client, const AddRequest& request);
-  void carry_out(launch::ClientId client, const LendRequest& request);
-  void carry_out(launch::ClientId client, const RemoveRequest& request);
-  void carry_out(launch::ClientId client, const TakeRequest& request);
+  // Throw the error of a refused request.
+  std::optional<Json> carry_out(launch::ClientId client, const SubmitRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const CancelRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const PolicyRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const AddRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const LendRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const RemoveRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const TakeRequest& request);
   dispatch::JobId claim_folder();
   void write_down(dispatch::JobId id);
 
-  ServedPool& pool_;
+  dispatch::Dispatcher& dispatcher_;
+  const PoolHosts& hosts_;
   Chronicle& chronicle_;
-  launch::ControlServer& server_;
 };
+
+Json reply_to(const dispatch::Released& action);
 
 }  // namespace estrain::pool

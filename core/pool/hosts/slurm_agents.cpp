@@ -29,8 +29,8 @@ std::vector<std::string> SlurmAgents::step_words(const std::string& pool, const 
 
 std::string SlurmAgents::log_of(const std::string& node) const { return pool_ + "/hosts/" + node + "/agent.log"; }
 
-std::vector<SlurmAgents::Ended> SlurmAgents::tend(const std::vector<std::string>& members, double now) {
-  std::vector<Ended> ended;
+std::vector<SlurmAgents::StepEnd> SlurmAgents::tend(const std::vector<std::string>& members, double now) {
+  std::vector<StepEnd> ended;
   for (auto& [node, step] : steps_) {
     if (ChildEnd end; step.process.running() && step.process.wait_for(0, &end)) {
       step.not_before = now + kPauseBehindEnd;

@@ -16,13 +16,13 @@ class SlurmAgents {
   // `nodes`: of the allocation, without the daemon's own.
   SlurmAgents(std::string pool, const std::vector<std::string>& nodes);
 
-  struct Ended {
+  struct StepEnd {
     std::string node;
     std::string how;  // "exit status 1, see FILE"
   };
   // Starts the steps whose time has come. `members`: hosts with an agent in the pool already, where no step is started.
   // Returns the steps that have ended since. `now`: seconds.
-  std::vector<Ended> tend(const std::vector<std::string>& members, double now);
+  std::vector<StepEnd> tend(const std::vector<std::string>& members, double now);
 
   // The words of the step on a node: this program, with `cores` of the node's cores. Empty `cores`: all cores that
   // Slurm gives a step by default.
@@ -31,12 +31,12 @@ class SlurmAgents {
   std::string log_of(const std::string& node) const;
 
  private:
-  struct Step {
+  struct NodeStep {
     ChildProcess process = {};
     double not_before = 0;  // s
   };
   std::string pool_;
-  std::map<std::string, Step> steps_;
+  std::map<std::string, NodeStep> steps_;
 };
 
 }  // namespace estrain::pool

@@ -24,8 +24,8 @@ namespace {
 struct Checking : RestingPool {
   explicit Checking(const std::string& answer, int64_t jobs = 1) : RestingPool(with_jobs(jobs)) {
     for (int64_t id = 1; id <= jobs; ++id) {
-      make_folders(pool.directory.job(id));
-      replace_bytes(pool.directory.spec(id), answer);
+      make_folders(hosts.directory.job(id));
+      replace_bytes(hosts.directory.spec(id), answer);
     }
   }
   static dispatch::State with_jobs(int64_t jobs) {
@@ -36,7 +36,7 @@ struct Checking : RestingPool {
     }
     return state;
   }
-  Checks checks{pool};
+  Checks checks{dispatcher, hosts.directory};
 };
 
 TEST_CASE("a job that a check finds nothing against waits for devices, with what the check has measured") {
@@ -65,21 +65,21 @@ TEST_CASE("a check that says nothing and fails names its end and its log") {
   Checking at("severity");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
-  CHECK(at.job().reason == "check: exit status 2, see " + at.pool.directory.check_log(1));
+  CHECK(at.job().reason == "check: exit status 2, see " + at.hosts.directory.check_log(1));
 }
 
 TEST_CASE("few checks are at work at once, and a job that was cancelled meanwhile is passed over") {
   Checking at("{}", 4);
   for (int64_t id = 1; id <= 4; ++id) at.checks.carry_out({id});
   CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
-  at.pool.dispatcher->cancel(3, wall_seconds());
+  at.dispatcher.cancel(3, wall_seconds());
   at.checks.on_ended(1);
   CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
   CHECK(at.checks.processes().contains(4));
   at.checks.on_ended(2);
   at.checks.on_ended(4);
   CHECK(at.checks.processes().empty());
-  CHECK(at.pool.job(3).phase == Phase::cancelled);
+  CHECK(at.dispatcher.state().jobs.at(3).phase == Phase::cancelled);
 }
 
 }  // namespace

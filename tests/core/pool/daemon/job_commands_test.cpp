@@ -11,7 +11,7 @@ namespace {
 
 struct Commands : RestingPool {
   using RestingPool::RestingPool;
-  JobCommands commands{pool};
+  JobCommands commands{dispatcher, hosts, processes};
 
   // The words of the request that nodeB's agent has; empty: it has none.
   std::vector<std::string> asked_words() const {
@@ -29,15 +29,15 @@ TEST_CASE("a job starts from its spec the first time; later it resumes its run, 
     at.commands.carry_out(dispatch::StartJob{1, {"nodeB/cpu"}, "nodeB"});
     const auto launchers = at.tasks(kLauncher);
     REQUIRE(launchers.size() == 1);
-    Words words = {"train", "--own-session", at.pool.directory.spec(1)};
+    Words words = {"train", "--own-session", at.hosts.directory.spec(1)};
     if (has_run) words.emplace_back("--resume");
-    const Words others = {"--run", at.pool.directory.run(1), "--devices", "nodeB/cpu", "--name", "nodeB"};
+    const Words others = {"--run", at.hosts.directory.run(1), "--devices", "nodeB/cpu", "--name", "nodeB"};
     words.insert(words.end(), others.begin(), others.end());
     CHECK(launchers[0].words == words);
-    REQUIRE(at.pool.launchers.contains(1));
-    CHECK(at.pool.launchers[1].task == launchers[0].id);
-    CHECK(at.pool.launchers[1].host == "nodeB");
-    CHECK(at.pool.asked.empty());
+    REQUIRE(at.processes.launchers.contains(1));
+    CHECK(at.processes.launchers[1].task == launchers[0].id);
+    CHECK(at.processes.launchers[1].host == "nodeB");
+    CHECK(at.processes.commands.empty());
   }
 }
 
@@ -45,14 +45,14 @@ TEST_CASE("a job over several hosts starts once the agents of its run listen, an
   const double patience = 60;
   Commands at(state_with_job(Phase::starting, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"));
   at.commands.carry_out(dispatch::StartJob{1, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"});
-  at.pool.asked.at(1).since -= patience - 10;
-  at.commands.send_waiting();
+  at.processes.commands.at(1).since -= patience - 10;
+  at.commands.tend();
   CHECK(at.job().phase == Phase::starting);
   CHECK(at.tasks(kLauncher).empty());
-  at.pool.asked.at(1).since -= 11;
-  at.commands.send_waiting();
+  at.processes.commands.at(1).since -= 11;
+  at.commands.tend();
   CHECK(at.tasks(kLauncher).empty());
-  CHECK(at.pool.asked.empty());
+  CHECK(at.processes.commands.empty());
   CHECK(at.job().phase == Phase::waiting);
   CHECK(at.job().failures == 1);
   CHECK(at.job().not_before > wall_seconds() + 1);
@@ -65,10 +65,10 @@ TEST_CASE("a job that weighs offers is offered devices; another one is resized")
     Commands at(std::move(state));
     at.launch_on_b();
     at.commands.carry_out(dispatch::GrowJob{1, {"nodeB/cpu"}, {"nodeB/cpu", "nodeB/cpu"}});
-    const std::string run = at.pool.directory.run(1);
+    const std::string run = at.hosts.directory.run(1);
     CHECK(at.asked_words() == (weighs ? Words{"offer", run, "nodeB/cpu", "--json"}
                                       : Words{"resize", run, "--devices", "nodeB/cpu,nodeB/cpu", "--json"}));
-    CHECK(at.pool.asked.at(1).is_sent);
+    CHECK(at.processes.commands.at(1).is_sent);
   }
 }
 
@@ -76,23 +76,23 @@ TEST_CASE("a job that gives devices back is told within how many seconds") {
   Commands at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
   at.launch_on_b();
   at.commands.carry_out(dispatch::ShrinkJob{1, {"nodeB/cpu"}, 1.25});
-  CHECK(at.asked_words() == Words{"reclaim", at.pool.directory.run(1), "nodeB/cpu", "--within", "1.250", "--json"});
+  CHECK(at.asked_words() == Words{"reclaim", at.hosts.directory.run(1), "nodeB/cpu", "--within", "1.250", "--json"});
 }
 
 TEST_CASE("a request is sent once, however often waiting ones are looked at") {
   Commands at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
   at.launch_on_b();
   at.commands.carry_out(dispatch::ShrinkJob{1, {"nodeB/cpu"}, 1});
-  at.commands.send_waiting();
-  at.commands.send_waiting();
+  at.commands.tend();
+  at.commands.tend();
   CHECK(at.tasks(kRequest).size() == 1);
 }
 
 TEST_CASE("a job that is to stop before its launcher was started has stopped, and its start is given up") {
   Commands at(state_with_job(Phase::stopping, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"));
-  at.pool.asked[1] = {.what = Asked::What::launch, .words = {"train"}};
+  at.processes.commands[1] = {.what = JobCommand::What::launch, .words = {"train"}};
   at.commands.carry_out(dispatch::StopJob{1, {"nodeB/cpu", "nodeC/cpu"}, 1});
-  CHECK(at.pool.asked.empty());
+  CHECK(at.processes.commands.empty());
   CHECK(at.job().phase == Phase::waiting);
   CHECK(at.job().failures == 0);
 }
@@ -101,7 +101,7 @@ TEST_CASE("a launcher that trains is asked to stop; one that does not yet is tol
   for (const bool trains : {false, true}) {
     Commands at(state_with_job(Phase::stopping, {"nodeB/cpu"}, "nodeB"));
     at.launch_on_b();
-    at.pool.launchers[1].trains = trains;
+    at.processes.launchers[1].trains = trains;
     at.commands.carry_out(dispatch::StopJob{1, {"nodeB/cpu"}, 2});
     CHECK(at.tasks(kLauncher)[0].signal == (trains ? 0 : SIGTERM));
     CHECK(at.asked_words().empty() != trains);
@@ -111,7 +111,7 @@ TEST_CASE("a launcher that trains is asked to stop; one that does not yet is tol
 TEST_CASE("a stop waits for no agents of the run") {
   Commands at(state_with_job(Phase::stopping, {"nodeB/cpu", "nodeC/cpu"}, "nodeB"));
   at.launch_on_b();
-  at.pool.launchers[1].trains = true;
+  at.processes.launchers[1].trains = true;
   at.commands.carry_out(dispatch::StopJob{1, {"nodeB/cpu", "nodeC/cpu"}, 2});
   CHECK_FALSE(at.asked_words().empty());
 }
@@ -123,7 +123,13 @@ TEST_CASE("a job that is killed is killed on all its hosts, so that none goes on
   at.commands.carry_out(dispatch::KillJob{1});
   CHECK(at.tasks(kLauncher)[0].signal == SIGKILL);
   CHECK(at.tasks(kRunAgent)[0].signal == SIGKILL);
-  CHECK(at.pool.launchers[1].was_killed);
+  CHECK(at.processes.launchers[1].was_killed);
+}
+
+TEST_CASE("a launcher that leads no job any more is ended") {
+  Commands at(state_with_job(Phase::done, {"nodeB/cpu"}), {.tasks = {RestingPool::task_of(kLauncher, "t1")}});
+  at.commands.tend();
+  CHECK(at.tasks(kLauncher).empty());
 }
 
 }  // namespace

@@ -12,8 +12,7 @@ namespace {
 
 struct News : RestingPool {
   using RestingPool::RestingPool;
-  JobCommands commands{pool};
-  JobNews news{pool, commands};
+  JobNews news{dispatcher, hosts, processes};
 };
 
 // Job 1 changes its batch.
@@ -38,21 +37,21 @@ JobLook look(const std::string& state, const std::vector<std::string>& held) {
 TEST_CASE("jobs are looked at once a second, and before each decision at the end of a round") {
   News at(state_with_job(Phase::running, {"cpu"}));
   const auto is_looked_at = [&](double after) {
-    at.pool.launchers[1] = {.looked = wall_seconds() - after};
-    const double before = at.pool.launchers[1].looked;
+    at.processes.launchers[1] = {.looked = wall_seconds() - after};
+    const double before = at.processes.launchers[1].looked;
     at.news.look_at_jobs();
-    return at.pool.launchers[1].looked != before;
+    return at.processes.launchers[1].looked != before;
   };
   CHECK(is_looked_at(0.25));         // nothing has been decided yet
   CHECK_FALSE(is_looked_at(-0.25));  // it did not answer lately
-  at.pool.dispatcher->tick(wall_seconds());
+  at.dispatcher.tick(wall_seconds());
   CHECK_FALSE(is_looked_at(0.25));
   CHECK(is_looked_at(1.25));
 }
 
 TEST_CASE("a job that starts runs once its launcher is seen to train") {
   News at(state_with_job(Phase::starting, {"cpu"}));
-  at.pool.launchers[1] = {};
+  at.processes.launchers[1] = {};
   at.news.on_look(1, look("starting", {"cpu"}));
   CHECK(at.job().phase == Phase::starting);
   at.news.on_look(1, JobLook{.state = "training", .step = {}, .held = {}, .batch = {}});
@@ -64,11 +63,11 @@ TEST_CASE("a job that starts runs once its launcher is seen to train") {
 
 TEST_CASE("a job that has lost a device holds what its run says, but not while a request is under way") {
   News at(state_with_job(Phase::running, {"cpu", "cpu"}));
-  at.pool.launchers[1] = {};
-  at.pool.asked[1] = {};
+  at.processes.launchers[1] = {};
+  at.processes.commands[1] = {};
   at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.job().targeted() == 2);
-  at.pool.asked.clear();
+  at.processes.commands.clear();
   at.news.on_look(1, look("training", {"cpu"}));
   CHECK(at.job().targeted() == 1);
   CHECK(at.job().phase == Phase::running);
@@ -76,20 +75,20 @@ TEST_CASE("a job that has lost a device holds what its run says, but not while a
 
 TEST_CASE("where the answer to a request is lost, a later look tells, with what the change has cost, once") {
   News at(state_with_job(Phase::changing, {"cpu", "cpu"}));
-  at.pool.launchers[1] = {.lost = 1.5};
-  at.pool.asked[1] = {};
+  at.processes.launchers[1] = {.lost = 1.5};
+  at.processes.commands[1] = {};
   at.news.on_look(1, look("training", {"cpu", "cpu"}));
   CHECK(at.job().phase == Phase::changing);
-  at.pool.asked.clear();
+  at.processes.commands.clear();
   at.news.on_look(1, look("training", {"cpu", "cpu"}));
   CHECK(at.job().phase == Phase::running);
   CHECK(at.job().lost == 1.5);
-  CHECK(at.pool.launchers[1].lost == 0);
+  CHECK(at.processes.launchers[1].lost == 0);
 }
 
 TEST_CASE("another batch is in force when the new launch trains") {
   News at(state_with_batch_wanted());
-  at.pool.launchers[1] = {};
+  at.processes.launchers[1] = {};
   at.news.on_look(1, look("starting", {"cpu"}));
   CHECK(at.job().phase == Phase::changing);
   at.news.on_look(1, look("training", {"cpu"}));
@@ -99,10 +98,10 @@ TEST_CASE("another batch is in force when the new launch trains") {
 TEST_CASE("how a launcher ended decides what becomes of its job") {
   const auto phase_after = [](const ChildEnd& end) {
     News at(state_with_job(Phase::running, {"cpu"}));
-    at.pool.launchers[1] = {};
+    at.processes.launchers[1] = {};
     at.news.on_launcher_ended(1, end);
-    CHECK(at.pool.launchers.empty());
-    CHECK(at.pool.state().slots[0].holder == 0);
+    CHECK(at.processes.launchers.empty());
+    CHECK(at.dispatcher.state().slots[0].holder == 0);
     return at.job().phase;
   };
   CHECK(phase_after({false, 0}) == Phase::done);
@@ -114,7 +113,7 @@ TEST_CASE("how a launcher ended decides what becomes of its job") {
 TEST_CASE("a launcher that is told to stop before it can has stopped, and has met no fault") {
   const auto failures_after = [](Phase phase, int number) {
     News at(state_with_job(phase, {"cpu"}));
-    at.pool.launchers[1] = {};
+    at.processes.launchers[1] = {};
     at.news.on_launcher_ended(1, ChildEnd{true, number});
     CHECK(at.job().phase == Phase::waiting);
     return at.job().failures;
@@ -127,10 +126,10 @@ TEST_CASE("a launcher that is told to stop before it can has stopped, and has me
 TEST_CASE("with a launcher goes a request that was not sent; one that was sent is still answered") {
   for (const bool is_sent : {false, true}) {
     News at(state_with_job(Phase::running, {"cpu"}));
-    at.pool.launchers[1] = {};
-    at.pool.asked[1] = {.words = {}, .is_sent = is_sent};
+    at.processes.launchers[1] = {};
+    at.processes.commands[1] = {.words = {}, .is_sent = is_sent};
     at.news.on_launcher_ended(1, ChildEnd{false, 75});
-    CHECK(at.pool.asked.contains(1) == is_sent);
+    CHECK(at.processes.commands.contains(1) == is_sent);
   }
 }
 
@@ -138,9 +137,9 @@ TEST_CASE("a lost launcher leaves its job to the agents that have its state, unl
   const auto is_orphan_after = [](Phase phase, const ChildEnd& end, bool was_killed, bool has_heirs) {
     const std::vector<Task> heirs = {RestingPool::task_of(kRunAgent, "t1")};
     News at(state_with_job(phase, {"cpu", "nodeB/cpu"}), {.tasks = has_heirs ? heirs : std::vector<Task>{}});
-    at.pool.launchers[1] = {.was_killed = was_killed};
+    at.processes.launchers[1] = {.was_killed = was_killed};
     at.news.on_launcher_ended(1, end);
-    CHECK(at.pool.orphans.contain(1) == at.job().is_leaderless);
+    CHECK(at.processes.orphans.contain(1) == at.job().is_leaderless);
     return at.job().is_leaderless;
   };
   const ChildEnd killed{true, SIGKILL};
@@ -155,20 +154,20 @@ TEST_CASE("a launcher that does not stop when it is asked to is told by a signal
   for (const int code : {1, 0}) {
     News at(state_with_job(Phase::stopping, {"nodeB/cpu"}, "nodeB"));
     at.launch_on_b();
-    at.pool.asked[1] = {.what = Asked::What::stop, .words = {}, .is_sent = true};
+    at.processes.commands[1] = {.what = JobCommand::What::stop, .words = {}, .is_sent = true};
     at.news.on_answer(1, ChildEnd{false, code});
     REQUIRE(at.tasks(kLauncher).size() == 1);
     CHECK(at.tasks(kLauncher)[0].signal == (code == 0 ? 0 : SIGTERM));
     CHECK(at.job().phase == Phase::stopping);
-    CHECK(at.pool.asked.empty());
+    CHECK(at.processes.commands.empty());
   }
 }
 
 TEST_CASE("a batch that is refused is not asked for at once again, and the job goes on") {
   News at(state_with_batch_wanted());
-  at.pool.launchers[1] = {};
-  at.pool.asked[1] = {.what = Asked::What::batch, .words = {}, .is_sent = true};
-  replace_bytes(at.pool.directory.request_log(1), R"({"ok": false, "fault": "peer", "error": "it is busy"})");
+  at.processes.launchers[1] = {};
+  at.processes.commands[1] = {.what = JobCommand::What::batch, .words = {}, .is_sent = true};
+  replace_bytes(at.hosts.directory.request_log(1), R"({"ok": false, "fault": "peer", "error": "it is busy"})");
   at.news.on_answer(1, ChildEnd{false, 1});
   CHECK(at.job().phase == Phase::running);
   CHECK(at.job().batch.wanted == 0);
@@ -203,12 +202,12 @@ TEST_CASE("a daemon that begins takes up a launcher on another host, and asks no
   const AgentOfB agent{.tasks = {RestingPool::task_of(kLauncher, "t1"), RestingPool::task_of(kRequest, "t2")}};
   News at(state_with_job(Phase::stopping, {"nodeB/cpu"}, "nodeB"), agent);
   at.news.take_up(1, 0);
-  REQUIRE(at.pool.launchers.contains(1));
-  CHECK(at.pool.launchers[1].task == "t1");
-  CHECK_FALSE(at.pool.launchers[1].is_found);
-  REQUIRE(at.pool.asked.contains(1));
-  CHECK(at.pool.asked[1].what == Asked::What::stop);
-  CHECK(at.pool.asked[1].is_sent);
+  REQUIRE(at.processes.launchers.contains(1));
+  CHECK(at.processes.launchers[1].task == "t1");
+  CHECK_FALSE(at.processes.launchers[1].is_found);
+  REQUIRE(at.processes.commands.contains(1));
+  CHECK(at.processes.commands[1].what == JobCommand::What::stop);
+  CHECK(at.processes.commands[1].is_sent);
   CHECK(at.job().phase == Phase::stopping);
 }
 
@@ -217,18 +216,18 @@ TEST_CASE("a daemon that begins leaves a job whose launcher's host is lost to th
           {.tasks = {RestingPool::task_of(kRunAgent, "t1")}});
   at.news.take_up(1, 0);
   CHECK(at.job().is_leaderless);
-  CHECK(at.pool.orphans.contain(1));
+  CHECK(at.processes.orphans.contain(1));
   CHECK(at.job().phase == Phase::running);
 }
 
 TEST_CASE("a launcher that an earlier daemon ordered is found by the first look at it; a lost request is still meant") {
   News at(state_with_job(Phase::changing, {"nodeB/cpu", "nodeB/cpu"}, "nodeB"));
   at.launch_on_b();
-  at.pool.launchers[1].is_found = false;
+  at.processes.launchers[1].is_found = false;
   at.news.on_look(1, look("training", {"cpu"}));
-  CHECK(at.pool.launchers[1].is_found);
+  CHECK(at.processes.launchers[1].is_found);
   CHECK(at.job().phase == Phase::running);
-  CHECK(std::ranges::count(at.pool.state().slots, 1, &dispatch::Slot::holder) == 1);
+  CHECK(std::ranges::count(at.dispatcher.state().slots, 1, &dispatch::Slot::holder) == 1);
   CHECK(at.job().targeted() == 2);
 }
 

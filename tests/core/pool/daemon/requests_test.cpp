@@ -25,11 +25,11 @@ steps = 50
 )";
 
 struct Asking : RestingPool {
-  explicit Asking(dispatch::State state) : RestingPool(std::move(state)) { pool.dispatcher->tick(wall_seconds()); }
+  explicit Asking(dispatch::State state) : RestingPool(std::move(state)) { dispatcher.tick(wall_seconds()); }
 
   std::future<Json> ask(const Json& request) {
     return std::async(std::launch::async,
-                      [path = pool.directory.path(), request] { return launch::ask_server(path, request, 20'000); });
+                      [path = hosts.directory.path(), request] { return launch::ask_server(path, request, 20'000); });
   }
   void serve_once() {
     std::vector<pollfd> polled = server.polled(monotonic_ns());
@@ -38,7 +38,7 @@ struct Asking : RestingPool {
         polled,
         [this](launch::ClientId client, const Json& request) {
           ++heard;
-          requests.on_request(client, request);
+          if (const std::optional<Json> answer = requests.answer(client, request)) server.reply(client, *answer);
         },
         monotonic_ns());
   }
@@ -52,9 +52,9 @@ struct Asking : RestingPool {
   }
 
   int heard = 0;
-  Chronicle chronicle{pool};
-  launch::ControlServer server{pool.directory.path()};
-  Requests requests{pool, chronicle, server};
+  Chronicle chronicle{Ledger::open(hosts.directory.database())};
+  launch::ControlServer server{hosts.directory.path()};
+  PoolRequests requests{dispatcher, hosts, chronicle};
 };
 
 Json submission() { return {{"do", "submit"}, {"spec", kSpec}, {"user", "ann"}, {"most", 8}}; }
@@ -62,38 +62,38 @@ Json submission() { return {{"do", "submit"}, {"spec", kSpec}, {"user", "ann"}, 
 TEST_CASE("a job whose submission was answered is on the disk, with its spec") {
   Asking at(state_with_job(Phase::done, {"cpu"}));
   CHECK(at.answer_to(submission()).at("job") == 2);
-  const dispatch::State saved = Ledger::open(at.pool.directory.database()).load();
+  const dispatch::State saved = Ledger::open(at.hosts.directory.database()).load();
   REQUIRE(saved.jobs.contains(2));
   CHECK(saved.jobs.at(2).request.user == "ann");
   CHECK(saved.jobs.at(2).request.most == 4);
   CHECK(saved.jobs.at(2).request.total_steps == 50);
-  CHECK(bytes_of(at.pool.directory.spec(2)) == kSpec);
+  CHECK(bytes_of(at.hosts.directory.spec(2)) == kSpec);
 }
 
 TEST_CASE("a job that cannot be written down is not taken") {
   Asking at(state_with_job(Phase::done, {"cpu"}));
-  auto other = sqlite::Database::open(at.pool.directory.database(), sqlite::Access::read_write);
+  auto other = sqlite::Database::open(at.hosts.directory.database(), sqlite::Access::read_write);
   other.execute("CREATE TRIGGER full BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'no room'); END");
   const Error error = error_of([&] { at.answer_to(submission()); });
   CHECK(error.message().find("the job was not taken") != std::string::npos);
-  CHECK(at.pool.state().jobs.size() == 1);
-  CHECK(at.pool.directory.jobs() == std::vector<dispatch::JobId>{1});
+  CHECK(at.dispatcher.state().jobs.size() == 1);
+  CHECK(at.hosts.directory.jobs() == std::vector<dispatch::JobId>{1});
 }
 
 TEST_CASE("a job gets a folder that none had before it, and a refused one leaves none") {
   Asking at(state_with_job(Phase::done, {"cpu"}));
-  make_folders(at.pool.directory.run(2));
-  make_folders(at.pool.directory.run(3));
+  make_folders(at.hosts.directory.run(2));
+  make_folders(at.hosts.directory.run(3));
   Json wrong = submission();
   wrong["least"] = 9;
   CHECK(error_of([&] { at.answer_to(wrong); }).fault() == Fault::usage);
-  CHECK(at.pool.directory.jobs() == std::vector<dispatch::JobId>{1, 2, 3});
+  CHECK(at.hosts.directory.jobs() == std::vector<dispatch::JobId>{1, 2, 3});
   const Json answer = at.answer_to(submission());
   const dispatch::JobId id = answer.at("job");
   CHECK(id > 3);
-  CHECK(answer.at("run") == at.pool.directory.run(id));
-  CHECK(bytes_of(at.pool.directory.spec(id)) == kSpec);
-  CHECK(Ledger::open(at.pool.directory.database()).load().jobs.contains(id));
+  CHECK(answer.at("run") == at.hosts.directory.run(id));
+  CHECK(bytes_of(at.hosts.directory.spec(id)) == kSpec);
+  CHECK(Ledger::open(at.hosts.directory.database()).load().jobs.contains(id));
 }
 
 TEST_CASE("a request that a pool does not know, a wrong spec and a wrong policy are refused, and change nothing") {
@@ -103,8 +103,8 @@ TEST_CASE("a request that a pool does not know, a wrong spec and a wrong policy 
   Json wrong = submission();
   wrong["spec"] = "[job]\nestss = 4\n";
   CHECK(error_of([&] { at.answer_to(wrong); }).fault() == Fault::spec);
-  CHECK(at.pool.state().jobs.size() == 1);
-  CHECK(at.pool.state().policy == "fifo");
+  CHECK(at.dispatcher.state().jobs.size() == 1);
+  CHECK(at.dispatcher.state().policy == "fifo");
 }
 
 TEST_CASE("devices of another host join only as far as its agent offers them") {
@@ -112,26 +112,27 @@ TEST_CASE("devices of another host join only as far as its agent offers them") {
   CHECK(error_of([&] { at.answer_to({{"do", "add"}, {"devices", "nodeC/cpu"}}); }).fault() == Fault::usage);
   CHECK(error_of([&] { at.answer_to({{"do", "add"}, {"devices", "nodeB/cpu*2"}}); }).fault() == Fault::usage);
   CHECK(at.answer_to({{"do", "add"}, {"devices", "nodeB/cpu"}}).at("ok") == true);
-  CHECK(at.pool.state().slots.size() == 2);
+  CHECK(at.dispatcher.state().slots.size() == 2);
 }
 
 TEST_CASE("who takes devices hears of it when they are free") {
   Asking at(state_with_job(Phase::running, {"cpu", "cpu"}));
-  at.pool.launchers[1] = {};
+  at.processes.launchers[1] = {};
   std::future<Json> answer = at.ask({{"do", "take"}, {"devices", "cpu"}, {"within", 60}});
   while (at.heard == 0) at.serve_once();
   at.serve_once();
   CHECK(at.job().phase == Phase::changing);
   const auto release = [&] {
     size_t released = 0;
-    for (const dispatch::Action& action : at.pool.dispatcher->take_actions()) {
-      if (const auto* one = std::get_if<dispatch::Released>(&action)) at.requests.carry_out(*one), ++released;
+    for (const dispatch::Action& action : at.dispatcher.take_actions()) {
+      if (const auto* one = std::get_if<dispatch::Released>(&action))
+        at.server.reply(one->client, reply_to(*one)), ++released;
     }
     return released;
   };
   CHECK(release() == 0);
   CHECK_FALSE(Asking::is_answered(answer));
-  at.pool.dispatcher->changed(1, {{"cpu"}}, wall_seconds());
+  at.dispatcher.changed(1, {{"cpu"}}, wall_seconds());
   CHECK(release() == 1);
   while (!Asking::is_answered(answer)) at.serve_once();
   CHECK(answer.get().at("devices") == Json::array({"cpu"}));
@@ -141,13 +142,13 @@ TEST_CASE("devices that are lent again are the pool's again") {
   Asking at(state_with_job(Phase::done, {"cpu"}));
   std::future<Json> taken = at.ask({{"do", "take"}, {"devices", "cpu"}});
   while (at.heard == 0) at.serve_once();
-  for (const dispatch::Action& action : at.pool.dispatcher->take_actions()) {
-    if (const auto* one = std::get_if<dispatch::Released>(&action)) at.requests.carry_out(*one);
+  for (const dispatch::Action& action : at.dispatcher.take_actions()) {
+    if (const auto* one = std::get_if<dispatch::Released>(&action)) at.server.reply(one->client, reply_to(*one));
   }
   while (!Asking::is_answered(taken)) at.serve_once();
-  CHECK(at.pool.state().slots[0].state == dispatch::Slot::State::away);
+  CHECK(at.dispatcher.state().slots[0].state == dispatch::Slot::State::away);
   at.answer_to({{"do", "lend"}, {"devices", "cpu"}});
-  CHECK(at.pool.state().slots[0].state == dispatch::Slot::State::present);
+  CHECK(at.dispatcher.state().slots[0].state == dispatch::Slot::State::present);
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/base/files/files.h"
-#include "core/pool/daemon/served_pool.h"
+#include "core/base/wall_time.h"
+#include "core/pool/daemon/job_processes.h"
+#include "core/pool/daemon/pool_hosts.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::pool {
@@ -61,17 +63,17 @@ inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
 
 class RestingPool {
  public:
-  explicit RestingPool(dispatch::State state, const AgentOfB& agent = {}) : pool(prepared(folder_, agent), "nodeA") {
-    pool.dispatcher.emplace(std::move(state), dispatch::Settings{});
-    pool.dispatcher->take_actions();
-    make_folders(pool.directory.job(1));
+  explicit RestingPool(dispatch::State state, const AgentOfB& agent = {})
+      : hosts(prepared(folder_, agent), "nodeA"), dispatcher(std::move(state), dispatch::Settings{}) {
+    dispatcher.take_actions();
+    make_folders(hosts.directory.job(1));
   }
 
-  const dispatch::Job& job() const { return pool.job(1); }
+  const dispatch::Job& job() const { return dispatcher.state().jobs.at(1); }
   // The launcher of job 1 as a task of nodeB.
   std::string launch_on_b() {
-    const std::string task = pool.agents.start("nodeB", task_of(kLauncher));
-    pool.launchers[1] = {.is_child = false, .host = "nodeB", .task = task};
+    const std::string task = hosts.agents.start("nodeB", task_of(kLauncher));
+    processes.launchers[1] = {.is_child = false, .host = "nodeB", .task = task};
     return task;
   }
   static Task task_of(std::string_view kind, std::string id = "") {
@@ -80,15 +82,15 @@ class RestingPool {
   // Returns the agent's tasks of this kind for job 1.
   std::vector<Task> tasks(std::string_view kind) const {
     std::vector<Task> found;
-    for (const Agents::Placed& one : pool.agents.tasks_of(1)) {
+    for (const Agents::Placed& one : hosts.agents.tasks_of(1)) {
       if (one.task.kind == kind) found.push_back(one.task);
     }
     return found;
   }
   std::string run_file(const std::string& name, const std::string& text) const {
-    make_folders(pool.directory.run(1));
-    replace_bytes(pool.directory.run(1) + "/" + name, text);
-    return pool.directory.run(1) + "/" + name;
+    make_folders(hosts.directory.run(1));
+    replace_bytes(hosts.directory.run(1) + "/" + name, text);
+    return hosts.directory.run(1) + "/" + name;
   }
 
  private:
@@ -100,7 +102,9 @@ class RestingPool {
   ScratchFolder folder_;
 
  public:
-  ServedPool pool;
+  PoolHosts hosts;
+  dispatch::Dispatcher dispatcher;
+  JobProcesses processes;
 };
 
 }  // namespace estrain::pool

@@ -45,7 +45,7 @@ int64_t children() {
 }
 
 // Until something has ended, ten seconds at the most.
-std::vector<SlurmAgents::Ended> tend_until_ended(SlurmAgents& agents, double now) {
+std::vector<SlurmAgents::StepEnd> tend_until_ended(SlurmAgents& agents, double now) {
   for (int i = 0; i < 1000; ++i) {
     const auto ended = agents.tend({}, now);
     if (!ended.empty()) return ended;

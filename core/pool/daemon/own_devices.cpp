@@ -1,8 +1,16 @@
-#include "core/pool/daemon/settle_devices.h"
+#include "core/pool/daemon/own_devices.h"
 
 #include <algorithm>
 
+#include "core/job/placement/assignment.h"
+#include "core/run/launch/preflight/devices.h"
+
 namespace estrain::pool {
+
+std::vector<std::string> names_in(const std::string& devices) {
+  if (devices.empty() || devices == kNoDevices) return {};
+  return placement::texts_of(placement::devices_of(launch::parse_devices(devices)));
+}
 
 void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now) {
   std::vector<std::string> added, removed;

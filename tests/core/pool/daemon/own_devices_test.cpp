@@ -1,4 +1,4 @@
-#include "core/pool/daemon/settle_devices.h"
+#include "core/pool/daemon/own_devices.h"
 
 #include <doctest/doctest.h>
 
