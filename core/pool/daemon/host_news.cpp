@@ -14,35 +14,42 @@ void HostNews::take_up() {
     if (!host.empty() && !hosts_.agents.is_member(host) && std::ranges::find(lost, host) == lost.end())
       lost.push_back(host);
   }
-  for (const std::string& host : lost) on(host, HostLost{"its agent was gone when the daemon began"});
+  for (const std::string& host : lost) give_up(host, "its agent was gone when the daemon began");
 }
 
 std::vector<dispatch::Note> HostNews::tend() {
-  for (const AgentEvent& event : hosts_.agents.look())
-    std::visit([&](const auto& one) { on(event.host, one); }, event.what);
+  for (const AgentNews& news : hosts_.agents.look()) carry_out(news);
   news_.give_up_orphans();
   for (const std::string& host : hosts_.agents.members()) {
-    if (hosts_.agents.leaves(host)) on(host, HostLeaves{});
+    if (hosts_.agents.leaves(host)) release(host);
   }
   return std::exchange(notes_, {});
 }
 
-void HostNews::on(const std::string& host, const HostJoined& event) {
+// Agents writes the orders.
+void HostNews::carry_out(const AgentNews& news) {
+  const auto& [host, action] = news;
+  if (const auto* admit_host = std::get_if<AdmitHost>(&action.deed)) return admit(host, *admit_host);
+  if (const auto* end = std::get_if<TellTaskEnd>(&action.deed)) return news_.on_task_ended(host, *end);
+  if (const auto* look = std::get_if<TellLook>(&action.deed)) return news_.on_task_seen(host, *look);
+  if (std::holds_alternative<FreeHost>(action.deed)) return release(host);
+  if (std::holds_alternative<GiveUpHost>(action.deed)) return give_up(host, action.reason);
+  if (std::holds_alternative<RefuseHost>(action.deed))
+    notes_.push_back({0, "refused", 0, fmt::format("the agent of host {}: {}", host, action.reason)});
+}
+
+void HostNews::admit(const std::string& host, const AdmitHost& action) {
   try {
-    dispatcher_.add_devices(event.devices, wall_seconds());
-    dispatcher_.host_has(host, event.cores);
-    notes_.push_back({0, "joined", std::ssize(event.devices), "host " + host});
+    dispatcher_.add_devices(action.devices, wall_seconds());
+    dispatcher_.host_has(host, action.cores);
+    notes_.push_back({0, "joined", std::ssize(action.devices), "host " + host});
   } catch (const Error& error) {
     notes_.push_back({0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});
   }
 }
 
-void HostNews::on(const std::string& host, const HostRefused& event) {
-  notes_.push_back({0, "refused", 0, fmt::format("the agent of host {}: {}", host, event.why)});
-}
-
 // Also withdraws devices that are lent again before the host has left.
-void HostNews::on(const std::string& host, const HostLeaves&) {
+void HostNews::release(const std::string& host) {
   std::vector<std::string> names;
   bool has_others = false;
   for (const dispatch::Slot& slot : dispatcher_.state().slots) {
@@ -57,11 +64,11 @@ void HostNews::on(const std::string& host, const HostLeaves&) {
   }
 }
 
-void HostNews::on(const std::string& host, const HostLost& event) {
+void HostNews::give_up(const std::string& host, const std::string& reason) {
   const bool has_led = news_.forget_host(host);
   const auto& slots = dispatcher_.state().slots;
   const bool has_devices = std::ranges::any_of(slots, [&](const auto& slot) { return slot.host() == host; });
-  if (has_devices || has_led) dispatcher_.lose_host(host, event.why, wall_seconds());
+  if (has_devices || has_led) dispatcher_.lose_host(host, reason, wall_seconds());
   news_.wait_for_heirs(fmt::format("host {} was lost", host));
 }
 

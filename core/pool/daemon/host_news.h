@@ -19,12 +19,10 @@ class HostNews {
   std::vector<dispatch::Note> tend();
 
  private:
-  void on(const std::string& host, const HostJoined& event);
-  void on(const std::string& host, const HostRefused& event);
-  void on(const std::string& host, const HostLeaves& event);
-  void on(const std::string& host, const HostLost& event);
-  void on(const std::string& host, const TaskEnded& event) { news_.on_task_ended(host, event); }
-  void on(const std::string& host, const TaskSeen& event) { news_.on_task_seen(host, event); }
+  void admit(const std::string& host, const AdmitHost& action);
+  void release(const std::string& host);
+  void give_up(const std::string& host, const std::string& reason);
+  void carry_out(const AgentNews& news);
 
   dispatch::Dispatcher& dispatcher_;
   PoolHosts& hosts_;

@@ -221,7 +221,7 @@ void JobNews::tell_progress(JobId id, const JobLook& look) {
                          wall_seconds());
 }
 
-void JobNews::on_task_ended(const std::string& host, const TaskEnded& event) {
+void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {
   const JobId id = event.task.job;
   const ChildEnd end{.signaled = event.signaled, .code = static_cast<int>(event.code)};
   const auto command = processes_.commands.find(id);
@@ -235,7 +235,7 @@ void JobNews::on_task_ended(const std::string& host, const TaskEnded& event) {
 }
 
 // An agent of the run that holds the run's lock leads the run: the previous launcher has ended.
-void JobNews::on_task_seen(const std::string& host, const TaskSeen& event) {
+void JobNews::on_task_seen(const std::string& host, const TellLook& event) {
   const JobId id = event.task.job;
   const auto job = dispatcher_.state().jobs.find(id);
   if (job == dispatcher_.state().jobs.end() || !dispatch::is_up(job->second.phase)) return;

@@ -26,8 +26,8 @@ class JobNews {
   void on_look(dispatch::JobId id, const JobLook& look);
 
   // News of tasks on other hosts: a launcher, a command to a launcher, or an agent of a run.
-  void on_task_ended(const std::string& host, const TaskEnded& event);
-  void on_task_seen(const std::string& host, const TaskSeen& event);
+  void on_task_ended(const std::string& host, const TellTaskEnd& event);
+  void on_task_seen(const std::string& host, const TellLook& event);
   // Forgets the launchers on a lost host, and the commands there. Returns true if the host had a launcher.
   bool forget_host(const std::string& host);
   // Waits for other hosts to resume the jobs without a leader. `why`: the reason of their end if no host does.

@@ -28,7 +28,8 @@ Agents::Agents(std::string pool, std::string own) : meeting_(pool) {
   sign_.folder = std::move(pool);
   sign_.beat = first_beat();  // beyond the beats of an earlier daemon
   for (const std::string& host : meeting_.hosts())
-    hosts_.try_emplace(host, terms_for(host), meeting_.orders(host), meeting_.report(host), monotonic_ns());
+    hosts_.try_emplace(host,
+                       take_up_agent(terms_for(host), meeting_.orders(host), meeting_.report(host), monotonic_ns()));
   flush();
 }
 
@@ -38,30 +39,33 @@ Attendance::Terms Agents::terms_for(const std::string& host) const {
           is_own ? "the pool calls the daemon's own host " + host + "; give the agent another name by --name" : ""};
 }
 
-std::vector<AgentEvent> Agents::look() {
-  std::vector<AgentEvent> events;
+std::vector<AgentNews> Agents::look() {
+  std::vector<AgentNews> news;
   const int64_t now = monotonic_ns();
-  if (now < looks_next_ns_) return events;
+  if (now < looks_next_ns_) return news;
   looks_next_ns_ = now + kBetweenLooksNs;
   if (now >= names_next_ns_) {
     names_next_ns_ = now + kBetweenListsNs;
-    for (const std::string& host : meeting_.hosts())
-      hosts_.try_emplace(host, terms_for(host), meeting_.orders(host), std::nullopt, now);
+    for (const std::string& host : meeting_.hosts()) {
+      if (!hosts_.contains(host))
+        hosts_.try_emplace(host, take_up_agent(terms_for(host), meeting_.orders(host), std::nullopt, now));
+    }
   }
   for (auto& [host, attendance] : hosts_) {
-    for (HostEvent& event : attendance.hear(meeting_.report(host), now)) events.push_back({host, std::move(event)});
+    for (AttendanceAction& action : decide(attendance, ReportRead{meeting_.report(host)}, now))
+      news.push_back({host, std::move(action)});
   }
-  return events;
+  return news;
 }
 
 void Agents::flush() {
   for (auto& [host, attendance] : hosts_) {
-    const std::optional<Orders> orders = attendance.changed_orders();
-    if (!orders) continue;
-    try {
-      meeting_.write(host, *orders);
-    } catch (const Error&) {
-      attendance.not_written();
+    for (const AttendanceAction& action : decide(attendance, OrdersDue{}, monotonic_ns())) {
+      try {
+        meeting_.write(host, std::get<WriteOrders>(action.deed).orders);
+      } catch (const Error&) {
+        decide(attendance, OrdersNotWritten{}, monotonic_ns());
+      }
     }
   }
   if (monotonic_ns() < signs_next_ns_) return;
@@ -75,7 +79,7 @@ void Agents::flush() {
 
 Attendance* Agents::find(const std::string& host) {
   const auto at = hosts_.find(host);
-  return at == hosts_.end() || !at->second.is_member() ? nullptr : &at->second;
+  return at == hosts_.end() || !at->second.is_member ? nullptr : &at->second;
 }
 
 const Attendance* Agents::find(const std::string& host) const { return const_cast<Agents*>(this)->find(host); }
@@ -83,7 +87,7 @@ const Attendance* Agents::find(const std::string& host) const { return const_cas
 std::vector<std::string> Agents::members() const {
   std::vector<std::string> names;
   for (const auto& [host, attendance] : hosts_) {
-    if (attendance.is_member()) names.push_back(host);
+    if (attendance.is_member) names.push_back(host);
   }
   return names;
 }
@@ -92,37 +96,37 @@ bool Agents::is_member(const std::string& host) const { return find(host) != nul
 
 bool Agents::leaves(const std::string& host) const {
   const Attendance* one = find(host);
-  return one != nullptr && one->leaves();
+  return one != nullptr && one->leaves;
 }
 
 std::vector<std::string> Agents::offered(const std::string& host) const {
   const Attendance* one = find(host);
-  return one == nullptr ? std::vector<std::string>{} : one->offered();
+  return one == nullptr ? std::vector<std::string>{} : one->offered;
+}
+
+void Agents::tell(const std::string& host, const AttendanceEvent& event) {
+  if (Attendance* one = find(host)) decide(*one, event, monotonic_ns());
 }
 
 std::string Agents::start(const std::string& host, Task task) {
   task.id = new_life();
-  if (Attendance* one = find(host)) one->add(task);
+  tell(host, TaskOrdered{task});
   return task.id;
 }
 
 void Agents::signal(const std::string& host, const std::string& task, int number) {
-  if (Attendance* one = find(host)) one->signal(task, number);
+  tell(host, SignalOrdered{task, number});
 }
 
-void Agents::drop(const std::string& host, const std::string& task) {
-  if (Attendance* one = find(host)) one->drop(task);
-}
+void Agents::drop(const std::string& host, const std::string& task) { tell(host, TaskDropped{task}); }
 
-void Agents::dismiss(const std::string& host) {
-  if (Attendance* one = find(host)) one->dismiss();
-}
+void Agents::dismiss(const std::string& host) { tell(host, DevicesReleased{}); }
 
 std::vector<Agents::Placed> Agents::tasks() const {
   std::vector<Placed> all;
   for (const auto& [host, attendance] : hosts_) {
-    if (!attendance.is_member()) continue;
-    for (const Task& task : attendance.tasks()) {
+    if (!attendance.is_member) continue;
+    for (const Task& task : attendance.orders.tasks) {
       const TaskReport told = attendance.told_of(task.id).value_or(TaskReport());
       all.push_back({host, task, told.leads, told.listens});
     }

@@ -10,9 +10,9 @@
 
 namespace estrain::pool {
 
-struct AgentEvent {
+struct AgentNews {
   std::string host;
-  HostEvent what;
+  AttendanceAction action;
 };
 
 class Agents {
@@ -20,8 +20,8 @@ class Agents {
   // `own`: the name of the daemon's host, forbidden to agents.
   Agents(std::string pool, std::string own);
 
-  // Reads the files of the agents.
-  std::vector<AgentEvent> look();
+  // Reads the files of the agents. Returns what the daemon is to do.
+  std::vector<AgentNews> look();
   // Writes the orders that have changed and, now and then, the daemon's sign of life. Waits out a full disk.
   void flush();
 
@@ -49,6 +49,7 @@ class Agents {
  private:
   Attendance::Terms terms_for(const std::string& host) const;
   Attendance* find(const std::string& host);
+  void tell(const std::string& host, const AttendanceEvent& event);
   const Attendance* find(const std::string& host) const;
 
   Meeting meeting_;

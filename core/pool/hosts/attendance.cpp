@@ -3,135 +3,161 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace estrain::pool {
+namespace {
 
-Attendance::Attendance(Terms terms, const std::optional<Orders>& before, const std::optional<AgentReport>& report,
-                       int64_t now_ns)
-    : terms_(std::move(terms)), heard_ns_(now_ns) {
-  if (before) orders_.serial = before->serial;
-  if (!report || report->gone) return;
-  beat_ = report->beat;
-  life_ = report->life;
-  const bool was_member =
-      before && before->to == report->life && before->refusal.empty() && report->build == terms_.build;
-  if (!was_member) return;
-  orders_ = *before;
-  is_member_ = true;
-  note_offered(*report);
+using HostActions = std::vector<AttendanceAction>;
+
+void note_offered(Attendance& state, const AgentReport& report) {
+  state.offered.clear();
+  for (const std::string& device : report.devices) state.offered.push_back(state.terms.host + "/" + device);
 }
 
-std::vector<HostEvent> Attendance::hear(const std::optional<AgentReport>& report, int64_t now_ns) {
-  std::vector<HostEvent> events;
-  if (report && report->life != life_) {
-    if (is_member_) lose("another agent has taken its place", events);
-    life_ = report->life;  // a file alone may belong to an agent that is long gone: the next beat counts
-    beat_ = report->beat;
-    heard_ns_ = now_ns;
-  } else if (report && report->beat != beat_) {
-    beat_ = report->beat;
-    heard_ns_ = now_ns;
-    if (!report->gone && !is_member_ && refused_ != life_) events = join(*report);
-  }
-  if (!is_member_) return events;
-  if (!report || report->gone) {
-    lose("its agent has ended", events);
-    return events;
-  }
-  hear_tasks(*report, events);
-  if (report->leaves && !leaves_) {
-    leaves_ = true;
-    events.emplace_back(HostLeaves{});
-  }
-  if (now_ns - heard_ns_ > kSilentNs) lose("its agent has shown no life for 10 s", events);
-  return events;
+HostActions refuse(Attendance& state, const AgentReport& report, std::string why) {
+  state.refused = report.life;
+  state.orders = {.to = report.life, .serial = state.orders.serial, .refusal = why, .tasks = {}};
+  state.are_orders_new = true;
+  return {{RefuseHost{}, std::move(why)}};
 }
 
-std::vector<HostEvent> Attendance::join(const AgentReport& report) {
-  const auto refuse = [&](std::string why) -> std::vector<HostEvent> {
-    refused_ = report.life;
-    orders_ = {.to = report.life, .serial = orders_.serial, .refusal = why, .tasks = {}};
-    is_changed_ = true;
-    return {HostRefused{std::move(why)}};
-  };
-  if (!terms_.objection.empty()) return refuse(terms_.objection);
-  if (report.build != terms_.build)
-    return refuse(fmt::format("it is of estrain {}, and the daemon of {}", report.build.text(), terms_.build.text()));
+HostActions join(Attendance& state, const AgentReport& report) {
+  const Attendance::Terms& terms = state.terms;
+  if (!terms.objection.empty()) return refuse(state, report, terms.objection);
+  if (report.build != terms.build) {
+    return refuse(state, report,
+                  fmt::format("it is of estrain {}, and the daemon of {}", report.build.text(), terms.build.text()));
+  }
   if (std::ranges::any_of(report.tasks, [](const TaskReport& task) { return !task.ended; })) return {};
-  orders_ = {.to = report.life, .serial = orders_.serial, .refusal = {}, .tasks = {}};
-  is_changed_ = is_member_ = true;
-  leaves_ = false;
-  reports_.clear();
-  note_offered(report);
-  return {HostJoined{offered_, report.cores}};
+  state.orders = {.to = report.life, .serial = state.orders.serial, .refusal = {}, .tasks = {}};
+  state.are_orders_new = state.is_member = true;
+  state.leaves = false;
+  state.reports.clear();
+  note_offered(state, report);
+  return {{AdmitHost{state.offered, report.cores}, "its agent shows life"}};
 }
 
-void Attendance::note_offered(const AgentReport& report) {
-  offered_.clear();
-  for (const std::string& device : report.devices) offered_.push_back(terms_.host + "/" + device);
+void lose(Attendance& state, std::string why, HostActions& actions) {
+  state.is_member = false;
+  state.orders.tasks.clear();
+  state.are_orders_new = true;
+  state.reports.clear();
+  state.offered.clear();
+  actions.push_back({GiveUpHost{}, std::move(why)});
 }
 
-void Attendance::lose(const std::string& why, std::vector<HostEvent>& events) {
-  is_member_ = false;
-  orders_.tasks.clear();
-  is_changed_ = true;
-  reports_.clear();
-  offered_.clear();
-  events.emplace_back(HostLost{why});
-}
-
-void Attendance::hear_tasks(const AgentReport& report, std::vector<HostEvent>& events) {
-  std::vector<HostEvent> seen;
+void hear_tasks(Attendance& state, const AgentReport& report, HostActions& actions) {
+  HostActions looks;
   for (const TaskReport& one : report.tasks) {
-    const auto task = std::ranges::find(orders_.tasks, one.id, &Task::id);
-    if (task == orders_.tasks.end()) continue;
-    TaskReport& known = reports_[one.id];
-    if (one.looks != known.looks && one.look) seen.emplace_back(TaskSeen{*task, one.leads, *one.look});
+    const auto task = std::ranges::find(state.orders.tasks, one.id, &Task::id);
+    if (task == state.orders.tasks.end()) continue;
+    TaskReport& known = state.reports[one.id];
+    if (one.looks != known.looks && one.look)
+      looks.push_back({TellLook{*task, one.leads, *one.look}, "the agent has looked at the run"});
     known = one;
     if (!one.ended) continue;
-    events.emplace_back(TaskEnded{*task, one.signaled, one.code});
-    orders_.tasks.erase(task);
-    reports_.erase(one.id);
-    is_changed_ = true;
+    actions.push_back({TellTaskEnd{*task, one.signaled, one.code}, "the agent reports the end"});
+    state.orders.tasks.erase(task);
+    state.reports.erase(one.id);
+    state.are_orders_new = true;
   }
-  for (HostEvent& event : seen) events.push_back(std::move(event));
+  std::ranges::move(looks, std::back_inserter(actions));
+}
+
+HostActions on(Attendance& state, const ReportRead& event, int64_t now_ns) {
+  HostActions actions;
+  const std::optional<AgentReport>& report = event.report;
+  if (report && report->life != state.life) {
+    if (state.is_member) lose(state, "another agent has taken its place", actions);
+    state.life = report->life;  // a file alone may belong to an agent that is long gone: the next beat counts
+    state.beat = report->beat;
+    state.heard_ns = now_ns;
+  } else if (report && report->beat != state.beat) {
+    state.beat = report->beat;
+    state.heard_ns = now_ns;
+    if (!report->gone && !state.is_member && state.refused != state.life) actions = join(state, *report);
+  }
+  if (!state.is_member) return actions;
+  if (!report || report->gone) {
+    lose(state, "its agent has ended", actions);
+    return actions;
+  }
+  hear_tasks(state, *report, actions);
+  if (report->leaves && !state.leaves) {
+    state.leaves = true;
+    actions.push_back({FreeHost{}, "its agent was asked to end"});
+  }
+  if (now_ns - state.heard_ns > kSilentNs) lose(state, "its agent has shown no life for 10 s", actions);
+  return actions;
+}
+
+HostActions on(Attendance& state, const TaskOrdered& event, int64_t) {
+  if (!state.is_member) return {};
+  state.orders.tasks.push_back(event.task);
+  state.are_orders_new = true;
+  return {};
+}
+
+HostActions on(Attendance& state, const SignalOrdered& event, int64_t) {
+  const auto at = std::ranges::find(state.orders.tasks, event.task, &Task::id);
+  if (at == state.orders.tasks.end() || at->signal == event.number) return {};
+  at->signal = event.number;
+  state.are_orders_new = true;
+  return {};
+}
+
+HostActions on(Attendance& state, const TaskDropped& event, int64_t) {
+  if (std::erase_if(state.orders.tasks, [&](const Task& one) { return one.id == event.task; }) == 0) return {};
+  state.reports.erase(event.task);
+  state.are_orders_new = true;
+  return {};
+}
+
+HostActions on(Attendance& state, const DevicesReleased&, int64_t) {
+  if (!state.orders.dismissed) state.orders.dismissed = state.are_orders_new = true;
+  return {};
+}
+
+HostActions on(Attendance& state, const OrdersDue&, int64_t) {
+  if (!state.are_orders_new) return {};
+  state.are_orders_new = false;
+  ++state.orders.serial;
+  return {{WriteOrders{state.orders}, "the agent has older orders"}};
+}
+
+HostActions on(Attendance& state, const OrdersNotWritten&, int64_t) {
+  state.are_orders_new = true;
+  return {};
+}
+
+}  // namespace
+
+Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& before,
+                         const std::optional<AgentReport>& report, int64_t now_ns) {
+  Attendance state{.terms = std::move(terms)};
+  state.heard_ns = now_ns;
+  if (before) state.orders.serial = before->serial;
+  if (!report || report->gone) return state;
+  state.beat = report->beat;
+  state.life = report->life;
+  const bool was_member =
+      before && before->to == report->life && before->refusal.empty() && report->build == state.terms.build;
+  if (!was_member) return state;
+  state.orders = *before;
+  state.is_member = true;
+  note_offered(state, *report);
+  return state;
 }
 
 std::optional<TaskReport> Attendance::told_of(const std::string& task) const {
-  const auto at = reports_.find(task);
-  if (at == reports_.end() || at->second.ended) return std::nullopt;
+  const auto at = reports.find(task);
+  if (at == reports.end() || at->second.ended) return std::nullopt;
   return at->second;
 }
 
-void Attendance::add(const Task& task) {
-  if (!is_member_) return;
-  orders_.tasks.push_back(task);
-  is_changed_ = true;
-}
-
-void Attendance::signal(const std::string& task, int number) {
-  const auto at = std::ranges::find(orders_.tasks, task, &Task::id);
-  if (at == orders_.tasks.end() || at->signal == number) return;
-  at->signal = number;
-  is_changed_ = true;
-}
-
-void Attendance::drop(const std::string& task) {
-  if (std::erase_if(orders_.tasks, [&](const Task& one) { return one.id == task; }) == 0) return;
-  reports_.erase(task);
-  is_changed_ = true;
-}
-
-void Attendance::dismiss() {
-  if (orders_.dismissed) return;
-  orders_.dismissed = is_changed_ = true;
-}
-
-std::optional<Orders> Attendance::changed_orders() {
-  if (!is_changed_) return std::nullopt;
-  is_changed_ = false;
-  ++orders_.serial;
-  return orders_;
+std::vector<AttendanceAction> decide(Attendance& state, const AttendanceEvent& event, int64_t now_ns) {
+  return std::visit([&](const auto& one) { return on(state, one, now_ns); }, event);
 }
 
 }  // namespace estrain::pool

@@ -1,6 +1,6 @@
 #pragma once
-// The daemon's view of one host's agent: membership in the pool, and the results of tasks. Pure: takes the agent's file
-// and the time, changes the orders for the agent and returns the events.
+// Decides the daemon's dealings with the agent of one host: membership in the pool, orders, and the results of tasks.
+// decide() is a pure function of the state, an event and the moment.
 //
 // Invariants:
 //   1. a host's devices are the pool's while the agent shows signs of life, from the first sign seen by the daemon;
@@ -20,74 +20,80 @@
 
 namespace estrain::pool {
 
-struct HostJoined {
-  std::vector<std::string> devices;  // with the host's name
-  int64_t cores = 0;
-};
-struct HostRefused {
-  std::string why;
-};
-// The agent of the host wants to end: the daemon dismisses the agent when its devices are free.
-struct HostLeaves {};
-struct HostLost {
-  std::string why;
-};
-struct TaskEnded {
-  Task task;
-  bool signaled = false;
-  int64_t code = 0;
-};
-// The job's launcher was looked at.
-struct TaskSeen {
-  Task task;
-  bool leads = false;
-  JobLook look;
-};
-using HostEvent = std::variant<HostJoined, HostRefused, HostLeaves, HostLost, TaskEnded, TaskSeen>;
-
-class Attendance {
- public:
+// The state. decide() alone changes an Attendance after take_up_agent().
+struct Attendance {
   struct Terms {
     std::string host;
     Build build;            // the build that agents must have
     std::string objection;  // not empty: why no agent of this host is wanted
   };
-  // `before`: the orders of an earlier daemon; the agent belongs to the pool if it is still the same.
-  Attendance(Terms terms, const std::optional<Orders>& before, const std::optional<AgentReport>& report,
-             int64_t now_ns);
+  Terms terms;
+  bool is_member = false, leaves = false;
+  std::vector<std::string> offered = {};           // devices that the agent offers, with the host's name
+  Orders orders = {};                              // of a member, or the refusal
+  bool are_orders_new = false;                     // the agent's file has older orders
+  std::map<std::string, TaskReport> reports = {};  // by the agent, on tasks that are not over
+  std::string life = {}, refused = {};             // the last agent seen; the refused agent
+  int64_t beat = -1, heard_ns = 0;                 // of the last agent seen
 
-  std::vector<HostEvent> hear(const std::optional<AgentReport>& report, int64_t now_ns);
-
-  bool is_member() const { return is_member_; }
-  bool leaves() const { return leaves_; }
-  // Devices that the agent offers, with the host's name.
-  const std::vector<std::string>& offered() const { return offered_; }
-  const std::vector<Task>& tasks() const { return orders_.tasks; }
   // The agent's report on a task that is not over; nothing: no report yet.
   std::optional<TaskReport> told_of(const std::string& task) const;
-
-  void add(const Task& task);
-  void signal(const std::string& task, int number);
-  void drop(const std::string& task);  // the task is ended, gently
-  void dismiss();
-
-  // Returns orders to be written; nothing if the agent has them already.
-  std::optional<Orders> changed_orders();
-  void not_written() { is_changed_ = true; }
-
- private:
-  std::vector<HostEvent> join(const AgentReport& report);
-  void note_offered(const AgentReport& report);
-  void lose(const std::string& why, std::vector<HostEvent>& events);
-  void hear_tasks(const AgentReport& report, std::vector<HostEvent>& events);
-
-  Terms terms_;
-  Orders orders_;
-  bool is_changed_ = false, is_member_ = false, leaves_ = false;
-  std::string life_, refused_;  // the last agent seen; the refused agent
-  int64_t beat_ = -1, heard_ns_ = 0;
-  std::vector<std::string> offered_;
-  std::map<std::string, TaskReport> reports_;
 };
+
+// Returns the state of a daemon that begins. `before`: the orders of an earlier daemon; the agent belongs to the pool
+// if the agent is still the same.
+Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& before,
+                         const std::optional<AgentReport>& report, int64_t now_ns);
+
+// Events.
+struct ReportRead {  // a look at the agent's file; nothing: no readable file
+  std::optional<AgentReport> report;
+};
+struct TaskOrdered {
+  Task task;
+};
+struct SignalOrdered {
+  std::string task;
+  int number = 0;
+};
+struct TaskDropped {  // the task is to end, gently
+  std::string task;
+};
+struct DevicesReleased {};   // the pool has let go of all devices of an agent that leaves
+struct OrdersDue {};         // orders may be written now
+struct OrdersNotWritten {};  // the answer to WriteOrders, if the disk is full
+using AttendanceEvent =
+    std::variant<ReportRead, TaskOrdered, SignalOrdered, TaskDropped, DevicesReleased, OrdersDue, OrdersNotWritten>;
+
+// Actions.
+struct AdmitHost {
+  std::vector<std::string> devices;  // with the host's name
+  int64_t cores = 0;
+};
+struct RefuseHost {};
+struct FreeHost {};    // the agent of the host wants to end: answered by DevicesReleased
+struct GiveUpHost {};  // the host is lost
+struct TellTaskEnd {
+  Task task;
+  bool signaled = false;
+  int64_t code = 0;
+};
+struct TellLook {  // the job's launcher was looked at
+  Task task;
+  bool leads = false;
+  JobLook look;
+};
+struct WriteOrders {
+  Orders orders;
+};
+using AttendanceDeed = std::variant<AdmitHost, RefuseHost, FreeHost, GiveUpHost, TellTaskEnd, TellLook, WriteOrders>;
+
+struct AttendanceAction {
+  AttendanceDeed deed;
+  std::string reason;  // why, in words
+};
+
+// Changes `state` as if the actions had been carried out. `now_ns`: monotonic.
+std::vector<AttendanceAction> decide(Attendance& state, const AttendanceEvent& event, int64_t now_ns);
 
 }  // namespace estrain::pool

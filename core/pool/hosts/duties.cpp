@@ -8,70 +8,92 @@ namespace {
 
 constexpr int64_t kPatienceNs = 60'000'000'000;  // with a task that was told to end; a checkpoint may take long
 
-}  // namespace
+void end(KnownTask& one, const std::string& why, int64_t now_ns, std::vector<Duty>& duties) {
+  if (one.report.ended) return;
+  if (one.told_ns == 0) {
+    one.told_ns = now_ns;
+    duties.push_back({SignalTask{one.task.id, SIGTERM}, why});
+  } else if (now_ns - one.told_ns > kPatienceNs) {
+    one.told_ns = now_ns;
+    duties.push_back({SignalTask{one.task.id, SIGKILL}, why + ", and the task takes too long to end"});
+  }
+}
 
-std::vector<Duty> Duties::take(const Orders& orders, int64_t now_ns) {
+std::vector<Duty> on(Duties& state, const OrdersRead& event, int64_t now_ns) {
   std::vector<Duty> duties;
-  if (orders.to != life_ || orders.serial < serial_) return duties;
-  serial_ = orders.serial;
-  refusal_ = orders.refusal;
-  is_welcome_ = refusal_.empty();
-  is_dismissed_ = orders.dismissed;
-  for (auto& [id, one] : known_) one.is_ordered = false;
+  const Orders& orders = event.orders;
+  if (orders.to != state.life || orders.serial < state.serial) return duties;
+  state.serial = orders.serial;
+  state.refusal = orders.refusal;
+  state.is_welcome = state.refusal.empty();
+  state.is_dismissed = orders.dismissed;
+  for (auto& [id, one] : state.known) one.is_ordered = false;
   for (const Task& task : orders.tasks) {
-    const auto [at, is_new] = known_.try_emplace(task.id);
-    Known& one = at->second;
+    const auto [at, is_new] = state.known.try_emplace(task.id);
+    KnownTask& one = at->second;
     one.is_ordered = true;
     if (is_new) {
       one.task = task;
       one.report.id = task.id;
       one.report.job = task.job;
       one.report.kind = task.kind;
-      duties.emplace_back(StartTask{task});
+      duties.push_back({StartTask{task}, "the daemon orders the task"});
     } else if (!one.report.ended && task.signal != one.told && task.signal != 0) {
       one.told = task.signal;
-      duties.emplace_back(SignalTask{task.id, static_cast<int>(task.signal)});
+      duties.push_back({SignalTask{task.id, static_cast<int>(task.signal)}, "the daemon orders the signal"});
     }
   }
-  std::erase_if(known_, [](const auto& entry) { return !entry.second.is_ordered && entry.second.report.ended; });
-  for (auto& [id, one] : known_) {
-    if (!one.is_ordered) end(one, now_ns, duties);
+  std::erase_if(state.known, [](const auto& entry) { return !entry.second.is_ordered && entry.second.report.ended; });
+  for (auto& [id, one] : state.known) {
+    if (!one.is_ordered) end(one, "the daemon no longer orders the task", now_ns, duties);
   }
   return duties;
 }
 
-std::vector<Duty> Duties::wind_up(int64_t now_ns) {
+std::vector<Duty> on(Duties& state, const NobodyOrders&, int64_t now_ns) {
   std::vector<Duty> duties;
   const bool leads = std::ranges::any_of(
-      known_, [](const auto& entry) { return !entry.second.report.ended && entry.second.is_launcher(); });
-  for (auto& [id, one] : known_) {
-    if (one.is_launcher() || !leads) end(one, now_ns, duties);
+      state.known, [](const auto& entry) { return !entry.second.report.ended && entry.second.is_launcher(); });
+  for (auto& [id, one] : state.known) {
+    if (one.is_launcher() || !leads) end(one, "the agent ends", now_ns, duties);
   }
   return duties;
 }
 
-void Duties::end(Known& one, int64_t now_ns, std::vector<Duty>& duties) {
-  if (one.report.ended) return;
-  if (one.told_ns == 0) {
-    one.told_ns = now_ns;
-    duties.emplace_back(SignalTask{one.task.id, SIGTERM});
-  } else if (now_ns - one.told_ns > kPatienceNs) {
-    one.told_ns = now_ns;
-    duties.emplace_back(SignalTask{one.task.id, SIGKILL});
-  }
+std::vector<Duty> on(Duties& state, const ProcessEnded& event, int64_t) {
+  const auto at = state.known.find(event.task);
+  if (at == state.known.end()) return {};
+  TaskReport& report = at->second.report;
+  report.ended = true;
+  report.signaled = event.signaled;
+  report.code = event.code;
+  report.leads = false;
+  return {{ReportNow{}, "a task has ended"}};
 }
 
-void Duties::ended(const std::string& id, bool signaled, int64_t code) {
-  const auto at = known_.find(id);
-  if (at == known_.end()) return;
-  at->second.report.ended = true;
-  at->second.report.signaled = signaled;
-  at->second.report.code = code;
-  at->second.report.leads = false;
+// A task leads until its end, though the task releases the run's lock a little earlier.
+std::vector<Duty> on(Duties& state, const TaskLookedAt& event, int64_t) {
+  const auto at = state.known.find(event.task);
+  if (at == state.known.end() || at->second.report.ended) return {};
+  TaskReport& report = at->second.report;
+  std::vector<Duty> duties;
+  if (event.listens != report.listens) duties.push_back({ReportNow{}, "an agent of a run listens"});
+  report.leads |= event.leads;
+  report.listens = event.listens;
+  if (!event.look) return duties;
+  report.look = event.look;
+  ++report.looks;
+  return {{ReportNow{}, "a run was looked at"}};
 }
+
+}  // namespace
 
 bool Duties::anything_runs() const {
-  return std::ranges::any_of(known_, [](const auto& entry) { return !entry.second.report.ended; });
+  return std::ranges::any_of(known, [](const auto& entry) { return !entry.second.report.ended; });
+}
+
+std::vector<Duty> decide(Duties& state, const DutyEvent& event, int64_t now_ns) {
+  return std::visit([&](const auto& one) { return on(state, one, now_ns); }, event);
 }
 
 }  // namespace estrain::pool

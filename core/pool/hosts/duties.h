@@ -1,7 +1,9 @@
 #pragma once
-// The agent's side of the daemon's orders: decides which tasks to start, signal and forget. Pure.
+// Decides what an agent does for its pool's daemon: which tasks to start and signal, and when to report. decide() is a
+// pure function of the state, an event and the moment.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,47 +12,65 @@
 
 namespace estrain::pool {
 
-struct StartTask {
+// A task that the daemon has ordered.
+struct KnownTask {
+  Task task;
+  TaskReport report;
+  bool is_ordered = true;
+  int64_t told_ns = 0;  // when the task was told to end; 0: never
+  int64_t told = 0;     // the signal that the task has got
+  bool is_launcher() const { return report.leads || task.kind == kLauncher; }
+};
+
+// The state. decide() alone changes the Duties of an agent.
+struct Duties {
+  std::string life;     // of this agent
+  int64_t serial = -1;  // of the last orders
+  bool is_welcome = false, is_dismissed = false;
+  std::string refusal = {};
+  std::map<std::string, KnownTask> known = {};
+
+  bool anything_runs() const;
+};
+
+// Events.
+// The orders now in the file. Orders for another agent, or older than the last orders, change nothing.
+struct OrdersRead {
+  Orders orders;
+};
+// Nobody gives orders any more: launchers are stopped with a checkpoint, then all other tasks are ended.
+struct NobodyOrders {};
+// The task's process has ended, or could not be started.
+struct ProcessEnded {
+  std::string task;
+  bool signaled = false;
+  int64_t code = 0;
+};
+// The agent has looked at the task and its run.
+struct TaskLookedAt {
+  std::string task;
+  bool leads = false, listens = false;  // as in TaskReport
+  std::optional<JobLook> look = {};     // if the task leads, and its run answers
+};
+using DutyEvent = std::variant<OrdersRead, NobodyOrders, ProcessEnded, TaskLookedAt>;
+
+// Actions.
+struct StartTask {  // answered by ProcessEnded if the task cannot be started
   Task task;
 };
 struct SignalTask {
   std::string id;
-  int number;
+  int number = 0;
 };
-using Duty = std::variant<StartTask, SignalTask>;
+struct ReportNow {};  // without waiting for the next sign of life
+using DutyDeed = std::variant<StartTask, SignalTask, ReportNow>;
 
-class Duties {
- public:
-  explicit Duties(std::string life) : life_(std::move(life)) {}
-
-  // Takes the orders now in the file. Orders for another agent, or older than the last orders, change
-  // nothing.
-  std::vector<Duty> take(const Orders& orders, int64_t now_ns);
-  // No daemon is left to give orders: launchers are stopped with a checkpoint, then all other tasks are ended.
-  std::vector<Duty> wind_up(int64_t now_ns);
-  void ended(const std::string& id, bool signaled, int64_t code);
-
-  bool is_welcome() const { return is_welcome_; }
-  bool is_dismissed() const { return is_dismissed_; }
-  const std::string& refusal() const { return refusal_; }
-  bool anything_runs() const;
-  struct Known {
-    Task task;
-    TaskReport report;
-    bool is_ordered = true;
-    int64_t told_ns = 0;  // when the task was told to end; 0: never
-    int64_t told = 0;     // the signal that the task has got
-    bool is_launcher() const { return report.leads || task.kind == kLauncher; }
-  };
-  std::map<std::string, Known>& known() { return known_; }
-
- private:
-  void end(Known& one, int64_t now_ns, std::vector<Duty>& duties);
-
-  std::string life_, refusal_;
-  int64_t serial_ = -1;
-  bool is_welcome_ = false, is_dismissed_ = false;
-  std::map<std::string, Known> known_;
+struct Duty {
+  DutyDeed deed;
+  std::string reason;  // why, in words
 };
+
+// Changes `state` as if the actions had been carried out. `now_ns`: monotonic.
+std::vector<Duty> decide(Duties& state, const DutyEvent& event, int64_t now_ns);
 
 }  // namespace estrain::pool

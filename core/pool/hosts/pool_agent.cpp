@@ -83,7 +83,7 @@ class PoolAgent {
   explicit PoolAgent(const PoolAgentOptions& options)
       : options_(options),
         meeting_(checked_pool(options.pool)),
-        duties_(report_.life),
+        duties_{.life = report_.life},
         lock_(take_name(meeting_, options.pool, options.name)),
         signals_(watch_signals(std::array{SIGTERM, SIGINT, SIGHUP})) {
     report_.devices = checked_devices(options.devices);
@@ -104,7 +104,7 @@ class PoolAgent {
       const int64_t now = monotonic_ns();
       hear_signals();
       hear_daemon(now);
-      reap();
+      reap(now);
       look_at_runs(now);
       tell(now);
       if (const std::optional<int> code = end(now)) return *code;
@@ -126,7 +126,7 @@ class PoolAgent {
   void hear_signals() {
     signalfd_siginfo info;
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-      if (!duties_.is_welcome() || report_.leaves) winds_up_ = true;
+      if (!duties_.is_welcome || report_.leaves) winds_up_ = true;
       if (!report_.leaves) say("leaves: jobs let go of its devices; a second signal does not wait for the pool");
       report_.leaves = true;
     }
@@ -140,32 +140,37 @@ class PoolAgent {
       }
       daemon_beat_ = sign->beat;
     }
-    const bool was_welcome = duties_.is_welcome();
+    const bool was_welcome = duties_.is_welcome;
     if (const auto orders = meeting_.orders(options_.name)) {
-      for (const Duty& duty : duties_.take(*orders, now)) std::visit([this](const auto& one) { carry_out(one); }, duty);
+      decide_on(OrdersRead{*orders}, now);
     }
-    if (duties_.is_welcome() && !was_welcome) say("is in the pool");
+    if (duties_.is_welcome && !was_welcome) say("is in the pool");
     if (report_.leaves && now - daemon_ns_ > kSilentNs) winds_up_ = true;
-    if (!duties_.refusal().empty()) winds_up_ = true;
+    if (!duties_.refusal.empty()) winds_up_ = true;
     if (!winds_up_) return;
-    for (const Duty& duty : duties_.wind_up(now)) std::visit([this](const auto& one) { carry_out(one); }, duty);
+    decide_on(NobodyOrders{}, now);
   }
 
   void check(const DaemonSign& sign) const {
     const std::string own = std::filesystem::absolute(options_.pool).lexically_normal().string();
-    if (duties_.is_welcome() || sign.folder == own) return;
+    if (duties_.is_welcome || sign.folder == own) return;
     throw Error::make(Fault::usage, "the pool is {} where its daemon runs, and {} here", sign.folder, own)
         .advise("give the shared folder the same path on all hosts");
   }
 
-  void carry_out(const StartTask& duty) {
+  void decide_on(const DutyEvent& event, int64_t now) {
+    for (const Duty& duty : decide(duties_, event, now))
+      std::visit([&](const auto& one) { carry_out(one, now); }, duty.deed);
+  }
+
+  void carry_out(const StartTask& duty, int64_t now) {
     ChildOptions options = own_command(duty.task.words, duty.task.log);
     try {
       if (duty.task.kind == kRunAgent) prepare(duty.task, options);
       children_[duty.task.id] = ChildProcess::start(options);
     } catch (const Error& error) {
       say(fmt::format("cannot start {}: {}", fmt::join(options.arguments, " "), error.message()));
-      duties_.ended(duty.task.id, false, 1);
+      decide_on(ProcessEnded{duty.task.id, false, 1}, now);
     }
     is_news_ = true;
   }
@@ -179,32 +184,33 @@ class PoolAgent {
       options.arguments.insert(options.arguments.end(), {"--interface", options_.interface});
   }
 
-  void carry_out(const SignalTask& duty) {
+  void carry_out(const ReportNow&, int64_t) { is_news_ = true; }
+
+  void carry_out(const SignalTask& duty, int64_t) {
     const auto child = children_.find(duty.id);
     if (child != children_.end()) child->second.signal(duty.number);
   }
 
-  void reap() {
+  void reap(int64_t now) {
     std::vector<std::string> over;
     for (auto& [id, child] : children_) {
       ChildEnd end;
       if (!child.wait_for(0, &end)) continue;
       over.push_back(id);
-      duties_.ended(id, end.signaled, end.code);
+      decide_on(ProcessEnded{id, end.signaled, end.code}, now);
       looked_ns_.clear();  // the effects of a request are seen before its end is told
-      is_news_ = true;
     }
     for (const std::string& id : over) children_.erase(id);
   }
 
-  bool leads(const Duties::Known& one) const {
+  bool leads(const KnownTask& one) const {
     if (one.task.kind == kLauncher) return true;
     if (one.task.kind != kRunAgent || !children_.contains(one.task.id)) return false;
     const auto owner = run_directory::RunDirectory(one.task.run).owner();
     return owner && owner->is_here() && owner->pid == children_.at(one.task.id).pid();
   }
 
-  bool listens(const Duties::Known& one) const {
+  bool listens(const KnownTask& one) const {
     std::error_code failure;
     return one.task.kind == kRunAgent && std::filesystem::exists(host_file(one.task), failure);
   }
@@ -213,7 +219,7 @@ class PoolAgent {
   std::string host_file(const Task& task) const { return RunFiles(task.run).host_file(options_.name); }
 
   void look_at_runs(int64_t now) {
-    for (auto& [id, one] : duties_.known()) {
+    for (const auto& [id, one] : duties_.known) {
       if (one.report.ended || one.task.kind == kRequest) continue;
       const bool trains = one.report.look && one.report.look->trains();
       const bool is_settled = one.task.kind == kRunAgent ? one.report.listens : trains;
@@ -221,16 +227,9 @@ class PoolAgent {
       const auto looked = looked_ns_.find(id);
       if (looked != looked_ns_.end() && now < looked->second + every) continue;
       looked_ns_[id] = now;
-      one.report.leads |= leads(one);  // until the task ends, though the task releases the lock a little earlier
-      const bool listens_now = listens(one);
-      is_news_ |= listens_now != one.report.listens;
-      one.report.listens = listens_now;
-      if (!one.report.leads) continue;
-      if (auto look = look_at_run(one.task.run, kLookPatienceMs)) {
-        one.report.look = std::move(look);
-        ++one.report.looks;
-        is_news_ = true;
-      }
+      TaskLookedAt seen{id, one.report.leads || leads(one), listens(one)};
+      if (seen.leads) seen.look = look_at_run(one.task.run, kLookPatienceMs);
+      decide_on(seen, now);
     }
   }
 
@@ -239,7 +238,7 @@ class PoolAgent {
     tells_next_ns_ = now + kBeatNs;
     is_news_ = false;
     report_.tasks.clear();
-    for (const auto& [id, one] : duties_.known()) report_.tasks.push_back(one.report);
+    for (const auto& [id, one] : duties_.known) report_.tasks.push_back(one.report);
     try_to_write();
   }
 
@@ -257,16 +256,16 @@ class PoolAgent {
 
   std::optional<int> end(int64_t now) const {
     if (winds_up_ && !duties_.anything_runs()) {
-      if (!duties_.refusal().empty())
-        throw Error::make(Fault::usage, "the pool's daemon does not take this agent: {}", duties_.refusal());
+      if (!duties_.refusal.empty())
+        throw Error::make(Fault::usage, "the pool's daemon does not take this agent: {}", duties_.refusal);
       say("ends; what ran here was stopped with a checkpoint");
       return 0;
     }
-    if (report_.leaves && duties_.is_dismissed() && !duties_.anything_runs()) {
+    if (report_.leaves && duties_.is_dismissed && !duties_.anything_runs()) {
       say("ends: the pool has let go of its devices");
       return 0;
     }
-    if (duties_.is_welcome() || winds_up_ || seconds(now - begin_ns_) < options_.patience_seconds) return std::nullopt;
+    if (duties_.is_welcome || winds_up_ || seconds(now - begin_ns_) < options_.patience_seconds) return std::nullopt;
     throw Error::make(Fault::peer, "{}: no daemon of this pool has answered in {} s", options_.pool,
                       options_.patience_seconds)
         .advise("start it where its devices are: estrain pool serve " + options_.pool +

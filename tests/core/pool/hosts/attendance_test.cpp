@@ -19,20 +19,32 @@ AgentReport report(const std::string& life, int64_t beat) {
   return one;
 }
 
-Attendance stranger() { return {{"h1", kBuild, ""}, std::nullopt, std::nullopt, 0}; }
+Attendance stranger() { return take_up_agent({"h1", kBuild, ""}, std::nullopt, std::nullopt, 0); }
+
+std::vector<AttendanceAction> hear(Attendance& one, const std::optional<AgentReport>& read, int64_t now) {
+  return decide(one, ReportRead{read}, now);
+}
+
+// The orders that are written now; nothing: the agent has these orders already.
+std::optional<Orders> written(Attendance& one) {
+  const auto actions = decide(one, OrdersDue{}, 0);
+  if (actions.empty()) return std::nullopt;
+  REQUIRE(actions.size() == 1);
+  return std::get<WriteOrders>(actions[0].deed).orders;
+}
 
 // One that has joined at second 1.
 Attendance member() {
   Attendance one = stranger();
-  one.hear(report("a", 1), 0);
-  REQUIRE(one.hear(report("a", 2), kSecond).size() == 1);
+  hear(one, report("a", 1), 0);
+  REQUIRE(hear(one, report("a", 2), kSecond).size() == 1);
   return one;
 }
 
-template <typename Event>
-const Event* only(const std::vector<HostEvent>& events) {
-  REQUIRE(events.size() == 1);
-  return std::get_if<Event>(&events[0]);
+template <typename Deed>
+const Deed* only(const std::vector<AttendanceAction>& actions) {
+  REQUIRE(actions.size() == 1);
+  return std::get_if<Deed>(&actions[0].deed);
 }
 
 Task task(const std::string& id, std::string_view kind = kLauncher) {
@@ -48,72 +60,72 @@ TaskReport told(const std::string& id) {
 
 TEST_CASE("an agent joins once it shows life, with the host's devices; a file alone may be of one that is gone") {
   Attendance one = stranger();
-  CHECK(one.hear(report("a", 1), 0).empty());
-  CHECK(one.hear(report("a", 1), kSecond).empty());
-  CHECK_FALSE(one.is_member());
-  const auto events = one.hear(report("a", 2), 2 * kSecond);
-  REQUIRE(only<HostJoined>(events) != nullptr);
-  CHECK(only<HostJoined>(events)->devices == std::vector<std::string>{"h1/cpu", "h1/cuda:0"});
-  const auto orders = one.changed_orders();
+  CHECK(hear(one, report("a", 1), 0).empty());
+  CHECK(hear(one, report("a", 1), kSecond).empty());
+  CHECK_FALSE(one.is_member);
+  const auto events = hear(one, report("a", 2), 2 * kSecond);
+  REQUIRE(only<AdmitHost>(events) != nullptr);
+  CHECK(only<AdmitHost>(events)->devices == std::vector<std::string>{"h1/cpu", "h1/cuda:0"});
+  const auto orders = written(one);
   REQUIRE(orders);
   CHECK(orders->to == "a");
   CHECK(orders->refusal == "");
-  CHECK_FALSE(one.changed_orders());
-  CHECK(one.hear(report("a", 3), 3 * kSecond).empty());
+  CHECK_FALSE(written(one));
+  CHECK(hear(one, report("a", 3), 3 * kSecond).empty());
 }
 
 TEST_CASE("an agent of another build, or with a name that is taken, is told why it is not wanted, once") {
   Attendance one = stranger();
   AgentReport other = report("a", 1);
   other.build.build = "def";
-  one.hear(other, 0);
+  hear(one, other, 0);
   other.beat = 2;
-  const auto events = one.hear(other, kSecond);
-  REQUIRE(only<HostRefused>(events) != nullptr);
-  CHECK(only<HostRefused>(events)->why == "it is of estrain 1.0 (build def), and the daemon of 1.0 (build abc)");
-  CHECK(one.changed_orders()->refusal == only<HostRefused>(events)->why);
+  const auto events = hear(one, other, kSecond);
+  REQUIRE(only<RefuseHost>(events) != nullptr);
+  CHECK(events[0].reason == "it is of estrain 1.0 (build def), and the daemon of 1.0 (build abc)");
+  CHECK(written(one)->refusal == events[0].reason);
   other.beat = 3;
-  CHECK(one.hear(other, 2 * kSecond).empty());
-  CHECK_FALSE(one.is_member());
-  Attendance own({"h0", kBuild, "that is the daemon's own host"}, std::nullopt, std::nullopt, 0);
-  own.hear(report("a", 1), 0);
-  CHECK(only<HostRefused>(own.hear(report("a", 2), 0)) != nullptr);
+  CHECK(hear(one, other, 2 * kSecond).empty());
+  CHECK_FALSE(one.is_member);
+  Attendance own = take_up_agent({"h0", kBuild, "that is the daemon's own host"}, std::nullopt, std::nullopt, 0);
+  hear(own, report("a", 1), 0);
+  CHECK(only<RefuseHost>(hear(own, report("a", 2), 0)) != nullptr);
 }
 
 TEST_CASE("who is silent for 10 s is lost, and welcome again when it runs nothing more of what it had") {
   Attendance one = member();
-  one.add(task("t"));
+  decide(one, TaskOrdered{task("t")}, 0);
   AgentReport running = report("a", 3);
   running.tasks = {told("t")};
-  CHECK(one.hear(running, 2 * kSecond).empty());
+  CHECK(hear(one, running, 2 * kSecond).empty());
   CHECK(one.told_of("t"));
-  CHECK(one.hear(running, 12 * kSecond).empty());
-  REQUIRE(only<HostLost>(one.hear(running, 12 * kSecond + 1)) != nullptr);
-  CHECK_FALSE(one.is_member());
+  CHECK(hear(one, running, 12 * kSecond).empty());
+  REQUIRE(only<GiveUpHost>(hear(one, running, 12 * kSecond + 1)) != nullptr);
+  CHECK_FALSE(one.is_member);
   CHECK_FALSE(one.told_of("t"));
-  CHECK(one.changed_orders()->tasks.empty());
+  CHECK(written(one)->tasks.empty());
   running.beat = 4;
-  CHECK(one.hear(running, 20 * kSecond).empty());
+  CHECK(hear(one, running, 20 * kSecond).empty());
   running.beat = 5;
   running.tasks[0].ended = true;
-  CHECK(only<HostJoined>(one.hear(running, 21 * kSecond)) != nullptr);
+  CHECK(only<AdmitHost>(hear(one, running, 21 * kSecond)) != nullptr);
 }
 
 TEST_CASE("an agent that ends, or whose place another one takes, is lost at once") {
   Attendance one = member();
   AgentReport gone = report("a", 3);
   gone.gone = true;
-  CHECK(only<HostLost>(one.hear(gone, 2 * kSecond)) != nullptr);
-  CHECK(one.hear(gone, 30 * kSecond).empty());
+  CHECK(only<GiveUpHost>(hear(one, gone, 2 * kSecond)) != nullptr);
+  CHECK(hear(one, gone, 30 * kSecond).empty());
   Attendance other = member();
-  CHECK(only<HostLost>(other.hear(report("b", 1), 2 * kSecond)) != nullptr);
-  CHECK(only<HostJoined>(other.hear(report("b", 2), 3 * kSecond)) != nullptr);
+  CHECK(only<GiveUpHost>(hear(other, report("b", 1), 2 * kSecond)) != nullptr);
+  CHECK(only<AdmitHost>(hear(other, report("b", 2), 3 * kSecond)) != nullptr);
 }
 
 TEST_CASE("the end of a task is told once, before what was seen after it") {
   Attendance one = member();
-  one.add(task("launcher"));
-  one.add(task("request", kRequest));
+  decide(one, TaskOrdered{task("launcher")}, 0);
+  decide(one, TaskOrdered{task("request", kRequest)}, 0);
   AgentReport told_all = report("a", 3);
   told_all.tasks = {told("launcher"), told("request")};
   told_all.tasks[0].leads = true;
@@ -121,49 +133,49 @@ TEST_CASE("the end of a task is told once, before what was seen after it") {
   told_all.tasks[0].look.emplace().step = 5;
   told_all.tasks[1].ended = true;
   told_all.tasks[1].code = 2;
-  const auto events = one.hear(told_all, 2 * kSecond);
+  const auto events = hear(one, told_all, 2 * kSecond);
   REQUIRE(events.size() == 2);
-  const auto& ended = std::get<TaskEnded>(events[0]);
+  const auto& ended = std::get<TellTaskEnd>(events[0].deed);
   CHECK(ended.task.id == "request");
   CHECK(ended.code == 2);
-  CHECK(std::get<TaskSeen>(events[1]).look.step == 5);
+  CHECK(std::get<TellLook>(events[1].deed).look.step == 5);
   CHECK(one.told_of("launcher")->leads);
   CHECK_FALSE(one.told_of("request"));
-  CHECK(one.hear(told_all, 3 * kSecond).empty());
-  REQUIRE(one.tasks().size() == 1);
-  one.signal("launcher", SIGTERM);
-  CHECK(one.changed_orders()->tasks[0].signal == SIGTERM);
+  CHECK(hear(one, told_all, 3 * kSecond).empty());
+  REQUIRE(one.orders.tasks.size() == 1);
+  decide(one, SignalOrdered{"launcher", SIGTERM}, 0);
+  CHECK(written(one)->tasks[0].signal == SIGTERM);
 }
 
 TEST_CASE("a daemon takes up the agents of the one before; an agent that has changed meanwhile joins anew") {
   Attendance before = member();
-  before.add(task("t"));
-  const Orders orders = *before.changed_orders();
-  Attendance same({"h1", kBuild, ""}, orders, report("a", 9), 0);
-  CHECK(same.is_member());
-  REQUIRE(same.tasks().size() == 1);
-  CHECK(same.offered().size() == 2);
-  same.add(task("u"));
-  CHECK(same.changed_orders()->serial > orders.serial);
-  Attendance other({"h1", kBuild, ""}, orders, report("b", 1), 0);
-  CHECK_FALSE(other.is_member());
-  CHECK(only<HostJoined>(other.hear(report("b", 2), kSecond)) != nullptr);
-  CHECK(other.changed_orders()->serial > orders.serial);
-  Attendance newer({"h1", {"2.0", "x"}, ""}, orders, report("a", 9), 0);  // of another build itself
-  CHECK_FALSE(newer.is_member());
-  CHECK(only<HostRefused>(newer.hear(report("a", 10), kSecond)) != nullptr);
+  decide(before, TaskOrdered{task("t")}, 0);
+  const Orders orders = *written(before);
+  Attendance same = take_up_agent({"h1", kBuild, ""}, orders, report("a", 9), 0);
+  CHECK(same.is_member);
+  REQUIRE(same.orders.tasks.size() == 1);
+  CHECK(same.offered.size() == 2);
+  decide(same, TaskOrdered{task("u")}, 0);
+  CHECK(written(same)->serial > orders.serial);
+  Attendance other = take_up_agent({"h1", kBuild, ""}, orders, report("b", 1), 0);
+  CHECK_FALSE(other.is_member);
+  CHECK(only<AdmitHost>(hear(other, report("b", 2), kSecond)) != nullptr);
+  CHECK(written(other)->serial > orders.serial);
+  Attendance newer = take_up_agent({"h1", {"2.0", "x"}, ""}, orders, report("a", 9), 0);  // of another build itself
+  CHECK_FALSE(newer.is_member);
+  CHECK(only<RefuseHost>(hear(newer, report("a", 10), kSecond)) != nullptr);
 }
 
 TEST_CASE("an agent that wants to leave is told of once, and dismissed") {
   Attendance one = member();
   AgentReport leaving = report("a", 3);
   leaving.leaves = true;
-  CHECK(only<HostLeaves>(one.hear(leaving, 2 * kSecond)) != nullptr);
-  CHECK(one.hear(leaving, 2 * kSecond).empty());
-  CHECK(one.leaves());
-  one.changed_orders();
-  one.dismiss();
-  CHECK(one.changed_orders()->dismissed);
+  CHECK(only<FreeHost>(hear(one, leaving, 2 * kSecond)) != nullptr);
+  CHECK(hear(one, leaving, 2 * kSecond).empty());
+  CHECK(one.leaves);
+  written(one);
+  decide(one, DevicesReleased{}, 0);
+  CHECK(written(one)->dismissed);
 }
 
 }  // namespace

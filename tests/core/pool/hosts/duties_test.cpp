@@ -24,7 +24,7 @@ Orders orders(int64_t serial, std::vector<Task> tasks) {
 std::vector<std::string> started(const std::vector<Duty>& duties) {
   std::vector<std::string> ids;
   for (const Duty& one : duties) {
-    if (const auto* start = std::get_if<StartTask>(&one)) ids.push_back(start->task.id);
+    if (const auto* start = std::get_if<StartTask>(&one.deed)) ids.push_back(start->task.id);
   }
   return ids;
 }
@@ -32,7 +32,7 @@ std::vector<std::string> started(const std::vector<Duty>& duties) {
 std::vector<std::pair<std::string, int>> signals(const std::vector<Duty>& duties) {
   std::vector<std::pair<std::string, int>> sent;
   for (const Duty& one : duties) {
-    if (const auto* signal = std::get_if<SignalTask>(&one)) sent.emplace_back(signal->id, signal->number);
+    if (const auto* signal = std::get_if<SignalTask>(&one.deed)) sent.emplace_back(signal->id, signal->number);
   }
   return sent;
 }
@@ -40,58 +40,75 @@ std::vector<std::pair<std::string, int>> signals(const std::vector<Duty>& duties
 using Sent = std::vector<std::pair<std::string, int>>;
 
 TEST_CASE("a task is started once, however often its order is read") {
-  Duties duties("me");
+  Duties duties{.life = "me"};
   Orders first = orders(1, {duty("t", kLauncher)});
-  CHECK(started(duties.take(first, 0)) == std::vector<std::string>{"t"});
-  CHECK(duties.take(first, 1).empty());
-  CHECK(duties.is_welcome());
-  duties.ended("t", false, 0);
-  CHECK(duties.take(first, 2).empty());
-  CHECK(duties.known().at("t").report.ended);
-  duties.take(orders(2, {}), 3);
-  CHECK(duties.known().empty());
-  CHECK(duties.take(first, 4).empty());  // older than what was read
+  CHECK(started(decide(duties, OrdersRead{first}, 0)) == std::vector<std::string>{"t"});
+  CHECK(decide(duties, OrdersRead{first}, 1).empty());
+  CHECK(duties.is_welcome);
+  decide(duties, ProcessEnded{"t", false, 0}, 0);
+  CHECK(decide(duties, OrdersRead{first}, 2).empty());
+  CHECK(duties.known.at("t").report.ended);
+  decide(duties, OrdersRead{orders(2, {})}, 3);
+  CHECK(duties.known.empty());
+  CHECK(decide(duties, OrdersRead{first}, 4).empty());  // older than what was read
 }
 
 TEST_CASE("orders for another agent count for nothing, and a refusal is no welcome") {
-  Duties duties("me");
+  Duties duties{.life = "me"};
   Orders other = orders(5, {duty("t", kLauncher)});
   other.to = "another";
-  CHECK(duties.take(other, 0).empty());
-  CHECK_FALSE(duties.is_welcome());
+  CHECK(decide(duties, OrdersRead{other}, 0).empty());
+  CHECK_FALSE(duties.is_welcome);
   Orders refusal = orders(6, {});
   refusal.refusal = "wrong build";
-  duties.take(refusal, 0);
-  CHECK_FALSE(duties.is_welcome());
-  CHECK(duties.refusal() == "wrong build");
+  decide(duties, OrdersRead{refusal}, 0);
+  CHECK_FALSE(duties.is_welcome);
+  CHECK(duties.refusal == "wrong build");
 }
 
 TEST_CASE("signals are passed on once; a task that is not ordered any more is ended, at last by force") {
-  Duties duties("me");
+  Duties duties{.life = "me"};
   Orders all = orders(1, {duty("l", kLauncher), duty("a", kRunAgent)});
-  duties.take(all, 1);
+  decide(duties, OrdersRead{all}, 1);
   all.serial = 2;
   all.tasks[0].signal = SIGTERM;
-  CHECK(signals(duties.take(all, 1)) == Sent{{"l", SIGTERM}});
-  CHECK(duties.take(all, 1).empty());
+  CHECK(signals(decide(duties, OrdersRead{all}, 1)) == Sent{{"l", SIGTERM}});
+  CHECK(decide(duties, OrdersRead{all}, 1).empty());
   const Orders fewer = orders(3, {all.tasks[0]});
-  CHECK(signals(duties.take(fewer, 1)) == Sent{{"a", SIGTERM}});
-  CHECK(duties.take(fewer, kMinute + 1).empty());
-  CHECK(signals(duties.take(fewer, kMinute + 2)) == Sent{{"a", SIGKILL}});
+  CHECK(signals(decide(duties, OrdersRead{fewer}, 1)) == Sent{{"a", SIGTERM}});
+  CHECK(decide(duties, OrdersRead{fewer}, kMinute + 1).empty());
+  CHECK(signals(decide(duties, OrdersRead{fewer}, kMinute + 2)) == Sent{{"a", SIGKILL}});
 }
 
 TEST_CASE("an agent that winds up stops what leads a job first, and then the rest") {
-  Duties duties("me");
-  duties.take(orders(1, {duty("l", kLauncher), duty("a", kRunAgent), duty("heir", kRunAgent)}), 0);
-  duties.known().at("heir").report.leads = true;  // it has taken over
-  CHECK(signals(duties.wind_up(1)) == Sent{{"heir", SIGTERM}, {"l", SIGTERM}});
-  duties.ended("l", false, 75);
-  CHECK(signals(duties.wind_up(2)).empty());
-  duties.ended("heir", false, 75);
+  Duties duties{.life = "me"};
+  decide(duties, OrdersRead{orders(1, {duty("l", kLauncher), duty("a", kRunAgent), duty("heir", kRunAgent)})}, 0);
+  decide(duties, TaskLookedAt{"heir", true, true}, 0);  // it has taken over
+  CHECK(signals(decide(duties, NobodyOrders{}, 1)) == Sent{{"heir", SIGTERM}, {"l", SIGTERM}});
+  decide(duties, ProcessEnded{"l", false, 75}, 0);
+  CHECK(signals(decide(duties, NobodyOrders{}, 2)).empty());
+  decide(duties, ProcessEnded{"heir", false, 75}, 0);
   CHECK(duties.anything_runs());
-  CHECK(signals(duties.wind_up(3)) == Sent{{"a", SIGTERM}});
-  duties.ended("a", true, SIGTERM);
+  CHECK(signals(decide(duties, NobodyOrders{}, 3)) == Sent{{"a", SIGTERM}});
+  decide(duties, ProcessEnded{"a", true, SIGTERM}, 0);
   CHECK_FALSE(duties.anything_runs());
+}
+
+TEST_CASE("an agent reports at once what it learns of a task, and remembers that the task leads until its end") {
+  Duties duties{.life = "me"};
+  decide(duties, OrdersRead{orders(1, {duty("a", kRunAgent)})}, 0);
+  const auto reports = [&](const TaskLookedAt& seen) { return decide(duties, seen, 0).size(); };
+  CHECK(reports({"a", false, false}) == 0);
+  CHECK(reports({"a", false, true}) == 1);
+  CHECK(reports({"a", true, true}) == 0);
+  CHECK(reports({"a", false, true, JobLook()}) == 1);
+  const TaskReport& report = duties.known.at("a").report;
+  CHECK(report.leads);
+  CHECK(report.listens);
+  CHECK(report.looks == 1);
+  CHECK(decide(duties, ProcessEnded{"a", true, SIGKILL}, 0).size() == 1);
+  CHECK_FALSE(report.leads);
+  CHECK(decide(duties, ProcessEnded{"unknown"}, 0).empty());
 }
 
 }  // namespace
