@@ -11,7 +11,7 @@
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/daemon/own_devices.h"
 #include "core/pool/daemon/readiness.h"
-#include "core/pool/run_end.h"
+#include "core/pool/run_past.h"
 #include "core/run/launch/preflight/devices.h"
 
 namespace estrain::pool {
@@ -75,7 +75,7 @@ Daemon::Daemon(const ServeOptions& options, UniqueFd end)
   std::fflush(stdout);
 }
 
-// The state that an earlier daemon has left, with the policy of the options.
+// The state left by an earlier daemon, with the policy of the options.
 dispatch::State Daemon::first_state(const ServeOptions& options) {
   dispatch::State state = chronicle_.load();
   if (state.policy.empty()) state.seed = options.seed;
@@ -110,7 +110,7 @@ void Daemon::number_above_folders(dispatch::State& state) {
   chronicle_.add({wall_seconds(), 0, "unknown", 0, words});
 }
 
-// Finds launchers of an earlier daemon that are still at work, and jobs whose launchers have ended meanwhile.
+// Finds launchers of an earlier daemon still at work, and jobs with launchers ended meanwhile.
 void Daemon::take_up_jobs() {
   host_news_.take_up();
   std::vector<JobId> up;
@@ -138,7 +138,7 @@ void Daemon::begin() {
 
 bool Daemon::turn(int milliseconds) {
   if (!hear(milliseconds)) return false;
-  // A job with an unsent request has no answer to lose: it is asked before the daemon looks at the job.
+  // A job with an unsent request has no answer to lose: the job is asked before the daemon looks at the job.
   do_actions();
   tend();
   do_actions();
@@ -150,7 +150,7 @@ bool Daemon::turn(int milliseconds) {
   return true;
 }
 
-// Hears the news of other hosts, and starts what other hosts need.
+// Hears the news of other hosts, and starts agents and commands there.
 void Daemon::tend() {
   for (const dispatch::Note& note : host_news_.tend()) chronicle_.note(note, state());
   for (const SlurmAgents::StepEnd& end : slurm_agents_.tend(hosts_.agents.members(), wall_seconds())) {

@@ -11,9 +11,8 @@
 #include "core/base/wall_time.h"
 #include "core/job/placement/device.h"
 #include "core/planning/dispatch/slots.h"
-#include "core/pool/change_cost.h"
 #include "core/pool/hosts/own_command.h"
-#include "core/pool/run_end.h"
+#include "core/pool/run_past.h"
 #include "core/state/run_directory/run_directory.h"
 
 namespace estrain::pool {
@@ -37,7 +36,7 @@ dispatch::Dispatcher::Found::Doing doing_of(const std::string& state) {
   return state == "ending" ? Doing::ends : Doing::changes;
 }
 
-// Returns true if `held` are the devices that the pool has given to the job.
+// Returns true if the pool has given the devices `held` to the job.
 bool holds(const dispatch::State& state, dispatch::JobId id, std::vector<std::string> held) {
   std::vector<std::string> given = dispatch::names_of(state, id);
   std::ranges::sort(given);
@@ -113,7 +112,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   if (end.code != 0 || end.signaled) {
     fmt::print("job {}: {}\n", id, visible_in_line(text_in(answer, "error").value_or(end.text())));
     if (asked.what == What::stop)
-      return processes_.signal_launcher(id, SIGTERM, hosts_.agents);  // else it would continue
+      return processes_.signal_launcher(id, SIGTERM, hosts_.agents);  // else the launcher would continue
   }
   if (asked.what == What::stop) return;  // the launcher's end is the answer
   if (asked.what == What::batch) return on_batch_answer(id, end, answer);
@@ -202,8 +201,8 @@ void JobNews::on_look(JobId id, const JobLook& look) {
     return tell_found(id, look, held, 0);
   }
   if (phase == dispatch::Phase::changing && trains && !processes_.commands.contains(id)) {
-    // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, which takes
-    // a new launch. The change is under way until the new launch trains.
+    // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, and this
+    // takes a new launch. The change is under way until the new launch trains.
     dispatcher_.changed(id, {held, std::exchange(launcher.lost, 0), *look.step}, now);
   } else if (phase == dispatch::Phase::running && trains && !processes_.commands.contains(id) &&
              !holds(dispatcher_.state(), id, held)) {
@@ -213,7 +212,7 @@ void JobNews::on_look(JobId id, const JobLook& look) {
   tell_progress(id, look);
 }
 
-// Tells the progress of a job that trains.
+// Tells the progress of a training job.
 void JobNews::tell_progress(JobId id, const JobLook& look) {
   if (!look.step || !look.trains()) return;
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
@@ -234,7 +233,7 @@ void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {
   }
 }
 
-// An agent of the run that holds the run's lock leads the run: the previous launcher has ended.
+// The agent with the run's lock leads the run: the previous launcher has ended.
 void JobNews::on_task_seen(const std::string& host, const TellLook& event) {
   const JobId id = event.task.job;
   const auto job = dispatcher_.state().jobs.find(id);

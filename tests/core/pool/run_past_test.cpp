@@ -1,4 +1,4 @@
-#include "core/pool/run_end.h"
+#include "core/pool/run_past.h"
 
 #include <doctest/doctest.h>
 
@@ -41,6 +41,19 @@ TEST_CASE("last words are what was said to the user last") {
   const ScratchFolder folder;
   CHECK(last_words(folder / "none") == "");
   CHECK(last_words(folder.write("a", "estrain: one\nestrain: two\nadvice\n")) == "two");
+}
+
+TEST_CASE("a change that nobody heard of has its cost on record, unless it is of an earlier request") {
+  const ScratchFolder run;
+  CHECK(change_cost(run.path(), 1000) == 0);
+  run.write("events.jsonl", R"({"time": "1970-01-01T00:16:40.500Z", "event": "resize", "stood_still_seconds": 0.25}
+{"time": "1970-01-01T00:20:00.000Z", "event": "resize", "stood_still_seconds": 0.5, "lost_while_warming_seconds": 1.5}
+{"time": "1970-01-01T00:20:01.000Z", "event": "rebalance", "stood_still_seconds": 9}
+)");
+  CHECK(change_cost(run.path(), 1000) == 2);
+  CHECK(change_cost(run.path(), 1200) == 2);
+  CHECK(change_cost(run.path(), 1200.001) == 0);
+  CHECK(change_cost(run.path(), 0) == 0);  // it was never asked
 }
 
 }  // namespace
