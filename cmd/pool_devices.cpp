@@ -28,7 +28,7 @@ struct DeviceArguments {
 int list_devices(const DeviceArguments& arguments) {
   const pool::PoolDirectory pool(arguments.directory);
   pool.require_pool();
-  const auto sign = pool::Meeting(arguments.directory).daemon();
+  const auto sign = pool::MeetingFolder(arguments.directory).daemon();
   const Json devices =
       pool::devices_json(pool::Ledger::open(pool.database()).load(), sign ? sign->host : own_host_name());
   fmt::print("{}", arguments.json ? json_text(devices) + "\n" : pool::format_devices(devices, wall_seconds()));

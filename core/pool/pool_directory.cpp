@@ -44,7 +44,7 @@ void PoolDirectory::require_pool() const {
     throw Error::make(Fault::usage, "{}: there is no pool", path_)
         .advise("make one: estrain pool serve " + path_ + " --devices LIST");
   }
-  const auto sign = Meeting(path_).daemon();
+  const auto sign = MeetingFolder(path_).daemon();
   if (!sign || sign->machine == host_name()) return;
   throw Error::make(Fault::usage, "{}: the daemon of this pool is, or was last, on another host, {}", path_,
                     sign->machine)

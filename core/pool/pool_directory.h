@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a pool of jobs: the places of its files, and the lock of the daemon that serves the pool.
+// The folder of a pool of jobs: the places of files, and the lock of the serving daemon.
 //
 //   pool.db           the queue and the history (SQLite; ledger.h)
 //   lock              held by the daemon
@@ -35,11 +35,11 @@ class PoolDirectory {
   bool has_pool() const;
   // The numbers of the folders in jobs, in order. The queue may not know a folder.
   std::vector<dispatch::JobId> jobs() const;
-  // Makes the folder and takes its lock for as long as the descriptor is open. Throws Fault::usage if another daemon
+  // Makes the folder and takes the lock for as long as the descriptor is open. Throws Fault::usage if another daemon
   // serves the pool, with the daemon's process.
   UniqueFd lock() const;
   // Throws Fault::usage if no pool was ever served in the folder, or if the last daemon is on another host: only the
-  // daemon's host touches the database, since shared file systems may not lock it for other hosts.
+  // daemon's host touches the database, since shared file systems may not lock a database for other hosts.
   void require_pool() const;
 
  private:

@@ -17,7 +17,7 @@
 
 namespace estrain::pool {
 
-// The reply to a request that succeeds or fails, and has nothing to tell.
+// The reply to a request with nothing to tell but success.
 struct DoneReply {
   template <typename Self, typename Visit>
   static void fields(Self&, Visit&&) {}
@@ -40,7 +40,7 @@ struct SubmitRequest {
   static constexpr std::string_view name = "submit";
   std::string spec;  // TOML
   std::string user;
-  int64_t least = 0;               // devices that the job keeps while at work
+  int64_t least = 0;               // devices kept by the job while at work
   std::optional<int64_t> most;     // devices; absent: the job's ESTs
   std::optional<double> deadline;  // s from now
   int64_t priority = 0;
@@ -93,7 +93,7 @@ using PoolRequest =
     std::variant<SubmitRequest, CancelRequest, PolicyRequest, AddRequest, LendRequest, RemoveRequest, TakeRequest>;
 
 Json encode_pool_request(const PoolRequest& request);
-// Throws Fault::usage for a name that is in no request, and for a field of the wrong type.
+// Throws Fault::usage for the name of no request, and for a field of the wrong type.
 PoolRequest decode_pool_request(const Json& json);
 
 template <codec::HasFields Reply>

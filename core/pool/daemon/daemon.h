@@ -39,7 +39,7 @@ class Daemon {
 
   // Takes the first decision: the fate of all jobs is known by now.
   void begin();
-  // Waits at most `milliseconds` for an event, and handles it. Returns false if the daemon is to end.
+  // Waits at most `milliseconds` for an event, and handles the event. Returns false if the daemon is to end.
   bool turn(int milliseconds);
   // Carries out, answers and saves all earlier requests.
   void end();

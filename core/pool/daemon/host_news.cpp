@@ -48,7 +48,7 @@ void HostNews::admit(const std::string& host, const AdmitHost& action) {
   }
 }
 
-// Also withdraws devices that are lent again before the host has left.
+// Also withdraws devices lent again before the host has left.
 void HostNews::release(const std::string& host) {
   std::vector<std::string> names;
   bool has_others = false;

@@ -1,5 +1,5 @@
 #pragma once
-// Tells the dispatcher the news of other hosts: agents that join, leave and are lost. News of jobs there go to JobNews.
+// Tells the dispatcher the news of other hosts: joining, leaving and lost agents. News of jobs there go to JobNews.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ class HostNews {
   HostNews(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobNews& news)
       : dispatcher_(dispatcher), hosts_(hosts), news_(news) {}
 
-  // Devices of agents that were gone when the daemon began leave the pool.
+  // Takes the devices of agents gone at the daemon's start out of the pool.
   void take_up();
   // Looks at the agents. Returns lines for the history.
   std::vector<dispatch::Note> tend();

@@ -28,7 +28,7 @@ RunAgents::Wanted without_hosts(const dispatch::Job& job, const PoolDirectory& d
           .is_leaderless = job.is_leaderless};
 }
 
-// Adds the host of a device of the job, unless it is the job's home, or the daemon's host.
+// Adds the host of a device of the job, unless the host is the job's home, or the daemon's host.
 void add_host_of(const dispatch::Slot& slot, const dispatch::Job& job, RunAgents::Wanted& wanted) {
   const std::string host = slot.host();
   if (host.empty() || host == job.home || std::ranges::find(wanted.hosts, host) != wanted.hosts.end()) return;
@@ -45,7 +45,7 @@ RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId i
   return wanted;
 }
 
-// Does the same for all jobs that are up.
+// Does the same for all jobs in phases with a launcher.
 std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, const PoolDirectory& directory) {
   std::vector<RunAgents::Wanted> all;
   std::map<dispatch::JobId, size_t> places;
@@ -66,7 +66,7 @@ std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, 
 void JobCommands::carry_out(const dispatch::StartJob& action) {
   const JobId id = action.job;
   const std::string run = hosts_.directory.run(id);
-  // The job also resumes by its spec: a run of another spec is refused. The launcher outlives the daemon's terminal.
+  // The job also resumes by the spec: a run of another spec is refused. The launcher outlives the daemon's terminal.
   std::vector<std::string> words = {"train", "--own-session", hosts_.directory.spec(id)};
   if (run_directory::RunDirectory(run).has_run()) words.emplace_back("--resume");
   words.insert(words.end(), {"--run", run, "--devices", list_of(action.devices)});
@@ -163,7 +163,7 @@ void JobCommands::carry_out(const dispatch::ShrinkJob& action) {
       What::devices);
 }
 
-// A launcher that does not train yet may not listen yet: a signal stops it at once.
+// A launcher may not listen before training: a signal stops the launcher at once.
 void JobCommands::carry_out(const dispatch::StopJob& action) {
   const JobId id = action.job;
   const auto launcher = processes_.launchers.find(id);

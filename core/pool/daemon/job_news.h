@@ -1,5 +1,5 @@
 #pragma once
-// Tells the dispatcher the news of jobs: launchers that end, answers to commands, looks at runs. When the daemon
+// Tells the dispatcher the news of jobs: ends of launchers, answers to commands, looks at runs. When the daemon
 // begins, takes up the jobs of an earlier daemon.
 
 #include <optional>
@@ -17,7 +17,7 @@ class JobNews {
   JobNews(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
       : dispatcher_(dispatcher), hosts_(hosts), processes_(processes) {}
 
-  // `asked`: when the job was asked for its current change of devices; 0: no change was under way.
+  // `asked`: the time of the request for the current change of devices; 0: no change was under way.
   void take_up(dispatch::JobId id, double asked);
   // `end`: nothing if the launcher is no child of this process.
   void on_launcher_ended(dispatch::JobId id, const std::optional<ChildEnd>& end);
@@ -30,9 +30,9 @@ class JobNews {
   void on_task_seen(const std::string& host, const TellLook& event);
   // Forgets the launchers on a lost host, and the commands there. Returns true if the host had a launcher.
   bool forget_host(const std::string& host);
-  // Waits for other hosts to resume the jobs without a leader. `why`: the reason of their end if no host does.
+  // Waits for other hosts to resume the jobs without a leader. `why`: the reason of the jobs' end if no host does.
   void wait_for_heirs(const std::string& why);
-  // Ends the jobs that no other host can resume.
+  // Ends the jobs without a host to resume them.
   void give_up_orphans();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// The processes that work for a pool's jobs: launchers, commands that ask launchers for a change, and the jobs whose
-// launcher is lost. JobCommands starts the processes, and JobNews hears of their ends.
+// The processes at work for a pool's jobs: launchers, commands asking launchers for a change, and the jobs with a lost
+// launcher. JobCommands starts the processes, and JobNews hears of the ends.
 
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@ namespace estrain::pool {
 struct JobLauncher {
   ChildProcess process = {};  // on this host
   bool is_child = true;
-  std::string host = {}, task = {};  // on another host: a task of its agent
+  std::string host = {}, task = {};  // on another host: a task of the agent
   bool is_found = true;              // false: ordered by an earlier daemon, and not seen yet
   bool was_killed = false;           // by this daemon: no other host may resume the job
   bool trains = false;               // the job was seen to train
@@ -24,7 +24,7 @@ struct JobLauncher {
   double lost = 0;                   // s; the cost of the last requested change
 };
 
-// A launcher to be started, or a command that asks a launcher for a change. Waits for the agents of the run.
+// A launcher to be started, or a command asking a launcher for a change. Waits for the agents of the run.
 struct JobCommand {
   enum class What { launch, devices, batch, stop } what = What::devices;
   std::vector<std::string> words;
@@ -34,22 +34,24 @@ struct JobCommand {
   std::string task = {};      // on another host
 };
 
-// Jobs with a lost launcher whose state is still held by agents of their runs.
+// Jobs with a lost launcher. Agents of the runs still hold the state.
 class Orphans {
  public:
   // `ended`: the job's end if no agent resumes the job. `now`: seconds.
-  void add(dispatch::JobId id, const dispatch::Ended& ended, double now) { jobs_.try_emplace(id, Orphan{now, ended}); }
+  void add(dispatch::JobId id, const dispatch::Ended& ended, double now) {
+    jobs_.try_emplace(id, Leaderless{now, ended});
+  }
   void remove(dispatch::JobId id) { jobs_.erase(id); }
   bool contain(dispatch::JobId id) const { return jobs_.contains(id); }
-  // Returns the jobs that no agent can resume; they are no longer orphans. Ends agents that take too long.
+  // Returns the jobs without an agent to resume the job, and forgets these jobs. Ends agents after too long a time.
   std::map<dispatch::JobId, dispatch::Ended> take_lost(Agents& agents, double now);
 
  private:
-  struct Orphan {
+  struct Leaderless {
     double since;
     dispatch::Ended ended;
   };
-  std::map<dispatch::JobId, Orphan> jobs_;
+  std::map<dispatch::JobId, Leaderless> jobs_;
 };
 
 struct JobProcesses {

@@ -14,9 +14,9 @@ inline constexpr std::string_view kNoDevices = "none";
 // Returns the devices of a list; none for an empty list and for kNoDevices.
 std::vector<std::string> names_in(const std::string& devices);
 
-// Makes `names` the pool's devices of the daemon's own host, for a daemon that is started with a list: adds missing
-// devices, and withdraws surplus devices, without hurry. A device that is away for a while is still the pool's; a
-// device that leaves for good is not. Agents own the devices of other hosts. Throws as Dispatcher::add_devices.
+// Makes `names` the pool's devices of the daemon's own host, for a daemon started with a list: adds missing
+// devices, and withdraws surplus devices, without hurry. A device away for a while is still the pool's; a
+// device leaving for good is not. Agents own the devices of other hosts. Throws as Dispatcher::add_devices.
 void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now);
 
 }  // namespace estrain::pool

@@ -47,7 +47,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   request.most = std::min(asked.most.value_or(spec.job.ests), spec.job.ests);
   request.mixes_types = spec.job.determinism == spec::Determinism::d2;
   request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
-  // True for jobs that a launcher refuses over several hosts: launch::check_hosts().
+  // True for jobs refused by a launcher over several hosts: launch::check_hosts().
   request.one_host = request.weighs_offers || spec.job.determinism == spec::Determinism::d0;
   request.total_steps = spec.train.steps.value_or(0);
   read_batch(spec, request);
@@ -56,7 +56,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   return request;
 }
 
-// Requires devices of other hosts that agents offer, and that the pool lacks. Throws Fault::usage.
+// Requires that agents offer the devices of other hosts, and that the pool lacks these devices. Throws Fault::usage.
 void require_offered(const std::vector<std::string>& names, const dispatch::State& state, const Agents& agents) {
   for (const std::string& name : names) {
     const std::string host = dispatch::Slot{0, name}.host();

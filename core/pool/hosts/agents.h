@@ -20,9 +20,9 @@ class Agents {
   // `own`: the name of the daemon's host, forbidden to agents.
   Agents(std::string pool, std::string own);
 
-  // Reads the files of the agents. Returns what the daemon is to do.
+  // Reads the files of the agents. Returns actions for the daemon.
   std::vector<AgentNews> look();
-  // Writes the orders that have changed and, now and then, the daemon's sign of life. Waits out a full disk.
+  // Writes changed orders and, now and then, the daemon's sign of life. Waits out a full disk.
   void flush();
 
   std::vector<std::string> members() const;
@@ -42,7 +42,7 @@ class Agents {
     bool leads = false;    // the task is now the launcher of its job
     bool listens = false;  // the task is an agent of a run, and ready
   };
-  // Tasks of this job on all members that have not ended.
+  // Tasks of this job still at work on all members.
   std::vector<Placed> tasks_of(int64_t job) const;
   std::vector<Placed> tasks() const;
 
@@ -52,7 +52,7 @@ class Agents {
   void tell(const std::string& host, const AttendanceEvent& event);
   const Attendance* find(const std::string& host) const;
 
-  Meeting meeting_;
+  MeetingFolder meeting_;
   DaemonSign sign_;
   std::map<std::string, Attendance> hosts_;
   int64_t looks_next_ns_ = 0, signs_next_ns_ = 0, names_next_ns_ = 0;

@@ -8,7 +8,7 @@
 //   3. an agent that was silent for kSilentNs is lost, with all its tasks. The agent may return once all former tasks
 //      have ended, or as another process;
 //   4. the end of a task is told once; then the task leaves the orders. Ends come before looks, so the effects of a
-//      request are told after its end.
+//      request are told after the end of the request.
 
 #include <map>
 #include <optional>
@@ -24,23 +24,23 @@ namespace estrain::pool {
 struct Attendance {
   struct Terms {
     std::string host;
-    Build build;            // the build that agents must have
+    Build build;            // required of agents
     std::string objection;  // not empty: why no agent of this host is wanted
   };
   Terms terms;
   bool is_member = false, leaves = false;
-  std::vector<std::string> offered = {};           // devices that the agent offers, with the host's name
+  std::vector<std::string> offered = {};           // devices of the agent, with the host's name
   Orders orders = {};                              // of a member, or the refusal
   bool are_orders_new = false;                     // the agent's file has older orders
-  std::map<std::string, TaskReport> reports = {};  // by the agent, on tasks that are not over
+  std::map<std::string, TaskReport> reports = {};  // by the agent, on tasks still at work
   std::string life = {}, refused = {};             // the last agent seen; the refused agent
   int64_t beat = -1, heard_ns = 0;                 // of the last agent seen
 
-  // The agent's report on a task that is not over; nothing: no report yet.
+  // Returns the agent's report on a task still at work; nothing: no report yet.
   std::optional<TaskReport> told_of(const std::string& task) const;
 };
 
-// Returns the state of a daemon that begins. `before`: the orders of an earlier daemon; the agent belongs to the pool
+// Returns the state at the start of a daemon. `before`: the orders of an earlier daemon; the agent belongs to the pool
 // if the agent is still the same.
 Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& before,
                          const std::optional<AgentReport>& report, int64_t now_ns);
@@ -59,7 +59,7 @@ struct SignalOrdered {
 struct TaskDropped {  // the task is to end, gently
   std::string task;
 };
-struct DevicesReleased {};   // the pool has let go of all devices of an agent that leaves
+struct DevicesReleased {};   // the pool has let go of all devices of a leaving agent
 struct OrdersDue {};         // orders may be written now
 struct OrdersNotWritten {};  // the answer to WriteOrders, if the disk is full
 using AttendanceEvent =

@@ -1,6 +1,6 @@
 #pragma once
-// Decides what an agent does for its pool's daemon: which tasks to start and signal, and when to report. decide() is a
-// pure function of the state, an event and the moment.
+// Decides an agent's work for the pool's daemon: tasks to start, signals to send, and the time of reports. decide() is
+// a pure function of the state, an event and the moment.
 
 #include <map>
 #include <optional>
@@ -12,13 +12,13 @@
 
 namespace estrain::pool {
 
-// A task that the daemon has ordered.
+// A task ordered by the daemon.
 struct KnownTask {
   Task task;
   TaskReport report;
   bool is_ordered = true;
   int64_t told_ns = 0;  // when the task was told to end; 0: never
-  int64_t told = 0;     // the signal that the task has got
+  int64_t told = 0;     // the last signal sent to the task
   bool is_launcher() const { return report.leads || task.kind == kLauncher; }
 };
 
@@ -38,7 +38,7 @@ struct Duties {
 struct OrdersRead {
   Orders orders;
 };
-// Nobody gives orders any more: launchers are stopped with a checkpoint, then all other tasks are ended.
+// No daemon gives orders any more: launchers are stopped with a checkpoint, then all other tasks are ended.
 struct NobodyOrders {};
 // The task's process has ended, or could not be started.
 struct ProcessEnded {
@@ -46,11 +46,11 @@ struct ProcessEnded {
   bool signaled = false;
   int64_t code = 0;
 };
-// The agent has looked at the task and its run.
+// The agent has looked at the task and the run.
 struct TaskLookedAt {
   std::string task;
   bool leads = false, listens = false;  // as in TaskReport
-  std::optional<JobLook> look = {};     // if the task leads, and its run answers
+  std::optional<JobLook> look = {};     // if the task leads, and the run answers
 };
 using DutyEvent = std::variant<OrdersRead, NobodyOrders, ProcessEnded, TaskLookedAt>;
 

@@ -32,7 +32,7 @@ std::optional<Message> read(const std::string& path) {
   }
 }
 
-// Not synced: a file lost with a host is written again, or its writer is gone too.
+// Not synced: a file lost with a host is written again, or the writer is gone too.
 void replace(const std::string& path, const Json& json) {
   const std::string temporary = path + ".tmp", text = json.dump() + "\n";
   {
@@ -57,7 +57,7 @@ bool is_own(const std::string& path) {
 
 Build Build::own() { return {ESTRAIN_VERSION, fmt::format("{:016x}", build_id_of_program())}; }
 
-std::vector<std::string> Meeting::hosts() const {
+std::vector<std::string> MeetingFolder::hosts() const {
   std::vector<std::string> names;
   std::error_code failure;
   for (std::filesystem::directory_iterator at(pool_ + "/hosts", failure), end; !failure && at != end;
@@ -68,29 +68,29 @@ std::vector<std::string> Meeting::hosts() const {
   return names;
 }
 
-std::optional<DaemonSign> Meeting::daemon() const { return read<DaemonSign>(pool_ + "/hosts/daemon.json"); }
+std::optional<DaemonSign> MeetingFolder::daemon() const { return read<DaemonSign>(pool_ + "/hosts/daemon.json"); }
 
-std::optional<AgentReport> Meeting::report(const std::string& host) const {
+std::optional<AgentReport> MeetingFolder::report(const std::string& host) const {
   return read<AgentReport>(folder(host) + "/agent.json");
 }
 
-std::optional<Orders> Meeting::orders(const std::string& host) const {
+std::optional<Orders> MeetingFolder::orders(const std::string& host) const {
   const std::string path = folder(host) + "/orders.json";
   if (!is_own(path)) return std::nullopt;
   return read<Orders>(path);
 }
 
-void Meeting::write(const DaemonSign& sign) const {
+void MeetingFolder::write(const DaemonSign& sign) const {
   make_private_folder(pool_ + "/hosts");
   replace(pool_ + "/hosts/daemon.json", codec::fields_of(sign));
 }
 
-void Meeting::write(const std::string& host, const AgentReport& report) const {
+void MeetingFolder::write(const std::string& host, const AgentReport& report) const {
   make_private_folder(folder(host));
   replace(folder(host) + "/agent.json", codec::fields_of(report));
 }
 
-void Meeting::write(const std::string& host, const Orders& orders) const {
+void MeetingFolder::write(const std::string& host, const Orders& orders) const {
   make_private_folder(folder(host));
   replace(folder(host) + "/orders.json", codec::fields_of(orders));
 }

@@ -1,9 +1,9 @@
 #pragma once
-// The meeting of a pool's daemon and the agents of other hosts: files in the pool's folder, on a file system common to
-// all hosts. HOSTS.md has the protocol.
+// The messages between a pool's daemon and the agents of other hosts: files in the pool's folder, on a file system
+// common to all hosts. HOSTS.md has the protocol.
 //
 //   hosts/daemon.json          the daemon's sign of life
-//   hosts/NAME/agent.json      the devices of host NAME's agent, and the results of its tasks; written by the agent
+//   hosts/NAME/agent.json      the devices of host NAME's agent, and the results of tasks; written by the agent
 //   hosts/NAME/orders.json     the orders for the agent; written by the daemon
 //   hosts/NAME/lock            held by the agent
 //
@@ -21,7 +21,7 @@
 
 namespace estrain::pool {
 
-// Kinds of tasks: a job's launcher; an agent of the job's run, which may become the launcher; a request to a launcher.
+// Kinds of tasks: a job's launcher; an agent of the job's run, possibly the next launcher; a request to a launcher.
 inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
 inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
 inline constexpr int64_t kSilentNs = 10'000'000'000;  // silence after which an agent or a daemon counts as gone
@@ -37,12 +37,12 @@ struct Build {
 
 struct DaemonSign {
   Build build;
-  std::string host, machine, folder;  // the host's name in the pool; the host's own name; its path to the pool
+  std::string host, machine, folder;  // the host's name in the pool; the host's own name; the host's path to the pool
   int64_t beat = 0;                   // a growing number
   ESTRAIN_FIELDS(build, host, machine, folder, beat)
 };
 
-// A process that the agent runs for the daemon: a command of this program.
+// A process run by the agent for the daemon: a command of this program.
 struct Task {
   std::string id;  // never given twice
   int64_t job = 0;
@@ -55,11 +55,11 @@ struct Task {
 };
 
 struct Orders {
-  std::string to;           // the agent's life that they are for
-  int64_t serial = 0;       // grows; an agent passes over older ones
+  std::string to;           // the life of the agent meant by the orders
+  int64_t serial = 0;       // grows; an agent passes over older orders
   std::string refusal;      // not empty: why the agent is not wanted
   bool dismissed = false;   // the pool has let go of all the agent's devices
-  std::vector<Task> tasks;  // tasks that should run; a task missing here is forgotten once it has ended
+  std::vector<Task> tasks;  // tasks to run; an ended task missing in the list is forgotten
   ESTRAIN_FIELDS(to, serial, refusal, dismissed, tasks)
 };
 
@@ -69,7 +69,7 @@ struct TaskReport {
   std::string kind;
   bool ended = false, signaled = false;
   int64_t code = 0;             // exit status or signal, once the task has ended
-  bool leads = false;           // the task holds the job's lock: the launcher, or an agent that has taken over
+  bool leads = false;           // the task holds the job's lock: the launcher, or an agent after taking over
   bool listens = false;         // of an agent of a run: the agent can start workers
   int64_t looks = 0;            // at the run so far
   std::optional<JobLook> look;  // the last look
@@ -81,7 +81,7 @@ struct AgentReport {
   std::string life;  // of this process; another process has another life
   int64_t pid = 0;
   int64_t beat = 0;     // grows
-  bool leaves = false;  // the agent was asked to end, and waits until the pool has let go of its devices
+  bool leaves = false;  // the agent was asked to end, and waits until the pool has let go of the devices
   bool gone = false;    // the agent has ended
   std::vector<std::string> devices;
   int64_t cores = 0;  // of the agent's host
@@ -89,9 +89,10 @@ struct AgentReport {
   ESTRAIN_FIELDS(build, life, pid, beat, leaves, gone, devices, cores, tasks)
 };
 
-class Meeting {
+// A MeetingFolder is the folder `hosts` of a pool.
+class MeetingFolder {
  public:
-  explicit Meeting(std::string pool) : pool_(std::move(pool)) {}
+  explicit MeetingFolder(std::string pool) : pool_(std::move(pool)) {}
 
   std::string folder(const std::string& host) const { return pool_ + "/hosts/" + host; }
   std::vector<std::string> hosts() const;  // with an agent now or in the past, sorted

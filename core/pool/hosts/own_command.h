@@ -1,5 +1,5 @@
 #pragma once
-// A command of this program, which the pool runs as a user would: check, train, resize, agent, ….
+// A command of this program, run by the pool as by a user: check, train, resize, agent, ….
 
 #include <string>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace estrain::pool {
 
-// `words`: without the program's name. `output`: the file that takes the output.
+// `words`: without the program's name. `output`: the file for the output.
 inline ChildOptions own_command(const std::vector<std::string>& words, std::string output) {
   ChildOptions options;
   options.same_program = true;

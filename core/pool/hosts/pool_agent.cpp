@@ -63,7 +63,7 @@ Error taken(const std::string& pool, const std::string& name) {
 }
 
 // Held while the agent lives. Where hosts do not see each other's locks, another agent's beats tell.
-UniqueFd take_name(const Meeting& meeting, const std::string& pool, const std::string& name) {
+UniqueFd take_name(const MeetingFolder& meeting, const std::string& pool, const std::string& name) {
   check_name(name);
   const std::string folder = meeting.folder(name);
   make_folders(folder);
@@ -198,7 +198,7 @@ class PoolAgent {
       if (!child.wait_for(0, &end)) continue;
       over.push_back(id);
       decide_on(ProcessEnded{id, end.signaled, end.code}, now);
-      looked_ns_.clear();  // the effects of a request are seen before its end is told
+      looked_ns_.clear();  // the effects of a request are seen before the end of the request is told
     }
     for (const std::string& id : over) children_.erase(id);
   }
@@ -215,7 +215,7 @@ class PoolAgent {
     return one.task.kind == kRunAgent && std::filesystem::exists(host_file(one.task), failure);
   }
 
-  // The path of the file that the run's agent writes once it listens (core/hosts/agents/host_file.h).
+  // The path of the file written by the run's agent once the agent listens (core/hosts/agents/host_file.h).
   std::string host_file(const Task& task) const { return RunFiles(task.run).host_file(options_.name); }
 
   void look_at_runs(int64_t now) {
@@ -273,7 +273,7 @@ class PoolAgent {
   }
 
   const PoolAgentOptions& options_;
-  Meeting meeting_;
+  MeetingFolder meeting_;
   AgentReport report_{.build = Build::own(), .life = new_life(), .pid = ::getpid(), .devices = {}, .tasks = {}};
   Duties duties_;
   UniqueFd lock_, signals_;

@@ -1,5 +1,5 @@
 #pragma once
-// `estrain agent --pool DIR`: makes a host's devices available to a pool that a daemon on another host serves. The
+// `estrain agent --pool DIR`: makes a host's devices available to a pool served on another host. The
 // agent starts the daemon's orders: launchers of jobs, agents of runs, commands to launchers. All tasks end with the
 // agent. HOSTS.md has the protocol.
 
@@ -11,7 +11,7 @@ struct PoolAgentOptions {
   std::string pool, name;
   std::string devices;             // as for train; empty: a CPU device for each core
   std::string address, interface;  // of this host's agents of runs
-  double patience_seconds = 60;    // with a daemon that does not answer at first
+  double patience_seconds = 60;    // with a daemon silent at first
 };
 
 // Runs until SIGTERM or SIGINT, and until the pool has let go of the devices. Throws Fault::usage if there is no pool,

@@ -21,9 +21,9 @@ class RunAgents {
     std::string run, log;
     std::vector<std::string> hosts;
     std::string leader = {};     // the task that is now the job's launcher, and stays
-    bool is_leaderless = false;  // a running agent stays: it may become the launcher
+    bool is_leaderless = false;  // a running agent stays, and may become the launcher
   };
-  // Ends the agents of jobs that are not in the list, and agents on hosts not in the job's list. `now`: seconds.
+  // Ends the agents of jobs missing in the list, and agents on hosts not in the job's list. `now`: seconds.
   void tend(const std::vector<Wanted>& wanted, double now);
   // Returns true if an agent listens on each of the hosts.
   bool listen(const Wanted& wanted) const;
@@ -31,7 +31,7 @@ class RunAgents {
 
  private:
   Agents& agents_;
-  std::map<std::pair<int64_t, std::string>, double> ended_;  // an agent that fails at once is not started again at once
+  std::map<std::pair<int64_t, std::string>, double> ended_;  // an agent failing at once is not started again at once
 };
 
 }  // namespace estrain::pool

@@ -1,6 +1,6 @@
 #pragma once
 // The agents of a pool on the other nodes of a Slurm allocation: each agent in a separate step (srun), since a step
-// over all nodes would end with its first agent. Steps outlive the daemon. A step that ends is started again after a
+// over all nodes would end with the first agent. Steps outlive the daemon. An ended step is started again after a
 // pause: the node may be back.
 
 #include <map>
@@ -21,7 +21,7 @@ class SlurmAgents {
     std::string how;  // "exit status 1, see FILE"
   };
   // Starts the steps whose time has come. `members`: hosts with an agent in the pool already, where no step is started.
-  // Returns the steps that have ended since. `now`: seconds.
+  // Returns the steps ended since. `now`: seconds.
   std::vector<StepEnd> tend(const std::vector<std::string>& members, double now);
 
   // The words of the step on a node: this program, with `cores` of the node's cores. Empty `cores`: all cores that

@@ -74,7 +74,7 @@ Job job_of(int64_t id, const std::string& fields) {
   return job;
 }
 
-// Calls `write` for what is new in `now`, or not as it was saved, and adds it to `changed`.
+// Calls `write` for each entry of `now` without an equal saved entry, and adds the entry to `changed`.
 template <typename Map, typename Write>
 void write_changes(const Map& now, const Map& saved, Map& changed, Write&& write) {
   for (const auto& [key, value] : now) {
@@ -100,7 +100,7 @@ Ledger Ledger::open(const std::string& path) {
   return Ledger(std::move(database));
 }
 
-// Of a job's paces that were written, only the newest may have changed.
+// Of the written paces of a job, only the newest may have changed.
 void Ledger::write_jobs(const State& state, State& changed) const {
   sqlite::Statement row = database_.prepare("INSERT OR REPLACE INTO jobs VALUES (?,?)");
   sqlite::Statement piece = database_.prepare("INSERT OR REPLACE INTO paces VALUES (?,?,?,?,?,?,?,?,?)");
@@ -149,7 +149,7 @@ void Ledger::write_history(const std::vector<Line>& lines) const {
   }
 }
 
-// What was written is known as saved once all of it is.
+// The written entries count as saved after the whole transaction.
 void Ledger::save(const State& state, const std::vector<Line>& lines) {
   State changed;
   const bool has_other_slots = !is_known_ || state.slots != saved_.slots;

@@ -1,12 +1,12 @@
 #pragma once
-// The queue of a pool and its history in a SQLite database. Its tables may be read by anything at any time:
+// A Ledger is the queue and history of a pool in a SQLite database. Any program may read the tables at any time:
 //
-//   jobs       a row for each job, as far as it is: its fields, one JSON object (dispatch::Job::fields)
-//   paces      steps as seen from outside piece by piece, from one moment to another, and the seconds that they took
-//   slots      the devices: who holds them, and since when
-//   usage      device-seconds of each user, of which half are forgotten in a day
-//   history    what happened to which job when, with the devices that it was to have from then on, and why
-//   hosts      cores of the hosts that agents have brought
+//   jobs       a row for each job: the fields, one JSON object (dispatch::Job::fields)
+//   paces      steps as seen from outside piece by piece, from one moment to another, and their seconds
+//   slots      the devices: the holding job, and since when
+//   usage      device-seconds of each user; half of the seconds are forgotten in a day
+//   history    events with time, job and reason, and the devices meant for the job from then on
+//   hosts      cores of the hosts brought by agents
 //   settings   policy, seed, charge, last_job, last_slot, seen
 //
 // Times are seconds since 1970. PRAGMA user_version is the format's number.
@@ -31,16 +31,16 @@ struct Line {
 
 class Ledger {
  public:
-  // Makes the tables of a new database. Throws Fault::usage for the database of another estrain or of something
-  // else, and as sqlite::Database.
+  // Makes the tables of a new database. Throws Fault::usage for a database of another estrain or of another program,
+  // and as sqlite::Database.
   static Ledger open(const std::string& path);
 
   // Throws Fault::corrupt for a job whose fields cannot be read.
   dispatch::State load();
-  // Writes what differs from the state saved or loaded last, and the lines: all of it at once or nothing.
+  // Writes the differences from the state saved or loaded last, and the lines: everything at once, or nothing.
   void save(const dispatch::State& state, const std::vector<Line>& lines);
   std::vector<Line> history() const;
-  // When the job was asked for other devices last; 0: never.
+  // Returns the time of the last request for other devices to the job; 0: never.
   double asked(dispatch::JobId job) const;
 
  private:
@@ -54,7 +54,7 @@ class Ledger {
   void read_jobs(dispatch::State& state) const;
 
   sqlite::Database database_;
-  dispatch::State saved_;  // what is in the tables, where that is known
+  dispatch::State saved_;  // the content of the tables, if known
   bool is_known_ = false;
 };
 

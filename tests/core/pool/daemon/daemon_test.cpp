@@ -48,7 +48,7 @@ class ServedFolder {
   // Of the agent of nodeB; as written.
   std::vector<Task> orders(std::string_view kind) const {
     std::vector<Task> found;
-    const std::optional<Orders> written = Meeting(path()).orders("nodeB");
+    const std::optional<Orders> written = MeetingFolder(path()).orders("nodeB");
     REQUIRE(written);
     for (const Task& task : written->tasks) {
       if (task.kind == kind) found.push_back(task);

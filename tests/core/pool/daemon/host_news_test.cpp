@@ -14,7 +14,7 @@ struct Hosts : RestingPool {
 
   bool is_dismissed() {
     hosts.agents.flush();
-    return Meeting(hosts.directory.path()).orders("nodeB")->dismissed;
+    return MeetingFolder(hosts.directory.path()).orders("nodeB")->dismissed;
   }
   std::vector<std::string> devices() const {
     std::vector<std::string> names;

@@ -51,14 +51,14 @@ inline void write_report(const std::string& pool, const AgentOfB& agent, int64_t
   report.leaves = agent.leaves;
   report.devices = {"cpu", "cpu"};
   report.tasks = agent.reports;
-  Meeting(pool).write("nodeB", report);
+  MeetingFolder(pool).write("nodeB", report);
 }
 
 // Prepares the agent of nodeB, and the orders of an earlier daemon to the agent.
 inline void prepare_agent(const std::string& pool, const AgentOfB& agent) {
   make_folders(pool + "/hosts");
   write_report(pool, agent);
-  Meeting(pool).write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
+  MeetingFolder(pool).write("nodeB", Orders{.to = "b", .refusal = {}, .tasks = agent.tasks});
 }
 
 class RestingPool {
