@@ -7,10 +7,10 @@
 #include <span>
 #include <string>
 
-#include "core/hosts/courier/beats.h"
 #include "core/hosts/courier/holding.h"
 #include "core/hosts/courier/host_links.h"
 #include "core/hosts/courier/running_stage.h"
+#include "core/hosts/exchange/wire.h"
 
 namespace estrain::hosts {
 
