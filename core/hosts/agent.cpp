@@ -221,7 +221,10 @@ class Agent {
                                 .from = listener_.address().host,
                                 .memory = held_.memory.get(),
                                 .doorbell = held_.doorbell.get(),
-                                .tell = [this](const Json& said) { on_courier(said); },
+                                .tell =
+                                    [this](const OwnerMessage& said) {
+                                      std::visit([this](const auto& one) { on_courier(one); }, said);
+                                    },
                                 .opened = [this](uint64_t stage) { workers_.on_opened(stage); },
                                 .aborted = [this](uint64_t stage) { workers_.on_never_opened(stage); }});
   }
@@ -251,16 +254,21 @@ class Agent {
     at->emplace(loop_, std::move(connection), [this, at] { loop_.post([this, at] { looks_.erase(at); }); });
   }
 
-  void on_courier(const Json& said) {
-    const std::string say = said.value("say", ""), host = said.value("host", "");
-    if (say == "end" && said.value("goes_on", false)) return await_next_launch();
+  void on_courier(const RunEnds& said) {
+    if (said.goes_on) return await_next_launch();
     // A command that has ended the run still waits for its answer. The command's client closes the connection when the
     // answer has arrived.
-    if (say == "end") return desk_.when_answered(kPatienceWithAnswersNs, [this] { end(0, "the run is over"); });
-    if (say == "host_lost" && host.empty()) return on_coordinator_lost(said.value("why", ""));
-    if (held_.orphan && say == "host_lost") held_.orphan->lose(host);
-    if (held_.orphan && say == "orphan") held_.orphan->hear(host, said);
+    desk_.when_answered(kPatienceWithAnswersNs, [this] { end(0, "the run is over"); });
   }
+  void on_courier(const LostHost& lost) {
+    if (lost.host.empty()) return on_coordinator_lost(lost.why);
+    if (held_.orphan) held_.orphan->lose(lost.host);
+  }
+  void on_courier(const ClaimHeard& heard) {
+    if (held_.orphan) held_.orphan->hear(heard.host, heard.claim);
+  }
+  template <typename Other>
+  void on_courier(const Other&) {}  // for the launcher
 
   // The run resumes in a new launch, which leads in the next term from a checkpoint: no state of this launch is needed.
   // If no launch wants workers on this host, the host leaves the run.

@@ -20,18 +20,16 @@ namespace {
 
 constexpr int kPatienceWithKillMs = 1500;
 
-Json words_of(const Error& error) { return codec::encode(comm::WorkerReport(comm::Failed(error))); }
-
 // The stage of an order to run; 0: another order.
-uint64_t stage_of_order(const Json& order) {
-  const Json beyond = order.value("beyond", Json::object());
-  return order.value("is", "") == comm::RunStage::name ? beyond.value("stage", uint64_t{0}) : 0;
+uint64_t stage_of_order(const comm::WorkerOrder& order) {
+  const auto* run = std::get_if<comm::RunStage>(&order);
+  return run != nullptr && run->beyond ? run->beyond->stage : 0;
 }
 
-launch::WorkerStart order_to_start(const Json& said, const spec::JobSpec& spec) {
+launch::WorkerStart order_to_start(const StartRemoteWorker& asked, const spec::JobSpec& spec) {
   launch::WorkerStart start;
-  start.id = said.value("id", INT64_C(0));
-  codec::from_field(said.at("options"), start.options);
+  start.id = asked.id;
+  start.options = asked.options;
   const std::optional<placement::Device> device = placement::parse_device(start.options.device);
   if (!device) throw Error::make(Fault::usage, "\"{}\" is no device", start.options.device);
   launch::check_devices({*device}, {.mixed = true, .oversubscribed = true});
@@ -70,34 +68,33 @@ void AgentWorkers::begin_anew(int memory, int doorbell) {
 void AgentWorkers::take(net::ConnectionPtr proxy) {
   sessions_.emplace_back();
   const At at = std::prev(sessions_.end());
-  at->proxy = std::make_unique<MessageLink>(
-      std::move(proxy), [this, at](const Json& said) { on_proxy(at, said); }, [this, at](const Error&) { close(at); });
+  at->proxy = std::make_unique<MessageLink<AgentMessage, ProxyMessage>>(
+      std::move(proxy),
+      [this, at](const ProxyMessage& said) { std::visit([&](const auto& one) { on_proxy(at, one); }, said); },
+      [this, at](const Error&) { close(at); });
 }
 
 void AgentWorkers::kill_all() {
   for (At at = sessions_.begin(); at != sessions_.end(); ++at) close(at);
 }
 
-void AgentWorkers::on_proxy(At at, const Json& said) {
-  if (said.value("do", "") == "start") return try_to_start(at, said);
-  if (!said.contains("relay")) return;
-  const Json& order = said.at("relay");
-  const uint64_t stage = stage_of_order(order);
+void AgentWorkers::on_proxy(At at, const RelayedOrder& relayed) {
+  const uint64_t stage = stage_of_order(relayed.order);
   if (stage == 0 || stage == opened_) {
-    at->worker.socket.send(codec::decode<comm::WorkerOrder>(order));
+    at->worker.socket.send(relayed.order);
     return;
   }
-  at->order = order;
+  at->order = relayed.order;
   if (stage == never_opened_) on_never_opened(stage);
 }
 
-void AgentWorkers::try_to_start(At at, const Json& said) {
+void AgentWorkers::on_proxy(At at, const StartRemoteWorker& asked) {
   try {
     if (const auto lost = lost_run_directory()) throw Error(*lost);
-    start(at, said);
+    start(at, asked);
   } catch (const Error& error) {
-    at->proxy->send({{"relay", words_of(error)}});
-    at->proxy->send({{"ended", {{"code", exit_code(error.fault())}}}});
+    at->proxy->send(RelayedReport{comm::Failed(error)});
+    at->proxy->send(RemoteWorkerEnded{.code = exit_code(error.fault())});
     if (const auto lost = lost_run_directory()) gone_(*lost);
   }
 }
@@ -113,10 +110,10 @@ std::optional<Error> AgentWorkers::lost_run_directory() const {
       .caused_by("host_lost");
 }
 
-void AgentWorkers::start(At at, const Json& said) {
-  const spec::JobSpec spec = spec::parse_text(said.value("spec", ""), "the job's spec");
+void AgentWorkers::start(At at, const StartRemoteWorker& asked) {
+  const spec::JobSpec spec = spec::parse_text(asked.spec, "the job's spec");
   if (!spec_) spec_ = run_directory::pass_spec(spec);
-  launch::WorkerStart start = order_to_start(said, spec);
+  launch::WorkerStart start = order_to_start(asked, spec);
   if (!sees_run_) require_own_algorithms(start.device, spec.job);
   if (sessions_.size() == 1) wanted_.clear();
   wanted_.push_back(start.options.device);
@@ -149,7 +146,7 @@ void AgentWorkers::on_worker(Session& session) {
       return;
     }
     const auto lost = std::holds_alternative<comm::Failed>(said) ? lost_run_directory() : std::nullopt;
-    session.proxy->send({{"relay", lost ? words_of(*lost) : codec::encode(said)}});
+    session.proxy->send(RelayedReport{lost ? comm::Failed(*lost) : said});
     if (lost) gone_(*lost);
   }
 }
@@ -160,9 +157,7 @@ void AgentWorkers::on_worker_end(At at) {
   at->process.reset();
   at->builds = false;
   const ChildEnd ended = at->worker.process.wait();
-  at->proxy->send(
-      {{"ended",
-        {{"signaled", ended.signaled}, {"code", ended.code}, {"peak_memory_bytes", ended.peak_memory_bytes}}}});
+  at->proxy->send(RemoteWorkerEnded{ended.signaled, ended.code, ended.peak_memory_bytes});
 }
 
 // The proxy has ended, with the worker or before it: for the launcher, the worker has ended.
@@ -181,7 +176,7 @@ void AgentWorkers::on_opened(uint64_t stage) {
   opened_ = stage;
   for (Session& session : sessions_) {
     if (!session.order || stage_of_order(*session.order) != stage) continue;
-    session.worker.socket.send(codec::decode<comm::WorkerOrder>(*std::exchange(session.order, std::nullopt)));
+    session.worker.socket.send(*std::exchange(session.order, std::nullopt));
   }
 }
 
@@ -190,7 +185,7 @@ void AgentWorkers::on_never_opened(uint64_t stage) {
   for (Session& session : sessions_) {
     if (!session.order || stage_of_order(*session.order) != stage) continue;
     session.order.reset();
-    session.proxy->send({{"relay", codec::encode(comm::WorkerReport(comm::LeftStage{}))}});
+    session.proxy->send(RelayedReport{comm::LeftStage{}});
   }
 }
 

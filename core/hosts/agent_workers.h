@@ -14,6 +14,7 @@
 #include "core/hosts/exchange/host_plan.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/net/loop.h"
+#include "core/hosts/proxy_messages.h"
 #include "core/run/launch/launcher/processes/processes.h"
 #include "core/state/run_directory/run_directory.h"
 
@@ -50,18 +51,18 @@ class AgentWorkers {
 
  private:
   struct Session {
-    std::unique_ptr<MessageLink> proxy;
+    std::unique_ptr<MessageLink<AgentMessage, ProxyMessage>> proxy;
     launch::WorkerProcess worker;
     std::shared_ptr<net::Loop::Watch> socket, process;
     bool builds = false, closed = false;
-    std::optional<Json> order;  // to run in a stage that this host has not opened yet
+    std::optional<comm::WorkerOrder> order;  // to run in a stage that this host has not opened yet
   };
   using At = std::list<Session>::iterator;
 
-  void on_proxy(At at, const Json& said);
+  void on_proxy(At at, const StartRemoteWorker& asked);
+  void on_proxy(At at, const RelayedOrder& relayed);
   std::optional<Error> lost_run_directory() const;
-  void try_to_start(At at, const Json& said);
-  void start(At at, const Json& said);
+  void start(At at, const StartRemoteWorker& asked);
   void watch(At at);
   void on_worker(Session& session);
   void on_worker_end(At at);

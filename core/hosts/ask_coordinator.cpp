@@ -10,6 +10,7 @@
 #include "core/base/process/host_name.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/commands/command_messages.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/setup.h"
 
@@ -71,21 +72,20 @@ class Asking {
   }
 
   void ask(const std::string& name, net::ConnectionPtr connection) {
-    link_ = std::make_unique<MessageLink>(
-        std::move(connection), [this, name](const Json& said) { hear(name, said); },
+    link_ = std::make_unique<MessageLink<CommandQuestion, CommandReply>>(
+        std::move(connection), [this, name](const CommandReply& said) { hear(name, said); },
         [this, name](const Error& lost) {
           end(Error::make(Fault::peer, "the connection to the agent of {} was lost before the answer was here: {}",
                           name, lost.message())
                   .advise("whether it was done: see `estrain status` and events.jsonl of the run"));
         });
     asked_ = true;
-    link_->send({{"request", setup_.request}});
+    link_->send(CommandRequest{setup_.request});
   }
 
-  void hear(const std::string& name, const Json& said) {
-    if (said.contains("no_coordinator")) return pass_on(name, said.value("no_coordinator", ""));
-    if (!said.contains("answer")) return;
-    setup_.answer = said.at("answer");
+  void hear(const std::string& name, const CommandReply& said) {
+    if (const auto* none = std::get_if<NoCoordinator>(&said)) return pass_on(name, none->why);
+    setup_.answer = std::get<CommandAnswer>(said).answer;
     loop_.stop();
   }
 
@@ -117,7 +117,7 @@ class Asking {
   const int64_t begin_ns_;
   std::vector<std::string> names_;  // still to be asked, from the end
   std::string why_;
-  std::unique_ptr<MessageLink> link_;
+  std::unique_ptr<MessageLink<CommandQuestion, CommandReply>> link_;
   std::shared_ptr<net::Loop::Timer> limit_, patience_;
   uint64_t turn_ = 0;
   bool asked_ = false;

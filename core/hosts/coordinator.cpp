@@ -20,6 +20,8 @@ namespace {
 constexpr int kPatienceWithEndMs = 300;  // until the agents have heard that the run is over
 constexpr int kBetweenTriesToListenMs = 2000;
 
+void tell_launcher(CourierSetup& setup, const OwnerMessage& said) { setup.launcher.send(codec::encode(said, "say")); }
+
 // Reads the addresses of the hosts that the launcher names. Returns false if a host has no address: this host is lost.
 bool find_agents(CourierSetup& setup, HostPlan& plan) {
   for (HostShare& host : plan.hosts) {
@@ -29,7 +31,7 @@ bool find_agents(CourierSetup& setup, HostPlan& plan) {
       host.address = file.address;
       host.sees_run = file.sees_run;
     } catch (const Error& error) {
-      setup.launcher.send({{"say", "host_lost"}, {"host", host.name}, {"why", error.message()}});
+      tell_launcher(setup, LostHost{host.name, error.message()});
       return false;
     }
   }
@@ -43,11 +45,12 @@ class Door {
       : loop_(loop), key_(key), run_(std::move(run)), term_(term) {}
 
   // Opens at the first address that the launcher names; ignores later addresses.
-  void open(const Json& said) {
+  template <typename Message>
+  void open(const Message& said) {
     if (!where_.empty()) return;
-    where_ = said.value("listen", "");
-    interface_ = said.value("interface", "");
-    own_ = said.value("own", "");
+    where_ = said.listen;
+    interface_ = said.interface;
+    own_ = said.own;
     if (!where_.empty()) look_up();
   }
   void end_run() {
@@ -94,55 +97,79 @@ class Door {
   std::shared_ptr<net::Loop::Timer> retry_;
 };
 
-void run_courier(CourierSetup& setup) {
-  net::Loop loop;
-  const int64_t term = run_directory::term_of(setup.run).term;
-  const net::Key key = net::Key::read_or_make(key_file(setup.run));
-  CommandBridge commands(loop, key, setup.run, term);
-  Door door(loop, key, setup.run, term);
-  Courier courier(loop, {.key = key,
-                         .own = own_greeting(name_of_run(setup.run), "", "courier", term),
+class CoordinatorCourier {
+ public:
+  explicit CoordinatorCourier(CourierSetup& setup)
+      : setup_(setup),
+        term_(run_directory::term_of(setup.run).term),
+        key_(net::Key::read_or_make(key_file(setup.run))),
+        commands_(loop_, key_, setup.run, term_),
+        door_(loop_, key_, setup.run, term_),
+        courier_(loop_, {.key = key_,
+                         .own = own_greeting(name_of_run(setup.run), "", "courier", term_),
                          .memory = setup.memory,
                          .doorbell = setup.doorbell,
-                         .tell = [&setup](const Json& said) { setup.launcher.send(said); },
+                         .tell = [&setup](const OwnerMessage& said) { tell_launcher(setup, said); },
                          .opened =
-                             [&](uint64_t stage) {
-                               run_directory::write_term(setup.run, {term, stage});
+                             [this](uint64_t stage) {
+                               run_directory::write_term(setup_.run, {term_, stage});
                              },
-                         .aborted = nullptr});
-  std::shared_ptr<net::Loop::Timer> end;
-  const auto go_out_by = [&](const std::string& interface) {
-    courier.links().go_out_by(address_of_interface(interface));
-    commands.go_out_by(address_of_interface(interface));
-  };
-  const auto socket = loop.watch(setup.launcher.descriptor(), [&] {
+                         .aborted = nullptr}),
+        socket_(loop_.watch(setup.launcher.descriptor(), [this] { on_launcher(); })) {}
+
+  void run() { loop_.run(); }
+
+ private:
+  void on_launcher() {
     Json said;
-    switch (setup.launcher.receive(&said, 0)) {
+    switch (setup_.launcher.receive(&said, 0)) {
       case comm::MessageSocket::Received::nothing:
         return;
       case comm::MessageSocket::Received::closed:
-        return loop.stop();
+        return loop_.stop();
       case comm::MessageSocket::Received::message:
-        break;
+        return std::visit([this](const auto& order) { hear(order); }, codec::decode<LauncherMessage>(said, "do"));
     }
-    const std::string interface = said.value("interface", "");
-    if (!interface.empty()) go_out_by(interface);
-    door.open(said);
-    if (said.value("do", "") == "stage") {
-      HostPlan plan = HostPlan::from_json(said.at("plan"));
-      if (find_agents(setup, plan)) courier.begin_stage(std::move(plan));
-      return;
-    }
-    if (said.value("do", "") != "finish") return;
-    const bool goes_on = said.value("goes_on", false);
-    courier.end_run(goes_on);
-    if (!courier.gave_up() && !goes_on) door.end_run();
-    end = loop.once(kPatienceWithEndMs, [&loop] { loop.stop(); });
-  });
-  loop.run();
-}
+  }
+
+  void hear(const LauncherPlan& order) {
+    prepare(order);
+    order.plan.require_sound();
+    HostPlan plan = order.plan;
+    if (find_agents(setup_, plan)) courier_.begin_stage(std::move(plan));
+  }
+
+  void hear(const ServeAgents& order) { prepare(order); }
+
+  void hear(const FinishRun& order) {
+    courier_.end_run(order.goes_on);
+    if (!courier_.gave_up() && !order.goes_on) door_.end_run();
+    end_ = loop_.once(kPatienceWithEndMs, [this] { loop_.stop(); });
+  }
+
+  template <typename Order>
+  void prepare(const Order& order) {
+    if (!order.interface.empty()) go_out_by(address_of_interface(order.interface));
+    door_.open(order);
+  }
+
+  void go_out_by(const std::string& address) {
+    courier_.links().go_out_by(address);
+    commands_.go_out_by(address);
+  }
+
+  CourierSetup& setup_;
+  net::Loop loop_;
+  const int64_t term_;
+  const net::Key key_;
+  CommandBridge commands_;
+  Door door_;
+  Courier courier_;
+  std::shared_ptr<net::Loop::Timer> end_;
+  std::shared_ptr<net::Loop::Watch> socket_;
+};
 
 }  // namespace
 }  // namespace estrain::hosts
 
-void estrain_run_courier(estrain::hosts::CourierSetup* setup) { estrain::hosts::run_courier(*setup); }
+void estrain_run_courier(estrain::hosts::CourierSetup* setup) { estrain::hosts::CoordinatorCourier(*setup).run(); }

@@ -8,10 +8,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
-#include "core/hosts/agents/data_digests.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/link_meter.h"
+#include "core/hosts/agents/look_answer.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/joining/registry.h"
@@ -63,10 +63,11 @@ class Look {
                    [this](net::ConnectionPtr connection, const Error* why) {
                      if (why != nullptr) return fail(*why);
                      meter_.emplace(*connection, setup_.measure ? kBulkFrames : 0);
-                     link_ = std::make_unique<MessageLink>(
-                         std::move(connection), [this](const Json& said) { hear(said); },
+                     link_ = std::make_unique<MessageLink<LookQuestion, LookReply>>(
+                         std::move(connection),
+                         [this](const LookReply& said) { std::visit([this](const auto& one) { hear(one); }, said); },
                          [this](const Error& lost) { fail(lost); });
-                     ask("facts");
+                     ask(AskFacts{});
                    });
     } catch (const Error& error) {
       fail(error);
@@ -86,28 +87,34 @@ class Look {
     done_();
   }
 
-  void ask(const char* what) {
+  void ask(const LookQuestion& what) {
     asked_ns_ = monotonic_ns();
-    Json said = {{"ask", what}};
-    if (what == std::string_view("data")) said["spec"] = setup_.spec;
-    link_->send(said);
+    link_->send(what);
   }
 
-  void hear(const Json& said) {
+  void hear(const HostFacts& facts) {
     const double took = seconds(monotonic_ns() - asked_ns_);
-    if (said.contains("cores")) {
-      row_["cores"] = said.value("cores", INT64_C(1));
-      row_["clock_ahead_seconds"] = said.value("clock", 0.0) - (wall_seconds() - took / 2);
-      return meter_->begin();
-    }
-    if (meter_->hear(said)) {
-      if (!meter_->is_done()) return;
-      row_["round_trip_seconds"] = meter_->round_trip_seconds();
-      if (setup_.measure) row_["bytes_per_second"] = meter_->bytes_per_second();
-      return setup_.spec.empty() ? finish_well() : ask("data");
-    }
-    if (said.contains("data")) row_["data"] = said.at("data");
-    if (said.contains("error")) row_["data_error"] = said.at("error");
+    row_["cores"] = facts.cores;
+    row_["clock_ahead_seconds"] = facts.clock - (wall_seconds() - took / 2);
+    meter_->begin();
+  }
+
+  template <typename Metered>
+  void hear(const Metered& said) {
+    meter_->hear(said);
+    if (!meter_->is_done()) return;
+    row_["round_trip_seconds"] = meter_->round_trip_seconds();
+    if (setup_.measure) row_["bytes_per_second"] = meter_->bytes_per_second();
+    setup_.spec.empty() ? finish_well() : ask(AskData{setup_.spec});
+  }
+
+  void hear(const DataDigests& data) {
+    row_["data"] = codec::to_field(data.files);
+    finish_well();
+  }
+
+  void hear(const NoData& why) {
+    row_["data_error"] = why.error;
     finish_well();
   }
 
@@ -121,7 +128,7 @@ class Look {
   const net::Key& key_;
   const std::function<void()> done_;
   Json row_;
-  std::unique_ptr<MessageLink> link_;
+  std::unique_ptr<MessageLink<LookQuestion, LookReply>> link_;
   std::shared_ptr<net::Loop::Timer> retry_;
   int64_t asked_ns_ = 0;
   std::optional<LinkMeter> meter_;
@@ -178,10 +185,10 @@ Json look_at_agents(const LookSetup& setup) {
 void estrain_look_at_agents(estrain::hosts::LookSetup* setup) {
   using namespace estrain::hosts;
   if (!setup->spec.empty()) {
-    const estrain::Json own = data_digests_or_error(setup->spec);
-    if (own.contains("error"))
-      throw estrain::Error(estrain::Fault::io, own.value("error", "")).advise(own.value("advice", ""));
-    setup->own_data = own.at("data");
+    const auto own = data_digests_of(setup->spec);
+    if (const auto* none = std::get_if<NoData>(&own))
+      throw estrain::Error(estrain::Fault::io, none->error).advise(none->advice);
+    setup->own_data = estrain::codec::to_field(std::get<DataDigests>(own).files);
   }
   setup->rows = look_at_agents(*setup);
 }

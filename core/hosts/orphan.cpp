@@ -44,11 +44,6 @@ OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const run_directory::R
       succession_(orphan_of(courier, options_), courier.links().names(), lost_ns_),
       timer_(loop.every(kBetweenDecisionsMs, [this] { look(); })) {}
 
-void OrphanHost::hear(const std::string& host, const Json& claim) {
-  succession_.hear(host, {claim.value("stage", uint64_t{0}), claim.value("fit", false), claim.value("backs", ""),
-                          claim.value("sees_run", true)});
-}
-
 void OrphanHost::look() {
   const Succession::Step next = succession_.next(monotonic_ns());
   tell_claim();
@@ -74,11 +69,7 @@ void OrphanHost::tell_claim() {
   if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
   told_ = claim;
   told_ns_ = now;
-  courier_.links().tell_all({{"say", "orphan"},
-                             {"stage", claim.stage},
-                             {"fit", claim.fit},
-                             {"backs", claim.backs},
-                             {"sees_run", claim.sees_run}});
+  courier_.links().tell_all(OrphanClaims{claim});
 }
 
 void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {

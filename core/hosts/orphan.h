@@ -7,7 +7,6 @@
 #include <string>
 
 #include "core/base/files/unique_fd.h"
-#include "core/base/json/json.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/courier/courier.h"
 #include "core/hosts/succession/succession.h"
@@ -35,7 +34,7 @@ class OrphanHost {
   OrphanHost(net::Loop& loop, Courier& courier, const run_directory::RunDirectory& directory, Options options);
 
   void lose(const std::string& host) { succession_.lose(host); }
-  void hear(const std::string& host, const Json& claim);
+  void hear(const std::string& host, const Claim& claim) { succession_.hear(host, claim); }
 
  private:
   void look();

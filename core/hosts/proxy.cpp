@@ -10,8 +10,8 @@
 #include "core/hosts/agents/interface.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/hosts/proxy_messages.h"
 #include "core/hosts/setup.h"
-#include "core/state/comm/messages/worker_messages.h"
 #include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
@@ -58,13 +58,13 @@ class Proxy {
   }
 
   void begin(net::ConnectionPtr connection) {
-    link_ = std::make_unique<MessageLink>(
-        std::move(connection), [this](const Json& said) { on_agent(said); },
+    link_ = std::make_unique<MessageLink<ProxyMessage, AgentMessage>>(
+        std::move(connection),
+        [this](const AgentMessage& said) { std::visit([this](const auto& one) { on_agent(one); }, said); },
         [this](const Error& why) { on_lost(why); });
-    link_->send({{"do", "start"},
-                 {"id", setup_.id},
-                 {"spec", setup_.spec},
-                 {"options", parse_json(setup_.options, "--options")}});
+    comm::WorkerOptions options;
+    codec::from_field(parse_json(setup_.options, "--options"), options);
+    link_->send(StartRemoteWorker{setup_.id, setup_.spec, std::move(options)});
     socket_ = loop_.watch(setup_.launcher.descriptor(), [this] { on_launcher(); });
   }
 
@@ -79,20 +79,18 @@ class Proxy {
         case comm::MessageSocket::Received::message:
           break;
       }
-      if (said.value("is", "") == comm::HostLost::name) lose_host(Error(Fault::peer, said.value("why", "")));
-      link_->send({{"relay", said}});
+      const auto order = codec::decode<comm::WorkerOrder>(said);
+      if (const auto* lost = std::get_if<comm::HostLost>(&order)) lose_host(Error(Fault::peer, lost->why));
+      link_->send(RelayedOrder{order});
     }
   }
 
-  void on_agent(const Json& said) {
-    if (said.contains("relay")) setup_.launcher.send(said.at("relay"));
-    if (said.contains("ended")) end_as(said.at("ended"));
-  }
+  void on_agent(const RelayedReport& relayed) { setup_.launcher.send(codec::encode(relayed.report)); }
 
   // Ends as the worker ended.
-  [[noreturn]] static void end_as(const Json& ended) {
-    const int code = ended.value("code", 1);
-    if (!ended.value("signaled", false)) ::_exit(code);
+  [[noreturn]] static void on_agent(const RemoteWorkerEnded& ended) {
+    const int code = ended.code;
+    if (!ended.signaled) ::_exit(code);
     const rlimit none = {0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
     ::signal(code, SIG_DFL);
@@ -102,7 +100,7 @@ class Proxy {
 
   ProxySetup& setup_;
   net::Loop loop_;
-  std::unique_ptr<MessageLink> link_;
+  std::unique_ptr<MessageLink<ProxyMessage, AgentMessage>> link_;
   std::shared_ptr<net::Loop::Watch> socket_;
   std::shared_ptr<net::Loop::Timer> patience_;
 };

@@ -27,14 +27,8 @@ struct AgentSetup {
   int exit_code = 0;
 };
 
-// The coordinator's courier, started by the launcher.
-//
-//   launcher -> courier  {"do": "stage", "plan": …} | {"do": "serve"} | {"do": "finish", "goes_on": false}
-//   courier -> launcher  the messages to Courier::Options::tell
-//
-// "goes_on": the run resumes in a new launch, and agents wait for this launch. The plan is a HostPlan without
-// addresses. "serve" says that only commands of other hosts arrive as yet. "stage" and "serve" also have "interface",
-// which is network.interface, "listen" of StartRequest, and "own", this host's name.
+// The coordinator's courier, started by the launcher. The launcher says LauncherMessage and hears OwnerMessage
+// (courier/courier_messages.h).
 struct CourierSetup {
   std::string run;
   int memory = -1, doorbell = -1;

@@ -12,8 +12,8 @@
 // In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
 // struct with fields, a list or a map of those, another message, or a std::optional, which is left out where it is
 // empty; or a type with to_field() and from_field() in its own namespace. A map is a list of [key, value]. A struct
-// that is no message needs no name. Fields that a message lacks keep their defaults; keys that are unknown are passed
-// over.
+// that is no message needs no name. Fields that a message lacks keep their defaults, unless the struct declares
+// `is_complete`: then each field without std::optional must be there. Keys that are unknown are passed over.
 
 #include <cstdint>
 #include <map>
@@ -150,7 +150,12 @@ template <HasFields Struct>
 void read_fields(const Json& json, Struct& value) {
   Struct::fields(value, [&json]<typename T>(std::string_view key, T& field) {
     const auto at = json.find(std::string(key));
-    if (at == json.end()) return;
+    if (at == json.end()) {
+      if constexpr (
+          requires { Struct::is_complete; } && !requires { field.has_value(); })
+        refuse_message("\"" + std::string(key) + "\" is missing");
+      return;
+    }
     if constexpr (requires { field.has_value(); }) {
       if (!at->is_null()) from_field(*at, field.emplace());
     } else {

@@ -19,6 +19,12 @@ constexpr std::string_view key_of_member(std::string_view member) {
   return member.substr(0, member.size() - static_cast<size_t>(member.ends_with('_')));
 }
 
+// A message without fields derives from this struct.
+struct NoFields {
+  template <typename Self, typename Visit>
+  static void fields(Self&, Visit&&) {}
+};
+
 }  // namespace estrain::codec
 
 #define ESTRAIN_FIELDS(...)                           \

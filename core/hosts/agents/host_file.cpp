@@ -11,11 +11,19 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/run_files.h"
-#include "core/base/json/json.h"
+#include "core/base/json/codec.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 namespace {
+
+// The file's JSON.
+struct OnDisk {
+  std::string address;
+  std::optional<bool> sees_run;  // left out: true
+
+  ESTRAIN_FIELDS(address, sees_run)
+};
 
 bool may_stand_in_a_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
@@ -32,11 +40,10 @@ void require_host_name(const std::string& name) {
 
 void write_host_file(const std::string& run, const std::string& name, const HostFile& file) {
   make_folders(RunFiles(run).hosts());
-  Json json = {{"address", file.address}};
-  if (!file.sees_run) json["sees_run"] = false;
+  const OnDisk kept{file.address, file.sees_run ? std::nullopt : std::optional(false)};
   const std::string path = RunFiles(run).host_file(name),
                     beside = path + "." + file.address;  // two agents with one name may write at once
-  write_file_atomically(beside, json.dump() + "\n");
+  write_file_atomically(beside, codec::fields_of(kept).dump() + "\n");
   if (::rename(beside.c_str(), path.c_str()) != 0) throw system_error("cannot write " + path, errno);
 }
 
@@ -48,13 +55,14 @@ HostFile read_host_file(const std::string& run, const std::string& name) {
         .advise(fmt::format("start one on that host: estrain agent --run {} --name {}", run, name));
   }
   const Json json = parse_json(*text, path);
-  const std::string address = json.is_object() ? json.value("address", "") : "";
   try {
-    net::parse_address(address);
+    OnDisk kept;
+    codec::from_field(json, kept);
+    net::parse_address(kept.address);
+    return {kept.address, kept.sees_run.value_or(true)};
   } catch (const Error& error) {
     throw Error::make(Fault::corrupt, "{}: {}", path, error.message());
   }
-  return {address, json.value("sees_run", true)};
 }
 
 std::optional<HostFile> read_host_file_if_sound(const std::string& run, const std::string& name) {

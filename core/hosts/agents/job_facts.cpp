@@ -3,37 +3,36 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/json/codec.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "kernels/digest.h"
 
 namespace estrain::hosts {
 
-Json facts_of(const comm::JobMemory& memory) {
+JobFacts facts_of(const comm::JobMemory& memory) {
   const auto manifest = checkpoint::Manifest::from_json(memory.manifest());
-  Json data = Json::array();  // a file on another host has another stamp, and may lie elsewhere
-  if (!manifest.data.empty()) {
-    for (const Json& file : parse_json(manifest.data, "identity of the data"))
-      data.push_back({file.value("what", ""), file.value("size", 0), file.value("whole", Json())});
-  }
+  JobFacts facts;
+  if (!manifest.data.empty()) codec::from_field(parse_json(manifest.data, "identity of the data"), facts.data);
   const std::string layout = manifest.layout.to_json();
-  return {{"layout", kernels::digest(layout.data(), layout.size())},
-          {"steps", manifest.total_steps},
-          {"data", data},
-          {"processor", manifest.processor}};
+  facts.layout = kernels::digest(layout.data(), layout.size());
+  facts.steps = manifest.total_steps;
+  facts.processor = manifest.processor;
+  return facts;
 }
 
-void require_same_facts(const Json& coordinators, const Json& own, bool any_processor) {
-  for (const char* fact : {"layout", "steps", "data", "processor"}) {
-    if (any_processor && fact == std::string_view("processor")) continue;
-    if (coordinators.value(fact, Json()) == own.at(fact)) continue;
-    if (fact == std::string_view("processor")) {
-      throw Error::make(Fault::infeasible, "its processor is \"{}\", the coordinator's \"{}\": other bits below D2",
-                        own.at(fact).get<std::string>(), coordinators.value(fact, ""))
-          .advise("use hosts of one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
-    }
+void require_same_facts(const JobFacts& coordinators, const JobFacts& own, bool any_processor) {
+  const auto require_same = [](std::string_view fact, bool is_same) {
+    if (is_same) return;
     throw Error::make(Fault::mismatch, "its job is another one than the coordinator's: the {} differs", fact)
         .advise("all hosts of a job need the same data files");
-  }
+  };
+  require_same("layout", coordinators.layout == own.layout);
+  require_same("steps", coordinators.steps == own.steps);
+  require_same("data", coordinators.data == own.data);
+  if (any_processor || coordinators.processor == own.processor) return;
+  throw Error::make(Fault::infeasible, "its processor is \"{}\", the coordinator's \"{}\": other bits below D2",
+                    own.processor, coordinators.processor)
+      .advise("use hosts of one kind, or job.determinism = \"D2\", or accept other bits with --allow-mixed");
 }
 
 }  // namespace estrain::hosts

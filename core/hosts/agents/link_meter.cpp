@@ -15,28 +15,27 @@ constexpr double kShortestSeconds = 1e-6;
 
 }  // namespace
 
-void LinkMeter::ask(const char* what) {
+void LinkMeter::ping() {
   asked_ns_ = monotonic_ns();
-  send_message(connection_, {{"ask", what}});
+  send_message(connection_, MeterMessage(Ping{}));
 }
 
-bool LinkMeter::hear(const Json& said) {
+void LinkMeter::hear(const Pong&) {
   const double took = seconds(monotonic_ns() - asked_ns_);
-  if (said.contains("pong")) {
-    round_trip_ = std::min(round_trip_.value_or(took), took);
-    if (++pings_ < kPings) {
-      ask("ping");
-    } else if (bulk_frames_ > 0) {
-      send_bulk();
-    } else {
-      done_ = true;
-    }
-    return true;
+  round_trip_ = std::min(round_trip_.value_or(took), took);
+  if (++pings_ < kPings) {
+    ping();
+  } else if (bulk_frames_ > 0) {
+    send_bulk();
+  } else {
+    done_ = true;
   }
-  if (!said.contains("bytes")) return false;
-  bytes_per_second_ = said.value("bytes", 0.0) / std::max(took - round_trip_seconds(), kShortestSeconds);
+}
+
+void LinkMeter::hear(const BulkReceived& received) {
+  const double took = seconds(monotonic_ns() - asked_ns_);
+  bytes_per_second_ = static_cast<double>(received.bytes) / std::max(took - round_trip_seconds(), kShortestSeconds);
   done_ = true;
-  return true;
 }
 
 // Random bytes: a connection cannot pack them, so the measured rate is the link's.
@@ -47,20 +46,14 @@ void LinkMeter::send_bulk() {
   const int64_t begin = monotonic_ns();
   for (uint64_t i = 0; i < bulk_frames_; ++i)
     connection_.send_from({bulk, static_cast<uint32_t>(block_.size()), i, 0}, block_);
-  ask("bulk");
+  send_message(connection_, MeterMessage(BulkSent{}));
   asked_ns_ = begin;
 }
 
-bool MeterEnd::answer(net::Connection& connection, const Json& asked) {
-  const std::string ask = asked.value("ask", "");
-  if (ask == "ping") {
-    send_message(connection, {{"pong", true}});
-  } else if (ask == "bulk") {
-    send_message(connection, {{"bytes", std::exchange(bytes_, 0)}});
-  } else {
-    return false;
-  }
-  return true;
+void MeterEnd::answer(net::Connection& connection, const Ping&) { send_message(connection, MeterMessage(Pong{})); }
+
+void MeterEnd::answer(net::Connection& connection, const BulkSent&) {
+  send_message(connection, MeterMessage(BulkReceived{std::exchange(bytes_, 0)}));
 }
 
 }  // namespace estrain::hosts

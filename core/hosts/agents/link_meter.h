@@ -1,15 +1,12 @@
 #pragma once
 // The distance to a host: the shortest of a few round trips, and the bytes a second of a bulk transfer. The end that
-// has connected measures, the peer answers:
-//
-//   {"ask": "ping"}                  -> {"pong": true}
-//   `bulk` frames, {"ask": "bulk"}   -> {"bytes": bytes received}
+// has connected measures, the peer answers: each Ping by a Pong, `bulk` frames and BulkSent by BulkReceived.
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "core/base/json/json.h"
+#include "core/hosts/agents/look_messages.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
@@ -19,15 +16,15 @@ class LinkMeter {
   // `bulk_frames`: each of net::most_frame_bytes; 0: round trips only.
   LinkMeter(net::Connection& connection, uint64_t bulk_frames) : connection_(connection), bulk_frames_(bulk_frames) {}
 
-  void begin() { ask("ping"); }
-  // Returns false if the message is neither answer.
-  bool hear(const Json& said);
+  void begin() { ping(); }
+  void hear(const Pong& pong);
+  void hear(const BulkReceived& received);
   bool is_done() const { return done_; }
   double round_trip_seconds() const { return round_trip_.value_or(0); }
   double bytes_per_second() const { return bytes_per_second_; }
 
  private:
-  void ask(const char* what);
+  void ping();
   void send_bulk();
 
   net::Connection& connection_;
@@ -44,8 +41,8 @@ class LinkMeter {
 class MeterEnd {
  public:
   void count(uint64_t bytes) { bytes_ += bytes; }
-  // Returns false if the message is neither question.
-  bool answer(net::Connection& connection, const Json& asked);
+  void answer(net::Connection& connection, const Ping& ping);
+  void answer(net::Connection& connection, const BulkSent& sent);
 
  private:
   uint64_t bytes_ = 0;

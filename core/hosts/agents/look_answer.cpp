@@ -3,11 +3,25 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/hosts/agents/data_digests.h"
+#include "core/data/files/identity.h"
+#include "core/data/job_data.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/job/resources/allocation.h"
+#include "core/job/spec/parsing/parse.h"
 
 namespace estrain::hosts {
+
+std::variant<DataDigests, NoData> data_digests_of(const std::string& spec) {
+  try {
+    const auto files = data::open_files(data::job_file_names(spec::parse_text(spec, "the job's spec")));
+    DataDigests all;
+    for (const data::FileIdentity& file : data::identify(files).files)
+      all.files.push_back({file.what, file.size, file.sampled});
+    return all;
+  } catch (const Error& error) {
+    return NoData{error.message(), error.advice()};
+  }
+}
 
 LookAnswer::LookAnswer(net::Loop& loop, net::ConnectionPtr connection, std::function<void()> closed)
     : loop_(loop), connection_(std::move(connection)), closed_(std::move(closed)) {
@@ -34,26 +48,18 @@ void LookAnswer::received(const net::FrameHead& head) {
     meter_.count(head.bytes);
     return;
   }
-  const Json asked = parse_json(text_, "a look");
-  if (!asked.is_object()) throw Error(Fault::corrupt, "a look: not an object");
-  answer(asked);
+  std::visit([this](const auto& asked) { answer(asked); }, read_message<LookQuestion>(text_));
 }
 
-void LookAnswer::answer(const Json& asked) {
-  if (meter_.answer(*connection_, asked)) return;
-  const std::string ask = asked.value("ask", "");
-  if (ask == "facts") {
-    send_message(*connection_, {{"cores", resources::current_resources().cores}, {"clock", wall_seconds()}});
-  } else if (ask == "data") {
-    answer_of_data(asked.value("spec", ""));
-  }
+void LookAnswer::answer(const AskFacts&) {
+  send_message(*connection_, LookReply(HostFacts{resources::current_resources().cores, wall_seconds()}));
 }
 
 // The loop has workers to hear meanwhile.
-void LookAnswer::answer_of_data(std::string spec) {
+void LookAnswer::answer(const AskData& asked) {
   if (std::exchange(reads_, true)) return;
-  reader_ = std::jthread([this, spec = std::move(spec)] {
-    loop_.post([this, digests = data_digests_or_error(spec)] {
+  reader_ = std::jthread([this, spec = asked.spec] {
+    loop_.post([this, digests = data_digests_of(spec)] {
       reads_ = false;
       if (lost_) return closed_();
       send_message(*connection_, digests);

@@ -1,20 +1,23 @@
 #pragma once
 // An agent's answers to a look (../look.h): over a connection with the purpose "look", a process with the key asks for
-// the host's facts, and measures the link to the host (link_meter.h). A look belongs to no stage and no term.
-//
-//   {"ask": "facts"}                -> {"cores": 8, "clock": seconds since 1970}
-//   {"ask": "data", "spec": TOML}   -> {"data": [{"what", "size", "digest"}, …]}, or {"error", "advice"}
+// the host's facts and data files, and measures the link to the host (look_messages.h, link_meter.h). A look belongs to
+// no stage and no term.
 
 #include <functional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
-#include "core/base/json/json.h"
 #include "core/hosts/agents/link_meter.h"
+#include "core/hosts/agents/look_messages.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
+
+// A job's data files on this host, for comparison with the data files of another host: by purpose, size and digest
+// (core/data/files/identity.h). Paths and times may differ. `spec`: TOML.
+std::variant<DataDigests, NoData> data_digests_of(const std::string& spec);
 
 class LookAnswer : public net::FrameSink {
  public:
@@ -27,8 +30,12 @@ class LookAnswer : public net::FrameSink {
   void received(const net::FrameHead& head) override;
 
  private:
-  void answer(const Json& asked);
-  void answer_of_data(std::string spec);
+  void answer(const AskFacts& asked);
+  void answer(const AskData& asked);
+  template <typename Meters>
+  void answer(const Meters& asked) {
+    meter_.answer(*connection_, asked);
+  }
 
   net::Loop& loop_;
   net::ConnectionPtr connection_;

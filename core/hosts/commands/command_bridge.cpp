@@ -28,7 +28,7 @@ CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string r
 void CommandBridge::look_for_agents() {
   for (const std::string& name : names_of_host_files(run_)) reach(name);
   for (auto& [name, agent] : agents_) {
-    if (agent.link) agent.link->send({{"is", "here"}});
+    if (agent.link) agent.link->send(BridgeStands{});
   }
 }
 
@@ -52,8 +52,9 @@ void CommandBridge::reach(const std::string& name) {
 }
 
 void CommandBridge::take(const std::string& name, net::ConnectionPtr connection) {
-  agents_[name].link = std::make_unique<MessageLink>(
-      std::move(connection), [this, name](const Json& said) { hear(name, said); },
+  agents_[name].link = std::make_unique<MessageLink<BridgeMessage, DeskMessage>>(
+      std::move(connection),
+      [this, name](const DeskMessage& said) { std::visit([&](const auto& one) { hear(name, one); }, said); },
       [this, name](const Error&) { lose(name); });
 }
 
@@ -63,18 +64,13 @@ void CommandBridge::lose(const std::string& name) {
   loop_.drop_later(std::move(agent.link));
 }
 
-void CommandBridge::hear(const std::string& name, const Json& said) {
-  const int64_t client = said.value("client", INT64_C(0));
-  if (said.contains("gone")) {
-    agents_[name].calls.erase(client);
-  } else if (said.contains("request") && agents_[name].calls.size() < launch::ControlServer::kMostClients) {
-    ask(name, client, said.at("request"));
-  }
-}
+void CommandBridge::hear(const std::string& name, const ClientGone& gone) { agents_[name].calls.erase(gone.client); }
 
-void CommandBridge::ask(const std::string& name, int64_t client, const Json& request) {
+void CommandBridge::hear(const std::string& name, const ClientRequest& asked) {
+  if (agents_[name].calls.size() >= launch::ControlServer::kMostClients) return;
+  const int64_t client = asked.client;
   try {
-    const std::string line = json_text(request) + "\n";
+    const std::string line = json_text(asked.request) + "\n";
     if (line.size() > launch::ControlServer::kLongestRequest)
       throw Error::make(Fault::usage, "a request of more than {} bytes", launch::ControlServer::kLongestRequest);
     UniqueFd socket = launch::connect_to_launcher(run_);
@@ -104,12 +100,12 @@ void CommandBridge::on_answer(const std::string& name, int64_t client) {
 }
 
 void CommandBridge::reply(const std::string& name, int64_t client, const Json& answer) {
-  MessageLink* link = agents_[name].link.get();
+  const auto& link = agents_[name].link;
   if (link == nullptr) return;
   try {
-    link->send({{"client", client}, {"answer", answer}});
+    link->send(ClientAnswer{client, answer});
   } catch (const Error& error) {  // too long
-    link->send({{"client", client}, {"answer", launch::error_answer(error.within("the launcher's answer"))}});
+    link->send(ClientAnswer{client, launch::error_answer(error.within("the launcher's answer"))});
   }
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/files/unique_fd.h"
+#include "core/hosts/commands/command_messages.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/net/connection.h"
 
@@ -33,14 +34,14 @@ class CommandBridge {
   };
   struct Agent {
     bool reaching = false;
-    std::unique_ptr<MessageLink> link = {};
+    std::unique_ptr<MessageLink<BridgeMessage, DeskMessage>> link = {};
     std::map<int64_t, Call> calls = {};  // by the client's number
   };
 
   void look_for_agents();
   void reach(const std::string& name);
-  void hear(const std::string& name, const Json& said);
-  void ask(const std::string& name, int64_t client, const Json& request);
+  void hear(const std::string& name, const ClientRequest& asked);
+  void hear(const std::string& name, const ClientGone& gone);
   void on_answer(const std::string& name, int64_t client);
   void reply(const std::string& name, int64_t client, const Json& answer);
   void lose(const std::string& name);

@@ -19,37 +19,39 @@ void CommandDesk::take_coordinator(net::ConnectionPtr connection) {
   if (coordinator_) lose_coordinator("it came anew");
   term_ = term;
   heard_ns_ = monotonic_ns();
-  coordinator_ = std::make_unique<MessageLink>(
-      std::move(connection), [this](const Json& said) { hear_coordinator(said); },
+  coordinator_ = std::make_unique<CoordinatorLink>(
+      std::move(connection), [this](const BridgeMessage& said) { hear_coordinator(said); },
       [this](const Error& why) { lose_coordinator(why.message()); });
 }
 
 void CommandDesk::take_client(net::ConnectionPtr connection) {
   if (clients_.size() >= most_clients) return connection->close();
   const int64_t client = next_++;
-  clients_[client] = std::make_unique<MessageLink>(
-      std::move(connection), [this, client](const Json& said) { hear_client(client, said); },
+  clients_[client] = std::make_unique<ClientLink>(
+      std::move(connection),
+      [this, client](const CommandQuestion& said) { hear_client(client, std::get<CommandRequest>(said)); },
       [this, client](const Error&) { lose_client(client); });
 }
 
-void CommandDesk::hear_client(int64_t client, const Json& said) {
+void CommandDesk::hear_client(int64_t client, const CommandRequest& asked) {
   const auto at = clients_.find(client);
-  if (at == clients_.end() || !said.contains("request") || asked_.contains(client)) return;
-  if (!coordinator_) return at->second->send({{"no_coordinator", "no coordinator has connected to this agent"}});
+  if (at == clients_.end() || asked_.contains(client)) return;
+  if (!coordinator_) return at->second->send(NoCoordinator{"no coordinator has connected to this agent"});
   asked_.insert(client);
-  coordinator_->send({{"client", client}, {"request", said.at("request")}});
+  coordinator_->send(ClientRequest{client, asked.request});
 }
 
 bool CommandDesk::has_coordinator() const {
   return coordinator_ != nullptr && monotonic_ns() - heard_ns_ < kSilentCoordinatorNs;
 }
 
-void CommandDesk::hear_coordinator(const Json& said) {
+void CommandDesk::hear_coordinator(const BridgeMessage& said) {
   heard_ns_ = monotonic_ns();
-  const int64_t client = said.value("client", INT64_C(0));
-  const auto at = clients_.find(client);
-  if (at == clients_.end() || !said.contains("answer") || asked_.erase(client) == 0) return;
-  at->second->send({{"answer", said.at("answer")}});
+  const auto* answered = std::get_if<ClientAnswer>(&said);
+  if (answered == nullptr) return;
+  const auto at = clients_.find(answered->client);
+  if (at == clients_.end() || asked_.erase(answered->client) == 0) return;
+  at->second->send(CommandAnswer{answered->answer});
 }
 
 void CommandDesk::lose_client(int64_t client) {
@@ -57,7 +59,7 @@ void CommandDesk::lose_client(int64_t client) {
   if (at == clients_.end()) return;
   loop_.drop_later(std::move(at->second));
   clients_.erase(at);
-  if (asked_.erase(client) != 0 && coordinator_) coordinator_->send({{"client", client}, {"gone", true}});
+  if (asked_.erase(client) != 0 && coordinator_) coordinator_->send(ClientGone{client});
 }
 
 void CommandDesk::lose_coordinator(const std::string& why) {
@@ -65,7 +67,7 @@ void CommandDesk::lose_coordinator(const std::string& why) {
   const Error lost = Error::make(Fault::peer, "the coordinator is lost before its answer was here: {}", why)
                          .advise("whether it was done: see `estrain status` and events.jsonl of the run");
   for (const int64_t client : std::exchange(asked_, {}))
-    clients_.at(client)->send({{"answer", launch::error_answer(lost)}});
+    clients_.at(client)->send(CommandAnswer{launch::error_answer(lost)});
 }
 
 void CommandDesk::when_answered(int64_t patience_ns, const std::function<void()>& done) {

@@ -1,11 +1,7 @@
 #pragma once
 // An agent's part in commands from its own host and from other hosts: the desk passes requests to the coordinator, over
 // a connection made by the coordinator (command_bridge.h), and passes the answers back. The desk does not read either.
-//
-//   command -> agent       {"request": {…}}     (core/run/launch/control/control_request.h); one at a time
-//   agent -> command       {"answer": {…}} | {"no_coordinator": why}: no coordinator has heard the request
-//   agent -> coordinator   {"client": 7, "request": {…}} | {"client": 7, "gone": true}
-//   coordinator -> agent   {"client": 7, "answer": {…}} | {"is": "here"}, once a second
+// Messages: command_messages.h.
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "core/hosts/commands/command_messages.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/net/loop.h"
 
@@ -35,18 +32,20 @@ class CommandDesk {
   bool has_coordinator() const;
 
  private:
-  using Links = std::map<int64_t, std::unique_ptr<MessageLink>>;
+  using ClientLink = MessageLink<CommandReply, CommandQuestion>;
+  using CoordinatorLink = MessageLink<DeskMessage, BridgeMessage>;
 
-  void hear_client(int64_t client, const Json& said);
-  void hear_coordinator(const Json& said);
+  void hear_client(int64_t client, const CommandRequest& asked);
+  void hear_coordinator(const BridgeMessage& said);
   void lose_client(int64_t client);
   void lose_coordinator(const std::string& why);
   void look_until(int64_t latest_ns, const std::function<void()>& done);
 
   net::Loop& loop_;
-  std::unique_ptr<MessageLink> coordinator_;
+  std::unique_ptr<CoordinatorLink> coordinator_;
   int64_t term_ = 0, heard_ns_ = 0;
-  Links clients_;            // clients without a request yet, or waiting for the answer
+  // Clients without a request yet, or waiting for the answer.
+  std::map<int64_t, std::unique_ptr<ClientLink>> clients_;
   std::set<int64_t> asked_;  // clients whose request the coordinator has
   int64_t next_ = 1;
   std::shared_ptr<net::Loop::Timer> timer_;

@@ -6,9 +6,6 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/json/codec.h"
-#include "core/hosts/succession/succession.h"
-#include "core/state/comm/messages/failed.h"
 #include "core/state/comm/stage_control.h"
 
 namespace estrain::hosts {
@@ -32,13 +29,10 @@ Courier::Courier(net::Loop& loop, Options options)
                     stage_.serve_workers();
                   },
               .lost = [this](const std::string& name, const Error& why, bool silent) { on_lost(name, why, silent); },
-              .message = [this](const std::string& from, const Json& said) { on_message(from, said); },
+              .message = [this](const std::string& from, const CourierMessage& said) { on_message(from, said); },
               .measured =
                   [this](const std::string& host, double round_trip, double bytes) {
-                    options_.tell({{"say", "link"},
-                                   {"host", host},
-                                   {"round_trip_seconds", round_trip},
-                                   {"bytes_per_second", bytes}});
+                    options_.tell(LinkMeasured{host, round_trip, bytes});
                   },
               .landing = [this](const std::string& host, const net::FrameHead& head) { return landing(host, head); }}),
       stage_(loop, links_, [this](const Error& error) { fail(error); }),
@@ -59,7 +53,7 @@ std::optional<Landing> Courier::landing(const std::string& host, const net::Fram
 }
 
 void Courier::on_lost(const std::string& name, const Error& why, bool silent) {
-  const Json lost = {{"say", "host_lost"}, {"host", name}, {"why", why.message()}};
+  const LostHost lost{name, why.message()};
   if (!leads_ && links_.tell("", lost)) return;
   if (leads_ && silent) count_silent(name);  // the launcher hears of giving up first, and opens no new stage
   options_.tell(lost);
@@ -79,22 +73,15 @@ void Courier::count_silent(const std::string& name) {
   const Error error = Error::make(Fault::interrupted, "this host is cut off from {} of the job's {} hosts",
                                   silent_.size(), last->hosts.size())
                           .advise("the others go on if they can; else: estrain train --resume");
-  Json words = words_of(error);
-  words["gives_up"] = true;
-  options_.tell(words);
-}
-
-Json Courier::words_of(const Error& error) const {
-  Json words = codec::fields_of(comm::Failed(error));
-  words["say"] = "error";
-  words["host"] = options_.own.host;
-  return words;
+  CourierFailed failed(options_.own.host, error);
+  failed.gives_up = true;
+  options_.tell(failed);
 }
 
 void Courier::fail(const Error& error) {
-  const Json words = words_of(error);
-  if (leads_) return options_.tell(words);
-  links_.tell("", words);
+  const CourierFailed failed(options_.own.host, error);
+  if (leads_) return options_.tell(failed);
+  links_.tell("", failed);
 }
 
 void Courier::begin_stage(HostPlan plan) {
@@ -103,52 +90,43 @@ void Courier::begin_stage(HostPlan plan) {
 }
 
 void Courier::end_run(bool goes_on) {
-  if (!gave_up_) links_.tell_all({{"do", "end"}, {"goes_on", goes_on}});
+  if (!gave_up_) links_.tell_all(RunEnds{goes_on});
 }
 
-void Courier::on_message(const std::string& from, const Json& said) {
-  if (leads_) return hear_host(from, said);
-  if (said.value("say", "") == "orphan") {
-    Json told = said;
-    told["host"] = from;
-    return options_.tell(told);
-  }
-  if (from.empty()) hear_coordinator(said);  // only the coordinator gives orders
+void Courier::on_message(const std::string& from, const CourierMessage& said) {
+  if (leads_) return std::visit([&](const auto& one) { hear_host(from, one); }, said);
+  if (const auto* claims = std::get_if<OrphanClaims>(&said)) return options_.tell(ClaimHeard{from, claims->claim});
+  if (from.empty()) std::visit([this](const auto& one) { hear_coordinator(one); }, said);
 }
 
-void Courier::hear_host(const std::string& from, const Json& said) {
-  const std::string say = said.value("say", "");
-  if (entrance_.hear(from, said)) return;
-  if (say == "leaves") {
-    links_.drop(from, Error(Fault::peer, "it has let go of this host"), true);
-  } else if (say == "host_lost" || say == "error") {
-    options_.tell(said);
-  } else if (say == "received_state") {
-    Json told = said;
-    told["host"] = from;
-    options_.tell(told);
-  } else if (say == "pace") {
-    options_.tell({{"say", say}, {"host", from}, {"exchange_seconds", said.value("exchange_seconds", 0.0)}});
-  }
+void Courier::hear_host(const std::string& from, const LeavesCoordinator&) {
+  links_.drop(from, Error(Fault::peer, "it has let go of this host"), true);
 }
 
-void Courier::hear_coordinator(const Json& said) {
-  const std::string verb = said.value("do", "");
-  if (entrance_.hear("", said)) return;
-  if (verb == "stage") {
-    try {
-      entrance_.follow(HostPlan::from_json(said.at("plan")), said);
-    } catch (const Error& error) {
-      fail(error.within("host " + options_.own.host));
-    }
-  } else if (verb == "abort") {
-    hear_abort(said.value("stage", uint64_t{0}));
-  } else if (verb == "end") {
-    options_.tell({{"say", "end"}, {"goes_on", said.value("goes_on", false)}});
+void Courier::hear_host(const std::string&, const LostHost& said) { options_.tell(said); }
+
+void Courier::hear_host(const std::string&, const CourierFailed& said) { options_.tell(said); }
+
+void Courier::hear_host(const std::string& from, const ReceivedState& said) {
+  options_.tell(ReceivedState{from, said.step, said.shares});
+}
+
+void Courier::hear_host(const std::string& from, const ExchangePace& said) {
+  options_.tell(ExchangePace{from, said.exchange_seconds});
+}
+
+void Courier::hear_coordinator(const EnterStage& said) {
+  try {
+    entrance_.follow(said);
+  } catch (const Error& error) {
+    fail(error.within("host " + options_.own.host));
   }
 }
 
-void Courier::hear_abort(uint64_t stage) {
+void Courier::hear_coordinator(const RunEnds& said) { options_.tell(said); }
+
+void Courier::hear_coordinator(const StageAborted& said) {
+  const uint64_t stage = said.stage;
   if (entrance_.plan() != nullptr && entrance_.plan()->stage == stage) {
     entrance_.give_up();
     options_.aborted(stage);
@@ -164,7 +142,7 @@ void Courier::on_opened(const HostPlan& plan) {
   holding_.note_opened(plan);
   silent_.clear();
   stage_.begin(holding_.memory(), plan);
-  links_.tell("", {{"say", "opened"}, {"stage", plan.stage}});
+  links_.tell("", StageOpened{plan.stage});
   if (options_.opened) options_.opened(plan.stage);
   if (leads_) beats_.send();  // other hosts know the run's files as of the order, not as of now
   links_.retry();
@@ -175,7 +153,7 @@ void Courier::abort_stage() {
   if (stage_.abort() && leads_) tell_abort(stage_.number());
 }
 
-void Courier::tell_abort(uint64_t stage) { links_.tell_all({{"do", "abort"}, {"stage", stage}}); }
+void Courier::tell_abort(uint64_t stage) { links_.tell_all(StageAborted{stage}); }
 
 // After the coordinator is lost.
 
@@ -220,9 +198,7 @@ void Courier::pass_on_abort() {
 void Courier::tell_pace() {
   const StepExchange::Pace pace = stage_.take_pace();
   if (pace.exchanges == 0) return;
-  const Json said = {{"say", "pace"},
-                     {"host", options_.own.host},
-                     {"exchange_seconds", seconds(pace.ns) / static_cast<double>(pace.exchanges)}};
+  const ExchangePace said{options_.own.host, seconds(pace.ns) / static_cast<double>(pace.exchanges)};
   if (leads_) return options_.tell(said);
   links_.tell("", said);
 }

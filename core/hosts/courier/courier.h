@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "core/base/json/json.h"
+#include "core/hosts/courier/courier_messages.h"
 #include "core/hosts/courier/entrance.h"
 #include "core/hosts/courier/heartbeats.h"
 #include "core/hosts/courier/holding.h"
@@ -29,14 +29,9 @@ class Courier {
     std::string from = {};  // own address of outgoing connections; empty: the system's choice
     int memory = -1;
     int doorbell = -1;  // eventfd by which workers wake the courier
-    // Messages to the courier's owner: {"say": "host_lost", "host", "why"} | {"say": "error", "fault", "message",
-    // "advice"} | {"say": "end", "goes_on"}: the coordinator ends the run, or leaves the run to a new launch
-    // | {"say": "orphan", "host", …}: another host's Claim. An error with "gives_up" leaves the run to the other hosts.
-    // The coordinator's owner also hears
-    // {"say": "link", "host", "round_trip_seconds", "bytes_per_second"}: measured when the host has connected;
-    // {"say": "pace", "host", "exchange_seconds"}: of a step on that host ("": the own host), once a second;
-    // {"say": "received_state", "host", "step", "shares": {sender: bytes}}: a host has received the state.
-    std::function<void(const Json&)> tell;
+    // Messages to the courier's owner. An agent hears no LinkMeasured, ExchangePace or ReceivedState, the launcher no
+    // ClaimHeard.
+    std::function<void(const OwnerMessage&)> tell;
     std::function<void(uint64_t stage)> opened;   // workers may begin
     std::function<void(uint64_t stage)> aborted;  // the stage never opened
   };
@@ -67,12 +62,26 @@ class Courier {
   void on_lost(const std::string& name, const Error& why, bool silent);
   void count_silent(const std::string& name);
   void fail(const Error& error);
-  Json words_of(const Error& error) const;
   std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
-  void on_message(const std::string& from, const Json& said);
-  void hear_host(const std::string& from, const Json& said);
-  void hear_coordinator(const Json& said);
-  void hear_abort(uint64_t stage);
+  void on_message(const std::string& from, const CourierMessage& said);
+  // The coordinator hears another host. A message that is not for the coordinator is ignored.
+  void hear_host(const std::string& from, const LeavesCoordinator& said);
+  void hear_host(const std::string& from, const LostHost& said);
+  void hear_host(const std::string& from, const CourierFailed& said);
+  void hear_host(const std::string& from, const ReceivedState& said);
+  void hear_host(const std::string& from, const ExchangePace& said);
+  template <typename Message>
+  void hear_host(const std::string& from, const Message& said) {
+    if constexpr (requires { entrance_.hear(from, said); }) entrance_.hear(from, said);
+  }
+  // Another host hears the coordinator, who alone gives orders.
+  void hear_coordinator(const EnterStage& said);
+  void hear_coordinator(const StageAborted& said);
+  void hear_coordinator(const RunEnds& said);
+  template <typename Message>
+  void hear_coordinator(const Message& said) {
+    if constexpr (requires { entrance_.hear(said); }) entrance_.hear(said);
+  }
   void on_opened(const HostPlan& plan);
   void tell_abort(uint64_t stage);
   void on_timer();

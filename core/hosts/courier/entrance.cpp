@@ -43,54 +43,50 @@ void Entrance::reach(const HostShare& host) {
   if (!host.name.empty()) links_.reach(host.name, host.address, opening_->plan.clear);
 }
 
-void Entrance::follow(HostPlan plan, const Json& said) {
+void Entrance::follow(const EnterStage& said) {
+  said.plan.require_sound();
   comm::JobMemory& memory = holding_.memory();
-  require_same_facts(said.value("facts", Json::object()), facts_of(memory), plan.any_processor);
-  holding_.records().note(said.value("recorded", INT64_C(-1)));
+  require_same_facts(said.facts, facts_of(memory), said.plan.any_processor);
+  holding_.records().note(said.recorded);
   stage_.forget();
   comm::StageControl(memory).repair();
   opening_ = Opening();
-  opening_->plan = std::move(plan);
+  opening_->plan = said.plan;
   const HostPlan& now = opening_->plan;
   // A host lost during an evaluation may have sent its part to few hosts only: all hosts must know the same evaluation.
-  const bool knows_the_same = memory.commit().evaluated() == Step(said.value("evaluated", INT64_C(-1)));
+  const bool knows_the_same = memory.commit().evaluated() == Step(said.evaluated);
   opening_->has_state = holding_.has_state_of(now.step) && knows_the_same;
   opening_->asked_for_state = !opening_->has_state;
-  opening_->in_shares = said.value("in_shares", false);
-  if (opening_->in_shares || opening_->asked_for_state)
-    links_.tell("", {{"say", "state"}, {"stage", now.stage}, {"has", opening_->has_state}});
+  opening_->in_shares = said.in_shares;
+  if (opening_->in_shares || opening_->asked_for_state) links_.tell("", SaysHasState{now.stage, opening_->has_state});
   links_.retry();  // frames of a stage before
   for (size_t host = now.own + 1; host < now.hosts.size(); ++host) reach(now.hosts[host]);
   try_open();
 }
 
-bool Entrance::hear(const std::string& from, const Json& said) {
-  const std::string say = said.value("say", ""), verb = said.value("do", "");
-  const bool is_of_this = opening_ && said.value("stage", uint64_t{0}) == opening_->plan.stage;
-  if (leads_ && say == "state") {
-    if (is_of_this) hear_of_state(from, said.value("has", false));
-  } else if (leads_ && say == "opened") {
-    if (!is_of_this) return true;
-    opening_->opened.insert(from);
-    opening_->patience->note_opened(from);
-    try_open();
-  } else if (leads_ && say == "waits") {
-    if (is_of_this) opening_->patience->hear(from, OpeningWait::from_json(said.at("for")));
-  } else if (!leads_ && verb == "shares") {
-    if (is_of_this && !opening_->shares) take_shares(said);
-  } else {
-    return false;
-  }
-  return true;
+void Entrance::hear(const std::string& from, const StageOpened& said) {
+  if (!is_of_this(said.stage)) return;
+  opening_->opened.insert(from);
+  opening_->patience->note_opened(from);
+  try_open();
 }
 
-void Entrance::hear_of_state(const std::string& from, bool has_state) {
+void Entrance::hear(const std::string& from, const SaysWaits& said) {
+  if (is_of_this(said.stage)) opening_->patience->hear(from, said.wait);
+}
+
+void Entrance::hear(const TellShares& said) {
+  if (is_of_this(said.stage) && !opening_->shares) take_shares(said.shares);
+}
+
+void Entrance::hear(const std::string& from, const SaysHasState& said) {
+  if (!is_of_this(said.stage)) return;
   StateShares shares{.from = {""}, .to = {}};
   if (!opening_->in_shares) {
     shares.to = {from};
     return tell_shares(std::move(shares));
   }
-  opening_->has[from] = has_state;
+  opening_->has[from] = said.has;
   if (opening_->has.size() + 1 < opening_->plan.hosts.size()) return;
   for (const HostShare& host : opening_->plan.hosts) {
     if (!host.name.empty()) (opening_->has[host.name] ? shares.from : shares.to).push_back(host.name);
@@ -103,9 +99,7 @@ void Entrance::tell_shares(StateShares shares) {
   const comm::CommitWord word = holding_.memory().commit();
   shares.lr = word.lr(Step(opening_->plan.step));
   shares.evaluated = word.evaluated().value;
-  Json said = shares.to_json();
-  said["do"] = "shares";
-  said["stage"] = opening_->plan.stage;
+  const TellShares said{opening_->plan.stage, shares};
   for (const HostShare& host : opening_->plan.hosts) {
     const bool hears = opening_->in_shares || std::ranges::find(shares.to, host.name) != shares.to.end();
     if (!host.name.empty() && hears) links_.tell(host.name, said);
@@ -115,9 +109,9 @@ void Entrance::tell_shares(StateShares shares) {
   try_open();
 }
 
-void Entrance::take_shares(const Json& said) {
-  opening_->shares = StateShares::from_json(said);
-  const StateShares& shares = *opening_->shares;
+void Entrance::take_shares(const StateShares& shares) {
+  shares.require_sender();
+  opening_->shares = shares;
   const HostPlan& plan = opening_->plan;
   if (opening_->has_state && std::ranges::find(shares.from, plan.here().name) != shares.from.end())
     opening_->to_send = shares.to;
@@ -168,9 +162,9 @@ void Entrance::take_state() {
   memory.commit().begin_at(Step(opening_->plan.step), opening_->shares->lr);
   memory.commit().note_evaluated(Step(opening_->shares->evaluated));
   opening_->has_state = true;
-  Json shares = Json::object();
-  for (const auto& [sender, share] : opening_->state) shares[sender] = share.bytes();
-  links_.tell("", {{"say", "received_state"}, {"step", opening_->plan.step}, {"shares", shares}});
+  ReceivedState received{.host = opening_->plan.here().name, .step = opening_->plan.step};
+  for (const auto& [sender, share] : opening_->state) received.shares.bytes[sender] = share.bytes();
+  links_.tell("", received);
   try_open();
 }
 
@@ -199,7 +193,7 @@ void Entrance::look(int64_t now_ns) {
   if (!leads_) {
     if (now_ns - opening_->said_ns < kBetweenWordsNs) return;
     opening_->said_ns = now_ns;
-    links_.tell("", {{"say", "waits"}, {"stage", opening_->plan.stage}, {"for", waits_for().to_json()}});
+    links_.tell("", SaysWaits{opening_->plan.stage, waits_for()});
     return;
   }
   opening_->patience->hear("", waits_for());
@@ -235,12 +229,11 @@ void Entrance::tell_plan() {
   comm::JobMemory& memory = holding_.memory();
   HostPlan theirs = opening_->plan;
   for (theirs.own = 1; theirs.own < theirs.hosts.size(); ++theirs.own) {
-    links_.tell(theirs.here().name, {{"do", "stage"},
-                                     {"plan", theirs.to_json()},
-                                     {"facts", facts_of(memory)},
-                                     {"recorded", step_of_files(memory, theirs.step)},
-                                     {"in_shares", opening_->in_shares},
-                                     {"evaluated", memory.commit().evaluated().value}});
+    links_.tell(theirs.here().name, EnterStage{.plan = theirs,
+                                               .facts = facts_of(memory),
+                                               .recorded = step_of_files(memory, theirs.step),
+                                               .in_shares = opening_->in_shares,
+                                               .evaluated = memory.commit().evaluated().value});
   }
 }
 

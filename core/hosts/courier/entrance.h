@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hosts/courier/courier_messages.h"
 #include "core/hosts/courier/holding.h"
 #include "core/hosts/courier/host_links.h"
 #include "core/hosts/courier/opening_patience.h"
@@ -33,10 +34,15 @@ class Entrance {
 
   // No worker of this host is in its loop. For the coordinator:
   void begin(HostPlan plan);
-  // For other hosts. Throws Fault::mismatch or Fault::infeasible if this host cannot be in the job.
-  void follow(HostPlan plan, const Json& said);
-  // Returns false if the message has another subject.
-  bool hear(const std::string& from, const Json& said);
+  // For other hosts. Throws Fault::mismatch or Fault::infeasible if this host cannot be in the job, Fault::corrupt
+  // for a plan that does not hold together.
+  void follow(const EnterStage& said);
+  // Messages of another stage than this opening's are ignored. For the coordinator:
+  void hear(const std::string& from, const SaysHasState& said);
+  void hear(const std::string& from, const StageOpened& said);
+  void hear(const std::string& from, const SaysWaits& said);
+  // For other hosts:
+  void hear(const TellShares& said);
   // Takes a frame of the state. Returns nothing if the frame's sender is not known yet.
   std::optional<Landing> landing(const std::string& host, const net::FrameHead& head);
   void try_open();
@@ -71,9 +77,9 @@ class Entrance {
   OpeningWait waits_for() const;
   void tell_plan();
   bool comes_in_shares(const HostPlan& plan) const;
-  void hear_of_state(const std::string& from, bool has_state);
+  bool is_of_this(uint64_t stage) const { return opening_ && stage == opening_->plan.stage; }
   void tell_shares(StateShares shares);
-  void take_shares(const Json& said);
+  void take_shares(const StateShares& shares);
   bool send_share(const std::string& to, const StateShares& shares);
   void receive(const std::string& from, const net::FrameHead& head);
   void take_state();

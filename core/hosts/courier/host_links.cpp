@@ -42,7 +42,7 @@ void HostLinks::add(const net::ConnectionPtr& connection, const std::string& nam
   if (retired_) return connection->close();
   auto& link = links_[name] = std::make_unique<Link>(
       connection,
-      Link::Hears{[this, name](const Json& said) { options_.message(name, said); },
+      Link::Hears{[this, name](const CourierMessage& said) { options_.message(name, said); },
                   [this, name](double round_trip, double bytes) { options_.measured(name, round_trip, bytes); },
                   [this, name](const net::FrameHead& head) { return options_.landing(name, head); }});
   connection->start(*link, [this, name, weak = std::weak_ptr(connection)](const Error& why) {
@@ -64,13 +64,13 @@ net::Connection* HostLinks::to(const std::string& name) const {
   return at == links_.end() ? nullptr : at->second->connection.get();
 }
 
-bool HostLinks::tell(const std::string& name, const Json& said) {
+bool HostLinks::tell(const std::string& name, const CourierMessage& said) {
   net::Connection* connection = to(name);
   if (connection != nullptr) send_message(*connection, said);
   return connection != nullptr;
 }
 
-void HostLinks::tell_all(const Json& said) {
+void HostLinks::tell_all(const CourierMessage& said) {
   for (auto& [name, link] : links_) send_message(*link->connection, said);
 }
 
@@ -98,7 +98,7 @@ void HostLinks::part(std::unique_ptr<Link> link) {
     return loop_.drop_later(std::move(link));
   }
   link->parted = true;
-  send_message(*link->connection, {{"say", "leaves"}});
+  send_message(*link->connection, CourierMessage(LeavesCoordinator{}));
   parted_ = std::move(link);
   parted_end_ = loop_.once(kFarewellMs, [this] { parted_->connection->close(); });
 }

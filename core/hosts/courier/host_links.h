@@ -26,7 +26,7 @@ class HostLinks {
     std::function<void(const std::string&)> connected;
     // `silent`: the host was silent, or this process has stood still. The connection is closed already.
     std::function<void(const std::string&, const Error& why, bool silent)> lost;
-    std::function<void(const std::string&, const Json& said)> message;
+    std::function<void(const std::string&, const CourierMessage& said)> message;
     std::function<void(const std::string&, double round_trip_seconds, double bytes_per_second)> measured;
     std::function<std::optional<Landing>(const std::string&, const net::FrameHead&)> landing;
   };
@@ -43,8 +43,8 @@ class HostLinks {
   std::set<std::string> names() const;
   net::Connection* to(const std::string& name) const;  // null: not connected
   // Returns false if the host is not connected.
-  bool tell(const std::string& name, const Json& said);
-  void tell_all(const Json& said);
+  bool tell(const std::string& name, const CourierMessage& said);
+  void tell_all(const CourierMessage& said);
   // Tries the waiting frames again.
   void retry();
   // Drops a host. A dropped coordinator hears that this host leaves, if the connection still works.

@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/hosts/agents/link_meter.h"
+#include "core/hosts/courier/courier_messages.h"
 #include "core/hosts/exchange/landing.h"
 #include "core/hosts/exchange/message_link.h"
 
@@ -18,7 +19,7 @@ namespace estrain::hosts {
 class Link : public net::FrameSink {
  public:
   struct Hears {
-    std::function<void(const Json& said)> message;
+    std::function<void(const CourierMessage& said)> message;  // but the measurement's
     std::function<void(double round_trip_seconds, double bytes_per_second)> measured;
     // Returns the place of a frame that is neither a message nor `bulk`. Nothing: the frame waits until retry().
     std::function<std::optional<Landing>(const net::FrameHead&)> landing;
@@ -33,8 +34,8 @@ class Link : public net::FrameSink {
     if (parted) return scrap(head);
     if (head.kind == message) {
       text_.resize(head.bytes);
-      landing_ = Landing{std::as_writable_bytes(std::span(text_)),
-                         [this] { hear_message(text_, [this](const Json& said) { hear(said); }); }};
+      landing_ =
+          Landing{std::as_writable_bytes(std::span(text_)), [this] { hear(read_message<CourierMessage>(text_)); }};
     } else if (head.kind == bulk) {
       end_.count(head.bytes);
     } else {
@@ -66,9 +67,24 @@ class Link : public net::FrameSink {
  private:
   static constexpr uint64_t kFrames = 4;  // of a measurement
 
-  void hear(const Json& said) {
-    if (end_.answer(*connection, said)) return;
-    if (!meter_ || !meter_->hear(said)) return hears_.message(said);
+  void hear(const CourierMessage& said) {
+    std::visit(
+        [&]<typename Message>(const Message& one) {
+          if constexpr (requires { end_.answer(*connection, one); }) {
+            end_.answer(*connection, one);
+          } else if constexpr (requires { meter_->hear(one); }) {
+            hear_measured(one);
+          } else {
+            hears_.message(said);
+          }
+        },
+        said);
+  }
+
+  template <typename Metered>
+  void hear_measured(const Metered& said) {
+    if (!meter_) return;
+    meter_->hear(said);
     if (!meter_->is_done()) return;
     hears_.measured(meter_->round_trip_seconds(), meter_->bytes_per_second());
     meter_.reset();

@@ -16,16 +16,6 @@ std::string called(const std::string& host) { return host.empty() ? "the coordin
 
 }  // namespace
 
-Json OpeningWait::to_json() const { return {{"hosts", hosts}, {"bytes", bytes}}; }
-
-OpeningWait OpeningWait::from_json(const Json& json) {
-  try {
-    return {json.at("hosts").get<std::vector<std::string>>(), json.at("bytes").get<uint64_t>()};
-  } catch (const nlohmann::json::exception& error) {
-    throw Error::make(Fault::corrupt, "what a host waits for: {}", error.what());
-  }
-}
-
 void OpeningPatience::hear(const std::string& host, OpeningWait wait) {
   const auto known = waits_.find(host);
   if (known != waits_.end() && known->second == wait) return;

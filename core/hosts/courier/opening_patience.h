@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json/json.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::hosts {
 
@@ -28,8 +28,8 @@ struct OpeningWait {
   uint64_t bytes = 0;  // of the state received so far
 
   bool operator==(const OpeningWait&) const = default;
-  Json to_json() const;
-  static OpeningWait from_json(const Json& json);  // throws Fault::corrupt
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(hosts, bytes)
 };
 
 class OpeningPatience {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/base/json/json.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::hosts {
 
@@ -17,6 +17,9 @@ struct HostShare {
   bool sees_run = true;           // the run directory: the host may take over
 
   EstRange ests() const { return {workers.front().begin, workers.back().end}; }
+
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(name, address, workers, sees_run)
 };
 
 struct HostPlan {
@@ -41,9 +44,11 @@ struct HostPlan {
   static constexpr uint64_t most_stages = uint64_t{1} << 24;
   static constexpr int64_t most_steps = int64_t{1} << 40;
 
-  Json to_json() const;
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(stage, step, evaluation_batch, any_processor, clear, hosts, own, devices, allow_mixed, oversubscribe,
+                 grace_seconds)
   // Throws Fault::corrupt if ranges do not follow each other from EST 0 on, or a number is out of bounds.
-  static HostPlan from_json(const Json& json);
+  void require_sound() const;
 };
 
 }  // namespace estrain::hosts

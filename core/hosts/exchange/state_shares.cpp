@@ -11,17 +11,8 @@ constexpr size_t kSharePage = 4096;
 
 }  // namespace
 
-Json StateShares::to_json() const { return {{"from", from}, {"to", to}, {"lr", lr}, {"evaluated", evaluated}}; }
-
-StateShares StateShares::from_json(const Json& json) {
-  try {
-    StateShares shares{json.at("from").get<std::vector<std::string>>(), json.at("to").get<std::vector<std::string>>(),
-                       json.at("lr").get<double>(), json.at("evaluated").get<int64_t>()};
-    if (shares.from.empty()) throw Error(Fault::corrupt, "shares of the state: nobody sends it");
-    return shares;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error::make(Fault::corrupt, "shares of the state: {}", error.what());
-  }
+void StateShares::require_sender() const {
+  if (from.empty()) throw Error(Fault::corrupt, "shares of the state: nobody sends it");
 }
 
 ByteRange state_share(size_t bytes, size_t senders, size_t place) {

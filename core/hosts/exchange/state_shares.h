@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json/json.h"
+#include "core/base/json/fields.h"
 
 namespace estrain::hosts {
 
@@ -16,9 +16,10 @@ struct StateShares {
   double lr = 0;                      // of the step
   int64_t evaluated = -1;             // the last evaluation
 
-  Json to_json() const;
-  // Throws Fault::corrupt.
-  static StateShares from_json(const Json& json);
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(from, to, lr, evaluated)
+  // Throws Fault::corrupt if no host sends the state.
+  void require_sender() const;
 };
 
 struct ByteRange {

@@ -17,7 +17,7 @@ Registration::Registration(net::Loop& loop, const net::Key& key, Options options
     : loop_(loop), key_(key), options_(std::move(options)), attended_ns_(monotonic_ns()) {
   timer_ = loop.every(kBetweenJoinsMs, [this] { look(); });
   beats_ = loop.every(kBetweenSignsMs, [this] {
-    if (link_) link_->send({{"is", "here"}});
+    if (link_) link_->send(StillHere{});
   });
   try_to_connect();
 }
@@ -73,26 +73,31 @@ void Registration::fail(const Error& why) {
 
 void Registration::take(net::ConnectionPtr connection) {
   heard_ns_ = monotonic_ns();
-  link_ = std::make_unique<MessageLink>(
-      std::move(connection), [this](const Json& said) { hear(said); }, [this](const Error& why) { lose(why); });
-  link_->send({{"say", "joins"}, {"address", options_.address}});
+  link_ = std::make_unique<MessageLink<GuestMessage, RegistryMessage>>(
+      std::move(connection), [this](const RegistryMessage& said) { hear(said); },
+      [this](const Error& why) { lose(why); });
+  link_->send(Joins{options_.address});
 }
 
-void Registration::hear(const Json& said) {
+void Registration::hear(const RegistryMessage& said) {
   if (!link_) return;  // lost meanwhile
   heard_ns_ = monotonic_ns();
-  if (said.contains("refused")) {
-    const auto fault = static_cast<Fault>(said.value("fault", static_cast<int>(Fault::usage)));
-    const Error why = Error(fault, said.value("refused", "")).advise(said.value("advice", ""));
-    fault == Fault::io ? lose(why) : refuse(why);
-  } else if (said.value("do", "") == "end") {
+  if (const auto* refused = std::get_if<comm::Failed>(&said)) {
+    hear_refusal(refused->error());
+  } else if (std::holds_alternative<RunIsOver>(said)) {
     options_.ended();
-  } else if (said.value("is", "") == "joined" && !joined_) {
-    const net::Greeting& registry = link_->connection().peer();
-    if (!options_.joined(registry)) return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
-    run_ = registry.run;
-    joined_ = was_joined_ = true;
+  } else if (std::holds_alternative<HasJoined>(said) && !joined_) {
+    hear_joined();
   }
+}
+
+void Registration::hear_refusal(const Error& why) { why.fault() == Fault::io ? lose(why) : refuse(why); }
+
+void Registration::hear_joined() {
+  const net::Greeting& registry = link_->connection().peer();
+  if (!options_.joined(registry)) return lose(Error(Fault::peer, "the coordinator there is an earlier one"));
+  run_ = registry.run;
+  joined_ = was_joined_ = true;
 }
 
 void Registration::lose(const Error& why) {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/base/json/json.h"
 #include "core/hosts/agents/names.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/hosts/joining/joining_messages.h"
 
 namespace estrain::hosts {
 
@@ -46,7 +46,9 @@ class Registration {
   void connect(const net::Address& to);
   void fail(const Error& why);
   void take(net::ConnectionPtr connection);
-  void hear(const Json& said);
+  void hear(const RegistryMessage& said);
+  void hear_refusal(const Error& why);
+  void hear_joined();
   void look();
   void lose(const Error& why);
   void refuse(const Error& why);
@@ -55,7 +57,7 @@ class Registration {
   const net::Key key_;
   const Options options_;
   Error why_{Fault::peer, "it has not answered yet"};
-  std::unique_ptr<MessageLink> link_;
+  std::unique_ptr<MessageLink<GuestMessage, RegistryMessage>> link_;
   std::optional<LookUp> look_up_;
   size_t tries_ = 0;  // a name with several addresses: each address has its turn
   std::string run_;   // the joined run; empty: no run yet

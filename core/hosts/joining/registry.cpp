@@ -26,7 +26,7 @@ Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
                  .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
                  .refused = [this](const std::string& from, const Error& why) { strangers_.note(from, why); }}) {
   timer_ = loop.every(kBetweenGreetingsMs, [this] {
-    for (auto& [number, guest] : guests_) guest.link->send({{"is", "here"}});
+    for (auto& [number, guest] : guests_) guest.link->send(StillHere{});
   });
 }
 
@@ -35,15 +35,18 @@ void Registry::take(net::ConnectionPtr connection) {
   const int64_t number = next_++;
   Guest& guest = guests_[number];
   guest.name = connection->peer().host;
-  guest.link = std::make_unique<MessageLink>(
-      std::move(connection), [this, number](const Json& said) { hear(number, said); },
+  guest.link = std::make_unique<MessageLink<RegistryMessage, GuestMessage>>(
+      std::move(connection),
+      [this, number](const GuestMessage& said) {
+        if (const auto* joins = std::get_if<Joins>(&said)) hear(number, *joins);
+      },
       [this, number](const Error&) { lose(number); });
 }
 
-void Registry::hear(int64_t number, const Json& said) {
+void Registry::hear(int64_t number, const Joins& said) {
   const auto at = guests_.find(number);
-  if (at == guests_.end() || said.value("say", "") != "joins" || std::exchange(at->second.asked, true)) return;
-  at->second.address = said.value("address", "");
+  if (at == guests_.end() || std::exchange(at->second.asked, true)) return;
+  at->second.address = said.address;
   try {
     require_sound(at->second);
     judge(number);
@@ -95,14 +98,14 @@ void Registry::enrol(int64_t number) {
   guest.joined = true;
   run_directory::RunDirectory(options_.run)
       .log_event("agent_joined", {{"host", guest.name}, {"address", guest.address}});
-  guest.link->send({{"is", "joined"}});
+  guest.link->send(HasJoined{});
 }
 
 // The agent closes the connection after reading the refusal.
 void Registry::refuse(int64_t number, const Error& why) {
   Guest& guest = guests_.at(number);
   strangers_.note(guest.link->connection().peer_address(), why);
-  guest.link->send({{"refused", why.message()}, {"advice", why.advice()}, {"fault", static_cast<int>(why.fault())}});
+  guest.link->send(comm::Failed(why));
 }
 
 // The agent has gone, or is silent. A host file written since, by the agent or by another registry,
@@ -122,7 +125,7 @@ void Registry::drop(int64_t number) {
 }
 
 void Registry::end_run() {
-  for (auto& [number, guest] : guests_) guest.link->send({{"do", "end"}});
+  for (auto& [number, guest] : guests_) guest.link->send(RunIsOver{});
 }
 
 }  // namespace estrain::hosts

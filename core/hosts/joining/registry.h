@@ -1,13 +1,7 @@
 #pragma once
 // The launcher's part in agents that join by the launcher's address, since they do not see the run directory. The
 // registry listens, behind the run's key, and writes hosts/<name>.json for each agent (../agents/host_file.h), as other
-// agents do for themselves. The rest of the program finds all agents in these files.
-//
-//   agent -> registry   {"say": "joins", "address": "10.0.0.2:7000"}
-//   registry -> agent   {"is": "joined"} | {"refused": why, "advice": …, "fault": …} | {"do": "end"}
-//   both ways           {"is": "here"}, once a second
-//
-// The agent listens at the address; the greeting holds the agent's name. "end" says that the run is over.
+// agents do for themselves. The rest of the program finds all agents in these files. Messages: joining_messages.h.
 
 #include <cstdint>
 #include <map>
@@ -15,9 +9,9 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/base/json/json.h"
 #include "core/hosts/agents/stranger_log.h"
 #include "core/hosts/exchange/message_link.h"
+#include "core/hosts/joining/joining_messages.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
@@ -49,11 +43,11 @@ class Registry {
  private:
   struct Guest {
     std::string name, address;
-    std::unique_ptr<MessageLink> link;
+    std::unique_ptr<MessageLink<RegistryMessage, GuestMessage>> link;
     bool asked = false, joined = false;
   };
 
-  void hear(int64_t number, const Json& said);
+  void hear(int64_t number, const Joins& said);
   void judge(int64_t number);
   void require_sound(const Guest& guest) const;
   void ask_for_name(int64_t number, const std::string& address);

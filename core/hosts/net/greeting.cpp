@@ -1,31 +1,20 @@
 #include "core/hosts/net/greeting.h"
 
 #include "core/base/error.h"
-#include "core/base/json/json.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::net {
 
-std::string Greeting::to_json() const {
-  return Json{{"version", version}, {"build", build}, {"host", host}, {"to", to},
-              {"purpose", purpose}, {"run", run},     {"term", term}, {"clear", clear}}
-      .dump();
-}
+std::string Greeting::to_json() const { return codec::fields_of(*this).dump(); }
 
 Greeting Greeting::from_json(std::string_view text) {
   const Json json = parse_json(text, "greeting");
   try {
     Greeting greeting;
-    greeting.version = json.at("version").get<std::string>();
-    greeting.build = json.at("build").get<uint64_t>();
-    greeting.host = json.at("host").get<std::string>();
-    greeting.to = json.at("to").get<std::string>();
-    greeting.purpose = json.at("purpose").get<std::string>();
-    greeting.run = json.at("run").get<std::string>();
-    greeting.term = json.at("term").get<int64_t>();
-    greeting.clear = json.at("clear").get<bool>();
+    codec::from_field(json, greeting);
     return greeting;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error::make(Fault::corrupt, "greeting: {}", error.what());
+  } catch (const Error& error) {
+    throw Error::make(Fault::corrupt, "greeting: {}", error.message());
   }
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/json/fields.h"
+
 namespace estrain::net {
 
 inline constexpr uint32_t most_greeting_bytes = 4096;
@@ -21,6 +23,9 @@ struct Greeting {
   std::string run;      // the name of the run; empty: not known yet
   int64_t term = 0;     // the term of the run known to this end (core/state/run_directory/term.h)
   bool clear = false;   // of the connecting side: large payloads go without encryption
+
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(version, build, host, to, purpose, run, term, clear)
 
   std::string to_json() const;
   // Throws Fault::corrupt.

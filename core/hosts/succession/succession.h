@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json/fields.h"
 #include "core/state/run_directory/term.h"
 
 namespace estrain::hosts {
@@ -32,6 +33,8 @@ struct Claim {
   bool sees_run = true;  // the run directory: a newer stage delays other hosts only if this host may lead
 
   bool operator==(const Claim&) const = default;
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(stage, fit, backs, sees_run)
 };
 
 // The state of a host when it lost the coordinator.

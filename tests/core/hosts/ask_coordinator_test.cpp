@@ -12,6 +12,7 @@
 #include "core/base/process/host_name.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/commands/command_messages.h"
 #include "core/hosts/exchange/message_link.h"
 #include "core/hosts/setup.h"
 #include "tests/contains.h"
@@ -43,11 +44,11 @@ class PretendedAgent {
   void take(net::ConnectionPtr connection) {
     links_.emplace_back();
     auto& link = links_.back();
-    link = std::make_unique<MessageLink>(
+    link = std::make_unique<TextLink>(
         std::move(connection),
-        [this, &link](const Json& said) {
-          const Json answer = answers_(said);
-          if (!answer.is_null()) return link->send(answer);
+        [this, &link](const std::string& said) {
+          const Json answer = answers_(json_of_message(said));
+          if (!answer.is_null()) return send_json(link->connection(), answer);
           loop_.post([&link] { link.reset(); });
         },
         [](const Error&) {});
@@ -55,12 +56,14 @@ class PretendedAgent {
 
   const std::function<Json(const Json&)> answers_;
   net::Loop loop_;
-  std::list<std::unique_ptr<MessageLink>> links_;
+  std::list<std::unique_ptr<TextLink>> links_;
   net::Listener listener_;
   std::thread thread_;
 };
 
-const Json kNobody = {{"no_coordinator", "it is gone"}};
+Json answers(const Json& answer) { return codec::encode(CommandReply(CommandAnswer{answer})); }
+
+const Json kNobody = codec::encode(CommandReply(NoCoordinator{"it is gone"}));
 const Json kRequest = {{"do", "status"}};
 
 AskSetup question(const ScratchFolder& folder, int milliseconds = -1) {
@@ -78,8 +81,8 @@ TEST_CASE("a question goes from agent to agent until one has a coordinator, this
     };
   };
   PretendedAgent own(folder.path(), host_name(), tells("own", kNobody));
-  PretendedAgent first(folder.path(), "a", tells("a", {{"answer", {{"step", 7}}}}));
-  PretendedAgent last(folder.path(), "zz", tells("zz", {{"answer", {{"step", 7}}}}));
+  PretendedAgent first(folder.path(), "a", tells("a", answers({{"step", 7}})));
+  PretendedAgent last(folder.path(), "zz", tells("zz", answers({{"step", 7}})));
   write_host_file(folder.path(), "b", {"127.0.0.1:1"});  // nobody is there
   AskSetup ask = question(folder);
   estrain_ask_coordinator(&ask);
@@ -93,7 +96,7 @@ TEST_CASE("another agent than the one that is meant is asked nothing") {
   int asked = 0;
   const auto tells = [&](const Json&) {
     ++asked;
-    return Json{{"answer", {{"step", 7}}}};
+    return answers({{"step", 7}});
   };
   PretendedAgent agent(folder.path(), "a", tells);
   const HostFile file = *read_host_file_if_sound(folder.path(), "a");
@@ -109,7 +112,7 @@ TEST_CASE("a coordinator that is just being replaced is waited for") {
   const ScratchFolder folder;
   int times = 0;
   PretendedAgent agent(folder.path(), "a", [&](const Json&) {
-    return ++times < 3 ? kNobody : Json{{"answer", {{"ok", false}, {"error", "no such device"}}}};
+    return ++times < 3 ? kNobody : answers({{"ok", false}, {"error", "no such device"}});
   });
   AskSetup ask = question(folder);
   estrain_ask_coordinator(&ask);
@@ -135,7 +138,7 @@ TEST_CASE("an agent that is lost after it was asked ends the question: it may ha
 
 TEST_CASE("an answer that is none of the agreed words ends the question as well") {
   const ScratchFolder folder;
-  PretendedAgent agent(folder.path(), "a", [](const Json&) { return Json{{"no_coordinator", 7}}; });
+  PretendedAgent agent(folder.path(), "a", [](const Json&) { return Json{{"is", "no_coordinator"}, {"why", 7}}; });
   AskSetup ask = question(folder);
   CHECK(error_of([&] { estrain_ask_coordinator(&ask); }).fault() == Fault::peer);
 }

@@ -61,6 +61,21 @@ TEST_CASE("fields that are missing keep their defaults, an empty optional is lef
   CHECK(back.parts.empty());
 }
 
+struct AllOfIt {
+  int64_t number = 0;
+  std::optional<double> maybe;
+
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(number, maybe)
+};
+
+TEST_CASE("a struct that must be complete is refused without one of its fields, but for the optional ones") {
+  AllOfIt read;
+  from_field(Json{{"number", 3}}, read);
+  CHECK(read.number == 3);
+  CHECK_THROWS_WITH_AS(from_field(Json{{"maybe", 1.0}}, read), doctest::Contains("\"number\" is missing"), Error);
+}
+
 TEST_CASE("what is no message of the kind that is expected is refused") {
   const Json wrong[] = {Json(),
                         Json::array(),

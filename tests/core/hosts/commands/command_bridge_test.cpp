@@ -63,7 +63,9 @@ struct BridgeScene {
   }
 };
 
-Json request(int64_t client, const char* what) { return {{"client", client}, {"request", {{"do", what}}}}; }
+Json request(int64_t client, const char* what) {
+  return codec::encode(DeskMessage(ClientRequest{client, {{"do", what}}}));
+}
 
 TEST_CASE("each client of each agent hears the launcher's answer to its own request") {
   BridgeScene scene;
@@ -76,7 +78,7 @@ TEST_CASE("each client of each agent hears the launcher's answer to its own requ
   for (size_t i = 3; i-- > 0;) launcher.answer(i, {{"to", launcher.asked[i].second.at("do")}});
   scene.run_until([&] { return a->heard.size() == 2 && b->heard.size() == 1; });
   for (const Json& said : a->heard) CHECK(said.at("answer").at("to") == (said.at("client") == 1 ? "status" : "stop"));
-  CHECK(b->heard[0] == Json{{"client", 1}, {"answer", {{"to", "resize"}}}});
+  CHECK(b->heard[0] == codec::encode(BridgeMessage(ClientAnswer{1, {{"to", "resize"}}})));
 }
 
 TEST_CASE("a client that is gone, or whose agent is, lets go of the launcher") {
@@ -86,7 +88,7 @@ TEST_CASE("a client that is gone, or whose agent is, lets go of the launcher") {
   a->says(request(1, "status"));
   b->says(request(1, "status"));
   scene.run_until([&] { return launcher.num_clients() == 2 && launcher.asked.size() == 2; });
-  a->says({{"client", 1}, {"gone", true}});
+  a->says(codec::encode(DeskMessage(ClientGone{1})));
   scene.run_until([&] { return launcher.num_clients() == 1; });
   b->is_lost();
   scene.run_until([&] { return launcher.num_clients() == 0; });
@@ -115,22 +117,23 @@ TEST_CASE("without a launcher, with a request too long, or an answer that does n
 TEST_CASE("the bridge connects to the agents of the run directory, and again to one that started anew") {
   BridgeScene scene;
   std::vector<net::ConnectionPtr> come;
-  std::vector<std::unique_ptr<MessageLink>> links;
+  std::vector<std::unique_ptr<MessageLink<DeskMessage, BridgeMessage>>> links;
   size_t words = 0;
   const auto listen = [&] {
     auto listener = std::make_unique<net::Listener>(
         scene.loop, scene.key,
-        net::Listener::Options{.at = {"127.0.0.1", 0},
-                               .own = own_greeting(name_of_run(scene.run), "a", "agent", 0),
-                               .accepted =
-                                   [&](net::ConnectionPtr connection) {
-                                     come.push_back(connection);
-                                     links.push_back(std::make_unique<MessageLink>(
-                                         std::move(connection),
-                                         [&](const Json& said) { words += said.at("is") == "here"; },
-                                         [](const Error&) {}));
-                                   },
-                               .refused = [](const std::string&, const Error&) {}});
+        net::Listener::Options{
+            .at = {"127.0.0.1", 0},
+            .own = own_greeting(name_of_run(scene.run), "a", "agent", 0),
+            .accepted =
+                [&](net::ConnectionPtr connection) {
+                  come.push_back(connection);
+                  links.push_back(std::make_unique<MessageLink<DeskMessage, BridgeMessage>>(
+                      std::move(connection),
+                      [&](const BridgeMessage& said) { words += std::holds_alternative<BridgeStands>(said); },
+                      [](const Error&) {}));
+                },
+            .refused = [](const std::string&, const Error&) {}});
     write_host_file(scene.run, "a", {listener->address().text()});
     return listener;
   };

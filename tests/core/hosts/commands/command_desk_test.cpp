@@ -27,14 +27,19 @@ struct Scene {
   }
 };
 
-const Json kStatus = {{"request", {{"do", "status"}}}};
+Json asks(const char* what) { return codec::encode(CommandQuestion(CommandRequest{{{"do", what}}})); }
+Json answers(const Json& client, int step) {
+  return codec::encode(BridgeMessage(ClientAnswer{client.get<int64_t>(), {{"step", step}}}));
+}
+
+const Json kStatus = asks("status");
 
 TEST_CASE("without a coordinator a command is told so, and may ask elsewhere") {
   Scene scene;
   const auto client = scene.client();
   client->says(kStatus);
   REQUIRE(client->heard.size() == 1);
-  CHECK(client->heard[0].contains("no_coordinator"));
+  CHECK(client->heard[0].at("is") == "no_coordinator");
 }
 
 TEST_CASE("a desk is done when all commands have gone, or its patience is over") {
@@ -68,18 +73,18 @@ TEST_CASE("each command hears its own answer") {
   const auto coordinator = scene.coordinator(1);
   const auto first = scene.client(), second = scene.client();
   first->says(kStatus);
-  second->says({{"request", {{"do", "stop"}}}});
+  second->says(asks("stop"));
   second->says(kStatus);  // one request in a connection
   REQUIRE(coordinator->heard.size() == 2);
   CHECK(coordinator->heard[1].at("request") == Json{{"do", "stop"}});
   CHECK(coordinator->heard[0].at("client") != coordinator->heard[1].at("client"));
-  coordinator->says({{"is", "here"}});
-  coordinator->says({{"client", coordinator->heard[1].at("client")}, {"answer", {{"step", 7}}}});
-  coordinator->says({{"client", coordinator->heard[1].at("client")}, {"answer", {{"step", 8}}}});  // once more
-  coordinator->says({{"client", 99}, {"answer", {{"step", 8}}}});
+  coordinator->says(codec::encode(BridgeMessage(BridgeStands{})));
+  coordinator->says(answers(coordinator->heard[1].at("client"), 7));
+  coordinator->says(answers(coordinator->heard[1].at("client"), 8));  // once more
+  coordinator->says(answers(99, 8));
   CHECK(first->heard.empty());
   REQUIRE(second->heard.size() == 1);
-  CHECK(second->heard[0] == Json{{"answer", {{"step", 7}}}});
+  CHECK(second->heard[0].at("answer") == Json{{"step", 7}});
 }
 
 TEST_CASE("a command that is gone takes its request back, once it was asked") {
@@ -91,7 +96,7 @@ TEST_CASE("a command that is gone takes its request back, once it was asked") {
   CHECK(coordinator->heard.size() == 1);
   asked->is_lost();
   REQUIRE(coordinator->heard.size() == 2);
-  CHECK(coordinator->heard[1] == Json{{"client", coordinator->heard[0].at("client")}, {"gone", true}});
+  CHECK(coordinator->heard[1] == Json{{"is", "client_gone"}, {"client", coordinator->heard[0].at("client")}});
 }
 
 TEST_CASE("the coordinator is lost: who waits for it is told, as a refusal") {
@@ -106,7 +111,7 @@ TEST_CASE("the coordinator is lost: who waits for it is told, as a refusal") {
   CHECK(answer.at("ok") == false);
   CHECK(answer.at("error").get<std::string>().find("unplugged") != std::string::npos);
   silent->says(kStatus);
-  CHECK(silent->heard.at(0).contains("no_coordinator"));
+  CHECK(silent->heard.at(0).at("is") == "no_coordinator");
 }
 
 TEST_CASE("a coordinator of an earlier term is turned away; of a later one, taken") {

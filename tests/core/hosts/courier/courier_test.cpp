@@ -38,14 +38,15 @@ class CourierOf {
     memory.set_ready();
     net::Greeting greeting;
     greeting.host = own;
-    courier =
-        std::make_unique<Courier>(loop_, Courier::Options{.key = net::Key({}),
-                                                          .own = greeting,
-                                                          .memory = fd_.get(),
-                                                          .doorbell = doorbell_.get(),
-                                                          .tell = [this](const Json& words) { told.push_back(words); },
-                                                          .opened = [this](uint64_t stage) { opened = stage; },
-                                                          .aborted = [](uint64_t) {}});
+    courier = std::make_unique<Courier>(
+        loop_,
+        Courier::Options{.key = net::Key({}),
+                         .own = greeting,
+                         .memory = fd_.get(),
+                         .doorbell = doorbell_.get(),
+                         .tell = [this](const OwnerMessage& words) { told.push_back(codec::encode(words, "say")); },
+                         .opened = [this](uint64_t stage) { opened = stage; },
+                         .aborted = [](uint64_t) {}});
     for (const std::string& host : others) {
       connections.push_back(std::make_shared<Pretended>(0, host));
       courier->links().take(connections.back());
@@ -104,32 +105,30 @@ class CourierOf {
 
 bool asks_for_state(const Pretended& coordinator) {
   return std::ranges::any_of(
-      coordinator.heard, [](const Json& said) { return said.value("say", "") == "state" && !said.value("has", true); });
+      coordinator.heard, [](const Json& said) { return said.value("is", "") == "state" && !said.value("has", true); });
 }
 
 // The message of that verb that a host has heard last; null: none.
 Json heard(const Pretended& host, const std::string& verb) {
   const auto at = std::find_if(host.heard.rbegin(), host.heard.rend(),
-                               [&](const Json& said) { return said.value("do", said.value("say", "")) == verb; });
+                               [&](const Json& said) { return said.value("is", "") == verb; });
   return at == host.heard.rend() ? Json() : *at;
 }
 
+Json word(const CourierMessage& said) { return codec::encode(said); }
+
 Json plan_said(const CourierOf& host, uint64_t stage, const std::vector<std::string>& hosts, bool in_shares,
                int64_t evaluated = -1) {
-  return {{"do", "stage"},
-          {"plan", host.plan(stage, hosts).to_json()},
-          {"facts", facts_of(host.memory)},
-          {"recorded", 0},
-          {"in_shares", in_shares},
-          {"evaluated", evaluated}};
+  return word(EnterStage{.plan = host.plan(stage, hosts),
+                         .facts = facts_of(host.memory),
+                         .recorded = 0,
+                         .in_shares = in_shares,
+                         .evaluated = evaluated});
 }
 
 Json shares_said(uint64_t stage, const std::vector<std::string>& from, const std::vector<std::string>& to,
                  int64_t evaluated = -1) {
-  Json said = StateShares{.from = from, .to = to, .lr = 0.1, .evaluated = evaluated}.to_json();
-  said["do"] = "shares";
-  said["stage"] = stage;
-  return said;
+  return word(TellShares{stage, {.from = from, .to = to, .lr = 0.1, .evaluated = evaluated}});
 }
 
 constexpr int64_t kFloats = 4096;  // four pages of state
@@ -137,7 +136,7 @@ constexpr int64_t kFloats = 4096;  // four pages of state
 TEST_CASE("a coordinator says that it gives up before it says who is lost: its launcher must not go on without them") {
   CourierOf coordinator("", {"h1", "h2"});
   coordinator.courier->begin_stage(coordinator.plan(1, {"", "h1", "h2"}));
-  for (const auto& host : coordinator.connections) host->says({{"say", "opened"}, {"stage", 1}});
+  for (const auto& host : coordinator.connections) host->says(word(StageOpened{1}));
   REQUIRE(coordinator.opened == 1);
   coordinator.told.clear();
   coordinator.connections[0]->is_lost();
@@ -178,7 +177,7 @@ TEST_CASE("a host that is about to open a stage tells the coordinator what it wa
   Pretended& coordinator = *host.connections[0];
   coordinator.says(plan_said(host, 1, {"", "h1"}, false));
   REQUIRE(host.comes([&] { return !heard(coordinator, "waits").is_null(); }));
-  CHECK(heard(coordinator, "waits").at("for") == Json{{"hosts", {""}}, {"bytes", 0}});  // the state, and who sends it
+  CHECK(heard(coordinator, "waits").at("wait") == Json{{"hosts", {""}}, {"bytes", 0}});  // the state, and who sends it
 }
 
 TEST_CASE("a coordinator has the state of a joiner sent by all that have it, and tells nobody before all have spoken") {
@@ -187,30 +186,30 @@ TEST_CASE("a coordinator has the state of a joiner sent by all that have it, and
   const size_t whole = kFloats * sizeof(float);
   coordinator.courier->begin_stage(coordinator.plan(1, {"", "h1"}));
   CHECK_FALSE(heard(h1, "stage").at("in_shares"));  // h1 is the joiner: nobody else has anything
-  h1.says({{"say", "state"}, {"stage", 1}, {"has", false}});
+  h1.says(word(SaysHasState{1, false}));
   CHECK(h1.heard_bytes[state] == whole);
-  h1.says({{"say", "opened"}, {"stage", 1}});
+  h1.says(word(StageOpened{1}));
   REQUIRE(coordinator.opened == 1);
   coordinator.courier->begin_stage(coordinator.plan(2, {"", "h1", "h2"}));
   CHECK(heard(h2, "stage").at("in_shares"));
-  h2.says({{"say", "state"}, {"stage", 2}, {"has", false}});
-  h2.says({{"say", "state"}, {"stage", 1}, {"has", false}});  // of a stage that is over
+  h2.says(word(SaysHasState{2, false}));
+  h2.says(word(SaysHasState{1, false}));  // of a stage that is over
   CHECK(heard(h2, "shares").is_null());
   CHECK(h2.heard_bytes[state] == 0);
-  h1.says({{"say", "state"}, {"stage", 2}, {"has", true}});
+  h1.says(word(SaysHasState{2, true}));
   for (const Pretended* host : {&h1, &h2}) {
-    CHECK(heard(*host, "shares").at("from") == Json::array({"", "h1"}));
-    CHECK(heard(*host, "shares").at("to") == Json::array({"h2"}));
+    CHECK(heard(*host, "shares").at("shares").at("from") == Json::array({"", "h1"}));
+    CHECK(heard(*host, "shares").at("shares").at("to") == Json::array({"h2"}));
   }
   CHECK(h2.heard_bytes[state] == whole / 2);
   CHECK(h1.heard_bytes[state] == whole);  // of the stage before
-  h1.says({{"say", "opened"}, {"stage", 2}});
+  h1.says(word(StageOpened{2}));
   CHECK(coordinator.opened == 1);
-  h2.says({{"say", "received_state"}, {"step", 0}, {"shares", {{"", whole / 2}, {"h1", whole / 2}}}});
+  h2.says(word(ReceivedState{"h2", 0, {{{"", whole / 2}, {"h1", whole / 2}}}}));
   CHECK(
       coordinator.told.back() ==
-      Json({{"say", "received_state"}, {"step", 0}, {"shares", {{"", whole / 2}, {"h1", whole / 2}}}, {"host", "h2"}}));
-  h2.says({{"say", "opened"}, {"stage", 2}});
+      Json({{"say", "received_state"}, {"host", "h2"}, {"step", 0}, {"shares", {{"", whole / 2}, {"h1", whole / 2}}}}));
+  h2.says(word(StageOpened{2}));
   CHECK(coordinator.opened == 2);
 }
 
@@ -269,7 +268,7 @@ TEST_CASE("of a stage that ends before the state is there nothing counts, and wh
   coordinator.says(plan_said(host, 4, hosts, true));
   coordinator.says(shares_said(4, {"", "h1"}, {"h2"}));
   coordinator.sends(state, round_number(4, 0), half);
-  coordinator.says({{"do", "abort"}, {"stage", 4}});
+  coordinator.says(word(StageAborted{4}));
   CHECK(host.opened == 0);
   h1.sends(state, round_number(4, 0), half);
   CHECK(host.opened == 0);

@@ -17,6 +17,8 @@
 namespace estrain::hosts {
 namespace {
 
+Json word(const CourierMessage& said) { return codec::encode(said); }
+
 constexpr int64_t kLookTickNs = 10'000'000;
 
 // A host of a job of three, of one EST each.
@@ -44,11 +46,18 @@ struct OpeningHost {
             .lost = [this](
                         const std::string& name, const Error& why,
                         bool silent) { lost.push_back(name + (silent ? ", which may live: " : ": ") + why.message()); },
-            .message = [this](const std::string& from, const Json& said) { entrance->hear(from, said); },
+            .message = [this](const std::string& from, const CourierMessage& said) { hear(from, said); },
             .measured = [](const std::string&, double, double) {},
             .landing = [](const std::string&, const net::FrameHead&) { return std::optional<Landing>(Landing{}); }});
     stage.emplace(loop, *links, [](const Error&) {});
     entrance.emplace(*links, *holding, *stage, own.empty(), [this](const HostPlan&) { opened = true; });
+  }
+  void hear(const std::string& from, const CourierMessage& said) {
+    std::visit(
+        [&](const auto& one) {
+          if constexpr (requires { entrance->hear(from, one); }) entrance->hear(from, one);
+        },
+        said);
   }
   HostPlan plan() const {
     HostPlan plan;
@@ -88,11 +97,11 @@ TEST_CASE("a coordinator sets the host aside that keeps a stage from opening, af
   const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
   coordinator.entrance->begin(coordinator.plan());
   coordinator.look_for(opening_patience_ns / 2);
-  h1->says({{"say", "opened"}, {"stage", 4}});
-  h2->says({{"say", "waits"}, {"stage", 4}, {"for", {{"hosts", {"h1"}}, {"bytes", 0}}}});
+  h1->says(word(StageOpened{4}));
+  h2->says(word(SaysWaits{4, {{"h1"}, 0}}));
   coordinator.look_for(opening_patience_ns - 10 * kLookTickNs);
   CHECK(coordinator.lost.empty());
-  h2->says({{"say", "waits"}, {"stage", 3}, {"for", {{"hosts", {""}}, {"bytes", 7}}}});  // of a stage that is over
+  h2->says(word(SaysWaits{3, {{""}, 7}}));  // of a stage that is over
   coordinator.look_for(20 * kLookTickNs);
   REQUIRE(coordinator.lost.size() == 1);
   CHECK(coordinator.lost[0] == "h2, which may live: a stage has not opened for 15 s: it waits for h1");
@@ -105,13 +114,13 @@ TEST_CASE("a host that is slow to take the state is not set aside") {
   OpeningHost coordinator("");
   const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
   coordinator.entrance->begin(coordinator.plan());
-  h1->says({{"say", "opened"}, {"stage", 4}});
+  h1->says(word(StageOpened{4}));
   for (uint64_t bytes = 0; bytes < 20; ++bytes) {
-    h2->says({{"say", "waits"}, {"stage", 4}, {"for", {{"hosts", {""}}, {"bytes", bytes}}}});
+    h2->says(word(SaysWaits{4, {{""}, bytes}}));
     coordinator.look_for(opening_patience_ns / 2);
   }
   CHECK(coordinator.lost.empty());
-  h2->says({{"say", "opened"}, {"stage", 4}});
+  h2->says(word(StageOpened{4}));
   CHECK(coordinator.opened);
   coordinator.look_for(2 * opening_patience_ns);
   CHECK(coordinator.lost.empty());
@@ -120,18 +129,16 @@ TEST_CASE("a host that is slow to take the state is not set aside") {
 TEST_CASE("a host that has not opened the stage says once a second what it waits for") {
   OpeningHost host("h1");
   const auto coordinator = host.take("");
-  const Json said = {{"facts", facts_of(host.memory)}, {"recorded", 0}, {"in_shares", false}, {"evaluated", -1}};
-  host.entrance->follow(host.plan(), said);
+  host.entrance->follow({.plan = host.plan(), .facts = facts_of(host.memory), .recorded = 0});
   coordinator->heard.clear();
   host.look_for(2'500'000'000);
   REQUIRE(coordinator->heard.size() == 3);
-  const Json waits = {
-      {"say", "waits"}, {"stage", 4}, {"for", {{"hosts", {"h2", ""}}, {"bytes", 0}}}};  // h2, and the state
+  const Json waits = word(SaysWaits{4, {{"h2", ""}, 0}});  // h2, and the state
   CHECK(coordinator->heard[0] == waits);
   CHECK(coordinator->heard[2] == waits);
   host.take("h2");
   host.look_for(1'500'000'000);
-  CHECK(coordinator->heard.back().at("for").at("hosts") == Json::array({""}));
+  CHECK(coordinator->heard.back().at("wait").at("hosts") == Json::array({""}));
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ struct Links {
                            .connected = [this](const std::string& name) { said.push_back("connected " + name); },
                            .lost = [this](const std::string& name, const Error&,
                                           bool silent) { said.push_back((silent ? "silent " : "ended ") + name); },
-                           .message = [this](const std::string& name,
-                                             const Json& what) { said.push_back(name + " says " + what.dump()); },
+                           .message =
+                               [this](const std::string& name, const CourierMessage& what) {
+                                 said.push_back(name + " says " + codec::encode(what).dump());
+                               },
                            .measured = [](const std::string&, double, double) {},
                            .landing = [this](const std::string&, const net::FrameHead& head) -> std::optional<Landing> {
                              if (head.number > stage) return std::nullopt;
@@ -56,9 +58,9 @@ TEST_CASE("a coordinator that is dropped hears that the host leaves it; nothing 
   const auto coordinator = host.take(""), peer = host.take("c");
   host.links->drop("", kGone, true);
   REQUIRE(coordinator->heard.size() == 1);
-  CHECK(coordinator->heard[0] == Json{{"say", "leaves"}});
+  CHECK(coordinator->heard[0] == Json{{"is", "leaves"}});
   CHECK_FALSE(coordinator->is_closed);  // the word is on its way
-  coordinator->says({{"do", "end"}});
+  coordinator->says(codec::encode(CourierMessage(RunEnds{})));
   CHECK(host.said == std::vector<std::string>{"connected ", "connected c", "silent "});
   host.links->drop("c", kGone, false);
   CHECK(peer->heard.empty());
@@ -100,13 +102,13 @@ TEST_CASE("a host that comes anew takes the place of its connection before; who 
   const auto before = host.take("b"), now = host.take("b");
   CHECK(before->is_closed);
   CHECK(host.links->to("b") == now.get());
-  CHECK(host.links->tell("b", {{"do", "end"}}));
-  CHECK(now->heard.back() == Json{{"do", "end"}});
+  CHECK(host.links->tell("b", RunEnds{}));
+  CHECK(now->heard.back() == codec::encode(CourierMessage(RunEnds{})));
   before->is_lost();
   CHECK(host.links->names() == std::set<std::string>{"b"});
   now->is_lost();
   CHECK(host.links->names().empty());
-  CHECK_FALSE(host.links->tell("b", {{"do", "end"}}));
+  CHECK_FALSE(host.links->tell("b", RunEnds{}));
   CHECK(host.said == std::vector<std::string>{"connected b", "connected b", "silent b"});
 }
 
@@ -115,7 +117,7 @@ TEST_CASE("a host that is silent is lost, unless a frame of a later stage holds 
   const auto talks = host.take("a"), silent = host.take("b"), waits = host.take("c");
   CHECK_FALSE(waits->offers({sum, 8, 2, 0}));
   for (int i = 0; i < 9; ++i) {
-    talks->says({{"say", "pace"}});
+    talks->says(codec::encode(CourierMessage(ExchangePace{"a", 0.1})));
     host.look_for(200);
   }
   CHECK(host.links->names() == std::set<std::string>{"a", "c"});

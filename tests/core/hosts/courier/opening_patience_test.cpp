@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/json/codec.h"
 #include "tests/contains.h"
 #include "tests/error_of.h"
 
@@ -93,8 +94,10 @@ TEST_CASE("a pause of the coordinator itself counts for nothing") {
 
 TEST_CASE("a word of another form is refused") {
   const OpeningWait wait = {.hosts = {"", "h1"}, .bytes = 7};
-  CHECK(OpeningWait::from_json(wait.to_json()) == wait);
-  CHECK(error_of([] { OpeningWait::from_json(Json{{"hosts", 7}}); }).fault() == Fault::corrupt);
+  OpeningWait read;
+  codec::from_field(codec::to_field(wait), read);
+  CHECK(read == wait);
+  CHECK_THROWS_AS(codec::from_field(Json{{"hosts", 7}}, read), Error);
 }
 
 }  // namespace

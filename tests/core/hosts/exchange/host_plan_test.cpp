@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/base/error.h"
+#include "core/base/json/codec.h"
 
 namespace estrain::hosts {
 namespace {
@@ -24,9 +25,17 @@ HostPlan plan_of_two_hosts() {
   return plan;
 }
 
+HostPlan read(const Json& json) {
+  HostPlan plan;
+  codec::from_field(json, plan);
+  plan.require_sound();
+  return plan;
+}
+
 TEST_CASE("a plan of a stage survives JSON") {
-  const HostPlan plan = HostPlan::from_json(plan_of_two_hosts().to_json());
-  CHECK(plan.to_json() == plan_of_two_hosts().to_json());
+  const Json json = codec::to_field(plan_of_two_hosts());
+  const HostPlan plan = read(json);
+  CHECK(codec::to_field(plan) == json);
   CHECK(plan.ests() == 8);
   CHECK(plan.here().name == "b");
   CHECK(plan.here().ests().begin == VirtualRank(3));
@@ -36,9 +45,9 @@ TEST_CASE("a plan of a stage survives JSON") {
 
 TEST_CASE("a plan of a stage that does not hold together is refused") {
   const auto refused = [](const char* why, const std::function<void(Json&)>& spoil) {
-    Json json = plan_of_two_hosts().to_json();
+    Json json = codec::to_field(plan_of_two_hosts());
     spoil(json);
-    CHECK_THROWS_WITH_AS(HostPlan::from_json(json), doctest::Contains(why), Error);
+    CHECK_THROWS_WITH_AS(read(json), doctest::Contains(why), Error);
   };
   refused("no such host", [](Json& json) { json["own"] = 2; });
   refused("no such host", [](Json& json) { json["hosts"] = Json::array(); });
@@ -49,8 +58,10 @@ TEST_CASE("a plan of a stage that does not hold together is refused") {
   refused("do not follow each other", [](Json& json) { json["hosts"][1]["workers"][0][0] = 4; });
   refused("do not follow each other", [](Json& json) { json["hosts"][0]["workers"][0][1] = 0; });
   refused("without a worker", [](Json& json) { json["hosts"][1]["workers"] = Json::array(); });
-  refused("plan of a stage", [](Json& json) { json.erase("clear"); });
-  refused("plan of a stage", [](Json& json) { json["step"] = "forty"; });
+  refused("\"clear\" is missing", [](Json& json) { json.erase("clear"); });
+  refused("\"sees_run\" is missing", [](Json& json) { json["hosts"][0].erase("sees_run"); });
+  refused("not a number", [](Json& json) { json["step"] = "forty"; });
+  refused("not a list", [](Json& json) { json["hosts"] = 7; });
 }
 
 }  // namespace
