@@ -73,7 +73,7 @@ class Door {
 
   void listen(const ListeningPlace& place, const std::vector<net::Address>& found) {
     registry_.emplace(loop_, key_,
-                      Registry::Options{run_, own_, listening_address(place, found, listen_example), term_});
+                      AgentRegistry::Options{run_, own_, listening_address(place, found, listen_example), term_});
   }
 
   template <typename Act>
@@ -93,7 +93,7 @@ class Door {
   const int64_t term_;
   std::string where_, interface_, own_;
   std::optional<LookUp> look_up_;
-  std::optional<Registry> registry_;
+  std::optional<AgentRegistry> registry_;
   std::shared_ptr<net::Loop::Timer> retry_;
 };
 

@@ -136,14 +136,14 @@ class Look {
 };
 
 // A courier of this run that has just lost its launcher releases the port soon.
-void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<Registry>& registry) {
+void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<AgentRegistry>& registry) {
   const int64_t begin = monotonic_ns();
   const int64_t term = run_directory::term_of(setup.run).term;
   while (!registry) {
     try {
       registry.emplace(loop, key,
-                       Registry::Options{setup.run, setup.own,
-                                         listening_address(setup.listen, setup.interface, listen_example), term});
+                       AgentRegistry::Options{setup.run, setup.own,
+                                              listening_address(setup.listen, setup.interface, listen_example), term});
     } catch (const Error& error) {
       if (error.fault() != Fault::io || monotonic_ns() - begin > kPatienceWithPortNs) throw;
       std::this_thread::sleep_for(std::chrono::milliseconds(kBetweenTriesMs));
@@ -157,7 +157,7 @@ Json look_at_agents(const LookSetup& setup) {
   make_folders(setup.run);
   const net::Key key = setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
   net::Loop loop;
-  std::optional<Registry> registry;
+  std::optional<AgentRegistry> registry;
   if (!setup.listen.empty()) listen(loop, key, setup, registry);
   std::vector<std::unique_ptr<Look>> looks;
   const auto stop_if_all_done = [&] {

@@ -10,7 +10,7 @@ namespace estrain::hosts {
 
 void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name,
                      const std::string& address, std::function<void(bool it_does)> done) {
-  const net::Call call = {
+  const net::OutgoingCall call = {
       .to = net::parse_address(address), .host = name, .own = own_greeting(name_of_run(run), "", "look", 0)};
   net::connect(loop, key, call, [done = std::move(done)](const net::ConnectionPtr& connection, const Error*) {
     if (connection) connection->close();

@@ -37,10 +37,10 @@ void CommandBridge::reach(const std::string& name) {
   if (agent.reaching || agent.link) return;
   try {
     const std::string address = read_host_file(run_, name).address;
-    const net::Call call = {.to = net::parse_address(address),
-                            .host = name,
-                            .from = from_,
-                            .own = own_greeting(name_of_run(run_), "", "commands", term_)};
+    const net::OutgoingCall call = {.to = net::parse_address(address),
+                                    .host = name,
+                                    .from = from_,
+                                    .own = own_greeting(name_of_run(run_), "", "commands", term_)};
     agent.reaching = true;
     net::connect(loop_, key_, call, [this, name](net::ConnectionPtr connection, const Error* why) {
       agents_[name].reaching = false;
@@ -84,7 +84,7 @@ void CommandBridge::hear(const std::string& name, const ClientRequest& asked) {
 }
 
 void CommandBridge::on_answer(const std::string& name, int64_t client) {
-  std::map<int64_t, Call>& calls = agents_[name].calls;
+  std::map<int64_t, BridgedRequest>& calls = agents_[name].calls;
   const auto at = calls.find(client);
   if (at == calls.end()) return;
   std::array<char, 4096> buffer;

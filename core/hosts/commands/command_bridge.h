@@ -27,7 +27,7 @@ class CommandBridge {
 
  private:
   // A request that the launcher has not answered yet.
-  struct Call {
+  struct BridgedRequest {
     UniqueFd socket;
     std::shared_ptr<net::Loop::Watch> watch;
     std::string text = {};
@@ -35,7 +35,7 @@ class CommandBridge {
   struct Agent {
     bool reaching = false;
     std::unique_ptr<MessageLink<BridgeMessage, DeskMessage>> link = {};
-    std::map<int64_t, Call> calls = {};  // by the client's number
+    std::map<int64_t, BridgedRequest> calls = {};  // by the client's number
   };
 
   void look_for_agents();

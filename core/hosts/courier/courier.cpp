@@ -196,7 +196,7 @@ void Courier::pass_on_abort() {
 }
 
 void Courier::tell_pace() {
-  const StepExchange::Pace pace = stage_.take_pace();
+  const StepExchange::TimeTaken pace = stage_.take_pace();
   if (pace.exchanges == 0) return;
   const ExchangePace said{options_.own.host, seconds(pace.ns) / static_cast<double>(pace.exchanges)};
   if (leads_) return options_.tell(said);

@@ -186,7 +186,7 @@ struct FinishRun {
   ESTRAIN_FIELDS(goes_on)
 };
 
-// Between couriers. A courier ignores messages that are not for its part.
+// Between couriers. A courier ignores messages to the other role.
 using CourierMessage = std::variant<EnterStage, TellShares, StageAborted, RunEnds, SaysHasState, StageOpened, SaysWaits,
                                     LeavesCoordinator, LostHost, CourierFailed, ExchangePace, ReceivedState,
                                     OrphanClaims, Ping, Pong, BulkSent, BulkReceived>;

@@ -40,11 +40,11 @@ void HostLinks::take(const net::ConnectionPtr& connection) {
 
 void HostLinks::add(const net::ConnectionPtr& connection, const std::string& name) {
   if (retired_) return connection->close();
-  auto& link = links_[name] = std::make_unique<Link>(
+  auto& link = links_[name] = std::make_unique<CourierLink>(
       connection,
-      Link::Hears{[this, name](const CourierMessage& said) { options_.message(name, said); },
-                  [this, name](double round_trip, double bytes) { options_.measured(name, round_trip, bytes); },
-                  [this, name](const net::FrameHead& head) { return options_.landing(name, head); }});
+      CourierLink::Hears{[this, name](const CourierMessage& said) { options_.message(name, said); },
+                         [this, name](double round_trip, double bytes) { options_.measured(name, round_trip, bytes); },
+                         [this, name](const net::FrameHead& head) { return options_.landing(name, head); }});
   connection->start(*link, [this, name, weak = std::weak_ptr(connection)](const Error& why) {
     const auto lost = weak.lock();
     if (lost && to(name) == lost.get()) drop(name, why, !lost->ended_by_peer());
@@ -84,14 +84,14 @@ void HostLinks::drop(const std::string& name, const Error& why, bool silent) {
   const std::string host = name;  // NOLINT(performance-unnecessary-copy-initialization)
   if (own_pause_.is_recent()) silent = true;
   if (const auto at = links_.find(host); at != links_.end()) {
-    std::unique_ptr<Link> link = std::move(at->second);
+    std::unique_ptr<CourierLink> link = std::move(at->second);
     links_.erase(at);
     part(std::move(link));
   }
   options_.lost(host, why, silent);
 }
 
-void HostLinks::part(std::unique_ptr<Link> link) {
+void HostLinks::part(std::unique_ptr<CourierLink> link) {
   const bool from_coordinator = !options_.own.host.empty() && link->connection->peer().host.empty();
   if (!from_coordinator) {
     link->connection->close();

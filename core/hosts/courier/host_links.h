@@ -8,13 +8,37 @@
 #include <set>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/hosts/courier/link.h"
-#include "core/hosts/courier/own_pause.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 
 inline constexpr int64_t silence_ns = 1'500'000'000;  // then a host counts as lost
+
+// Notices that this process stood still (stopped, or starved) and continues: other hosts may count this host as lost.
+class OwnPause {
+ public:
+  // The owner's timer calls this at least every 100 ms. Returns true if the process stood still until now.
+  bool tick() {
+    const int64_t now = monotonic_ns();
+    const bool ended = now - tick_ns_ > kPauseNs;
+    if (ended) ended_ns_ = now;
+    tick_ns_ = now;
+    return ended;
+  }
+
+  // The process stands still, or did in the last five seconds: other hosts may still be dropping this host.
+  bool is_recent() const {
+    const int64_t now = monotonic_ns();
+    return now - tick_ns_ > kPauseNs || now - ended_ns_ < kAfterwardsNs;
+  }
+
+ private:
+  static constexpr int64_t kPauseNs = 750'000'000, kAfterwardsNs = 5'000'000'000;
+
+  int64_t tick_ns_ = monotonic_ns(), ended_ns_ = tick_ns_ - kAfterwardsNs;
+};
 
 class HostLinks {
  public:
@@ -61,14 +85,14 @@ class HostLinks {
 
  private:
   void add(const net::ConnectionPtr& connection, const std::string& name);
-  void part(std::unique_ptr<Link> link);
+  void part(std::unique_ptr<CourierLink> link);
 
   net::Loop& loop_;
   Options options_;
-  std::map<std::string, std::unique_ptr<Link>> links_;  // by the name of the other host
-  std::map<std::string, bool> reaching_;                // being connected to
+  std::map<std::string, std::unique_ptr<CourierLink>> links_;  // by the name of the other host
+  std::map<std::string, bool> reaching_;                       // being connected to
   OwnPause own_pause_;
-  std::unique_ptr<Link> parted_;  // from the coordinator, until the last message has left
+  std::unique_ptr<CourierLink> parted_;  // from the coordinator, until the last message has left
   std::shared_ptr<net::Loop::Timer> parted_end_;
   bool retired_ = false;
 };

@@ -1,6 +1,7 @@
 #pragma once
 // A connection to another host's courier: where the payload of each frame goes.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,12 +12,17 @@
 #include "core/base/clock.h"
 #include "core/hosts/agents/link_meter.h"
 #include "core/hosts/courier/courier_messages.h"
-#include "core/hosts/exchange/landing.h"
 #include "core/hosts/exchange/message_link.h"
 
 namespace estrain::hosts {
 
-class Link : public net::FrameSink {
+// The place for the payload of a frame, and the act that follows its arrival. Without `arrived` the payload is dropped.
+struct Landing {
+  std::span<std::byte> at = {};
+  std::function<void()> arrived = {};
+};
+
+class CourierLink : public net::FrameSink {
  public:
   struct Hears {
     std::function<void(const CourierMessage& said)> message;  // but the measurement's
@@ -24,7 +30,7 @@ class Link : public net::FrameSink {
     // Returns the place of a frame that is neither a message nor `bulk`. Nothing: the frame waits until retry().
     std::function<std::optional<Landing>(const net::FrameHead&)> landing;
   };
-  Link(net::ConnectionPtr to, Hears hears)
+  CourierLink(net::ConnectionPtr to, Hears hears)
       : connection(std::move(to)), heard_ns(monotonic_ns()), hears_(std::move(hears)) {}
 
   std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {

@@ -19,7 +19,7 @@ void RunningStage::attempt(Act&& act) {
 void RunningStage::begin(comm::JobMemory& memory, const HostPlan& plan) {
   memory_ = &memory;
   asked_ = memory.hosts().answered();
-  exchange_ = std::make_shared<StepExchange>(memory, plan, static_cast<Outbox&>(*this));
+  exchange_ = std::make_shared<StepExchange>(memory, plan, static_cast<StepOutbox&>(*this));
 }
 
 bool RunningStage::abort() {

@@ -15,7 +15,7 @@
 
 namespace estrain::hosts {
 
-class RunningStage : private Outbox {
+class RunningStage : private StepOutbox {
  public:
   // `mismatch`: hosts have come to different bits.
   RunningStage(net::Loop& loop, HostLinks& links, std::function<void(const Error&)> mismatch)
@@ -33,7 +33,7 @@ class RunningStage : private Outbox {
   bool is_aborted() const { return aborted_; }
   std::optional<size_t> index_of(const std::string& host) const;  // of another host of the stage
   int64_t workers_begun() const { return exchange_->workers_begun(); }
-  StepExchange::Pace take_pace() { return exchange_ ? exchange_->take_pace() : StepExchange::Pace{}; }
+  StepExchange::TimeTaken take_pace() { return exchange_ ? exchange_->take_pace() : StepExchange::TimeTaken{}; }
 
   // Workers have rung, or frames have come.
   void serve_workers();

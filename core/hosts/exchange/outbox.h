@@ -9,9 +9,9 @@
 
 namespace estrain::hosts {
 
-class Outbox {
+class StepOutbox {
  public:
-  virtual ~Outbox() = default;
+  virtual ~StepOutbox() = default;
   // Sends from shared memory. The bytes do not change until the receiver has them. After an abort of the stage the
   // bytes may change, but then no result of the bytes is committed.
   virtual void send(size_t host, const net::FrameHead& head, std::span<const std::byte> bytes) = 0;

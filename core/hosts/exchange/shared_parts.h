@@ -14,7 +14,7 @@ namespace estrain::hosts {
 using Places = std::vector<std::span<std::byte>>;
 
 // Floats [begin, end) of an array with the layout of the parameters.
-struct FloatRange {
+struct ParameterRange {
   size_t begin = 0, end = 0;
   size_t size() const { return end - begin; }
 };
@@ -27,7 +27,7 @@ class SharedParts {
  public:
   SharedParts(comm::JobMemory& memory, const HostPlan& plan);
 
-  const std::vector<FloatRange>& parameters() const { return parameters_; }
+  const std::vector<ParameterRange>& parameters() const { return parameters_; }
   size_t floats() const { return floats_; }
 
   // The places, in the state and in the pending record, that the host's ESTs write in the step after `step`.
@@ -40,7 +40,7 @@ class SharedParts {
   comm::JobMemory& memory_;
   const HostPlan& plan_;
   checkpoint::Manifest manifest_;
-  std::vector<FloatRange> parameters_;
+  std::vector<ParameterRange> parameters_;
   size_t floats_ = 0;
   int64_t buffers_ = 0;
 };

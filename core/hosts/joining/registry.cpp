@@ -15,7 +15,7 @@ constexpr int kBetweenGreetingsMs = 1000;
 
 }  // namespace
 
-Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
+AgentRegistry::AgentRegistry(net::Loop& loop, const net::Key& key, Options options)
     : loop_(loop),
       key_(key),
       options_(std::move(options)),
@@ -30,7 +30,7 @@ Registry::Registry(net::Loop& loop, const net::Key& key, Options options)
   });
 }
 
-void Registry::take(net::ConnectionPtr connection) {
+void AgentRegistry::take(net::ConnectionPtr connection) {
   if (connection->peer().purpose != "join" || guests_.size() >= most_guests) return connection->close();
   const int64_t number = next_++;
   Guest& guest = guests_[number];
@@ -43,7 +43,7 @@ void Registry::take(net::ConnectionPtr connection) {
       [this, number](const Error&) { lose(number); });
 }
 
-void Registry::hear(int64_t number, const Joins& said) {
+void AgentRegistry::hear(int64_t number, const Joins& said) {
   const auto at = guests_.find(number);
   if (at == guests_.end() || std::exchange(at->second.asked, true)) return;
   at->second.address = said.address;
@@ -55,7 +55,7 @@ void Registry::hear(int64_t number, const Joins& said) {
   }
 }
 
-void Registry::require_sound(const Guest& guest) const {
+void AgentRegistry::require_sound(const Guest& guest) const {
   require_host_name(guest.name);
   if (guest.name == options_.own)
     throw Error::make(Fault::usage, "{} is the name of the launcher's own host", guest.name)
@@ -65,7 +65,7 @@ void Registry::require_sound(const Guest& guest) const {
 
 // An agent that comes anew has the old address. Another agent with the name may be a guest already, or listen on its
 // own host. A host file without a living agent does not block the name.
-void Registry::judge(int64_t number) {
+void AgentRegistry::judge(int64_t number) {
   const Guest guest{guests_.at(number).name, guests_.at(number).address, nullptr};
   const auto same = std::ranges::find_if(guests_, [&](const auto& entry) {
     return entry.first != number && entry.second.joined && entry.second.name == guest.name;
@@ -80,7 +80,7 @@ void Registry::judge(int64_t number) {
   ask_for_name(number, file->address);
 }
 
-void Registry::ask_for_name(int64_t number, const std::string& address) {
+void AgentRegistry::ask_for_name(int64_t number, const std::string& address) {
   ask_who_listens(loop_, key_, options_.run, guests_.at(number).name, address, [this, number, address](bool lives) {
     const auto at = guests_.find(number);
     if (at == guests_.end()) return;
@@ -88,7 +88,7 @@ void Registry::ask_for_name(int64_t number, const std::string& address) {
   });
 }
 
-void Registry::enrol(int64_t number) {
+void AgentRegistry::enrol(int64_t number) {
   Guest& guest = guests_.at(number);
   try {
     write_host_file(options_.run, guest.name, {guest.address, false});
@@ -102,7 +102,7 @@ void Registry::enrol(int64_t number) {
 }
 
 // The agent closes the connection after reading the refusal.
-void Registry::refuse(int64_t number, const Error& why) {
+void AgentRegistry::refuse(int64_t number, const Error& why) {
   Guest& guest = guests_.at(number);
   strangers_.note(guest.link->connection().peer_address(), why);
   guest.link->send(comm::Failed(why));
@@ -110,7 +110,7 @@ void Registry::refuse(int64_t number, const Error& why) {
 
 // The agent has gone, or is silent. A host file written since, by the agent or by another registry,
 // stays.
-void Registry::lose(int64_t number) {
+void AgentRegistry::lose(int64_t number) {
   const auto at = guests_.find(number);
   if (at == guests_.end()) return;
   const Guest& guest = at->second;
@@ -118,13 +118,13 @@ void Registry::lose(int64_t number) {
   drop(number);
 }
 
-void Registry::drop(int64_t number) {
+void AgentRegistry::drop(int64_t number) {
   const auto at = guests_.find(number);
   loop_.drop_later(std::move(at->second.link));
   guests_.erase(at);
 }
 
-void Registry::end_run() {
+void AgentRegistry::end_run() {
   for (auto& [number, guest] : guests_) guest.link->send(RunIsOver{});
 }
 

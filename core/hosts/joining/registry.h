@@ -18,7 +18,7 @@ namespace estrain::hosts {
 
 inline constexpr const char* listen_example = "--listen 10.0.0.1:7000";
 
-class Registry {
+class AgentRegistry {
  public:
   struct Options {
     std::string run;
@@ -29,10 +29,10 @@ class Registry {
   static constexpr size_t most_guests = 4096;
 
   // Throws Fault::io if the registry cannot listen at the address.
-  Registry(net::Loop& loop, const net::Key& key, Options options);
+  AgentRegistry(net::Loop& loop, const net::Key& key, Options options);
   // The agents stay in the run directory: another registry follows, at the same address.
-  ~Registry() = default;
-  Registry(const Registry&) = delete;
+  ~AgentRegistry() = default;
+  AgentRegistry(const AgentRegistry&) = delete;
 
   const net::Address& address() const { return listener_.address(); }
   // A connection with the purpose "join".

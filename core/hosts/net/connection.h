@@ -90,7 +90,7 @@ class Listener {
   std::shared_ptr<Ears> ears_;
 };
 
-struct Call {
+struct OutgoingCall {
   Address to;
   std::string host = {};  // the name of the host that must answer; empty: the launcher's host
   std::string from = {};  // the own address of the connection; empty: the system's choice
@@ -98,6 +98,7 @@ struct Call {
 };
 // Calls back once: with a connection, or with the reason for the failure. Throws Fault::usage if an address is not an
 // address, Fault::io if `from` is no address of this host.
-void connect(Loop& loop, const Key& key, const Call& call, std::function<void(ConnectionPtr, const Error* why)> done);
+void connect(Loop& loop, const Key& key, const OutgoingCall& call,
+             std::function<void(ConnectionPtr, const Error* why)> done);
 
 }  // namespace estrain::net

@@ -59,10 +59,10 @@ struct Listener::Ears : std::enable_shared_from_this<Ears> {
     const auto endpoint = socket.remote_endpoint(gone);
     if (gone) return;
     const uint64_t number = ++count;
-    const Places::Answer answer = places.ask(number, endpoint.address().to_string());
+    const Places::Admission answer = places.ask(number, endpoint.address().to_string());
     if (answer.gives_way) turn_out(*answer.gives_way);
-    if (answer.is == Places::Answer::Is::is_refused) return options.refused(address_of(endpoint).text(), no_place());
-    if (answer.is == Places::Answer::Is::enters) return begin(number, std::move(socket));
+    if (answer.is == Places::Admission::Is::is_refused) return options.refused(address_of(endpoint).text(), no_place());
+    if (answer.is == Places::Admission::Is::enters) return begin(number, std::move(socket));
     waiting.emplace(number, std::move(socket));
   }
 

@@ -66,12 +66,12 @@ asio::error_code TlsStream::shake_hands(asio::ssl::stream_base::handshake_type s
 bool TlsStream::has_proof() const { return ::SSL_session_reused(session_.get()) == 1; }
 
 // Each end seals for one direction and opens for the opposite direction, with a secret of its own for each.
-Seal::Secrets TlsStream::secrets_to(Gcm::Work work) {
-  const bool from_server = (::SSL_is_server(session_.get()) == 1) == (work == Gcm::Work::seal);
+RecordSeal::Secrets TlsStream::secrets_to(Gcm::SealOrOpen work) {
+  const bool from_server = (::SSL_is_server(session_.get()) == 1) == (work == Gcm::SealOrOpen::seal);
   return [session = session_.get(), from_server](uint64_t generation) {
     std::array<unsigned char, 9> context{static_cast<unsigned char>(from_server)};
     for (size_t i = 0; i < sizeof generation; ++i) context[1 + i] = static_cast<unsigned char>(generation >> (8 * i));
-    Seal::Secret secret;
+    RecordSeal::Secret secret;
     std::array<unsigned char, sizeof secret.key + sizeof secret.iv> bytes;
     if (::SSL_export_keying_material(session, bytes.data(), bytes.size(), kLabel.data(), kLabel.size(), context.data(),
                                      context.size(), 1) != 1)
@@ -123,7 +123,7 @@ asio::error_code TlsStream::receive(std::span<std::byte> into, size_t& bytes) {
 }
 
 asio::error_code TlsStream::open_record(std::span<std::byte> into, size_t& bytes) {
-  if (!opens_) opens_.emplace(fastest_gcm(Gcm::Work::open), secrets_to(Gcm::Work::open));
+  if (!opens_) opens_.emplace(fastest_gcm(Gcm::SealOrOpen::open), secrets_to(Gcm::SealOrOpen::open));
   if (!received_) {
     opens_->begin();
     received_ = 0;
@@ -172,7 +172,7 @@ asio::error_code TlsStream::write(std::span<const std::byte> from, Way way, size
 }
 
 void TlsStream::seal_record(std::span<const std::byte> from) {
-  if (!seals_) seals_.emplace(fastest_gcm(Gcm::Work::seal), secrets_to(Gcm::Work::seal));
+  if (!seals_) seals_.emplace(fastest_gcm(Gcm::SealOrOpen::seal), secrets_to(Gcm::SealOrOpen::seal));
   sealed_.resize(from.size() + tag_bytes);
   seals_->begin();
   seals_->record().pass(from, sealed_.data());

@@ -59,7 +59,7 @@ class TlsStream {
   };
   asio::error_code judge(int result, Wait& waits);
   void renew_key(size_t bytes);
-  Seal::Secrets secrets_to(Gcm::Work work);
+  RecordSeal::Secrets secrets_to(Gcm::SealOrOpen work);
   asio::error_code receive(std::span<std::byte> into, size_t& bytes);
   asio::error_code open_record(std::span<std::byte> into, size_t& bytes);
   void seal_record(std::span<const std::byte> from);
@@ -72,7 +72,7 @@ class TlsStream {
   std::unique_ptr<SSL, Free> session_;
   Wait read_waits_ = Wait::wait_read, write_waits_ = Wait::wait_write;
   size_t bytes_by_key_ = 0;
-  std::optional<Seal> seals_, opens_;
+  std::optional<RecordSeal> seals_, opens_;
   std::vector<std::byte> sealed_;   // a record and its tag, waiting for the socket
   size_t sealed_sent_ = 0;          // of this record
   Gcm::Tag tag_{};                  // of the record being received

@@ -26,7 +26,7 @@ size_t rows_of(const HostPlan& plan, size_t host) {
 
 }  // namespace
 
-GradientSums::GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, Outbox& outbox,
+GradientSums::GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox,
                            size_t most)
     : memory_(memory),
       plan_(plan),

@@ -31,7 +31,8 @@ inline constexpr size_t floats_of_piece = 64 << 10;  // a frame of 256 KiB
 class GradientSums {
  public:
   // `plan`, `parts` and `outbox` outlive this object. A piece has at most `most` floats, which fit a frame.
-  GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, Outbox& outbox, size_t most);
+  GradientSums(comm::JobMemory& memory, const HostPlan& plan, const SharedParts& parts, StepOutbox& outbox,
+               size_t most);
 
   // The step after `step` begins; workers may have folded a part of it.
   void begin(int64_t step);
@@ -67,7 +68,7 @@ class GradientSums {
   comm::JobMemory& memory_;
   const HostPlan& plan_;
   const SharedParts& parts_;
-  Outbox& outbox_;
+  StepOutbox& outbox_;
   const std::vector<Piece> pieces_;             // in the order of folding
   const std::vector<const Piece*> own_pieces_;  // finished by this host
   const comm::FinishPlan finish_;               // over all hosts

@@ -35,7 +35,7 @@ float* run(const comm::FinishPlan& plan, float* const* values, const bool* prese
 // Sums the piece chunk by chunk. `visit(bottom, at, n)`: the bottom of the stack for floats [at, at + n) of the piece.
 template <typename Visit>
 void sum_chunks(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
-                const std::vector<FloatRange>& parameters, Visit&& visit) {
+                const std::vector<ParameterRange>& parameters, Visit&& visit) {
   std::vector<float*> values(sources.size());
   std::vector<uint8_t> flags(sources.size());
   const auto* present = reinterpret_cast<const bool*>(flags.data());
@@ -54,12 +54,12 @@ void sum_chunks(const comm::FinishPlan& plan, const std::vector<PieceSource>& so
 }  // namespace
 
 void sum_in_place(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
-                  const std::vector<FloatRange>& parameters) {
+                  const std::vector<ParameterRange>& parameters) {
   sum_chunks(plan, sources, piece, parameters, [](const float*, size_t, size_t) {});
 }
 
 void sum_into(float* sum, const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
-              const std::vector<FloatRange>& parameters) {
+              const std::vector<ParameterRange>& parameters) {
   sum_chunks(plan, sources, piece, parameters, [sum](const float* bottom, size_t at, size_t n) {
     if (bottom != sum + at) std::memcpy(sum + at, bottom, n * sizeof(float));
   });

@@ -19,11 +19,11 @@ struct PieceSource {
 // Runs the program of `plan` over `sources`, in the order of plan.sources. Each sum is written over its left operand.
 // `parameters`: of the job.
 void sum_in_place(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
-                  const std::vector<FloatRange>& parameters);
+                  const std::vector<ParameterRange>& parameters);
 // Does the same, and copies the sum at the bottom of the plan's stack to `sum`, which may be the values of a
 // source.
 void sum_into(float* sum, const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
-              const std::vector<FloatRange>& parameters);
+              const std::vector<ParameterRange>& parameters);
 
 // Returns 1 if parameter `i` of the piece is present in a source, else 0.
 uint8_t present_in_any(const std::vector<PieceSource>& sources, size_t i);

@@ -18,16 +18,16 @@ size_t pieces_of_host(size_t floats, size_t hosts, size_t most) {
   return std::max(at_most_so_large, std::min(kFewest, divided_up(floats, hosts * kSmall)));
 }
 
-void note_parameters(const std::vector<FloatRange>& parameters, Piece& piece) {
-  const auto first = std::ranges::upper_bound(parameters, piece.floats.begin, {}, &FloatRange::end);
-  const auto last = std::ranges::lower_bound(parameters, piece.floats.end, {}, &FloatRange::begin);
+void note_parameters(const std::vector<ParameterRange>& parameters, Piece& piece) {
+  const auto first = std::ranges::upper_bound(parameters, piece.floats.begin, {}, &ParameterRange::end);
+  const auto last = std::ranges::lower_bound(parameters, piece.floats.end, {}, &ParameterRange::begin);
   piece.first_parameter = static_cast<size_t>(first - parameters.begin());
   piece.last_parameter = static_cast<size_t>(last - parameters.begin());
 }
 
 }  // namespace
 
-std::vector<Piece> cut_pieces(const std::vector<FloatRange>& parameters, size_t hosts, size_t most) {
+std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most) {
   const size_t floats = parameters.empty() ? 0 : parameters.back().end;
   const size_t count = hosts * pieces_of_host(floats, hosts, most), units = divided_up(floats, kUnit);
   const auto cut = [&](size_t at) { return std::min(floats, units * at / count * kUnit); };

@@ -13,7 +13,7 @@ namespace estrain::hosts {
 
 struct Piece {
   size_t owner = 0;  // the host that finishes the tree over the piece
-  FloatRange floats;
+  ParameterRange floats;
   size_t first_parameter = 0, last_parameter = 0;  // [first, last) have floats in the piece
   // The owner's pieces before this piece: number of pieces, and their floats and parameters together.
   size_t number = 0, floats_before = 0, parameters_before = 0;
@@ -22,6 +22,6 @@ struct Piece {
 };
 
 // `most`: floats of a piece, a multiple of 64. Shares of the hosts differ by at most 64 floats a piece.
-std::vector<Piece> cut_pieces(const std::vector<FloatRange>& parameters, size_t hosts, size_t most);
+std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most);
 
 }  // namespace estrain::hosts

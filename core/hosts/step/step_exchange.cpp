@@ -32,7 +32,7 @@ StepExchange::Peer::Peer(const SharedParts& parts, size_t host, int64_t step_of_
       evaluation({std::span(evaluation_bytes)}),
       done({std::as_writable_bytes(std::span(&said, 1))}) {}
 
-StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox, size_t piece)
+StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& outbox, size_t piece)
     : memory_(memory),
       plan_(std::move(plan)),
       outbox_(outbox),

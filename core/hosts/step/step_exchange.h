@@ -11,7 +11,7 @@
 // Data from other hosts go to shared memory only if the stage is open and the step is this host's next: a stage may end
 // at any moment, with frames under way. The random streams and losses of ESTs go there when all have arrived.
 //
-// No sockets here: frames come by room_for() and received(), and leave by Outbox.
+// No sockets here: frames come by room_for() and received(), and leave by StepOutbox.
 
 #include <map>
 #include <utility>
@@ -30,7 +30,7 @@ class StepExchange {
  public:
   // The memory is laid out and holds the committed state of plan.step; the stage is open in the memory
   // (comm::StageControl), and workers may have begun.
-  StepExchange(comm::JobMemory& memory, HostPlan plan, Outbox& outbox, size_t piece = floats_of_piece);
+  StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& outbox, size_t piece = floats_of_piece);
   StepExchange(const StepExchange&) = delete;
   StepExchange& operator=(const StepExchange&) = delete;
 
@@ -53,10 +53,10 @@ class StepExchange {
   void keep_whole_step();
 
   // The time from the workers' question for a sum to the answer.
-  struct Pace {
+  struct TimeTaken {
     int64_t exchanges = 0, ns = 0;
   };
-  Pace take_pace() { return std::exchange(pace_, {}); }  // since the last call
+  TimeTaken take_pace() { return std::exchange(pace_, {}); }  // since the last call
 
   // Returns the number of remote workers in the stage: a worker counts once a frame of its host has arrived.
   int64_t workers_begun() const;
@@ -89,7 +89,7 @@ class StepExchange {
 
   comm::JobMemory& memory_;
   const HostPlan plan_;
-  Outbox& outbox_;
+  StepOutbox& outbox_;
   SharedParts parts_;
   GradientSums sums_;
   std::map<size_t, Peer> peers_;  // [other host]
@@ -97,7 +97,7 @@ class StepExchange {
   comm::HostRequest request_;
   StepDone said_;
   int64_t asked_ns_ = 0;
-  Pace pace_;
+  TimeTaken pace_;
 };
 
 }  // namespace estrain::hosts

@@ -20,18 +20,18 @@ class Places {
   static constexpr size_t most_waiting = 128, most_waiting_of_an_address = 64;
   static constexpr size_t most_known = 1024;  // addresses
 
-  struct Answer {
+  struct Admission {
     enum class Is { enters, waits, is_refused } is = Is::enters;
     std::optional<uint64_t> gives_way;  // this connection has lost its place
   };
-  Answer ask(uint64_t number, const std::string& address);
+  Admission ask(uint64_t number, const std::string& address);
   // The connection has greeted, or gone. Returns the waiting connections that now have a place.
   std::vector<uint64_t> leave(uint64_t number);
   // The connection has the key, so its address is known from now on. Call before leave().
   void know(uint64_t number);
 
  private:
-  struct One {
+  struct Newcomer {
     uint64_t number;
     std::string address;
     bool waits;
@@ -41,7 +41,7 @@ class Places {
   size_t part_of(const std::string& address) const;
   std::optional<uint64_t> make_room();
 
-  std::vector<One> all_;  // in the order of arrival
+  std::vector<Newcomer> all_;  // in the order of arrival
   std::set<std::string> known_;
 };
 

@@ -18,7 +18,7 @@ const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const
 
 class OpenSslGcm final : public Gcm {
  public:
-  explicit OpenSslGcm(Work work) : encrypts_(work == Work::seal ? 1 : 0), cipher_(::EVP_CIPHER_CTX_new()) {
+  explicit OpenSslGcm(SealOrOpen work) : encrypts_(work == SealOrOpen::seal ? 1 : 0), cipher_(::EVP_CIPHER_CTX_new()) {
     require_done(cipher_ ? 1 : 0);
   }
 
@@ -56,9 +56,9 @@ class OpenSslGcm final : public Gcm {
 
 }  // namespace
 
-std::unique_ptr<Gcm> openssl_gcm(Gcm::Work work) { return std::make_unique<OpenSslGcm>(work); }
+std::unique_ptr<Gcm> openssl_gcm(Gcm::SealOrOpen work) { return std::make_unique<OpenSslGcm>(work); }
 
-std::unique_ptr<Gcm> fastest_gcm(Gcm::Work work) {
+std::unique_ptr<Gcm> fastest_gcm(Gcm::SealOrOpen work) {
   auto gcm = multi_buffer_gcm(work);
   return gcm ? std::move(gcm) : openssl_gcm(work);
 }

@@ -17,7 +17,7 @@ class Gcm {
   using Key = std::array<unsigned char, 16>;
   using Nonce = std::array<unsigned char, 12>;
   using Tag = std::array<std::byte, tag_bytes>;
-  enum class Work { seal, open };
+  enum class SealOrOpen { seal, open };
 
   virtual ~Gcm() = default;
   virtual void set_key(const Key& key) = 0;
@@ -29,8 +29,8 @@ class Gcm {
 };
 
 // Both throw Fault::io if the library lacks AES-128-GCM.
-std::unique_ptr<Gcm> openssl_gcm(Gcm::Work work);
-std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::Work work);  // nothing: not for this processor, or not in this build
-std::unique_ptr<Gcm> fastest_gcm(Gcm::Work work);
+std::unique_ptr<Gcm> openssl_gcm(Gcm::SealOrOpen work);
+std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::SealOrOpen work);  // nothing: not for this processor, or not in this build
+std::unique_ptr<Gcm> fastest_gcm(Gcm::SealOrOpen work);
 
 }  // namespace estrain::net

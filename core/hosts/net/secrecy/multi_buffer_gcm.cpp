@@ -29,7 +29,7 @@ IMB_MGR* functions() {
 
 class MultiBufferGcm final : public Gcm {
  public:
-  explicit MultiBufferGcm(Work work) : seals_(work == Work::seal) {}
+  explicit MultiBufferGcm(SealOrOpen work) : seals_(work == SealOrOpen::seal) {}
   ~MultiBufferGcm() override {
     ::OPENSSL_cleanse(&key_, sizeof key_);
     ::OPENSSL_cleanse(&message_, sizeof message_);
@@ -71,13 +71,13 @@ class MultiBufferGcm final : public Gcm {
 
 }  // namespace
 
-std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::Work work) {
+std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::SealOrOpen work) {
   return functions() == nullptr ? nullptr : std::make_unique<MultiBufferGcm>(work);
 }
 
 #else
 
-std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::Work) { return nullptr; }
+std::unique_ptr<Gcm> multi_buffer_gcm(Gcm::SealOrOpen) { return nullptr; }
 
 #endif
 

@@ -6,10 +6,10 @@
 
 namespace estrain::net {
 
-Seal::Seal(std::unique_ptr<Gcm> gcm, Secrets secrets, uint64_t records)
+RecordSeal::RecordSeal(std::unique_ptr<Gcm> gcm, Secrets secrets, uint64_t records)
     : gcm_(std::move(gcm)), secrets_(std::move(secrets)), records_by_key_(records) {}
 
-void Seal::begin() {
+void RecordSeal::begin() {
   const uint64_t number = records_ % records_by_key_;
   if (number == 0) {
     Secret secret = secrets_(records_ / records_by_key_);

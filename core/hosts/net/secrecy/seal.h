@@ -1,6 +1,6 @@
 #pragma once
 // Large payloads beside TLS: AES-128-GCM over records of 128 KiB, where TLS has 16 KiB. OpenSSL copies each byte of
-// a record twice on each side. A Seal's records are encrypted straight from the payload, and decrypted straight
+// a record twice on each side. A RecordSeal's records are encrypted straight from the payload, and decrypted straight
 // into the payload's place. For core/hosts/net alone.
 //
 // This is as good as TLS's own records, for these reasons:
@@ -28,7 +28,7 @@ inline constexpr size_t record_bytes = 128 << 10;
 inline constexpr uint64_t records_by_key = uint64_t{1} << 19;  // 64 GiB
 
 // The records of a direction, in order.
-class Seal {
+class RecordSeal {
  public:
   struct Secret {
     Gcm::Key key{};
@@ -37,7 +37,7 @@ class Seal {
   // The secret of each generation, from 0 on.
   using Secrets = std::function<Secret(uint64_t generation)>;
 
-  Seal(std::unique_ptr<Gcm> gcm, Secrets secrets, uint64_t records = records_by_key);
+  RecordSeal(std::unique_ptr<Gcm> gcm, Secrets secrets, uint64_t records = records_by_key);
 
   void begin();  // the next record
   Gcm& record() { return *gcm_; }

@@ -17,7 +17,7 @@
 namespace estrain::hosts {
 namespace {
 
-Json word(const CourierMessage& said) { return codec::encode(said); }
+Json opening_word(const CourierMessage& said) { return codec::encode(said); }
 
 constexpr int64_t kLookTickNs = 10'000'000;
 
@@ -97,11 +97,11 @@ TEST_CASE("a coordinator sets the host aside that keeps a stage from opening, af
   const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
   coordinator.entrance->begin(coordinator.plan());
   coordinator.look_for(opening_patience_ns / 2);
-  h1->says(word(StageOpened{4}));
-  h2->says(word(SaysWaits{4, {{"h1"}, 0}}));
+  h1->says(opening_word(StageOpened{4}));
+  h2->says(opening_word(SaysWaits{4, {{"h1"}, 0}}));
   coordinator.look_for(opening_patience_ns - 10 * kLookTickNs);
   CHECK(coordinator.lost.empty());
-  h2->says(word(SaysWaits{3, {{""}, 7}}));  // of a stage that is over
+  h2->says(opening_word(SaysWaits{3, {{""}, 7}}));  // of a stage that is over
   coordinator.look_for(20 * kLookTickNs);
   REQUIRE(coordinator.lost.size() == 1);
   CHECK(coordinator.lost[0] == "h2, which may live: a stage has not opened for 15 s: it waits for h1");
@@ -114,13 +114,13 @@ TEST_CASE("a host that is slow to take the state is not set aside") {
   OpeningHost coordinator("");
   const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
   coordinator.entrance->begin(coordinator.plan());
-  h1->says(word(StageOpened{4}));
+  h1->says(opening_word(StageOpened{4}));
   for (uint64_t bytes = 0; bytes < 20; ++bytes) {
-    h2->says(word(SaysWaits{4, {{""}, bytes}}));
+    h2->says(opening_word(SaysWaits{4, {{""}, bytes}}));
     coordinator.look_for(opening_patience_ns / 2);
   }
   CHECK(coordinator.lost.empty());
-  h2->says(word(StageOpened{4}));
+  h2->says(opening_word(StageOpened{4}));
   CHECK(coordinator.opened);
   coordinator.look_for(2 * opening_patience_ns);
   CHECK(coordinator.lost.empty());
@@ -133,7 +133,7 @@ TEST_CASE("a host that has not opened the stage says once a second what it waits
   coordinator->heard.clear();
   host.look_for(2'500'000'000);
   REQUIRE(coordinator->heard.size() == 3);
-  const Json waits = word(SaysWaits{4, {{"h2", ""}, 0}});  // h2, and the state
+  const Json waits = opening_word(SaysWaits{4, {{"h2", ""}, 0}});  // h2, and the state
   CHECK(coordinator->heard[0] == waits);
   CHECK(coordinator->heard[2] == waits);
   host.take("h2");

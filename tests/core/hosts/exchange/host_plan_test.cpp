@@ -25,7 +25,7 @@ HostPlan plan_of_two_hosts() {
   return plan;
 }
 
-HostPlan read(const Json& json) {
+HostPlan plan_from(const Json& json) {
   HostPlan plan;
   codec::from_field(json, plan);
   plan.require_sound();
@@ -34,7 +34,7 @@ HostPlan read(const Json& json) {
 
 TEST_CASE("a plan of a stage survives JSON") {
   const Json json = codec::to_field(plan_of_two_hosts());
-  const HostPlan plan = read(json);
+  const HostPlan plan = plan_from(json);
   CHECK(codec::to_field(plan) == json);
   CHECK(plan.ests() == 8);
   CHECK(plan.here().name == "b");
@@ -47,7 +47,7 @@ TEST_CASE("a plan of a stage that does not hold together is refused") {
   const auto refused = [](const char* why, const std::function<void(Json&)>& spoil) {
     Json json = codec::to_field(plan_of_two_hosts());
     spoil(json);
-    CHECK_THROWS_WITH_AS(read(json), doctest::Contains(why), Error);
+    CHECK_THROWS_WITH_AS(plan_from(json), doctest::Contains(why), Error);
   };
   refused("no such host", [](Json& json) { json["own"] = 2; });
   refused("no such host", [](Json& json) { json["hosts"] = Json::array(); });

@@ -41,7 +41,7 @@ struct JoinScene {
     return !late;
   }
   void open(int64_t term, uint16_t port = 0) {
-    registry.emplace(loop, joining_key('k'), Registry::Options{run.path(), "nodeA", {"127.0.0.1", port}, term});
+    registry.emplace(loop, joining_key('k'), AgentRegistry::Options{run.path(), "nodeA", {"127.0.0.1", port}, term});
   }
   std::string file_of(const std::string& name) const {
     const auto file = read_host_file_if_sound(run.path(), name);
@@ -50,7 +50,7 @@ struct JoinScene {
 
   ScratchFolder run;
   net::Loop loop;
-  std::optional<Registry> registry;
+  std::optional<AgentRegistry> registry;
 };
 
 // An agent of one own name and address; it notes what it hears.
@@ -146,7 +146,7 @@ TEST_CASE("it does not join where another agent answers, nor a launcher that has
     REQUIRE(scene.comes([&] { return !agent.registration->is_joined(); }));
     const ScratchFolder another;
     scene.registry.emplace(scene.loop, joining_key('k'),
-                           Registry::Options{another.path(), "nodeA", {"127.0.0.1", port}, 4});
+                           AgentRegistry::Options{another.path(), "nodeA", {"127.0.0.1", port}, 4});
     CHECK(scene.comes([&] { return contains(agent.registration->why().message(), "belongs to the run "); }));
     CHECK_FALSE(agent.registration->is_joined());
     CHECK(agent.terms == std::vector<int64_t>{3});

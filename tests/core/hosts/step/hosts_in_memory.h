@@ -38,7 +38,7 @@ struct Sent {
 };
 
 // A host; sent frames wait in `to[host]`.
-class Host : public Outbox {
+class Host : public StepOutbox {
  public:
   Host(const Split& split, size_t own, int64_t step, int64_t samples)
       : plan(plan_of(split, own, step)), manifest_(manifest(plan.ests())), memory(fd_.get()), to(split.size()) {

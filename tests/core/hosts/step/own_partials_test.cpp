@@ -25,7 +25,7 @@ void check_row(const PieceSource& row, const Piece& piece, const Sum& expected, 
     CAPTURE(i);
     REQUIRE((row.presence[i - piece.first_parameter] != 0) == expected.present[i]);
     if (!expected.present[i]) continue;
-    const FloatRange& parameter = parts.parameters()[i];
+    const ParameterRange& parameter = parts.parameters()[i];
     const size_t begin = std::max(parameter.begin, piece.floats.begin);
     const size_t end = std::min(parameter.end, piece.floats.end);
     const float* values = row.values + begin - piece.floats.begin;

@@ -10,7 +10,7 @@
 namespace estrain::hosts {
 namespace {
 
-const std::vector<FloatRange> kTwoParameters = {{0, 300}, {320, 420}};
+const std::vector<ParameterRange> kTwoParameters = {{0, 300}, {320, 420}};
 
 // Pieces of a job of two hosts, by owner.
 struct TwoHosts {

@@ -42,7 +42,7 @@ Piece piece_over(size_t begin, size_t end, size_t first_parameter, size_t last_p
 }
 
 TEST_CASE("a piece is summed in the order of the plan, to its ends and no further") {
-  const std::vector<FloatRange> parameters = {{0, 9000}, {9024, 9100}};
+  const std::vector<ParameterRange> parameters = {{0, 9000}, {9024, 9100}};
   const Piece piece = piece_over(64, 9088, 0, 2);
   ThreeSums sums(9100, 2);
   std::vector<float> sum(9100, 7);
@@ -63,7 +63,7 @@ TEST_CASE("a sum in place stands where its left operand stood") {
 }
 
 TEST_CASE("a source that is absent counts as nothing; a sum is present where any source is") {
-  const std::vector<FloatRange> parameters = {{0, 64}, {64, 128}, {128, 192}};
+  const std::vector<ParameterRange> parameters = {{0, 64}, {64, 128}, {128, 192}};
   const Piece piece = piece_over(64, 192, 1, 3);
   ThreeSums sums(192, 3);
   sums.presence[1][1] = 0;

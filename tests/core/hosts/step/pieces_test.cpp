@@ -8,8 +8,8 @@ namespace estrain::hosts {
 namespace {
 
 // Parameters of these sizes; each begins at a multiple of 64 floats.
-std::vector<FloatRange> parameters_of(const std::vector<size_t>& sizes) {
-  std::vector<FloatRange> parameters;
+std::vector<ParameterRange> parameters_of(const std::vector<size_t>& sizes) {
+  std::vector<ParameterRange> parameters;
   size_t begin = 0;
   for (const size_t size : sizes) {
     parameters.push_back({begin, begin + size});
@@ -21,7 +21,7 @@ std::vector<FloatRange> parameters_of(const std::vector<size_t>& sizes) {
 const std::vector<size_t> kCutSizes = {5, 1, 300, 4097, 64, 7, 20000};
 
 TEST_CASE("pieces cover every float once, from the last to the first, and hosts own them in turn") {
-  const std::vector<FloatRange> parameters = parameters_of(kCutSizes);
+  const std::vector<ParameterRange> parameters = parameters_of(kCutSizes);
   for (const size_t hosts : {1, 2, 3, 7}) {
     for (const size_t most : {64, 128, 1024, 65536}) {
       CAPTURE(hosts);
@@ -43,7 +43,7 @@ TEST_CASE("pieces cover every float once, from the last to the first, and hosts 
 }
 
 TEST_CASE("a piece names the parameters that have floats in it") {
-  const std::vector<FloatRange> parameters = parameters_of(kCutSizes);
+  const std::vector<ParameterRange> parameters = parameters_of(kCutSizes);
   for (const Piece& piece : cut_pieces(parameters, 3, 128)) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const bool is_in = parameters[i].begin < piece.floats.end && parameters[i].end > piece.floats.begin;

@@ -7,7 +7,7 @@
 namespace estrain::net {
 namespace {
 
-using Is = Places::Answer::Is;
+using Is = Places::Admission::Is;
 
 TEST_CASE("one address has a part of the places, then some of its connections wait, then it is refused") {
   Places places;
@@ -38,7 +38,7 @@ TEST_CASE("where all places are taken, the oldest of the address with the most g
   CHECK(places.ask(++number, "one").is == Is::enters);
   const uint64_t first_of_crowd = number + 1;
   for (size_t i = 2; i < Places::most; ++i) places.ask(++number, "crowd" + std::to_string(i % 10));
-  const Places::Answer answer = places.ask(++number, "new");
+  const Places::Admission answer = places.ask(++number, "new");
   CHECK(answer.is == Is::enters);
   REQUIRE(answer.gives_way);
   CHECK(*answer.gives_way == first_of_crowd);

@@ -12,9 +12,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Seal::Secrets secrets_of(unsigned char direction) {
+RecordSeal::Secrets secrets_of(unsigned char direction) {
   return [direction](uint64_t generation) {
-    Seal::Secret secret;
+    RecordSeal::Secret secret;
     secret.key.fill(direction);
     secret.key[0] = static_cast<unsigned char>(generation);
     return secret;
@@ -29,9 +29,9 @@ Bytes random_bytes(size_t count, unsigned seed) {
 }
 
 // By each of the libraries that this machine has.
-using Make = std::unique_ptr<Gcm> (*)(Gcm::Work);
+using Make = std::unique_ptr<Gcm> (*)(Gcm::SealOrOpen);
 std::vector<Make> libraries() {
-  if (!multi_buffer_gcm(Gcm::Work::seal)) return {openssl_gcm};
+  if (!multi_buffer_gcm(Gcm::SealOrOpen::seal)) return {openssl_gcm};
   return {openssl_gcm, multi_buffer_gcm};
 }
 
@@ -40,7 +40,7 @@ struct Record {
   Gcm::Tag tag;
 };
 
-Record sealed(Seal& seal, const Bytes& plain) {
+Record sealed(RecordSeal& seal, const Bytes& plain) {
   Record record{Bytes(plain.size()), {}};
   seal.begin();
   seal.record().pass(plain, record.bytes.data());
@@ -49,7 +49,7 @@ Record sealed(Seal& seal, const Bytes& plain) {
 }
 
 // Opens in place, `at_once` bytes at a time. Returns whether it is genuine.
-bool open(Seal& seal, Record& record, size_t at_once) {
+bool open(RecordSeal& seal, Record& record, size_t at_once) {
   seal.begin();
   for (size_t at = 0; at < record.bytes.size(); at += at_once) {
     const auto piece = std::span(record.bytes).subspan(at, std::min(at_once, record.bytes.size() - at));
@@ -61,7 +61,8 @@ bool open(Seal& seal, Record& record, size_t at_once) {
 TEST_CASE("records are what they were, wherever they are cut") {
   for (const Make sealing : libraries()) {
     for (const Make opening : libraries()) {
-      Seal seal(sealing(Gcm::Work::seal), secrets_of(1)), opens(opening(Gcm::Work::open), secrets_of(1));
+      RecordSeal seal(sealing(Gcm::SealOrOpen::seal), secrets_of(1)),
+          opens(opening(Gcm::SealOrOpen::open), secrets_of(1));
       for (const size_t at_once : {size_t{1}, size_t{15}, size_t{4097}, record_bytes}) {
         for (const size_t bytes : {size_t{1}, size_t{16}, size_t{1000}, record_bytes}) {
           const Bytes plain = random_bytes(bytes, 1);
@@ -77,13 +78,13 @@ TEST_CASE("records are what they were, wherever they are cut") {
 
 TEST_CASE("a record that is changed, moved, said again or sent back is not genuine") {
   for (const Make make : libraries()) {
-    Seal seal(make(Gcm::Work::seal), secrets_of(1));
+    RecordSeal seal(make(Gcm::SealOrOpen::seal), secrets_of(1));
     const Bytes plain = random_bytes(1000, 2);
     const Record first = sealed(seal, plain), second = sealed(seal, plain);
     CHECK(first.bytes != second.bytes);
     // Whether one that has opened nothing yet, or only the first, takes it.
     const auto is_taken = [&](Record record, unsigned char direction = 1, bool as_second = false) {
-      Seal opens(make(Gcm::Work::open), secrets_of(direction));
+      RecordSeal opens(make(Gcm::SealOrOpen::open), secrets_of(direction));
       Record before = first;
       if (as_second) CHECK(open(opens, before, 1000));
       return open(opens, record, 1000);
@@ -107,11 +108,12 @@ TEST_CASE("a record that is changed, moved, said again or sent back is not genui
 
 TEST_CASE("a key seals so many records, then the next one does") {
   std::vector<uint64_t> asked;
-  const Seal::Secrets secrets = [&](uint64_t generation) {
+  const RecordSeal::Secrets secrets = [&](uint64_t generation) {
     asked.push_back(generation);
     return secrets_of(1)(generation);
   };
-  Seal seal(openssl_gcm(Gcm::Work::seal), secrets, 2), opens(openssl_gcm(Gcm::Work::open), secrets_of(1), 2);
+  RecordSeal seal(openssl_gcm(Gcm::SealOrOpen::seal), secrets, 2),
+      opens(openssl_gcm(Gcm::SealOrOpen::open), secrets_of(1), 2);
   const Bytes plain = random_bytes(100, 3);
   std::vector<Bytes> seen;
   for (int i = 0; i < 5; ++i) {
