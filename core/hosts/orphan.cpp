@@ -9,7 +9,6 @@ namespace estrain::hosts {
 namespace {
 
 constexpr int kBetweenDecisionsMs = 50;
-constexpr int64_t kBetweenClaimsNs = 200'000'000;
 constexpr int64_t kBetweenWordsNs = 5'000'000'000;
 
 Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
@@ -27,13 +26,6 @@ Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
   return orphan;
 }
 
-// Why an orphan does not lead as yet.
-const char* why_not(const Orphan& orphan) {
-  if (!orphan.sees_run) return "it does not see the run directory";
-  return orphan.fit ? "another host comes first, or has not answered"
-                    : "this host lacks steps, or records that the run's files lack";
-}
-
 }  // namespace
 
 OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const run_directory::RunDirectory& directory, Options options)
@@ -41,36 +33,36 @@ OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const run_directory::R
       directory_(directory),
       options_(std::move(options)),
       lost_ns_(monotonic_ns()),
-      succession_(orphan_of(courier, options_), courier.links().names(), lost_ns_),
-      timer_(loop.every(kBetweenDecisionsMs, [this] { look(); })) {}
+      succession_(succession_of(orphan_of(courier, options_), courier.links().names(), lost_ns_)),
+      timer_(loop.every(kBetweenDecisionsMs, [this] { happened(TimePasses{}); })) {}
 
-void OrphanHost::look() {
-  const Succession::Step next = succession_.next(monotonic_ns());
-  tell_claim();
-  if (next == Succession::Step::end) return options_.end(succession_.why());
-  if (next != Succession::Step::take_lease) return say_now_and_then(why_not(succession_.orphan()));
-  Lease lease = take_lease(directory_, {options_.term, succession_.orphan().stage}, options_.sees_locks);
-  succession_.answer(lease.answer);
-  if (lease.lock) return lead(std::move(*lease.lock), lease.answer == LeaseAnswer::taken_at_checkpoint);
-  say_now_and_then("the run's lock is held, or its owner is at work");
+void OrphanHost::happened(const SuccessionEvent& event) {
+  for (const SuccessionAction& action : decide(succession_, event, monotonic_ns()))
+    std::visit([&](const auto& deed) { carry_out(deed, action.reason); }, action.deed);
 }
 
-void OrphanHost::say_now_and_then(const char* why) {
+void OrphanHost::carry_out(const TellOthers& deed, const std::string&) {
+  courier_.links().tell_all(OrphanClaims{deed.claim});
+}
+
+// Says now and then why this host does not lead yet.
+void OrphanHost::carry_out(const KeepWaiting&, const std::string& reason) {
   const int64_t now = monotonic_ns();
   if (now - said_ns_ < kBetweenWordsNs) return;
   said_ns_ = now;
-  fmt::print("host {}: does not lead after {:.0f} s: {}\n", options_.name, seconds(now - lost_ns_), why);
+  fmt::print("host {}: does not lead after {:.0f} s: {}\n", options_.name, seconds(now - lost_ns_), reason);
   std::fflush(stdout);
 }
 
-void OrphanHost::tell_claim() {
-  const int64_t now = monotonic_ns();
-  const Claim& claim = succession_.claim();
-  if (claim == told_ && now - told_ns_ < kBetweenClaimsNs) return;
-  told_ = claim;
-  told_ns_ = now;
-  courier_.links().tell_all(OrphanClaims{claim});
+void OrphanHost::carry_out(const TryLease&, const std::string&) {
+  Lease lease = take_lease(directory_, {options_.term, succession_.orphan.stage}, options_.sees_locks);
+  lock_ = std::move(lease.lock);
+  happened(LeaseAnswered{lease.answer});
 }
+
+void OrphanHost::carry_out(const TakeOver& deed, const std::string&) { lead(std::move(*lock_), deed.at_checkpoint); }
+
+void OrphanHost::carry_out(const EndOnThisHost&, const std::string& reason) { options_.end(reason); }
 
 void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
   const int64_t step = at_checkpoint ? newest_checkpoint(directory_) : courier_.put_in_order();

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/files/unique_fd.h"
@@ -33,13 +34,16 @@ class OrphanHost {
   // The coordinator is lost. No worker of this host is in its loop any more.
   OrphanHost(net::Loop& loop, Courier& courier, const run_directory::RunDirectory& directory, Options options);
 
-  void lose(const std::string& host) { succession_.lose(host); }
-  void hear(const std::string& host, const Claim& claim) { succession_.hear(host, claim); }
+  void lose(const std::string& host) { happened(HostUnreached{host}); }
+  void hear(const std::string& host, const Claim& claim) { happened(ClaimArrived{host, claim}); }
 
  private:
-  void look();
-  void tell_claim();
-  void say_now_and_then(const char* why);  // why this host does not lead yet
+  void happened(const SuccessionEvent& event);
+  void carry_out(const TellOthers& deed, const std::string& reason);
+  void carry_out(const KeepWaiting& deed, const std::string& reason);
+  void carry_out(const TryLease& deed, const std::string& reason);
+  void carry_out(const TakeOver& deed, const std::string& reason);
+  void carry_out(const EndOnThisHost& deed, const std::string& reason);
   [[noreturn]] void lead(UniqueFd lock, bool at_checkpoint);
 
   Courier& courier_;
@@ -48,8 +52,7 @@ class OrphanHost {
   const int64_t lost_ns_;
   int64_t said_ns_ = lost_ns_;
   Succession succession_;
-  Claim told_;
-  int64_t told_ns_ = 0;
+  std::optional<UniqueFd> lock_;  // taken
   std::shared_ptr<net::Loop::Timer> timer_;
 };
 

@@ -1,6 +1,9 @@
 #include "tests/hosts_in_virtual_time/mistakes.h"
 
 #include <array>
+#include <utility>
+#include <variant>
+#include <vector>
 
 namespace estrain::hosts_in_virtual_time {
 namespace {
@@ -11,7 +14,14 @@ using hosts::OpeningPatience;
 using hosts::Orphan;
 using hosts::PeerAnswer;
 using hosts::Succession;
+using hosts::SuccessionAction;
+using hosts::SuccessionEvent;
 using run_directory::Term;
+
+std::vector<SuccessionAction> without_lease(std::vector<SuccessionAction> actions) {
+  std::erase_if(actions, [](const SuccessionAction& one) { return std::holds_alternative<hosts::TryLease>(one.deed); });
+  return actions;
+}
 
 constexpr std::array kMistakes = {
     Mistake{"a coordinator that most hosts may have left goes on", Law::minority_gives_up,
@@ -71,10 +81,9 @@ constexpr std::array kMistakes = {
             [](Rules& rules) { rules.plan_tells_records = false; }},
     Mistake{"a host that has opened no stage waits, though nobody has one", Law::who_can_leads,
             [](Rules& rules) {
-              rules.next = [](Succession& succession, int64_t now) {
-                const Succession::Step next = succession.next(now);
-                const bool newcomer = succession.orphan().stage == 0;
-                return next == Succession::Step::take_lease && newcomer ? Succession::Step::wait : next;
+              rules.decide = [](Succession& state, const SuccessionEvent& event, int64_t now) {
+                const bool is_newcomer = state.orphan.stage == 0;
+                return is_newcomer ? without_lease(hosts::decide(state, event, now)) : hosts::decide(state, event, now);
               };
             }},
     Mistake{"a host forgets the step that it had said is whole", Law::nothing_lost,
@@ -122,10 +131,9 @@ constexpr std::array kMistakes = {
             }},
     Mistake{"nobody but the first in order tries to lead", Law::who_can_leads,
             [](Rules& rules) {
-              rules.next = [](Succession& succession, int64_t now) {
-                const Succession::Step next = succession.next(now);
-                const bool first = succession.claim().backs == succession.orphan().name;
-                return next == Succession::Step::take_lease && !first ? Succession::Step::wait : next;
+              rules.decide = [](Succession& state, const SuccessionEvent& event, int64_t now) {
+                std::vector<SuccessionAction> actions = hosts::decide(state, event, now);
+                return state.claim.backs == state.orphan.name ? actions : without_lease(std::move(actions));
               };
             }},
 };

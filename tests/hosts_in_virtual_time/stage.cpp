@@ -255,7 +255,7 @@ void World::abort(Host& host) {
 
 void World::lose(Host& host, int other, bool silent) {
   say(fmt::format("{} loses {}{}", name(host.id), name(other), silent ? ", which is silent" : ""));
-  if (host.succession) return host.succession->lose(name(other));
+  if (host.succession) return happened(host, hosts::HostUnreached{name(other)});
   if (host.role == Role::coordinator) {
     silent |= host.paused_until != 0 && now_ - host.paused_until < kAfterOwnPauseNs;
     if (silent && is_in(host.members, other)) host.silent.insert(other);

@@ -31,7 +31,8 @@ void World::orphan(Host& host) {
                                              .recorded = host.recorded}),
                        .sees_run = host.sees_run,
                        .sees_locks = host.sees_locks && host.sees_run,
-                       .patience_ns = patience_ns_};
+                       .patience_ns = patience_ns_,
+                       .between_claims_ns = kClaimNs};
   std::set<std::string> reached;
   for (const int member : members) orphan.hosts.push_back(name(member));
   host.in_stage = host.opening = false;
@@ -40,8 +41,7 @@ void World::orphan(Host& host) {
   }
   say(fmt::format("{} is an orphan of stage {}, at step {}{}", name(host.id), host.stage, host.committed,
                   orphan.fit ? "" : ", not fit"));
-  host.succession.emplace(rules_.orphan(std::move(orphan)), std::move(reached), now_);
-  host.told.reset();
+  host.succession = hosts::succession_of(rules_.orphan(std::move(orphan)), std::move(reached), now_);
   look(host);
 }
 
@@ -52,23 +52,31 @@ void World::look(Host& host) {
     if (this->host(id).told_ns <= began + kLookNs) look(this->host(id));
   });
   if (host.watches) return;
-  const hosts::Succession::Step next = rules_.next(*host.succession, now_);
-  const hosts::Claim& claim = host.succession->claim();
-  if (!claim.backs.empty()) backed_.emplace(host.term, host.stage, host.id, claim.backs);
-  if (host.told != claim || now_ - host.told_ns >= kClaimNs) {
-    host.told = claim;
-    host.told_ns = now_;
-    for (const Host& other : hosts_) {
-      if (!linked(host.id, other.id)) continue;
-      send(host, other.id, [this, to = other.id, from = host.id, claim] {
-        if (this->host(to).succession) this->host(to).succession->hear(name(from), claim);
-      });
-    }
+  happened(host, hosts::TimePasses{});
+}
+
+void World::happened(Host& host, const hosts::SuccessionEvent& event) {
+  const std::vector<hosts::SuccessionAction> actions = rules_.decide(*host.succession, event, now_);
+  const std::string& backs = host.succession->claim.backs;
+  if (!backs.empty()) backed_.emplace(host.term, host.stage, host.id, backs);
+  for (const hosts::SuccessionAction& action : actions)
+    std::visit([&](const auto& deed) { carry_out(host, deed, action.reason); }, action.deed);
+}
+
+void World::carry_out(Host& host, const hosts::TellOthers& deed, const std::string&) {
+  host.told_ns = now_;
+  for (const Host& other : hosts_) {
+    if (!linked(host.id, other.id)) continue;
+    send(host, other.id, [this, to = other.id, from = host.id, claim = deed.claim] {
+      Host& one = this->host(to);
+      if (one.succession) happened(one, hosts::ClaimArrived{name(from), claim});
+    });
   }
-  if (next == hosts::Succession::Step::take_lease) return take_lease(host);
-  if (next != hosts::Succession::Step::end) return;
-  if (could_lead(host)) return break_law(Law::who_can_leads, name(host.id) + " ends: " + host.succession->why());
-  say(fmt::format("{} ends: {}", name(host.id), host.succession->why()));
+}
+
+void World::carry_out(Host& host, const hosts::EndOnThisHost&, const std::string& reason) {
+  if (could_lead(host)) return break_law(Law::who_can_leads, name(host.id) + " ends: " + reason);
+  say(fmt::format("{} ends: {}", name(host.id), reason));
   end(host);
 }
 
@@ -99,7 +107,7 @@ void World::register_now_and_then(int id) {
 bool World::could_lead(const Host& host) const {
   if (!host.sees_run || blind_ || files_.holder >= 0 || !files_.owned || host.term != files_.term.term) return false;
   if (host.stage == 0) return files_.term.stage == 0;
-  const bool has_records = host.succession->orphan().fit || host.records_from <= led_from_ + 1;
+  const bool has_records = host.succession->orphan.fit || host.records_from <= led_from_ + 1;
   return host.stage >= files_.term.stage && !host.receives && has_records;
 }
 
@@ -111,29 +119,29 @@ bool World::has_most_behind(const Host& host) const {
   return 2 * static_cast<size_t>(behind) > host.members.size();
 }
 
-void World::take_lease(Host& host) {
+void World::carry_out(Host& host, const hosts::TryLease&, const std::string&) {
   if (!host.sees_run) return break_law(Law::sees_what_it_leads, name(host.id) + " takes the lease");
   if (blind_ && !has_most_behind(host)) return break_law(Law::most_are_behind, name(host.id) + " takes the lease");
-  if (!blind_ && rules_.respects_locks && files_.holder >= 0) return answer_lease(host, hosts::LeaseAnswer::held);
+  if (!blind_ && rules_.respects_locks && files_.holder >= 0)
+    return happened(host, hosts::LeaseAnswered{hosts::LeaseAnswer::held});
   const hosts::LeaseAnswer answer = rules_.judge_lease(files_.owned, {host.term, host.stage}, files_.term);
-  if (answer == hosts::LeaseAnswer::over || !blind_) return answer_lease(host, answer);
+  if (answer == hosts::LeaseAnswer::over || !blind_) return happened(host, hosts::LeaseAnswered{answer});
   host.watches = true;
   at(host, kWatchNs, [this, id = host.id, since = now_] {
     Host& one = this->host(id);
     one.watches = false;
     if (!one.succession) return;
-    answer_lease(one, sees_touch(one, since) ? hosts::LeaseAnswer::held
-                                             : rules_.judge_lease(files_.owned, {one.term, one.stage}, files_.term));
+    const hosts::LeaseAnswer judged = rules_.judge_lease(files_.owned, {one.term, one.stage}, files_.term);
+    happened(one, hosts::LeaseAnswered{sees_touch(one, since) ? hosts::LeaseAnswer::held : judged});
   });
 }
 
-void World::answer_lease(Host& host, hosts::LeaseAnswer answer) {
-  host.succession->answer(answer);
-  if (answer == hosts::LeaseAnswer::taken) take_over(host);
-  if (answer != hosts::LeaseAnswer::taken_at_checkpoint) return;
-  host.receives = false;
-  host.committed = host.whole = led_from_;
-  host.records_from = led_from_ + 1;
+void World::carry_out(Host& host, const hosts::TakeOver& deed, const std::string&) {
+  if (deed.at_checkpoint) {
+    host.receives = false;
+    host.committed = host.whole = led_from_;
+    host.records_from = led_from_ + 1;
+  }
   take_over(host);
 }
 

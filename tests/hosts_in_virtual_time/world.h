@@ -38,8 +38,8 @@ struct Rules {
   std::function<hosts::PeerAnswer(int64_t, bool, int64_t)> judge_registry = hosts::judge_registry;
   std::function<hosts::LeaseAnswer(bool, const run_directory::Term&, const run_directory::Term&)> judge_lease =
       hosts::judge_lease;
-  std::function<hosts::Succession::Step(hosts::Succession&, int64_t)> next =
-      [](hosts::Succession& succession, int64_t now) { return succession.next(now); };
+  std::function<std::vector<hosts::SuccessionAction>(hosts::Succession&, const hosts::SuccessionEvent&, int64_t)>
+      decide = hosts::decide;
   std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
   std::function<std::optional<hosts::OpeningPatience::Unanswered>(hosts::OpeningPatience&, int64_t)> unanswered =
       [](hosts::OpeningPatience& patience, int64_t now) { return patience.look(now); };
@@ -126,7 +126,6 @@ class World {
     std::optional<hosts::OpeningPatience> patience;
     // The orphan's.
     std::optional<hosts::Succession> succession;
-    std::optional<hosts::Claim> told;
     int64_t told_ns = 0;
     bool sees_locks = false, watches = false;
   };
@@ -194,9 +193,13 @@ class World {
   void look(Host& host);
   void register_now_and_then(int id);
   bool could_lead(const Host& host) const;
-  void take_lease(Host& host);
+  void happened(Host& host, const hosts::SuccessionEvent& event);
+  void carry_out(Host& host, const hosts::TellOthers& deed, const std::string& reason);
+  void carry_out(Host&, const hosts::KeepWaiting&, const std::string&) {}
+  void carry_out(Host& host, const hosts::TryLease& deed, const std::string& reason);
+  void carry_out(Host& host, const hosts::TakeOver& deed, const std::string& reason);
+  void carry_out(Host& host, const hosts::EndOnThisHost& deed, const std::string& reason);
   bool has_most_behind(const Host& host) const;
-  void answer_lease(Host& host, hosts::LeaseAnswer answer);
   void take_over(Host& host);
   void start_leading(Host& host, const std::vector<int>& others);
   void touch(Host& host);

@@ -10,6 +10,118 @@ constexpr int64_t kWaitForClaimsNs = 300'000'000;  // of connected hosts that ha
 // If locks are seen, a host later in the order tries the lease after several turns, in case the earlier hosts failed.
 constexpr int64_t kTurnNs = 10'000'000'000;
 
+bool is_newcomer(const Orphan& orphan) { return orphan.stage == 0; }
+bool is_fit_to_lead(const Orphan& orphan) { return orphan.fit && orphan.sees_run; }
+
+// A host that opened a later stage than another host may hold newer steps. The run directory tells whether any step was
+// committed (judge_lease).
+bool may_lead(const Succession& state, const std::string& host) {
+  uint64_t newest = state.orphan.stage;
+  for (const auto& [name, claim] : state.others) {
+    if (claim.sees_run) newest = std::max(newest, claim.stage);
+  }
+  if (host == state.orphan.name) return is_fit_to_lead(state.orphan) && state.orphan.stage == newest;
+  const auto at = state.others.find(host);
+  return at != state.others.end() && at->second.fit && at->second.stage == newest;
+}
+
+bool all_have_spoken(const Succession& state) {
+  return std::ranges::all_of(state.orphan.hosts, [&](const std::string& host) {
+    return !state.reached.contains(host) || state.others.contains(host);
+  });
+}
+
+std::optional<std::string> first_in_order(const Succession& state) {
+  for (const std::string& host : state.orphan.hosts) {
+    if (may_lead(state, host)) return host;
+  }
+  return std::nullopt;
+}
+
+bool has_majority(const Succession& state) {
+  const auto backs = std::ranges::count_if(state.others, [&](const auto& other) {
+    return other.second.backs == state.orphan.name && other.second.stage == state.orphan.stage;
+  });
+  return 2 * (static_cast<size_t>(backs) + 1) > state.orphan.hosts.size();
+}
+
+SuccessionAction keep_waiting(const Orphan& orphan) {
+  if (!orphan.sees_run) return {KeepWaiting{}, "it does not see the run directory"};
+  return {KeepWaiting{}, orphan.fit ? "another host comes first, or has not answered"
+                                    : "this host lacks steps, or records that the run's files lack"};
+}
+
+// If locks are not seen, the host needs a majority behind it.
+SuccessionAction next_without_locks(const Succession& state) {
+  const Orphan& orphan = state.orphan;
+  if (state.claim.backs == orphan.name && has_majority(state)) return {TryLease{}, "most hosts back this host"};
+  return keep_waiting(orphan);
+}
+
+SuccessionAction next_with_locks(const Succession& state, const std::optional<std::string>& first, int64_t waited_ns) {
+  const Orphan& orphan = state.orphan;
+  if (first == orphan.name) return {TryLease{}, "this host is the first that may lead"};
+  if (is_newcomer(orphan) && !first) return {TryLease{}, "no host has opened a stage"};
+  const auto at = std::ranges::find(orphan.hosts, orphan.name);
+  if (waited_ns > kTurnNs * (at - orphan.hosts.begin())) return {TryLease{}, "the hosts before it had their turns"};
+  return keep_waiting(orphan);
+}
+
+// Chooses the backed host, for good.
+SuccessionAction next_action(Succession& state, int64_t now_ns) {
+  const Orphan& orphan = state.orphan;
+  if (state.is_over) return {EndOnThisHost{}, "somebody has led the run since, or it has ended"};
+  const int64_t waited_ns = now_ns - state.lost_ns;
+  if (waited_ns > orphan.patience_ns) return {EndOnThisHost{}, "no host could take the coordinator's place in time"};
+  if (!all_have_spoken(state) && waited_ns < kWaitForClaimsNs) return keep_waiting(orphan);
+  const std::optional<std::string> first = first_in_order(state);
+  if (first && state.claim.backs.empty()) state.claim.backs = *first;
+  if (!orphan.sees_run || (!may_lead(state, orphan.name) && !is_newcomer(orphan))) return keep_waiting(orphan);
+  return orphan.sees_locks ? next_with_locks(state, first, waited_ns) : next_without_locks(state);
+}
+
+std::vector<SuccessionAction> react(Succession& state, const TimePasses&, int64_t now_ns) {
+  if (state.leads) return {};
+  const SuccessionAction next = next_action(state, now_ns);
+  const bool is_new = state.told != state.claim;
+  if (!is_new && now_ns - state.told_ns < state.orphan.between_claims_ns) return {next};
+  state.told = state.claim;
+  state.told_ns = now_ns;
+  return {{TellOthers{state.claim}, is_new ? "the claim has changed" : "a host may not have heard it"}, next};
+}
+
+std::vector<SuccessionAction> react(Succession& state, const HostUnreached& event, int64_t) {
+  state.reached.erase(event.host);
+  state.others.erase(event.host);
+  return {};
+}
+
+// A host that was not in the stage has no voice.
+std::vector<SuccessionAction> react(Succession& state, const ClaimArrived& event, int64_t) {
+  const std::vector<std::string>& hosts = state.orphan.hosts;
+  if (std::ranges::find(hosts, event.from) == hosts.end()) return {};
+  state.reached.insert(event.from);
+  state.others[event.from] = event.claim;
+  return {};
+}
+
+std::vector<SuccessionAction> react(Succession& state, const LeaseAnswered& event, int64_t) {
+  switch (event.answer) {
+    case LeaseAnswer::taken:
+      state.leads = true;
+      return {{TakeOver{.at_checkpoint = false}, "this host holds the newest state"}};
+    case LeaseAnswer::taken_at_checkpoint:
+      state.leads = true;
+      return {{TakeOver{.at_checkpoint = true}, "only the newest checkpoint is left"}};
+    case LeaseAnswer::over:
+      state.is_over = !is_newcomer(state.orphan);
+      break;
+    case LeaseAnswer::held:
+      break;
+  }
+  return {{KeepWaiting{}, "the run's lock is held, or its owner is at work"}};
+}
+
 }  // namespace
 
 bool must_give_up(size_t hosts, size_t silent, size_t silent_that_see_the_run) {
@@ -37,76 +149,19 @@ LeaseAnswer judge_lease(bool has_owner, const run_directory::Term& known, const 
   return now.stage == 0 ? LeaseAnswer::taken_at_checkpoint : LeaseAnswer::over;
 }
 
-Succession::Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns)
-    : orphan_(std::move(orphan)), reached_(std::move(reached)), lost_ns_(now_ns) {
-  claim_.stage = orphan_.stage;
-  claim_.fit = is_fit_to_lead();
-  claim_.sees_run = orphan_.sees_run;
+Succession succession_of(Orphan orphan, std::set<std::string> reached, int64_t now_ns) {
+  Succession state;
+  state.claim.stage = orphan.stage;
+  state.claim.fit = is_fit_to_lead(orphan);
+  state.claim.sees_run = orphan.sees_run;
+  state.orphan = std::move(orphan);
+  state.reached = std::move(reached);
+  state.lost_ns = now_ns;
+  return state;
 }
 
-void Succession::lose(const std::string& host) {
-  reached_.erase(host);
-  others_.erase(host);
-}
-
-void Succession::hear(const std::string& from, const Claim& claim) {
-  if (std::ranges::find(orphan_.hosts, from) == orphan_.hosts.end()) return;
-  reached_.insert(from);
-  others_[from] = claim;
-}
-
-void Succession::answer(LeaseAnswer answer) {
-  leads_ = answer == LeaseAnswer::taken || answer == LeaseAnswer::taken_at_checkpoint;
-  if (answer == LeaseAnswer::over && !is_newcomer()) why_ = "somebody has led the run since, or it has ended";
-}
-
-// A host that opened a later stage than another host may hold newer steps. The run directory tells whether any step was
-// committed (judge_lease).
-bool Succession::may_lead(const std::string& host) const {
-  uint64_t newest = orphan_.stage;
-  for (const auto& [name, claim] : others_) {
-    if (claim.sees_run) newest = std::max(newest, claim.stage);
-  }
-  if (host == orphan_.name) return is_fit_to_lead() && orphan_.stage == newest;
-  const auto at = others_.find(host);
-  return at != others_.end() && at->second.fit && at->second.stage == newest;
-}
-
-bool Succession::all_have_spoken() const {
-  return std::ranges::all_of(
-      orphan_.hosts, [&](const std::string& host) { return !reached_.contains(host) || others_.contains(host); });
-}
-
-std::optional<std::string> Succession::first_in_order() const {
-  for (const std::string& host : orphan_.hosts) {
-    if (may_lead(host)) return host;
-  }
-  return std::nullopt;
-}
-
-bool Succession::has_majority() const {
-  const auto backs = std::ranges::count_if(others_, [&](const auto& other) {
-    return other.second.backs == orphan_.name && other.second.stage == orphan_.stage;
-  });
-  return 2 * (static_cast<size_t>(backs) + 1) > orphan_.hosts.size();
-}
-
-Succession::Step Succession::next(int64_t now_ns) {
-  if (leads_) return Step::lead;
-  if (!why_.empty()) return Step::end;
-  const int64_t waited_ns = now_ns - lost_ns_;
-  if (waited_ns > orphan_.patience_ns) {
-    why_ = "no host could take the coordinator's place in time";
-    return Step::end;
-  }
-  if (!all_have_spoken() && waited_ns < kWaitForClaimsNs) return Step::wait;
-  const std::optional<std::string> first = first_in_order();
-  if (first && claim_.backs.empty()) claim_.backs = *first;
-  if (!orphan_.sees_run || (!may_lead(orphan_.name) && !is_newcomer())) return Step::wait;
-  if (!orphan_.sees_locks) return claim_.backs == orphan_.name && has_majority() ? Step::take_lease : Step::wait;
-  if (first == orphan_.name || (is_newcomer() && !first)) return Step::take_lease;
-  const auto at = std::ranges::find(orphan_.hosts, orphan_.name);
-  return waited_ns > kTurnNs * (at - orphan_.hosts.begin()) ? Step::take_lease : Step::wait;
+std::vector<SuccessionAction> decide(Succession& state, const SuccessionEvent& event, int64_t now_ns) {
+  return std::visit([&](const auto& one) { return react(state, one, now_ns); }, event);
 }
 
 }  // namespace estrain::hosts

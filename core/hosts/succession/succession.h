@@ -1,7 +1,8 @@
 #pragma once
-// Decides which host leads a run after a loss of the coordinator. Pure: a host's observations go in, the next action
-// comes out; the sockets, the run directory's lock and the clock are the agent's (agent.cpp). PROTOCOL.md states the
-// rules and why a run never has two leaders; tests/hosts_in_virtual_time drives this class through simulated networks.
+// Decides which host leads a run after a loss of the coordinator: a pure function from a state, an event and the time
+// to actions with reasons. The sockets, the run directory's lock and the clock are the driver's (../orphan.h).
+// PROTOCOL.md states the rules and why a run never has two leaders; tests/hosts_in_virtual_time drives the decisions
+// through simulated networks.
 //
 // A host without a coordinator is an orphan. Orphans send each other Claims. The first host in the order of the plan
 // that can lead tries to take the run directory's lock, the lease: the owner of the lock leads. If hosts see each
@@ -13,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/base/json/fields.h"
@@ -47,6 +49,7 @@ struct Orphan {
   bool sees_run = true;     // the run directory: a host without it backs another host, and never leads
   bool sees_locks = false;  // this host was seen to see the coordinator's lock
   int64_t patience_ns = 0;
+  int64_t between_claims_ns = 200'000'000;  // a claim that has not changed is told again after this time
 };
 
 // The facts that decide whether the run can resume from a host's memory.
@@ -82,39 +85,51 @@ enum class LeaseAnswer {
 // and the last stage opened on this host, 0 for no stage; `now`: the same two of the run directory.
 LeaseAnswer judge_lease(bool has_owner, const run_directory::Term& known, const run_directory::Term& now);
 
-class Succession {
- public:
-  enum class Step { wait, take_lease, lead, end };
-
-  // `reached`: the connected hosts.
-  Succession(Orphan orphan, std::set<std::string> reached, int64_t now_ns);
-
-  void lose(const std::string& host);
-  void hear(const std::string& from, const Claim& claim);
-  void answer(LeaseAnswer answer);
-
-  // The owner sends the claim to all hosts whenever the claim has changed.
-  const Claim& claim() const { return claim_; }
-  Step next(int64_t now_ns);
-  // Why the run ends on this host.
-  const std::string& why() const { return why_; }
-  const Orphan& orphan() const { return orphan_; }
-
- private:
-  bool is_newcomer() const { return orphan_.stage == 0; }
-  bool is_fit_to_lead() const { return orphan_.fit && orphan_.sees_run; }
-  bool may_lead(const std::string& host) const;
-  bool all_have_spoken() const;
-  std::optional<std::string> first_in_order() const;
-  bool has_majority() const;
-
-  const Orphan orphan_;
-  std::set<std::string> reached_;
-  std::map<std::string, Claim> others_;
-  Claim claim_;
-  const int64_t lost_ns_;
-  bool leads_ = false;
-  std::string why_;
+// The decider. `Succession` is the state, from the loss of the coordinator on: decide() changes the state as if the
+// actions had been carried out. TryLease is answered by LeaseAnswered.
+struct Succession {
+  Orphan orphan;
+  std::set<std::string> reached;        // the connected hosts
+  std::map<std::string, Claim> others;  // by host
+  Claim claim;                          // this host's own
+  int64_t lost_ns = 0;                  // when the coordinator was lost
+  std::optional<Claim> told;            // the claim that the other hosts have heard, and when
+  int64_t told_ns = 0;
+  bool leads = false;
+  bool is_over = false;  // another host has led since, or the run has ended
 };
+Succession succession_of(Orphan orphan, std::set<std::string> reached, int64_t now_ns);
+
+// Events.
+struct TimePasses {};  // ten times a second or more
+struct HostUnreached {
+  std::string host;
+};
+struct ClaimArrived {
+  std::string from;
+  Claim claim;
+};
+struct LeaseAnswered {
+  LeaseAnswer answer = LeaseAnswer::held;
+};
+using SuccessionEvent = std::variant<TimePasses, HostUnreached, ClaimArrived, LeaseAnswered>;
+
+// Actions.
+struct TellOthers {  // all connected hosts
+  Claim claim;
+};
+struct KeepWaiting {};
+struct TryLease {};
+struct TakeOver {
+  bool at_checkpoint = false;  // from the newest checkpoint; else from this host's memory
+};
+struct EndOnThisHost {};  // the run does not resume on this host
+
+struct SuccessionAction {
+  std::variant<TellOthers, KeepWaiting, TryLease, TakeOver, EndOnThisHost> deed;
+  std::string reason;  // why, in words
+};
+
+std::vector<SuccessionAction> decide(Succession& state, const SuccessionEvent& event, int64_t now_ns);
 
 }  // namespace estrain::hosts

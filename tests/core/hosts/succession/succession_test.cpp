@@ -7,7 +7,49 @@
 namespace estrain::hosts {
 namespace {
 
-using Next = Succession::Step;
+enum class Next { nothing, wait, take_lease, take_over, take_over_at_checkpoint, end };
+
+Next next_of(const SuccessionAction& action) {
+  if (std::holds_alternative<KeepWaiting>(action.deed)) return Next::wait;
+  if (std::holds_alternative<TryLease>(action.deed)) return Next::take_lease;
+  if (std::holds_alternative<EndOnThisHost>(action.deed)) return Next::end;
+  return std::get<TakeOver>(action.deed).at_checkpoint ? Next::take_over_at_checkpoint : Next::take_over;
+}
+
+// An OrphanOf is a host without a coordinator; the test names the events.
+class OrphanOf {
+ public:
+  OrphanOf(Orphan orphan, std::set<std::string> reached)
+      : state_(succession_of(std::move(orphan), std::move(reached), 0)) {}
+
+  const Claim& claim() const { return state_.claim; }
+  // The reason of the last action but TellOthers.
+  const std::string& why() const { return why_; }
+  Next next(int64_t now_ns) { return carry_out(TimePasses{}, now_ns); }
+  Next answer(LeaseAnswer answer) { return carry_out(LeaseAnswered{answer}, 1); }
+  void hear(const std::string& from, const Claim& claim) { carry_out(ClaimArrived{from, claim}, 1); }
+  void lose(const std::string& host) { carry_out(HostUnreached{host}, 1); }
+
+  std::vector<Claim> told;
+
+ private:
+  Next carry_out(const SuccessionEvent& event, int64_t now_ns) {
+    Next next = Next::nothing;
+    for (const SuccessionAction& action : decide(state_, event, now_ns)) {
+      CHECK_FALSE(action.reason.empty());
+      if (const auto* tell = std::get_if<TellOthers>(&action.deed)) {
+        told.push_back(tell->claim);
+        continue;
+      }
+      next = next_of(action);
+      why_ = action.reason;
+    }
+    return next;
+  }
+
+  Succession state_;
+  std::string why_;
+};
 
 Orphan orphan(const std::string& name, bool sees_locks) {
   return {.name = name,
@@ -30,7 +72,7 @@ TEST_CASE("a coordinator gives up when the hosts that are silent may be a majori
 }
 
 TEST_CASE("the first in the order of the plan takes the lease, the next waits for its turn") {
-  Succession a(orphan("a", true), {"b"}, 0), b(orphan("b", true), {"a"}, 0);
+  OrphanOf a(orphan("a", true), {"b"}), b(orphan("b", true), {"a"});
   CHECK(a.next(0) == Next::wait);  // b has not spoken
   a.hear("b", b.claim());
   b.hear("a", a.claim());
@@ -39,12 +81,12 @@ TEST_CASE("the first in the order of the plan takes the lease, the next waits fo
   a.answer(LeaseAnswer::held);
   CHECK(a.next(2) == Next::take_lease);
   CHECK(b.next(25'000 * kMs) == Next::take_lease);  // a came to nothing
-  a.answer(LeaseAnswer::taken);
-  CHECK(a.next(3) == Next::lead);
+  CHECK(a.answer(LeaseAnswer::taken) == Next::take_over);
+  CHECK(a.next(3) == Next::nothing);
 }
 
 TEST_CASE("a host that is alone leads where locks are seen, and waits where they are not") {
-  Succession seen(orphan("b", true), {}, 0), blind(orphan("b", false), {}, 0);
+  OrphanOf seen(orphan("b", true), {}), blind(orphan("b", false), {});
   CHECK(seen.next(0) == Next::take_lease);
   CHECK(blind.next(0) == Next::wait);
   CHECK(blind.next(89'000 * kMs) == Next::wait);
@@ -52,7 +94,7 @@ TEST_CASE("a host that is alone leads where locks are seen, and waits where they
 }
 
 TEST_CASE("without locks that are seen a majority must back the host, and each backs one for good") {
-  Succession a(orphan("a", false), {"b"}, 0), b(orphan("b", false), {"a"}, 0);
+  OrphanOf a(orphan("a", false), {"b"}), b(orphan("b", false), {"a"});
   a.hear("b", b.claim());
   b.hear("a", a.claim());
   CHECK(b.next(1) == Next::wait);
@@ -71,9 +113,9 @@ TEST_CASE("half of the hosts are no majority") {
     one.hosts = std::move(hosts);
     return one;
   };
-  Succession of_two(of_even_stage("a", {"", "a"}), {}, 0);
+  OrphanOf of_two(of_even_stage("a", {"", "a"}), {});
   CHECK(of_two.next(50'000 * kMs) == Next::wait);
-  Succession a(of_even_stage("a", {"", "a", "b", "c"}), {"b"}, 0);
+  OrphanOf a(of_even_stage("a", {"", "a", "b", "c"}), {"b"});
   const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
   a.hear("b", backs_a);
   CHECK(a.next(1) == Next::wait);  // the other two may be one, too
@@ -84,14 +126,14 @@ TEST_CASE("half of the hosts are no majority") {
 
 TEST_CASE("hosts that were not in the stage have no voice") {
   const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
-  Succession a(orphan("a", false), {"b"}, 0);
+  OrphanOf a(orphan("a", false), {"b"});
   a.hear("b", {.stage = 7, .fit = true, .backs = ""});
   a.hear("stranger", backs_a);
   CHECK(a.next(1) == Next::wait);
   CHECK(a.claim().backs == "a");
   a.hear("b", backs_a);
   CHECK(a.next(2) == Next::take_lease);
-  Succession seen(orphan("a", true), {}, 0);
+  OrphanOf seen(orphan("a", true), {});
   seen.hear("stranger", {.stage = 9, .fit = true, .backs = "stranger"});  // of another stage, so it leads nowhere
   CHECK(seen.next(1) == Next::take_lease);
 }
@@ -99,8 +141,8 @@ TEST_CASE("hosts that were not in the stage have no voice") {
 TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") {
   Orphan unfit = orphan("a", true);
   unfit.fit = false;
-  CHECK(Succession(unfit, {}, 0).next(1) == Next::wait);
-  Succession old(orphan("a", true), {"b"}, 0);
+  CHECK(OrphanOf(unfit, {}).next(1) == Next::wait);
+  OrphanOf old(orphan("a", true), {"b"});
   old.hear("b", {.stage = 8, .fit = true, .backs = "b"});
   CHECK(old.next(80'000 * kMs) == Next::wait);
 }
@@ -109,21 +151,21 @@ TEST_CASE("a host that has opened no stage leads where nobody else can, from the
   Orphan newcomer = orphan("a", true);
   newcomer.stage = 0;
   newcomer.fit = false;
-  Succession alone(newcomer, {"b"}, 0);
+  OrphanOf alone(newcomer, {"b"});
   CHECK(alone.next(0) == Next::wait);  // b has not spoken
   alone.hear("b", {.stage = 0, .fit = false, .backs = ""});
   CHECK(alone.next(1) == Next::take_lease);
-  Succession beside(newcomer, {"b"}, 0);
+  OrphanOf beside(newcomer, {"b"});
   beside.hear("b", {.stage = 1, .fit = true, .backs = "b"});
   CHECK(beside.next(1) == Next::wait);  // b holds more
   CHECK(beside.next(11'000 * kMs) == Next::take_lease);
-  Succession untold(newcomer, {}, 0);
+  OrphanOf untold(newcomer, {});
   CHECK(untold.next(1) == Next::take_lease);
   untold.answer(LeaseAnswer::over);  // others have trained without it
   CHECK(untold.next(2) == Next::take_lease);
   CHECK(untold.next(91'000 * kMs) == Next::end);
   newcomer.sees_locks = false;
-  CHECK(Succession(newcomer, {}, 0).next(50'000 * kMs) == Next::wait);
+  CHECK(OrphanOf(newcomer, {}).next(50'000 * kMs) == Next::wait);
 }
 
 TEST_CASE("what the run directory says of those that led decides from what a host goes on") {
@@ -153,7 +195,7 @@ TEST_CASE("an agent follows the next coordinator, and no earlier one") {
 TEST_CASE("a host that does not see the run directory never leads, and backs who does") {
   Orphan apart = orphan("a", false);
   apart.sees_run = false;
-  Succession a(apart, {"b"}, 0), b(orphan("b", false), {"a"}, 0);
+  OrphanOf a(apart, {"b"}), b(orphan("b", false), {"a"});
   CHECK_FALSE(a.claim().fit);
   a.hear("b", b.claim());
   b.hear("a", a.claim());
@@ -165,7 +207,7 @@ TEST_CASE("a host that does not see the run directory never leads, and backs who
   a.lose("b");
   CHECK(a.next(80'000 * kMs) == Next::wait);
   CHECK(a.next(91'000 * kMs) == Next::end);
-  Succession waits(orphan("b", true), {"a"}, 0);
+  OrphanOf waits(orphan("b", true), {"a"});
   Claim later = a.claim();
   later.stage = 8;  // opened there, and not by the coordinator, as the run directory will tell
   waits.hear("a", later);
@@ -173,10 +215,10 @@ TEST_CASE("a host that does not see the run directory never leads, and backs who
   for (const bool sees_locks : {true, false}) {
     apart.sees_locks = sees_locks;
     apart.hosts = {"", "a"};
-    CHECK(Succession(apart, {}, 0).next(1'000 * kMs) == Next::wait);
+    CHECK(OrphanOf(apart, {}).next(1'000 * kMs) == Next::wait);
     Orphan newcomer = apart;
     newcomer.stage = 0;
-    CHECK(Succession(newcomer, {}, 0).next(80'000 * kMs) == Next::wait);
+    CHECK(OrphanOf(newcomer, {}).next(80'000 * kMs) == Next::wait);
   }
 }
 
@@ -189,10 +231,32 @@ TEST_CASE("an agent that joins by an address begins anew for a later coordinator
 }
 
 TEST_CASE("a host stops where somebody has led since") {
-  Succession a(orphan("a", true), {}, 0);
+  OrphanOf a(orphan("a", true), {});
   a.answer(LeaseAnswer::over);
   CHECK(a.next(1) == Next::end);
-  CHECK(!a.why().empty());
+  CHECK(a.why() == "somebody has led the run since, or it has ended");
+}
+
+TEST_CASE("a host tells its claim at once, when the claim changes, and from time to time") {
+  OrphanOf a(orphan("a", true), {"b"});
+  a.next(0);
+  CHECK(a.told.size() == 1);
+  a.next(1);
+  CHECK(a.told.size() == 1);
+  a.hear("b", {.stage = 7, .fit = true, .backs = ""});
+  a.next(2);
+  REQUIRE(a.told.size() == 2);
+  CHECK(a.told.back().backs == "a");
+  a.next(199 * kMs);
+  CHECK(a.told.size() == 2);
+  a.next(201 * kMs);
+  CHECK(a.told.size() == 3);
+}
+
+TEST_CASE("a host that leads is told from where the run resumes") {
+  OrphanOf a(orphan("a", true), {});
+  CHECK(a.answer(LeaseAnswer::held) == Next::wait);
+  CHECK(a.answer(LeaseAnswer::taken_at_checkpoint) == Next::take_over_at_checkpoint);
 }
 
 }  // namespace
