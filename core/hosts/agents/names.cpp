@@ -1,16 +1,15 @@
 #include "core/hosts/agents/names.h"
 
 #include <netdb.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "core/base/files/poll_set.h"
 #include "core/base/files/unique_fd.h"
 
 namespace estrain::hosts {
@@ -65,9 +64,9 @@ struct LookUp::Errand {
 std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms) {
   if (net::is_number(named)) return {named};
   const auto errand = LookUp::Errand::send(named);
-  pollfd bell{errand->bell.get(), POLLIN, 0};
-  while (::poll(&bell, 1, patience_ms) < 0 && errno == EINTR) {
-  }
+  PollSet bell;
+  bell.add(errand->bell.get(), POLLIN);
+  bell.wait(patience_ms);
   if (!errand->is_back) throw Error::make(Fault::peer, "the name {} leads nowhere: no name server answers", named.host);
   if (errand->why) throw Error(*errand->why);
   return errand->found;

@@ -4,7 +4,7 @@
 
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/pool/hosts/own_command.h"
 
 namespace estrain::pool {

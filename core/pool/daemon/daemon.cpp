@@ -6,11 +6,10 @@
 #include <filesystem>
 
 #include "core/base/clock.h"
-#include "core/base/wall_time.h"
+#include "core/base/files/poll_set.h"
 #include "core/job/placement/assignment.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/daemon/own_devices.h"
-#include "core/pool/daemon/readiness.h"
 #include "core/pool/run_past.h"
 #include "core/run/launch/preflight/devices.h"
 
@@ -169,28 +168,20 @@ void Daemon::end() {
 }
 
 bool Daemon::hear(int milliseconds) {
-  Readiness ready;
-  ready.add(end_.get());
-  for (const auto& [id, check] : checks_.processes()) ready.add(check.descriptor());
-  for (const auto& [id, launcher] : processes_.launchers) ready.add(launcher.process.descriptor());
-  for (const auto& [id, command] : processes_.commands) ready.add(command.process.descriptor());
-  const std::vector<pollfd> clients = server_.polled(monotonic_ns());
-  ready.add(clients);
+  PollSet ready;
+  bool ends_itself = false;
+  ready.add(end_.get(), POLLIN, [&](int16_t) { ends_itself = true; });
+  // No event is handled before all are known: numbers of closed descriptors are used again.
+  std::vector<JobId> checks, ends, answers;
+  const auto note_in = [](std::vector<JobId>& ids, JobId id) { return [&ids, id](int16_t) { ids.push_back(id); }; };
+  for (const auto& [id, check] : checks_.processes()) ready.add(check.descriptor(), POLLIN, note_in(checks, id));
+  for (const auto& [id, launcher] : processes_.launchers)
+    ready.add(launcher.process.descriptor(), POLLIN, note_in(ends, id));
+  for (const auto& [id, command] : processes_.commands) ready.add(command.process.descriptor(), POLLIN, note_in(answers, id));
+  std::vector<pollfd> clients = server_.polled(monotonic_ns());
+  for (pollfd& client : clients)
+    ready.add(client.fd, client.events, [&client](int16_t events) { client.revents = events; });
   ready.wait(milliseconds);
-  const auto ready_jobs = [&](const auto& processes, const auto& descriptor) {
-    std::vector<JobId> ids;
-    for (const auto& [id, process] : processes) {
-      if (ready.has(descriptor(process))) ids.push_back(id);
-    }
-    return ids;
-  };
-  const auto of_check = [](const ChildProcess& check) { return check.descriptor(); };
-  const auto of_launcher = [](const JobLauncher& launcher) { return launcher.process.descriptor(); };
-  const auto of_command = [](const JobCommand& command) { return command.process.descriptor(); };
-  // Looks up all descriptors before acting on any: numbers of closed descriptors are used again.
-  const std::vector<JobId> answers = ready_jobs(processes_.commands, of_command),
-                           ends = ready_jobs(processes_.launchers, of_launcher),
-                           checks = ready_jobs(checks_.processes(), of_check);
   for (const JobId id : answers) news_.on_answer(id, processes_.commands[id].process.wait());
   for (const JobId id : ends) {
     std::optional<ChildEnd> end;
@@ -199,12 +190,12 @@ bool Daemon::hear(int milliseconds) {
   }
   for (const JobId id : checks) checks_.on_ended(id);
   server_.serve_objects(
-      ready.last(clients.size()),
+      clients,
       [this](launch::ClientId client, const Json& request) {
         if (const std::optional<Json> answer = requests_.answer(client, request)) server_.reply(client, *answer);
       },
       monotonic_ns());
-  return !ready.has(end_.get());
+  return !ends_itself;
 }
 
 template <typename Action>

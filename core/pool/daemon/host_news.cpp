@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 
 namespace estrain::pool {
 

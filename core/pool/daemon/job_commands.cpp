@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/state/run_directory/run_directory.h"

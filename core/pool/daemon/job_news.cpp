@@ -8,7 +8,7 @@
 #include "core/base/files/file_lock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/visible_text.h"
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/job/placement/device.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/hosts/own_command.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/base/files/files.h"
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/spec/keys/key_parts.h"
 #include "core/job/spec/parsing/parse.h"

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 #include <sys/signalfd.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include "core/base/files/file_lock.h"
 #include "core/base/files/files.h"
 #include "core/base/files/own_file.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
 #include "core/base/process/watched_signals.h"
 #include "core/base/visible_text.h"
@@ -118,9 +118,10 @@ class PoolAgent {
   }
 
   void wait() {
-    std::vector<pollfd> waiting = {{signals_.get(), POLLIN, 0}};
-    for (const auto& [id, child] : children_) waiting.push_back({child.descriptor(), POLLIN, 0});
-    ::poll(waiting.data(), waiting.size(), kAgentTickMs);
+    PollSet waiting;
+    waiting.add(signals_.get(), POLLIN);
+    for (const auto& [id, child] : children_) waiting.add(child.descriptor(), POLLIN);
+    waiting.wait(kAgentTickMs);
   }
 
   void hear_signals() {

@@ -1,6 +1,5 @@
 #include "core/state/record/scribe.h"
 
-#include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
@@ -61,7 +61,7 @@ class Scribe {
       const bool keeps = !setup_.launcher.flush();
       const auto events = static_cast<short>(keeps ? POLLIN | POLLOUT : POLLIN);
       pollfd polled[2] = {{setup_.launcher.descriptor(), events, 0}, {setup_.doorbell, POLLIN, 0}};
-      ::poll(polled, 2, kDrainMilliseconds);
+      poll_within(polled, kDrainMilliseconds);
       if (polled[1].revents != 0) {
         uint64_t rings = 0;
         [[maybe_unused]] const ssize_t got = ::read(setup_.doorbell, &rings, sizeof rings);

@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/files/files.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
 #include "core/run/launch/control/control_request.h"
@@ -86,7 +87,7 @@ void ControlServer::turn_away(const Error& why) {
       if (client.phase == Phase::waiting) waiting.push_back(id);
     for (const ClientId id : waiting) reply(id, answer);
     std::vector<pollfd> all = polled(now);
-    if (all.empty() || (::poll(all.data(), all.size(), kTurnAwayMs) <= 0 && clients_.empty())) return;
+    if (all.empty() || (poll_within(all, kTurnAwayMs) <= 0 && clients_.empty())) return;
     serve_objects(all, refuse, now);
   }
 }

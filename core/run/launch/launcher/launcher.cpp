@@ -1,6 +1,5 @@
 #include "core/run/launch/launcher/launcher.h"
 
-#include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/watched_signals.h"
 
@@ -88,7 +88,7 @@ void Launcher::wait_for_events() {
   const size_t courier = polled.size();
   if (processes_.courier) polled.push_back({processes_.courier->socket.descriptor(), POLLIN, 0});
   const bool changes = run_.job.resize || run_.job.phase == Phase::recovering;
-  ::poll(polled.data(), polled.size(), changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
+  poll_within(polled, changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) decide(scribe_.hear(0));
   if (courier < polled.size() && polled[courier].revents != 0) decide(hosts_.hear());
@@ -110,7 +110,7 @@ void Launcher::wait_for_events() {
 void Launcher::hear_users() {
   on_signal();
   std::vector<pollfd> polled = run_.control->polled(monotonic_ns());
-  if (::poll(polled.data(), polled.size(), 0) > 0) serve_clients(polled);
+  if (poll_within(polled, 0) > 0) serve_clients(polled);
 }
 
 void Launcher::serve_clients(std::span<const pollfd> polled) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/files/files.h"
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/pool/daemon/job_processes.h"
 #include "core/pool/daemon/pool_hosts.h"
 #include "tests/scratch_folder.h"

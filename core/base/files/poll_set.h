@@ -1,0 +1,35 @@
+#pragma once
+// Waits for descriptors by poll(2). A signal handled meanwhile does not end a wait.
+
+#include <poll.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace estrain {
+
+// Waits until a descriptor has one of its events, at most `milliseconds` (-1: no limit). Returns the number of such
+// descriptors; 0: the time is over. Throws Fault::io.
+int poll_within(std::span<pollfd> polled, int milliseconds);
+
+// A PollSet is a set of descriptors for one wait after another, each with its events and a callback.
+class PollSet {
+ public:
+  using Happened = std::function<void(int16_t events)>;  // the events of pollfd::revents
+
+  // A negative descriptor never has an event. Without a callback, the descriptor only ends a wait.
+  void add(int descriptor, int16_t events, Happened happened = nullptr);
+  void clear();
+
+  // Waits as poll_within() does, then calls back for each descriptor with an event, in the order of adding. Callbacks
+  // may add descriptors for the next wait, or clear the set: then no further callback follows.
+  int wait(int milliseconds);
+
+ private:
+  std::vector<pollfd> polled_;
+  std::vector<Happened> callbacks_;
+};
+
+}  // namespace estrain
