@@ -9,7 +9,7 @@
 #include "cmd/pool.h"
 #include "cmd/validators.h"
 #include "core/base/json/json_text.h"
-#include "core/base/wall_time.h"
+#include "core/base/clock.h"
 #include "core/pool/hosts/meeting.h"
 #include "core/pool/ledger/ledger.h"
 #include "core/pool/overview.h"

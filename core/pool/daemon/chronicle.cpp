@@ -2,7 +2,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/visible_text.h"
-#include "core/base/clock.h"
 #include "core/pool/overview.h"
 
 namespace estrain::pool {
