@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
-#include "core/base/clock.h"
 #include "core/pool/hosts/own_command.h"
 
 namespace estrain::pool {
@@ -24,7 +24,7 @@ void Checks::start() {
     processes_[id] = ChildProcess::start(
         own_command({"check", directory_.spec(id), "--run", directory_.run(id), "--json"}, directory_.check_log(id)));
   } catch (const Error& error) {
-    dispatcher_.checked(id, {false, error.message()}, wall_seconds());
+    dispatcher_.tell(dispatch::Checked{id, false, error.message()});
     start();
   }
 }
@@ -33,7 +33,7 @@ void Checks::on_ended(dispatch::JobId id) {
   const ChildEnd end = processes_[id].wait();
   processes_.erase(id);
   const Json answer = answer_in(directory_.check_log(id));
-  dispatch::Dispatcher::Checked result{end.code == 0 && !end.signaled, ""};
+  dispatch::Checked result{id, end.code == 0 && !end.signaled, ""};
   if (!result.fine) {
     for (const Json& check : list_in(answer, "checks")) {
       if (text_in(check, "severity").value_or("") != "error") continue;
@@ -47,7 +47,7 @@ void Checks::on_ended(dispatch::JobId id) {
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   if (answer.contains("work")) result.work = json_text(answer.at("work"));
-  dispatcher_.checked(id, result, wall_seconds());
+  dispatcher_.tell(result);
   start();
 }
 

@@ -5,15 +5,14 @@
 #include <map>
 
 #include "core/base/process/child_process.h"
-#include "core/planning/dispatch/dispatcher.h"
+#include "core/pool/daemon/pool_dispatcher.h"
 #include "core/pool/pool_directory.h"
 
 namespace estrain::pool {
 
 class Checks {
  public:
-  Checks(dispatch::Dispatcher& dispatcher, const PoolDirectory& directory)
-      : dispatcher_(dispatcher), directory_(directory) {}
+  Checks(PoolDispatcher& dispatcher, const PoolDirectory& directory) : dispatcher_(dispatcher), directory_(directory) {}
 
   void carry_out(const dispatch::CheckJob& action);
   void on_ended(dispatch::JobId id);  // the check's process has ended
@@ -23,7 +22,7 @@ class Checks {
   void start();
   const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
 
-  dispatch::Dispatcher& dispatcher_;
+  PoolDispatcher& dispatcher_;
   const PoolDirectory& directory_;
   std::deque<dispatch::JobId> waiting_;
   std::map<dispatch::JobId, ChildProcess> processes_;

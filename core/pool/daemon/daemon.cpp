@@ -131,7 +131,7 @@ int Daemon::run() {
 }
 
 void Daemon::begin() {
-  dispatcher_.tick(wall_seconds());  // the pool is served from now on, not only from the first turn on
+  dispatcher_.tell(dispatch::TimePassed{});  // the pool is served from now on, not only from the first turn on
   do_actions();
 }
 
@@ -142,7 +142,7 @@ bool Daemon::turn(int milliseconds) {
   tend();
   do_actions();
   news_.look_at_jobs();
-  dispatcher_.tick(wall_seconds());
+  dispatcher_.tell(dispatch::TimePassed{});
   do_actions();
   chronicle_.save(state());
   hosts_.agents.flush();  // all orders are on the disk: no later daemon repeats an order
@@ -177,7 +177,8 @@ bool Daemon::hear(int milliseconds) {
   for (const auto& [id, check] : checks_.processes()) ready.add(check.descriptor(), POLLIN, note_in(checks, id));
   for (const auto& [id, launcher] : processes_.launchers)
     ready.add(launcher.process.descriptor(), POLLIN, note_in(ends, id));
-  for (const auto& [id, command] : processes_.commands) ready.add(command.process.descriptor(), POLLIN, note_in(answers, id));
+  for (const auto& [id, command] : processes_.commands)
+    ready.add(command.process.descriptor(), POLLIN, note_in(answers, id));
   std::vector<pollfd> clients = server_.polled(monotonic_ns());
   for (pollfd& client : clients)
     ready.add(client.fd, client.events, [&client](int16_t events) { client.revents = events; });

@@ -62,7 +62,7 @@ class Daemon {
   UniqueFd lock_;
   PoolHosts hosts_;
   Chronicle chronicle_;
-  dispatch::Dispatcher dispatcher_;
+  PoolDispatcher dispatcher_;
   JobProcesses processes_;
   Checks checks_{dispatcher_, directory_};
   JobCommands commands_{dispatcher_, hosts_, processes_};

@@ -40,8 +40,8 @@ void HostNews::carry_out(const AgentNews& news) {
 
 void HostNews::admit(const std::string& host, const AdmitHost& action) {
   try {
-    dispatcher_.add_devices(action.devices, wall_seconds());
-    dispatcher_.host_has(host, action.cores);
+    dispatcher_.tell(dispatch::DevicesAdded{action.devices});
+    dispatcher_.tell(dispatch::CoresKnown{host, action.cores});
     notes_.push_back({0, "joined", std::ssize(action.devices), "host " + host});
   } catch (const Error& error) {
     notes_.push_back({0, "refused", 0, fmt::format("devices of host {}: {}", host, error.message())});
@@ -58,7 +58,7 @@ void HostNews::release(const std::string& host) {
     if (slot.state == dispatch::Slot::State::present) names.push_back(slot.name);
   }
   if (!names.empty()) {
-    dispatcher_.withdraw({names, dispatch::kNoHurry, true, 0}, wall_seconds());
+    dispatcher_.tell(dispatch::Withdrawal{names, std::nullopt, true, 0});
   } else if (!has_others) {
     hosts_.agents.dismiss(host);
   }
@@ -68,7 +68,7 @@ void HostNews::give_up(const std::string& host, const std::string& reason) {
   const bool has_led = news_.forget_host(host);
   const auto& slots = dispatcher_.state().slots;
   const bool has_devices = std::ranges::any_of(slots, [&](const auto& slot) { return slot.host() == host; });
-  if (has_devices || has_led) dispatcher_.lose_host(host, reason, wall_seconds());
+  if (has_devices || has_led) dispatcher_.tell(dispatch::HostVanished{host, reason});
   news_.wait_for_heirs(fmt::format("host {} was lost", host));
 }
 

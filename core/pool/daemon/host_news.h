@@ -10,7 +10,7 @@ namespace estrain::pool {
 
 class HostNews {
  public:
-  HostNews(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobNews& news)
+  HostNews(PoolDispatcher& dispatcher, PoolHosts& hosts, JobNews& news)
       : dispatcher_(dispatcher), hosts_(hosts), news_(news) {}
 
   // Takes the devices of agents gone at the daemon's start out of the pool.
@@ -24,7 +24,7 @@ class HostNews {
   void give_up(const std::string& host, const std::string& reason);
   void carry_out(const AgentNews& news);
 
-  dispatch::Dispatcher& dispatcher_;
+  PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;
   JobNews& news_;
   std::vector<dispatch::Note> notes_;  // since the last look

@@ -93,7 +93,7 @@ void JobCommands::launch(JobId id, std::vector<std::string> words) {
   try {
     processes_.launchers[id] = {.process = ChildProcess::start(options)};
   } catch (const Error& error) {
-    dispatcher_.ended(id, {dispatch::Ended::How::never_began, error.message(), 5}, wall_seconds());
+    dispatcher_.tell(dispatch::JobEnded{id, {dispatch::Ended::How::never_began, error.message(), 5}});
   }
 }
 
@@ -115,7 +115,8 @@ void JobCommands::send(JobId id) {
     const std::vector<std::string> words = std::move(command.words);
     processes_.commands.erase(id);
     if (!in_vain) return launch(id, words);
-    return dispatcher_.ended(id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5}, wall_seconds());
+    return dispatcher_.tell(
+        dispatch::JobEnded{id, {dispatch::Ended::How::never_began, "no agent of its run came up", 5}});
   }
   command.is_sent = true;
   std::filesystem::remove(hosts_.directory.request_log(id));
@@ -169,7 +170,7 @@ void JobCommands::carry_out(const dispatch::StopJob& action) {
   const auto launcher = processes_.launchers.find(id);
   if (launcher == processes_.launchers.end()) {
     processes_.commands.erase(id);
-    return dispatcher_.ended(id, {dispatch::Ended::How::stopped, "it had not begun"}, wall_seconds());
+    return dispatcher_.tell(dispatch::JobEnded{id, {dispatch::Ended::How::stopped, "it had not begun"}});
   }
   const bool answers =
       launcher->second.host.empty() ? launch::launcher_answers(hosts_.directory.run(id)) : launcher->second.trains;

@@ -13,7 +13,7 @@ namespace estrain::pool {
 
 class JobCommands {
  public:
-  JobCommands(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
+  JobCommands(PoolDispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
       : dispatcher_(dispatcher), hosts_(hosts), processes_(processes) {}
 
   void carry_out(const dispatch::StartJob& action);
@@ -36,7 +36,7 @@ class JobCommands {
   void send(JobId id);
   void launch(JobId id, std::vector<std::string> words);
 
-  dispatch::Dispatcher& dispatcher_;
+  PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;
   JobProcesses& processes_;
 };

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <csignal>
 
+#include "core/base/clock.h"
 #include "core/base/files/file_lock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/visible_text.h"
-#include "core/base/clock.h"
 #include "core/job/placement/device.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/pool/hosts/own_command.h"
@@ -29,8 +29,8 @@ bool is_locked(const std::string& path) {
 }
 
 // A launcher's state in a pool's words.
-dispatch::Dispatcher::Found::Doing doing_of(const std::string& state) {
-  using Doing = dispatch::Dispatcher::Found::Doing;
+dispatch::FoundAtWork::Doing doing_of(const std::string& state) {
+  using Doing = dispatch::FoundAtWork::Doing;
   if (state == "training") return Doing::trains;
   if (state == "starting") return Doing::starts;
   return state == "ending" ? Doing::ends : Doing::changes;
@@ -69,8 +69,8 @@ void JobNews::take_up(JobId id, double asked) {
   if (!is_locked(run_directory::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
     const bool began = run_directory::RunDirectory(run).has_run();
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
-    return dispatcher_.ended(id, began ? run_end(run, std::nullopt, hosts_.directory.train_log(id)) : never,
-                             wall_seconds());
+    return dispatcher_.tell(
+        dispatch::JobEnded{id, began ? run_end(run, std::nullopt, hosts_.directory.train_log(id)) : never});
   }
   processes_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
   const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirstMs);
@@ -83,7 +83,7 @@ void JobNews::take_up(JobId id, double asked) {
 
 void JobNews::tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost) {
   const int64_t step = look.step.value_or(0);
-  dispatcher_.found(id, {held, doing_of(look.state), step, lost, look.step_seconds}, wall_seconds());
+  dispatcher_.tell(dispatch::FoundAtWork{id, held, doing_of(look.state), step, lost, look.step_seconds});
 }
 
 // The launcher of the job is on another host, or other hosts have the job's state.
@@ -101,7 +101,7 @@ void JobNews::take_up_elsewhere(JobId id) {
   }
   if (processes_.launchers.contains(id) || job.home.empty() || !has_heirs) return;
   processes_.orphans.add(id, {dispatch::Ended::How::vanished, "its launcher is gone without a word"}, wall_seconds());
-  dispatcher_.orphaned(id, wall_seconds());
+  dispatcher_.tell(dispatch::Orphaned{id});
 }
 
 // Trusts the devices in the run's status over the command's answer. On another host, the agent has looked since.
@@ -123,7 +123,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatienceMs);
   if (look && look->held) {
     const std::vector<std::string> held = pool_names(*look->held, "", hosts_.own);
-    dispatcher_.changed(id, {held, lost, look->step.value_or(0)}, wall_seconds());
+    dispatcher_.tell(dispatch::DevicesChanged{id, held, lost, look->step.value_or(0)});
     tell_progress(id, *look);
   } else {
     processes_.launchers[id].looked = 0;  // the next look tells
@@ -139,11 +139,12 @@ void JobNews::on_batch_answer(JobId id, const ChildEnd& end, const Json& answer)
     return;
   }
   const bool for_good = text_in(answer, "fault").value_or("") == fault_name(Fault::infeasible);
-  dispatcher_.batch_refused(id, for_good, text_in(answer, "error").value_or(end.text()), wall_seconds());
+  dispatcher_.tell(dispatch::BatchRefused{id, for_good, text_in(answer, "error").value_or(end.text())});
 }
 
 void JobNews::tell_batch(JobId id, const std::optional<BatchLook>& batch) {
-  if (batch) dispatcher_.batch_is(id, {batch->batch, batch->lr_factor, batch->epoch, batch->noise_scale});
+  if (batch)
+    dispatcher_.tell(dispatch::BatchInForce{id, batch->batch, batch->lr_factor, batch->epoch, batch->noise_scale});
 }
 
 // If other hosts have the job's state, another host may resume the job.
@@ -160,9 +161,9 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   const bool is_over = ended.how == dispatch::Ended::How::done || ended.how == dispatch::Ended::How::failed;
   const auto tasks = hosts_.agents.tasks_of(id);
   const bool has_heirs = std::ranges::any_of(tasks, [](const auto& one) { return one.task.kind == kRunAgent; });
-  if (was_asked_to || is_over || !has_heirs) return dispatcher_.ended(id, ended, wall_seconds());
+  if (was_asked_to || is_over || !has_heirs) return dispatcher_.tell(dispatch::JobEnded{id, ended});
   processes_.orphans.add(id, ended, wall_seconds());
-  dispatcher_.orphaned(id, wall_seconds());
+  dispatcher_.tell(dispatch::Orphaned{id});
 }
 
 void JobNews::look_at_jobs() {
@@ -203,12 +204,12 @@ void JobNews::on_look(JobId id, const JobLook& look) {
   if (phase == dispatch::Phase::changing && trains && !processes_.commands.contains(id)) {
     // The answer to a request got lost, with a daemon or on the way; or the request was for another batch, and this
     // takes a new launch. The change is under way until the new launch trains.
-    dispatcher_.changed(id, {held, std::exchange(launcher.lost, 0), *look.step}, now);
+    dispatcher_.tell(dispatch::DevicesChanged{id, held, std::exchange(launcher.lost, 0), *look.step}, now);
   } else if (phase == dispatch::Phase::running && trains && !processes_.commands.contains(id) &&
              !holds(dispatcher_.state(), id, held)) {
-    dispatcher_.changed(id, {held, 0, *look.step}, now);  // the job has lost devices
+    dispatcher_.tell(dispatch::DevicesChanged{id, held, 0, *look.step}, now);  // the job has lost devices
   }
-  if (trains && phase == dispatch::Phase::starting) dispatcher_.trains(id, now);
+  if (trains && phase == dispatch::Phase::starting) dispatcher_.tell(dispatch::TrainingBegan{id}, now);
   tell_progress(id, look);
 }
 
@@ -216,8 +217,8 @@ void JobNews::on_look(JobId id, const JobLook& look) {
 void JobNews::tell_progress(JobId id, const JobLook& look) {
   if (!look.step || !look.trains()) return;
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
-  dispatcher_.progressed(id, {*look.step, look.total_steps, look.step_seconds, held, look.devices_at_work},
-                         wall_seconds());
+  dispatcher_.tell(
+      dispatch::Progressed{id, *look.step, look.total_steps, look.step_seconds, held, look.devices_at_work});
 }
 
 void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {
@@ -244,7 +245,7 @@ void JobNews::on_task_seen(const std::string& host, const TellLook& event) {
     processes_.orphans.remove(id);
     processes_.commands.erase(id);
     const std::vector<std::string> held = pool_names(*event.look.held, host, hosts_.own);
-    dispatcher_.moved(id, host, held, wall_seconds());
+    dispatcher_.tell(dispatch::Moved{id, host, held});
   }
   on_look(id, event.look);
 }
@@ -277,7 +278,7 @@ void JobNews::wait_for_heirs(const std::string& why) {
 
 void JobNews::give_up_orphans() {
   for (const auto& [id, ended] : processes_.orphans.take_lost(hosts_.agents, wall_seconds()))
-    dispatcher_.ended(id, ended, wall_seconds());
+    dispatcher_.tell(dispatch::JobEnded{id, ended});
 }
 
 }  // namespace estrain::pool

@@ -14,7 +14,7 @@ namespace estrain::pool {
 
 class JobNews {
  public:
-  JobNews(dispatch::Dispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
+  JobNews(PoolDispatcher& dispatcher, PoolHosts& hosts, JobProcesses& processes)
       : dispatcher_(dispatcher), hosts_(hosts), processes_(processes) {}
 
   // `asked`: the time of the request for the current change of devices; 0: no change was under way.
@@ -47,7 +47,7 @@ class JobNews {
   void tell_progress(JobId id, const JobLook& look);
   void tell_batch(JobId id, const std::optional<BatchLook>& batch);
 
-  dispatch::Dispatcher& dispatcher_;
+  PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;
   JobProcesses& processes_;
 };

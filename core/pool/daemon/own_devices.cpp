@@ -12,7 +12,7 @@ std::vector<std::string> names_in(const std::string& devices) {
   return placement::texts_of(placement::devices_of(launch::parse_devices(devices)));
 }
 
-void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now) {
+void settle_devices(PoolDispatcher& dispatcher, const std::vector<std::string>& names, double now) {
   std::vector<std::string> added, removed;
   for (const dispatch::Slot& slot : dispatcher.state().slots) {
     if (!slot.for_good && slot.host().empty()) removed.push_back(slot.name);
@@ -25,8 +25,8 @@ void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::str
       removed.erase(there);
     }
   }
-  if (!added.empty()) dispatcher.add_devices(added, now);
-  if (!removed.empty()) dispatcher.withdraw({removed, dispatch::kNoHurry, true, 0}, now);
+  if (!added.empty()) dispatcher.tell(dispatch::DevicesAdded{added}, now);
+  if (!removed.empty()) dispatcher.tell(dispatch::Withdrawal{removed, std::nullopt, true, 0}, now);
 }
 
 }  // namespace estrain::pool

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/planning/dispatch/dispatcher.h"
+#include "core/pool/daemon/pool_dispatcher.h"
 
 namespace estrain::pool {
 
@@ -16,7 +16,8 @@ std::vector<std::string> names_in(const std::string& devices);
 
 // Makes `names` the pool's devices of the daemon's own host, for a daemon started with a list: adds missing
 // devices, and withdraws surplus devices, without hurry. A device away for a while is still the pool's; a
-// device leaving for good is not. Agents own the devices of other hosts. Throws as Dispatcher::add_devices.
-void settle_devices(dispatch::Dispatcher& dispatcher, const std::vector<std::string>& names, double now);
+// device leaving for good is not. Agents own the devices of other hosts. Throws as PoolDispatcher::tell() of
+// DevicesAdded.
+void settle_devices(PoolDispatcher& dispatcher, const std::vector<std::string>& names, double now);
 
 }  // namespace estrain::pool

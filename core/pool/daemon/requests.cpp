@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/files/files.h"
 #include "core/base/clock.h"
+#include "core/base/files/files.h"
 #include "core/job/placement/assignment.h"
 #include "core/job/spec/keys/key_parts.h"
 #include "core/job/spec/parsing/parse.h"
@@ -90,7 +90,7 @@ std::optional<Json> PoolRequests::carry_out(launch::ClientId, const SubmitReques
   try {
     write_file_atomically(hosts_.directory.spec(id), request.spec);
     const double now = wall_seconds();
-    dispatcher_.submit(request_for(spec, request, now), now);
+    dispatcher_.tell(dispatch::Submitted{request_for(spec, request, now)}, now);
     write_down(id);
   } catch (const Error&) {
     std::error_code failure;
@@ -107,7 +107,7 @@ dispatch::JobId PoolRequests::claim_folder() {
   std::error_code failure;
   while (!std::filesystem::create_directory(hosts_.directory.job(id), failure) && !failure) ++id;
   if (failure) throw system_error("cannot create folder " + hosts_.directory.job(id), failure.value());
-  dispatcher_.number_from(id);
+  dispatcher_.tell(dispatch::NumbersTaken{id});
   return id;
 }
 
@@ -115,18 +115,18 @@ void PoolRequests::write_down(dispatch::JobId id) {
   try {
     chronicle_.save_or_throw(dispatcher_.state());
   } catch (const Error& error) {
-    dispatcher_.forget(id);
+    dispatcher_.undo_submission(id);
     throw error.within("the job was not taken: it cannot be written down");
   }
 }
 
 std::optional<Json> PoolRequests::carry_out(launch::ClientId, const CancelRequest& request) {
-  dispatcher_.cancel(request.job, wall_seconds());
+  dispatcher_.tell(dispatch::CancelAsked{request.job});
   return encode_reply(DoneReply());
 }
 
 std::optional<Json> PoolRequests::carry_out(launch::ClientId, const PolicyRequest& request) {
-  dispatcher_.choose_policy(request.policy, wall_seconds());
+  dispatcher_.tell(dispatch::PolicyChosen{request.policy});
   return encode_reply(DoneReply());
 }
 
@@ -135,24 +135,22 @@ std::optional<Json> PoolRequests::carry_out(launch::ClientId, const AddRequest& 
   launch::check_devices(devices, {.mixed = true, .oversubscribed = false});
   const std::vector<std::string> names = placement::texts_of(devices);
   require_offered(names, dispatcher_.state(), hosts_.agents);
-  dispatcher_.add_devices(names, wall_seconds());
+  dispatcher_.tell(dispatch::DevicesAdded{names});
   return encode_reply(DoneReply());
 }
 
 std::optional<Json> PoolRequests::carry_out(launch::ClientId, const LendRequest& request) {
-  dispatcher_.lend(names_in(request.devices), wall_seconds());
+  dispatcher_.tell(dispatch::DevicesLent{names_in(request.devices)});
   return encode_reply(DoneReply());
 }
 
 std::optional<Json> PoolRequests::carry_out(launch::ClientId client, const RemoveRequest& request) {
-  const double within = request.within.value_or(dispatch::kNoHurry);
-  dispatcher_.withdraw({names_in(request.devices), within, true, client}, wall_seconds());
+  dispatcher_.tell(dispatch::Withdrawal{names_in(request.devices), request.within, true, client});
   return std::nullopt;
 }
 
 std::optional<Json> PoolRequests::carry_out(launch::ClientId client, const TakeRequest& request) {
-  const double within = request.within.value_or(dispatch::kNoHurry);
-  dispatcher_.withdraw({names_in(request.devices), within, false, client}, wall_seconds());
+  dispatcher_.tell(dispatch::Withdrawal{names_in(request.devices), request.within, false, client});
   return std::nullopt;
 }
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "core/planning/dispatch/dispatcher.h"
 #include "core/pool/daemon/chronicle.h"
+#include "core/pool/daemon/pool_dispatcher.h"
 #include "core/pool/daemon/pool_hosts.h"
 #include "core/pool/pool_request.h"
 #include "core/run/launch/control/control_socket.h"
@@ -13,7 +13,7 @@ namespace estrain::pool {
 
 class PoolRequests {
  public:
-  PoolRequests(dispatch::Dispatcher& dispatcher, const PoolHosts& hosts, Chronicle& chronicle)
+  PoolRequests(PoolDispatcher& dispatcher, const PoolHosts& hosts, Chronicle& chronicle)
       : dispatcher_(dispatcher), hosts_(hosts), chronicle_(chronicle) {}
 
   // Returns the answer to the client, with the error of a refused request. Nothing for a withdrawal of devices, whose
@@ -32,7 +32,7 @@ class PoolRequests {
   dispatch::JobId claim_folder();
   void write_down(dispatch::JobId id);
 
-  dispatch::Dispatcher& dispatcher_;
+  PoolDispatcher& dispatcher_;
   const PoolHosts& hosts_;
   Chronicle& chronicle_;
 };

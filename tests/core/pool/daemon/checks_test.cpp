@@ -72,7 +72,7 @@ TEST_CASE("few checks are at work at once, and a job that was cancelled meanwhil
   Checking at("{}", 4);
   for (int64_t id = 1; id <= 4; ++id) at.checks.carry_out({id});
   CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
-  at.dispatcher.cancel(3, wall_seconds());
+  at.dispatcher.tell(dispatch::CancelAsked{3});
   at.checks.on_ended(1);
   CHECK(at.checks.processes().size() == dispatch::kChecksAtOnce);
   CHECK(at.checks.processes().contains(4));

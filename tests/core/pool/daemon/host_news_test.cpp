@@ -65,7 +65,7 @@ TEST_CASE("an agent that leaves is dismissed once its devices are free, not befo
   CHECK_FALSE(busy.is_dismissed());
   Hosts idle(state_with_job(Phase::done, {"nodeB/cpu"}), {.leaves = true});
   idle.host_news.tend();
-  idle.dispatcher.tick(wall_seconds());
+  idle.dispatcher.tell(dispatch::TimePassed{});
   idle.host_news.tend();
   CHECK(idle.devices().empty());
   CHECK(idle.is_dismissed());

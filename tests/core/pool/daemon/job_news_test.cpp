@@ -44,7 +44,7 @@ TEST_CASE("jobs are looked at once a second, and before each decision at the end
   };
   CHECK(is_looked_at(0.25));         // nothing has been decided yet
   CHECK_FALSE(is_looked_at(-0.25));  // it did not answer lately
-  at.dispatcher.tick(wall_seconds());
+  at.dispatcher.tell(dispatch::TimePassed{});
   CHECK_FALSE(is_looked_at(0.25));
   CHECK(is_looked_at(1.25));
 }

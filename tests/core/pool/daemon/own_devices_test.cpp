@@ -16,7 +16,7 @@ Names settled(const std::vector<Slot>& slots, const Names& list) {
   state.policy = "estrain";
   state.slots = slots;
   state.last_slot = std::ssize(slots);
-  dispatch::Dispatcher dispatcher(state, {});
+  PoolDispatcher dispatcher(state, {}, 100);
   settle_devices(dispatcher, list, 100);
   Names names;
   for (const Slot& slot : dispatcher.state().slots) {
@@ -56,9 +56,9 @@ TEST_CASE("devices that leave have time: no job is killed for them") {
   job.phase = dispatch::Phase::running;
   job.target = {{"cpu", 2}};
   job.request.ests = job.request.most = job.request.devices = 2;
-  dispatch::Dispatcher dispatcher(state, {});
+  PoolDispatcher dispatcher(state, {}, 100);
   settle_devices(dispatcher, {"cpu"}, 100);
-  dispatcher.tick(105);
+  dispatcher.tell(dispatch::TimePassed{}, 105);
   const auto actions = dispatcher.take_actions();
   const auto count = [&](auto is) { return std::ranges::count_if(actions, is); };
   CHECK(count([](const dispatch::Action& one) { return std::holds_alternative<dispatch::ShrinkJob>(one); }) == 1);

@@ -25,7 +25,7 @@ steps = 50
 )";
 
 struct Asking : RestingPool {
-  explicit Asking(dispatch::State state) : RestingPool(std::move(state)) { dispatcher.tick(wall_seconds()); }
+  explicit Asking(dispatch::State state) : RestingPool(std::move(state)) { dispatcher.tell(dispatch::TimePassed{}); }
 
   std::future<Json> ask(const Json& request) {
     return std::async(std::launch::async,
@@ -132,7 +132,7 @@ TEST_CASE("who takes devices hears of it when they are free") {
   };
   CHECK(release() == 0);
   CHECK_FALSE(Asking::is_answered(answer));
-  at.dispatcher.changed(1, {{"cpu"}}, wall_seconds());
+  at.dispatcher.tell(dispatch::DevicesChanged{1, {"cpu"}});
   CHECK(release() == 1);
   while (!Asking::is_answered(answer)) at.serve_once();
   CHECK(answer.get().at("devices") == Json::array({"cpu"}));

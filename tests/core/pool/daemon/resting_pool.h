@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/files/files.h"
 #include "core/base/clock.h"
+#include "core/base/files/files.h"
 #include "core/pool/daemon/job_processes.h"
 #include "core/pool/daemon/pool_hosts.h"
 #include "tests/scratch_folder.h"
@@ -103,7 +103,7 @@ class RestingPool {
 
  public:
   PoolHosts hosts;
-  dispatch::Dispatcher dispatcher;
+  PoolDispatcher dispatcher;
   JobProcesses processes;
 };
 
