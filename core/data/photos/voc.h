@@ -2,7 +2,8 @@
 // PASCAL VOC, as the archives unpack: pictures, and the boxes of the things in the pictures.
 //
 //   JPEGImages/NAME.jpg       a picture (.jpeg and .png are taken, too)
-//   Annotations/NAME.xml      its boxes (voc_annotation.h)
+//   Annotations/NAME.xml      its boxes: XML with an <object> for each thing that is seen, its <name>, its <bndbox> and
+//                             whether it is <difficult>. Anything else in the file is passed over
 //   ImageSets/Main/LIST.txt   the names that make a set, one a line, in the order of the samples
 //
 // A sample is three arrays, under the names that a program's inputs must have:
@@ -15,16 +16,39 @@
 // mirrored with the picture, and clipped at the edges. A box is left out if its centre is cut off. "Difficult" objects
 // are left out unless data.difficult is true.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data/formats/format.h"
 #include "core/data/photos/photo_files.h"
-#include "core/data/photos/voc_annotation.h"
 #include "core/data/pixels/photo_pixels.h"
+#include "core/formats/image/image.h"
 
 namespace estrain::data {
+
+constexpr uint64_t most_annotation_bytes = uint64_t{1} << 20;
+
+// Edges in pixels from the picture's left and top: 0 is the edge itself. VOC's numbers are those of the first and the
+// last pixel, from 1 on.
+struct LabelledBox {
+  double left = 0, top = 0, right = 0, bottom = 0;
+  int64_t label = 0;  // place in the list of names
+  bool is_difficult = false;
+
+  bool operator==(const LabelledBox&) const = default;
+};
+
+// The twenty classes of VOC, in the alphabet's order.
+const std::vector<std::string>& voc_names();
+
+// The boxes of an annotation, in the order of the file. Throws Fault::corrupt where the text is no such XML, and for an
+// object whose name is none of
+// `names` or whose box does not lie in a picture of this size.
+std::vector<LabelledBox> read_annotation(std::string_view xml, const std::vector<std::string>& names,
+                                         const image::Size& picture);
 
 class VocFolder : public PhotoFiles {
  public:
