@@ -1,9 +1,116 @@
 #include "core/data/pixels/photo_pixels.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/data/pixels/pixel_values.h"
 
 namespace estrain::data {
+namespace {
+
+constexpr uint32_t kTries = 10;
+
+// e^x by halving x until a short series is exact enough, then squaring. libm's differs between machines.
+double exponential(double x) {
+  int halvings = 0;
+  for (; std::abs(x) > 0.0625; ++halvings) x *= 0.5;
+  double sum = 1;
+  for (int n = 10; n >= 1; --n) sum = 1 + sum * x / n;
+  for (; halvings > 0; --halvings) sum *= sum;
+  return sum;
+}
+
+// Newton's method on exponential(), for the mantissa of x in [1/2, 1).
+double logarithm(double x) {
+  constexpr double log_2 = 0.693147180559945309417;
+  int exponent = 0;
+  const double part = std::frexp(x, &exponent);
+  double y = part - 1;
+  for (int step = 0; step < 8; ++step) y += part * exponential(-y) - 1;
+  return y + exponent * log_2;
+}
+
+// In [0, 1).
+double unit(uint32_t word) { return word * 0x1p-32; }
+
+}  // namespace
+
+PhotoCut::PhotoCut(const spec::DataSection& data)
+    : resize_(data.resize),
+      scale_(data.scale),
+      least_ratio_(data.ratio.at(0)),
+      most_ratio_(data.ratio.at(1)),
+      log_ratio_(logarithm(most_ratio_ / least_ratio_)),
+      flip_(data.flip) {
+  const std::vector<int64_t>& sizes = data.crop.empty() ? data.resize : data.crop;
+  if (sizes.size() != 2)
+    throw Error(Fault::spec,
+                "the images have different sizes: set data.crop = [height, width], the size that "
+                "the model sees");
+  size_ = {sizes[0], sizes[1]};
+}
+
+image::Size PhotoCut::scaled(const image::Size& photo) const {
+  if (resize_.empty()) return photo;
+  if (resize_.size() == 2) return {resize_[0], resize_[1]};
+  const int64_t side = resize_[0];
+  const auto longer = [side](int64_t length, int64_t shorter) {
+    return static_cast<int64_t>(static_cast<double>(side * length) / static_cast<double>(shorter));
+  };
+  if (photo.width <= photo.height) return {longer(photo.height, photo.width), side};
+  return {side, longer(photo.width, photo.height)};
+}
+
+Rectangle PhotoCut::random_part(const image::Size& photo, const SampleDraw& draw) const {
+  const double area = static_cast<double>(photo.height * photo.width);
+  for (uint32_t attempt = 0; attempt < kTries; ++attempt) {
+    const PhiloxWords words = draw.words_of_cut(attempt);
+    const double wanted = area * (scale_[0] + unit(words[0]) * (scale_[1] - scale_[0]));
+    const double ratio = least_ratio_ * exponential(unit(words[1]) * log_ratio_);
+    const double width = std::nearbyint(std::sqrt(wanted * ratio)), height = std::nearbyint(std::sqrt(wanted / ratio));
+    if (!(width >= 1 && width <= static_cast<double>(photo.width))) continue;
+    if (!(height >= 1 && height <= static_cast<double>(photo.height))) continue;
+    const int64_t rows = static_cast<int64_t>(height), columns = static_cast<int64_t>(width);
+    return {below(words[2], photo.height - rows + 1), below(words[3], photo.width - columns + 1), rows, columns};
+  }
+  return central_part(photo);
+}
+
+Rectangle PhotoCut::central_part(const image::Size& photo) const {
+  const double height = static_cast<double>(photo.height), width = static_cast<double>(photo.width);
+  Rectangle part{0, 0, photo.height, photo.width};
+  if (width / height < least_ratio_) {
+    part.height = std::max<int64_t>(static_cast<int64_t>(std::nearbyint(width / least_ratio_)), 1);
+  } else if (width / height > most_ratio_) {
+    part.width = std::max<int64_t>(static_cast<int64_t>(std::nearbyint(height * most_ratio_)), 1);
+  }
+  part.top = (photo.height - part.height) / 2;
+  part.left = (photo.width - part.width) / 2;
+  return part;
+}
+
+Cut PhotoCut::of(const image::Size& photo, const SampleDraw& draw) const {
+  const bool mirrored = flip_ && draw.is_random() && (draw.words()[2] >> 31) != 0;
+  if (draw.is_random() && !scale_.empty())
+    return {{random_part(photo, draw), size_, {0, 0, size_.height, size_.width}}, mirrored};
+  const image::Size whole = scaled(photo);
+  if (whole.height < size_.height || whole.width < size_.width) {
+    throw Error::make(Fault::corrupt, "{} x {} pixels{} are smaller than data.crop = [{}, {}]", whole.height,
+                      whole.width, resize_.empty() ? "" : " after data.resize", size_.height, size_.width)
+        .advise("set data.resize = [side], which scales small images up, or use a smaller crop");
+  }
+  Rectangle part{0, 0, size_.height, size_.width};
+  if (draw.is_random()) {
+    const PhiloxWords words = draw.words();
+    part.top = below(words[0], whole.height - size_.height + 1);
+    part.left = below(words[1], whole.width - size_.width + 1);
+  } else {
+    part.top = centre_offset(whole.height, size_.height);
+    part.left = centre_offset(whole.width, size_.width);
+  }
+  return {{{0, 0, photo.height, photo.width}, whole, part}, mirrored};
+}
 
 PhotoPixels::PhotoPixels(const spec::DataSection& section) : channels_(section.channels.value_or(3)), cut_(section) {
   const std::vector<float> means = per_channel(section.mean, channels_, 0.0f, "mean");

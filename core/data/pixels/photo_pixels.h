@@ -1,16 +1,62 @@
 #pragma once
-// From a photo of any size to a model's input: cut and scaled (photo_cut.h, antialiased.h), then torchvision's ToTensor
+// From a photo of any size to a model's input: cut and scaled (PhotoCut, antialiased.h), then torchvision's ToTensor
 // and Normalize: byte / 255 in fp32, minus mean, divided by std, each rounded.
 //
 // data.channels = 3, the default, repeats a grey image three times; 1 refuses colours.
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
-#include "core/data/pixels/photo_cut.h"
+#include "core/data/pixels/antialiased.h"
+#include "core/data/sampling/augmentation.h"
 #include "core/data/sampling/sample_shape.h"
+#include "core/formats/image/image.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
+
+struct Cut {
+  Resizing resizing;
+  bool mirrored = false;
+};
+
+// Chooses the part of a photo for a sample, and its scaled size: torchvision's rules for images of any size. Immutable,
+// hence thread-safe.
+//
+//   training with data.scale   RandomResizedCrop: up to ten tries of a part of the area between scale[0] and scale[1],
+//                              its width / height between ratio[0] and ratio[1] (evenly on the logarithm), until it
+//                              fits; then at an even random place. Else the largest part from the centre whose ratio is
+//                              in range. Scaled to data.crop
+//   otherwise                  Resize: to data.resize = [height, width], or [side]: the shorter side gets that length
+//                              and the longer one side * longer / shorter, rounded down. Then data.crop: at a random
+//                              place in training (RandomCrop), from the centre in evaluation (CenterCrop)
+//   training with data.flip    mirrored with probability 1/2 (RandomHorizontalFlip)
+//
+// Random words come from SampleDraw, so a cut depends only on (seed, epoch, sample, size of the photo). Try t uses
+// words_of_cut(t): area, ratio, row, column. Numbers between bounds, including the exponential, are computed with IEEE
+// double operations alone: the same on every machine.
+class PhotoCut {
+ public:
+  // Throws Fault::spec if the keys do not determine a size.
+  explicit PhotoCut(const spec::DataSection& data);
+
+  image::Size size() const { return size_; }  // of the result
+  // Throws Fault::corrupt if the scaled photo is smaller than the crop.
+  Cut of(const image::Size& photo, const SampleDraw& draw) const;
+
+ private:
+  image::Size scaled(const image::Size& photo) const;
+  Rectangle random_part(const image::Size& photo, const SampleDraw& draw) const;
+  Rectangle central_part(const image::Size& photo) const;
+
+  std::vector<int64_t> resize_;
+  image::Size size_;
+  std::vector<double> scale_;
+  double least_ratio_, most_ratio_;
+  double log_ratio_;  // of the largest to the smallest ratio
+  bool flip_;
+};
 
 // Immutable, hence thread-safe.
 class PhotoPixels {

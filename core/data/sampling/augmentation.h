@@ -4,7 +4,7 @@
 //
 //   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
 //   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
-//   a cut that is tried several times (core/data/pixels/photo_cut.h): try t draws from stream 16 + t
+//   a cut that is tried several times (core/data/pixels/photo_pixels.h): try t draws from stream 16 + t
 
 #include <cstdint>
 
