@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/run_files.h"
-#include "core/data/recognise.h"
+#include "core/data/format_table.h"
 #include "core/job/spec/keys/closest.h"
 #include "core/job/spec/starter.h"
 

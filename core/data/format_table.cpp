@@ -1,8 +1,14 @@
 #include "core/data/format_table.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/files/files.h"
 #include "core/data/formats/cifar.h"
 #include "core/data/formats/hdf5.h"
 #include "core/data/formats/idx.h"
@@ -11,9 +17,12 @@
 #include "core/data/photos/image_folder.h"
 #include "core/data/photos/voc.h"
 #include "core/data/photos/webdataset.h"
+#include "core/formats/h5/filters.h"
 
 namespace estrain::data {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr FormatRow kTable[] = {
     {spec::DataFormat::idx, idx_format},
@@ -27,6 +36,44 @@ constexpr FormatRow kTable[] = {
     {spec::DataFormat::text, text_format},
     {spec::DataFormat::synthetic, synthetic_format},
 };
+
+spec::DataSection section(const FormatRow& row, DataPlace place) {
+  spec::DataSection found;
+  found.format = row.name;
+  found.path = std::move(place.path);
+  found.test_path = std::move(place.test_path);
+  return found;
+}
+
+// The format of which a folder is one set of samples. Returns null if the folder is no such set.
+const FormatRow* format_of_set(const fs::path& folder) {
+  std::error_code refused;
+  if (!fs::is_directory(folder, refused)) return nullptr;
+  for (const FormatRow& row : format_table())
+    if (row.format().is_set(folder)) return &row;
+  return nullptr;
+}
+
+spec::DataSection recognise_folder(const std::string& path) {
+  const fs::path folder = path;
+  for (const FormatRow& row : format_table())
+    if (std::optional<DataPlace> place = row.format().in_folder(folder)) return section(row, std::move(*place));
+  for (const char* test : {"val", "test"}) {
+    const FormatRow* row = format_of_set(folder / "train");
+    if (row && format_of_set(folder / test) == row) return section(*row, {folder / "train", folder / test});
+  }
+  if (const FormatRow* row = format_of_set(folder)) return section(*row, {path});
+  throw Error::make(Fault::usage, "{}: no data set recognised in this folder", path).advise(recognised_data);
+}
+
+std::string first_bytes(const std::string& path) {
+  const UniqueFd file = open_file(path, O_RDONLY | O_NONBLOCK);
+  std::string bytes(65536, '\0');
+  const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
+  if (got < 0) throw system_error(path + ": cannot read", errno);
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
+}
 
 }  // namespace
 
@@ -46,5 +93,23 @@ const Format& format_of(const spec::DataSection& section) {
 }
 
 std::vector<FileName> file_names(const spec::DataSection& section) { return format_of(section).file_names(section); }
+
+DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes,
+              const std::vector<std::string>& arrays) {
+  if (section.plugins) h5::allow_plugins();
+  DataScan result;
+  format_of(section).scan({section, text_context, 0, classes, arrays}, result);
+  return result;
+}
+
+spec::DataSection recognise(const std::string& path) {
+  if (fs::is_directory(path)) return recognise_folder(path);
+  if (!fs::is_regular_file(path))
+    throw Error::make(Fault::usage, "{}: neither a folder nor a file", path).advise(recognised_data);
+  const std::string bytes = first_bytes(path);
+  for (const FormatRow& row : format_table())
+    if (row.format().is_file(path, bytes)) return section(row, {path});
+  throw Error::make(Fault::usage, "{}: neither HDF5, tar, .npy nor text", path).advise(recognised_data);
+}
 
 }  // namespace estrain::data

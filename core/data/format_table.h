@@ -1,11 +1,15 @@
 #pragma once
-// The table of the data formats that are read: one row for each format. What a spec says of a format has its own row in
-// core/job/spec/data_formats.h.
+// The table of the data formats that are read, one row for each format, and what is done by the table: scanning and
+// recognising data. What a spec says of a format has its own row in core/job/spec/data_formats.h.
 
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/data/formats/format.h"
+#include "core/job/spec/job_spec.h"
 
 namespace estrain::data {
 
@@ -14,7 +18,7 @@ struct FormatRow {
   const Format& (*format)();
 };
 
-// The rows, in the order in which recognise() (recognise.h) tries the formats.
+// The rows, in the order in which recognise() tries the formats.
 std::span<const FormatRow> format_table();
 
 // The data sets that recognise() knows, in words, for a message.
@@ -26,5 +30,36 @@ const Format& format_of(const spec::DataSection& section);
 // The files that a section names, in an order that the format fixes, training before test; empty for synthetic data.
 // Throws Fault::spec where a needed key is empty, Fault::io where an idx folder lacks a standard name.
 std::vector<FileName> file_names(const spec::DataSection& section);
+
+// Scans a job's data for every possible mistake, before the job starts, and reports all mistakes: unreadable files,
+// headers and sizes, every label, transforms. open() (dataset.h) refuses the same files, but stops at the first
+// mistake.
+//
+// The cost is decompression plus one pass over labels, tokens and the first part of a text; pixels are checked only if
+// compressed (photos/photo_scan.h).
+//
+// text_context, classes, arrays: as for open(). A mistake in the files is a finding, not an exception.
+DataScan scan(const spec::DataSection& section, int64_t text_context, std::optional<int64_t> classes = std::nullopt,
+              const std::vector<std::string>& arrays = {});
+
+// Recognises the kind of data set at a path, by the names and first bytes of its files. For `estrain init`.
+// Returns a section with format and paths set, and everything else at its default.
+//
+//   a folder with train-images-idx3-ubyte (or .gz)    idx
+//   a folder with data_batch_1.bin                    cifar10
+//   a folder with train.bin and test.bin              cifar100
+//   a folder with train.h5 (and test.h5)              hdf5
+//   a folder with train.bin and val.bin               tokens (nanoGPT's), of 16 bits
+//   a folder with train/ and val/ (or test/)          what the first of them is, the second one for evaluation
+//   a folder with JPEGImages/ and Annotations/        voc
+//   a folder with .tar files                          webdataset
+//   a folder with folders with JPEG or PNG files      images
+//   an HDF5 file                                      hdf5, without a test set
+//   a .npy file, one with llm.c's header              tokens
+//   a .tar file                                       webdataset
+//   a file without zero bytes in its first 64 KiB     text
+//
+// Throws Fault::usage for anything else, Fault::io if it is unreadable.
+spec::DataSection recognise(const std::string& path);
 
 }  // namespace estrain::data

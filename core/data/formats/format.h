@@ -58,7 +58,7 @@ class Format {
   virtual std::vector<FileName> file_names(const spec::DataSection& section) const = 0;
   // Opens the data. `files`: the files of file_names(), opened. Throws as data::open() (dataset.h).
   virtual DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const = 0;
-  // Scans the data (scan.h). A mistake in a file is a finding, not an exception.
+  // Scans the data (format_table.h). A mistake in a file is a finding, not an exception.
   virtual void scan(const DataRequest& request, DataScan& scan) const = 0;
   // The names of the arrays that a user's model takes of the data; empty if the model takes pictures and classes.
   // `inputs`: the inputs of the model's programs; nothing for a module in Python, whose inputs are known only once the

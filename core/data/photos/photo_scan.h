@@ -1,5 +1,5 @@
 #pragma once
-// Scans (scan.h) photos: the lists, the labels, and every file's header and end; every pixel of a set of up to
+// Scans (format_table.h) photos: the lists, the labels, and every file's header and end; every pixel of a set of up to
 // most_bytes_decoded. Several threads scan the files; findings are in file order. Findings name the first ten faulty
 // files of a set and count the other faulty files.
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "core/data/format_table.h"
 #include "core/data/formats/dataset.h"
-#include "core/data/scan.h"
 #include "core/formats/h5/file.h"
 #include "data_files.h"
 #include "unwritten_dataset.h"

@@ -1,10 +1,9 @@
-#include "core/data/recognise.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/data/format_table.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::data {

@@ -1,6 +1,4 @@
 // Reports all errors of data files at once.
-#include "core/data/scan.h"
-
 #include <doctest/doctest.h>
 #include <hdf5.h>
 #include <sys/stat.h>
@@ -9,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/data/format_table.h"
 #include "core/data/formats/dataset.h"
 #include "core/formats/h5/file.h"
 #include "data_files.h"

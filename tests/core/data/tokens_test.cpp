@@ -3,9 +3,9 @@
 
 #include <array>
 
+#include "core/data/format_table.h"
 #include "core/data/formats/dataset.h"
 #include "core/data/formats/token_array.h"
-#include "core/data/scan.h"
 #include "data_files.h"
 
 namespace estrain::data {

@@ -1,7 +1,7 @@
 #pragma once
 // Finds out whether a job can run on this machine before it starts, not hours into the job. `estrain check` makes all
-// checks, the start of `train` only the checks that take no time. The data files: core/data/scan.h; operators and
-// determinism: operator_probe.h.
+// checks, the start of `train` only the checks that take no time. The data files: core/data/format_table.h; operators
+// and determinism: operator_probe.h.
 //
 // All checks are pure functions of the job, the machine's facts and the measurements of a mini-batch, if a mini-batch
 // was tried. Each check gives a finding, also if all is well, to show the reader the subject of each check.

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <functional>
 
+#include "core/data/format_table.h"
 #include "core/data/job_data.h"
 #include "core/data/reading/loader.h"
-#include "core/data/scan.h"
 #include "core/formats/h5/file.h"
 #include "tests/contains.h"
 #include "tests/error_of.h"

@@ -9,7 +9,6 @@
 
 #include "core/data/files/identity.h"
 #include "core/data/format_table.h"
-#include "core/data/scan.h"
 #include "tests/core/data/formats/opened_samples.h"
 
 namespace estrain::data {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/data/scan.h"
+#include "core/data/format_table.h"
 #include "core/formats/h5/file.h"
 #include "tests/core/data/formats/opened_samples.h"
 

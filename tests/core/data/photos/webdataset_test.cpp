@@ -5,8 +5,6 @@
 
 #include "core/data/files/identity.h"
 #include "core/data/format_table.h"
-#include "core/data/recognise.h"
-#include "core/data/scan.h"
 #include "tests/core/data/photo_folder.h"
 
 namespace estrain::data {
