@@ -1,5 +1,3 @@
-#include "core/formats/toml/depth.h"
-
 #include <doctest/doctest.h>
 
 #include "core/formats/toml/parse.h"
