@@ -7,7 +7,7 @@
 
 #include "core/formats/h5/failure.h"
 #include "core/formats/h5/filters.h"
-#include "core/formats/h5/native_type.h"
+#include "core/formats/h5/type.h"
 
 namespace estrain::h5 {
 namespace {

@@ -19,4 +19,8 @@ std::string_view type_name(Type type);
 // "[3, 32, 32]"; "[]" for a scalar.
 std::string shape_text(const std::vector<int64_t>& shape);
 
+// Conversions between Type and HDF5's type identifiers, internal to this folder.
+int64_t native_type(Type type);  // H5T_NATIVE_…; throws Fault::bug for `other`
+Type type_of(int64_t datatype);  // by class, size and sign; ignores byte order
+
 }  // namespace estrain::h5
