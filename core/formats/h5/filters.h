@@ -3,7 +3,10 @@
 // estrain reads LZF, h5py's own filter. HDF5 would load any other filter from the folders in HDF5_PLUGIN_PATH, with
 // code that then runs in this process: HDF5 loads filters only once allowed.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace estrain::h5 {
@@ -18,5 +21,11 @@ void set_up_filters();
 
 // Throws Fault::mismatch naming the first unavailable filter of an open dataset.
 void require_filters(int64_t dataset, const std::string& where);
+
+// LZF is libLZF's format: runs of literal bytes, and copies of earlier bytes.
+// Returns the size of the decompressed bytes; nothing for data other than LZF, or cut short.
+std::optional<size_t> lzf_size(std::span<const uint8_t> stored);
+// Decompresses into `out`, which has room for lzf_size() bytes. lzf_size() must have returned a size.
+void lzf_decompress(std::span<const uint8_t> stored, uint8_t* out);
 
 }  // namespace estrain::h5

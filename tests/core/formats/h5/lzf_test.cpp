@@ -1,9 +1,9 @@
-#include "core/formats/h5/packing/lzf.h"
-
 #include <doctest/doctest.h>
 
 #include <random>
 #include <string>
+
+#include "core/formats/h5/filters.h"
 
 namespace estrain::h5 {
 namespace {
