@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/job/resources/cgroup_room.h"
+#include "core/job/resources/machine_limits.h"
 
 namespace estrain::launch {
 

@@ -1,8 +1,7 @@
-#include "core/job/resources/cgroup_room.h"
-
 #include <doctest/doctest.h>
 
 #include "core/base/files/files.h"
+#include "core/job/resources/machine_limits.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::resources {
