@@ -1,9 +1,8 @@
-#include "core/job/spec/keys/resolve_path.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
+#include "core/job/spec/keys/codec.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::spec {
