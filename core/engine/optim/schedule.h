@@ -25,7 +25,7 @@
 #include "core/engine/optim/parameter_groups.h"
 #include "core/job/batches/batch_schedule.h"
 #include "core/job/spec/job_spec.h"
-#include "core/job/spec/schedule_section.h"
+#include "core/job/spec/optimizer_section.h"
 
 namespace estrain::optim {
 

@@ -12,7 +12,6 @@
 
 #include "core/job/batches/batch_change.h"
 #include "core/job/spec/optimizer_section.h"
-#include "core/job/spec/schedule_section.h"
 
 namespace estrain::spec {
 
