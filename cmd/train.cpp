@@ -5,7 +5,7 @@
 #include "cmd/commands.h"
 #include "cmd/job_hosts.h"
 #include "cmd/validators.h"
-#include "core/base/process/replace_program.h"
+#include "core/base/process/child_process.h"
 #include "core/base/visible_text.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/run/launch/launcher/launcher.h"

@@ -16,7 +16,6 @@
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/fork_server.h"
-#include "core/base/process/replace_program.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/planning/profile/profile_store.h"
 #include "core/state/algorithms/pinning.h"

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +17,6 @@
 
 #include "core/base/error.h"
 #include "core/base/files/own_file.h"
-#include "core/base/process/child_setup.h"
 
 extern char** environ;
 
@@ -57,6 +58,22 @@ ExecPlan plan_exec(const ChildOptions& options) {
 }
 
 }  // namespace
+
+void set_up_child(const ChildSetup& setup) {
+  if (setup.dies_with_parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != setup.parent) ::_exit(127);  // the parent ended before the line above
+  }
+  for (int number : setup.ignored_signals) ::signal(number, SIG_IGN);
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (setup.output >= 0) {
+    ::dup2(setup.output, STDOUT_FILENO);
+    ::dup2(setup.output, STDERR_FILENO);
+  }
+}
 
 UniqueFd open_output(const ChildOptions& options) {
   return options.output.empty() ? UniqueFd() : open_own_file(options.output, O_WRONLY | O_CREAT | O_APPEND);
@@ -153,6 +170,14 @@ std::map<std::string, std::string, std::less<>> own_environment() {
 std::optional<std::string> environment_variable(const char* name) {
   const char* value = ::getenv(name);
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+void replace_program(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<char*> words;
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  ::execv(program.c_str(), words.data());
+  throw system_error("cannot execute " + program, errno);
 }
 
 }  // namespace estrain

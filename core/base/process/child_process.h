@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,17 @@
 #include "core/base/files/unique_fd.h"
 
 namespace estrain {
+
+// For the first actions of a new child, which executes a program or is a copy (fork_server.h).
+struct ChildSetup {
+  pid_t parent = 0;
+  bool dies_with_parent = true;  // SIGKILL when the parent's thread ends
+  std::span<const int> ignored_signals;
+  int output = -1;  // becomes stdout and stderr; -1: both stay
+};
+
+// Makes only async-signal-safe calls. Exits with 127 if the parent has ended already and the child must end with it.
+void set_up_child(const ChildSetup& setup);
 
 struct ChildOptions {
   std::vector<std::string> arguments;  // [0] is the program
@@ -77,5 +89,10 @@ std::string own_executable();         // absolute path of the running program
 inline constexpr const char* running_program = "/proc/self/exe";
 std::map<std::string, std::string, std::less<>> own_environment();
 std::optional<std::string> environment_variable(const char* name);  // nothing: not set
+
+// Continues as another program, or as a new start of this program, under the same process id.
+// `program`: a path, not looked up in PATH. `arguments`: the new argv, the program's name first. The environment and
+// descriptors without close-on-exec stay; destructors do not run. Throws Fault::io if the program cannot be executed.
+[[noreturn]] void replace_program(const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace estrain

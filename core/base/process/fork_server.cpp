@@ -22,7 +22,7 @@
 #include "core/base/files/files.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
-#include "core/base/process/child_setup.h"
+#include "core/base/process/child_process.h"
 
 namespace estrain {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/base/process/child_process.h"
-#include "core/base/process/replace_program.h"
 #include "core/job/placement/device.h"
 #include "core/run/launch/preflight/start.h"
 #include "core/state/checkpoint/directory.h"
