@@ -17,4 +17,8 @@ std::string visible_in_line(std::string_view text);
 // Does the same for JSON in valid UTF-8: such characters are escaped (\u009b), and a parser gets the unchanged text.
 std::string visible_json(std::string json);
 
+// Escapes text for an HTML page, in which untrusted text must not act as markup, in text or in a quoted attribute.
+// Writes & < > " ' as entities, and the rest as visible() does.
+std::string html_escaped(std::string_view text);
+
 }  // namespace estrain

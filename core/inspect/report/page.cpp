@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "core/base/html_text.h"
+#include "core/base/visible_text.h"
 #include "core/inspect/report/charts/chart.h"
 #include "core/inspect/report/charts/labels.h"
 #include "core/inspect/report/charts/timeline_view.h"

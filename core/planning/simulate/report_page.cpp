@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/html_text.h"
+#include "core/base/visible_text.h"
 #include "core/planning/simulate/report.h"
 
 namespace estrain::simulate {

@@ -1,6 +1,6 @@
-#include "core/base/html_text.h"
-
 #include <doctest/doctest.h>
+
+#include "core/base/visible_text.h"
 
 namespace estrain {
 namespace {

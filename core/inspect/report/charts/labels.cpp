@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/base/html_text.h"
+#include "core/base/visible_text.h"
 
 namespace estrain::report {
 std::string short_number(double value) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/base/html_text.h"
+#include "core/base/visible_text.h"
 
 namespace estrain::report {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/base/html_text.h"
+#include "core/base/visible_text.h"
 #include "core/inspect/report/charts/axis.h"
 #include "core/inspect/report/charts/chart.h"
 #include "core/inspect/report/charts/labels.h"
