@@ -13,14 +13,14 @@
 namespace estrain::data {
 namespace {
 
-constexpr int64_t block = 16;  // bytes of one Philox call
+constexpr int64_t kBlock = 16;  // bytes of one Philox call
 
-int64_t blocks_of(int64_t elements) { return (elements + block - 1) / block; }
+int64_t blocks_of(int64_t elements) { return (elements + kBlock - 1) / kBlock; }
 
 // The words' bytes in little-endian order.
-std::array<uint8_t, block> bytes_of(const PhiloxWords& words) {
+std::array<uint8_t, kBlock> bytes_of(const PhiloxWords& words) {
   static_assert(std::endian::native == std::endian::little);
-  return std::bit_cast<std::array<uint8_t, block>>(words);
+  return std::bit_cast<std::array<uint8_t, kBlock>>(words);
 }
 
 PhiloxCounter counter(int64_t index, int64_t place, PhiloxStream stream) {
@@ -162,12 +162,12 @@ int64_t SyntheticBytes::label(int64_t index) const {
 }
 
 void SyntheticBytes::write(int64_t index, uint8_t* out) const {
-  const uint8_t* prototype = prototypes_.data() + label(index) * blocks_of(elements_) * block;
-  for (int64_t begin = 0; begin < elements_; begin += block, prototype += block) {
-    std::array<uint8_t, block> mixed =
-        bytes_of(philox(counter(index, begin / block, PhiloxStream::synthetic_noise), key_));
-    for (size_t i = 0; i < block; ++i) mixed[i] = static_cast<uint8_t>((prototype[i] + mixed[i]) / 2);
-    std::copy_n(mixed.begin(), std::min(block, elements_ - begin), out + begin);
+  const uint8_t* prototype = prototypes_.data() + label(index) * blocks_of(elements_) * kBlock;
+  for (int64_t begin = 0; begin < elements_; begin += kBlock, prototype += kBlock) {
+    std::array<uint8_t, kBlock> mixed =
+        bytes_of(philox(counter(index, begin / kBlock, PhiloxStream::synthetic_noise), key_));
+    for (size_t i = 0; i < kBlock; ++i) mixed[i] = static_cast<uint8_t>((prototype[i] + mixed[i]) / 2);
+    std::copy_n(mixed.begin(), std::min(kBlock, elements_ - begin), out + begin);
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
 // "a", "b" and "c": the formats of photos.
-std::string photo_formats() {
+std::string photo_format_names() {
   std::vector<std::string> names =
       data_formats_with([](const DataFormatTraits& row) { return row.samples == Samples::photos; });
   const std::string last = names.back();
@@ -201,8 +201,9 @@ void Combinations::images() {
   }
   if (vectors) return;
   channels();
-  require(is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
-          fmt::format("one number, the shorter side, is for data.format {}; give [height, width]", photo_formats()));
+  require(
+      is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
+      fmt::format("one number, the shorter side, is for data.format {}; give [height, width]", photo_format_names()));
   crop();
   if (is_photos()) photos();
   require(!takes("data.test_list") || data.test_path.empty() || !data.test_list.empty(),
