@@ -14,7 +14,7 @@
 namespace estrain::cmd {
 namespace {
 
-struct Arguments {
+struct CourierArguments {
   std::string run, host, options;
   int64_t id = 0;
   int spec = -1, memory = -1, socket = -1, doorbell = -1;
@@ -40,7 +40,7 @@ template <typename Work, typename Report>
   leave(0);
 }
 
-int run_courier(const Arguments& arguments) {
+int run_courier(const CourierArguments& arguments) {
   hosts::CourierSetup setup;
   setup.run = arguments.run;
   setup.memory = arguments.memory;
@@ -51,7 +51,7 @@ int run_courier(const Arguments& arguments) {
       [&](const Error& error) { setup.launcher.send(hosts::told(error)); });
 }
 
-int run_proxy(const Arguments& arguments) {
+int run_proxy(const CourierArguments& arguments) {
   hosts::ProxySetup setup;
   setup.launcher = comm::MessageSocket(UniqueFd(arguments.socket));
   work_for_launcher(
@@ -72,7 +72,7 @@ int run_proxy(const Arguments& arguments) {
 
 void add_courier(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("courier", "Talks to the other hosts of a job, started by train")->group("");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CourierArguments>();
   verb->add_option("--run", arguments->run)->required();
   verb->add_option("--memory", arguments->memory)->required();
   verb->add_option("--doorbell", arguments->doorbell)->required();
@@ -82,7 +82,7 @@ void add_courier(CLI::App& app, Action& chosen) {
 
 void add_proxy(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("proxy", "Stands in for a worker on another host, started by train")->group("");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CourierArguments>();
   verb->add_option("--run", arguments->run)->required();
   verb->add_option("--host", arguments->host)->required();
   verb->add_option("--id", arguments->id)->required();

@@ -6,10 +6,14 @@
 #include <string>
 
 #include "cmd/commands.h"
-#include "cmd/export_program.h"
+#include "core/base/error.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
+#include "core/data/files/file_bytes.h"
+#include "core/formats/program/write_program.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/models/export_model.h"
 
@@ -18,7 +22,75 @@ namespace {
 
 using checkpoint::CheckpointDirectory;
 using checkpoint::CheckpointFile;
+using checkpoint::DType;
 using checkpoint::ModelFormat;
+using checkpoint::StateTensor;
+using program::StoredTensor;
+using program::Type;
+
+// `estrain export --format pt2`: a run's weights in the file of a program of the model: the program for evaluations
+// (model.eval_file), or the trained program (model.file) if the job has no evaluation program.
+struct ProgramExport {
+  std::string program;  // the program's file; empty: the job's own
+  checkpoint::Weights weights = checkpoint::Weights::trained;
+};
+
+struct WrittenProgram {
+  std::string program;  // the program's file
+  bool trains = false;  // the job's own, exported in train() mode
+};
+
+// The type of a program's tensor in a checkpoint.
+DType dtype_of(Type type) {
+  switch (type) {
+    case Type::f32:
+      return DType::f32;
+    case Type::f64:
+      return DType::f64;
+    case Type::i64:
+      return DType::i64;
+    case Type::i32:
+      return DType::i32;
+    case Type::u8:
+    case Type::boolean:
+      return DType::u8;
+    default:
+      break;
+  }
+  throw Error(Fault::bug, "a type that no checkpoint holds");
+}
+
+WrittenProgram program_of_job(const checkpoint::CheckpointFile& from) {
+  const spec::ModelSection model = spec::parse_text(from.meta().spec, from.path()).model;
+  if (model.name == "program" && !model.eval_file.empty()) return {model.eval_file};
+  if (model.name == "program") return {model.file, true};
+  throw Error::make(Fault::usage, "{}: the job trains {}, no exported program", from.path(), model.name)
+      .advise("--format pt2 is for model.name = \"program\"; safetensors and hdf5 are for every model");
+}
+
+Error another_model(const StoredTensor& tensor, const std::string& program, const std::string& checkpoint) {
+  return Error::make(Fault::mismatch, "{}: its {} is not that of {}", program, tensor.name, checkpoint)
+      .advise("give the program that the run trained, or its evaluation program, with --program");
+}
+
+// Writes `out`: the program with the weights of a checkpoint. Throws Fault::usage if the job trains no program,
+// Fault::mismatch if the program belongs to another model, Fault::corrupt, Fault::io.
+WrittenProgram export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what,
+                              const std::string& out) {
+  WrittenProgram written = what.program.empty() ? program_of_job(from) : WrittenProgram{what.program};
+  const std::string& path = written.program;
+  const data::FileBytes file = data::FileBytes::map(path);
+  const checkpoint::ModelReader weights(from, what.weights);
+  const auto fill = [&](const StoredTensor& tensor, std::byte* to) {
+    const StateTensor* found = weights.find(tensor.name);
+    if (found == nullptr && !tensor.persistent) return;  // a constant
+    if (found == nullptr || found->shape != tensor.sizes || found->dtype != dtype_of(tensor.type))
+      throw another_model(tensor, path, from.path());
+    weights.read(*found, to);
+  };
+  checkpoint::write_whole_file(out, program::with_weights(file.bytes, path, fill));
+  return written;
+}
 
 struct ExportArguments {
   std::string source, format = "safetensors", out, program;

@@ -26,12 +26,12 @@ int become_worker(std::vector<std::string> arguments) {
   return chosen();
 }
 
-struct Arguments {
+struct ForkServerArguments {
   int socket = -1, spec = -1, library = -1;
   std::string room;
 };
 
-int serve(const Arguments& arguments) {
+int serve(const ForkServerArguments& arguments) {
   try {
     const spec::JobSpec spec = run_directory::read_passed_spec(arguments.spec);
     if (spec.model.is_python()) become_users_python(spec, python_server(arguments.socket), arguments.library);
@@ -48,7 +48,7 @@ int serve(const Arguments& arguments) {
 
 void add_fork_server(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("fork-server", "Starts workers quickly, started by train")->group("");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ForkServerArguments>();
   verb->add_option("--socket", arguments->socket)->required();
   verb->add_option("--spec", arguments->spec)->required();
   verb->add_option("--library", arguments->library);
