@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "cmd/commands.h"
-#include "cmd/help/completion.h"
-#include "cmd/help/man_page.h"
-#include "cmd/help/reference.h"
+#include "cmd/help/help_files.h"
 #include "cmd/help/topic.h"
 #include "cmd/help/verb.h"
 #include "core/base/files/files.h"
