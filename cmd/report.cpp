@@ -9,6 +9,7 @@
 #include "core/base/files/files.h"
 #include "core/base/visible_text.h"
 #include "core/inspect/report/page.h"
+#include "core/inspect/report/run_records.h"
 
 namespace estrain::cmd {
 namespace {

@@ -8,10 +8,78 @@
 #include "core/inspect/report/charts/chart.h"
 #include "core/inspect/report/charts/labels.h"
 #include "core/inspect/report/charts/timeline_view.h"
-#include "core/inspect/report/page_style.h"
 
 namespace estrain::report {
 namespace {
+
+// The style of a report: light or dark like the reader's system, also on a phone and on paper. The colours of lines and
+// blocks suit colour-blind readers, and a legend names each.
+constexpr const char* kStyle = R"css(
+:root{--paper:#fff;--ink:#1b1f24;--soft:#5b6470;--rule:#d5dae0;--panel:#f5f7f9;--bad:#b3261e;--good:#186a3b;--warn:#8a5300;
+--link:#0a58ca;--k0:#0072b2;--k1:#b84f00;--k2:#007f5f;--k3:#b0497f;--k4:#7d6608;--k5:#8c564b;--k6:#7b4fa3;--k7:#5f6770}
+@media (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e8eaed;--soft:#a3acb8;--rule:#3a414a;--panel:#1d2127;
+--bad:#ff8a80;--good:#7bd69b;--warn:#ffc36b;--link:#8ab8ff;--k0:#4aa8e0;--k1:#ff8c42;--k2:#35c99a;--k3:#e8a3c8;--k4:#e3c84a;
+--k5:#8fd0f5;--k6:#b694dd;--k7:#a9b1ba}}
+.c0{--k:var(--k0)}.c1{--k:var(--k1)}.c2{--k:var(--k2)}.c3{--k:var(--k3)}.c4{--k:var(--k4)}.c5{--k:var(--k5)}
+.c6{--k:var(--k6)}.c7{--k:var(--k7)}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:70rem;padding:.75rem;background:var(--paper);color:var(--ink);
+font:1rem/1.45 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.5rem;margin:.25rem 0}h2{font-size:1.25rem;border-bottom:1px solid var(--rule)}h3{font-size:1.05rem}
+a{color:var(--link)}nav a{margin-right:1rem;display:inline-block;padding:.3rem 0}
+:focus-visible{outline:2px solid var(--link);outline-offset:2px}
+:target{background:var(--panel);outline:2px solid var(--link)}
+figure{margin:1rem 0 1.75rem}figcaption{font-weight:600}small{display:block;font-weight:400;color:var(--soft)}
+.plot{display:grid;grid-template-columns:4.6rem 1fr;grid-template-rows:auto 2.6rem}
+.area{position:relative;height:15rem;background:var(--panel);border:1px solid var(--rule)}
+.area svg{position:absolute;inset:0;width:100%;height:100%}
+.y,.x{position:relative;font-size:.75rem;color:var(--soft)}
+.y span{position:absolute;right:.4rem;transform:translateY(50%);white-space:nowrap}
+.x{grid-column:2}.x span{position:absolute;top:.15rem;transform:translateX(-50%);white-space:nowrap}
+.x .far{transform:translateX(-100%)}.x .near{transform:none}
+.x b{position:absolute;right:0;top:1.2rem;font-weight:400}
+path{vector-effect:non-scaling-stroke}
+.grid{stroke:var(--rule);stroke-width:1}.marked{stroke:var(--bad);stroke-width:1;stroke-dasharray:2 3}
+.line{fill:none;stroke:var(--k);stroke-width:1.75;stroke-linejoin:round;stroke-linecap:round}.band{fill:var(--k);opacity:.22}
+.block{fill:var(--k)}.many{fill:var(--soft);opacity:.6}.recovering{fill:var(--bad);opacity:.35}
+.between{stroke:var(--paper);stroke-width:1;opacity:.55}.launches{stroke:var(--ink);stroke-width:1.5}
+.saved{stroke:var(--ink);stroke-width:1}
+.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.15rem 1rem;margin:.25rem 0;padding:0;font-size:.85rem}
+.legend i{display:inline-block;width:.8rem;height:.8rem;background:var(--k);margin-right:.35rem;vertical-align:-.05rem}
+.legend b{margin-right:.3rem}
+.places{position:absolute;inset:0;margin:0;padding:0;border:0;min-width:0}
+.places legend{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.places label{position:absolute;top:0;height:100%;min-width:2px}
+.places input{position:absolute;inset:0;width:100%;height:100%;margin:0;opacity:0}
+.places span,.signs span{position:absolute;top:.25rem;left:0;z-index:3;opacity:0;pointer-events:none;padding:.2rem .45rem;
+background:var(--ink);color:var(--paper);font-size:.8rem;font-weight:400;border-radius:.25rem;width:max-content;
+max-width:min(20rem,44vw)}
+.places .right span,.signs .right span{left:auto;right:0}
+.places label:hover,.places label:focus-within{background:color-mix(in srgb,var(--ink) 12%,transparent)}
+.places label:hover span,.places input:focus+span,.signs a:hover span,.signs a:focus span{opacity:1}
+.signs{position:relative;height:1.6rem;margin-left:4.6rem}
+.signs a{position:absolute;top:0;transform:translateX(-50%);text-decoration:none;font-size:.95rem;line-height:1.6rem;
+padding:0 .1rem}
+.signs span{top:1.6rem}
+.fault,.trouble{color:var(--bad)}.recovered{color:var(--good)}.slow{color:var(--warn)}.launch,.end,.resize{color:var(--ink)}
+.timeline .name{position:absolute;overflow:hidden;display:flex;align-items:center;justify-content:center;color:var(--paper);
+font-size:.75rem;white-space:nowrap;pointer-events:none}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;margin:.5rem 0}
+td,th{overflow-wrap:normal}.words{overflow-wrap:anywhere}.spent th{text-align:left}
+caption{text-align:left;color:var(--soft)}
+th,td{text-align:right;padding:.2rem .6rem;border-bottom:1px solid var(--rule);vertical-align:top}
+td.words,th.words{text-align:left;min-width:14rem}.events td,.events th{text-align:left}
+.bar{min-width:6rem}.bar i{display:block;height:.8rem;background:var(--k0);margin-top:.25rem}
+.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.5rem 1rem;margin:.75rem 0}
+.facts dt{font-size:.8rem;color:var(--soft)}.facts dd{margin:0}
+.warning{border-left:.3rem solid var(--bad);padding:.25rem .6rem;background:var(--panel)}
+.verdict{font-size:1.1rem}.same strong{color:var(--good)}.other strong{color:var(--bad)}
+pre{overflow-x:auto;background:var(--panel);padding:.6rem;font-size:.8rem;white-space:pre-wrap}
+summary{cursor:pointer;padding:.25rem 0;color:var(--link)}
+@media (max-width:40rem){.plot{grid-template-columns:3.4rem 1fr}.signs{margin-left:3.4rem}.area{height:11rem}}
+@media print{:root{color-scheme:light}body{max-width:none}nav,.places{display:none}figure,tr{break-inside:avoid}
+.area,.block,.bar i,.legend i{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+)css";
 
 using SeriesOf = std::function<const Series&(const RunRecords&)>;
 

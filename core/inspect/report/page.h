@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/inspect/report/difference.h"
 #include "core/inspect/report/run_records.h"
 
 namespace estrain::report {

@@ -1,5 +1,6 @@
 #pragma once
-// The records of a run directory, as needed by a report. The size of the records does not grow with the run.
+// The records of a run directory, and the difference between two runs, as needed by a report. The size of the records
+// does not grow with the run.
 
 #include <string>
 #include <vector>
@@ -25,5 +26,18 @@ struct RunRecords {
 // The run may be running. Skips unreadable parts of a damaged file and lists these parts in `damage`. Throws
 // Fault::usage if there is no run, Fault::io.
 RunRecords read_run(const std::string& path);
+
+// The difference between two runs: the result of `estrain verify`, and the distance of their losses.
+struct RunDifference {
+  bool compared = false;  // if false, `words` gives the reason
+  bool identical = false;
+  int64_t first_step = 0;  // the first step with a difference
+  std::string words;       // from verify::to_text
+  Series losses;           // |loss of A - loss of B| at common steps
+};
+
+// Incomparable runs are also a result: two runs without a common step, a damaged record. Throws Fault::io if the losses
+// are unreadable.
+RunDifference difference_of(const std::string& a, const std::string& b);
 
 }  // namespace estrain::report
