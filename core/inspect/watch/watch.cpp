@@ -1,18 +1,188 @@
 #include "core/inspect/watch/watch.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/unique_fd.h"
+#include "core/base/process/child_process.h"
 #include "core/inspect/watch/records.h"
-#include "core/inspect/watch/terminal.h"
+#include "core/inspect/watch/view.h"
 #include "core/run/launch/control/run_status.h"
 
 namespace estrain::watch {
 namespace {
+
+// Draws on the whole terminal and restores the terminal at destruction, even if the process is terminated, or stopped
+// with Ctrl-Z and continued.
+class Terminal {
+ public:
+  // Throws Fault::usage if stdout is not a terminal, or cannot be redrawn (TERM=dumb).
+  Terminal();
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  // The terminal's size; colours unless NO_COLOR is set; block elements if the locale uses UTF-8.
+  Look look() const;
+  void draw(const std::vector<std::string>& lines);
+
+  enum class Happened { nothing, redraw, quit };
+  // Waits for a key, a signal or the timeout. q, Q, Ctrl-C, Ctrl-D, SIGTERM and SIGHUP quit.
+  Happened wait(int milliseconds);
+
+ private:
+  void take();
+  void give_back();
+  void stop_until_continued();
+  Happened read_keys();
+  Happened read_signal();
+
+  termios before_{};
+  bool reads_keys_ = false, taken_ = false;
+  UniqueFd signals_;
+};
+
+constexpr int kIn = STDIN_FILENO, kOut = STDOUT_FILENO;
+
+// Switches to the alternate screen without cursor and line wrap; and back.
+constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J", kLeave = "\033[?7h\033[?25h\033[?1049l";
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string locale = environment_variable(name).value_or("");
+    if (locale.empty()) continue;
+    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+  }
+  return false;
+}
+
+void write_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(kOut, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw system_error("cannot write to the terminal", errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP}) sigaddset(&set, number);
+  return set;
+}
+
+void require_terminal() {
+  if (::isatty(kOut) != 1)
+    throw Error(Fault::usage, "--watch needs a terminal, but stdout is none")
+        .advise("omit --watch, or call `estrain status RUN --json` repeatedly");
+  const std::string kind = environment_variable("TERM").value_or("");
+  if (kind.empty() || kind == "dumb")
+    throw Error::make(Fault::usage, "--watch needs a terminal that can be redrawn, but TERM is \"{}\"", kind)
+        .advise("omit --watch");
+}
+
+Terminal::Terminal() {
+  require_terminal();
+  const sigset_t set = watched_signals();
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) throw system_error("cannot watch for signals", errno);
+  reads_keys_ = ::isatty(kIn) == 1 && ::tcgetattr(kIn, &before_) == 0;
+  take();
+}
+
+Terminal::~Terminal() {
+  try {
+    give_back();
+  } catch (const Error&) {  // the terminal is gone
+  }
+  const sigset_t set = watched_signals();
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void Terminal::take() {
+  if (reads_keys_) {
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_cc[VMIN] = 0;
+    raw.c_cc[VTIME] = 0;
+    ::tcsetattr(kIn, TCSANOW, &raw);
+  }
+  taken_ = true;
+  write_all(kEnter);
+}
+
+void Terminal::give_back() {
+  if (!taken_) return;
+  taken_ = false;
+  if (reads_keys_) ::tcsetattr(kIn, TCSANOW, &before_);
+  write_all(kLeave);
+}
+
+Look Terminal::look() const {
+  Look look;
+  winsize size{};
+  if (::ioctl(kOut, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+    look.columns = size.ws_col;
+    look.rows = size.ws_row;
+  }
+  look.colour = environment_variable("NO_COLOR").value_or("").empty();
+  look.blocks = locale_is_utf8();
+  return look;
+}
+
+void Terminal::draw(const std::vector<std::string>& lines) {
+  std::string text = "\033[H";
+  for (size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + "\033[K";
+  write_all(text + "\033[J");
+}
+
+Terminal::Happened Terminal::wait(int milliseconds) {
+  pollfd polled[2] = {{signals_.get(), POLLIN, 0}, {reads_keys_ ? kIn : -1, POLLIN, 0}};
+  if (::poll(polled, 2, milliseconds) <= 0) return Happened::nothing;
+  if (polled[0].revents != 0) return read_signal();
+  if ((polled[1].revents & POLLIN) == 0) return Happened::quit;  // hung up
+  return read_keys();
+}
+
+Terminal::Happened Terminal::read_keys() {
+  char keys[64];
+  const ssize_t got = ::read(kIn, keys, sizeof keys);
+  if (got <= 0) return Happened::quit;
+  for (const char key : std::string_view(keys, static_cast<size_t>(got)))
+    if (key == 'q' || key == 'Q' || key == '\x03' || key == '\x04') return Happened::quit;
+  return Happened::redraw;
+}
+
+Terminal::Happened Terminal::read_signal() {
+  signalfd_siginfo told{};
+  if (::read(signals_.get(), &told, sizeof told) != sizeof told) return Happened::nothing;
+  if (told.ssi_signo == SIGTSTP) {
+    stop_until_continued();
+    return Happened::redraw;
+  }
+  return told.ssi_signo == SIGWINCH ? Happened::redraw : Happened::quit;
+}
+
+void Terminal::stop_until_continued() {
+  give_back();
+  ::raise(SIGSTOP);
+  take();
+}
 
 constexpr size_t kSpans = 240;
 constexpr int64_t kLongestWaitNs = 3600 * INT64_C(1'000'000'000);
