@@ -10,6 +10,16 @@
 namespace estrain::algorithms {
 namespace {
 
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+std::string plain(std::string_view word) {
+  if (word.empty() || !std::ranges::all_of(word, is_plain))
+    throw Error::make(Fault::bug, "\"{}\" cannot be part of an operation's key", word);
+  return std::string(word);
+}
+
 constexpr double kTie = 1.03;
 
 std::string in_words(const std::string& algorithm) {
@@ -17,6 +27,19 @@ std::string in_words(const std::string& algorithm) {
 }
 
 }  // namespace
+
+Key::Key(std::string_view operation) : operation_(plain(operation)) {}
+
+Key& Key::set(std::string_view field, std::string_view value) {
+  fields_[plain(field)] = plain(value);
+  return *this;
+}
+
+std::string Key::text() const {
+  std::string text = operation_;
+  for (const auto& [field, value] : fields_) text += " " + field + "=" + value;
+  return text;
+}
 
 std::string fastest(const std::vector<std::string>& candidates,
                     const std::function<std::optional<double>(const std::string&, double fastest)>& seconds) {

@@ -1,4 +1,4 @@
-#include "core/state/algorithms/choice.h"
+#include "core/state/algorithms/choice_file.h"
 
 #include <doctest/doctest.h>
 
