@@ -9,7 +9,7 @@
 #include "core/base/files/input_file.h"
 #include "core/formats/h5/image/image.h"
 #include "core/state/checkpoint/bytes/byte_io.h"
-#include "core/state/checkpoint/bytes/element_reader.h"
+#include "core/state/checkpoint/bytes/element_io.h"
 #include "core/state/checkpoint/state/array_match.h"
 #include "core/state/checkpoint/state/structure.h"
 

@@ -6,7 +6,7 @@
 #include "core/base/files/files.h"
 #include "core/formats/h5/file.h"
 #include "core/state/checkpoint/bytes/byte_io.h"
-#include "core/state/checkpoint/bytes/element_reader.h"
+#include "core/state/checkpoint/bytes/element_io.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/state/structure.h"
 

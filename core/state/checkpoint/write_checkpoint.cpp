@@ -9,7 +9,7 @@
 #include "core/base/files/own_file.h"
 #include "core/formats/h5/image/image.h"
 #include "core/state/checkpoint/bytes/byte_io.h"
-#include "core/state/checkpoint/bytes/element_writer.h"
+#include "core/state/checkpoint/bytes/element_io.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/state/structure.h"
 

@@ -1,3 +1,5 @@
+#include "core/state/checkpoint/bytes/element_io.h"
+
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
@@ -5,8 +7,6 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/state/checkpoint/bytes/byte_io.h"
-#include "core/state/checkpoint/bytes/element_reader.h"
-#include "core/state/checkpoint/bytes/element_writer.h"
 #include "kernels/digest.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"

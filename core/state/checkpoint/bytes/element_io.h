@@ -1,10 +1,5 @@
 #pragma once
-// Writes the elements of a checkpoint past the page cache, in large aligned buffers: a buffer is filled while others
-// are being written.
-//
-// Why: on a training machine, half a gigabyte through the page cache costs kernel time, evicts cached training data,
-// and can stall for seconds if other programs write, too. Our own copy costs only the copying, and computes the digest
-// at the same time. On a file system without direct I/O, the same buffers go through the page cache.
+// Writes and reads the elements of a checkpoint's tensors, and digests the elements at the same time.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +12,12 @@
 
 namespace estrain::checkpoint {
 
+// An ElementWriter writes the elements of a checkpoint past the page cache, in large aligned buffers: a buffer is
+// filled while others are being written.
+//
+// Why: on a training machine, half a gigabyte through the page cache costs kernel time, evicts cached training data,
+// and can stall for seconds if other programs write, too. Our own copy costs only the copying, and computes the digest
+// at the same time. On a file system without direct I/O, the same buffers go through the page cache.
 class ElementWriter {
  public:
   // `path` is open for writing as `fd`; about `length` bytes will be written (reserved, so a full disk shows before the
@@ -51,5 +52,15 @@ class ElementWriter {
   uint64_t start_ = 0;                // the current buffer's offset in the file
   uint64_t filled_ = 0;               // bytes in the current buffer
 };
+
+struct ElementRange {
+  uint64_t offset;  // in the file
+  uint64_t bytes;
+  std::byte* out;  // 4-byte aligned; nullptr: digest only
+};
+
+// Reads and digests the elements of many tensors with a few threads: a single one is slower than the page cache.
+// Returns the digest of each range. Throws Fault::corrupt if the file ends before a range does, Fault::io.
+std::vector<uint64_t> read_elements(int fd, const std::vector<ElementRange>& ranges);
 
 }  // namespace estrain::checkpoint
