@@ -19,7 +19,7 @@
 #include "core/engine/train/job/trial.h"
 #include "core/engine/train/stage.h"
 #include "core/state/algorithms/pinning.h"
-#include "core/state/audit/audit_error.h"
+#include "core/state/audit/audit.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 
 namespace estrain::train {

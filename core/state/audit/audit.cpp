@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/state/audit/audit_error.h"
-
 namespace estrain::audit {
 namespace {
 

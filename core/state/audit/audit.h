@@ -20,12 +20,23 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/base/ids.h"
 #include "core/state/audit/roles.h"
 #include "core/state/comm/memory/audit_board.h"
 
 namespace estrain::audit {
+
+// Ends a worker after an audit with a wrong result: Fault::device (this device computes wrong results, or the audit
+// cannot tell which of two devices does) or Fault::corrupt (memory changed).
+struct AuditError : Error {
+  AuditError(Error error, Step last_good) : Error(std::move(error)), vouched(last_good) {}
+
+  Step vouched;  // the newest step for which audits found this worker, or the state, correct
+};
 
 // The worker in an audit.
 class Auditee {

@@ -65,7 +65,7 @@ struct LeftStage {
   ESTRAIN_FIELDS(finished)
 };
 
-// An audit found something wrong (core/state/audit/audit_error.h). Failed follows.
+// An audit found something wrong (core/state/audit/audit.h). Failed follows.
 struct AuditFound {
   static constexpr std::string_view name = "audit_found";
   Step vouched;  // audits found everything correct up to this step
