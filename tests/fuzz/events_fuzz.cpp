@@ -1,8 +1,7 @@
 // events.jsonl and similar files, as checkpoints quote them and `verify` reads them: lines of any type and depth are
 // skipped. The kept history is a list, is read as stages, and does not depend on how often it was read.
-#include "core/inspect/verify/change_log.h"
-#include "core/inspect/verify/recorded_stage.h"
-#include "core/state/record/stage_history.h"
+#include "core/inspect/verify/history.h"
+#include "core/state/record/saver.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace estrain::fuzz {

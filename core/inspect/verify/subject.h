@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/inspect/verify/recorded_stage.h"
+#include "core/inspect/verify/history.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/record/logs/fingerprints.h"

@@ -1,4 +1,4 @@
-#include "core/state/record/stage_history.h"
+#include "core/state/record/saver.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The devices of a run over time.
+// The history of a run: the devices over time, and the change log (changes.jsonl; core/state/record/FORMAT.md).
 
 #include <string>
 #include <string_view>
@@ -24,5 +24,12 @@ std::vector<RecordedStage> stages_from_list(std::string_view json);
 
 // Returns the stage that computed the state at `step`, or nullptr if unknown.
 const RecordedStage* stage_of(const std::vector<RecordedStage>& stages, Step step);
+
+// Returns the first difference of two change logs in changes with effect up to step `last`, as a sentence, or an empty
+// string without a difference.
+std::string change_log_difference(std::string_view a, std::string_view b, Step last);
+
+// The changes of one log in effect for steps up to `last`, a sentence each.
+std::vector<std::string> changes_in_words(std::string_view log, Step last);
 
 }  // namespace estrain::verify

@@ -1,4 +1,4 @@
-#include "core/inspect/verify/recorded_stage.h"
+#include "core/inspect/verify/history.h"
 
 #include <doctest/doctest.h>
 
