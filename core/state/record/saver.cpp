@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -58,6 +59,15 @@ uint64_t room_in(const std::string& folder) {
 }
 
 }  // namespace
+
+bool BestEvaluation::take(const EvaluationRecord& evaluation) {
+  if (by_ == spec::Best::none || (by_ == spec::Best::accuracy && evaluation.predictions == 0)) return false;
+  const double value = by_ == spec::Best::loss ? evaluation.loss : -evaluation.accuracy;
+  if (std::isnan(value) || (step_ && value >= value_)) return false;
+  step_ = evaluation.step;
+  value_ = value;
+  return true;
+}
 
 void StageHistory::follow() {
   std::error_code absent;

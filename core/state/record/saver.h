@@ -1,5 +1,6 @@
 #pragma once
-// Writes checkpoints one after another in a separate thread, in parallel with the scribe's other work.
+// Writes checkpoints one after another in a separate thread, in parallel with the scribe's other work; chooses the best
+// checkpoint, and notes the stages for a checkpoint.
 
 #include <atomic>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,9 +19,26 @@
 #include "core/job/spec/job_spec.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/state/manifest.h"
+#include "core/state/record/logs/step_record.h"
 #include "core/state/record/scribe_messages.h"
 
 namespace estrain::record {
+
+// Finds the best evaluation of a run so far, by checkpoint.best: the first among equals.
+class BestEvaluation {
+ public:
+  explicit BestEvaluation(spec::Best by) : by_(by) {}
+
+  // Returns true if the evaluation is the best now. NaN never is; without predictions an evaluation has no accuracy.
+  bool take(const EvaluationRecord& evaluation);
+
+  std::optional<Step> step() const { return step_; }
+
+ private:
+  spec::Best by_;
+  std::optional<Step> step_;
+  double value_ = 0;
+};
 
 // A StageHistory is the history of a job's devices for its checkpoints: the "stage" lines of events.jsonl.
 //

@@ -20,7 +20,6 @@
 #include "core/state/comm/job_memory.h"
 #include "core/state/comm/meetings/bell.h"
 #include "core/state/comm/stage_control.h"
-#include "core/state/record/best_evaluation.h"
 #include "core/state/record/logs/fingerprints.h"
 #include "core/state/record/logs/metrics.h"
 #include "core/state/record/logs/openmetrics.h"
