@@ -152,7 +152,7 @@ void HostsTable::measure(const std::string& run, const launch::RunStatus* status
     Json rows = Json::array();
     const launch::HostStatus& own = status->hosts->front();
     for (const launch::HostStatus& row : *status->hosts) {
-      const auto host = std::ranges::find(hosts_, row.host, [](const Host& each) { return each.devices.name; });
+      const auto host = std::ranges::find(hosts_, row.host, [](const PlannedHost& each) { return each.devices.name; });
       if (host == hosts_.end() || !row.bytes_per_second) continue;
       rows.push_back({{"host", row.host},
                       {"bytes_per_second", *row.bytes_per_second},
@@ -183,7 +183,7 @@ void HostsTable::take_links(const Json& rows) {
 
 void HostsTable::make_plans(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes) {
   planned_.clear();
-  for (const Host& host : hosts_) {
+  for (const PlannedHost& host : hosts_) {
     plan::HostDevices devices = host.devices;
     for (const placement::Share& share : assignment_) {
       placement::Device device = share.device;

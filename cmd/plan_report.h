@@ -36,7 +36,7 @@ class HostsTable {
   Json to_json(int64_t batch) const;
 
  private:
-  struct Host {
+  struct PlannedHost {
     plan::HostDevices devices;
     double slowness = 1;  // the time of a mini-batch, divided by the own host's
   };
@@ -47,7 +47,7 @@ class HostsTable {
 
   const placement::Assignment assignment_;
   const std::string own_;
-  std::vector<Host> hosts_;
+  std::vector<PlannedHost> hosts_;
   std::vector<plan::HostDevices> planned_;
   std::vector<plan::HostsPlan> plans_;
 };

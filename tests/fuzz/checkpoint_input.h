@@ -44,7 +44,7 @@ inline std::string resealed(std::string bytes, bool everything) {
       from = extent.offset + extent.bytes;
     }
     seal.structure = 0;
-    for (const Stretch& stretch : structure_of(seal)) seal.structure += digest_of(stretch, start + stretch.offset);
+    for (const FileStretch& stretch : structure_of(seal)) seal.structure += digest_of(stretch, start + stretch.offset);
   }
   const std::vector<std::byte> block = encode(seal);
   std::memcpy(start, block.data(), block.size());

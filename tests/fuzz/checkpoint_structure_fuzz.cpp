@@ -130,7 +130,7 @@ std::string cook(FuzzedDataProvider& input) {
   image.read(0, reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
   Seal seal{1024, bytes.size(), 0, {}};
   if (user_block_for(extents.size()) <= 1024) seal.extents = extents;
-  for (const Stretch& stretch : structure_of(seal))
+  for (const FileStretch& stretch : structure_of(seal))
     seal.structure += digest_of(stretch, reinterpret_cast<const std::byte*>(bytes.data()) + stretch.offset);
   const std::vector<std::byte> block = encode(seal);
   std::memcpy(bytes.data(), block.data(), block.size());

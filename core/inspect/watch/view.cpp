@@ -36,7 +36,7 @@ bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0x
 // A line, cut off at the width of the screen.
 class Line {
  public:
-  explicit Line(const Look& look) : look_(look), room_(look.columns) {}
+  explicit Line(const TerminalLook& look) : look_(look), room_(look.columns) {}
 
   // Adds trusted text.
   Line& add(std::string_view text, Style style = Style::plain) {
@@ -68,7 +68,7 @@ class Line {
   const std::string& text() const { return text_; }
 
  private:
-  const Look& look_;
+  const TerminalLook& look_;
   size_t room_;
   std::string text_;
 };
@@ -83,7 +83,7 @@ std::string number_or_dash(const std::optional<launch::OrNull<double>>& field, c
 
 class Lines {
  public:
-  Lines(const View& view, const Look& look) : view_(view), status_(view.status), look_(look) {}
+  Lines(const WatchView& view, const TerminalLook& look) : view_(view), status_(view.status), look_(look) {}
 
   std::vector<std::string> all() {
     head();
@@ -225,15 +225,15 @@ class Lines {
     }
   }
 
-  const View& view_;
+  const WatchView& view_;
   const launch::RunStatus& status_;
-  const Look& look_;
+  const TerminalLook& look_;
   std::vector<std::string> lines_;
 };
 
 }  // namespace
 
-std::vector<std::string> lines_of(const View& view, const Look& look) { return Lines(view, look).all(); }
+std::vector<std::string> lines_of(const WatchView& view, const TerminalLook& look) { return Lines(view, look).all(); }
 
 std::string sparkline(const std::vector<double>& values, bool blocks) {
   static constexpr const char* fine[] = {"\u2581", "\u2582", "\u2583", "\u2584",

@@ -13,7 +13,7 @@
 
 namespace estrain::watch {
 
-struct View {
+struct WatchView {
   launch::RunStatus status;
   std::vector<report::Span> losses;  // of all steps, oldest first
   std::vector<report::Mark> events;  // the last events, oldest first
@@ -21,7 +21,7 @@ struct View {
 };
 
 // The abilities of the terminal.
-struct Look {
+struct TerminalLook {
   size_t columns = 80, rows = 24;
   bool colour = true;
   bool blocks = true;  // block elements of Unicode; otherwise only ASCII
@@ -29,7 +29,7 @@ struct Look {
 
 // At most `rows` lines of at most `columns` columns each, without line ends. If space is short, events are dropped
 // first, then workers.
-std::vector<std::string> lines_of(const View& view, const Look& look);
+std::vector<std::string> lines_of(const WatchView& view, const TerminalLook& look);
 
 // Returns a chart of one line: one column per value, in eight heights from the lowest to the highest value; half height
 // if all are equal. Uses ASCII if the terminal has no block elements.

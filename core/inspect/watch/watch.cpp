@@ -36,7 +36,7 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   // The terminal's size; colours unless NO_COLOR is set; block elements if the locale uses UTF-8.
-  Look look() const;
+  TerminalLook look() const;
   void draw(const std::vector<std::string>& lines);
 
   enum class Happened { nothing, redraw, quit };
@@ -133,8 +133,8 @@ void Terminal::give_back() {
   write_all(kLeave);
 }
 
-Look Terminal::look() const {
-  Look look;
+TerminalLook Terminal::look() const {
+  TerminalLook look;
   winsize size{};
   if (::ioctl(kOut, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
     look.columns = size.ws_col;
@@ -197,7 +197,7 @@ class Watch {
   explicit Watch(const std::string& run) : run_(run), records_(run) { view_.status = launch::run_status(run); }
 
   bool has_ended() const { return watch::has_ended(view_.status); }
-  const View& view() const { return view_; }
+  const WatchView& view() const { return view_; }
 
   void look_again() {
     try {
@@ -222,11 +222,11 @@ class Watch {
  private:
   const std::string& run_;
   Records records_;
-  View view_;
+  WatchView view_;
 };
 
 // Returns the final look.
-Look draw_until_done(Watch& watch, double seconds) {
+TerminalLook draw_until_done(Watch& watch, double seconds) {
   Terminal terminal;
   const int64_t period = nanoseconds(seconds);
   int64_t next = monotonic_ns() + period;
@@ -248,7 +248,7 @@ Look draw_until_done(Watch& watch, double seconds) {
 void watch_run(const std::string& run, double seconds) {
   Watch watch(run);
   watch.read_records();
-  Look look = draw_until_done(watch, seconds);
+  TerminalLook look = draw_until_done(watch, seconds);
   for (const std::string& line : lines_of(watch.view(), look)) fmt::print("{}\n", line);
 }
 

@@ -43,7 +43,7 @@ h5::SparseBytes read_sealed_structure(int fd, const Seal& seal) {
   h5::SparseBytes structure;
   uint64_t digest = 0;
   std::vector<std::byte> bytes;
-  for (const Stretch& stretch : structure_of(seal)) {
+  for (const FileStretch& stretch : structure_of(seal)) {
     bytes.resize(stretch.bytes);
     read_bytes(fd, stretch.offset, bytes.data(), bytes.size());
     digest += digest_of(stretch, bytes.data());
@@ -67,12 +67,12 @@ void require_sealed_elements(const Structure& structure, const Seal& seal) {
   }
 }
 
-bool belongs(Role role, Part part) {
-  return part == Part::everything || role == Role::parameter || role == Role::buffer;
+bool belongs(Role role, StatePart part) {
+  return part == StatePart::everything || role == Role::parameter || role == Role::buffer;
 }
 
 // Takes a part of the layout, with unchanged offsets: offsets do not matter here.
-StateLayout take(Part part, const StateLayout& layout) {
+StateLayout take(StatePart part, const StateLayout& layout) {
   StateLayout taken;
   for (const StateTensor& tensor : layout.tensors)
     if (belongs(tensor.role, part)) taken.tensors.push_back(tensor);
@@ -101,14 +101,14 @@ CheckpointFile CheckpointFile::open(const std::string& path) {
   return file;
 }
 
-std::vector<uint64_t> CheckpointFile::read_present(const std::vector<Wanted>& wanted) const {
+std::vector<uint64_t> CheckpointFile::read_present(const std::vector<WantedTensor>& wanted) const {
   std::vector<ElementRange> ranges;
-  for (const Wanted& each : wanted)
+  for (const WantedTensor& each : wanted)
     ranges.push_back({offsets_[each.tensor], layout_.tensors[each.tensor].bytes(), each.out});
   return with_context(path_, [&] { return read_elements(fd_.get(), ranges); });
 }
 
-void CheckpointFile::read_checked(const std::vector<Wanted>& wanted) const {
+void CheckpointFile::read_checked(const std::vector<WantedTensor>& wanted) const {
   const std::vector<uint64_t> digests = read_present(wanted);
   for (size_t i = 0; i < wanted.size(); ++i) require_digest(wanted[i].tensor, digests[i]);
 }
@@ -120,7 +120,7 @@ void CheckpointFile::require_digest(size_t tensor, uint64_t present) const {
 }
 
 std::vector<uint64_t> CheckpointFile::present_digests() const {
-  std::vector<Wanted> all;
+  std::vector<WantedTensor> all;
   for (size_t i = 0; i < layout_.tensors.size(); ++i) all.push_back({i, nullptr});
   return read_present(all);
 }
@@ -134,12 +134,12 @@ void CheckpointFile::read(size_t tensor, std::byte* out) const { read_checked({{
 
 void CheckpointFile::read_unchecked(size_t tensor, std::byte* out) const { read_present({{tensor, out}}); }
 
-void CheckpointFile::read_state(const StateLayout& layout, std::byte* state, Part part) const {
+void CheckpointFile::read_state(const StateLayout& layout, std::byte* state, StatePart part) const {
   const StateLayout wanted_part = take(part, layout);
   with_context(path_, [&] { require_same_arrays(forms_of(wanted_part), forms_of(take(part, layout_))); });
   std::map<std::string, uint64_t> offsets;
   for (const StateTensor& tensor : wanted_part.tensors) offsets.emplace(tensor.path(), tensor.offset);
-  std::vector<Wanted> wanted;
+  std::vector<WantedTensor> wanted;
   for (size_t i = 0; i < layout_.tensors.size(); ++i)
     if (belongs(layout_.tensors[i].role, part)) wanted.push_back({i, state + offsets.at(layout_.tensors[i].path())});
   read_checked(wanted);

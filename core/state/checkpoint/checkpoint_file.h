@@ -27,7 +27,7 @@ constexpr const char* temporary_suffix = ".tmp";
 void write_checkpoint(const std::string& path, const StateLayout& layout, const std::byte* state,
                       const CheckpointMeta& meta, Disk& disk = real_disk());
 
-enum class Part {
+enum class StatePart {
   everything,
   model,  // parameters and buffers
 };
@@ -56,17 +56,17 @@ class CheckpointFile {
 
   // Reads a part of the state into a copy with the layout `layout` (64-byte aligned). Strict: for this part the file
   // must hold exactly the layout's tensors and ties. The copy is usable only if this returns.
-  void read_state(const StateLayout& layout, std::byte* state, Part part = Part::everything) const;
+  void read_state(const StateLayout& layout, std::byte* state, StatePart part = StatePart::everything) const;
 
  private:
   CheckpointFile() = default;
   // A tensor to read; nullptr as `out`: digest only.
-  struct Wanted {
+  struct WantedTensor {
     size_t tensor;
     std::byte* out;
   };
-  std::vector<uint64_t> read_present(const std::vector<Wanted>& wanted) const;
-  void read_checked(const std::vector<Wanted>& wanted) const;
+  std::vector<uint64_t> read_present(const std::vector<WantedTensor>& wanted) const;
+  void read_checked(const std::vector<WantedTensor>& wanted) const;
   void require_digest(size_t tensor, uint64_t present) const;
 
   std::string path_;

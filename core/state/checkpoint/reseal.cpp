@@ -62,7 +62,7 @@ void reseal(const std::string& path) {
       throw Error(Fault::mismatch, "holds more datasets than its user block has room for");
     seal.length = length_of(fd.get());
     std::vector<std::byte> bytes;
-    for (const Stretch& stretch : structure_of(seal)) {
+    for (const FileStretch& stretch : structure_of(seal)) {
       bytes.resize(stretch.bytes);
       read_bytes(fd.get(), stretch.offset, bytes.data(), bytes.size());
       seal.structure += digest_of(stretch, bytes.data());

@@ -93,7 +93,7 @@ bool all_zero(const std::vector<std::byte>& bytes) {
 
 void write_structure_and_seal(int fd, const h5::Image& image, Seal seal) {
   std::vector<std::byte> bytes;
-  for (const Stretch& stretch : structure_of(seal)) {
+  for (const FileStretch& stretch : structure_of(seal)) {
     bytes.resize(stretch.bytes);
     image.read(stretch.offset, bytes.data(), bytes.size());
     seal.structure += digest_of(stretch, bytes.data());

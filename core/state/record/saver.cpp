@@ -119,7 +119,7 @@ Saver::Saver(const spec::JobSpec& spec, const std::string& run, const checkpoint
   directory_.remove_stale_temporaries();
 }
 
-void Saver::save(const Source& source, const std::function<void()>& copied,
+void Saver::save(const StateToSave& source, const std::function<void()>& copied,
                  const std::function<void(SaveOutcome)>& done) {
   wait();
   const size_t bytes = (manifest_.layout.bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -140,7 +140,7 @@ void Saver::save(const Source& source, const std::function<void()>& copied,
   }
 }
 
-SaveOutcome Saver::write(const Source& source) {
+SaveOutcome Saver::write(const StateToSave& source) {
   const int64_t begin = monotonic_ns();
   const Step step = source.step;
   if (const auto tensor = damaged_tensor(source.digests)) {

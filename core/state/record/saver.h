@@ -85,7 +85,7 @@ class Saver {
     if (thread_.joinable()) thread_.join();
   }
 
-  struct Source {
+  struct StateToSave {
     const std::byte* state;
     Step step;
     double lr = 0;
@@ -93,7 +93,8 @@ class Saver {
   };
   // Copies the state out, calls `copied`, then writes the copy in the background; `done` gets the outcome, in the
   // saver's thread if a thread can be started. A state that differs from its record is not written.
-  void save(const Source& source, const std::function<void()>& copied, const std::function<void(SaveOutcome)>& done);
+  void save(const StateToSave& source, const std::function<void()>& copied,
+            const std::function<void(SaveOutcome)>& done);
 
   // Keeps the checkpoint of `step`, the best evaluation so far, and `best` points at the checkpoint. Any thread.
   void keep_best(Step step) { best_ = step; }
@@ -101,10 +102,10 @@ class Saver {
   void point_best() const;
 
  private:
-  struct FreeMemory {
+  struct FreeSnapshot {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  SaveOutcome write(const Source& source);
+  SaveOutcome write(const StateToSave& source);
   std::optional<std::string> damaged_tensor(const std::vector<uint64_t>& recorded) const;
   checkpoint::CheckpointMeta meta(Step step, double lr);
   // Keeps the earlier content if a file cannot be read any more: the state comes first.
@@ -116,7 +117,7 @@ class Saver {
   checkpoint::CheckpointDirectory directory_;
   StageHistory stages_;
   std::string changes_;
-  std::unique_ptr<std::byte, FreeMemory> snapshot_;
+  std::unique_ptr<std::byte, FreeSnapshot> snapshot_;
   std::thread thread_;
   std::atomic<Step> last_saved_{Step(-1)};
   std::atomic<Step> best_{Step(-1)};  // -1: none

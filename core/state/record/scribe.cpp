@@ -207,8 +207,8 @@ class Scribe {
     steps.clear();
   }
 
-  Saver::Source source_of(Step step) {
-    Saver::Source source{memory_.state_of(step), step, memory_.commit().lr(step), {}};
+  Saver::StateToSave source_of(Step step) {
+    Saver::StateToSave source{memory_.state_of(step), step, memory_.commit().lr(step), {}};
     if (const auto record = memory_.ring().find(step)) {
       for (size_t i = 0; i < manifest_.digest_names.size(); ++i) source.digests.push_back(record->digests[i].load());
     }

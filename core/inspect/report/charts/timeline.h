@@ -16,7 +16,7 @@
 namespace estrain::report {
 
 // A worker's ESTs during a stage.
-struct Block {
+struct StageBlock {
   EstRange ests;
   size_t device = 0;  // in Timeline::devices
 };
@@ -24,7 +24,7 @@ struct Block {
 struct StageBar {
   double from = 0, to = 0;  // seconds of running time
   int64_t stage = 0, step = 0;
-  std::vector<Block> blocks;
+  std::vector<StageBlock> blocks;
 };
 
 enum class MarkKind { launch, end, fault, recovered, resize, slow, trouble, note };
@@ -38,7 +38,7 @@ struct Mark {
   std::string words;
 };
 
-struct Stretch {
+struct TimeStretch {
   double from = 0, to = 0;
 };
 
@@ -68,7 +68,7 @@ struct Timeline {
   std::vector<StageBar> stages;
   std::vector<Mark> marks;                 // oldest first; at most kMostMarks
   int64_t marks_left_out = 0;              // dropped from the middle
-  std::vector<Stretch> recoveries;         // from a fault to the next step
+  std::vector<TimeStretch> recoveries;     // from a fault to the next step
   std::vector<double> checkpoints;         // times of writing; at most kMostMarks
   std::map<std::string, int64_t> counts;   // of events by name
   std::map<std::string, DeviceWork> work;  // by kind of device

@@ -172,11 +172,11 @@ class TimelineDrawing {
     for (const StageBar& stage : stages_) {
       const double x = px(stage.from), width = std::max(0.5, px(stage.to) - x);
       if (stage.stage < 0 && stage.blocks.empty()) add_box(many, x, 0, width, 1000);
-      for (const Block& block : stage.blocks)
+      for (const StageBlock& block : stage.blocks)
         add_box(blocks[block.device % kColours], x, py(block.ests.begin.value), width,
                 py(block.ests.end.value) - py(block.ests.begin.value));
     }
-    for (const Stretch& stretch : timeline_.recoveries)
+    for (const TimeStretch& stretch : timeline_.recoveries)
       add_box(recovering, px(stretch.from), 0, std::max(1.0, px(stretch.to) - px(stretch.from)), 1000);
     if (timeline_.ests <= kSeparatedEsts)
       for (int64_t est = 1; est < timeline_.ests; ++est)
@@ -203,7 +203,7 @@ class TimelineDrawing {
     size_t names = 0;
     for (const StageBar& stage : stages_) {
       const double width = percent(stage.to) - percent(stage.from);
-      for (const Block& block : stage.blocks) {
+      for (const StageBlock& block : stage.blocks) {
         if (width < 12 || block.ests.size() == 0 || static_cast<double>(block.ests.size()) / ests_ < 0.06) continue;
         if (++names > kMostNames) return html;
         const double top = py(block.ests.begin.value) / 10, height = py(block.ests.end.value) / 10 - top;
@@ -241,7 +241,7 @@ class TimelineDrawing {
     for (size_t i = 0; i < std::min(stages_.size(), kMostMarks); ++i) {
       const StageBar& stage = stages_[i];
       std::string workers;
-      for (const Block& block : stage.blocks)
+      for (const StageBlock& block : stage.blocks)
         if (workers.size() < 2000)
           workers += fmt::format("{}{}: {}", workers.empty() ? "" : "; ", timeline_.devices[block.device],
                                  ests_in_words(block.ests));

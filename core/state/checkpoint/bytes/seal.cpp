@@ -102,8 +102,8 @@ Seal decode(const std::vector<std::byte>& block, uint64_t file_length) {
   return seal;
 }
 
-std::vector<Stretch> structure_of(const Seal& seal) {
-  std::vector<Stretch> stretches;
+std::vector<FileStretch> structure_of(const Seal& seal) {
+  std::vector<FileStretch> stretches;
   uint64_t from = seal.user_block;
   const auto add_until = [&](uint64_t end) {
     if (end > from) stretches.push_back({from, end - from});
@@ -116,7 +116,7 @@ std::vector<Stretch> structure_of(const Seal& seal) {
   return stretches;
 }
 
-uint64_t digest_of(const Stretch& stretch, const std::byte* bytes) {
+uint64_t digest_of(const FileStretch& stretch, const std::byte* bytes) {
   const uint64_t lead = stretch.offset % 4;  // bytes of the first word that belong to an extent
   std::vector<std::byte> words(lead + stretch.bytes);
   std::memcpy(words.data() + lead, bytes, stretch.bytes);

@@ -45,12 +45,12 @@ uint64_t user_block_of(const std::byte* head, uint64_t file_length);
 Seal decode(const std::vector<std::byte>& block, uint64_t file_length);
 
 // The parts of the file between and after the extents.
-struct Stretch {
+struct FileStretch {
   uint64_t offset;
   uint64_t bytes;
 };
-std::vector<Stretch> structure_of(const Seal& seal);
+std::vector<FileStretch> structure_of(const Seal& seal);
 // The contribution of the stretch's bytes to Seal::structure.
-uint64_t digest_of(const Stretch& stretch, const std::byte* bytes);
+uint64_t digest_of(const FileStretch& stretch, const std::byte* bytes);
 
 }  // namespace estrain::checkpoint

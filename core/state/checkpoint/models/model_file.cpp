@@ -262,7 +262,7 @@ void read_foreign(const Source& source, const StateLayout& layout, std::byte* st
 }  // namespace
 
 void read_model(const std::string& path, const StateLayout& layout, std::byte* state) {
-  if (is_checkpoint(path)) return CheckpointFile::open(path).read_state(layout, state, Part::model);
+  if (is_checkpoint(path)) return CheckpointFile::open(path).read_state(layout, state, StatePart::model);
   if (is_safetensors(path)) {
     const Source source = safetensors_source(path);  // names the file itself
     return with_context(path, [&] { read_foreign(source, layout, state); });

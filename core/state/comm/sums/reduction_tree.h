@@ -27,14 +27,14 @@ inline constexpr size_t kDeepestStack = 64;
 
 // A worker's plan for the gradients of the worker's ESTs, in order of virtual rank.
 struct FoldPlan {
-  struct Arrival {
+  struct EstArrival {
     int depth;   // partial sums on the stack before this EST's gradient
     int merges;  // topmost partial sums completed by the EST: s[depth-merges] = s[depth-merges] + (… + (s[depth-1] +
                  // g)). 0: g becomes s[depth]
   };
-  std::vector<Arrival> arrivals;  // one per EST of the range
-  int passed_on = 0;              // partial sums left on the stack at the end
-  int buffers = 0;                // largest height the stack reaches
+  std::vector<EstArrival> arrivals;  // one per EST of the range
+  int passed_on = 0;                 // partial sums left on the stack at the end
+  int buffers = 0;                   // largest height the stack reaches
 };
 
 FoldPlan plan_fold(SumOrder order, int64_t ests, EstRange range);

@@ -161,7 +161,8 @@ class Folding {
   comm::FoldPlan plan(size_t worker) const {
     return comm::plan_fold(comm::SumOrder::tree, host_->plan.ests(), range(worker));
   }
-  void fold(const comm::FoldPlan::Arrival& place, size_t rank, const Gradients& gradients, const Presence& presence) {
+  void fold(const comm::FoldPlan::EstArrival& place, size_t rank, const Gradients& gradients,
+            const Presence& presence) {
     const auto [depth, merges] = place;
     const size_t i = kParameters - folded_, at = offset_of(i), n = static_cast<size_t>(kSizes[i]);
     std::vector<float> sum(gradients[rank].begin() + static_cast<ptrdiff_t>(at),

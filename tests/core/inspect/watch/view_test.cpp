@@ -9,8 +9,8 @@ namespace {
 
 launch::RunStatus status_of(std::string_view json) { return launch::status_from_json(parse_json(json, "test")); }
 
-View training_view() {
-  View view;
+WatchView training_view() {
+  WatchView view;
   view.status = status_of(R"({"name":"long","model":"mlp","run":"runs/long","state":"training","ests":6,"step":300,
     "total_steps":1200,"loss":0.5,"lr":0.01,"samples_per_second":1000,"test_accuracy":0.75,"seconds_left":90,
     "last_checkpoint_step":250,"plan":{"measured_step_seconds":0.0125},
@@ -49,7 +49,7 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 TEST_CASE("a view without colours or block elements") {
-  const Look look{100, 24, false, false};
+  const TerminalLook look{100, 24, false, false};
   CHECK(joined(lines_of(training_view(), look)) ==
         "long (mlp, 6 ESTs): training  runs/long\n"
         "step 300 of 1200  #######.......................  25.0 %  1 min 30 s left\n"
@@ -68,7 +68,7 @@ TEST_CASE("colours are there if they are wanted") {
 }
 
 TEST_CASE("whatever the size of the terminal, nothing is wider or longer") {
-  View view = training_view();
+  WatchView view = training_view();
   std::vector<launch::WorkerStatus>& workers = *view.status.workers;
   while (workers.size() < 100) workers.push_back(workers[0]);
   view.events.resize(20, view.events[0]);
@@ -86,14 +86,14 @@ TEST_CASE("whatever the size of the terminal, nothing is wider or longer") {
 }
 
 TEST_CASE("more workers than there is room for are counted") {
-  View view = training_view();
+  WatchView view = training_view();
   std::vector<launch::WorkerStatus>& workers = *view.status.workers;
   while (workers.size() < 50) workers.push_back(workers[0]);
   CHECK(joined(lines_of(view, {80, 24, false, false})).find("more workers") != std::string::npos);
 }
 
 TEST_CASE("names and messages do not command the terminal") {
-  View view = training_view();
+  WatchView view = training_view();
   view.status.name =
       "a\033]0;owned\a\033[2Jb\xC2\x9B"
       "31m";
@@ -109,7 +109,7 @@ TEST_CASE("names and messages do not command the terminal") {
 }
 
 TEST_CASE("one EST is not called several") {
-  View view = training_view();
+  WatchView view = training_view();
   view.status.workers =
       status_of(R"({"workers":[{"device":"cpu","ests":[3,4]},{"device":"cpu","ests":[4,4]}]})").workers;
   const std::string text = joined(lines_of(view, {80, 24, false, false}));
@@ -118,7 +118,7 @@ TEST_CASE("one EST is not called several") {
 }
 
 TEST_CASE("a run without a launcher, and one that says nothing") {
-  View view;
+  WatchView view;
   view.status = status_of(R"({"name":"long","model":"mlp","run":"r","state":"finished","ests":6,"step":12})");
   CHECK(lines_of(view, {80, 24, false, false})[1] == "step 12");
   view.status = status_of(R"({"workers":[{},{"ests":[9,-1]}],"ests":-5,"loss":null})");

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -80,7 +81,7 @@ TEST_CASE("extents and the structure cover every byte behind the user block once
   std::vector<int> covered(kLength);
   for (const Extent& extent : seal.extents)
     for (uint64_t i = 0; i < extent.bytes; ++i) ++covered.at(extent.offset + i);
-  for (const Stretch& stretch : structure_of(seal))
+  for (const FileStretch& stretch : structure_of(seal))
     for (uint64_t i = 0; i < stretch.bytes; ++i) ++covered.at(stretch.offset + i);
   CHECK(std::accumulate(covered.begin(), covered.begin() + 512, 0) == 0);
   CHECK(std::all_of(covered.begin() + 512, covered.end(), [](int count) { return count == 1; }));
@@ -91,7 +92,7 @@ TEST_CASE("the structure's digest is that of the file with zeros for extents") {
   for (size_t i = 0; i < file.size(); ++i) file[i] = static_cast<std::byte>(i * 37 + i / 256);
   uint64_t sum = 0;
   const Seal seal = sample_seal();
-  for (const Stretch& stretch : structure_of(seal)) {
+  for (const FileStretch& stretch : structure_of(seal)) {
     sum += digest_of(stretch, file.data() + stretch.offset);
     std::memcpy(without.data() + stretch.offset, file.data() + stretch.offset, stretch.bytes);
   }
