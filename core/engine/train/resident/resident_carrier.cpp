@@ -1,8 +1,14 @@
 #include "core/engine/train/resident/resident_carrier.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "core/base/clock.h"
 #include "core/engine/train/evaluation/learning_rates.h"
+#include "core/state/comm/records/step_record.h"
 #include "core/state/comm/stage_control.h"
+#include "kernels/execution.h"
+#include "kernels/portable/calls/device_kernels.h"
 
 namespace estrain::train {
 namespace {
@@ -10,6 +16,145 @@ namespace {
 constexpr int64_t kStepsInSharedMemory = 16;  // from a step with a non-finite value on
 
 }  // namespace
+
+ResidentOptimizer::ResidentOptimizer(Workplace& place)
+    : place_(place), places_(place.job.places()), state_(*place.resident) {
+  const size_t parameters = places_.model.num_parameters();
+  const size_t bytes =
+      parameters * sizeof(kernels::UpdateDigest) + (places_.model.num_buffers() + 1) * sizeof(uint64_t);
+  results_ = new_floats(bytes / sizeof(float), place.device);
+  norms_ = new_floats(parameters + 1, place.device);
+}
+
+kernels::UpdateDigest* ResidentOptimizer::digest_of_parameter(size_t i) const {
+  return static_cast<kernels::UpdateDigest*>(results_.mutable_data_ptr()) + i;
+}
+unsigned long long* ResidentOptimizer::digest_of_buffer(size_t i) const {
+  return reinterpret_cast<unsigned long long*>(digest_of_parameter(places_.model.num_parameters())) + i;
+}
+float* ResidentOptimizer::norm() const {
+  return reinterpret_cast<float*>(digest_of_buffer(places_.model.num_buffers()));
+}
+
+void ResidentOptimizer::begin_step(Step step) {
+  step_ = step;
+  old_state_ = state_.copy(step);
+  new_state_ = state_.copy(step.next());
+  rates_ = learning_rates(place_.job, place_.memory, step, state_.host(step));
+  launches_.clear();
+  pending_elements_ = 0;
+  results_.zero_();
+}
+
+void ResidentOptimizer::update(const ParameterPiece& piece, const float* gradient) {
+  if (piece.size == 0) return;
+  if (gradient == nullptr) return keep(piece);
+  const size_t i = piece.parameter;
+  kernels::UpdatePiece update = {.n = piece.size, .first_word = piece.begin, .gradient = gradient};
+  update.parameter = places_.model.parameter(old_state_, i) + piece.begin;
+  update.new_parameter = places_.model.parameter(new_state_, i) + piece.begin;
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+    update.slots[k] = places_.optimizer.slot(old_state_, i, k) + piece.begin;
+    update.new_slots[k] = places_.optimizer.slot(new_state_, i, k) + piece.begin;
+  }
+  update.digest = digest_of_parameter(i);
+  launch_of(i).pieces.push_back(update);
+  pending_elements_ += piece.size;
+}
+
+ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
+  const size_t group = place_.job.optimizer().groups().group_of[parameter];
+  const int64_t updates_before = *places_.optimizer.updates(state_.host(step_), parameter);
+  for (Launch& launch : launches_) {
+    if (launch.group == group && launch.updates_before == updates_before) return launch;
+  }
+  return launches_.emplace_back(Launch{group, updates_before, {}});
+}
+
+void ResidentOptimizer::flush(const float* factor) {
+  for (Launch& launch : launches_) {
+    place_.job.optimizer().update_on_device(launch.group, launch.updates_before, rates_[launch.group], launch.pieces,
+                                            factor, *place_.device.queue());
+    launch.pieces.clear();
+  }
+  pending_elements_ = 0;
+}
+
+void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient) {
+  count(parameter, gradient != nullptr);
+  update({parameter, 0, places_.model.elements(parameter)}, gradient);
+}
+
+void ResidentOptimizer::count(size_t parameter, bool reached) {
+  places_.optimizer.count_update(state_.host(step_), state_.host(step_.next()), parameter, reached);
+}
+
+void ResidentOptimizer::keep(const ParameterPiece& piece) {
+  const kernels::DeviceQueue& queue = *place_.device.queue();
+  const size_t i = piece.parameter;
+  const auto copy = [&](float* to, const float* from, unsigned long long* sum) {
+    queue.kernels->copy(to + piece.begin, from + piece.begin, static_cast<int64_t>(piece.size), {.device = &queue});
+    const kernels::DigestPiece whole = {to + piece.begin, piece.size, piece.begin, sum};
+    queue.updates->digest({&whole, 1}, queue);
+  };
+  kernels::UpdateDigest* const digest = digest_of_parameter(i);
+  copy(places_.model.parameter(new_state_, i), places_.model.parameter(old_state_, i), &digest->parameter);
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
+    copy(places_.optimizer.slot(new_state_, i, k), places_.optimizer.slot(old_state_, i, k), &digest->slots[k]);
+  }
+}
+
+const float* ResidentOptimizer::clip_factor(std::span<const float* const> gradients) {
+  const kernels::DeviceQueue& queue = *place_.device.queue();
+  float* const norms = norms_.mutable_data_ptr<float>();
+  float* const factor = norms + gradients.size();
+  std::vector<kernels::NormPiece> pieces;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i] != nullptr && places_.model.elements(i) > 0)
+      pieces.push_back({gradients[i], places_.model.elements(i), norms + pieces.size()});
+  }
+  queue.updates->norms(pieces, queue);
+  const kernels::NormPiece all = {norms, pieces.size(), norm()};
+  queue.updates->norms({&all, 1}, queue);
+  queue.updates->clip_factor(factor, norm(), static_cast<float>(place_.job.spec().train.clip_grad_norm), queue);
+  return factor;
+}
+
+void ResidentOptimizer::digest_buffers() {
+  std::vector<kernels::DigestPiece> buffers;
+  for (size_t i = 0; i < places_.model.num_buffers(); ++i)
+    buffers.push_back({places_.model.buffer(new_state_, i), places_.model.buffer_bytes(i) / 4, 0, digest_of_buffer(i)});
+  place_.device.queue()->updates->digest(buffers, *place_.device.queue());
+}
+
+void ResidentOptimizer::read_results() {
+  place_.device.read(results_, [this](const float* found) { record(reinterpret_cast<const std::byte*>(found)); });
+}
+
+void ResidentOptimizer::record(const std::byte* results) {
+  const size_t parameters = places_.model.num_parameters(), buffers = places_.model.num_buffers();
+  comm::RecordView record = place_.memory.ring().pending();
+  bool finite = true;
+  for (size_t i = 0; i < parameters; ++i, results += sizeof(kernels::UpdateDigest)) {
+    kernels::UpdateDigest found;
+    std::memcpy(&found, results, sizeof found);
+    finite &= found.not_finite == 0;
+    const kernels::OptimizerDigest digest{found.parameter, {found.slots[0], found.slots[1]}, found.not_finite == 0};
+    record.digests[i].fetch_add(digest.combined(), std::memory_order_relaxed);
+  }
+  for (size_t i = 0; i < buffers; ++i, results += sizeof(uint64_t)) {
+    uint64_t digest = 0;
+    std::memcpy(&digest, results, sizeof digest);
+    record.digests[parameters + i].fetch_add(digest, std::memory_order_relaxed);
+  }
+  float norm = 0;
+  std::memcpy(&norm, results, sizeof norm);
+  if (!std::isfinite(norm)) {
+    comm::mark_suspect(*record.head, comm::Nonfinite::Where::norm);
+  } else if (!finite) {
+    comm::mark_suspect(*record.head, comm::Nonfinite::Where::update);
+  }
+}
 
 ResidentSaving::ResidentSaving(Workplace& place, const StageOrder& order)
     : place_(place),
