@@ -12,7 +12,7 @@
 // (resident_update.h) or of several GPUs (exchanged_update.h). open_carrier() picks a carrier.
 //
 // If a loss, the norm of the gradients or a result of the update is not finite, the last worker to arrive finds the EST
-// and the tensor (nonfinite_search.h). With train.nonfinite = "stop" the step is not committed: the EST's worker
+// and the tensor (shared_carrier.h). With train.nonfinite = "stop" the step is not committed: the EST's worker
 // throws, the other workers leave. With "skip" the step is committed with the parameters, slots, update counts and
 // buffers of the step before; random streams, data and schedules advance. The error is the same for every placement.
 
