@@ -1,5 +1,7 @@
 #include "core/engine/train/step_audit.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -12,6 +14,29 @@
 
 namespace estrain::train {
 namespace {
+
+// The digests of an absent and of a non-finite tensor. Both differ from the digest of zeros.
+constexpr uint64_t kAbsent = 0x9E3779B97F4A7C15;
+constexpr uint64_t kNotFinite = 0xC2B2AE3D27D4EB4F;
+
+uint64_t digest_of(const float* values, size_t elements) {
+  if (!std::all_of(values, values + elements, [](float value) { return std::isfinite(value); })) return kNotFinite;
+  return kernels::digest(values, elements * sizeof(float));
+}
+
+// A buffer may be of any type. Its size is a multiple of 4 bytes, or the digest pads the buffer.
+uint64_t digest_of(const torch::Tensor& buffer) {
+  const torch::Tensor host = buffer.contiguous().cpu();
+  if (host.scalar_type() == torch::kFloat)
+    return digest_of(host.const_data_ptr<float>(), static_cast<size_t>(host.numel()));
+  return kernels::digest(host.const_data_ptr(), host.nbytes());
+}
+
+uint64_t digest_of_random_stream() {
+  std::vector<std::byte> stream(est::generator_state_bytes());
+  est::switch_generator_out(stream.data());
+  return kernels::digest(stream.data(), stream.size());
+}
 
 uint64_t digest_of_parameter(const StatePlaces& places, std::byte* state, size_t i) {
   const size_t bytes = places.model.elements(i) * sizeof(float);
@@ -52,15 +77,34 @@ audit::Audit::Order order_of(const Workplace& place, const StageOrder& order) {
 
 }  // namespace
 
+void Witness::note(size_t parameter, const float* gradient) const {
+  const auto elements = static_cast<size_t>(model_.parameters[parameter].numel());
+  row_[parameter] = gradient == nullptr ? kAbsent : digest_of(gradient, elements);
+}
+
+void Witness::begin() {
+  model_.hooks.show_to([self = *this](size_t parameter, const float* gradient) { self.note(parameter, gradient); });
+}
+
+void Witness::take(const std::vector<torch::Tensor>& gradients) { model_.hooks.show(gradients); }
+
+void Witness::end(const torch::Tensor& loss) {
+  model_.hooks.show_to(nullptr);
+  uint64_t* at = std::transform(model_.buffers.begin(), model_.buffers.end(), row_ + model_.parameters.size(),
+                                [](const torch::Tensor& buffer) { return digest_of(buffer); });
+  model_.device.read(loss.detach(), [at](const float* value) { *at = digest_of(value, 1); });
+  at[1] = digest_of_random_stream();
+}
+
 StepAudit::StepAudit(Workplace& place, const StageOrder& order)
     : place_(place),
       pulse_(place.memory.pulse(order.rank())),
       compared_(place.memory.meetings().audited(), place.memory, order),
       audit_(*this, place.memory.audits(), order_of(place, order), place.vouched) {}
 
-est::Witness StepAudit::witness_for(uint64_t* row) {
+Witness StepAudit::witness_for(uint64_t* row) {
   const Network& network = place_.job.network();
-  return est::Witness({place_.hooks, place_.device, network.parameters(), network.buffers()}, row);
+  return Witness({place_.hooks, place_.device, network.parameters(), network.buffers()}, row);
 }
 
 void StepAudit::begin_pass(VirtualRank rank) {
@@ -90,7 +134,7 @@ void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
   data::Loader loader = place_.job.samples().loader_of_step(step, {rank, VirtualRank(rank.value + 1)});
   const data::LoadedBatch batch = loader.next();
   const device::FinishAtEnd finish(place_.device);
-  est::Witness witness = witness_for(row);
+  Witness witness = witness_for(row);
   witness.begin();
   const torch::Tensor loss = forward(place_, batch, step);
   place_.hooks.backward(loss, [](size_t, const float*) {});

@@ -2,15 +2,51 @@
 // A StepAudit is a worker's part in the audits of a stage (core/state/audit/audit.h). The worker notes the results of
 // its own mini-batches, computes mini-batches of other workers again, and compares the state in memory with the record.
 
+#include <torch/types.h>
+
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "core/engine/est/witness.h"
+#include "core/engine/device/device.h"
+#include "core/engine/est/gradient_hooks.h"
 #include "core/engine/train/job/meeting.h"
 #include "core/engine/train/workplace/workplace.h"
 #include "core/state/audit/audit.h"
 
 namespace estrain::train {
+
+// A Witness takes the results of a mini-batch as digests: one for the gradient of each parameter, for each buffer, for
+// the loss, and for the random stream behind the mini-batch. Two workers with the same bits have the same digests. A
+// tensor with a non-finite value has one fixed digest, since NaNs of different devices may have different bits.
+class Witness {
+ public:
+  // The tensors and hooks of the model, and the model's device.
+  struct Audited {
+    est::GradientHooks& hooks;
+    device::ComputeDevice& device;
+    const std::vector<torch::Tensor>& parameters;
+    const std::vector<torch::Tensor>& buffers;
+  };
+  // Writes to `row`. The row has a word for each digest (comm::AuditBoard::words_of_row) and must live until
+  // ComputeDevice::finish().
+  Witness(const Audited& model, uint64_t* row) : model_(model), row_(row) {}
+
+  // From now on, takes the digests of the gradients passing through the hooks.
+  void begin();
+  // Takes the gradients of a replayed pass where the hooks do not see them; undefined: not reached.
+  void take(const std::vector<torch::Tensor>& gradients);
+  // Takes all other digests. Call this function after the backward pass and before the next pass. All digests are
+  // written after ComputeDevice::finish().
+  void end(const torch::Tensor& loss);
+
+ private:
+  void note(size_t parameter, const float* gradient) const;
+
+  const Audited model_;
+  uint64_t* const row_;
+};
 
 class StepAudit : private audit::Auditee {
  public:
@@ -35,13 +71,13 @@ class StepAudit : private audit::Auditee {
   bool meet(const std::function<void()>& for_all) override { return compared_.meet(for_all); }
   std::string name_of_result(size_t word) const override;
   std::string name_of_state(size_t digest) const override;
-  est::Witness witness_for(uint64_t* row);
+  Witness witness_for(uint64_t* row);
 
   Workplace& place_;
   comm::WorkerPulse& pulse_;
   StageMeeting compared_;
   audit::Audit audit_;
-  std::optional<est::Witness> witness_;  // of the current mini-batch, in an audit
+  std::optional<Witness> witness_;  // of the current mini-batch, in an audit
 };
 
 }  // namespace estrain::train
