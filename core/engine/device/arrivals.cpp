@@ -24,7 +24,7 @@ void Arrivals::set_room(size_t bytes) {
   room_ = bytes;
 }
 
-void Arrivals::push(Arrival arrival) {
+void Arrivals::push(PendingArrival arrival) {
   {
     std::unique_lock lock(mutex_);
     taken_.wait(lock, [&] { return bytes_under_way_ == 0 || bytes_under_way_ + arrival.bytes <= room_; });
@@ -43,7 +43,7 @@ void Arrivals::finish() {
 
 void Arrivals::work() {
   for (;;) {
-    Arrival arrival;
+    PendingArrival arrival;
     bool drops = false;
     {
       std::unique_lock lock(mutex_);

@@ -13,7 +13,7 @@
 
 namespace estrain::device {
 
-struct Arrival {
+struct PendingArrival {
   std::function<void()> wait;  // waits for the copy; empty: nothing to wait for
   std::function<void()> then;  // the continuation; keeps alive the memory that the copy reads and writes
   size_t bytes = 0;            // host memory kept alive by `then`
@@ -32,7 +32,7 @@ class Arrivals {
   void set_room(size_t bytes);
 
   // Adds an arrival; waits while the limit is exceeded.
-  void push(Arrival arrival);
+  void push(PendingArrival arrival);
 
   // Waits until all are done. Rethrows the exception of the first failed arrival; later arrivals were dropped.
   void finish();
@@ -42,7 +42,7 @@ class Arrivals {
 
   std::mutex mutex_;
   std::condition_variable arrived_, taken_;
-  std::deque<Arrival> waiting_;
+  std::deque<PendingArrival> waiting_;
   size_t under_way_ = 0;  // number of pushed arrivals not done yet
   size_t bytes_under_way_ = 0;
   size_t room_ = SIZE_MAX;
