@@ -27,12 +27,12 @@ struct TokenShape {
 
 // Named arrays of various types.
 struct NamedShape {
-  struct Field {
+  struct NamedField {
     std::string name;
     program::Type type;
     std::vector<int64_t> dims;  // of one sample
   };
-  std::vector<Field> fields;
+  std::vector<NamedField> fields;
 };
 
 using DataShape = std::variant<ImageShape, VectorShape, TokenShape, NamedShape>;

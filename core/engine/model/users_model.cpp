@@ -67,7 +67,7 @@ int64_t predictions_for(spec::Loss loss, const OfferedTensor& target) {
 void UsersModel::find_target(const DataShape& shape, const std::string& second_input) {
   if (gives_loss()) return;
   if (const auto* named = std::get_if<NamedShape>(&shape)) {
-    const auto found = std::ranges::find(named->fields, loss_target_, &NamedShape::Field::name);
+    const auto found = std::ranges::find(named->fields, loss_target_, &NamedShape::NamedField::name);
     if (loss_target_.empty() || found == named->fields.end()) {
       throw Error::make(Fault::spec, "model.loss = \"{}\" needs model.loss_target, the target array",
                         spec::to_string(loss_))

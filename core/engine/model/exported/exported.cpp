@@ -51,7 +51,7 @@ std::string dims_text(const OfferedTensor& offer) {
 
 Error missing_array(const std::string& name, const NamedShape& shape) {
   std::vector<std::string> names;
-  for (const NamedShape::Field& field : shape.fields) names.push_back(field.name);
+  for (const NamedShape::NamedField& field : shape.fields) names.push_back(field.name);
   return Error::make(Fault::spec, "the program's input {} is not an array of the data, which has {}", name,
                      fmt::join(names, ", "))
       .advise("each input of the program needs an array of its name: rename forward's argument, or the array");
@@ -283,7 +283,7 @@ void Exported::bind(RunnableProgram& part, const DataShape& shape) {
     std::string what = i == 0 ? "a sample of the data" : "its label";
     if (named == nullptr && i == 0) offer = offered_input(shape);
     if (named != nullptr) {
-      const auto found = std::ranges::find(named->fields, input.name, &NamedShape::Field::name);
+      const auto found = std::ranges::find(named->fields, input.name, &NamedShape::NamedField::name);
       if (found == named->fields.end()) throw missing_array(input.name, *named);
       source.field = static_cast<size_t>(found - named->fields.begin());
       offer = {found->type, found->dims};

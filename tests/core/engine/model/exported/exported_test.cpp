@@ -448,7 +448,7 @@ TEST_CASE("named arrays go to the inputs of their names, widened where that keep
   parts.nodes().push_back(call_of("torch.ops.aten.mul.Tensor",
                                   {{"self", tensor_argument("mean")}, {"other", tensor_argument("any")}}, "all"));
   parts.set_output("all");
-  using Field = NamedShape::Field;
+  using Field = NamedShape::NamedField;
   const auto shape = [](program::Type type) {
     return NamedShape{
         {Field{"keep", type, {}}, Field{"other", program::Type::i64, {}}, Field{"x", program::Type::f32, {3}}}};
