@@ -11,8 +11,8 @@
 namespace estrain::operators {
 
 struct PortableOperators::Registrations {
-  OperatorRegistry::Place cpu{c10::DispatchKey::CPU};
-  std::optional<OperatorRegistry::Place> device;
+  OperatorRegistry::DispatchPlace cpu{c10::DispatchKey::CPU};
+  std::optional<OperatorRegistry::DispatchPlace> device;
   std::set<std::string> names;
   bool cudnn = at::globalContext().userEnabledCuDNN();
   bool mkldnn = at::globalContext().userEnabledMkldnn();

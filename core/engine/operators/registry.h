@@ -110,11 +110,11 @@ class GuardedKernel {
 
 class OperatorRegistry {
  public:
-  // A Place registers kernels for one kind of device.
-  struct Place {
+  // A DispatchPlace registers kernels for one kind of device.
+  struct DispatchPlace {
     c10::DispatchKey key, autograd_key;
     torch::Library kernels, autograd;
-    explicit Place(c10::DispatchKey of)
+    explicit DispatchPlace(c10::DispatchKey of)
         : key(of),
           autograd_key(c10::getAutogradKeyFromBackend(c10::toBackendComponent(of))),
           kernels(torch::Library::IMPL, "aten", key, __FILE__, __LINE__),
@@ -122,7 +122,7 @@ class OperatorRegistry {
   };
 
   // `device` may be null.
-  OperatorRegistry(Place& cpu, Place* device, std::set<std::string>& names)
+  OperatorRegistry(DispatchPlace& cpu, DispatchPlace* device, std::set<std::string>& names)
       : cpu_(cpu), device_(device), names_(names) {}
 
   // `name`: without "aten::", with the overload ("mul.Tensor"). All operands are on one device: the kernel may take the
@@ -176,8 +176,8 @@ class OperatorRegistry {
     library.impl(name.c_str(), torch::CppFunction(GuardedKernel<Return, Arguments...>(name, key, function, operands)));
   }
 
-  Place& cpu_;
-  Place* device_;
+  DispatchPlace& cpu_;
+  DispatchPlace* device_;
   std::set<std::string>& names_;
 };
 
