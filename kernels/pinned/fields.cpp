@@ -11,11 +11,11 @@ std::string text_of(std::initializer_list<int64_t> sizes) {
   return text;
 }
 
-std::string text_of(const ProductProblem::Operand& operand) {
+std::string text_of(const ProductProblem::MatrixOperand& operand) {
   return (operand.transposed ? "t" : "n") + std::to_string(operand.leading) + "-" + std::to_string(operand.stride);
 }
 
-std::string text_of(ProductProblem::Addend addend, const ProductProblem::Operand& operand) {
+std::string text_of(ProductProblem::Addend addend, const ProductProblem::MatrixOperand& operand) {
   if (addend == ProductProblem::Addend::none) return "none";
   return addend == ProductProblem::Addend::bias ? "bias" : text_of(operand);
 }

@@ -64,7 +64,8 @@ Description describe(const ProductProblem& product) {
 }
 
 // `rows` and `columns` as in memory, row-major.
-Layout lay_out(const ProductProblem& product, const ProductProblem::Operand& operand, int64_t rows, int64_t columns) {
+Layout lay_out(const ProductProblem& product, const ProductProblem::MatrixOperand& operand, int64_t rows,
+               int64_t columns) {
   if (operand.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t made = nullptr;
   require(cublasLtMatrixLayoutCreate(&made, type_of(product.element), static_cast<uint64_t>(columns),

@@ -24,11 +24,11 @@ namespace estrain::kernels::pinned {
 // D = alpha A B + beta C, for each of `batch` matrices: A [m, k], B [k, n], C and D [m, n]. Rows of a matrix are
 // `leading` elements apart, and a row is contiguous; a transposed operand is stored as its transpose.
 struct ProductProblem {
-  struct Operand {
+  struct MatrixOperand {
     int64_t leading = 0;
     int64_t stride = 0;  // elements from one matrix of the batch to the next
     bool transposed = false;
-    auto operator<=>(const Operand&) const = default;
+    auto operator<=>(const MatrixOperand&) const = default;
   };
   enum class Addend {
     none,    // beta = 0
@@ -39,7 +39,7 @@ struct ProductProblem {
   Element element = Element::f32;
   Math math = Math::exact;
   int64_t batch = 1, m = 0, n = 0, k = 0;  // all above 0
-  Operand a, b, c, d;                      // c: with Addend::matrix only; c and d are not transposed
+  MatrixOperand a, b, c, d;                // c: with Addend::matrix only; c and d are not transposed
   Addend addend = Addend::none;
   int64_t alignment = 16;  // bytes, of all pointers, leading dimensions and strides: 2, 4, 8 or 16
 

@@ -13,8 +13,8 @@ using pinned::Element;
 using pinned::Math;
 using pinned::ProductProblem;
 
-ProductProblem::Operand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool may_be_transposed) {
-  ProductProblem::Operand operand;
+ProductProblem::MatrixOperand drawn_operand(Draw& draw, int64_t rows, int64_t columns, bool may_be_transposed) {
+  ProductProblem::MatrixOperand operand;
   operand.transposed = may_be_transposed && draw.chance(50);
   if (operand.transposed) std::swap(rows, columns);
   operand.leading = columns + (draw.chance(30) ? draw.integer(0, 1) * 8 + draw.integer(0, 1) : 0);
@@ -43,7 +43,7 @@ ProductProblem drawn_product(Draw& draw) {
   return p;
 }
 
-int64_t place(const ProductProblem::Operand& operand, int64_t matrix, int64_t row, int64_t column) {
+int64_t place(const ProductProblem::MatrixOperand& operand, int64_t matrix, int64_t row, int64_t column) {
   if (operand.transposed) std::swap(row, column);
   return matrix * operand.stride + row * operand.leading + column;
 }

@@ -22,13 +22,13 @@ bool is_float(const Tensor& x) { return x.scalar_type() == at::kFloat || x.scala
 // A matrix, the last two dimensions, and the matrix's layout in memory.
 struct Matrix {
   Tensor tensor;  // the operand, or a contiguous copy
-  ProductProblem::Operand operand;
+  ProductProblem::MatrixOperand operand;
 };
 
-std::optional<ProductProblem::Operand> operand_of(const Tensor& x) {
+std::optional<ProductProblem::MatrixOperand> operand_of(const Tensor& x) {
   const int64_t dim = x.dim(), rows = x.size(dim - 2), columns = x.size(dim - 1);
   const int64_t row_stride = x.stride(dim - 2), column_stride = x.stride(dim - 1);
-  ProductProblem::Operand operand;
+  ProductProblem::MatrixOperand operand;
   if ((column_stride == 1 || columns == 1) && (rows == 1 || row_stride >= columns)) {
     operand.leading = rows == 1 ? columns : row_stride;
   } else if ((row_stride == 1 || rows == 1) && (columns == 1 || column_stride >= rows)) {
