@@ -53,18 +53,18 @@ struct Image {
   ImagePlace tile_step;  // positions.of(kTileSteps)
 
   // A position's first element. The element may lie outside the image, and so may the position.
-  struct Origin {
+  struct ImageOrigin {
     const float* at;
     int32_t row, column;
   };
 
   __device__ void select(int64_t group) { data += group * group_stride; }
-  __device__ Origin origin(const ImagePlace& place) const {
+  __device__ ImageOrigin origin(const ImagePlace& place) const {
     const int32_t row = place.row * row_stride, column = place.column * column_stride;
     return {data + place.image * image_stride + static_cast<int64_t>(row) * width + column, row, column};
   }
-  __device__ Origin nowhere() const { return {data, kOutside, kOutside}; }
-  __device__ float read(const Origin& from, const Term& term) const {
+  __device__ ImageOrigin nowhere() const { return {data, kOutside, kOutside}; }
+  __device__ float read(const ImageOrigin& from, const Term& term) const {
     const auto row = static_cast<uint32_t>(from.row + term.row),
                column = static_cast<uint32_t>(from.column + term.column);
     const bool inside = row < static_cast<uint32_t>(height) && column < static_cast<uint32_t>(width);
@@ -74,17 +74,17 @@ struct Image {
 
 // Each thread has one lane, the same in every tile.
 struct ImageByPosition : Image {
-  __device__ Origin lane(int64_t l) const { return origin(positions.of(l)); }
+  __device__ ImageOrigin lane(int64_t l) const { return origin(positions.of(l)); }
   __device__ Term step(int64_t k) const { return terms[k]; }
-  __device__ float at(const Origin& lane, const Term& step) const { return read(lane, step); }
+  __device__ float at(const ImageOrigin& lane, const Term& step) const { return read(lane, step); }
 
   template <int lanes>
   class Reader {
    public:
-    __device__ Reader(const ImageByPosition& x, const Lanes& of, int first_step)
+    __device__ Reader(const ImageByPosition& x, const LaneRange& of, int first_step)
         : own_(of.first + own_lane() < of.count ? x.lane(of.first + own_lane()) : x.nowhere()),
           next_(x.terms + first_step + own_step()) {}
-    __device__ void read(const ImageByPosition& x, const Lanes&, int, int) {
+    __device__ void read(const ImageByPosition& x, const LaneRange&, int, int) {
       constexpr int at_once = 4;
 #pragma unroll
       for (int begin = 0; begin < kEach; begin += at_once) {
@@ -105,7 +105,7 @@ struct ImageByPosition : Image {
     static constexpr int kEach = lanes * kTileSteps / kThreads, kStepsAtOnce = kThreads / lanes;
     __device__ static int own_lane() { return static_cast<int>(threadIdx.x) % lanes; }
     __device__ static int own_step() { return static_cast<int>(threadIdx.x) / lanes; }
-    Origin own_;
+    ImageOrigin own_;
     const Term* next_;
     float values_[kEach];
   };
@@ -118,12 +118,12 @@ struct StepEach {
   __device__ static int own_step() { return static_cast<int>(threadIdx.x) % kTileSteps; }
   __device__ static int own_lane() { return static_cast<int>(threadIdx.x) / kTileSteps; }
   // Returns the i-th of the thread's lanes in a tile, or the last lane if the thread has fewer lanes.
-  __device__ static int lane(const Lanes& of, int i) {
+  __device__ static int lane(const LaneRange& of, int i) {
     return lesser_of(of.first + own_lane() + i * kLanesAtOnce, of.count - 1);
   }
-  __device__ static bool whole(const Lanes& of) { return of.first + lanes <= of.count; }
+  __device__ static bool whole(const LaneRange& of) { return of.first + lanes <= of.count; }
   // values[i] = from[i * stride], for existing lanes.
-  __device__ void read(const float* from, int64_t stride, const Lanes& of) {
+  __device__ void read(const float* from, int64_t stride, const LaneRange& of) {
     if (whole(of)) {
 #pragma unroll
       for (int i = 0; i < kEach; ++i) values[i] = from[i * kLanesAtOnce * stride];
@@ -141,18 +141,18 @@ struct StepEach {
 
 struct ImageByTerm : Image {
   __device__ Term lane(int64_t l) const { return terms[l]; }
-  __device__ Origin step(int64_t k) const { return origin(positions.of(k)); }
-  __device__ float at(const Term& lane, const Origin& step) const { return read(step, lane); }
+  __device__ ImageOrigin step(int64_t k) const { return origin(positions.of(k)); }
+  __device__ float at(const Term& lane, const ImageOrigin& step) const { return read(step, lane); }
 
   template <int lanes>
   class Reader : StepEach<lanes> {
     using Each = StepEach<lanes>;
 
    public:
-    __device__ Reader(const ImageByTerm& x, const Lanes&, int first_step)
+    __device__ Reader(const ImageByTerm& x, const LaneRange&, int first_step)
         : next_(x.positions.of(first_step + Each::own_step())) {}
-    __device__ void read(const ImageByTerm& x, const Lanes& of, int from, int end) {
-      const Origin origin = from + Each::own_step() < end ? x.origin(next_) : x.nowhere();
+    __device__ void read(const ImageByTerm& x, const LaneRange& of, int from, int end) {
+      const ImageOrigin origin = from + Each::own_step() < end ? x.origin(next_) : x.nowhere();
       const Term* const terms = x.terms + of.first + Each::own_lane();
       constexpr int at_once = 4;
 #pragma unroll
@@ -188,9 +188,9 @@ struct Filters {
     using Each = StepEach<lanes>;
 
    public:
-    __device__ Reader(const Filters& x, const Lanes& of, int first_step)
+    __device__ Reader(const Filters& x, const LaneRange& of, int first_step)
         : own_(x.data + x.lane(Each::lane(of, 0))), next_(x.terms + first_step + Each::own_step()) {}
-    __device__ void read(const Filters& x, const Lanes& of, int, int) {
+    __device__ void read(const Filters& x, const LaneRange& of, int, int) {
       Each::read(own_ + next_->weight, x.lane_stride, of);
       next_ += kTileSteps;
     }
@@ -223,12 +223,12 @@ struct Channels {
     using Each = StepEach<lanes>;
 
    public:
-    __device__ Reader(const Channels& x, const Lanes& of, int first_step) {
+    __device__ Reader(const Channels& x, const LaneRange& of, int first_step) {
       const int64_t k = first_step + Each::own_step();
       place_ = static_cast<int>(k - quotient(k, x.positions) * x.positions);
       next_ = x.data + x.lane(Each::lane(of, 0)) + x.step(k);
     }
-    __device__ void read(const Channels& x, const Lanes& of, int from, int end) {
+    __device__ void read(const Channels& x, const LaneRange& of, int from, int end) {
       Each::read(from + Each::own_step() < end ? next_ : x.data, x.positions, of);
       next_ += x.tile_stride;
       place_ += x.tile_rest;
@@ -264,14 +264,14 @@ struct PositionLanes {
   template <int lanes>
   class Reader {
    public:
-    __device__ Reader(const PositionLanes& x, const Lanes& of, int first_step) {
+    __device__ Reader(const PositionLanes& x, const LaneRange& of, int first_step) {
       const int last = of.count - 1, l = of.first + own_lane();
       const int64_t first = x.lane(lesser_of(l, last));
 #pragma unroll
       for (int i = 1; i < kQuad; ++i) distance_[i - 1] = static_cast<int32_t>(x.lane(lesser_of(l + i, last)) - first);
       next_ = x.data + first + (first_step + own_step()) * x.channel_stride;
     }
-    __device__ void read(const PositionLanes& x, const Lanes& of, int from, int end) {
+    __device__ void read(const PositionLanes& x, const LaneRange& of, int from, int end) {
       const int64_t between = kStepsAtOnce * x.channel_stride;
       if (x.quads && of.first + lanes <= of.count && from + kTileSteps <= end) {
 #pragma unroll

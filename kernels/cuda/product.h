@@ -44,7 +44,7 @@ struct AllTerms {
 
 // The blocks of sums for parallel computation: [first, last), `each` of them per block of threads or thread.
 // partials[z][block - first][row][column].
-struct Parts {
+struct PartialProducts {
   int64_t first, last, each, count;
   float* partials;
 };
@@ -161,7 +161,7 @@ struct PartialOutput {
 // `split`: block sums go to parts.partials, else totals to the output.
 template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
 __global__ void __launch_bounds__(kThreads, 2)
-    multiply_tile(ProductSizes sizes, A a, B b, Output out, Range range, Parts parts) {
+    multiply_tile(ProductSizes sizes, A a, B b, Output out, Range range, PartialProducts parts) {
   constexpr int rows = row_groups * kGroup, columns = column_groups * kGroup;
   __shared__ Tile<rows> a_tiles[2];
   __shared__ Tile<columns> b_tiles[2];
@@ -196,8 +196,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
   for (int g = 0; g < row_groups; ++g) active[g] = true;
 
-  const Lanes a_lanes = {static_cast<int>(tile_row), static_cast<int>(sizes.rows)};
-  const Lanes b_lanes = {static_cast<int>(tile_column), static_cast<int>(sizes.columns)};
+  const LaneRange a_lanes = {static_cast<int>(tile_row), static_cast<int>(sizes.rows)};
+  const LaneRange b_lanes = {static_cast<int>(tile_column), static_cast<int>(sizes.columns)};
   typename A::template Reader<rows> a_reader(a, a_lanes, k);
   typename B::template Reader<columns> b_reader(b, b_lanes, k);
   if (k < end) {
@@ -290,7 +290,7 @@ __global__ void multiply_each(ProductSizes sizes, A a, B b, Output out, int64_t 
 
 // One thread per block of each output; stores to parts.partials.
 template <typename A, typename B>
-__global__ void multiply_blocks(ProductSizes sizes, A a, B b, int64_t k, Parts parts) {
+__global__ void multiply_blocks(ProductSizes sizes, A a, B b, int64_t k, PartialProducts parts) {
   const int64_t index = thread_index(), blocks = parts.last - parts.first;
   if (index >= sizes.outputs() * blocks) return;
   const int64_t column = index % sizes.columns, row = index / sizes.columns % sizes.rows;
@@ -303,7 +303,7 @@ __global__ void multiply_blocks(ProductSizes sizes, A a, B b, int64_t k, Parts p
 
 // Adds the current blocks to the previous total in totals[z][row][column]; the last total goes to the output.
 template <typename Output>
-__global__ void add_parts(ProductSizes sizes, Output out, Parts parts, float* totals, bool last) {
+__global__ void add_parts(ProductSizes sizes, Output out, PartialProducts parts, float* totals, bool last) {
   const int64_t index = thread_index(), outputs = sizes.rows * sizes.columns, blocks = parts.last - parts.first;
   if (index >= sizes.outputs()) return;
   const int64_t z = index / outputs, place = index % outputs;
@@ -321,7 +321,7 @@ __global__ void add_parts(ProductSizes sizes, Output out, Parts parts, float* to
 
 template <int row_groups, int column_groups, bool split, typename A, typename B, typename Output, typename Range>
 void launch_shape(const char* name, const ProductSizes& s, const A& a, const B& b, const Output& out,
-                  const Range& range, const Parts& parts, const DeviceQueue& queue) {
+                  const Range& range, const PartialProducts& parts, const DeviceQueue& queue) {
   const int64_t tiles = s.batch * divide_up(s.rows, row_groups * kGroup) * divide_up(s.columns, column_groups * kGroup);
   launch(name, queue, Grid{split ? tiles * parts.count : tiles},
          multiply_tile<row_groups, column_groups, split, A, B, Output, Range>, s, a, b, out, range, parts);
@@ -329,7 +329,7 @@ void launch_shape(const char* name, const ProductSizes& s, const A& a, const B& 
 
 template <bool split, typename A, typename B, typename Output, typename Range>
 void launch_tiles(const char* name, const ProductSizes& s, const ProductWay& way, const A& a, const B& b,
-                  const Output& out, const Range& range, const Parts& parts, const DeviceQueue& queue) {
+                  const Output& out, const Range& range, const PartialProducts& parts, const DeviceQueue& queue) {
   if (way.row_groups == 2 && way.column_groups == 2) {
     launch_shape<2, 2, split>(name, s, a, b, out, range, parts, queue);
   } else if (way.row_groups == 2) {
@@ -357,7 +357,7 @@ void multiply_in_parts(const char* name, const ProductSizes& s, int64_t k, const
   const Scratch<float> partials(queue, at_once * s.outputs()), totals(queue, at_once < blocks ? s.outputs() : 0);
   for (int64_t first = 0; first < blocks; first += at_once) {
     const int64_t last = first + at_once < blocks ? first + at_once : blocks;
-    Parts parts = {first, last, 0, 0, partials.get()};
+    PartialProducts parts = {first, last, 0, 0, partials.get()};
     if (way.row_groups == 0) {
       launch(name, queue, grid_for(s.outputs() * (last - first)), multiply_blocks<A, B>, s, a, b, k, parts);
     } else {
@@ -380,7 +380,7 @@ void multiply(const char* name, const ProductSizes& s, int64_t k, const A& a, co
   if (way.row_groups == 0) {
     launch(name, queue, grid_for(s.outputs()), multiply_each<A, B, Output>, s, a, b, out, k);
   } else {
-    launch_tiles<false>(name, s, way, a, b, out, AllTerms{k}, Parts{}, queue);
+    launch_tiles<false>(name, s, way, a, b, out, AllTerms{k}, PartialProducts{}, queue);
   }
 }
 
@@ -392,7 +392,7 @@ void multiply_ranges(const char* name, const ProductSizes& s, int64_t k, const A
   require_counts(s, k);
   ProductWay way = way_for(s, k, queue, false);
   if (way.row_groups == 0) way.row_groups = way.column_groups = 1;
-  launch_tiles<false>(name, s, way, a, b, out, range, Parts{}, queue);
+  launch_tiles<false>(name, s, way, a, b, out, range, PartialProducts{}, queue);
 }
 
 }  // namespace estrain::kernels::cuda

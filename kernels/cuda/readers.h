@@ -3,8 +3,9 @@
 // by 64 or 128 lanes (rows or columns). An operand's Reader<lanes> belongs to a thread. During the work on a tile the
 // reader holds the thread's part of the next tile in registers:
 //
-//   Reader(operand, Lanes, first step)
-//   read(operand, Lanes, step, end)   elements from `step` on, kTileSteps further with every call; elements of missing
+//   Reader(operand, LaneRange, first step)
+//   read(operand, LaneRange, step, end)
+//                                     elements from `step` on, kTileSteps further with every call; elements of missing
 //                                     lanes and steps count for nothing, and the reader reads only memory of the
 //                                     operand
 //   write(operand, tile)              the elements of the last read()
@@ -30,7 +31,7 @@ struct alignas(16) Tile {
 };
 
 // The lanes of a tile, from lane `first` of `count` on.
-struct Lanes {
+struct LaneRange {
   int first, count;
 };
 
@@ -83,10 +84,10 @@ struct Strided {
   template <int lanes>
   class Reader {
    public:
-    __device__ Reader(const Strided& x, const Lanes& of, int first_step)
+    __device__ Reader(const Strided& x, const LaneRange& of, int first_step)
         : next_(x.data + (of.first + lane(0)) * x.lane_stride + (first_step + step(0)) * x.step_stride) {}
 
-    __device__ void read(const Strided& x, const Lanes& of, int from, int end) {
+    __device__ void read(const Strided& x, const LaneRange& of, int from, int end) {
       if (x.quads && of.first + lanes <= of.count && from + kTileSteps <= end) {
         const int64_t between = steps_adjacent ? kGroup * x.lane_stride : kStepsAtOnce * x.step_stride;
 #pragma unroll
