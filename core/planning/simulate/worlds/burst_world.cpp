@@ -1,5 +1,3 @@
-#include "core/planning/simulate/worlds/burst_world.h"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -11,7 +9,7 @@
 #include "core/planning/plan/burst.h"
 #include "core/planning/simulate/tables/csv_table.h"
 #include "core/planning/simulate/tables/layer_table.h"
-#include "core/planning/simulate/worlds/durations_world.h"
+#include "core/planning/simulate/worlds/worlds.h"
 
 namespace estrain::simulate {
 namespace {

@@ -1,5 +1,3 @@
-#include "core/planning/simulate/worlds/durations_world.h"
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -8,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/planning/simulate/tables/csv_table.h"
 #include "core/planning/simulate/worlds/timed_job.h"
+#include "core/planning/simulate/worlds/worlds.h"
 
 namespace estrain::simulate {
 namespace {

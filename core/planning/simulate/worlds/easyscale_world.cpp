@@ -1,13 +1,11 @@
-#include "core/planning/simulate/worlds/easyscale_world.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/planning/simulate/tables/csv_table.h"
-#include "core/planning/simulate/worlds/durations_world.h"
 #include "core/planning/simulate/worlds/timed_job.h"
+#include "core/planning/simulate/worlds/worlds.h"
 
 namespace estrain::simulate {
 namespace {

@@ -1,5 +1,3 @@
-#include "core/planning/simulate/worlds/elasticflow_world.h"
-
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -8,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/planning/simulate/tables/csv_table.h"
-#include "core/planning/simulate/worlds/durations_world.h"
 #include "core/planning/simulate/worlds/timed_job.h"
+#include "core/planning/simulate/worlds/worlds.h"
 
 namespace estrain::simulate {
 namespace {

@@ -2,11 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/planning/simulate/world.h"
-#include "core/planning/simulate/worlds/burst_world.h"
-#include "core/planning/simulate/worlds/durations_world.h"
-#include "core/planning/simulate/worlds/easyscale_world.h"
-#include "core/planning/simulate/worlds/elasticflow_world.h"
-#include "core/planning/simulate/worlds/pollux_world.h"
+#include "core/planning/simulate/worlds/worlds.h"
 
 namespace estrain::simulate {
 namespace {

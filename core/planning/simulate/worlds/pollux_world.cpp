@@ -1,5 +1,3 @@
-#include "core/planning/simulate/worlds/pollux_world.h"
-
 #include <algorithm>
 #include <map>
 
@@ -7,6 +5,7 @@
 #include "core/planning/simulate/tables/csv_table.h"
 #include "core/planning/simulate/worlds/pollux_application.h"
 #include "core/planning/simulate/worlds/pollux_job.h"
+#include "core/planning/simulate/worlds/worlds.h"
 
 namespace estrain::simulate {
 namespace {

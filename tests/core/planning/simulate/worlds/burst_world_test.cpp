@@ -1,7 +1,6 @@
-#include "core/planning/simulate/worlds/burst_world.h"
-
 #include <doctest/doctest.h>
 
+#include "core/planning/simulate/worlds/worlds.h"
 #include "tests/core/planning/simulate/small_worlds.h"
 #include "tests/error_of.h"
 

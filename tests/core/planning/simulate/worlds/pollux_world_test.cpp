@@ -1,9 +1,8 @@
-#include "core/planning/simulate/worlds/pollux_world.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "core/planning/simulate/worlds/pollux_application.h"
+#include "core/planning/simulate/worlds/worlds.h"
 #include "tests/core/planning/simulate/small_worlds.h"
 #include "tests/error_of.h"
 
