@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/planning/scheduling/measured_speeds.h"
+#include "core/planning/scheduling/speed_model.h"
 #include "core/planning/simulate/worlds/pollux_application.h"
 
 namespace estrain::simulate {
 
 class Learnt {
  public:
-  // Alone, a job has the paper's model of its speed (planning/scheduling/speed_model.h). Together, jobs have their
-  // measurements (planning/scheduling/measured_speeds.h).
+  // Alone, a job has the paper's model of its speed. Together, jobs have their measurements. Both are in
+  // planning/scheduling/speed_model.h.
   enum class By { one_job, all_jobs };
   Learnt(const PolluxApplication& app, By by) : app_(app), by_(by) {}
 
