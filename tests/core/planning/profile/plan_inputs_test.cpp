@@ -1,4 +1,4 @@
-#include "core/planning/profile/exchange_fit.h"
+#include "core/planning/profile/plan_inputs.h"
 
 #include <doctest/doctest.h>
 
