@@ -1,15 +1,16 @@
 #pragma once
 // Replays a pool of real jobs in virtual time: the same dispatcher (core/planning/dispatch), with simulated jobs in
-// place of launchers. A check, a start, a change, a stop and a step of a job take as long as measured (pool_trace.h).
-// If the job had as many devices at the moment of a step, the step takes as long as then; else as long as with as many
-// of the pool's devices in use. The pool looks at the moments of the trace, and its policy is told what the launcher
-// told. While no daemon serves the pool, jobs continue and nobody decides. Devices are taken and lent again at the
-// moments of the trace; in a pool with several types, the first present devices.
+// place of launchers. A check, a start, a change, a stop and a step of a job take as long as measured
+// (core/planning/dispatch/trace/pool_trace.h). If the job had as many devices at the moment of a step, the step takes
+// as long as then; else as long as with as many of the pool's devices in use. The pool looks at the moments of the
+// trace, and its policy is told what the launcher told. While no daemon serves the pool, jobs continue and nobody
+// decides. Devices are taken and lent again at the moments of the trace; in a pool with several types, the first
+// present devices.
 //
 // A killed job resumes from its last change of devices. Jobs keep their batches, whatever the policy.
 
+#include "core/planning/dispatch/trace/pool_trace.h"
 #include "core/planning/scheduling/policy.h"
-#include "core/planning/simulate/pool_trace.h"
 #include "core/planning/simulate/simulation.h"
 
 namespace estrain::simulate {
