@@ -2,14 +2,39 @@
 // One cause of failure as data: how to recognise the cause and what to do. A fault table (diagnosis.h) is a list of
 // causes; fault_rules.h reads causes from TOML, faults.toml holds the built-in causes.
 
+#include <regex.h>
+
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/run/faults/line_pattern.h"
 
 namespace estrain::faults {
+
+// A LinePattern is a regular expression, searched for in the lines of a log: POSIX extended (regex(7)), with GNU's \b,
+// \w and \s. Case does not matter, and a match lies within one line.
+//
+// Not std::regex, which backtracks: a long line would overflow the stack, and a clumsy user pattern would take forever,
+// in the one process that must not fail. The C library runs an automaton instead, unless the pattern has
+// back-references; so patterns with back-references are refused.
+class LinePattern {
+ public:
+  // Throws Fault::spec if `pattern` is not a regular expression, has a back-reference or matches the empty line (and so
+  // every line).
+  explicit LinePattern(const std::string& pattern);
+
+  const std::string& text() const { return text_; }
+
+  // Returns the first matching line of `lines`, without surrounding white space. `lines` must not contain a zero byte.
+  std::optional<std::string> first_line_in(const std::string& lines) const;
+
+ private:
+  std::string text_;
+  std::shared_ptr<const regex_t> compiled_;  // never changes, so copies share the automaton
+};
 
 // The party that has to act. The categories are from Table 7 in M. Jeon et al., "Analysis of Large-Scale Multi-Tenant
 // GPU Clusters for DNN Training Workloads" (USENIX ATC 2019), the Philly study.

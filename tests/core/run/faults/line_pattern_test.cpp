@@ -1,9 +1,8 @@
-#include "core/run/faults/line_pattern.h"
-
 #include <doctest/doctest.h>
 
 #include <ctime>
 
+#include "core/run/faults/fault_cause.h"
 #include "tests/error_of.h"
 
 namespace estrain::faults {
