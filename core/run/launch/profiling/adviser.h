@@ -3,18 +3,112 @@
 // growth on trial, shares tried in vain. The adviser proposes changes; core/run/decisions decides whether a change can
 // begin now. advise() has the shape of decisions::decide(): state, event and moment in, actions with reasons out. Pure.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/planning/plan/changes/change.h"
 #include "core/planning/plan/changes/fall_back.h"
-#include "core/run/launch/profiling/advice.h"
+#include "core/planning/profile/profiles.h"
+#include "core/run/decisions/state/state.h"
+#include "core/run/launch/profiling/change_history.h"
+#include "core/run/launch/profiling/noise_meter.h"
+#include "core/run/launch/profiling/speed_meter.h"
 #include "core/run/launch/profiling/speed_planner.h"
 
 namespace estrain::launch {
+
+// Events and actions of the adviser. The launcher tells its observations as events, and carries the actions
+// out in order.
+
+// The number of further workers that fit into memory.
+struct WorkerRoom {
+  int64_t workers = 0;
+  std::string reason;  // in words
+};
+
+// Events. The job:
+struct HostKnown {  // the job begins to train, or is resumed, on this host
+  profile::Host host;
+  bool allow_mixed = false;
+};
+struct ProfilesLoaded {  // speeds measured by earlier runs
+  profile::Profiles profiles;
+};
+struct TrainingBegan {  // or is resumed, after this step
+  Step step;
+};
+struct StageBegan {  // with the workers of the job
+  Step step;
+};
+struct StageEnded {
+  Step step;
+};
+struct SharesReplaced {};                   // a stage has begun with other shares than the stage before
+struct TrainingPaused {};                   // the step under way is not measured
+struct WorkSeen {                           // the workers' work in the stage so far
+  std::optional<Step> last = std::nullopt;  // the newest step on record; nothing: no step is on record
+  int64_t last_ns = 0;                      // when that step was committed, monotonic
+  int64_t evaluated = 0;                    // the last step with a finished evaluation
+  Step trained;
+  std::vector<SpeedMeter::Worker> done;
+};
+struct NoiseSeen {
+  int64_t batch = 0;  // samples of an EST
+  std::vector<NoiseMeter::Worker> sums;
+};
+// Changes of the job's devices:
+struct DecisionNoted {
+  NotedDecision decision;
+};
+struct PlanAdopted {
+  double estimated_step_seconds = 0;
+  std::string reason;
+};
+struct ChangeDone {
+  double seconds = 0;  // for which the change kept the job from training
+  bool keeps_devices = false;
+};
+struct DevicesOrdered {};  // the user has named other devices
+// Questions. Best shares and offers throw Fault::usage if the stage is too short to be judged.
+struct BestAsked {};  // for the best shares on the devices held: answered by Propose or StayAsNow
+struct OfferMade {    // answered by Propose or Decline
+  Devices offered;
+  WorkerRoom room;
+};
+// The workers' shares after the loss of devices, answered by Propose: the best plan if speeds are known, else even
+// shares. Over several hosts the best plan counts only if the plan has a worker on `own`, the launcher's host.
+struct DevicesReclaimed {
+  Devices staying, held;
+  std::string own;
+};
+
+using AdviceEvent = std::variant<HostKnown, ProfilesLoaded, TrainingBegan, StageBegan, StageEnded, SharesReplaced,
+                                 TrainingPaused, WorkSeen, NoiseSeen, DecisionNoted, PlanAdopted, ChangeDone,
+                                 DevicesOrdered, BestAsked, OfferMade, DevicesReclaimed>;
+
+// Actions.
+struct TellSpeed {  // a worker became slow, or is no longer slow
+  SpeedWatch::Speed speed;
+};
+struct Propose {  // NOLINT(bugprone-exception-escape): moving a Json throws nothing
+  std::string what;
+  decisions::PendingChange change;
+};
+struct StayAsNow {};  // the shares in force are the best
+struct Decline {      // NOLINT(bugprone-exception-escape): moving a Json throws nothing
+  std::string what;
+  Json answer;  // for the client
+};
+
+struct AdviceAction {
+  std::variant<TellSpeed, Propose, StayAsNow, Decline> deed;
+  std::string reason;  // why, in words
+};
 
 // The step time with shares that were in force not long ago.
 struct TriedShares {

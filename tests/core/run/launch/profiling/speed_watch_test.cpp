@@ -1,7 +1,6 @@
-#include "core/run/launch/profiling/speed_watch.h"
-
 #include <doctest/doctest.h>
 
+#include "core/run/launch/profiling/speed_meter.h"
 #include "tests/durations.h"
 
 namespace estrain::launch {
