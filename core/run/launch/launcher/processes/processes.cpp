@@ -1,15 +1,37 @@
 #include "core/run/launch/launcher/processes/processes.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_text.h"
 #include "core/state/comm/messages/worker_arguments.h"
 #include "core/state/run_directory/term.h"
 
 namespace estrain::launch {
+namespace {
+
+double seconds_of(uint64_t ticks) { return static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK)); }
+
+}  // namespace
+
+void WorkSign::observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat) {
+  const bool first_look = silent_since_ns_ != silent_since_ns;
+  const double none = kNone * 1e-9 * static_cast<double>(now_ns - from_ns_);
+  const bool worked = !first_look && stat.processor_ticks > ticks_ && seconds_of(stat.processor_ticks - ticks_) > none;
+  silent_since_ns_ = silent_since_ns;
+  if (worked || stat.state == 'R') at_ns_ = now_ns;
+  if (!worked && !first_look) return;
+  from_ns_ = now_ns;
+  ticks_ = stat.processor_ticks;
+}
+
 namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
@@ -126,6 +148,57 @@ ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedD
   options.dies_with_parent = false;  // the scribe saves the committed state if the launcher is killed
   const uint64_t log_begin = size_of_file(options.output);
   return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};
+}
+
+void ForkServers::begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared) {
+  Environment environment = device_environment(device, job, own_environment());
+  if (std::ranges::find(servers_, environment, &decltype(servers_)::value_type::first) != servers_.end()) return;
+  ChildOptions options;
+  options.arguments = {own_executable(), "fork-server",
+                       "--spec",         std::to_string(shared.spec),
+                       "--library",      std::to_string(shared.library)};
+  options.inherited = {shared.spec};
+  options.same_program = true;
+  options.environment = environment;
+  options.ignored_signals = stop_signals();
+  if (shared.library >= 0) options.inherited.push_back(shared.library);
+  // The libraries' words have no reader: if loading fails, workers start by exec and log the error.
+  const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  options.output_descriptor = nowhere.get();
+  ForkServer server;
+  try {
+    server = ForkServer::start(std::move(options));
+  } catch (const Error&) {  // no descriptor or process is left: the worker's own start will tell
+  }
+  servers_.emplace_back(std::move(environment), std::move(server));
+}
+
+ChildProcess ForkServers::start(const ChildOptions& worker, int patience_ms) {
+  const auto at = std::ranges::find(servers_, worker.environment, &decltype(servers_)::value_type::first);
+  if (at != servers_.end() && at->second.wait_until_ready(patience_ms)) {
+    if (std::optional<ChildProcess> copy = at->second.fork(worker)) return std::move(*copy);
+  }
+  return ChildProcess::start(worker);
+}
+
+std::vector<ForkServers::Note> ForkServers::notes() const {
+  std::vector<Note> notes;
+  for (const auto& [environment, server] : servers_) {
+    const std::optional<ForkServer::Note> note = server.note();
+    if (!note) continue;
+    Note& added = notes.emplace_back(Note{{}, *note});
+    for (const auto& [name, value] : environment) added.environment.insert(added.environment.end(), {name, value});
+  }
+  return notes;
+}
+
+void ForkServers::adopt(const std::vector<Note>& notes) {
+  for (const Note& note : notes) {
+    Environment environment;
+    for (size_t i = 0; i + 1 < note.environment.size(); i += 2)
+      environment.emplace_back(note.environment[i], note.environment[i + 1]);
+    servers_.emplace_back(std::move(environment), ForkServer::adopt(note.server));
+  }
 }
 
 }  // namespace estrain::launch

@@ -2,16 +2,18 @@
 // The processes of a run started by the launcher: workers (one per device) and the scribe. All execute this process's
 // own program file, even if another file lies at its path by now.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
+#include "core/base/process/fork_server.h"
+#include "core/base/process/process_stat.h"
 #include "core/run/decisions/state/member.h"
-#include "core/run/launch/launcher/processes/fork_servers.h"
-#include "core/run/launch/launcher/processes/work_sign.h"
 #include "core/run/launch/preflight/devices.h"
 #include "core/state/comm/messages/worker_messages.h"
 #include "core/state/comm/messages/worker_options.h"
@@ -30,6 +32,28 @@ struct SharedDescriptors {
   int courier = -1;  // eventfd for waking the host's courier; -1: the host has no courier
 
   ESTRAIN_FIELDS(memory, doorbell, lock, spec, library, courier)
+};
+
+// A WorkSign is the time at which a silent process was last seen at work: a pure function of looks at its files in
+// /proc.
+class WorkSign {
+ public:
+  // A smaller share of processor time counts as no processor time: threads in the background look around.
+  static constexpr double kNone = 0.01;
+
+  // Call again and again while the process is silent since `silent_since_ns` (both monotonic). The process is at work
+  // if it has taken processor time since its last work was found, or since the first look at the silence; or if it
+  // runs, or would run if other processes did not hold the processor.
+  void observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat);
+  void mark(int64_t now_ns) { at_ns_ = now_ns; }  // the process counts as at work
+
+  int64_t at_ns() const { return at_ns_; }  // 0: never
+
+ private:
+  int64_t at_ns_ = 0;
+  int64_t silent_since_ns_ = -1;  // of the last look
+  int64_t from_ns_ = 0;           // since when the processor time is counted
+  uint64_t ticks_ = 0;            // of processor time, taken until then
 };
 
 inline constexpr int kPatienceWithKillMs = 5000;  // until a process has ended after SIGKILL
@@ -66,6 +90,35 @@ struct WorkerStart {
 // Tells whether a worker here may be a copy of a fork server. A GPU's worker may not: no copy of a process has been
 // tried with CUDA. Nor may a user's Python with several threads: numpy's library starts threads when loaded.
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec);
+
+// The fork servers of a run (core/base/process/fork_server.h): one for each environment in which workers of this host
+// start. The environment differs by kind of device. Each server has loaded LibTorch before a worker is lost or a device
+// is added.
+class ForkServers {
+ public:
+  // Starts the server for workers on this kind of device, unless the server runs already. The server loads the run's
+  // worker library and decompresses the data of the run's spec; for a module in Python the server becomes the user's
+  // Python, and imports torch. Where no server can be started, workers start by exec.
+  void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared);
+
+  // Starts a worker: as a copy of the server for its environment, after waiting at most `patience_ms` until the server
+  // has loaded; otherwise by exec. Throws Fault::io, as ChildProcess::start.
+  ChildProcess start(const ChildOptions& worker, int patience_ms);
+
+  // A server across an exec of the launcher.
+  struct Note {
+    std::vector<std::string> environment;  // name, value, name, …
+    ForkServer::Note server;
+
+    ESTRAIN_FIELDS(environment, server)
+  };
+  std::vector<Note> notes() const;
+  void adopt(const std::vector<Note>& notes);
+
+ private:
+  using Environment = std::vector<std::pair<std::string, std::string>>;  // ChildOptions::environment
+  std::vector<std::pair<Environment, ForkServer>> servers_;
+};
 
 // The fork servers for starting a worker, and the longest wait for a server to have loaded.
 struct QuickStart {

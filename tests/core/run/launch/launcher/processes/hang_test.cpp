@@ -1,9 +1,8 @@
-#include "core/run/launch/launcher/processes/hang.h"
-
 #include <doctest/doctest.h>
 
 #include <vector>
 
+#include "core/run/launch/launcher/processes/sentry.h"
 #include "tests/durations.h"
 
 namespace estrain::launch {

@@ -1,10 +1,9 @@
-#include "core/run/launch/launcher/processes/work_sign.h"
-
 #include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <initializer_list>
 
+#include "core/run/launch/launcher/processes/processes.h"
 #include "tests/durations.h"
 
 namespace estrain::launch {
