@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/hosts/exchange/shared_parts.h"
-#include "core/hosts/step/piece_sum.h"
+#include "core/hosts/step/pieces.h"
 #include "core/state/comm/job_memory.h"
 #include "core/state/comm/sums/reduction_tree.h"
 

@@ -1,8 +1,11 @@
 #include "core/hosts/step/pieces.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "core/state/comm/meetings/sum_progress.h"
+#include "core/state/comm/sums/partial_sum.h"
 
 namespace estrain::hosts {
 namespace {
@@ -45,6 +48,68 @@ std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, siz
     total.parameters_before += piece.parameters();
   }
   return pieces;
+}
+
+namespace {
+
+constexpr size_t kChunk = 4096;  // floats
+
+// Runs the program over `n` floats at each of `values`. Returns where the bottom of the stack lies then.
+float* run(const comm::FinishPlan& plan, float* const* values, const bool* present, size_t n) {
+  struct Item {
+    float* values;
+    bool present;
+  };
+  std::array<Item, comm::kDeepestStack> stack;
+  size_t height = 0;
+  for (const int instruction : plan.program) {
+    if (instruction >= 0) {
+      stack[height++] = {values[instruction], present[instruction]};
+      continue;
+    }
+    --height;
+    Item& left = stack[height - 1];
+    const Item& right = stack[height];
+    left.present = comm::add_partials({left.values, left.present}, {right.values, right.present}, left.values, n);
+  }
+  return stack[0].values;
+}
+
+// Sums the piece chunk by chunk. `visit(bottom, at, n)`: the bottom of the stack for floats [at, at + n) of the piece.
+template <typename Visit>
+void sum_chunks(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
+                const std::vector<ParameterRange>& parameters, Visit&& visit) {
+  std::vector<float*> values(sources.size());
+  std::vector<uint8_t> flags(sources.size());
+  const auto* present = reinterpret_cast<const bool*>(flags.data());
+  for (size_t i = piece.first_parameter; i < piece.last_parameter; ++i) {
+    for (size_t source = 0; source < sources.size(); ++source)
+      flags[source] = sources[source].presence[i - piece.first_parameter] != 0 ? 1 : 0;
+    const size_t end = std::min(parameters[i].end, piece.floats.end) - piece.floats.begin;
+    for (size_t at = std::max(parameters[i].begin, piece.floats.begin) - piece.floats.begin; at < end; at += kChunk) {
+      for (size_t source = 0; source < sources.size(); ++source) values[source] = sources[source].values + at;
+      const size_t n = std::min(kChunk, end - at);
+      visit(run(plan, values.data(), present, n), at, n);
+    }
+  }
+}
+
+}  // namespace
+
+void sum_in_place(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
+                  const std::vector<ParameterRange>& parameters) {
+  sum_chunks(plan, sources, piece, parameters, [](const float*, size_t, size_t) {});
+}
+
+void sum_into(float* sum, const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
+              const std::vector<ParameterRange>& parameters) {
+  sum_chunks(plan, sources, piece, parameters, [sum](const float* bottom, size_t at, size_t n) {
+    if (bottom != sum + at) std::memcpy(sum + at, bottom, n * sizeof(float));
+  });
+}
+
+uint8_t present_in_any(const std::vector<PieceSource>& sources, size_t i) {
+  return std::ranges::any_of(sources, [i](const PieceSource& source) { return source.presence[i] != 0; }) ? 1 : 0;
 }
 
 }  // namespace estrain::hosts

@@ -1,11 +1,10 @@
-#include "core/hosts/step/peer_sums.h"
-
 #include <doctest/doctest.h>
 
 #include <cstring>
 
 #include "core/base/error.h"
 #include "core/hosts/exchange/wire.h"
+#include "core/hosts/step/gradient_sums.h"
 
 namespace estrain::hosts {
 namespace {

@@ -1,8 +1,8 @@
-#include "core/hosts/step/piece_sum.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
+
+#include "core/hosts/step/pieces.h"
 
 namespace estrain::hosts {
 namespace {
