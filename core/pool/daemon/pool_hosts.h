@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/pool/hosts/run_agents.h"
+#include "core/pool/hosts/agents.h"
 #include "core/pool/pool_directory.h"
 
 namespace estrain::pool {
