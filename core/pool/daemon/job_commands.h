@@ -3,13 +3,37 @@
 // The daemon waits for no command to end. On another host, an agent gives the command. On the further hosts of a job,
 // agents of the job's run are started first.
 
+#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "core/base/process/child_process.h"
 #include "core/pool/daemon/job_processes.h"
+#include "core/pool/daemon/pool_dispatcher.h"
 #include "core/pool/daemon/pool_hosts.h"
+#include "core/pool/pool_directory.h"
 
 namespace estrain::pool {
+
+// Runs `estrain check` for submitted jobs, few at a time: each check loads LibTorch and tries a mini-batch.
+class Checks {
+ public:
+  Checks(PoolDispatcher& dispatcher, const PoolDirectory& directory) : dispatcher_(dispatcher), directory_(directory) {}
+
+  void carry_out(const dispatch::CheckJob& action);
+  void on_ended(dispatch::JobId id);  // the check's process has ended
+  const std::map<dispatch::JobId, ChildProcess>& processes() const { return processes_; }
+
+ private:
+  void start();
+  const dispatch::Job& job_of(dispatch::JobId id) const { return dispatcher_.state().jobs.at(id); }
+
+  PoolDispatcher& dispatcher_;
+  const PoolDirectory& directory_;
+  std::deque<dispatch::JobId> waiting_;
+  std::map<dispatch::JobId, ChildProcess> processes_;
+};
 
 class JobCommands {
  public:

@@ -1,5 +1,3 @@
-#include "core/pool/daemon/checks.h"
-
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -7,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/files/files.h"
+#include "core/pool/daemon/job_commands.h"
 #include "tests/core/pool/daemon/resting_pool.h"
 
 namespace estrain::pool {

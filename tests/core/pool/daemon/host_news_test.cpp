@@ -1,7 +1,6 @@
-#include "core/pool/daemon/host_news.h"
-
 #include <doctest/doctest.h>
 
+#include "core/pool/daemon/daemon.h"
 #include "tests/core/pool/daemon/resting_pool.h"
 
 namespace estrain::pool {
