@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/json/json.h"
 #include "core/run/decisions/state/change.h"
-#include "core/run/decisions/state/fault.h"
+#include "core/run/decisions/state/member.h"
 
 namespace estrain::decisions {
 

@@ -17,7 +17,6 @@
 
 #include "core/base/error.h"
 #include "core/run/decisions/state/change.h"
-#include "core/run/decisions/state/fault.h"
 #include "core/run/decisions/state/member.h"
 
 namespace estrain::decisions {
