@@ -1,4 +1,4 @@
-// A command's request to a coordinator on another host, by way of any agent of the run (commands/command_desk.h).
+// A command's request to a coordinator on another host, by way of any agent of the run (commands/commands.h).
 
 #include <algorithm>
 #include <memory>

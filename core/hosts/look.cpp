@@ -14,7 +14,7 @@
 #include "core/hosts/agents/look_answer.h"
 #include "core/hosts/agents/own_greeting.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/hosts/joining/registry.h"
+#include "core/hosts/joining/joining.h"
 #include "core/hosts/net/connection.h"
 #include "core/state/run_directory/term.h"
 

@@ -5,8 +5,7 @@
 #include <array>
 #include <set>
 
-#include "core/hosts/commands/command_bridge.h"
-#include "core/hosts/commands/command_desk.h"
+#include "core/hosts/commands/commands.h"
 #include "tests/core/hosts/pretended_connection.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -12,7 +12,7 @@
 
 namespace estrain::hosts {
 
-// Between a command and an agent's desk (command_desk.h): one request in a connection.
+// Between a command and an agent's desk (commands.h): one request in a connection.
 struct CommandRequest {
   static constexpr std::string_view name = "request";
   Json request;
@@ -35,7 +35,7 @@ struct NoCoordinator {  // no coordinator has heard the request
   ESTRAIN_FIELDS(why)
 };
 
-// Between the desk and the coordinator's bridge (command_bridge.h). `client`: the desk's number of the command.
+// Between the desk and the coordinator's bridge (commands.h). `client`: the desk's number of the command.
 struct ClientRequest {
   static constexpr std::string_view name = "client_request";
   int64_t client = 0;

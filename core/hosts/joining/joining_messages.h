@@ -1,5 +1,5 @@
 #pragma once
-// The messages between an agent that joins by the launcher's address (registration.h) and the registry (registry.h).
+// The messages between an agent that joins by the launcher's address and the registry (joining.h).
 
 #include <string>
 #include <string_view>

@@ -1,12 +1,11 @@
 // A bridge between pretended agents and a pretended launcher's control socket.
-#include "core/hosts/commands/command_bridge.h"
-
 #include <doctest/doctest.h>
 #include <poll.h>
 
 #include "core/base/clock.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/own_greeting.h"
+#include "core/hosts/commands/commands.h"
 #include "core/run/launch/control/control_socket.h"
 #include "tests/contains.h"
 #include "tests/core/hosts/pretended_connection.h"

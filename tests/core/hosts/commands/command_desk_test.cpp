@@ -1,11 +1,10 @@
 // A desk between pretended commands and a pretended coordinator: who hears what, and who is told when one of them is
 // lost.
-#include "core/hosts/commands/command_desk.h"
-
 #include <doctest/doctest.h>
 
 #include <vector>
 
+#include "core/hosts/commands/commands.h"
 #include "tests/core/hosts/pretended_connection.h"
 
 namespace estrain::hosts {

@@ -1,4 +1,6 @@
 // A launcher's registry and agents that join by its address, in one loop over 127.0.0.1.
+#include "core/hosts/joining/joining.h"
+
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -10,8 +12,6 @@
 
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/agents/own_greeting.h"
-#include "core/hosts/joining/registration.h"
-#include "core/hosts/joining/registry.h"
 #include "tests/contains.h"
 #include "tests/scratch_folder.h"
 
