@@ -1,7 +1,7 @@
 #pragma once
 // Finds processes of a run that hang, are stopped, or wait for ever. The sentry reads a few words in shared memory,
-// written by workers during their work, and /proc for silent workers. The finding is an event; core/run/decisions decides
-// about the event.
+// written by workers during their work, and /proc for silent workers. The finding is an event; core/run/decisions
+// decides about the event.
 
 #include <cstdint>
 #include <map>
