@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/pool/daemon/job_processes.h"
+#include "core/pool/daemon/pool_dispatcher.h"
 #include "core/pool/daemon/pool_hosts.h"
 #include "core/pool/hosts/job_look.h"
 
