@@ -20,7 +20,6 @@
 #include "core/planning/profile/profile_store.h"
 #include "core/state/algorithms/pinning.h"
 #include "core/state/comm/messages/failed.h"
-#include "core/state/run_directory/worker_library.h"
 
 namespace estrain::cmd {
 namespace {
@@ -101,7 +100,7 @@ void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["file"] = spec.model.code_file();
   job["function"] = spec.model.function();
-  job["library"] = library >= 0 ? fmt::format("/proc/self/fd/{}", library) : run_directory::worker_library();
+  job["library"] = worker_library_path(library);
   job["torch"] = ESTRAIN_LIBTORCH_VERSION;
   const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
   const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));

@@ -1,6 +1,7 @@
 #include "cmd/worker_library.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,15 +19,29 @@ namespace {
 
 void* load(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
+bool is_file(const std::string& path, int descriptor) {
+  struct stat named {
+  }, opened{};
+  return ::stat(path.c_str(), &named) == 0 && ::fstat(descriptor, &opened) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino;
+}
+
 }  // namespace
+
+std::string worker_library_path(int descriptor) {
+  const std::string path = run_directory::worker_library();
+  return descriptor < 0 || is_file(path, descriptor) ? path : fmt::format("/proc/self/fd/{}", descriptor);
+}
 
 void* worker_library_function(const char* name, int descriptor) {
   const std::string path = run_directory::worker_library();
-  void* library = descriptor < 0 ? nullptr : load(fmt::format("/proc/self/fd/{}", descriptor));
+  void* library = load(worker_library_path(descriptor));
   if (library == nullptr) library = load(path);
   if (library == nullptr) {
     throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
-        .advise("run scripts/setup and scripts/build")
+        .advise(
+            "run scripts/setup and scripts/build; an estrain installed by pip wants its release of torch in the same "
+            "site-packages: pip install --force-reinstall estrain's wheel")
         .caused_by("cannot_load_libs");
   }
   void* symbol = ::dlsym(library, name);
