@@ -45,10 +45,13 @@ std::string python_of_path() {
   throw Error(Fault::spec, "model.python: there is no python3 in PATH").advise(kAdvice);
 }
 
+// The variable comes from the command `estrain` of a wheel (scripts/packages/wheel/__init__.py): the Python that pip
+// installed estrain into.
 std::string python_of(const spec::ModelSection& model) {
-  if (model.python.empty()) return python_of_path();
-  if (can_run(model.python)) return model.python;
-  throw Error::make(Fault::spec, "model.python: {} is no program", model.python).advise(kAdvice);
+  const std::string named = model.python.empty() ? environment_variable("ESTRAIN_PYTHON").value_or("") : model.python;
+  if (named.empty()) return python_of_path();
+  if (can_run(named)) return named;
+  throw Error::make(Fault::spec, "model.python: {} is no program", named).advise(kAdvice);
 }
 
 // Asks for a number that only Python knows. Takes 10 ms.

@@ -9,7 +9,7 @@
 
 namespace estrain::cmd {
 
-// `library`: as for worker_library_function(). Returns only by an exception: Fault::spec if the file is missing, or is
+// `library`: as for worker_library_path(). Returns only by an exception: Fault::spec if the file is missing, or is
 // no Python; Fault::io.
 [[noreturn]] void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library);
 

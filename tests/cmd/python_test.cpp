@@ -336,6 +336,16 @@ TEST_CASE("a Python or a file that will not do is refused by name" * doctest::sk
   CHECK(built.says("install PyPI's wheel of torch"));
 }
 
+TEST_CASE("without model.python the Python is that of ESTRAIN_PYTHON" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const std::string spec = files.spec(files.net, "");
+  const auto train_with = [&](const std::string& python) {
+    return Command({"train", spec, "--run", files.folder / "run"}, {.before = "export ESTRAIN_PYTHON=" + python}).wait();
+  };
+  CHECK(train_with("/bin/ls").says("/bin/ls is no Python"));
+  CHECK(train_with(ESTRAIN_PEERS_PYTHON).code == 0);
+}
+
 // A module that takes its layer from a package beside it, which takes a number from another file; forward imports one
 // more.
 std::string importing_module(const PythonFiles& files) {

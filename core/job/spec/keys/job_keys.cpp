@@ -77,8 +77,9 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
           .path()
           .only("model.name", {"python"})
           .not_in_bits()
-          .means("The Python that workers run in, such as \"venv/bin/python\", with the LibTorch that estrain is built "
-                 "with; empty: python3 of the environment."),
+          .means(
+              "The Python that workers run in, such as \"venv/bin/python\", with the LibTorch that estrain is built "
+              "with; empty: ESTRAIN_PYTHON of the environment, which an estrain installed by pip sets, else python3."),
       ESTRAIN_KEY(model.eval_file)
           .path()
           .only("model.name", {"program"})
