@@ -15,8 +15,9 @@ install(TARGETS estrain RUNTIME DESTINATION ${PRIVATE})
 # The libraries that the program loads when it needs them: all that its build waits for.
 get_target_property(loaded_libraries estrain MANUALLY_ADDED_DEPENDENCIES)
 install(TARGETS ${loaded_libraries} LIBRARY DESTINATION ${PRIVATE})
+# In a wheel (wheel.cmake), LibTorch is that of PyPI's torch, in a folder beside the program's.
 if(TARGET estrain_worker)
-  set_target_properties(estrain_worker PROPERTIES INSTALL_RPATH "$ORIGIN/libtorch/torch/lib")
+  set_target_properties(estrain_worker PROPERTIES INSTALL_RPATH "$ORIGIN/libtorch/torch/lib;$ORIGIN/../torch/lib")
 endif()
 install(CODE [[
   set(bin "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/bin")
@@ -38,8 +39,8 @@ if(ESTRAIN_INSTALL_LIBTORCH AND TARGET estrain_worker)
   install(FILES ${cuda_licence} DESTINATION share/doc/estrain RENAME LICENSE.cuda)
 endif()
 
-# Words are the program's own.
-install(CODE "set(program \"$<TARGET_FILE:estrain>\")")
+# Words are the program's own. A wheel has this component, too.
+install(CODE "set(program \"$<TARGET_FILE:estrain>\")" COMPONENT documents)
 install(CODE [[
   set(share "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
   function(say_into file)
@@ -59,8 +60,9 @@ install(CODE [[
     file(RENAME "${page}.gz" "${share}/man/man${section}/${name}.gz")
   endforeach()
   file(REMOVE_RECURSE "${share}/man/new")
-]])
-install(FILES README.md CHANGELOG.md DESTINATION share/doc/estrain)
+]] COMPONENT documents)
+install(FILES README.md CHANGELOG.md DESTINATION share/doc/estrain COMPONENT documents)
+install(DIRECTORY configs/ DESTINATION share/doc/estrain/configs COMPONENT documents)
+install(DIRECTORY examples/ DESTINATION share/doc/estrain/examples COMPONENT documents
+        PATTERN __pycache__ EXCLUDE PATTERN "*.png" EXCLUDE)
 install(FILES scripts/packages/copyright DESTINATION share/doc/estrain)
-install(DIRECTORY configs/ DESTINATION share/doc/estrain/configs)
-install(DIRECTORY examples/ DESTINATION share/doc/estrain/examples PATTERN __pycache__ EXCLUDE PATTERN "*.png" EXCLUDE)
