@@ -2,8 +2,8 @@
 #include <string>
 
 #include "cmd/pool.h"
-#include "core/base/json/json_text.h"
 #include "core/base/clock.h"
+#include "core/base/json/json_text.h"
 #include "core/job/resources/allocation.h"
 #include "core/pool/overview.h"
 #include "core/pool/pool_request.h"

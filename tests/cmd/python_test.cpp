@@ -340,7 +340,8 @@ TEST_CASE("without model.python the Python is that of ESTRAIN_PYTHON" * doctest:
   PythonFiles files;
   const std::string spec = files.spec(files.net, "");
   const auto train_with = [&](const std::string& python) {
-    return Command({"train", spec, "--run", files.folder / "run"}, {.before = "export ESTRAIN_PYTHON=" + python}).wait();
+    return Command({"train", spec, "--run", files.folder / "run"}, {.before = "export ESTRAIN_PYTHON=" + python})
+        .wait();
   };
   CHECK(train_with("/bin/ls").says("/bin/ls is no Python"));
   CHECK(train_with(ESTRAIN_PEERS_PYTHON).code == 0);

@@ -1,5 +1,4 @@
 #include "kernels/portable/batch_norm.h"
-
 #include "kernels/portable/calls/device_kernels.h"
 #include "kernels/portable/layer_norm.h"
 #include "kernels/workspace.h"

@@ -1,10 +1,11 @@
 // Cropping and scaling of photos, compared with numbers from Python: Pillow's own resizing, torchvision's formulas in
 // Python's floating point on Philox words.
+#include "core/data/pixels/photo_pixels.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "core/data/pixels/photo_pixels.h"
 #include "tests/core/data/golden.h"
 #include "tests/error_of.h"
 

@@ -20,7 +20,7 @@ namespace {
 
 // The string literals in the first argument of every call that writes an event.
 std::set<std::string> written_names(const std::string& text) {
-  static const std::regex call(R"(\b(log_event|turn\.log)\(([^,{;]*)[,{])"), literal(R"re("([a-z_]+)")re");
+  static const std::regex call(R"(\b(log_event|turn\.log|journal\.log)\(([^,{;]*)[,{])"), literal(R"re("([a-z_]+)")re");
   std::set<std::string> names;
   for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at) {
     const std::string first = (*at)[2];
