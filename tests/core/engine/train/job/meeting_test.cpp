@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <future>
 #include <thread>
 
@@ -20,6 +21,15 @@ struct TwoWorkers : comm::CompleteMemory {
   comm::BarrierWords& words = memory.meetings().finished();
   StageMeeting first{words, memory, order_of(0)}, second{words, memory, order_of(1)};
   comm::Activity activity(int64_t worker) { return memory.pulse(WorkerRank(worker)).activity.load(); }
+  // Waits until worker 0 is in the meeting. Returns false after a minute, long enough for a busy machine.
+  bool first_waits() {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (activity(0) != comm::Activity::meeting) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
 };
 
 TEST_CASE("nobody goes on before all are there; the last one does what is done once, before the others go on") {
@@ -28,8 +38,8 @@ TEST_CASE("nobody goes on before all are there; the last one does what is done o
     int times = 0;
     const auto once = [&times] { ++times; };
     auto waiting = std::async(std::launch::async, [&] { return workers.first.meet(once); });
+    REQUIRE(workers.first_waits());
     CHECK_FALSE(comm::done(waiting));
-    CHECK(workers.activity(0) == comm::Activity::meeting);
     CHECK(times == 0);
     CHECK(workers.second.meet(once));
     CHECK(waiting.get());
