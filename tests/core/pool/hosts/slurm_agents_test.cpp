@@ -44,10 +44,11 @@ int64_t children() {
   return count;
 }
 
-// Until something has ended, ten seconds at the most.
-std::vector<SlurmAgents::StepEnd> tend_until_ended(SlurmAgents& agents, double now) {
+// Tends until an agent has ended, ten seconds at the most. `members` have agents of their own.
+std::vector<SlurmAgents::StepEnd> tend_until_ended(SlurmAgents& agents, double now,
+                                                   const std::vector<std::string>& members = {}) {
   for (int i = 0; i < 1000; ++i) {
-    const auto ended = agents.tend({}, now);
+    const auto ended = agents.tend(members, now);
     if (!ended.empty()) return ended;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -75,8 +76,8 @@ TEST_CASE("an agent that ends is told of, with its last words in a file; none is
   CHECK(children() == before);
   agents.tend({"n2"}, 1000);
   CHECK(children() == before + 1);
-  const auto first = tend_until_ended(agents, 1001);
-  REQUIRE(first.size() >= 1);
+  const auto first = tend_until_ended(agents, 1001, {"n2"});
+  REQUIRE(first.size() == 1);
   CHECK(first[0].how.find("exit status 3, see ") == 0);
   CHECK(read_file(agents.log_of("n3")) == "no such node\n");
 }
