@@ -60,7 +60,7 @@ class Proxy {
   void begin(net::ConnectionPtr connection) {
     link_ = std::make_unique<MessageLink<ProxyMessage, AgentMessage>>(
         std::move(connection),
-        [this](const AgentMessage& said) { std::visit([this](const auto& one) { on_agent(one); }, said); },
+        [this](const AgentMessage& said) { std::visit([this](const auto& one) { this->on_agent(one); }, said); },
         [this](const Error& why) { on_lost(why); });
     comm::WorkerOptions options;
     codec::from_field(parse_json(setup_.options, "--options"), options);
