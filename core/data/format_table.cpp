@@ -45,7 +45,7 @@ spec::DataSection section(const FormatRow& row, DataPlace place) {
   return found;
 }
 
-// The format of which a folder is one set of samples. Returns null if the folder is no such set.
+// The format of a folder with a single set of samples. Returns null if no format takes the folder for a set.
 const FormatRow* format_of_set(const fs::path& folder) {
   std::error_code refused;
   if (!fs::is_directory(folder, refused)) return nullptr;

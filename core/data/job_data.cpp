@@ -29,7 +29,7 @@ void add(ModelInputs& inputs, const program::UserInput& input) {
   if (std::ranges::find(inputs, input.name, &program::UserInput::name) == inputs.end()) inputs.push_back(input);
 }
 
-// The inputs of all programs, and the target of the loss, whose type is not known.
+// The inputs of all programs, and the target of the loss, of unknown type.
 ModelInputs inputs_of(const std::vector<DataFile>& programs, const std::string& loss_target) {
   ModelInputs inputs;
   for (const DataFile& file : programs)

@@ -1,7 +1,7 @@
 #pragma once
-// All files that a job reads: the files of its data, and the files of a user's model, which are programs or a file of
-// Python code. They are opened together, so that a changed program is noticed like changed data (identity.h). Modules
-// that the code imports from its own folder are known once the code has run: module_names().
+// Opens all files of a job: the files of the data, and the files of a user's model (programs or a file of Python code).
+// All files are opened together: a changed program is noticed like changed data (identity.h). Modules imported by the
+// code from the code's own folder are known once the code has run: module_names().
 
 #include <string>
 #include <vector>
@@ -20,12 +20,12 @@ inline constexpr const char* code_file = "the model's Python code";
 // file_names() of the data, followed by the programs.
 std::vector<FileName> job_file_names(const spec::JobSpec& spec);
 
-// The modules of `imported` (model::Interpreter), whose names are relative to the folder of the job's Python code.
+// The modules of `imported` (model::Interpreter), with names relative to the folder of the job's Python code.
 std::vector<FileName> module_names(const spec::ModelSection& model, const std::vector<std::string>& imported);
-// The modules in `known` that still exist: for a process that has not run the code.
+// The still existing modules in `known`, for a process that has not run the code.
 std::vector<FileName> modules_in(const spec::ModelSection& model, const DataIdentity& known);
 
-// The names of the arrays that the job's programs take, including the target of the loss. For a model in Python code:
+// The names of the arrays taken by the job's programs, including the target of the loss. For a model in Python code:
 // the names of all arrays of the data. Empty for a built-in model, and if the model takes the data as pictures and
 // classes (is_labelled_pictures()). Throws Fault::io, and as program::read_program().
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec);

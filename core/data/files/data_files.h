@@ -1,6 +1,6 @@
 #pragma once
-// The files of a [data] section. Each file is opened once: data sets and the data's identity (identity.h) use the same
-// open files, so that no file can be exchanged in between.
+// Opens the files of a [data] section. Each file is opened once: data sets and the data's identity (identity.h) use the
+// same open files, and no file can be exchanged in between.
 
 #include <memory>
 #include <optional>
@@ -15,22 +15,22 @@
 namespace estrain::data {
 
 enum class FileKind {
-  content,   // one file, decompressed if the name ends in .gz
-  as_it_is,  // one file, not decompressed, for example a file that the HDF5 library opens by its path
-  listed,    // all files below a folder with a name in FileName::endings, or one file
+  content,   // a file, decompressed if the name ends in .gz
+  as_it_is,  // a file, not decompressed, for example because the HDF5 library opens the file by path
+  listed,    // all files below a folder with a name in FileName::endings, or a single file
 };
 
 struct FileName {
   std::string what;  // "training images": does not depend on where the files of a format are
   std::string path;
   FileKind kind = FileKind::content;
-  std::span<const std::string_view> endings{};  // listed: as FileTree::list() takes them; of static storage
+  std::span<const std::string_view> endings{};  // listed: as for FileTree::list(); of static storage
 };
 
 struct DataFile {
   std::string what;
   std::string path;
-  FileBytes content;                       // of one file
+  FileBytes content;                       // of a single file
   std::shared_ptr<const FileTree> tree{};  // instead of `content`: a list of many files
 
   const FileStamp& stamp() const { return tree ? tree->stamp() : content.stamp; }
@@ -40,8 +40,8 @@ struct DataFile {
 // Fault::corrupt.
 std::vector<DataFile> open_files(const std::vector<FileName>& names);
 
-// Decompresses the compressed files, so that later calls of open_files() in this process or in copies of this process
-// find the content (FileBytes::keep). Throws as open_files().
+// Decompresses the compressed files for later calls of open_files() in this process or in copies of this process
+// (FileBytes::keep). Throws as open_files().
 void keep_decompressed(const std::vector<FileName>& names);
 
 // Returns the file's current stamp in the file system, or nothing if the file system tells no stamp.

@@ -1,8 +1,10 @@
 #pragma once
-// The content of a data file as one block of read-only memory. Plain files are mapped, so that large ones cost nothing
-// to open and workers of one host share them. A file whose name ends in ".gz" is decompressed into memory once.
+// A FileBytes is the content of a data file as a block of read-only memory. A plain file is mapped: a large file costs
+// nothing to open, and the workers of a host share the memory. A file with a name in ".gz" is decompressed into memory
+// once.
 //
-// Cheap to copy; the memory lives as long as any copy. A plain file must not be truncated while it is in use.
+// A FileBytes is cheap to copy; the memory lives as long as the last copy. A plain file must not be truncated during
+// use.
 
 #include <cstddef>
 #include <memory>
@@ -25,14 +27,14 @@ struct FileBytes {
   // truncated or fails its checksum.
   static FileBytes open(const std::string& path);
   // Later calls of open() in this process, and in copies of it (core/base/process/fork_server.h), find this content
-  // decompressed already if the file still has this stamp. Not while other threads open files.
+  // decompressed already if the file still has this stamp. Must not be called while other threads open files.
   static void keep(FileBytes decompressed);
-  // Maps the file, whatever its name.
+  // Maps the file, whatever the name.
   static FileBytes map(const std::string& path);
 };
 
-// The path itself if the file exists, otherwise path + ".gz" if that exists. Throws Fault::io naming both, with
-// `advice`.
+// Returns `path` if the file exists, otherwise path + ".gz" if the .gz file exists. Throws Fault::io naming both files,
+// with `advice`.
 std::string plain_or_gzip(const std::string& path, const std::string& advice);
 
 }  // namespace estrain::data

@@ -1,6 +1,6 @@
 #pragma once
-// The file system's metadata of a file. Equal stamps mean the same bytes: writing to a file or replacing it changes one
-// of the two times or the inode number.
+// A FileStamp is the file system's metadata of a file. Equal stamps mean the same bytes: writing to a file or replacing
+// the file changes a time or the inode number.
 
 #include <sys/stat.h>
 
@@ -13,8 +13,8 @@ namespace estrain::data {
 struct FileStamp {
   uint64_t device = 0, inode = 0;  // meaningful only on one host
   uint64_t size = 0;
-  int64_t modified_ns = 0;  // change of the content; a user can set it
-  int64_t changed_ns = 0;   // change of the content, name or mode; nobody can set it
+  int64_t modified_ns = 0;  // change of the content; a user can set this time
+  int64_t changed_ns = 0;   // change of the content, name or mode; cannot be set
 
   bool operator==(const FileStamp&) const = default;
 

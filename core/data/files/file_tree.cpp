@@ -36,12 +36,12 @@ struct CodePoint {
   size_t bytes;
 };
 
-// The number of bytes of a UTF-8 sequence, by its first byte; 0 if no sequence begins with the byte.
+// The number of bytes of a UTF-8 sequence, by the first byte; 0 if no sequence begins with the byte.
 size_t length_of(uint8_t first) {
   return first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
 }
 
-// The first code point of a text. A byte that is part of no UTF-8 counts as U+DC80 to U+DCFF.
+// The first code point of a text. A byte outside of UTF-8 sequences counts as U+DC80 to U+DCFF.
 CodePoint first_of(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const CodePoint alone = {0xdc00u + byte(0), 1};
@@ -173,7 +173,7 @@ class FileTree::Walk {
 
   std::string path_of(const std::string& name) const { return name.empty() ? tree_.root_ : tree_.root_ + "/" + name; }
 
-  // Lists the root's own files, then each of its folders with everything below it.
+  // Lists the root's own files, then each folder of the root with everything below.
   void folder() {
     Listing root = read_entries("");
     emit(root);

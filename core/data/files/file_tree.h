@@ -1,13 +1,13 @@
 #pragma once
-// A FileTree is a list of many files that form one part of a job's data, such as the images in a folder's subfolders or
-// the shards of an archive. The list is made once, when the data are opened, in an order determined by the names alone.
+// A FileTree is the list of the many files in a part of a job's data, for example the images in a folder's subfolders
+// or the shards of an archive. The list is made once, when the data are opened, in an order determined by the names
+// alone.
 //
 //   order   the root's own files by name; then the folders below the root, sorted by path, with the files of each
-//   folder
-//           by name. Names are compared by python_sorts_before(). This is the order of torchvision's ImageFolder.
+//           folder by name. Names are compared by python_sorts_before(). This is torchvision's order (ImageFolder).
 //
-// Files and whole folders with a name that begins with a dot are left out: editors, file managers and notebooks leave
-// such files behind (._1.jpg, .ipynb_checkpoints).
+// Files and whole folders with a dot at the start of the name are left out: editors, file managers and notebooks leave
+// hidden files behind (._1.jpg, .ipynb_checkpoints).
 //
 // Links are followed. More than 32 nested folders (for example a link to itself) or 10^9 files are an error.
 
@@ -24,7 +24,7 @@ namespace estrain::data {
 // The end of a name, in lower case: ".txt", ".tar.gz"; "hidden" if the name begins with a dot; "without an ending".
 std::string kind_of_file(std::string_view name);
 
-// A LeftOut counts by kind the files that a reader of many files leaves out, so that a run can name the files once.
+// A LeftOut counts by kind the files left out by a reader of many files. A run can then name the files once.
 class LeftOut {
  public:
   struct Kind {
@@ -33,7 +33,7 @@ class LeftOut {
     std::string first;  // the least path
   };
 
-  // `path`: as messages name the file. After the sixteenth kind, all further kinds count as one.
+  // `path`: as messages name the file. After the sixteenth kind, all further kinds count as a single kind.
   void add(const std::string& kind, const std::string& path);
 
   int64_t count() const;
@@ -49,18 +49,18 @@ class LeftOut {
 // "2 .txt (the first is ant/notes.txt), 1 .db (the first is Thumbs.db)"
 std::string in_words(const std::vector<LeftOut::Kind>& kinds);
 
-// Kinds of images that estrain does not decode. A reader of images refuses such a file: other programs train on it.
+// Returns whether files of the kind are images without a decoder in estrain. A reader of images refuses the files:
+// other programs train on these files.
 bool is_unread_image(std::string_view kind);
 
-// The order in which Python sorts the names of files: by code points. A byte that is part of no UTF-8 counts as a code
-// point from U+DC80 to U+DCFF (surrogateescape).
+// Python's order of the names of files: by code points. A byte outside of UTF-8 sequences counts as a code point from
+// U+DC80 to U+DCFF (surrogateescape).
 bool python_sorts_before(std::string_view a, std::string_view b);
 
 class FileTree {
  public:
-  // Lists the files below `path` with a name that ends in one of `endings` (lower case, with "."), ignoring case; or
-  // lists the file `path` itself. Throws Fault::io if something is unreadable, or if a matching name is not a regular
-  // file.
+  // Lists the files below `path` with an ending among `endings` (lower case, with "."), ignoring case; or lists the
+  // file `path` itself. Throws Fault::io if something is unreadable, or if a matching name is not a regular file.
   static FileTree list(const std::string& path, std::span<const std::string_view> endings);
 
   const std::string& root() const { return root_; }
@@ -70,12 +70,12 @@ class FileTree {
   std::string path(int64_t index) const;
   uint64_t bytes(int64_t index) const { return bytes_[static_cast<size_t>(index)]; }
   uint64_t total_bytes() const { return total_bytes_; }
-  // Names of the root's subfolders, in order, including those without files.
+  // Names of the root's subfolders, in order, including subfolders without files.
   const std::vector<std::string>& folders() const { return folders_; }
-  // Files left out because of their names, and hidden folders.
+  // Files left out by name, and hidden folders.
   const LeftOut& left_out() const { return left_out_; }
 
-  // Device and inode are the root's, the size is the size of all files. In the place of its two times, the stamp has
+  // Device and inode are the root's, the size is the size of all files. In the place of the two times, the stamp has
   // digests over the times of every file and folder: a digest changes when a time changes.
   const FileStamp& stamp() const { return stamp_; }
 

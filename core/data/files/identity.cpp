@@ -21,7 +21,7 @@ uint64_t digest_of(Bytes content, uint64_t begin, uint64_t bytes) {
   return kernels::digest(content.data() + begin, bytes, begin / kWordBytes);
 }
 
-// The first block starts at the beginning of the content, the last one ends at its end.
+// The first block starts at the beginning of the content, the last block ends at the end.
 uint64_t sampled_digest(Bytes content) {
   if (content.size() <= kBlocks * kBlockBytes) return digest_of(content, 0, content.size());
   const uint64_t stride = (content.size() - kBlockBytes) / (kBlocks - 1) / kWordBytes * kWordBytes;
@@ -31,8 +31,8 @@ uint64_t sampled_digest(Bytes content) {
   return sum + digest_of(content, last, content.size() - last);
 }
 
-// The digest of many files: their names and sizes, and the blocks that would be sampled if they were one file, in which
-// each begins at a word boundary.
+// A TreeDigest is the digest of many files: names and sizes, and the blocks sampled from the files as from a single
+// long file. Each block begins at a word boundary.
 class TreeDigest {
  public:
   explicit TreeDigest(const FileTree& tree) : tree_(tree) {
@@ -42,7 +42,7 @@ class TreeDigest {
     }
   }
 
-  // Reads bytes [begin, begin + size) of file `index`, up to its end.
+  // Reads bytes [begin, begin + size) of file `index`, up to the end of the file.
   void read(int64_t index, uint64_t begin, uint64_t size) {
     const FileBytes file = FileBytes::map(tree_.path(index));
     if (file.size() != tree_.bytes(index))
@@ -99,7 +99,7 @@ FileIdentity sample(const DataFile& file) {
   return {file.what, file.path, content.stamp, content.size(), sampled_digest(content.bytes), std::nullopt};
 }
 
-// Equal stamps mean equal bytes, so the digest is reused.
+// Equal stamps mean equal bytes: the digest is reused.
 std::optional<uint64_t> whole_digest_beside(const FileIdentity& known, const FileIdentity& now, const DataFile& file) {
   if (now.stamp == known.stamp && known.whole) return known.whole;
   return whole_digest(file);

@@ -1,18 +1,17 @@
 #pragma once
-// Identifies the files of a job's data when the run begins, so that a worker that starts later trains on the same bytes
-// or not at all.
+// Identifies the files of a job's data at the start of the run. A worker started later trains on the same bytes or not
+// at all.
 //
-// Only the decompressed content counts: a copy on another host, another path, a touched or
-// recompressed file is the same data. For a file up to `most_bytes_digested`, every byte is digested;
-// for a larger one the first and the last 64 KiB and 62 blocks of that size in between, at places that
-// depend only on the size. Many files in one place (FileKind::listed) count as one file with
-// the size of all files, in the order of the list; the names below that place and the sizes of the files
-// are part of the identity.
+// Only the decompressed content counts: a copy on another host, another path, a touched or recompressed file is the
+// same data. For a file up to `most_bytes_digested`, every byte is digested; for a larger file the first and the last
+// 64 KiB and 62 blocks of 64 KiB in between, at places fixed by the size alone. Many files in one place
+// (FileKind::listed) count as a single file with the size of all files, in the order of the list; the names below the
+// place and the sizes of the files are part of the identity.
 //
 // The identity is compared whenever a worker starts (at a start, a resume, a resize, after a loss), and by a resume
-// before it writes anything. Each process checks the files that the process has mapped. A file whose stamp
-// (file_stamp.h) still equals that of the identity is not read again. Not noticed: changes under running workers, until
-// the next worker starts; and in a larger file of unchanged size, a difference outside the blocks.
+// before the first write. Each process checks the files that the process has mapped. A file with the stamp
+// (file_stamp.h) of the identity is not read again. Not noticed: changes under running workers, until the next worker
+// starts; and in a larger file of unchanged size, a difference outside the blocks.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +25,7 @@
 
 namespace estrain::data {
 
-// One core digests this much in well under a second.
+// A core digests this much in well under a second.
 constexpr uint64_t most_bytes_digested = uint64_t{1} << 30;
 
 struct FileIdentity {
@@ -45,12 +44,12 @@ struct DataIdentity {
 
   bool operator==(const DataIdentity&) const = default;
 
-  std::string to_json() const;  // empty if there are no files
+  std::string to_json() const;  // empty without files
   // Throws Fault::corrupt.
   static DataIdentity from_json(std::string_view text);
 };
 
-// One changed file. An absent identity means that the file is missing on that side.
+// A DataChange is a changed file. Without `was`, the file was missing; without `is`, the file is missing.
 struct DataChange {
   std::optional<FileIdentity> was, is;
 
@@ -59,21 +58,21 @@ struct DataChange {
 
 DataIdentity identify(const std::vector<DataFile>& files);
 
-// The current files, and their differences from `known`.
+// A Recognition is the current files, and the differences from `known`.
 struct Recognition {
   DataIdentity now;
   std::vector<DataChange> changes;
 };
 Recognition recognize(const DataIdentity& known, const std::vector<DataFile>& files);
 
-// Whether all stamps equal those of `known`: then nothing needs to be read.
+// Whether all stamps equal the stamps of `known`: then nothing needs to be read.
 bool is_untouched(const DataIdentity& known, const std::vector<FileName>& names);
 
-// Fault::mismatch naming every changed file and its difference. The fault table recognises the error by its first
+// Fault::mismatch naming every changed file and the difference. The fault table recognises the error by the first
 // words.
 Error changed_data(const std::vector<DataChange>& changes);
 
-// The identity of the current files. Throws changed_data() if they differ from `known`.
+// The identity of the current files. Throws changed_data() if the files differ from `known`.
 DataIdentity require_same(const DataIdentity& known, const std::vector<DataFile>& files);
 
 }  // namespace estrain::data

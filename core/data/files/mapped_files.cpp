@@ -33,8 +33,8 @@ Mappings& mappings() {
 
 void write_text(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }
 
-// Runs in the thread that read the data: it does not hold the mutex. Another one may be stopped with it in hand, so
-// this does not wait for ever.
+// Runs in the thread that read the data, and this thread does not hold the mutex. Another thread may be stopped while
+// holding the mutex: the handler does not wait for ever.
 void on_bus_error(int number, siginfo_t* info, void*) {
   constexpr int kTries = 1000;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);

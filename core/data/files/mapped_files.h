@@ -1,6 +1,6 @@
 #pragma once
-// The names of data files that are mapped, for the case that one becomes shorter while it is in use. The kernel ends a
-// process that reads beyond the end of a mapped file by SIGBUS; the same signal tells that /dev/shm is full.
+// Keeps the names of mapped data files, for the case that a file becomes shorter during use. The kernel ends a process
+// that reads beyond the end of a mapped file by SIGBUS; a full /dev/shm causes the same signal.
 
 #include <cstddef>
 #include <string>
@@ -11,8 +11,8 @@ namespace estrain::data {
 void note_mapping(const void* address, size_t size, const std::string& path);
 void forget_mapping(const void* address);
 
-// From now on a SIGBUS at such an address writes a line that names the file to stderr, before it ends the process as it
-// would without this. The fault table (core/run/faults/faults.toml) knows the line.
+// From now on a SIGBUS at a mapped address first writes a line with the name of the file to stderr, then ends the
+// process as before this call. The fault table (core/run/faults/faults.toml) knows the line.
 void name_shortened_files();
 
 }  // namespace estrain::data

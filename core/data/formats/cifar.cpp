@@ -10,7 +10,7 @@ namespace {
 
 constexpr ImageLayout kCifarLayout{PixelType::u8, 3, 32, 32};
 
-// One of the two data sets.
+// A Cifar is CIFAR-10 or CIFAR-100.
 struct Cifar {
   FixedClasses classes;
   size_t label_bytes;  // of a record; the last byte is the label

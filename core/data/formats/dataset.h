@@ -1,5 +1,5 @@
 #pragma once
-// A set of samples for training or evaluation.
+// A Dataset is a set of samples for training or evaluation.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,7 @@ class Dataset {
   // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample. 0 <=
   // index < size(). A sample depends only on (index, draw): the same bits on every machine.
   virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
-  // In the place of read() where the shape is one of several arrays: writes the sample's part of each to `out`, which
-  // has a place for every one.
+  // Takes the place of read() where the shape has several arrays: writes the sample's part of the i-th array to out[i].
   virtual void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const;
 };
 
@@ -39,19 +38,19 @@ struct DataPair {
   std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
                                   // test files
   std::vector<DataFile> files{};  // the files of both, for identity.h
-  // What a run says once of its data: "train: 3 files are left out: …".
+  // Messages about the data, for a run to show once: "train: 3 files are left out: …".
   std::vector<std::string> notes{};
 };
 
 // Opens the data of `section` and checks everything that does not need reading every image: files exist and are
-// complete, there is one label per image, every label is in range, transforms fit the images, training and test samples
-// have the same shape. The cost is mainly decompression. Uses no global state, so it can run in a separate thread while
-// other libraries load.
+// complete, each image has one label, every label is in range, transforms fit the images, training and test samples
+// have the same shape. The cost is mainly decompression. Uses no global state, and can run in a separate thread while
+// libraries load.
 //
 //   text_context  tokens of a sample, for text
 //   seed          of the job: makes synthetic data
-//   classes       the number of classes the model has, where the spec says so; default: what the data has
-//   arrays        names of the arrays that the model takes of an hdf5 file; none: the file's images and labels
+//   classes       the model's number of classes, where the spec has the number; default: the data's number
+//   arrays        names of the arrays that the model takes of an hdf5 file; empty: the file's images and labels
 //
 // Throws Fault::io (missing file), Fault::corrupt (truncated, wrong format, a label out of range), Fault::spec (keys
 // that do not fit the data), Fault::mismatch (training and test data differ in shape).

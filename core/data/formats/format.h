@@ -1,6 +1,6 @@
 #pragma once
-// The interface of a data format: how its files are named, opened for training and evaluation, scanned by `estrain
-// check`, and recognised by `estrain init`. core/data/format_table.cpp has one row for each format.
+// A Format is the interface of a data format: how files are named, opened for training and evaluation, scanned by
+// `estrain check`, and recognised by `estrain init`. core/data/format_table.cpp has a row for each format.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace estrain::data {
 
-// The parts of a job that opening and scanning its data need. The fields have the meaning of open()'s parameters
-// (dataset.h).
+// A DataRequest is the parts of a job needed to open and scan the data. The fields have the meaning of open()'s
+// parameters (dataset.h).
 struct DataRequest {
   const spec::DataSection& section;
   int64_t text_context = 0;
@@ -30,9 +30,9 @@ struct DataRequest {
 };
 
 struct DataScan {
-  std::vector<Finding> findings;      // one for each file, then the findings about several files
+  std::vector<Finding> findings;      // a finding for each file, then the findings about several files
   std::vector<int64_t> stored_shape;  // [channels, height, width] of training images; empty: unknown, or text
-  bool is_shape_of_model = false;     // stored_shape is the shape that the model sees, as for photos; otherwise the
+  bool is_shape_of_model = false;     // stored_shape is the shape seen by the model, as for photos; otherwise the
                                       // shape before the transforms
   int64_t train_samples = 0;          // 0: unknown
   int64_t classes = 0;                // number of classes of labels; 0: unknown
@@ -53,23 +53,23 @@ class Format {
  public:
   virtual ~Format() = default;
 
-  // The files that a [data] section names, in a fixed order, training before test. Throws Fault::spec where a needed
-  // key is empty.
+  // The files named by a [data] section, in a fixed order, training before test. Throws Fault::spec where a needed key
+  // is empty.
   virtual std::vector<FileName> file_names(const spec::DataSection& section) const = 0;
   // Opens the data. `files`: the files of file_names(), opened. Throws as data::open() (dataset.h).
   virtual DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const = 0;
   // Scans the data (format_table.h). A mistake in a file is a finding, not an exception.
   virtual void scan(const DataRequest& request, DataScan& scan) const = 0;
-  // The names of the arrays that a user's model takes of the data; empty if the model takes pictures and classes.
-  // `inputs`: the inputs of the model's programs; nothing for a module in Python, whose inputs are known only once the
-  // module is built.
+  // The names of the data's arrays for a user's model; empty if the model takes pictures and classes. `inputs`: the
+  // inputs of the model's programs; nothing for a module in Python, since the inputs are known only once the module is
+  // built.
   virtual std::vector<std::string> arrays_for(const std::string& path, const std::optional<ModelInputs>& inputs) const;
 
-  // Recognises a folder whose files have the format's own names. Returns nothing for another folder.
+  // Recognises a folder by the format's own names of files. Returns nothing for another folder.
   virtual std::optional<DataPlace> in_folder(const std::filesystem::path&) const { return std::nullopt; }
-  // Whether a folder is one set of samples in this format. Two such folders, train/ and val/ or test/, are a data set.
+  // Whether a folder is a set of samples in this format. Two sets, train/ and val/ or test/, are a data set.
   virtual bool is_set(const std::filesystem::path&) const { return false; }
-  // Whether a file is in this format, by its name and its first 64 KiB.
+  // Whether a file is in this format, by the name and the first 64 KiB.
   virtual bool is_file(const std::filesystem::path&, std::string_view) const { return false; }
 };
 
@@ -83,8 +83,8 @@ inline std::vector<std::string> Format::arrays_for(const std::string&, const std
   return inputs ? names_of(*inputs) : std::vector<std::string>();
 }
 
-// Names data.path, and data.test_path if the section has the key. Kind and endings are those of `like`. Throws
-// Fault::spec with the message `missing` where data.path is empty.
+// Names data.path, and data.test_path if the section has the key. Kind and endings are as in `like`. Throws Fault::spec
+// with the message `missing` where data.path is empty.
 inline std::vector<FileName> one_or_two(const spec::DataSection& section, const FileName& like, const char* missing) {
   if (section.path.empty()) throw Error(Fault::spec, missing);
   std::vector<FileName> names(section.test_path.empty() ? 1 : 2, like);

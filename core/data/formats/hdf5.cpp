@@ -35,8 +35,8 @@ struct StoredImages {
   bool is_interleaved = false;  // a pixel's channels stand together
 };
 
-// How the dataset `images` of the file `path` holds its images, by data.layout. Without data.layout, a shape that would
-// mean images of a few pixels with many channels is refused if it would mean usual images the other way.
+// How the dataset `images` of the file `path` holds images, by data.layout. Without data.layout, a shape of images of a
+// few pixels with many channels is refused if the opposite layout would mean usual images.
 StoredImages stored_images(const h5::Dataset& images, spec::ImageOrder order, const std::string& path) {
   const std::vector<int64_t>& shape = images.shape();
   const size_t rank = shape.size();
@@ -156,7 +156,8 @@ void scan_arrays(const DataRequest& request, DataScan& scan) {
   }
 }
 
-// The files are the training file, the test file if the section names one, then the files to which these lead.
+// The files are the training file, the test file if the section has the key, then the files to which links and virtual
+// datasets lead.
 DataPair open_pictures(const DataRequest& request, const std::vector<DataFile>& files) {
   const spec::ImageOrder order = request.section.layout;
   const bool has_test = !request.section.test_path.empty();
@@ -172,7 +173,7 @@ DataPair open_arrays(const DataRequest& request, const std::vector<DataFile>& fi
   return pair;
 }
 
-// HDF5 opens files again, by their paths.
+// HDF5 opens files again, by path.
 void require_unchanged(const std::vector<DataFile>& files) {
   for (const DataFile& file : files)
     if (FileStamp::of(file.path) != file.content.stamp)
@@ -210,7 +211,7 @@ class Hdf5Format : public Format {
     if (!request.arrays.empty()) return scan_arrays(request, scan);
     scan_images(scan, scan_pictures(request.section, scan.findings), request);
   }
-  // A file that cannot be read is reported by the code that opens the data.
+  // The code that opens the data reports an unreadable file.
   std::vector<std::string> arrays_for(const std::string& path, const std::optional<ModelInputs>& known) const override {
     ModelInputs inputs = known.value_or(ModelInputs());
     try {

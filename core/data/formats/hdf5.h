@@ -1,5 +1,5 @@
 #pragma once
-// HDF5 files. A model takes a file in one of two ways: as pictures with their classes, or as arrays by name
+// Reads HDF5 files. A model takes a file in one of two ways: as pictures with classes, or as arrays by name
 // (hdf5_arrays.h).
 //
 // Pictures: dataset `images`, (N, C, H, W), (N, H, W, C) or (N, H, W), uint8 or float32, and dataset `labels`, (N), any

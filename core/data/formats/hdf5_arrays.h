@@ -1,9 +1,9 @@
 #pragma once
-// The datasets of an HDF5 data file: their elements in memory, and named arrays as samples.
+// Reads the datasets of an HDF5 data file: elements in memory, and named arrays as samples.
 //
-// Each named array is a dataset at the file's root, with samples as the first dimension. Its values are integers,
-// booleans as h5py stores booleans, or floating-point numbers of any size, and are used unchanged. Types that torch
-// lacks are widened: uint16 to int32, uint32 and uint64 to int64.
+// Each named array is a dataset at the file's root, with samples as the first dimension. The values are integers,
+// booleans as h5py stores booleans, or floating-point numbers of any size, and are used unchanged. Types unknown to
+// torch are widened: uint16 to int32, uint32 and uint64 to int64.
 
 #include <cstddef>
 #include <memory>
@@ -18,9 +18,9 @@
 
 namespace estrain::data {
 
-// The elements of a dataset in memory. Elements that lie in a file as in memory are mapped, in whichever file they are
-// (core/formats/h5/elsewhere.h). Other elements are read once: random access would decompress a chunk per sample under
-// HDF5's global lock.
+// The elements of a dataset in memory. Elements with the same bytes in a file as in memory are mapped, in whichever
+// file the elements are (core/formats/h5/elsewhere.h). Other elements are read once: random access would decompress a
+// chunk per sample under HDF5's global lock.
 struct Elements {
   std::shared_ptr<const std::byte> owner;
   const std::byte* first = nullptr;
@@ -30,28 +30,29 @@ struct Elements {
 // elements.
 Elements elements_of(const h5::Dataset& data, h5::Type as, const DataFile& file);
 
-// Checks what can be told without reading the elements. `path`: the data file's. Throws Fault::corrupt if the dataset
-// declares more than its files can hold, or reaches beyond the end of a file; Fault::mismatch for a missing filter.
+// Checks as much of a dataset as is possible without reading the elements. `path`: the data file's. Throws
+// Fault::corrupt if the dataset declares more than the dataset's files can hold, or reaches beyond the end of a file;
+// Fault::mismatch for a missing filter.
 void require_readable(const h5::Dataset& data, const std::string& path);
 
-// Whether the file is one of pictures and their classes (hdf5.h) for a program with these inputs. The file has
-// `images` and `labels`, and the program takes no further array by name: no input has the name of another array. If an
-// input has the name `images` or `labels`, the input is float32 or integers, and both datasets have the types and ranks
-// of pictures and classes. Throws Fault::io or Fault::corrupt.
+// Whether the file holds pictures and classes (hdf5.h) for a program with these inputs. The file has `images` and
+// `labels`, and the program takes no further array by name: no input has the name of another array. If an input has the
+// name `images` or `labels`, the input is float32 or integers, and both datasets have the types and ranks of pictures
+// and classes. Throws Fault::io or Fault::corrupt.
 bool is_labelled_pictures(const std::string& path, const std::vector<program::UserInput>& inputs);
 
 // Throws Fault::spec naming a key of `section` that transforms pictures: arrays are used unchanged.
 void refuse_transforms(const spec::DataSection& section, const std::vector<std::string>& names);
 
-// Reads the arrays `names`, in that order. Throws Fault::mismatch if an array is absent (listing the existing arrays)
-// or has an unsupported type, Fault::corrupt if the lengths differ or an array is damaged; Fault::io.
+// Reads the arrays `names`, in the given order. Throws Fault::mismatch if an array is absent (listing the existing
+// arrays) or has an unsupported type, Fault::corrupt if the lengths differ or an array is damaged; Fault::io.
 std::unique_ptr<Dataset> read_hdf5_arrays(const DataFile& file, const std::vector<std::string>& names);
 
 // The names of the file's arrays with as many samples as the longest array, in the order of the file's root. Throws
 // Fault::io or Fault::corrupt.
 std::vector<std::string> array_names(const std::string& path);
 
-// Throws Fault::mismatch naming the first array whose type or shape differs.
+// Throws Fault::mismatch naming the first array with a different type or shape.
 void require_same_arrays(const SampleShape& train, const SampleShape& test);
 
 // "ids int64 [128], mask uint8 [128]"

@@ -118,7 +118,7 @@ IdxFiles train_files(const spec::DataSection& section) {
   return standard_files(section.path, "train");
 }
 
-// The test files. Returns nothing if neither the keys nor data.path name them. Throws as train_files().
+// The test files. Returns nothing if neither the keys nor data.path name test files. Throws as train_files().
 std::optional<IdxFiles> test_files(const spec::DataSection& section) {
   if (named(section.test_images, section.test_labels, "data.test_images and data.test_labels"))
     return IdxFiles{section.test_images, section.test_labels};
@@ -144,7 +144,7 @@ Error damaged(const std::string& path, const std::string& what) {
   return Error::make(Fault::corrupt, "{}: {}", path, what).advise("download the file again");
 }
 
-// An array as the scan reads it.
+// An IdxContent is an array read by the scan.
 struct IdxContent {
   FileBytes file;
   std::vector<int64_t> dims;
@@ -210,7 +210,7 @@ std::vector<ScannedSet> scan_sets(const spec::DataSection& section, std::vector<
 
 class IdxFormat : public Format {
  public:
-  // Images and labels; of the test set too, if the section names one.
+  // Images and labels; of the test set too, if the section names a test set.
   std::vector<FileName> file_names(const spec::DataSection& section) const override {
     const IdxFiles train = train_files(section);
     std::vector<FileName> names = {{"training images", train.images}, {"training labels", train.labels}};

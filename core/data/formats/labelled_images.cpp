@@ -51,7 +51,7 @@ std::optional<std::vector<int64_t>> all_labels(const ScannedSet& set) {
   return all;
 }
 
-// A class that never occurs is no error, but may mean that labels count from 1.
+// A class without images is no error, but may mean labels counted from 1.
 void check_occurrence(const std::vector<int64_t>& labels, int64_t classes, Findings& findings) {
   if (labels.empty() || classes < 1) return;
   std::vector<bool> occurs(static_cast<size_t>(classes), false);
@@ -94,7 +94,7 @@ std::optional<SampleShape> sample_shape(const ScannedSet& set, const spec::DataS
 
 std::string text_of(const SampleShape& shape) { return fmt::format("[{}]", fmt::join(shape.dims(), ", ")); }
 
-// The valid range of the files' labels. Returns nothing if the range depends on labels that cannot be read.
+// The valid range of the files' labels. Returns nothing if the range depends on unreadable labels.
 std::optional<LabelRange> label_range(const std::optional<FixedClasses>& fixed,
                                       const std::optional<std::vector<int64_t>>& train,
                                       std::optional<int64_t> model_classes) {

@@ -1,6 +1,6 @@
 #pragma once
 // Labelled images of one size. Several formats share this code: the Dataset of transformed images, and the scan of
-// everything but the pixels. Each file is scanned separately, so that a faulty file does not hide the next.
+// everything but the pixels. Each file is scanned separately: a faulty file does not hide the next file.
 
 #include <memory>
 #include <optional>
@@ -42,36 +42,36 @@ struct ImageTables {
 // The data sets of the tables. Without request.classes, the training labels tell the number of classes.
 DataPair open_images(ImageTables tables, const DataRequest& request);
 
-// Corresponding labels and images, in one file or two.
+// A LabelledFile is corresponding labels and images, in one file or two.
 struct LabelledFile {
-  std::string label_source;  // for messages: the file, or the file and its dataset
+  std::string label_source;  // for messages: the file, or the file and the dataset
   std::optional<int64_t> images;
   std::optional<std::vector<int64_t>> labels;
 };
 
-// The training or the test set. A mistake in a file is a finding; the readable parts are here anyway.
+// A ScannedSet is the training or the test set. A mistake in a file is a finding; the readable parts are kept.
 struct ScannedSet {
   std::string name;                   // "training", "test"
   std::optional<ImageLayout> layout;  // as stored
   std::vector<LabelledFile> files;
 };
 
-// The number of classes that a format fixes: {"CIFAR-10", 10}.
+// A FixedClasses is the number of classes fixed by a format: {"CIFAR-10", 10}.
 struct FixedClasses {
   std::string source;
   int64_t classes;
 };
 
 // Checks what concerns several files: labels, counts and transforms. `sets`: the training set, and the test set if the
-// section names one.
+// section names a test set.
 void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const DataRequest& request,
                  const std::optional<FixedClasses>& fixed = std::nullopt);
 
-// Checks that the transforms fit the images of the sets, and make samples of one shape.
+// Checks whether the transforms fit the images of the sets, and make samples of equal shape.
 void check_shapes(const std::vector<ScannedSet>& sets, const spec::DataSection& section,
                   std::vector<Finding>& findings);
 
-// Adds the finding for one file: its content as described by `body`, or why the file is unreadable.
+// Adds the finding for a file: the content as described by `body`, or why the file is unreadable.
 template <typename Body>
 void note_file(std::vector<Finding>& findings, const std::string& path, Body body) {
   try {

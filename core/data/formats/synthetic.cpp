@@ -101,7 +101,7 @@ int64_t require_room(const spec::DataSection& section, std::optional<int64_t> cl
       .advise("use a smaller data.shape or fewer model.classes");
 }
 
-// Throws as require_room(), and Fault::spec for a shape that is neither [channels, height, width] nor [length], or for
+// Throws as require_room(), and Fault::spec for a shape other than [channels, height, width] and [length], or for
 // transforms that do not fit.
 DataPair open_synthetic(const DataRequest& request) {
   const spec::DataSection& section = request.section;

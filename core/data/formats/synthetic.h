@@ -1,7 +1,6 @@
 #pragma once
-// Generated data that a model can learn: every sample is half the prototype of its class and half noise.
-// Everything comes from Philox keyed by the job's seed, in integers: the same bits on every machine, sample by
-// sample.
+// Generates data for a model to learn: every sample is half the prototype of the class and half noise. Everything comes
+// from Philox keyed by the job's seed, in integers: the same bits on every machine, sample by sample.
 //
 //   class(i)       = philox(i, stream synthetic_class)[0], scaled to the number of classes
 //   prototype(c,p) = byte p mod 16 of philox({p / 16, c}, stream synthetic_prototype), the words little-endian
@@ -20,9 +19,9 @@
 
 namespace estrain::data {
 
-constexpr int64_t synthetic_classes = 10;  // if the model does not set it
+constexpr int64_t synthetic_classes = 10;  // if the model does not set the number
 
-// The bytes above, for any number of elements.
+// A SyntheticBytes makes the bytes above, for any number of elements.
 class SyntheticBytes {
  public:
   SyntheticBytes(uint64_t seed, int64_t classes, int64_t elements);

@@ -47,7 +47,7 @@ struct Layout {
   Word word = Word::u16;
 };
 
-// The header of a .npy file: a Python dictionary in one line of ASCII, its three keys in any order.
+// The header of a .npy file: a Python dictionary in a line of ASCII, with three keys in any order.
 class NpyHeader {
  public:
   NpyHeader(const DataFile& file) : path_(file.path), bytes_(file.content.bytes) {}
@@ -205,7 +205,7 @@ std::optional<int64_t> TokenArray::find_outside(int64_t classes, int64_t first, 
     for (int64_t begin = first; begin < first + count; begin += block) {
       const int64_t end = std::min(begin + block, first + count);
       const std::byte* at = begin_ + static_cast<size_t>(begin) * sizeof(T);
-      int64_t wrong = 0;  // counted without a branch, so that the loop is vectorised
+      int64_t wrong = 0;  // counted without a branch, for a vectorised loop
       for (int64_t i = begin; i < end; ++i, at += sizeof(T))
         wrong += static_cast<uint64_t>(static_cast<int64_t>(load<T>(at))) >= static_cast<uint64_t>(classes);
       if (wrong == 0) continue;

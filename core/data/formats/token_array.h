@@ -1,9 +1,9 @@
 #pragma once
-// A file's list of token numbers, read in place. There are three kinds of file, distinguished by their first bytes:
+// A TokenArray is a file's list of token numbers, read in place. The first bytes distinguish three kinds of file:
 //
 //   .npy         numpy's, versions 1 to 3: one dimension, little-endian, uint8, uint16, uint32, int32 or int64
 //   llm.c's      256 int32 words of header (20240520, 1, tokens, 0 …), then uint16; with 20240801, 7: then uint32
-//   flat         nothing but tokens, uint16 or uint32 (nanoGPT's train.bin); what is neither of the above
+//   flat         nothing but tokens, uint16 or uint32 (nanoGPT's train.bin); every file of neither kind above
 //
 // All little-endian.
 
@@ -21,8 +21,8 @@ class TokenArray {
  public:
   enum class Word { u8, u16, u32, i32, i64 };
 
-  // `flat`: the type in a file without a header. Throws Fault::corrupt if the file is truncated or its header is not
-  // that of a token file.
+  // `flat`: the type in a file without a header. Throws Fault::corrupt if the file is truncated or the header is not a
+  // token file's.
   static TokenArray of(const DataFile& file, spec::TokenType flat);
   // Every byte is a token.
   static TokenArray of_bytes(const FileBytes& bytes);
@@ -33,7 +33,7 @@ class TokenArray {
   // Copies tokens [first, first + count), without a range check.
   void copy(int64_t first, int64_t count, int64_t* out) const;
 
-  // The index of the first token outside [0, classes) in [first, first + count); nothing if there is none.
+  // The index of the first token outside [0, classes) in [first, first + count); nothing if all are in range.
   std::optional<int64_t> find_outside(int64_t classes, int64_t first, int64_t count) const;
   int64_t at(int64_t index) const;
 

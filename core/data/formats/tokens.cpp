@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBytes = 256;  // the vocabulary of a text
 constexpr size_t kTextBytesLookedAt = size_t{64} << 20;
-// In larger token files, a token out of range is found when it is read: the error names the sample.
+// In larger token files, a token out of range is found when the token is read: the error names the sample.
 constexpr int64_t kMostTokensChecked = int64_t{1} << 29;
 constexpr std::string_view kNumpySignature = "\x93NUMPY";
 constexpr std::string_view kLlmcSignatures[] = {{"\x88\xd8\x34\x01\x01\x00\x00\x00", 8},
@@ -26,7 +26,7 @@ struct TokenPart {
   int64_t samples(int64_t context) const { return end > begin ? (end - begin - 1) / context : 0; }
 };
 
-// The training and test parts of one file: the last floor(holdout * tokens) are kept for evaluation.
+// A TokenSplit is the training and test parts of a file: the last floor(holdout * tokens) are kept for evaluation.
 struct TokenSplit {
   TokenPart train;
   std::optional<TokenPart> test;
@@ -151,7 +151,7 @@ DataPair open_tokens(const std::vector<DataFile>& files, const DataRequest& requ
   return pair;
 }
 
-// The bytes or tokens of a file that form samples.
+// A TextPart is the bytes or tokens of a file that form samples.
 struct TextPart {
   std::string name;
   TokenPart place;

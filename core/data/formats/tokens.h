@@ -1,6 +1,6 @@
 #pragma once
-// A language model's data: a text, whose tokens are its bytes, 0 to 255, or a file of token numbers (token_array.h).
-// The tokens are cut into samples.
+// Reads a language model's data: a text, with the bytes as tokens, 0 to 255, or a file of token numbers
+// (token_array.h). The tokens are cut into samples.
 //
 // With T tokens of context, sample i reads tokens [i*T, i*T + T) and must predict [i*T + 1, i*T + T + 1). Samples do
 // not overlap, and n tokens give (n - 1) / T samples, rounded down.

@@ -1,7 +1,7 @@
 #pragma once
-// ImageNet's layout, read like torchvision's ImageFolder: a folder with a subfolder for each class, which contains JPEG
-// and PNG files at any depth. Classes are numbered in the order of their names, samples in the order of file_tree.h.
-// Images of other kinds are refused; other files are left out.
+// Reads ImageNet's layout like torchvision's ImageFolder: a folder with a subfolder for each class, with JPEG and PNG
+// files at any depth. Classes are numbered in the order of the names, samples in the order of file_tree.h. Images of
+// other kinds are refused; other files are left out.
 
 #include <memory>
 #include <string>
@@ -14,9 +14,9 @@ namespace estrain::data {
 
 class ImageFolder : public PhotoSource {
  public:
-  // `classes`: names by number; empty: the subfolders, each of which must contain an image. Throws Fault::corrupt if
-  // the folder has no class, a subfolder is not a class, an image is outside the subfolders, or an image is of a kind
-  // that is not read.
+  // `classes`: names by number; empty: the subfolders; each subfolder must contain an image. Throws Fault::corrupt if
+  // the folder has no class, a subfolder is not a class, an image is outside the subfolders, or an image is of an
+  // unread kind.
   explicit ImageFolder(const DataFile& folder, std::vector<std::string> classes = {});
 
   const std::vector<std::string>& classes() const { return classes_; }

@@ -15,7 +15,7 @@
 
 namespace estrain::data {
 
-constexpr uint64_t most_photo_bytes = uint64_t{256} << 20;  // of one image's file
+constexpr uint64_t most_photo_bytes = uint64_t{256} << 20;  // of an image's file
 
 // Thread-safe.
 class PhotoFiles {
@@ -24,8 +24,8 @@ class PhotoFiles {
   virtual int64_t size() const = 0;
   virtual std::string name(int64_t index) const = 0;  // for messages
   virtual uint64_t bytes(int64_t index) const = 0;    // of the image's file
-  // The file's bytes, in the source's memory or in `scratch`, the calling thread's; valid until its next call. Throws
-  // Fault::io if the file cannot be read, Fault::corrupt if the file has changed since the source was opened.
+  // The file's bytes, in the source's memory or in `scratch`, the calling thread's; valid until the thread's next call.
+  // Throws Fault::io if the file cannot be read, Fault::corrupt if the file has changed since the source was opened.
   virtual std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const = 0;
 };
 
@@ -33,12 +33,12 @@ class PhotoFiles {
 std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint64_t most,
                                        std::vector<std::byte>& scratch);
 
-// The error that read() throws, naming sample and file.
+// The error for read() to throw, naming sample and file.
 Error about_photo(const Error& error, const PhotoFiles& files, int64_t index);
 
-// Whether the extension of a file's name is one of `endings` (lower case, with "."), ignoring case.
+// Whether the extension of a file's name is among `endings` (lower case, with "."), ignoring case.
 bool ends_like(const std::filesystem::path& name, std::initializer_list<std::string_view> endings);
-// Whether one of the first files of a folder has one of these extensions. False if the folder cannot be read.
+// Whether a file among the first files of a folder has an extension of `endings`. False if the folder cannot be read.
 bool has_file(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings);
 
 constexpr int most_entries_looked_at = 1000;  // in a folder, when `estrain init` recognises a data set

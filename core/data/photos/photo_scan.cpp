@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kFilesNamed = 10;
 constexpr const char* kReplace = "replace or remove the file";
 
-// Whether an image file has its end marker; a truncated file lacks it. JPEG files may have further bytes after it.
+// Whether an image file has the end marker; a truncated file lacks the marker. JPEG files may have further bytes after
+// the marker.
 bool has_end(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("\x89PNG"))
@@ -157,7 +158,7 @@ class PhotosScan {
   std::vector<Finding>& findings_;
 };
 
-// The shape that the model sees of photos, whatever the sizes of the photos.
+// Notes the shape of photos for the model, whatever the sizes of the photos.
 void note_photo_shape(DataScan& scan, const spec::DataSection& section) {
   const std::vector<int64_t>& size = section.crop.empty() ? section.resize : section.crop;
   if (size.size() != 2) return;  // a finding already

@@ -18,7 +18,7 @@ constexpr uint64_t most_bytes_decoded = uint64_t{256} << 20;
 // Throws where an image with this header makes no sample.
 using RequireFit = std::function<void(int64_t index, const image::Header& header, const SampleDraw& draw)>;
 
-// Scans every image of one set.
+// Scans every image of a set.
 void scan_photo_set(const PhotoFiles& set, const RequireFit& require_fit, bool is_training,
                     std::vector<Finding>& findings);
 
@@ -28,11 +28,11 @@ struct OpenedPhotos {
   LeftOut left_out;
 };
 
-// How a format of labelled photos opens one set, the training set first.
+// Opens a set of labelled photos in a format. Called for the training set first.
 using OpenPhotos = std::function<OpenedPhotos(const DataFile& file, bool is_training)>;
 
-// Scans labelled photos of any size. `names`: the training set, and the test set if the section names one. `taken`: the
-// endings of the files that the format takes, as the advice if files are left out.
+// Scans labelled photos of any size. `names`: the training set, and the test set if the section names a test set.
+// `taken`: the endings of the files taken by the format, as the advice if files are left out.
 void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,
                  const char* taken, DataScan& scan);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A PhotoDataset is a data set of encoded images of any size, each with its class. An image is read, decoded
+// A PhotoDataset is a data set of encoded images of any size, each with a class. An image is read, decoded
 // (core/formats/image/image.h) and transformed for the model (photo_pixels.h) when a reader needs the sample.
 
 #include <memory>
@@ -15,7 +15,7 @@ class PhotoSource : public PhotoFiles {
   virtual int64_t label(int64_t index) const = 0;
 };
 
-// Throws Fault::corrupt naming the first image whose label is outside of [0, classes).
+// Throws Fault::corrupt naming the first image with a label outside of [0, classes).
 void require_labels(const PhotoSource& source, int64_t classes);
 
 // Adds a note on the files left out of the data at `path` to the pair, if files are left out.
@@ -31,7 +31,7 @@ class PhotoDataset : public Dataset {
   SampleShape shape() const override { return pixels_.shape(); }
   int64_t classes() const override { return classes_; }
   const PhotoSource& source() const { return *source_; }
-  // Throws what is wrong with the file, naming sample and file.
+  // Throws the fault of the file, naming sample and file.
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
 
  private:

@@ -64,7 +64,7 @@ constexpr uint64_t kMostListBytes = uint64_t{64} << 20;
 constexpr const char* kLayout =
     "data.path must be a folder as VOC unpacks: JPEGImages, Annotations and ImageSets/Main with the lists";
 
-// Places in the tree by name, without what is behind the last dot: "JPEGImages/000012".
+// Places in the tree by name, up to the last dot: "JPEGImages/000012".
 std::unordered_map<std::string_view, int64_t> places_of(const FileTree& tree) {
   std::unordered_map<std::string_view, int64_t> places;
   for (int64_t i = 0; i < tree.size(); ++i) places.emplace(tree.name(i).substr(0, tree.name(i).rfind('.')), i);
@@ -235,7 +235,7 @@ int64_t scan_set(const FileName& name, const spec::DataSection& section, bool is
 
 class VocFormat : public Format {
  public:
-  // The folder of data.list, then the folder of data.test_list if the section has such a list.
+  // The folder of data.list, then the folder of data.test_list if the section has the key.
   std::vector<FileName> file_names(const spec::DataSection& section) const override {
     if (section.path.empty())
       throw Error(Fault::spec, "data.format = \"voc\" needs data.path, such as VOCdevkit/VOC2012");

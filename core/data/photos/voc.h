@@ -1,19 +1,19 @@
 #pragma once
-// PASCAL VOC, as the archives unpack: pictures, and the boxes of the things in the pictures.
+// Reads PASCAL VOC, as the archives unpack: pictures, and the boxes of the things in the pictures.
 //
 //   JPEGImages/NAME.jpg       a picture (.jpeg and .png are taken, too)
-//   Annotations/NAME.xml      its boxes: XML with an <object> for each thing that is seen, its <name>, its <bndbox> and
-//                             whether it is <difficult>. Anything else in the file is passed over
-//   ImageSets/Main/LIST.txt   the names that make a set, one a line, in the order of the samples
+//   Annotations/NAME.xml      the picture's boxes: XML with an <object> for each thing, with <name>, <bndbox> and
+//                             <difficult>. Anything else in the file is passed over
+//   ImageSets/Main/LIST.txt   the names of a set's pictures, one a line, in the order of the samples
 //
-// A sample is three arrays, under the names that a program's inputs must have:
+// A sample is three arrays. A program's inputs must have the arrays' names:
 //
-//   images   float32 [channels, height, width]: what photo_pixels.h makes of the picture
-//   boxes    float32 [data.boxes, 4]: left, top, right, bottom as parts of what is seen, from 0 to 1
-//   labels   int64 [data.boxes]: the class of each box, its place in data.names
+//   images   float32 [channels, height, width]: the picture as made by photo_pixels.h
+//   boxes    float32 [data.boxes, 4]: left, top, right, bottom as parts of the cut picture, from 0 to 1
+//   labels   int64 [data.boxes]: the class of each box, a place in data.names
 //
 // Boxes stand in the order of the file, followed by boxes of zeros with the class -1. The boxes are cut, scaled and
-// mirrored with the picture, and clipped at the edges. A box is left out if its centre is cut off. "Difficult" objects
+// mirrored with the picture, and clipped at the edges. A box is left out if the centre is cut off. "Difficult" objects
 // are left out unless data.difficult is true.
 
 #include <cstdint>
@@ -31,8 +31,8 @@ namespace estrain::data {
 
 constexpr uint64_t most_annotation_bytes = uint64_t{1} << 20;
 
-// Edges in pixels from the picture's left and top: 0 is the edge itself. VOC's numbers are those of the first and the
-// last pixel, from 1 on.
+// Edges in pixels from the picture's left and top: 0 is the edge itself. VOC's edges are the numbers of the first and
+// the last pixel, from 1 on.
 struct LabelledBox {
   double left = 0, top = 0, right = 0, bottom = 0;
   int64_t label = 0;  // place in the list of names
@@ -44,15 +44,15 @@ struct LabelledBox {
 // The twenty classes of VOC, in the alphabet's order.
 const std::vector<std::string>& voc_names();
 
-// The boxes of an annotation, in the order of the file. Throws Fault::corrupt where the text is no such XML, and for an
-// object whose name is none of
-// `names` or whose box does not lie in a picture of this size.
+// The boxes of an annotation, in the order of the file. Throws Fault::corrupt where the text is not XML of this form,
+// and for an object with a name outside of `names` or with a box not inside a picture of this size.
 std::vector<LabelledBox> read_annotation(std::string_view xml, const std::vector<std::string>& names,
                                          const image::Size& picture);
 
 class VocFolder : public PhotoFiles {
  public:
-  // Throws Fault::corrupt if the list is absent or empty, or names a picture that is absent or has no annotation.
+  // Throws Fault::corrupt if the list is absent or empty, or names an absent picture or a picture without an
+  // annotation.
   VocFolder(const DataFile& folder, const std::string& list);
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }

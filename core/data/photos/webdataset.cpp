@@ -20,7 +20,7 @@ struct MemberName {
   std::string_view sample, part;
 };
 
-// Nothing for a name that is part of no sample.
+// Returns nothing for a name that is part of no sample.
 std::optional<MemberName> split_name(std::string_view name) {
   const size_t slash = name.rfind('/'), from = slash == name.npos ? 0 : slash + 1;
   const size_t dot = name.find('.', from), meta = name.find("__", 2);
@@ -30,7 +30,7 @@ std::optional<MemberName> split_name(std::string_view name) {
   return MemberName{name.substr(0, dot), name.substr(dot + 1)};
 }
 
-// Whether a part that stands for nothing would be a sample's under another name.
+// Whether an unknown part would be an image or label under another name.
 bool looks_like_one(std::string_view part) {
   return part.ends_with(".png") || part.ends_with(".jpg") || part.ends_with(".jpeg") || part.ends_with(".cls");
 }
@@ -147,7 +147,7 @@ class WebDataset::Indexer {
   std::span<const std::byte> bytes_;
   std::string sample_;
   std::optional<archive::Member> image_, cls_, json_;
-  std::string part_of_none_;  // the first that would be an image or label under another name
+  std::string part_of_none_;  // the first unknown part to look like an image or label
 };
 
 namespace {
@@ -203,7 +203,7 @@ class WebDatasetFormat : public Format {
                       "data.format = \"webdataset\" needs data.path, a tar file or a folder of them");
   }
 
-  // Without request.classes, the number of classes is the largest training label plus one.
+  // Without request.classes, the number of classes is the largest training label plus 1.
   DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const override {
     auto train = std::make_unique<WebDataset>(files[0]);
     int64_t count = request.classes.value_or(0);

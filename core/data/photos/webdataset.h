@@ -1,19 +1,19 @@
 #pragma once
-// Samples in tar archives (shards), in WebDataset's layout: consecutive files with the same name up to the first dot
-// form a sample; the extension tells a file's role.
+// Reads samples in tar archives (shards), in WebDataset's layout: consecutive files with the same name up to the first
+// dot form a sample; the extension tells a file's role.
 //
 //   .jpg .jpeg .png    the image
-//   .cls               its label: a number in ASCII
-//   .json              or an object with the number as "cls" or "label"; used if there is no .cls
-//   other names        left out: further parts of a sample (seg.png, txt), files that belong to no sample
+//   .cls               the label: a number in ASCII
+//   .json              or an object with the number as "cls" or "label"; used without a .cls
+//   other names        left out: further parts of a sample (seg.png, txt), files of no sample
 //
 // A file that looks like a sample and makes no sample is refused: a name with more dots ("v2.0003.png" would be the
-// extension), an image of a kind that is not read. Names without a dot, names that begin with a dot (a Mac's ._1.jpg)
-// and __folders__ are left out without ending a sample, as by the webdataset library.
+// extension), an image of an unread kind. Names without a dot, names that begin with a dot (a Mac's ._1.jpg) and
+// __folders__ are left out without ending a sample, as by the webdataset library.
 //
-// The shards are a folder's .tar files sorted by name, or one file. The shards are mapped, and the headers read once,
-// when the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are as
-// exact as for other data.
+// The shards are a folder's .tar files sorted by name, or a single file. The shards are mapped, and the headers read
+// once, when the data are opened. Then every sample has a number, in the shards' order, and shuffling and resuming are
+// as exact as for other data.
 
 #include <cstdint>
 #include <memory>
@@ -38,12 +38,12 @@ class WebDataset : public PhotoSource {
   std::string name(int64_t index) const override;  // "shards/train-0003.tar: n01440764_18"
   uint64_t bytes(int64_t index) const override { return at(index).bytes; }
   std::span<const std::byte> read(int64_t index, std::vector<std::byte>& scratch) const override;
-  // Members of the shards, and files of their folder.
+  // Members of the shards, and files of the shards' folder.
   const LeftOut& left_out() const { return left_out_; }
 
  private:
   struct Sample {
-    uint64_t offset, bytes;  // position of the image in its shard
+    uint64_t offset, bytes;  // position of the image in the shard
     int64_t label;
     uint64_t name_end;  // in names_
     uint32_t shard;

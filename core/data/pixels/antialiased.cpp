@@ -85,7 +85,7 @@ void resize_row(const RowToColumns& row, uint8_t* out) {
   }
 }
 
-// Combines rows of `bytes` bytes, `stride` apart, to one.
+// Combines rows of `bytes` bytes, `stride` apart, to a single row.
 struct RowsToOne {
   const uint8_t* in;
   int64_t stride;
@@ -150,7 +150,7 @@ void blend_with_avx2(const RowsToOne& rows, uint8_t* out) { blend_all(rows, out)
 bool has_avx2() { return false; }
 #endif
 
-// The two passes over one image; the intermediate result is in thread-local memory.
+// Makes the two passes over an image; the intermediate result is in thread-local memory.
 class Passes {
  public:
   Passes(const image::Image& in, const Resizing& resizing, bool by_avx2)

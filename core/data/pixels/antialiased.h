@@ -2,9 +2,10 @@
 // Bilinear resizing with anti-aliasing of 8-bit images, bit for bit like Pillow's Image.resize(…, BILINEAR), and so
 // like torchvision's Resize and RandomResizedCrop on a Pillow image.
 //
-// The filter is a triangle, on each side as wide as the source pixels per result pixel (at least one). Its weights are
+// The filter is a triangle, on each side as wide as the source pixels per result pixel (at least one). The weights are
 // computed in double, normalised and rounded to 22 fractional bits. Columns are resized first, then rows; each pass
-// sums in 32-bit integers starting from one half, shifts, and clamps to a byte. A pass that changes no size is skipped.
+// sums in 32-bit integers starting from one half, shifts, and clamps to a byte. A pass without a change of size is
+// skipped.
 //
 // The weights use only IEEE double operations, everything else integers, so the bits are the same on every machine.
 

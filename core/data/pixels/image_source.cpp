@@ -7,7 +7,7 @@
 namespace estrain::data {
 namespace {
 
-// Makes planes of pixels whose channels stand together.
+// Makes planes of pixels with adjacent channels.
 template <typename Value>
 void separate(const std::byte* from, const ImageLayout& layout, std::byte* to) {
   const auto* in = reinterpret_cast<const Value*>(from);
@@ -22,7 +22,7 @@ void separate(const std::byte* from, const ImageLayout& layout, std::byte* to) {
 void ImageTable::append(Block block, const std::vector<int64_t>& labels, std::string label_source) {
   segments_.push_back({size(), std::move(block), std::move(label_source)});
   labels_.insert(labels_.end(), labels.begin(), labels.end());
-  // INT64_MAX has no successor; it is out of range for any number of classes.
+  // INT64_MAX has no successor, and is out of range for every number of classes.
   if (!labels.empty()) classes_ = std::max(classes_, std::min(std::ranges::max(labels), INT64_MAX - 1) + 1);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The images of a data file before any transform, with their labels.
+// An ImageSource has the images of a data file, before any transform, and the labels.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ struct ImageLayout {
   size_t bytes() const { return static_cast<size_t>(elements()) * (type == PixelType::u8 ? 1 : sizeof(float)); }
 };
 
-// Without model.classes, the largest label determines the number of classes. It is limited like model.classes: a wrong
-// label such as 999999999 would need a model that does not fit into memory.
+// Without model.classes, the largest label determines the number of classes. This number is limited like model.classes:
+// a wrong label, for example 999999999, would need a model larger than memory.
 constexpr int64_t most_classes = 1'000'000;
 
 // Thread-safe: readers call pixels() and label() concurrently.
@@ -48,13 +48,13 @@ class ImageTable : public ImageSource {
 
   explicit ImageTable(const ImageLayout& layout) : layout_(layout) {}
 
-  // Appends labels.size() images. `label_source` names the labels in messages. Until set_classes, classes() is one more
-  // than the largest label.
+  // Appends labels.size() images. `label_source` names the labels in messages. Until set_classes, classes() is the
+  // largest label plus 1.
   void append(Block block, const std::vector<int64_t>& labels, std::string label_source);
 
   // Throws Fault::corrupt with file, index and value of the first label outside [0, classes).
   void set_classes(int64_t classes);
-  // Sets the number of classes from the labels. Throws as set_classes if it would exceed most_classes.
+  // Sets the number of classes from the labels. Throws as set_classes if the number would exceed most_classes.
   void take_classes_of_labels();
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
@@ -65,7 +65,7 @@ class ImageTable : public ImageSource {
 
  private:
   struct Segment {
-    int64_t begin;  // index of its first image
+    int64_t begin;  // index of the segment's first image
     Block block;
     std::string label_source;
   };

@@ -154,7 +154,7 @@ ImageTransform::Window ImageTransform::window(const SampleDraw& draw) const {
           flip_ && (words[2] >> 31) != 0};
 }
 
-// The image after step 3; for a repeated grey channel, one plane.
+// The image after step 3; for a repeated grey channel, a single plane.
 const float* ImageTransform::resized(const std::byte* raw) const {
   thread_local std::vector<float> unit_image, result;
   const size_t elements = static_cast<size_t>(raw_.elements());

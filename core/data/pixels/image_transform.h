@@ -1,7 +1,7 @@
 #pragma once
-// Transforms an image from its file to the model's input, in this order:
+// Transforms an image from the file to the model's input, in this order:
 //
-//   1. uint8 / 255 in fp32 (float images are taken as they are)      torchvision ToTensor
+//   1. uint8 / 255 in fp32 (float images are taken unchanged)      torchvision ToTensor
 //   2. a grey channel repeated (data.channels = 3)
 //   3. bilinear resize (Bilinear)
 //   4. zero pixels on all sides
@@ -10,7 +10,7 @@
 //   7. minus mean, divided by std, per channel: two fp32 operations, each rounded      torchvision Normalize
 //
 // Without a resize, steps 1 and 7 on uint8 are a table of 256 values per channel, made once by these operations.
-// Padding is the pixel value 0 of step 1, normalised like any other.
+// Padding is the pixel value 0 of step 1, normalised like every pixel.
 
 #include <array>
 #include <cstddef>
@@ -28,8 +28,8 @@ namespace estrain::data {
 // Bilinear resizing without anti-aliasing, like torch.nn.functional.interpolate(mode="bilinear", align_corners=False):
 // half-pixel centres, coordinates clamped at the edge.
 //
-// The same bits as torch on a CPU with AVX2 or AVX-512 for float32 images in (N, C, H, W) order. Like torch, it uses
-// the first of two forms for 3 channels and for small outputs (height + width <= 128), otherwise the second:
+// The same bits as torch on a CPU with AVX2 or AVX-512 for float32 images in (N, C, H, W) order. Like torch, this class
+// uses the first of two forms for 3 channels and for small outputs (height + width <= 128), otherwise the second:
 //   fma(w11, s, fma(w10, r, fma(w00, p, w01 * q))), w00 = h0 * w0 and so on     p q   the four neighbours
 //   fma(h0, fma(w0, p, w1 * q), h1 * fma(w0, r, w1 * s))                        r s
 // (Without AVX2, torch uses no fma and gives other bits; this code gives the same bits on every machine.)
@@ -38,7 +38,7 @@ class Bilinear {
   struct Size {
     int64_t height, width;
   };
-  // `channels`: those of the image in torch; they decide the form.
+  // `channels`: of the image in torch; the number decides the form.
   Bilinear(Size in, Size out, int64_t channels);
 
   // Resizes `planes` consecutive planes.
@@ -75,7 +75,7 @@ class ImageTransform {
 
  private:
   using Table = std::array<float, 256>;
-  struct Window {  // the part taken from the (resized) image: its first row and column, negative within the padding
+  struct Window {  // the part taken from the (resized) image: first row and column, negative within the padding
     int64_t top, left;
     bool mirrored;
   };

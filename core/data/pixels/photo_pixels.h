@@ -1,5 +1,5 @@
 #pragma once
-// From a photo of any size to a model's input: cut and scaled (PhotoCut, antialiased.h), then torchvision's ToTensor
+// Makes a model's input from a photo of any size: cut and scaled (PhotoCut, antialiased.h), then torchvision's ToTensor
 // and Normalize: byte / 255 in fp32, minus mean, divided by std, each rounded.
 //
 // data.channels = 3, the default, repeats a grey image three times; 1 refuses colours.
@@ -21,16 +21,16 @@ struct Cut {
   bool mirrored = false;
 };
 
-// Chooses the part of a photo for a sample, and its scaled size: torchvision's rules for images of any size. Immutable,
+// Chooses the part of a photo for a sample, and the scaled size: torchvision's rules for images of any size. Immutable,
 // hence thread-safe.
 //
 //   training with data.scale   RandomResizedCrop: up to ten tries of a part of the area between scale[0] and scale[1],
-//                              its width / height between ratio[0] and ratio[1] (evenly on the logarithm), until it
-//                              fits; then at an even random place. Else the largest part from the centre whose ratio is
-//                              in range. Scaled to data.crop
-//   otherwise                  Resize: to data.resize = [height, width], or [side]: the shorter side gets that length
-//                              and the longer one side * longer / shorter, rounded down. Then data.crop: at a random
-//                              place in training (RandomCrop), from the centre in evaluation (CenterCrop)
+//                              with width / height between ratio[0] and ratio[1] (evenly on the logarithm), until a
+//                              part fits; then at an even random place. Else the largest part from the centre with a
+//                              ratio in range. Scaled to data.crop
+//   otherwise                  Resize: to data.resize = [height, width], or [side]: the shorter side gets this length
+//                              and the longer side gets side * longer / shorter, rounded down. Then data.crop: at a
+//                              random place in training (RandomCrop), from the centre in evaluation (CenterCrop)
 //   training with data.flip    mirrored with probability 1/2 (RandomHorizontalFlip)
 //
 // Random words come from SampleDraw, so a cut depends only on (seed, epoch, sample, size of the photo). Try t uses
@@ -67,7 +67,7 @@ class PhotoPixels {
   SampleShape shape() const { return SampleShape::image(channels_, cut_.size().height, cut_.size().width); }
   // Throws Fault::corrupt where an image like this makes no sample.
   void require_fit(const image::Header& header, const SampleDraw& draw) const;
-  // Writes shape().elements() numbers, planes; returns what the photo was cut to. Throws as require_fit().
+  // Writes shape().elements() numbers, planes; returns the cut of the photo. Throws as require_fit().
   Cut show(const image::Image& photo, const SampleDraw& draw, float* out) const;
 
  private:

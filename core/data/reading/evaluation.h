@@ -1,7 +1,7 @@
 #pragma once
-// The test set in its own order, without augmentation: mini-batch i holds samples [i * batch, (i + 1) * batch), the
-// last one the rest. Workers divide the batches by stride. Results are combined by batch number, so that sums run in
-// sample order whichever worker computed them.
+// An Evaluation reads the test set in order, without augmentation: mini-batch i holds samples [i * batch, (i + 1) *
+// batch), the last mini-batch the rest. Workers divide the batches by stride. Results are combined by batch number:
+// sums run in sample order, whichever worker computed a result.
 
 #include <cstdint>
 #include <optional>
@@ -25,8 +25,8 @@ class Evaluation {
   // `test` must outlive the object.
   Evaluation(const Dataset& test, const EvaluationOptions& options);
 
-  // The next batch of this share, by increasing batch number (LoadedBatch::number); nothing after the last one. Throws
-  // errors from reading it.
+  // The next batch of this share, by increasing batch number (LoadedBatch::number); nothing after the last batch.
+  // Throws errors from reading the batch.
   std::optional<LoadedBatch> next() { return reader_.next(); }
 
   // The number of batches of the whole test set.

@@ -1,11 +1,11 @@
 #pragma once
-// The mini-batches of all ESTs that a worker hosts, read by one set of reader threads in the order in which the worker
-// needs them: at each step rank begin, begin + 1, …, end - 1, then the next step, across epochs. (EasyScale section
-// 3.2: only one EST of a worker computes at a time, so the ESTs share the readers. 8 ESTs need no more readers than
-// one, and wait no longer for the first mini-batch.)
+// A Loader reads the mini-batches of all ESTs of a worker, by one set of reader threads, in the worker's order of use:
+// at each step rank begin, begin + 1, …, end - 1, then the next step, across epochs. (EasyScale section 3.2: only one
+// EST of a worker computes at a time, and the ESTs share the readers. 8 ESTs need no more readers than one EST, and
+// wait no longer for the first mini-batch.)
 //
-// The content of a mini-batch depends only on (data set, sampler, seed, cursor, rank). A loader has no state that a
-// checkpoint needs: after a resize, new loaders start behind the last completed step.
+// The content of a mini-batch depends only on (data set, sampler, seed, cursor, rank). A loader has no state for a
+// checkpoint: after a resize, new loaders start behind the last completed step.
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ class Loader {
   // `dataset` and `sampler` must outlive the loader.
   Loader(const Dataset& dataset, const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options);
 
-  // Waits for the next mini-batch. Throws errors from reading it; Fault::bug beyond the last step.
+  // Waits for the next mini-batch. Throws errors from reading the mini-batch; Fault::bug beyond the last step.
   LoadedBatch next();
   bool is_ready() { return reader_.is_ready(); }           // whether next() would not wait
   int64_t readers() const { return reader_.readers(); }    // current number of threads

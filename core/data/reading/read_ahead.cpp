@@ -12,13 +12,13 @@
 namespace estrain::data {
 namespace {
 
-// Blocks signals while threads are created: they inherit the mask, and only the main thread handles signals.
+// Blocks signals while threads are created: the threads inherit the mask, and only the main thread handles signals.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t all;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS);  // of a data file that became shorter: files/mapped_files.h
+    sigdelset(&all, SIGBUS);  // of a shortened data file: files/mapped_files.h
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -86,8 +86,7 @@ bool ClaimQueue::may_open() const {
   return !opening_ && !exhausted_ && static_cast<int64_t>(slots_.size()) < prefetch_;
 }
 
-// Releases the lock while allocating memory, which may take long (page-locked memory), so that the consumer can
-// continue.
+// Releases the lock while allocating memory: the consumer can continue. Allocating page-locked memory may take long.
 void ClaimQueue::open_slot(std::unique_lock<std::mutex>& lock) {
   opening_ = true;
   lock.unlock();
@@ -112,7 +111,7 @@ void ClaimQueue::open_slot(std::unique_lock<std::mutex>& lock) {
   if (exhausted_) ready_.notify_all();
 }
 
-// Returns nothing for a reader that must end.
+// Returns nothing if the reader must end.
 std::optional<ClaimQueue::Claim> ClaimQueue::claim(int64_t reader) {
   std::unique_lock lock(mutex_);
   const auto is_to_end = [&] { return stop_ || reader >= wanted_; };
@@ -161,12 +160,12 @@ ReadAhead::~ReadAhead() {
   for (std::thread& reader : readers_) reader.join();
 }
 
-// Starts threads until there are `wanted`, or ends surplus ones. If the system refuses more threads, the existing ones
-// suffice: their number does not affect the bits.
+// Starts threads up to the number `wanted`, or ends surplus threads. If the system refuses more threads, the existing
+// threads suffice: the number of threads does not affect the bits.
 void ReadAhead::start_readers(int64_t wanted) {
   queue_.want_readers(wanted);
   for (; static_cast<int64_t>(readers_.size()) > wanted; readers_.pop_back()) readers_.back().join();
-  queue_.wake_readers();  // a thread that just ended may have received a wake-up meant for another
+  queue_.wake_readers();  // a thread that just ended may have received another thread's wake-up
   const BlockedSignals blocked;
   for (int64_t number = static_cast<int64_t>(readers_.size()); number < wanted; ++number) {
     try {
@@ -181,7 +180,7 @@ void ReadAhead::start_readers(int64_t wanted) {
   }
 }
 
-// Arguments: the times when the consumer requested a mini-batch and got it.
+// Arguments: the times when the consumer requested and got a mini-batch.
 void ReadAhead::tune(int64_t asked_ns, int64_t got_ns) {
   if (last_asked_ns_ != 0) {
     const auto [readers, prefetch] = tuning_->observe(seconds(got_ns - asked_ns), seconds(asked_ns - last_asked_ns_));

@@ -1,10 +1,10 @@
 #pragma once
-// Reader threads that fill mini-batches in the order of a plan and ahead of need. Used by the training loader and the
+// Fills mini-batches by reader threads, in the order of a plan and ahead of need. Used by the training loader and the
 // evaluation.
 //
-// Readers take samples strictly in the plan's order and divide each mini-batch among themselves. So the first batch is
-// ready as soon as possible, and a reader that is done continues with the next batch. Readers take one lock per claim,
-// not per sample.
+// Readers take samples strictly in the plan's order and divide each mini-batch among themselves. The first batch is
+// thus ready as soon as possible, and an idle reader continues with the next batch. Readers take a lock per claim, not
+// per sample.
 
 #include <atomic>
 #include <condition_variable>
@@ -25,11 +25,11 @@
 
 namespace estrain::data {
 
-// The mini-batches to read, their order and their samples.
+// A BatchPlan lists the mini-batches to read, in order, with the samples.
 class BatchPlan {
  public:
   virtual ~BatchPlan() = default;
-  // The next mini-batch, or nothing at the end. Called by one thread at a time.
+  // The next mini-batch, or nothing at the end. Called by a single thread at a time.
   virtual std::optional<BatchRequest> following() = 0;
   // The samples of a mini-batch from `first` on, as many as fit into `out`. Thread-safe.
   virtual void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const = 0;
@@ -37,15 +37,15 @@ class BatchPlan {
   virtual SampleDraw draw(const BatchRequest& request, int64_t index) const = 0;
 };
 
-// The mini-batches that are being read: readers claim samples of them, and one consumer takes them in the plan's order.
-// Thread-safe.
+// A ClaimQueue has the mini-batches in progress: readers claim samples, and one consumer takes the mini-batches in the
+// plan's order. Thread-safe.
 class ClaimQueue {
  public:
-  struct Slot {  // one mini-batch in progress
+  struct Slot {  // a mini-batch in progress
     BatchRequest request;
     BatchPool::Lease buffer;
     int64_t claimed = 0;   // samples taken by readers
-    int64_t finished = 0;  // samples that are read, or abandoned after a failure
+    int64_t finished = 0;  // samples read, or abandoned after a failure
     std::exception_ptr failure;
   };
   struct Claim {  // samples [first, first + count) of a slot
@@ -57,22 +57,22 @@ class ClaimQueue {
   ClaimQueue(BatchPlan& plan, std::shared_ptr<BatchPool> pool, int64_t prefetch)
       : plan_(plan), pool_(std::move(pool)), prefetch_(prefetch) {}
 
-  // For readers, which are numbered from 0.
-  // Waits for samples to read. Returns nothing for a reader that must end.
+  // For readers, numbered from 0.
+  // Waits for samples to read. Returns nothing if the reader must end.
   std::optional<Claim> claim(int64_t reader);
-  // Ends a claim, whose samples are read, or abandoned after `failure`.
+  // Ends a claim: the samples are read, or abandoned after `failure`.
   void finish(const Claim& claimed, const std::exception_ptr& failure);
-  // Whether readers should leave what they have claimed.
+  // Whether readers should abandon claimed samples.
   bool is_stopped() const { return stop_.load(std::memory_order_relaxed); }
 
   // For the consumer.
-  // The plan's next mini-batch, as soon as it is read; nothing after the last one. Rethrows a reader's exception in
-  // place of its mini-batch, and at every later call.
+  // The plan's next mini-batch, as soon as all samples are read; nothing after the last mini-batch. Rethrows a reader's
+  // exception in place of the mini-batch, and at every later call.
   std::optional<Slot> take();
   // Whether take() would return a mini-batch without waiting.
   bool is_ready();
 
-  // Readers whose number is `wanted` or higher end.
+  // Ends readers with the number `wanted` or higher.
   void want_readers(int64_t wanted);
   void wake_readers() { room_.notify_all(); }
   int64_t prefetch() const { return prefetch_; }
@@ -89,7 +89,7 @@ class ClaimQueue {
 
   std::mutex mutex_;  // guards the members below and the slots' counters
   std::condition_variable room_, ready_;
-  std::deque<Slot> slots_;  // front: the next to return; only the back one has unclaimed samples
+  std::deque<Slot> slots_;  // front: the next to return; only the back slot has unclaimed samples
   bool opening_ = false;    // a reader is allocating memory for a slot
   bool exhausted_ = false;  // no mini-batch will follow: the plan has ended, or something failed
   std::atomic<bool> stop_ = false;
@@ -110,16 +110,16 @@ class ReadAhead {
     HostMemory memory = {};     // memory for mini-batches; empty: ordinary memory
   };
 
-  // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io if not even one
-  // thread can be started.
+  // Starts reading. `dataset` must outlive the object (Batches may outlive both). Throws Fault::io if no thread can be
+  // started.
   ReadAhead(const Dataset& dataset, std::unique_ptr<BatchPlan> plan, const Options& options);
-  // Waits until each reader has finished its current sample.
+  // Waits until each reader has finished the current sample.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // The plan's next mini-batch, as soon as it is read; nothing after the last one. Rethrows a reader's exception in
-  // place of its mini-batch, and at every later call. For one consumer thread.
+  // The plan's next mini-batch, as soon as all samples are read; nothing after the last mini-batch. Rethrows a reader's
+  // exception in place of the mini-batch, and at every later call. For one consumer thread.
   std::optional<LoadedBatch> next();
   // Whether next() would return a mini-batch without waiting.
   bool is_ready() { return queue_.is_ready(); }

@@ -1,12 +1,12 @@
 #pragma once
-// Tunes the number of reader threads of a worker and their read-ahead by observing how long the worker waits for
-// mini-batches (like DLRover for a job's resources: sample, then adjust). Pure: the caller passes the times.
+// Tunes a worker's number of reader threads and read-ahead by observing how long the worker waits for mini-batches
+// (like DLRover for a job's resources: sample, then adjust). Pure: the caller passes the times.
 //
-// While waiting takes more than kTooLong of the time, it first tries reading further ahead: this costs only memory, and
-// helps if some mini-batches take longer than others. The change is kept if it shortens the waiting by a quarter. If
-// not, it tries another reader, and keeps it only if that shortens the waiting by at least half of the ideal: if the
-// cores are busy, more threads only slow down computing. A reader is released after a long time with almost no waiting.
-// If that increases the waiting at once, the reader returns and stays for a while.
+// While waiting takes more than kTooLong of the time, the tuning first tries to read further ahead: this costs only
+// memory, and helps if mini-batches differ in reading time. The change is kept if the waiting shortens by a quarter. If
+// not, the tuning tries another reader, and keeps the reader only if the waiting shortens by at least half of the
+// ideal: if the cores are busy, more threads only slow down computing. A reader is released after a long time with
+// almost no waiting. If the release increases the waiting at once, the reader returns and stays for a while.
 
 #include <cstdint>
 
@@ -25,7 +25,7 @@ class ReaderTuning {
     int64_t prefetch = 1;  // mini-batches to read ahead
     bool operator==(const Reading&) const = default;
   };
-  // Starts from `first`, up to `most`; a value that is equal in both stays constant.
+  // Starts from `first`, up to `most`; a value equal in both stays constant.
   ReaderTuning(Reading first, Reading most) : most_(most), now_(first), least_readers_(first.readers) {}
 
   // The worker waited `waited` seconds for a mini-batch, requested `interval` seconds after the previous one. Returns

@@ -1,6 +1,6 @@
 #pragma once
-// The random choices for one sample in one epoch. They are keyed by (seed, epoch, sample index) alone, so they depend
-// neither on the EST that takes the sample, nor on the reader thread, the prefetch depth or a resize.
+// A SampleDraw is the random choices for a sample in an epoch. The choices are keyed by (seed, epoch, sample index)
+// alone, and depend neither on the EST that takes the sample, nor on the reader thread, the prefetch depth or a resize.
 //
 //   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
 //   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare

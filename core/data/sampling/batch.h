@@ -1,8 +1,8 @@
 #pragma once
-// A mini-batch in memory, ready to be wrapped as tensors without a copy.
+// A LoadedBatch is a mini-batch in memory, ready to be wrapped as tensors without a copy.
 //
-// Its buffers come from a pool and return to it when the LoadedBatch is destroyed (in any thread, even after the
-// loader's end), so only the first few batches touch new memory. Inputs and targets start at multiples of 64 bytes:
+// The buffers come from a pool and return to the pool when the LoadedBatch is destroyed (in any thread, even after the
+// loader's end): only the first few batches touch new memory. Inputs and targets start at multiples of 64 bytes:
 // alignment is part of the bits.
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace estrain::data {
 
 // The description of a mini-batch.
 struct BatchRequest {
-  VirtualRank rank;    // training: its EST
-  Cursor cursor;       // training: its start in the epoch
+  VirtualRank rank;    // training: the EST
+  Cursor cursor;       // training: the batch's start in the epoch
   int64_t number = 0;  // training: counted from the loader's start; evaluation: samples [number * batch, …)
   int64_t size = 0;    // samples
 };
@@ -77,11 +77,11 @@ class LoadedBatch {
   int64_t number() const { return request_.number; }
   int64_t size() const { return request_.size; }
 
-  // The shape of one sample. The input is {size, shape...}: float32 through floats(), tokens int64 through tokens().
+  // The shape of a sample. The input is {size, shape...}: float32 through floats(), tokens int64 through tokens().
   const SampleShape& shape() const { return shape_; }
   float* floats() const { return reinterpret_cast<float*>(buffer_->input()); }
   int64_t* tokens() const { return reinterpret_cast<int64_t*>(buffer_->input()); }
-  // For several arrays: the i-th of the shape's parts, {size, dims...} of its type.
+  // For several arrays: the i-th of the shape's parts, {size, dims...} of the part's type.
   std::byte* field(size_t i) const { return buffer_->field(i); }
   // {size}, or for tokens {size, length}.
   int64_t* targets() const { return buffer_->targets(); }

@@ -1,6 +1,7 @@
 #pragma once
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four random words as a pure
-// function of a 128-bit counter and a 64-bit key. No state: the draws for a sample depend only on its identity.
+// function of a 128-bit counter and a 64-bit key. No state: the draws for a sample depend only on the sample's
+// identity.
 
 #include <array>
 #include <cstdint>
@@ -27,7 +28,7 @@ constexpr PhiloxWords philox(PhiloxCounter c, PhiloxKey k) {
   return c;
 }
 
-// A number in [0, bound) from one random word: the high half of word * bound. 1 <= bound <= 2^32.
+// A number in [0, bound) from a random word: the high half of word * bound. 1 <= bound <= 2^32.
 constexpr int64_t below(uint32_t word, int64_t bound) {
   return static_cast<int64_t>((uint64_t{word} * static_cast<uint64_t>(bound)) >> 32);
 }
@@ -38,7 +39,7 @@ enum class PhiloxStream : uint32_t {
   synthetic_class = 1,
   synthetic_prototype = 2,
   synthetic_noise = 3,
-  cut = 16  // and the 15 numbers after it: one for each try of a cut
+  cut = 16  // and the next 15 numbers: a number for each try of a cut
 };
 
 }  // namespace estrain::data

@@ -1,5 +1,5 @@
 #pragma once
-// The shape of one sample of a data set, for a model.
+// A SampleShape is the shape of a sample of a data set, for a model.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace estrain::data {
 
 struct SampleShape {
   enum class Kind {
-    image,   // float32 {channels, height, width}; one class as target
-    vector,  // float32 {length}; one class as target
+    image,   // float32 {channels, height, width}; a class as target
+    vector,  // float32 {length}; a class as target
     tokens,  // int64 {length}; `length` next tokens as targets
-    fields,  // several named arrays; the model decides which are targets
+    fields,  // several named arrays; the model chooses the targets
   };
   struct Field {
     std::string name;

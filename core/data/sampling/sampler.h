@@ -1,11 +1,11 @@
 #pragma once
 // Decides which samples each EST takes, and when: PyTorch's DistributedSampler with a DataLoader's batches on top.
 //
-// Epoch e orders the n samples by randperm(n, seed + e) (without shuffle: 0..n-1), and repeats that list from its start
-// up to a multiple of N, several times if N exceeds n. Virtual rank r takes positions r, r+N, r+2N, …; its list is cut
-// into mini-batches of `batch`, the last one short unless drop_last. All ranks' lists have the same length, so one
-// cursor describes the progress of all of them (job/batches/batch_schedule.h). The worker that hosts a rank does not
-// affect what the rank reads: at a resize, every position still goes to exactly one reader.
+// Epoch e orders the n samples by randperm(n, seed + e) (without shuffle: 0..n-1), and repeats the list from the start
+// up to a multiple of N, several times if N exceeds n. Virtual rank r takes positions r, r+N, r+2N, …; the rank's list
+// is cut into mini-batches of `batch`, the last mini-batch short unless drop_last. The lists of all ranks have the same
+// length: one cursor describes the progress of all ranks (job/batches/batch_schedule.h). The worker of a rank does not
+// affect the rank's samples: at a resize, every position still goes to exactly one reader.
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@ namespace estrain::data {
 
 // Returns PyTorch's order of samples: the same integers as torch.randperm(n,
 // generator=torch.Generator().manual_seed(seed)) on the CPU. Torch's Mersenne twister uses only the low 32 bits of the
-// seed, so seeds that differ by 2^32 give the same order, in torch and here.
+// seed: seeds with a difference of 2^32 give the same order, in torch as in estrain.
 std::vector<int64_t> randperm(int64_t n, uint64_t seed);
 
 // From this size on torch draws 64 bits per element and builds the permutation inside out.
@@ -51,9 +51,9 @@ class Sampler {
   int64_t samples_per_est() const { return schedule_.samples_per_est; }  // ceil(n / N): length of a rank's list
   const batches::BatchSchedule& schedule() const { return schedule_; }   // where a step stands in these lists
 
-  // The samples of one rank's mini-batch of the step after `step`, in order.
+  // The samples of a rank's mini-batch of the step after `step`, in order.
   std::vector<int64_t> indices(Step step, VirtualRank rank) const;
-  // The samples of one rank from the cursor on, without the `first`, as many as fit into `out`.
+  // The samples of a rank from the cursor on, without the `first`, as many as fit into `out`.
   void indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const;
 
  private:
@@ -68,7 +68,7 @@ class Sampler {
   Options options_;
   batches::BatchSchedule schedule_;
   mutable std::mutex mutex_;
-  mutable CachedOrder cache_[2];  // by parity: readers may be in one epoch and, some batches ahead, in the next
+  mutable CachedOrder cache_[2];  // by parity: readers may be in an epoch and, a few batches ahead, in the next
 };
 
 }  // namespace estrain::data
