@@ -1,6 +1,6 @@
 #pragma once
-// The calls that decide which files survive a power cut, in one place: a test can cut the power between any two calls.
-// Writing is not among these calls: unsynced data may be lost at any time.
+// Gathers the calls that let files survive a power cut: a test can cut the power between any two calls. Writing is not
+// among these calls: unsynced data may be lost at any time.
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// Opens and reads files from elsewhere, so that every read ends: regular files up to a limit. A FIFO, device or socket
-// is refused without waiting, by an error that names the kind. Only read_file_or_pipe() also takes a pipe or FIFO.
+// Opens and reads files from elsewhere, regular files up to a limit: every read ends. A FIFO, device or socket is
+// refused without waiting, by an error that names the kind. Only read_file_or_pipe() also takes a pipe or FIFO.
 
 #include <fcntl.h>
 

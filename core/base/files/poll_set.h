@@ -10,8 +10,8 @@
 
 namespace estrain {
 
-// Waits until a descriptor has one of its events, at most `milliseconds` (-1: no limit). Returns the number of such
-// descriptors; 0: the time is over. Throws Fault::io.
+// Waits for an event of a descriptor, at most `milliseconds` (-1: no limit). Returns the number of descriptors with an
+// event; 0: the time is over. Throws Fault::io.
 int poll_within(std::span<pollfd> polled, int milliseconds);
 
 // A PollSet is a set of descriptors for one wait after another, each with its events and a callback.

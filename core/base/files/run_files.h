@@ -1,6 +1,6 @@
 #pragma once
-// The names of all files and folders in a run directory. No other file of core and cmd spells them: scripts/layers
-// reads the names here, and refuses them elsewhere.
+// Spells the names of all files and folders in a run directory. scripts/layers reads the names from this file, and
+// refuses the names in every other file of core and cmd.
 
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ class RunFiles {
   std::string courier_log() const { return in("courier.log"); }
   std::string worker_log(int64_t worker) const { return in("worker-") + std::to_string(worker) + ".log"; }
 
-  // Who is at work, and with whom.
+  // The launcher and the hosts at work.
   std::string lock_file() const { return in("lock"); }
   std::string control_socket() const { return in(kControlSocket); }
   std::string hosts() const { return in("hosts"); }  // a folder, with a file for each agent

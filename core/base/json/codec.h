@@ -12,8 +12,8 @@
 // In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
 // struct with fields, a list or a map of those, another message, or a std::optional, which is left out where it is
 // empty; or a type with to_field() and from_field() in its own namespace. A map is a list of [key, value]. A struct
-// that is no message needs no name. Fields that a message lacks keep their defaults, unless the struct declares
-// `is_complete`: then each field without std::optional must be there. Keys that are unknown are passed over.
+// that is no message needs no name. Fields absent from a message keep the defaults, unless the struct declares
+// `is_complete`: then each field without std::optional must be present. Unknown keys are passed over.
 
 #include <cstdint>
 #include <map>

@@ -8,8 +8,8 @@
 //   };
 //
 // The key of a field in JSON is the name of the member without a trailing underscore. The macro defines
-// `fields(self, visit)`, which calls visit(key, member) for each member in order. A struct whose keys differ from the
-// names of its members writes that function itself.
+// `fields(self, visit)`, which calls visit(key, member) for each member in order. A struct with keys other than the
+// members' names defines the function without the macro.
 
 #include <string_view>
 

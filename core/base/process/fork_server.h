@@ -1,5 +1,5 @@
 #pragma once
-// A fork server: a process that has loaded its libraries and starts copies of itself on request. A copy begins within
+// A fork server is a process with loaded libraries that starts copies of itself on request. A copy begins within
 // milliseconds, where exec would load and relocate the libraries anew (LibTorch: tenths of a second of processor time).
 // Copies share the pages written by loading.
 //
