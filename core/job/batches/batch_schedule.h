@@ -19,7 +19,8 @@
 
 namespace estrain::batches {
 
-// A job's position in its data. Counts samples, not steps: a change of the batch size leaves the position meaningful.
+// A Cursor is a job's position in the data. Counts samples, not steps: a change of the batch size leaves the position
+// meaningful.
 struct Cursor {
   Epoch epoch;
   int64_t samples = 0;  // consumed by each virtual rank in this epoch

@@ -27,8 +27,8 @@ struct Allocation {
   std::optional<int64_t> memory_bytes;
   std::string memory_from;               // "SLURM_MEM_PER_NODE", "cgroup", "physical memory"; empty: unknown
   std::optional<int64_t> gpus;           // of this node, if known
-  std::optional<std::string> slurm_job;  // its id; absent outside Slurm
-  std::optional<std::string> ended_job;  // the ended job that left its variables behind; then slurm_job is absent
+  std::optional<std::string> slurm_job;  // the job's id; absent outside Slurm
+  std::optional<std::string> ended_job;  // the ended job whose variables remain; then slurm_job is absent
   int64_t restarts = 0;                  // how often Slurm has requeued the job
   int64_t nodes = 1;                     // of the whole job; this version uses the first
   std::optional<int64_t> ends_ns;        // when Slurm will end the job, on the clock of monotonic_ns()
@@ -72,8 +72,8 @@ constexpr int64_t kNoTimeLimit = INT64_MAX;  // seconds
 // anything else.
 std::optional<int64_t> parse_time_left(std::string_view text);
 
-// Returns the remaining time of a job according to `squeue`; absent without such an answer within `milliseconds`, after
-// which squeue is killed. `squeue` may be a path or a name in PATH.
+// Returns the remaining time of a job according to `squeue`; absent if squeue does not tell the time within
+// `milliseconds`; squeue is then killed. `squeue` may be a path or a name in PATH.
 std::optional<int64_t> ask_time_left(const std::string& job, int milliseconds, const std::string& squeue = "squeue");
 
 }  // namespace estrain::resources

@@ -44,7 +44,7 @@ std::vector<Gpu> gpus_in(const std::string& folder) {
   return gpus;
 }
 
-// Finds a GPU by its number or a prefix of its UUID; null: no GPU or several.
+// Finds a GPU by the number or a prefix of the UUID; null: no GPU or several.
 const Gpu* find(const std::vector<Gpu>& gpus, const std::string& name) {
   if (name.starts_with("GPU-")) {
     const auto is_meant = [&](const Gpu& gpu) { return gpu.uuid.starts_with(name); };

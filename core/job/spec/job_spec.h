@@ -87,7 +87,7 @@ struct DataSection {
   std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`. voc:
                           // the folder of test_list, if different
   double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
-  TokenType token_type = TokenType::u16;          // tokens: the type in a file that does not name its type
+  TokenType token_type = TokenType::u16;          // tokens: the type in a file without the name of a type
   ImageOrder layout = ImageOrder::automatic;      // hdf5: where the channels of images stand
   bool plugins = false;                           // hdf5: load filter plugins; does not affect the bits
   std::string list = "train", test_list = "val";  // voc: ImageSets/Main/NAME.txt; no test_list: no test set
@@ -188,7 +188,7 @@ enum class BatchMode { fixed, adaptive };
 struct ElasticSection {
   ElasticMode mode = ElasticMode::manual;
   BatchMode batch = BatchMode::fixed;
-  // The changes so far, and changes known beforehand; in the order of their steps. changes.jsonl of a run lists them,
+  // The changes so far, and changes known beforehand; in the order of steps. changes.jsonl of a run lists the changes,
   // too.
   std::vector<batches::BatchChange> changes = {};
   std::vector<int64_t> batch_range;  // [least, most] for a pool's choice, samples per EST and step; empty: any

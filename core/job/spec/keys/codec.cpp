@@ -57,7 +57,7 @@ std::optional<std::string> absolute_path(const std::string& path, const toml::Va
 fs::path real_folder(const fs::path& folder) {
   std::error_code failed;
   const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, failed);
-  // A relative path stays relative if none of its parts exists: make the path absolute first.
+  // A relative path stays relative if no part of the path exists: make the path absolute first.
   const fs::path real = fs::weakly_canonical(absolute, failed);
   return failed ? absolute : real;
 }

@@ -17,8 +17,8 @@
 
 namespace estrain::spec {
 
-// A key may belong to a few values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". The single
-// value "" means that the two keys exclude each other.
+// A key may belong to a few values of another key: optimizer.betas to optimizer.name = "adam" or "adamw". With the
+// single value "", the two keys exclude each other.
 struct Condition {
   std::string selector;             // the other key, a string or an enumeration
   std::vector<std::string> values;  // values with which this key may be given
