@@ -48,7 +48,7 @@ std::string python_of_path() {
 // The variable comes from the command `estrain` of a wheel (scripts/packages/wheel/__init__.py): the Python that pip
 // installed estrain into.
 std::string python_of(const spec::ModelSection& model) {
-  const std::string named = model.python.empty() ? environment_variable("ESTRAIN_PYTHON").value_or("") : model.python;
+  std::string named = model.python.empty() ? environment_variable("ESTRAIN_PYTHON").value_or("") : model.python;
   if (named.empty()) return python_of_path();
   if (can_run(named)) return named;
   throw Error::make(Fault::spec, "model.python: {} is no program", named).advise(kAdvice);
