@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "core/base/json/codec.h"
@@ -94,19 +95,16 @@ struct LostHost {
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(host, why)
 };
-struct CourierFailed {
+struct CourierFailed : comm::Failed {
   static constexpr std::string_view name = "error";
   std::string host;
   bool gives_up = false;  // the coordinator leaves the run to the other hosts
-  int fault = static_cast<int>(Fault::bug);
-  std::string message, advice;
 
   CourierFailed() = default;
-  CourierFailed(std::string of, const Error& error)
-      : host(std::move(of)), fault(static_cast<int>(error.fault())), message(error.message()), advice(error.advice()) {}
+  CourierFailed(std::string of, const Error& error) : Failed(error), host(std::move(of)) {}
 
   static constexpr bool is_complete = true;
-  ESTRAIN_FIELDS(host, gives_up, fault, message, advice)
+  ESTRAIN_FIELDS(host, gives_up, fault, message, advice, cause)
 };
 struct ExchangePace {  // of a step on the host, once a second
   static constexpr std::string_view name = "pace";

@@ -172,6 +172,19 @@ TEST_CASE("a host asks for the state if the coordinator knows of another evaluat
   CHECK(host.memory.commit().evaluated() == Step(7));
 }
 
+TEST_CASE("an error of another host reaches the launcher with its cause") {
+  CourierOf coordinator("", {"h1"});
+  const Error replaced = Error(Fault::mismatch, "another build").advise("one file").caused_by("program_replaced");
+  coordinator.connections[0]->says(word(CourierFailed("h1", replaced)));
+  CHECK(coordinator.told.back() == Json({{"say", "error"},
+                                         {"host", "h1"},
+                                         {"gives_up", false},
+                                         {"fault", static_cast<int>(Fault::mismatch)},
+                                         {"message", "another build"},
+                                         {"advice", "one file"},
+                                         {"cause", "program_replaced"}}));
+}
+
 TEST_CASE("a host that is about to open a stage tells the coordinator what it waits for") {
   CourierOf host("h1", {""});
   Pretended& coordinator = *host.connections[0];
