@@ -15,8 +15,11 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kBetweenGlancesMs = 10;
+constexpr int kBetweenGlancesMs = 10;  // of the desk, at the clients left
 constexpr int64_t kSilentCoordinatorNs = 5'000'000'000;
+constexpr int kBetweenLooksMs = 1000;  // of the bridge, for agents
+
+Error hung_up() { return Error(Fault::peer, "the launcher hung up without an answer"); }
 
 }  // namespace
 
@@ -85,14 +88,6 @@ void CommandDesk::look_until(int64_t latest_ns, const std::function<void()>& don
   if (clients_.empty() || monotonic_ns() > latest_ns) return done();
   timer_ = loop_.once(kBetweenGlancesMs, [this, latest_ns, done] { look_until(latest_ns, done); });
 }
-
-namespace {
-
-constexpr int kBetweenLooksMs = 1000;
-
-Error hung_up() { return Error(Fault::peer, "the launcher hung up without an answer"); }
-
-}  // namespace
 
 CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
     : loop_(loop), key_(key), run_(std::move(run)), term_(term) {

@@ -12,7 +12,9 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kBetweenGreetingsMs = 1000;
+constexpr int kBetweenGreetingsMs = 1000;                     // of the registry
+constexpr int kBetweenJoinsMs = 500, kBetweenSignsMs = 1000;  // of an agent
+constexpr int64_t kSilentRegistryNs = 5'000'000'000;  // a launcher's host that stands still keeps its connections
 
 }  // namespace
 
@@ -128,13 +130,6 @@ void AgentRegistry::drop(int64_t number) {
 void AgentRegistry::end_run() {
   for (auto& [number, guest] : guests_) guest.link->send(RunIsOver{});
 }
-
-namespace {
-
-constexpr int kBetweenJoinsMs = 500, kBetweenSignsMs = 1000;
-constexpr int64_t kSilentRegistryNs = 5'000'000'000;  // a launcher's host that stands still keeps its connections
-
-}  // namespace
 
 Registration::Registration(net::Loop& loop, const net::Key& key, Options options)
     : loop_(loop), key_(key), options_(std::move(options)), attended_ns_(monotonic_ns()) {

@@ -31,6 +31,17 @@ bool is_end(const asio::error_code& error) {
          error == asio::ssl::error::stream_truncated;
 }
 
+constexpr size_t kMostBytesAtATime = 256 << 10;
+constexpr size_t kLeastSealed = 4 << 10;  // smaller payloads go by TLS, many frames in one system call
+constexpr size_t kLeastPacked = 16 << 10;
+// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core, as long as a network of this rate takes for 1/6.
+constexpr double kSlowNetwork = 200e6;
+
+std::string text_of(const FrameHead& head) {
+  const EncodedHead encoded = encode(head);
+  return {reinterpret_cast<const char*>(encoded.data()), encoded.size()};
+}
+
 }  // namespace
 
 Address address_of(const tcp::endpoint& endpoint) { return {endpoint.address().to_string(), endpoint.port()}; }
@@ -204,21 +215,6 @@ void TlsConnection::shut() {
   asio::error_code ignored;
   socket().close(ignored);
 }
-
-namespace {
-
-constexpr size_t kMostBytesAtATime = 256 << 10;
-constexpr size_t kLeastSealed = 4 << 10;  // smaller payloads go by TLS, many frames in one system call
-constexpr size_t kLeastPacked = 16 << 10;
-// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core, as long as a network of this rate takes for 1/6.
-constexpr double kSlowNetwork = 200e6;
-
-std::string text_of(const FrameHead& head) {
-  const EncodedHead encoded = encode(head);
-  return {reinterpret_cast<const char*>(encoded.data()), encoded.size()};
-}
-
-}  // namespace
 
 std::span<const std::byte> Outflow::Item::rest(size_t at) const {
   const std::span<const std::byte> own = std::as_bytes(std::span(kept));

@@ -28,30 +28,6 @@ void note_parameters(const std::vector<ParameterRange>& parameters, Piece& piece
   piece.last_parameter = static_cast<size_t>(last - parameters.begin());
 }
 
-}  // namespace
-
-std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most) {
-  const size_t floats = parameters.empty() ? 0 : parameters.back().end;
-  const size_t count = hosts * pieces_of_host(floats, hosts, most), units = divided_up(floats, kUnit);
-  const auto cut = [&](size_t at) { return std::min(floats, units * at / count * kUnit); };
-  std::vector<Piece> pieces, totals(hosts);
-  for (size_t i = 0; i < count; ++i) {
-    Piece piece = totals[i % hosts];
-    piece.owner = i % hosts;
-    piece.floats = {cut(count - 1 - i), cut(count - i)};
-    if (piece.floats.size() == 0) continue;
-    note_parameters(parameters, piece);
-    pieces.push_back(piece);
-    Piece& total = totals[piece.owner];
-    ++total.number;
-    total.floats_before += piece.floats.size();
-    total.parameters_before += piece.parameters();
-  }
-  return pieces;
-}
-
-namespace {
-
 constexpr size_t kChunk = 4096;  // floats
 
 // Runs the program over `n` floats at each of `values`. Returns where the bottom of the stack lies then.
@@ -95,6 +71,26 @@ void sum_chunks(const comm::FinishPlan& plan, const std::vector<PieceSource>& so
 }
 
 }  // namespace
+
+std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most) {
+  const size_t floats = parameters.empty() ? 0 : parameters.back().end;
+  const size_t count = hosts * pieces_of_host(floats, hosts, most), units = divided_up(floats, kUnit);
+  const auto cut = [&](size_t at) { return std::min(floats, units * at / count * kUnit); };
+  std::vector<Piece> pieces, totals(hosts);
+  for (size_t i = 0; i < count; ++i) {
+    Piece piece = totals[i % hosts];
+    piece.owner = i % hosts;
+    piece.floats = {cut(count - 1 - i), cut(count - i)};
+    if (piece.floats.size() == 0) continue;
+    note_parameters(parameters, piece);
+    pieces.push_back(piece);
+    Piece& total = totals[piece.owner];
+    ++total.number;
+    total.floats_before += piece.floats.size();
+    total.parameters_before += piece.parameters();
+  }
+  return pieces;
+}
 
 void sum_in_place(const comm::FinishPlan& plan, const std::vector<PieceSource>& sources, const Piece& piece,
                   const std::vector<ParameterRange>& parameters) {
