@@ -45,13 +45,10 @@ class Door {
       : loop_(loop), key_(key), run_(std::move(run)), term_(term) {}
 
   // Opens at the first address that the launcher names; ignores later addresses.
-  template <typename Message>
-  void open(const Message& said) {
-    if (!where_.empty()) return;
-    where_ = said.listen;
-    interface_ = said.interface;
-    own_ = said.own;
-    if (!where_.empty()) look_up();
+  void open(const OwnPlaces& places) {
+    if (!places_.listen.empty()) return;
+    places_ = places;
+    if (!places_.listen.empty()) look_up();
   }
   void end_run() {
     if (registry_) registry_->end_run();
@@ -60,7 +57,7 @@ class Door {
  private:
   void look_up() {
     attempt([this] {
-      const ListeningPlace place = place_to_listen(where_, interface_);
+      const ListeningPlace place = place_to_listen(places_.listen, places_.interface);
       if (net::is_number(place.named)) return listen(place, {place.named});
       look_up_.emplace(loop_, place.named, [this, place](const std::vector<net::Address>& found, const Error* why) {
         attempt([&] {
@@ -72,8 +69,8 @@ class Door {
   }
 
   void listen(const ListeningPlace& place, const std::vector<net::Address>& found) {
-    registry_.emplace(loop_, key_,
-                      AgentRegistry::Options{run_, own_, listening_address(place, found, listen_example), term_});
+    registry_.emplace(
+        loop_, key_, AgentRegistry::Options{run_, places_.own, listening_address(place, found, listen_example), term_});
   }
 
   template <typename Act>
@@ -82,7 +79,8 @@ class Door {
       act();
     } catch (const Error& error) {
       if (!retry_)
-        run_directory::RunDirectory(run_).log_event("not_listening", {{"at", where_}, {"why", error.message()}});
+        run_directory::RunDirectory(run_).log_event("not_listening",
+                                                    {{"at", places_.listen}, {"why", error.message()}});
       retry_ = loop_.once(kBetweenTriesToListenMs, [this] { look_up(); });
     }
   }
@@ -91,7 +89,7 @@ class Door {
   const net::Key& key_;
   const std::string run_;
   const int64_t term_;
-  std::string where_, interface_, own_;
+  OwnPlaces places_;
   std::optional<LookUp> look_up_;
   std::optional<AgentRegistry> registry_;
   std::shared_ptr<net::Loop::Timer> retry_;
@@ -147,10 +145,9 @@ class CoordinatorCourier {
     end_ = loop_.once(kPatienceWithEndMs, [this] { loop_.stop(); });
   }
 
-  template <typename Order>
-  void prepare(const Order& order) {
-    if (!order.interface.empty()) go_out_by(address_of_interface(order.interface));
-    door_.open(order);
+  void prepare(const OwnPlaces& places) {
+    if (!places.interface.empty()) go_out_by(address_of_interface(places.interface));
+    door_.open(places);
   }
 
   void go_out_by(const std::string& address) {

@@ -158,20 +158,22 @@ struct LinkMeasured {  // when the host has connected
   ESTRAIN_FIELDS(host, round_trip_seconds, bytes_per_second)
 };
 
-// From the launcher to the coordinator's courier. `interface`: network.interface; `listen`: as of StartRequest;
-// `own`: the name of this host.
+// From the launcher to the coordinator's courier.
 
-struct LauncherPlan {
+struct OwnPlaces {
+  std::string interface;  // network.interface
+  std::string listen;     // as of StartRequest
+  std::string own;        // the name of this host
+};
+struct LauncherPlan : OwnPlaces {
   static constexpr std::string_view name = "stage";
   HostPlan plan;  // without addresses
-  std::string interface, listen, own;
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(plan, interface, listen, own)
 };
-struct ServeAgents {  // only commands of other hosts arrive as yet
+struct ServeAgents : OwnPlaces {  // only commands of other hosts arrive as yet
   static constexpr std::string_view name = "serve";
-  std::string interface, listen, own;
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(interface, listen, own)
