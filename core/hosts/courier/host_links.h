@@ -1,6 +1,7 @@
 #pragma once
 // The connections of a courier to the couriers of other hosts: made, taken, lost, and given up after a silence.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/hosts/agents/link_meter.h"
