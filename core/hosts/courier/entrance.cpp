@@ -227,14 +227,13 @@ void Entrance::try_open() {
 
 void Entrance::tell_plan() {
   comm::JobMemory& memory = holding_.memory();
-  HostPlan theirs = opening_->plan;
-  for (theirs.own = 1; theirs.own < theirs.hosts.size(); ++theirs.own) {
-    links_.tell(theirs.here().name, EnterStage{.plan = theirs,
-                                               .facts = facts_of(memory),
-                                               .recorded = step_of_files(memory, theirs.step),
-                                               .in_shares = opening_->in_shares,
-                                               .evaluated = memory.commit().evaluated().value});
-  }
+  EnterStage said{.plan = opening_->plan,
+                  .facts = facts_of(memory),
+                  .recorded = step_of_files(memory, opening_->plan.step),
+                  .in_shares = opening_->in_shares,
+                  .evaluated = memory.commit().evaluated().value};
+  HostPlan& theirs = said.plan;
+  for (theirs.own = 1; theirs.own < theirs.hosts.size(); ++theirs.own) links_.tell(theirs.here().name, said);
 }
 
 }  // namespace estrain::hosts
