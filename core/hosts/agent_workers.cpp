@@ -157,7 +157,7 @@ void AgentWorkers::on_worker_end(At at) {
   at->process.reset();
   at->builds = false;
   const ChildEnd ended = at->worker.process.wait();
-  at->proxy->send(RemoteWorkerEnded{ended.signaled, ended.code, ended.peak_memory_bytes});
+  at->proxy->send(RemoteWorkerEnded{ended.signaled, ended.code});
 }
 
 // The proxy has ended, with the worker or before it: for the launcher, the worker has ended.

@@ -41,10 +41,9 @@ struct RemoteWorkerEnded {
   static constexpr std::string_view name = "ended";
   bool signaled = false;
   int code = 0;  // the exit status, or the signal
-  int64_t peak_memory_bytes = 0;
 
   static constexpr bool is_complete = true;
-  ESTRAIN_FIELDS(signaled, code, peak_memory_bytes)
+  ESTRAIN_FIELDS(signaled, code)
 };
 
 using ProxyMessage = std::variant<StartRemoteWorker, RelayedOrder>;
