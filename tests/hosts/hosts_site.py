@@ -149,7 +149,7 @@ class Site:
 
 
 def note_retry(what):
-    """Tells scripts/test, which counts them, that something is tried again for its time."""
+    """Tells scripts/test, which counts retries, that something is tried again for its time."""
     print(f"tried again: {what}", flush=True)
     if "ESTRAIN_RETRIES" in os.environ:
         with open(os.environ["ESTRAIN_RETRIES"], "a") as file:

@@ -26,8 +26,8 @@ struct Piece {
 // `most`: floats of a piece, a multiple of 64. Shares of the hosts differ by at most 64 floats a piece.
 std::vector<Piece> cut_pieces(const std::vector<ParameterRange>& parameters, size_t hosts, size_t most);
 
-// The sum of one piece of the parameters, in the order that a plan states (core/state/comm/sums/reduction_tree.h).
-// Processes a few thousand floats at a time, which stay in a cache.
+// The functions below sum one piece of the parameters, in the order that a plan states
+// (core/state/comm/sums/reduction_tree.h), a few thousand floats at a time: these stay in a cache.
 
 // A partial sum of a piece.
 struct PieceSource {
