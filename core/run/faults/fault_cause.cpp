@@ -34,33 +34,6 @@ std::string trimmed(const std::string& text) {
   return {begin, end};
 }
 
-}  // namespace
-
-LinePattern::LinePattern(const std::string& pattern) : text_(pattern) {
-  if (pattern.find('\0') != std::string::npos) throw Error(Fault::spec, "holds a zero byte");
-  if (has_back_reference(pattern)) throw Error(Fault::spec, "back-references (\\1 to \\9) are not supported");
-  auto regex = std::make_unique<regex_t>();
-  const int failure = ::regcomp(regex.get(), pattern.c_str(), REG_EXTENDED | REG_ICASE | REG_NEWLINE);
-  if (failure != 0) {
-    char reason[200];
-    ::regerror(failure, regex.get(), reason, sizeof reason);
-    throw Error::make(Fault::spec, "not a regular expression: {}", reason);
-  }
-  compiled_ = std::shared_ptr<const regex_t>(regex.release(), FreeRegex());
-  if (first_line_in("")) throw Error(Fault::spec, "matches every line");
-}
-
-std::optional<std::string> LinePattern::first_line_in(const std::string& lines) const {
-  regmatch_t found{};
-  if (::regexec(compiled_.get(), lines.c_str(), 1, &found, 0) != 0) return std::nullopt;
-  const size_t at = static_cast<size_t>(found.rm_so);
-  const size_t before = at == 0 ? std::string::npos : lines.rfind('\n', at - 1);
-  const size_t begin = before == std::string::npos ? 0 : before + 1;
-  return trimmed(lines.substr(begin, lines.find('\n', at) - begin));
-}
-
-namespace {
-
 constexpr size_t most_patterns_shown = 3;
 
 std::string one_of(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " or ")); }
@@ -90,6 +63,29 @@ std::string words_of_signals(const std::vector<int>& signals) {
 }
 
 }  // namespace
+
+LinePattern::LinePattern(const std::string& pattern) : text_(pattern) {
+  if (pattern.find('\0') != std::string::npos) throw Error(Fault::spec, "holds a zero byte");
+  if (has_back_reference(pattern)) throw Error(Fault::spec, "back-references (\\1 to \\9) are not supported");
+  auto regex = std::make_unique<regex_t>();
+  const int failure = ::regcomp(regex.get(), pattern.c_str(), REG_EXTENDED | REG_ICASE | REG_NEWLINE);
+  if (failure != 0) {
+    char reason[200];
+    ::regerror(failure, regex.get(), reason, sizeof reason);
+    throw Error::make(Fault::spec, "not a regular expression: {}", reason);
+  }
+  compiled_ = std::shared_ptr<const regex_t>(regex.release(), FreeRegex());
+  if (first_line_in("")) throw Error(Fault::spec, "matches every line");
+}
+
+std::optional<std::string> LinePattern::first_line_in(const std::string& lines) const {
+  regmatch_t found{};
+  if (::regexec(compiled_.get(), lines.c_str(), 1, &found, 0) != 0) return std::nullopt;
+  const size_t at = static_cast<size_t>(found.rm_so);
+  const size_t before = at == 0 ? std::string::npos : lines.rfind('\n', at - 1);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  return trimmed(lines.substr(begin, lines.find('\n', at) - begin));
+}
 
 std::string_view class_name(FaultClass fault_class) {
   switch (fault_class) {

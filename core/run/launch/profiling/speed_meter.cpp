@@ -20,6 +20,12 @@ void add(SpeedMeter::Span& sum, const SpeedMeter::Span& span) {
   }
 }
 
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
 }  // namespace
 
 double SpeedMeter::Worker::seconds_per_mini_batch() const {
@@ -80,16 +86,6 @@ SpeedMeter::Span SpeedMeter::recent(size_t windows) const {
   for (size_t i = windows_.size() - std::min(windows, windows_.size()); i < windows_.size(); ++i) add(sum, windows_[i]);
   return sum;
 }
-
-namespace {
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-}  // namespace
 
 // Forgets workers that have ended, and everything if a new stage has begun: counts start from zero again.
 void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers) {

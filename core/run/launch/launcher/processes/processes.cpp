@@ -19,42 +19,7 @@ namespace {
 
 double seconds_of(uint64_t ticks) { return static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK)); }
 
-}  // namespace
-
-void WorkSign::observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat) {
-  const bool first_look = silent_since_ns_ != silent_since_ns;
-  const double none = kNone * 1e-9 * static_cast<double>(now_ns - from_ns_);
-  const bool worked = !first_look && stat.processor_ticks > ticks_ && seconds_of(stat.processor_ticks - ticks_) > none;
-  silent_since_ns_ = silent_since_ns;
-  if (worked || stat.state == 'R') at_ns_ = now_ns;
-  if (!worked && !first_look) return;
-  from_ns_ = now_ns;
-  ticks_ = stat.processor_ticks;
-}
-
-namespace {
-
 std::string number(int64_t value) { return std::to_string(value); }
-
-}  // namespace
-
-bool tell_host_lost(WorkerProcess& proxy, const std::string& why) {
-  if (std::exchange(proxy.host_lost, true)) return false;
-  proxy.socket.send(comm::HostLost{why});
-  return true;
-}
-
-const std::vector<int>& stop_signals() {
-  static const std::vector<int> signals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
-  return signals;
-}
-
-WorkerProcess* process_of(Workers& workers, decisions::WorkerId id) {
-  const auto at = workers.find(id);
-  return at == workers.end() ? nullptr : &at->second;
-}
-
-namespace {
 
 WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, const QuickStart& quick) {
   options.same_program = true;
@@ -86,6 +51,33 @@ WorkerProcess start_proxy(const run_directory::RunDirectory& run, const SharedDe
 }
 
 }  // namespace
+
+void WorkSign::observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat) {
+  const bool first_look = silent_since_ns_ != silent_since_ns;
+  const double none = kNone * 1e-9 * static_cast<double>(now_ns - from_ns_);
+  const bool worked = !first_look && stat.processor_ticks > ticks_ && seconds_of(stat.processor_ticks - ticks_) > none;
+  silent_since_ns_ = silent_since_ns;
+  if (worked || stat.state == 'R') at_ns_ = now_ns;
+  if (!worked && !first_look) return;
+  from_ns_ = now_ns;
+  ticks_ = stat.processor_ticks;
+}
+
+bool tell_host_lost(WorkerProcess& proxy, const std::string& why) {
+  if (std::exchange(proxy.host_lost, true)) return false;
+  proxy.socket.send(comm::HostLost{why});
+  return true;
+}
+
+const std::vector<int>& stop_signals() {
+  static const std::vector<int> signals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+  return signals;
+}
+
+WorkerProcess* process_of(Workers& workers, decisions::WorkerId id) {
+  const auto at = workers.find(id);
+  return at == workers.end() ? nullptr : &at->second;
+}
 
 bool starts_by_fork(const Device& device, const spec::JobSpec& spec) {
   return !device.is_gpu() && !(spec.model.is_python() && spec.job.threads > 1);

@@ -11,12 +11,21 @@ namespace estrain::launch {
 namespace {
 
 using comm::Activity;
+using decisions::Event;
+using decisions::Member;
+using decisions::Phase;
 
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kSecondNs = 1'000'000'000;
+// The launcher or the whole machine stood still for this long: no process is to blame for silence meanwhile.
+constexpr int64_t kOwnPause = kSecondNs;
+constexpr int64_t kSilentNs = kSecondNs / 2;   // before /proc is asked
+constexpr int64_t kStoppedNs = kSecondNs;      // in the state "stopped"
+constexpr int64_t kStartNs = 600 * kSecondNs;  // without processor time, until a new worker is ready
+constexpr int64_t kScribeNs = 60 * kSecondNs;  // for a slow disk
 
 Patience measured(int64_t longest_ns) {
   if (longest_ns == 0) return {kUnmeasuredNs, kBusyUnmeasuredNs};
-  const int64_t still = 3 * longest_ns + 2 * kSecond;
+  const int64_t still = 3 * longest_ns + 2 * kSecondNs;
   return {still, std::max(kBusyNs, 10 * still)};
 }
 
@@ -24,6 +33,16 @@ bool waits(Activity activity) { return activity == Activity::meeting || activity
 
 bool is_over(const Silence& silence, const Patience& patience) {
   return silence.since_work_ns > patience.still_ns || silence.since_beat_ns > patience.busy_ns;
+}
+
+// Tells whether the process has been seen stopped for long enough.
+bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
+  if (stat.state != 'T') {
+    *since = 0;
+    return false;
+  }
+  if (*since == 0) *since = now;
+  return now - *since >= kStoppedNs;
 }
 
 }  // namespace
@@ -68,32 +87,6 @@ bool all_wait(std::span<const Silence> workers, const Pace& pace) {
                        std::ranges::min(workers, {}, &Silence::since_work_ns).since_work_ns};
   return is_over(newest, patience_with(Activity::meeting, pace));
 }
-
-using decisions::Event;
-using decisions::Member;
-using decisions::Phase;
-
-namespace {
-
-constexpr int64_t kSecondNs = 1'000'000'000;
-// The launcher or the whole machine stood still for this long: no process is to blame for silence meanwhile.
-constexpr int64_t kOwnPause = kSecondNs;
-constexpr int64_t kSilentNs = kSecondNs / 2;   // before /proc is asked
-constexpr int64_t kStoppedNs = kSecondNs;      // in the state "stopped"
-constexpr int64_t kStartNs = 600 * kSecondNs;  // without processor time, until a new worker is ready
-constexpr int64_t kScribeNs = 60 * kSecondNs;  // for a slow disk
-
-// Tells whether the process has been seen stopped for long enough.
-bool is_stopped(const ProcessStat& stat, int64_t now, int64_t* since) {
-  if (stat.state != 'T') {
-    *since = 0;
-    return false;
-  }
-  if (*since == 0) *since = now;
-  return now - *since >= kStoppedNs;
-}
-
-}  // namespace
 
 const comm::WorkerPulse* pulse_of(const decisions::State& job, const Member& member, comm::JobMemory* memory) {
   if (memory == nullptr || member.rank < 0 || is_leaving(job, member.id)) return nullptr;
