@@ -1,8 +1,9 @@
+#include "core/run/launch/launcher/processes/sentry.h"
+
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "core/run/launch/launcher/processes/sentry.h"
 #include "tests/durations.h"
 
 namespace estrain::launch {

@@ -1,8 +1,9 @@
+#include "core/run/faults/fault_cause.h"
+
 #include <doctest/doctest.h>
 
 #include <ctime>
 
-#include "core/run/faults/fault_cause.h"
 #include "tests/error_of.h"
 
 namespace estrain::faults {
