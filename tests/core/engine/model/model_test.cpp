@@ -156,10 +156,6 @@ TEST_CASE("one image whose last layers are 1x1 cannot train through batch normal
   CHECK(evaluation.losses.isfinite().all().item<bool>());
 }
 
-}  // namespace
-
-namespace {
-
 using spec::Precision;
 
 std::vector<torch::Tensor> gradients_of(const Model& model) {

@@ -73,6 +73,29 @@ const std::vector<Golden> golden = {
       0x1.69c0618be70c0p-12, 0x1.ad7f29abcc000p-23}},
 };
 
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+spec::ScheduleSection plateau() {
+  spec::ScheduleSection settings;
+  settings.name = spec::ScheduleKind::plateau;
+  settings.patience = 1;
+  return settings;
+}
+
+// The first group's rate after each metric.
+std::vector<double> rates_of(const spec::ScheduleSection& settings, const std::vector<double>& metrics) {
+  PlateauState state = plateau_start(settings);
+  std::vector<double> rates = {0.5, 0.25}, first;
+  for (const double metric : metrics) {
+    plateau_step(settings, metric, state, rates);
+    CHECK(rates[1] == rates[0] / 2);
+    first.push_back(rates[0]);
+  }
+  return first;
+}
+
+using Rates = std::vector<double>;
+
 }  // namespace
 
 TEST_CASE("every lr is PyTorch's to the last bit") {
@@ -144,33 +167,6 @@ TEST_CASE("a job that goes on behind the end of its one cycle is refused, and on
   settings.name = ScheduleKind::cosine;
   CHECK_NOTHROW(check_length(settings, Step(1000), fives));
 }
-
-namespace {
-
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-spec::ScheduleSection plateau() {
-  spec::ScheduleSection settings;
-  settings.name = spec::ScheduleKind::plateau;
-  settings.patience = 1;
-  return settings;
-}
-
-// The first group's rate after each metric.
-std::vector<double> rates_of(const spec::ScheduleSection& settings, const std::vector<double>& metrics) {
-  PlateauState state = plateau_start(settings);
-  std::vector<double> rates = {0.5, 0.25}, first;
-  for (const double metric : metrics) {
-    plateau_step(settings, metric, state, rates);
-    CHECK(rates[1] == rates[0] / 2);
-    first.push_back(rates[0]);
-  }
-  return first;
-}
-
-using Rates = std::vector<double>;
-
-}  // namespace
 
 TEST_CASE("the rate drops when more evaluations than the patience were no better") {
   CHECK(rates_of(plateau(), {1, 0.9, 0.9, 0.9, 0.8, 0.8}) == Rates{0.5, 0.5, 0.5, 0.05, 0.05, 0.05});

@@ -54,10 +54,6 @@ TEST_CASE("a mirror of nothing stores at once") {
   CHECK(stored);
 }
 
-}  // namespace
-
-namespace {
-
 TEST_CASE("a copy to the host has what was computed before it, once its event has come") {
   const at::Tensor there = full_on_gpu(1000, 3), here = page_locked(1000, -1);
   there.mul_(2);

@@ -118,10 +118,6 @@ TEST_CASE("an evaluation is on record, of the epoch that its step ended in") {
   CHECK(head.accuracy == 1);
 }
 
-}  // namespace
-
-namespace {
-
 // Evaluations after steps 2, 4, 6, with the updates between them; how many of them the job survives.
 struct Stopping : EvaluatedWorker {
   explicit Stopping(const std::string& section) : EvaluatedWorker("[early_stop]\n" + section) {}

@@ -61,10 +61,6 @@ TEST_CASE("uncovered operators are refused by name and layer") {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // ResNet-18 has single pixels in its last stage for images of 32 x 32.
 struct Begun {
   Begun(const std::string& data, const std::string& steps, const std::string& model = "resnet18")

@@ -214,10 +214,6 @@ TEST_CASE("D0 sums left to right, so that its bits depend on the split") {
   CHECK_FALSE(std::ranges::equal(alone, together, same_bits));
 }
 
-}  // namespace
-
-namespace {
-
 constexpr const char* kSgd = "name = \"sgd\"\nlr = 0.1\n";
 constexpr const char* kAdaptive = "[elastic]\nbatch = \"adaptive\"\n";
 
