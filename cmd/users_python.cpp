@@ -45,24 +45,30 @@ std::string python_of_path() {
   throw Error(Fault::spec, "model.python: there is no python3 in PATH").advise(kAdvice);
 }
 
-// The variable comes from the command `estrain` of a wheel (scripts/packages/wheel/__init__.py): the Python that pip
+struct UsersPython {
+  std::string program;
+  const char* setting = "model.python";  // named by messages: the key or variable that `program` comes from
+};
+
+// ESTRAIN_PYTHON comes from the command `estrain` of a wheel (scripts/packages/wheel/__init__.py): the Python that pip
 // installed estrain into.
-std::string python_of(const spec::ModelSection& model) {
-  std::string named = model.python.empty() ? environment_variable("ESTRAIN_PYTHON").value_or("") : model.python;
-  if (named.empty()) return python_of_path();
-  if (can_run(named)) return named;
-  throw Error::make(Fault::spec, "model.python: {} is no program", named).advise(kAdvice);
+UsersPython python_of(const spec::ModelSection& model) {
+  UsersPython python{model.python};
+  if (python.program.empty()) python = {environment_variable("ESTRAIN_PYTHON").value_or(""), "ESTRAIN_PYTHON"};
+  if (python.program.empty()) return {python_of_path()};
+  if (can_run(python.program)) return python;
+  throw Error::make(Fault::spec, "{}: {} is no program", python.setting, python.program).advise(kAdvice);
 }
 
 // Asks for a number that only Python knows. Takes 10 ms.
-void require_python(const std::string& program) {
+void require_python(const UsersPython& python) {
   const UniqueFd answer = memory_file("estrain-answer", "");
   ChildOptions options;
-  options.arguments = {program, "-S", "-c", "print(6**13)"};
+  options.arguments = {python.program, "-S", "-c", "print(6**13)"};
   options.output_descriptor = answer.get();
   ChildProcess::start(options).wait();
   if (read_memory_file(answer.get()) == "13060694016\n") return;
-  throw Error::make(Fault::spec, "model.python: {} is no Python", program).advise(kAdvice);
+  throw Error::make(Fault::spec, "{}: {} is no Python", python.setting, python.program).advise(kAdvice);
 }
 
 // Returns the number of a file in memory, open for the next program.
@@ -94,8 +100,9 @@ comm::PythonWorker python_worker(const comm::WorkerArguments& arguments) {
 comm::PythonServer python_server(int orders) { return {.orders = orders, .algorithm_store = algorithm_store()}; }
 
 void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library) {
-  const std::string python = python_of(spec.model);
-  require_python(python);
+  const UsersPython users = python_of(spec.model);
+  require_python(users);
+  const std::string& python = users.program;
   Json job = codec::encode(task, comm::kPythonTask);
   job.update(codec::fields_of(comm::PythonSetting{spec::to_toml(spec), library_folder(), build_of_libtorch()}));
   // For core/engine/python/host.py.

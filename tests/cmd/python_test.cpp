@@ -312,7 +312,7 @@ TEST_CASE("a Python or a file that will not do is refused by name" * doctest::sk
   CHECK(refused(files, files.spec(file), 2).says("FILE.py:FUNCTION"));
   CHECK(refused(files, files.spec(files.folder / "none.py:build"), 1).says("none.py: No such file or directory"));
   CHECK(refused(files, files.spec(net, files.folder / "python"), 2).says("/python is no program"));
-  CHECK(refused(files, files.spec(net, "/bin/ls"), 2).says("/bin/ls is no Python"));
+  CHECK(refused(files, files.spec(net, "/bin/ls"), 2).says("model.python: /bin/ls is no Python"));
   // Pythons of another torch, and of none.
   fs::create_directory(files.folder / "other");
   files.folder.write("other/torch.py", "__version__ = '2.10.0+cpu'\n");
@@ -343,7 +343,8 @@ TEST_CASE("without model.python the Python is that of ESTRAIN_PYTHON" * doctest:
     return Command({"train", spec, "--run", files.folder / "run"}, {.before = "export ESTRAIN_PYTHON=" + python})
         .wait();
   };
-  CHECK(train_with("/bin/ls").says("/bin/ls is no Python"));
+  CHECK(train_with("/bin/ls").says("ESTRAIN_PYTHON: /bin/ls is no Python"));
+  CHECK(train_with(files.folder / "python").says("ESTRAIN_PYTHON: " + (files.folder / "python") + " is no program"));
   CHECK(train_with(ESTRAIN_PEERS_PYTHON).code == 0);
 }
 
