@@ -9,8 +9,9 @@ namespace estrain::cmd {
 std::string library_folder();
 
 // Returns the path to load the library from. `descriptor`: the library's file, opened by the launcher when the job
-// began, so a job keeps its library; -1: the file beside the program. While the file beside the program is the same,
-// the path is the file's own: the dynamic loader finds other libraries from there ($ORIGIN).
+// began: the job keeps this library; -1: the file beside the program. While the descriptor's file is still the file
+// beside the program, the path is the path beside the program, from which the dynamic loader finds other libraries
+// ($ORIGIN).
 std::string worker_library_path(int descriptor);
 
 // Returns the library's function `name`. Throws Fault::io if the library cannot be loaded.

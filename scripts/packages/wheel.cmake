@@ -1,7 +1,7 @@
 # cmake --install BUILD --component wheel: what scripts/wheel packs, beside the component `documents` of install.cmake.
 #
 #   estrain/                        the console command, the program and the libraries that it loads
-#   estrain-VERSION.dist-info/      what pip knows of it
+#   estrain-VERSION.dist-info/      what pip knows of the wheel
 set(package estrain)
 set(information estrain-${PROJECT_VERSION}.dist-info)
 

@@ -1,6 +1,7 @@
 # Sourced by the tries of packages: a bare Debian in a chroot.
 #
 #   $work, $root     a folder that goes when the script ends; the chroot in it
+#   require TOOL...  skips the script where a tool or root's rights are missing
 #   bare_debian SUITE [PACKAGE...]   makes the chroot, with these Debian packages
 #   inside COMMAND...                runs there as root
 #   files            every file there with its size
@@ -9,7 +10,6 @@ work=$(mktemp -d)
 root=$work/root
 trap 'umount "$root"/{proc,wheels} 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 
-# require TOOL...: skips the whole script where one of them or root's rights are missing.
 require() {
   local tool
   for tool in "$@"; do

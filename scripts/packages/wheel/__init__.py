@@ -5,9 +5,9 @@ import sys
 
 
 def main():
-    # Of a model in Python, the Python that has the torch of this folder.
+    # A model in Python runs in this Python, which has the torch that the wheel requires.
     os.environ["ESTRAIN_PYTHON"] = sys.executable
-    # Python ignores these two, and what it becomes would, too.
+    # Python ignores these two signals, and the program would ignore the two, too.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "estrain")

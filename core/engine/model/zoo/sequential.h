@@ -1,5 +1,6 @@
 #pragma once
-// Networks whose layers follow each other without shortcuts: a multi-layer perceptron, LeNet-5 and VGG.
+// The networks without shortcuts, in which each layer takes the output of the layer before: a multi-layer perceptron,
+// LeNet-5 and VGG.
 
 #include <memory>
 

@@ -18,10 +18,11 @@
 
 namespace estrain::train {
 
-// Binds the model's tensors to memory. Parameters are views of the state on the device; buffers are views of a copy.
+// A BoundModel binds the model's tensors to memory. Parameters are views of the state on the device; buffers are views
+// of a copy.
 //
-// All parameters are views of one storage. So reading another step's parameters sets one pointer, for any number of
-// parameters. A GPU without the state in its own memory copies the parameters instead.
+// All parameters are views of one storage: to read another step's parameters, the BoundModel sets one pointer, for any
+// number of parameters. Without the state in a GPU's memory, the parameters are copied to the GPU instead.
 class BoundModel {
  public:
   // Binds the model to shared memory.
