@@ -53,17 +53,6 @@ std::vector<Action> Dispatcher::on(const Event& event, double now) {
 
 void on(DispatchTurn& turn, const TimePassed&) { go_on(turn); }
 
-void on(DispatchTurn& turn, const TakenUp&) {
-  State& state = turn.state;
-  turn.policy = scheduling::make_policy_for_real_jobs(state.policy, state.seed);
-  state.underway = {};
-  for (auto& [id, job] : state.jobs) {
-    if (job.phase == Phase::changing) state.underway.asked[id] = {{}, common_to(held_by(state, id), job.target)};
-    if (job.phase == Phase::checking) turn.act(CheckJob{id});
-    if (job.seen_at > 0) go_on_watching(state, job, state.seen);
-  }
-}
-
 void wake(DispatchTurn& turn) {
   turn.state.underway.is_stale = true;
   if (!turn.state.underway.is_taking_up) go_on(turn);

@@ -46,11 +46,10 @@ Note begin_to_train(Job& job, double earlier = 0) {
   return note_of(job, "trains", Counted::began_earlier, earlier);
 }
 
-}  // namespace
-
+// Begins to count the job's steps, from this moment, with the present devices, at this step.
 void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   job.seen_at = now;
-  job.seen_devices = std::ranges::count(state.slots, job.id, &Slot::holder);
+  job.seen_devices = held_in_all(state, job.id);
   job.seen_step = step;
   job.seen_in_use.clear();
   for (const Slot& slot : state.slots) {
@@ -58,6 +57,8 @@ void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
   }
 }
 
+// Continues the count for a job that nobody has looked at since seen_at. Meanwhile all jobs have held their present
+// devices.
 void go_on_watching(State& state, Job& job, double now) {
   const double since = now - job.seen_at;
   for (const Slot* slot : slots_of(state, job.id)) job.seen_in_use[slot->host()] = in_use_on(state, slot->host());
@@ -67,6 +68,7 @@ void go_on_watching(State& state, Job& job, double now) {
   }
 }
 
+// Counts the steps of a job with the same devices since seen_at. `told`: s of a step, by the launcher.
 void see(State& state, Job& job, int64_t step, double told, double now) {
   const double passed = now - job.seen_at;
   if (job.seen_at > 0 && passed < kOneMoment) return;
@@ -82,6 +84,8 @@ void see(State& state, Job& job, int64_t step, double told, double now) {
   begin_to_watch(state, job, step, now);
 }
 
+// Counts the job's first steps, made before the first look: `steps` up to `step`, each of so many seconds. Returns the
+// s that these steps took; 0: not known.
 double see_first(DispatchTurn& turn, Job& job, int64_t step, int64_t steps, double step_seconds) {
   State& state = turn.state;
   const double now = turn.now;
@@ -94,6 +98,7 @@ double see_first(DispatchTurn& turn, Job& job, int64_t step, int64_t steps, doub
   return passed;
 }
 
+// Counts the job's last steps on these devices, up to this step; 0: not known.
 void see_last(State& state, Job& job, int64_t step, double now) {
   if (job.seen_at > 0 && step > job.seen_step) see(state, job, step, 0, now);
   job.step = std::max(job.step, step);
@@ -107,6 +112,19 @@ Target common_to(const Target& one, const Target& other) {
     if (const int64_t least = at == other.end() ? 0 : std::min(count, at->second); least > 0) both[group] = least;
   }
   return both;
+}
+
+}  // namespace
+
+void on(DispatchTurn& turn, const TakenUp&) {
+  State& state = turn.state;
+  turn.policy = scheduling::make_policy_for_real_jobs(state.policy, state.seed);
+  state.underway = {};
+  for (auto& [id, job] : state.jobs) {
+    if (job.phase == Phase::changing) state.underway.asked[id] = {{}, common_to(held_by(state, id), job.target)};
+    if (job.phase == Phase::checking) turn.act(CheckJob{id});
+    if (job.seen_at > 0) go_on_watching(state, job, state.seen);
+  }
 }
 
 void on(DispatchTurn& turn, const Checked& event) {

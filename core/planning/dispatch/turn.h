@@ -1,6 +1,6 @@
 #pragma once
-// One call of Dispatcher::on(): the state read and changed by the rules, and the actions added by the rules. Rules used
-// by other files than their own are named here.
+// One call of Dispatcher::on(): the state read and changed by the rules, and the actions added by the rules. Below
+// stands each rule that another .cpp file calls, under the name of the rule's own file.
 
 #include <string>
 #include <utility>
@@ -26,7 +26,6 @@ struct DispatchTurn {
 
 // dispatcher.cpp
 void on(DispatchTurn& turn, const TimePassed& event);
-void on(DispatchTurn& turn, const TakenUp& event);
 // Has the jobs take their next steps, after the policy was asked if a round is over, or something has happened.
 void go_on(DispatchTurn& turn);
 void wake(DispatchTurn& turn);         // something has happened: goes on, unless the state is being taken up
@@ -44,6 +43,7 @@ void on(DispatchTurn& turn, const Withdrawal& event);
 void on(DispatchTurn& turn, const DevicesLent& event);
 
 // jobs.cpp
+void on(DispatchTurn& turn, const TakenUp& event);
 void on(DispatchTurn& turn, const Checked& event);
 void on(DispatchTurn& turn, const TrainingBegan& event);
 void on(DispatchTurn& turn, const Progressed& event);
@@ -54,7 +54,6 @@ void on(DispatchTurn& turn, const Orphaned& event);
 void on(DispatchTurn& turn, const Moved& event);
 void on(DispatchTurn& turn, const CoresKnown& event);
 void on(DispatchTurn& turn, const HostVanished& event);
-Target common_to(const Target& one, const Target& other);
 
 // batches.cpp
 void on(DispatchTurn& turn, const BatchInForce& event);
@@ -62,20 +61,6 @@ void on(DispatchTurn& turn, const BatchRefused& event);
 // Chooses the job's batch by the policy's rule. The pool asks for this batch once the job runs on its devices. Takes a
 // choice back if the job was not asked for the batch yet.
 void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job);
-
-// jobs.cpp: a job's steps, as seen from outside
-// Begins to count the job's steps, from this moment, with the present devices, at this step.
-void begin_to_watch(const State& state, Job& job, int64_t step, double now);
-// Continues the count for a job that nobody has looked at since seen_at. Meanwhile all jobs have held their present
-// devices.
-void go_on_watching(State& state, Job& job, double now);
-// Counts the steps of a job with the same devices since seen_at. `told`: s of a step, by the launcher.
-void see(State& state, Job& job, int64_t step, double told, double now);
-// Counts the job's first steps, made before the first look: `steps` up to `step`, each of so many seconds. Returns the
-// s that these steps took; 0: not known.
-double see_first(DispatchTurn& turn, Job& job, int64_t step, int64_t steps, double step_seconds);
-// Counts the job's last steps on these devices, up to this step; 0: not known.
-void see_last(State& state, Job& job, int64_t step, double now);
 
 // schedule.cpp: assigns devices to jobs. Asks the policy, and before and after applies the rules unknown to policies.
 void assign_devices(DispatchTurn& turn);
