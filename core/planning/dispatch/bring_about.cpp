@@ -23,7 +23,8 @@ class Change {
     }
   }
 
-  void bring_about(Job& job, double now) {
+  void bring_about(Job& job) {
+    const double now = turn_.now;
     const Owed* owed = most_urgent(job.id);
     const auto asked = underway_.asked_to_let_go.find(job.id);
     const bool is_deaf = asked != underway_.asked_to_let_go.end() && now >= asked->second + settings_.patience;
@@ -41,21 +42,21 @@ class Change {
         if (!is_to_end && now >= job.not_before) start(job);
         return;
       case Phase::starting:
-        if (is_to_end || is_hurried) stop(job, now);
+        if (is_to_end || is_hurried) stop(job);
         return;
       case Phase::running:
-        if (is_to_end) return stop(job, now);
+        if (is_to_end) return stop(job);
         if (!can_lead(job.home, job.target)) {
           job.reason = "goes on where its devices are";
-          return stop(job, now);
+          return stop(job);
         }
-        if (has_too_many(job)) return shrink(job, now);
+        if (has_too_many(job)) return shrink(job);
         if (now >= job.no_growth_before) grow(job);
         if (job.phase == Phase::running && job.batch.wanted != 0) change_batch(job);
         return;
       case Phase::changing:
         // The job is to give all devices back, in a hurry: the stop replaces the request under way.
-        if (is_hurried && is_to_end) return stop(job, now);
+        if (is_hurried && is_to_end) return stop(job);
         return;
       default:
         return;
@@ -97,10 +98,10 @@ class Change {
     return first;
   }
 
-  double time_to_let_go(JobId id, double now) const {
+  double time_to_let_go(JobId id) const {
     const Owed* owed = most_urgent(id);
     if (owed == nullptr) return settings_.within;
-    return std::max(0.05, kAsked * (owed->deadline() - now));
+    return std::max(0.05, kAsked * (owed->deadline() - turn_.now));
   }
 
   void start(Job& job) {
@@ -156,8 +157,8 @@ class Change {
     note(job, "batch_asked", fmt::format("mini-batches of {} samples on {} devices", job.batch.wanted, job.targeted()));
   }
 
-  void shrink(Job& job, double now) {
-    ShrinkJob action{job.id, {}, time_to_let_go(job.id, now)};
+  void shrink(Job& job) {
+    ShrinkJob action{job.id, {}, time_to_let_go(job.id)};
     std::vector<Slot*> slots = slots_held_by(job.id);
     std::ranges::stable_sort(slots, {}, [](const Slot* slot) { return slot->state == Slot::State::present; });
     Target more, kept = held_by(job.id);
@@ -169,19 +170,19 @@ class Change {
       action.given_back.push_back(slot->name);
     }
     if (action.given_back.empty()) return;
-    if (action.given_back.size() == slots.size()) return stop(job, now);
+    if (action.given_back.size() == slots.size()) return stop(job);
     job.phase = Phase::changing;
     ++job.starts;
     turn_.act(std::move(action));
-    underway_.asked_to_let_go[job.id] = now;
+    underway_.asked_to_let_go[job.id] = turn_.now;
     underway_.asked[job.id] = {held_by(job.id), std::move(kept)};
     note(job, "shrinks", job.reason);
   }
 
-  void stop(Job& job, double now) {
-    turn_.act(StopJob{job.id, names_of(state_, job.id), time_to_let_go(job.id, now)});
+  void stop(Job& job) {
+    turn_.act(StopJob{job.id, names_of(state_, job.id), time_to_let_go(job.id)});
     job.phase = Phase::stopping;
-    underway_.asked_to_let_go[job.id] = now;
+    underway_.asked_to_let_go[job.id] = turn_.now;
     note(job, "stops", job.reason);
   }
 
@@ -200,18 +201,17 @@ class Change {
 
 void bring_about(DispatchTurn& turn) {
   State& state = turn.state;
-  const double now = turn.now;
   Change change(turn);
   // Jobs that give devices back come first: the devices are free sooner.
   for (auto& [id, job] : state.jobs) {
-    if (is_up(job.phase)) change.bring_about(job, now);
+    if (is_up(job.phase)) change.bring_about(job);
   }
   const auto is_to_start = [](const auto& entry) {
     return entry.second.phase == Phase::waiting && !entry.second.target.empty();
   };
   if (std::ranges::none_of(state.jobs, is_to_start)) return;
-  for (Job* job : queue(state, now)) {
-    if (job->phase == Phase::waiting) change.bring_about(*job, now);
+  for (Job* job : queue(state, turn.now)) {
+    if (job->phase == Phase::waiting) change.bring_about(*job);
   }
 }
 
