@@ -26,8 +26,9 @@ class DecisionLog {
   std::string text_;
 };
 
-// Tells the events of a log to a new dispatcher. Returns the first line that the new dispatcher writes in another way;
-// nothing: its actions are those of the log. Throws Fault::usage for a line that is no event.
+// Tells the events of a log to a new dispatcher. Returns the first line of the log that differs from the new
+// dispatcher's line; nothing: the new dispatcher's actions are the actions of the log. Throws Fault::usage for a line
+// that is no event.
 std::optional<std::string> first_difference(const std::string& log, const Settings& settings);
 
 }  // namespace estrain::dispatch

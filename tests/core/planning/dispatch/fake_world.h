@@ -388,7 +388,7 @@ class FakeWorld {
     const double after = std::min(action.within, drawn(options_.change_seconds));
     requests_[action.job] = {now + after, held, !happens(options_.hanging)};
   }
-  // 5: only if the owner allows a change, within the owner's range; rates grow no faster than the batch.
+  // 6: only if the owner allows a change, within the owner's range; rates grow no faster than the batch.
   void carry_out(const ChangeBatch& action) {
     REQUIRE(launchers_.contains(action.job));
     const std::optional<BatchFreedom>& allowed = truth_[action.job].allowed;
