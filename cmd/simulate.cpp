@@ -74,7 +74,7 @@ std::vector<simulate::Result> replay_pool(const SimulateArguments& arguments, co
   if (!arguments.world.empty() || !arguments.cluster.empty() || !arguments.workloads.empty())
     throw Error(Fault::usage, "the trace of a pool says itself which devices and jobs there were")
         .advise("leave out --world, --cluster and --workload");
-  const dispatch::PoolTrace trace = dispatch::read_pool_trace(arguments.trace);
+  const dispatch::PoolTrace trace = simulate::read_pool_trace(arguments.trace);
   std::vector<simulate::Result> results;
   for (const std::string& policy : arguments.policies) {
     simulate::ReplayOptions options;
@@ -110,7 +110,7 @@ int run(const SimulateArguments& arguments) {
   if (charge.kind == simulate::Charge::Kind::measured && arguments.json != "-")
     fmt::print("a change of devices costs {:.3f} s, as measured\n", charge.seconds);
   const std::vector<simulate::Result> results =
-      dispatch::is_pool_trace(arguments.trace) ? replay_pool(arguments, charge) : simulate_world(arguments, charge);
+      simulate::is_pool_trace(arguments.trace) ? replay_pool(arguments, charge) : simulate_world(arguments, charge);
   Json all = Json::array();
   if (!arguments.json.empty()) {
     for (const simulate::Result& result : results) all.push_back(simulate::to_json(result));

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/json/json_lines.h"
 #include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/planning/simulate/replayed_devices.h"
@@ -416,6 +418,23 @@ class Replay {
 };
 
 }  // namespace
+
+bool is_pool_trace(const std::string& path) {
+  std::ifstream file(path);
+  return file.peek() == '{';
+}
+
+PoolTrace read_pool_trace(const std::string& path) {
+  return with_context(path, [&] {
+    PoolTrace trace;
+    for_each_object(path, [&](const Json& line) { trace.add(line); });
+    if (trace.devices.empty() && trace.added.empty()) throw Error(Fault::spec, "no devices");
+    if (trace.jobs.empty()) throw Error(Fault::spec, "no jobs");
+    std::ranges::stable_sort(trace.jobs, {}, &PastJob::submitted);
+    std::ranges::stable_sort(trace.taken, {}, &dispatch::Taken::from);
+    return trace;
+  });
+}
 
 Result replay(const PoolTrace& trace, const ReplayOptions& options) { return Replay(trace, options).run(); }
 

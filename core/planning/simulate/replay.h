@@ -9,11 +9,18 @@
 //
 // A killed job resumes from its last change of devices. Jobs keep their batches, whatever the policy.
 
+#include <string>
+
 #include "core/planning/dispatch/trace/pool_trace.h"
 #include "core/planning/scheduling/policy.h"
 #include "core/planning/simulate/simulation.h"
 
 namespace estrain::simulate {
+
+// Returns whether the file is a trace of a pool of real jobs.
+bool is_pool_trace(const std::string& path);
+// Reads a trace, jobs in order of submission. Throws Fault::spec for missing or impossible content, Fault::io.
+dispatch::PoolTrace read_pool_trace(const std::string& path);
 
 struct ReplayOptions {
   std::string policy;

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/json/json_fields.h"
-#include "core/base/json/json_lines.h"
 #include "core/base/json/json_text.h"
 
 namespace estrain::dispatch {
@@ -190,23 +188,6 @@ void PoolTrace::add(const Json& line) {
   } else if (line.contains("away_s")) {
     away.push_back(read<Away>(line));
   }
-}
-
-bool is_pool_trace(const std::string& path) {
-  std::ifstream file(path);
-  return file.peek() == '{';
-}
-
-PoolTrace read_pool_trace(const std::string& path) {
-  return with_context(path, [&] {
-    PoolTrace trace;
-    for_each_object(path, [&](const Json& line) { trace.add(line); });
-    if (trace.devices.empty() && trace.added.empty()) throw Error(Fault::spec, "no devices");
-    if (trace.jobs.empty()) throw Error(Fault::spec, "no jobs");
-    std::ranges::stable_sort(trace.jobs, {}, &PastJob::submitted);
-    std::ranges::stable_sort(trace.taken, {}, &Taken::from);
-    return trace;
-  });
 }
 
 }  // namespace estrain::dispatch

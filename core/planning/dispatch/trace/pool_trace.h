@@ -132,8 +132,4 @@ struct PoolTrace {
   }
 };
 
-bool is_pool_trace(const std::string& path);
-// Reads a trace, jobs in order of submission. Throws Fault::spec for missing or impossible content, Fault::io.
-PoolTrace read_pool_trace(const std::string& path);
-
 }  // namespace estrain::dispatch

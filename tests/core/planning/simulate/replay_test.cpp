@@ -26,7 +26,7 @@ PoolTrace trace_with(const std::vector<Json>& lines, int64_t cores = 2) {
   const ScratchFolder folder;
   std::string text = R"({"pool": {"devices": ["cpu", "cpu"], "cores": )" + std::to_string(cores) + "}}\n";
   for (const Json& line : lines) text += line.dump() + "\n";
-  return dispatch::read_pool_trace(folder.write("t.jsonl", text));
+  return read_pool_trace(folder.write("t.jsonl", text));
 }
 
 std::map<std::string, double> replayed(const std::vector<Json>& lines, const std::string& policy, int64_t cores = 2) {
@@ -124,7 +124,7 @@ PoolTrace trace_of_hosts(const std::vector<Json>& lines, const Json& devices = {
   const ScratchFolder folder;
   std::string text = Json{{"pool", {{"devices", devices}, {"cores", 2}, {"hosts", {{"nodeB", 2}}}}}}.dump() + "\n";
   for (const Json& line : lines) text += line.dump() + "\n";
-  return dispatch::read_pool_trace(folder.write("t.jsonl", text));
+  return read_pool_trace(folder.write("t.jsonl", text));
 }
 
 Result replayed_on_hosts(const std::vector<Json>& lines, const Json& devices = {"cpu", "nodeB/cpu"}) {
@@ -271,7 +271,7 @@ TEST_CASE("a trace that cannot be is refused with words, and so is an unknown po
   CHECK(fault({job_line(1, 0, {{"seen", {{"cpu", 1, 1, 0}}}})}).find("\"seen\" wants") != std::string::npos);
   CHECK(error_of([&] { replayed({job_line(1, 0)}, "polux"); }).fault() == Fault::usage);
   CHECK(error_of([&] { replayed({job_line(1, 0, {{"type", "cuda"}})}, "fifo"); }).fault() == Fault::infeasible);
-  CHECK_FALSE(dispatch::is_pool_trace("none"));
+  CHECK_FALSE(is_pool_trace("none"));
 }
 
 }  // namespace
