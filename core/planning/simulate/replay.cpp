@@ -288,8 +288,6 @@ class Replay {
   // ends at this moment was done earlier: the rest of that time passed before the daemon heard of it.
   void take_up_jobs() {
     is_away_ = false;
-    dispatch::State state = pool_->state();
-    pool_.emplace(std::move(state), settings_);
     tell(dispatch::TakenUp{});
     orders_.clear();  // checks continue
     std::vector<JobId> up;
