@@ -7,7 +7,6 @@
 #include "core/planning/dispatch/slots.h"
 #include "tests/at_length.h"
 #include "tests/core/planning/dispatch/fake_world.h"
-#include "tests/error_of.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -139,39 +138,6 @@ TEST_CASE("a fault is tried again with longer and longer pauses, and given up wh
   CHECK(world.now - begin >= 1 + 2 + 4);
 }
 
-TEST_CASE("check keeps what cannot run out of the queue") {
-  State state;
-  state.policy = "fifo";
-  Dispatcher pool(state, {});
-  pool.on(DevicesAdded{{"cpu"}}, 1);
-  Request request;
-  request.name = "bad";
-  pool.on(Submitted{request}, 1);
-  const JobId id = pool.state().last_job;
-  pool.on(Checked{id, false, "data: no such file"}, 2);
-  CHECK(pool.state().jobs.at(id).phase == Phase::failed);
-  CHECK(pool.state().jobs.at(id).reason == "check: data: no such file");
-  request.least = 3;
-  CHECK(error_of([&] { pool.on(Submitted{request}, 3); }).fault() == Fault::usage);
-  request.least = 0;
-  request.type = "cuda";
-  CHECK(error_of([&] { pool.on(Submitted{request}, 3); }).fault() == Fault::infeasible);
-  CHECK(pool.state().jobs.size() == 1);
-}
-
-TEST_CASE("a cancelled job stops; one that waits is over at once") {
-  FakeWorld world("fifo", 1);
-  const JobId runs = world.submit(1, 1000, 0.1), waits = world.submit(1, 1000, 0.1);
-  world.run(5);
-  world.tell(CancelAsked{waits});
-  CHECK(world.job(waits).phase == Phase::cancelled);
-  world.tell(CancelAsked{runs});
-  world.run(40);
-  CHECK(world.job(runs).phase == Phase::cancelled);
-  CHECK(error_of([&] { world.tell(CancelAsked{runs}); }).fault() == Fault::usage);
-  CHECK(error_of([&] { world.tell(CancelAsked{99}); }).fault() == Fault::usage);
-}
-
 TEST_CASE("of users' jobs those come first whose user has had less; priority counts before that") {
   FakeWorld world("fifo", 1);
   Request anna, bert;
@@ -274,103 +240,6 @@ TEST_CASE("a job that declined a device of those taken from it before has none o
   CHECK(world.job(id).targeted() == 1);
 }
 
-int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
-  return std::ranges::count_if(world.notes, [&](const Note& note) { return note.job == id && note.what == what; });
-}
-
-void run_until(FakeWorld& world, JobId id, Phase phase) {
-  for (int i = 0; i < 1000 && world.job(id).phase != phase; ++i) world.run(0.1);
-  REQUIRE(world.job(id).phase == phase);
-}
-
-TEST_CASE(
-    "what is meant for a job beyond the growth that it was asked for is asked for next, and not taken for declined") {
-  FakeWorld world("optimus", 1, {.change_seconds = 5});
-  const JobId id = world.submit(8, 100'000, 0.1);
-  run_until(world, id, Phase::running);
-  world.tell(DevicesAdded{{"cpu"}});
-  run_until(world, id, Phase::changing);
-  world.tell(DevicesAdded{{"cpu", "cpu"}});
-  world.run(0.1);
-  REQUIRE(world.job(id).phase == Phase::changing);
-  REQUIRE(world.job(id).targeted() == 4);
-  while (times_noted(world, id, "changed") == 0) world.run(0.1);
-  CHECK(world.job(id).no_growth_before == 0);
-  CHECK(world.job(id).targeted() == 4);
-  CHECK(times_noted(world, id, "grows") == 2);
-  while (times_noted(world, id, "changed") == 1) world.run(0.1);
-  CHECK(names_of(world.state(), id).size() == 4);
-}
-
-TEST_CASE("devices that a job is to keep after all, while it gives them back, are not taken for declined") {
-  FakeWorld world("optimus", 4, {.change_seconds = 5});
-  const JobId id = world.submit(8, 100'000, 0.1);
-  run_until(world, id, Phase::running);
-  const JobId other = world.submit(8, 100'000, 0.1);
-  run_until(world, id, Phase::changing);
-  world.tell(CancelAsked{other});
-  REQUIRE(world.job(id).targeted() == 4);
-  while (times_noted(world, id, "changed") == 0) world.run(0.1);
-  CHECK(world.job(id).no_growth_before == 0);
-  while (times_noted(world, id, "changed") == 1) world.run(0.1);
-  CHECK(names_of(world.state(), id).size() == 4);
-}
-
-// Job 1 is led from nodeA and has a device there and one on nodeB, where two more are free.
-State spread_job(Phase phase) {
-  State state;
-  state.policy = "optimus";
-  Job& job = state.jobs[1];
-  job.id = state.last_job = 1;
-  job.request.ests = job.request.most = 8;
-  job.request.type = "cpu";
-  job.request.total_steps = 100'000;
-  job.phase = phase;
-  job.home = "nodeA";
-  job.target = {{"nodeA/cpu", 1}, {"nodeB/cpu", 1}};
-  for (const char* name : {"nodeA/cpu", "nodeB/cpu", "nodeB/cpu", "nodeB/cpu"})
-    state.slots.push_back({.id = ++state.last_slot, .name = name, .holder = state.slots.size() < 2 ? 1 : 0});
-  return state;
-}
-
-TEST_CASE("a host that goes on with a job has declined nothing that its launcher had not taken yet") {
-  Dispatcher pool(spread_job(Phase::running), {});
-  const Job& job = pool.state().jobs.at(1);
-  pool.on(TimePassed{}, 1000);
-  REQUIRE(job.phase == Phase::changing);
-  REQUIRE(names_of(pool.state(), 1).size() == 4);
-  pool.on(HostVanished{"nodeA", "killed"}, 1001);
-  REQUIRE(job.is_leaderless);
-  pool.on(Moved{1, "nodeB", {"nodeB/cpu"}}, 1010);
-  CHECK(job.no_growth_before == 0);
-  CHECK(job.targeted() == 3);
-  CHECK(job.phase == Phase::changing);
-}
-
-TEST_CASE("a host that goes on with a job has lost devices where it holds fewer than it had there") {
-  State state = spread_job(Phase::running);
-  state.jobs[1].target["nodeB/cpu"] = 2;
-  state.slots[2].holder = 1;
-  state.slots.pop_back();
-  Dispatcher pool(std::move(state), {});
-  pool.on(TimePassed{}, 1000);
-  pool.on(HostVanished{"nodeA", "killed"}, 1001);
-  pool.on(Moved{1, "nodeB", {"nodeB/cpu"}}, 1010);
-  CHECK(pool.state().jobs.at(1).no_growth_before == 1010 + Settings().growth_pause);
-  CHECK(pool.state().jobs.at(1).targeted() == 1);
-}
-
-TEST_CASE("a growth that was done while no daemon looked is done also where more is meant for the job by now") {
-  State state = spread_job(Phase::changing);
-  state.jobs[1].target["nodeB/cpu"] = 3;
-  Dispatcher pool(std::move(state), {});
-  pool.on(TakenUp{}, 1000);
-  pool.on(FoundAtWork{.job = 1, .held = {"nodeA/cpu", "nodeB/cpu"}, .step = 10, .lost = 0.5}, 1000);
-  CHECK(pool.state().jobs.at(1).phase == Phase::running);
-  CHECK(pool.state().jobs.at(1).lost == 0.5);
-  CHECK(pool.state().jobs.at(1).no_growth_before == 0);
-}
-
 TEST_CASE("a job is held for as long as it has devices, however many; its device-seconds count each of them") {
   FakeWorld world("fifo", 3);
   Request two;
@@ -380,127 +249,6 @@ TEST_CASE("a job is held for as long as it has devices, however many; its device
   world.run(20);
   CHECK(world.job(id).held == doctest::Approx(world.now - began));
   CHECK(world.job(id).attained == doctest::Approx(2 * (world.now - began)));
-}
-
-TEST_CASE("a growth on its way when the daemon dies goes on; where the request was lost it is made again, at once") {
-  for (const double losing : {0.0, 1.0}) {
-    CAPTURE(losing);
-    FakeWorld world("easyscale-homo", 2, {.losing = losing, .change_seconds = 5});
-    const JobId id = world.submit(2, 1000, 0.1);
-    run_until(world, id, Phase::changing);
-    const JobId other = world.submit(1, 1000, 0.1);
-    world.run(0.5);
-    world.restart_daemon();
-    CHECK(world.job(id).targeted() == 2);
-    CHECK(world.job(id).phase == Phase::changing);
-    CHECK(world.job(other).phase == Phase::waiting);  // devices that are about to be taken are not given twice
-    CHECK(times_noted(world, id, "grows") == 1 + static_cast<int64_t>(losing));
-    run_until(world, id, Phase::running);
-    CHECK(world.job(id).no_growth_before == 0);
-    CHECK(names_of(world.state(), id).size() == 2);
-    CHECK(times_noted(world, id, "changed") == 1);
-    CHECK(times_noted(world, id, "devices") == 2);
-    world.run_out();
-  }
-}
-
-TEST_CASE("a growth that was done while no daemon looked counts with its cost, and is not asked for again") {
-  FakeWorld world("easyscale-homo", 2, {.change_seconds = 1});
-  const JobId id = world.submit(2, 1000, 0.1);
-  run_until(world, id, Phase::changing);
-  world.run_without_daemon(5);
-  world.restart_daemon();
-  CHECK(world.job(id).phase == Phase::running);
-  CHECK(world.job(id).lost == 0.5);
-  CHECK(world.state().charge == 0.5);
-  CHECK(times_noted(world, id, "grows") == 1);
-  CHECK(times_noted(world, id, "changed") == 1);
-}
-
-TEST_CASE("a job that starts or stops when the daemon dies starts or stops still") {
-  FakeWorld world("srtf", 1, {.start_seconds = 3, .change_seconds = 6});
-  const JobId longer = world.submit(1, 1000, 0.1);
-  world.run(0.5);
-  world.restart_daemon();
-  CHECK(world.job(longer).phase == Phase::starting);
-  run_until(world, longer, Phase::running);
-  CHECK(times_noted(world, longer, "trains") == 1);
-  const JobId shorter = world.submit(1, 20, 0.1);
-  run_until(world, longer, Phase::stopping);
-  world.restart_daemon();
-  CHECK(world.job(longer).phase == Phase::stopping);
-  CHECK(world.job(longer).targeted() == 0);
-  world.run_out();
-  CHECK(times_noted(world, longer, "stops") == 1);
-  CHECK(*world.job(shorter).finished < *world.job(longer).finished);
-}
-
-// Decisions are made at each tick, so that a daemon that comes back decides no more often.
-TEST_CASE("a daemon that comes back decides what the one before it would have decided") {
-  for (const char* policy : {"fifo", "srtf", "easyscale-homo", "estrain", "optimus"}) {
-    for (uint64_t seed = 1; seed <= 3; ++seed) {
-      CAPTURE(policy);
-      CAPTURE(seed);
-      const auto decided = [&](double restarted) {
-        FakeWorld world(policy, 4, {.seed = seed, .losing = 0, .start_seconds = 1, .change_seconds = 2},
-                        {.round = 0.05});
-        std::mt19937_64 random(seed);
-        for (int i = 0; i < 8; ++i) {
-          Request request;
-          request.devices = 1 + static_cast<int64_t>(random() % 4);
-          world.submit(4, 50 + static_cast<int64_t>(random() % 400), 0.05, request);
-          const double gap = static_cast<double>(random() % 80) / 10;
-          world.run(std::min(gap, restarted));
-          if (restarted <= gap) world.restart_daemon();
-          world.run(gap - std::min(gap, restarted));
-        }
-        world.run_out();
-        std::vector<std::pair<JobId, int64_t>> all;
-        for (const Note& note : world.notes) {
-          if (note.what == "devices") all.emplace_back(note.job, note.devices);
-        }
-        return all;
-      };
-      const auto undisturbed = decided(1e9);
-      for (const double restarted : {0.5, 2.0}) CHECK(decided(restarted) == undisturbed);
-    }
-  }
-}
-
-TEST_CASE("a policy for devices of one type is refused where there are several, and the other way round") {
-  FakeWorld world("pollux", 4);
-  const Error added = error_of([&] { world.tell(DevicesAdded{{"cpu:sse"}}); });
-  CHECK(added.fault() == Fault::infeasible);
-  CHECK(added.message() == "policy pollux knows devices of one type only, not cpu and cpu:sse");
-  CHECK(world.state().slots.size() == 4);
-  world.tell(PolicyChosen{"estrain"});
-  world.tell(DevicesAdded{{"cpu:sse"}});
-  for (const char* policy : {"pollux", "ones", "optimus", "elasticflow"}) {
-    CAPTURE(policy);
-    CHECK(error_of([&] { world.tell(PolicyChosen{policy}); }).fault() == Fault::infeasible);
-  }
-  CHECK(world.state().policy == "estrain");
-  world.submit(4, 100, 0.1);
-  world.run_out();
-}
-
-TEST_CASE("another policy takes over while jobs run") {
-  FakeWorld world("fifo", 4);
-  const JobId id = world.submit(8, 2000, 0.1);
-  world.run(5);
-  CHECK(world.job(id).targeted() == 1);
-  world.tell(PolicyChosen{"estrain"});
-  world.run(20);
-  CHECK(world.job(id).targeted() == 4);
-  CHECK(error_of([&] { world.tell(PolicyChosen{"fiffo"}); }).advice() == "");
-  CHECK(world.state().policy == "estrain");
-}
-
-TEST_CASE("what cannot be taken or lent is refused by name") {
-  FakeWorld world("fifo", 2);
-  CHECK(error_of([&] { world.take(3, 1, 0); }).message() == "the pool has 2 of cpu, 3 are asked back");
-  CHECK(error_of([&] { world.lend(1); }).fault() == Fault::usage);
-  CHECK(error_of([&] { world.tell(DevicesAdded{{"cuda:0", "cuda:0"}}); }).fault() == Fault::usage);
 }
 
 // All policies for real jobs, and options that change a policy into another one. Searches are short.

@@ -1,0 +1,312 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/planning/dispatch/slots.h"
+#include "tests/core/planning/dispatch/fake_world.h"
+
+namespace estrain::dispatch {
+namespace {
+
+// A pool of four devices, and in it a job with four ESTs that has had all of them since 100. Its launcher starts.
+Dispatcher pool_with_a_start() {
+  State state;
+  state.policy = "fifo";
+  Dispatcher pool(state, {});
+  pool.on(DevicesAdded{{"cpu", "cpu", "cpu", "cpu"}}, 100);
+  Request request;
+  request.ests = request.devices = request.most = 4;
+  request.total_steps = 100;
+  pool.on(Submitted{request}, 100);
+  pool.on(Checked{1, true, "", 0.1, 100}, 100);
+  return pool;
+}
+
+// The same, and the job trains.
+Dispatcher pool_with_a_job() {
+  Dispatcher pool = pool_with_a_start();
+  pool.on(TrainingBegan{1}, 101);
+  return pool;
+}
+
+// The dispatcher of the next daemon.
+Dispatcher next_after(const Dispatcher& before) {
+  Dispatcher pool(before.state(), {});
+  pool.on(TakenUp{}, before.state().seen);
+  return pool;
+}
+
+TEST_CASE("all steps of a job are seen, by the devices that it had: before and behind a change, and up to its end") {
+  Dispatcher pool = pool_with_a_job();
+  pool.on(Progressed{1, 3, 100, 0, 4, 4}, 101);  // made before the pool looked
+  pool.on(Progressed{1, 13, 100, 0.125, 4, 4}, 102);
+  pool.on(Withdrawal{{"cpu"}, 2, false, 0}, 102.5);
+  pool.on(DevicesChanged{1, {"cpu", "cpu", "cpu"}, 0.25, 20}, 103);
+  pool.on(Progressed{1, 30, 100, 0.25, 3, 2}, 104);
+  pool.on(JobEnded{1, {Ended::How::stopped, "stopped with a checkpoint", 1, 36}}, 105);
+  CHECK(pool.state().jobs.at(1).step == 36);
+  CHECK(pool.state().jobs.at(1).speeds.paces().all() == std::vector<Speeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
+                                                                                  {"cpu", 4, 4, 102, 103, 7, 0},
+                                                                                  {"cpu", 3, 3, 103, 104, 10, 0.25},
+                                                                                  {"cpu", 3, 3, 104, 105, 6, 0}});
+}
+
+TEST_CASE("steps that a job makes while it grows or stops are those of the devices that it has still") {
+  State state;
+  state.policy = "easyscale-homo";
+  Dispatcher pool(state, {});
+  pool.on(DevicesAdded{{"cpu", "cpu"}}, 100);
+  Request request;
+  request.ests = request.devices = request.most = 2;
+  request.total_steps = 1000;
+  pool.on(Submitted{request}, 100);
+  pool.on(Checked{1, true, "", 0.1, 1000}, 100);
+  pool.on(TrainingBegan{1}, 101);
+  pool.on(TimePassed{}, 200);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::changing);
+  pool.on(Progressed{1, 10, 1000, 0.125, 1, 1}, 201);
+  pool.on(DevicesChanged{1, {"cpu", "cpu"}, 0.25, 30}, 202);
+  pool.on(CancelAsked{1}, 203);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::stopping);
+  pool.on(Progressed{1, 40, 1000, 0.125, 2, 2}, 204);
+  pool.on(JobEnded{1, {Ended::How::stopped, "cancelled", 1, 50}}, 205);
+  const std::vector<Speeds::Pace> paces = pool.state().jobs.at(1).speeds.paces().all();
+  REQUIRE(paces.size() == 2);
+  CHECK(paces[0].devices == 1);
+  CHECK(paces[0].steps == 30);
+  CHECK(paces[1].devices == 2);
+  CHECK(paces[1].steps == 20);
+}
+
+TEST_CASE("a job's speed is the speed on all devices that the job holds, also where the job uses a part of them") {
+  Dispatcher pool = pool_with_a_job();
+  pool.on(Progressed{1, 10, 100, 0.125, 4, 1}, 102);
+  CHECK(pool.state().jobs.at(1).speeds.step_seconds("cpu", 4, 4) == 0.125);
+  pool.on(Progressed{1, 20, 100, 0.5, 3, 1}, 103);  // the job has not taken all four devices yet
+  CHECK(pool.state().jobs.at(1).speeds.step_seconds("cpu", 4, 4) == 0.125);
+}
+
+TEST_CASE("steps that a job made while no daemon looked are seen by the next one") {
+  Dispatcher before = pool_with_a_job();
+  before.on(Progressed{1, 10, 100, 0.125, 4, 4}, 102);
+  const std::vector<std::string> all(4, "cpu");
+  const auto paces_of = [](const Dispatcher& pool) { return pool.state().jobs.at(1).speeds.paces().all(); };
+  Dispatcher pool = next_after(before);
+  pool.on(FoundAtWork{1, all, FoundAtWork::Doing::trains, 30, 0}, 112);
+  REQUIRE(paces_of(pool).size() == 2);
+  CHECK(paces_of(pool)[1] == Speeds::Pace{"cpu", 4, 4, 102, 112, 20, 0});
+  Dispatcher too_late = next_after(before);
+  too_late.on(JobEnded{1, {Ended::How::done, "all steps are done"}}, 122);
+  REQUIRE(paces_of(too_late).size() == 2);
+  CHECK(paces_of(too_late)[1] == Speeds::Pace{"cpu", 4, 4, 102, 122, 90, 0});
+  Dispatcher fewer = next_after(before);
+  fewer.on(FoundAtWork{1, {"cpu"}, FoundAtWork::Doing::trains, 30, 0}, 112);
+  CHECK(paces_of(fewer).size() == 1);
+}
+
+TEST_CASE(
+    "a job that began to train while no daemon looked is seen from its first step on, where its steps' time is known") {
+  const Dispatcher before = pool_with_a_start();
+  const std::vector<std::string> all(4, "cpu");
+  const auto found = [&](int64_t step, double step_seconds, double now) {
+    Dispatcher pool = next_after(before);
+    std::string reason;
+    for (const Action& action : pool.on(FoundAtWork{1, all, FoundAtWork::Doing::trains, step, 0, step_seconds}, now)) {
+      const auto* note = std::get_if<Note>(&action);
+      if (note != nullptr && note->what == "trains") reason = note->reason;
+    }
+    CHECK(pool.state().jobs.at(1).phase == Phase::running);
+    return std::pair(pool.state().jobs.at(1).speeds.paces().all(), reason);
+  };
+  const auto [paces, reason] = found(20, 0.25, 112);
+  CHECK(paces == std::vector<Speeds::Pace>{{"cpu", 4, 4, 107, 112, 20, 0.25}});
+  CHECK(reason == "its first step began 5.000 s earlier");
+  CHECK(found(20, 1.0, 112).first.at(0).from == 100);  // it cannot have begun before it had devices
+  CHECK(found(20, 0, 112) == std::pair(std::vector<Speeds::Pace>{}, std::string("its first step has begun")));
+  CHECK(found(0, 0.25, 112).first.empty());
+}
+
+int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
+  return std::ranges::count_if(world.notes, [&](const Note& note) { return note.job == id && note.what == what; });
+}
+
+void run_until(FakeWorld& world, JobId id, Phase phase) {
+  for (int i = 0; i < 1000 && world.job(id).phase != phase; ++i) world.run(0.1);
+  REQUIRE(world.job(id).phase == phase);
+}
+
+TEST_CASE(
+    "what is meant for a job beyond the growth that it was asked for is asked for next, and not taken for declined") {
+  FakeWorld world("optimus", 1, {.change_seconds = 5});
+  const JobId id = world.submit(8, 100'000, 0.1);
+  run_until(world, id, Phase::running);
+  world.tell(DevicesAdded{{"cpu"}});
+  run_until(world, id, Phase::changing);
+  world.tell(DevicesAdded{{"cpu", "cpu"}});
+  world.run(0.1);
+  REQUIRE(world.job(id).phase == Phase::changing);
+  REQUIRE(world.job(id).targeted() == 4);
+  while (times_noted(world, id, "changed") == 0) world.run(0.1);
+  CHECK(world.job(id).no_growth_before == 0);
+  CHECK(world.job(id).targeted() == 4);
+  CHECK(times_noted(world, id, "grows") == 2);
+  while (times_noted(world, id, "changed") == 1) world.run(0.1);
+  CHECK(names_of(world.state(), id).size() == 4);
+}
+
+TEST_CASE("devices that a job is to keep after all, while it gives them back, are not taken for declined") {
+  FakeWorld world("optimus", 4, {.change_seconds = 5});
+  const JobId id = world.submit(8, 100'000, 0.1);
+  run_until(world, id, Phase::running);
+  const JobId other = world.submit(8, 100'000, 0.1);
+  run_until(world, id, Phase::changing);
+  world.tell(CancelAsked{other});
+  REQUIRE(world.job(id).targeted() == 4);
+  while (times_noted(world, id, "changed") == 0) world.run(0.1);
+  CHECK(world.job(id).no_growth_before == 0);
+  while (times_noted(world, id, "changed") == 1) world.run(0.1);
+  CHECK(names_of(world.state(), id).size() == 4);
+}
+
+// Job 1 is led from nodeA and has a device there and one on nodeB, where two more are free.
+State spread_job(Phase phase) {
+  State state;
+  state.policy = "optimus";
+  Job& job = state.jobs[1];
+  job.id = state.last_job = 1;
+  job.request.ests = job.request.most = 8;
+  job.request.type = "cpu";
+  job.request.total_steps = 100'000;
+  job.phase = phase;
+  job.home = "nodeA";
+  job.target = {{"nodeA/cpu", 1}, {"nodeB/cpu", 1}};
+  for (const char* name : {"nodeA/cpu", "nodeB/cpu", "nodeB/cpu", "nodeB/cpu"})
+    state.slots.push_back({.id = ++state.last_slot, .name = name, .holder = state.slots.size() < 2 ? 1 : 0});
+  return state;
+}
+
+TEST_CASE("a host that goes on with a job has declined nothing that its launcher had not taken yet") {
+  Dispatcher pool(spread_job(Phase::running), {});
+  const Job& job = pool.state().jobs.at(1);
+  pool.on(TimePassed{}, 1000);
+  REQUIRE(job.phase == Phase::changing);
+  REQUIRE(names_of(pool.state(), 1).size() == 4);
+  pool.on(HostVanished{"nodeA", "killed"}, 1001);
+  REQUIRE(job.is_leaderless);
+  pool.on(Moved{1, "nodeB", {"nodeB/cpu"}}, 1010);
+  CHECK(job.no_growth_before == 0);
+  CHECK(job.targeted() == 3);
+  CHECK(job.phase == Phase::changing);
+}
+
+TEST_CASE("a host that goes on with a job has lost devices where it holds fewer than it had there") {
+  State state = spread_job(Phase::running);
+  state.jobs[1].target["nodeB/cpu"] = 2;
+  state.slots[2].holder = 1;
+  state.slots.pop_back();
+  Dispatcher pool(std::move(state), {});
+  pool.on(TimePassed{}, 1000);
+  pool.on(HostVanished{"nodeA", "killed"}, 1001);
+  pool.on(Moved{1, "nodeB", {"nodeB/cpu"}}, 1010);
+  CHECK(pool.state().jobs.at(1).no_growth_before == 1010 + Settings().growth_pause);
+  CHECK(pool.state().jobs.at(1).targeted() == 1);
+}
+
+TEST_CASE("a growth that was done while no daemon looked is done also where more is meant for the job by now") {
+  State state = spread_job(Phase::changing);
+  state.jobs[1].target["nodeB/cpu"] = 3;
+  Dispatcher pool(std::move(state), {});
+  pool.on(TakenUp{}, 1000);
+  pool.on(FoundAtWork{.job = 1, .held = {"nodeA/cpu", "nodeB/cpu"}, .step = 10, .lost = 0.5}, 1000);
+  CHECK(pool.state().jobs.at(1).phase == Phase::running);
+  CHECK(pool.state().jobs.at(1).lost == 0.5);
+  CHECK(pool.state().jobs.at(1).no_growth_before == 0);
+}
+
+TEST_CASE("a growth on its way when the daemon dies goes on; where the request was lost it is made again, at once") {
+  for (const double losing : {0.0, 1.0}) {
+    CAPTURE(losing);
+    FakeWorld world("easyscale-homo", 2, {.losing = losing, .change_seconds = 5});
+    const JobId id = world.submit(2, 1000, 0.1);
+    run_until(world, id, Phase::changing);
+    const JobId other = world.submit(1, 1000, 0.1);
+    world.run(0.5);
+    world.restart_daemon();
+    CHECK(world.job(id).targeted() == 2);
+    CHECK(world.job(id).phase == Phase::changing);
+    CHECK(world.job(other).phase == Phase::waiting);  // devices that are about to be taken are not given twice
+    CHECK(times_noted(world, id, "grows") == 1 + static_cast<int64_t>(losing));
+    run_until(world, id, Phase::running);
+    CHECK(world.job(id).no_growth_before == 0);
+    CHECK(names_of(world.state(), id).size() == 2);
+    CHECK(times_noted(world, id, "changed") == 1);
+    CHECK(times_noted(world, id, "devices") == 2);
+    world.run_out();
+  }
+}
+
+TEST_CASE("a growth that was done while no daemon looked counts with its cost, and is not asked for again") {
+  FakeWorld world("easyscale-homo", 2, {.change_seconds = 1});
+  const JobId id = world.submit(2, 1000, 0.1);
+  run_until(world, id, Phase::changing);
+  world.run_without_daemon(5);
+  world.restart_daemon();
+  CHECK(world.job(id).phase == Phase::running);
+  CHECK(world.job(id).lost == 0.5);
+  CHECK(world.state().charge == 0.5);
+  CHECK(times_noted(world, id, "grows") == 1);
+  CHECK(times_noted(world, id, "changed") == 1);
+}
+
+TEST_CASE("a job that starts or stops when the daemon dies starts or stops still") {
+  FakeWorld world("srtf", 1, {.start_seconds = 3, .change_seconds = 6});
+  const JobId longer = world.submit(1, 1000, 0.1);
+  world.run(0.5);
+  world.restart_daemon();
+  CHECK(world.job(longer).phase == Phase::starting);
+  run_until(world, longer, Phase::running);
+  CHECK(times_noted(world, longer, "trains") == 1);
+  const JobId shorter = world.submit(1, 20, 0.1);
+  run_until(world, longer, Phase::stopping);
+  world.restart_daemon();
+  CHECK(world.job(longer).phase == Phase::stopping);
+  CHECK(world.job(longer).targeted() == 0);
+  world.run_out();
+  CHECK(times_noted(world, longer, "stops") == 1);
+  CHECK(*world.job(shorter).finished < *world.job(longer).finished);
+}
+
+// Decisions are made at each tick, so that a daemon that comes back decides no more often.
+TEST_CASE("a daemon that comes back decides what the one before it would have decided") {
+  for (const char* policy : {"fifo", "srtf", "easyscale-homo", "estrain", "optimus"}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      CAPTURE(policy);
+      CAPTURE(seed);
+      const auto decided = [&](double restarted) {
+        FakeWorld world(policy, 4, {.seed = seed, .losing = 0, .start_seconds = 1, .change_seconds = 2},
+                        {.round = 0.05});
+        std::mt19937_64 random(seed);
+        for (int i = 0; i < 8; ++i) {
+          Request request;
+          request.devices = 1 + static_cast<int64_t>(random() % 4);
+          world.submit(4, 50 + static_cast<int64_t>(random() % 400), 0.05, request);
+          const double gap = static_cast<double>(random() % 80) / 10;
+          world.run(std::min(gap, restarted));
+          if (restarted <= gap) world.restart_daemon();
+          world.run(gap - std::min(gap, restarted));
+        }
+        world.run_out();
+        std::vector<std::pair<JobId, int64_t>> all;
+        for (const Note& note : world.notes) {
+          if (note.what == "devices") all.emplace_back(note.job, note.devices);
+        }
+        return all;
+      };
+      const auto undisturbed = decided(1e9);
+      for (const double restarted : {0.5, 2.0}) CHECK(decided(restarted) == undisturbed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace estrain::dispatch
