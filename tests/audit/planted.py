@@ -234,7 +234,7 @@ def redone(program, folder, library):
     job.reach(back["from"] + 20)
     flip_until_found(job, 4002)
     check("the damage is named", job.events("fault")[-1]["cause"] == "damaged_state", job.text())
-    check("and told", "found the state damaged in memory" in job.text(), job.text())
+    job.await_that("and told", lambda: "found the state damaged in memory" in job.text())
     job.wait()
     same_bits_as_alone(program, folder, job, steps)
 
