@@ -1,9 +1,9 @@
 """A campaign: executes many plans, judges and counts their runs."""
 import json
-import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -12,11 +12,13 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import faults
-import jobs
-import plans
-import verdict
-from run import Lost, Run
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import faults  # noqa: E402
+import jobs  # noqa: E402
+import plans  # noqa: E402
+import verdict  # noqa: E402
+from retries import note_retry  # noqa: E402
+from run import Lost, Run  # noqa: E402
 
 TAIL_LINES = 25
 TMPFS_MB = 24
@@ -178,10 +180,7 @@ class Campaign:
 
     def stage_again(self, why):
         self.staged_again.append(why)
-        print(f"staged again: {why}", flush=True)
-        if "ESTRAIN_RETRIES" in os.environ:  # scripts/test counts them
-            with open(os.environ["ESTRAIN_RETRIES"], "a") as file:
-                file.write(f"chaos {why}\n")
+        note_retry(f"chaos: {why}")
 
     @staticmethod
     def unstaged(plan, shots):

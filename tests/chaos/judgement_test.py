@@ -70,7 +70,7 @@ def carry_out(runs, strict=True, causes=None, problems=None):
         with redirect_stdout(io.StringIO()) as said:
             chaos.carry_out(Plan("made-up", Job("mlp", 4, 300), 2, [KILL], causes=causes, strict=strict))
         noted = retries.read_text().splitlines() if retries.exists() else []
-        assert len(noted) == len(chaos.staged_again) == said.getvalue().count("staged again:"), (noted, said.getvalue())
+        assert len(noted) == len(chaos.staged_again) == said.getvalue().count("tried again: chaos:"), (noted, said.getvalue())
         assert chaos.runs == 1
         return chaos, len(taken), said.getvalue()
 

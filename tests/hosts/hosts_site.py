@@ -148,14 +148,6 @@ class Site:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def note_retry(what):
-    """Tells scripts/test, which counts retries, that something is tried again for its time."""
-    print(f"tried again: {what}", flush=True)
-    if "ESTRAIN_RETRIES" in os.environ:
-        with open(os.environ["ESTRAIN_RETRIES"], "a") as file:
-            file.write(f"hosts {what}\n")
-
-
 def check(holds, what):
     if not holds:
         raise Failed(what)

@@ -19,6 +19,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from retries import note_retry  # noqa: E402
+
 STEPS, FAULTS = 100_000, 50
 HOSTILE = "<script>document.title = 'it ran'</script>\"><img src=x onerror=\"document.title = 'it ran'\">"
 
@@ -147,8 +150,12 @@ def main():
         browser, url = Browser(program, folder), page.as_uri()
         browser.run("--dump-dom", "about:blank")  # creates its profile
         for window in ("1100,900", "400,800"):
-            empty, full = browser.seconds_to_open("about:blank", window), browser.seconds_to_open(url, window)
-            good &= check(full - empty < 1, "opened at %s in %.2f s more than an empty page" % (window, full - empty))
+            for last in (False, False, True):
+                more = browser.seconds_to_open(url, window) - browser.seconds_to_open("about:blank", window)
+                if more < 1 or last:
+                    break
+                note_retry("report: opened at %s in %.2f s more than an empty page" % (window, more))
+            good &= check(more < 1, "opened at %s in %.2f s more than an empty page" % (window, more))
 
         found = Structure(browser.run("--dump-dom", url)[0])
         good &= check(found.title == HOSTILE_NAME + " - estrain report", "the title is the job's name, as text")
