@@ -19,7 +19,7 @@ set(ESTRAIN_FLAGS_avx512 ${ESTRAIN_KERNEL_FLAG} -mavx2 -mfma -mavx512f -mavx512b
 # ROOMS are in the order of their includes, which scripts/layers checks; `.` is the folder itself.
 # The target is named after the folder: core/base -> core_base. Folders without a source file become interface targets.
 # CUDA: its .cu files are compiled too, where there is a CUDA toolkit (scripts/cmake/cuda.cmake).
-# HOT: compiled at -O2, as kernels are: much time is spent in its loops.
+# HOT: compiled at -O2, as kernels are: much time is spent in its loops. With sanitizers only kernels are.
 # PER_ISA: every source of that subfolder is compiled once for each of ISAS (default: ESTRAIN_ISAS), with ESTRAIN_ISA the name
 # of the instruction set: kernels/per_isa.h.
 define_property(GLOBAL PROPERTY ESTRAIN_MODULES BRIEF_DOCS "folders registered with estrain_module" FULL_DOCS "")
@@ -98,7 +98,7 @@ function(estrain_module FOLDER)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC estrain_options ${links})
-    if(M_HOT OR FOLDER MATCHES "^kernels")
+    if((M_HOT AND NOT ESTRAIN_SANITIZE AND NOT ESTRAIN_FUZZ) OR FOLDER MATCHES "^kernels")
       target_compile_options(${name} PRIVATE ${ESTRAIN_HOT_FLAG})
     endif()
     if(M_CUDA AND HAS_CUDA)

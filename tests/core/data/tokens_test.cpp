@@ -74,7 +74,9 @@ TEST_CASE("every kind of token file gives the same samples") {
       {"gpt2.bin", llmc(20240520, 1, 9, words(kShort))},
       {"llama3.bin", llmc(20240801, 7, 9, words(wide))},
   };
-  for (const auto& [name, content] : files) {
+  for (const auto& file : files) {
+    const auto& name = file.first;
+    const auto& content = file.second;
     CAPTURE(name);
     const DataPair pair = open(folder.section(name, content), 4, 0, 65536);
     CHECK(pair.train->shape() == SampleShape::tokens(4));
@@ -155,7 +157,9 @@ TEST_CASE("damaged token files are refused in words") {
       {words(std::vector<uint16_t>(4)), "4 tokens from token 0 on are too few for a sample: 5 are needed"},
       {"", "0 tokens from token 0 on are too few for a sample"},
   };
-  for (const auto& [content, expected] : cases) {
+  for (const auto& damaged : cases) {
+    const auto& content = damaged.first;
+    const auto& expected = damaged.second;
     CAPTURE(expected);
     const spec::DataSection section = folder.section("file", content);
     const std::string message = error_of([&] { open(section, 4, 0, 65536); }).message();

@@ -80,7 +80,6 @@ TEST_CASE("nothing that users, hosts or runs say reaches the terminal as an esca
                                     {format_devices(devices, 0), 2},
                                     {format_history(lines), 1},
                                     {format_status(status), 6}}) {
-    INFO(text);
     CHECK(text == visible(text));
     CHECK(text.find("]0;b") != std::string::npos);
     CHECK(lines_in(text) == count);
