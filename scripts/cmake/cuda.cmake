@@ -3,7 +3,7 @@ set(ESTRAIN_CUDA AUTO CACHE STRING "Build what needs CUDA: ON, OFF or AUTO (wher
 set(ESTRAIN_CUDA_ARCHITECTURES "80;90" CACHE STRING
     "GPUs to compile for, or `all`. Others get theirs from PTX of the oldest, compiled by the driver when first loaded")
 set(HAS_CUDA OFF)
-if(ESTRAIN_CUDA AND NOT ESTRAIN_SANITIZE AND NOT ESTRAIN_FUZZ)
+if(ESTRAIN_CUDA AND NOT ESTRAIN_HAS_SANITIZERS)
   find_package(CUDAToolkit 13 QUIET)
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(HAS_CUDA ON)
