@@ -1,6 +1,5 @@
-// A desk between pretended commands and a pretended coordinator: who hears what, and who is told when one of them is
-// lost.
-// A bridge between pretended agents and a pretended launcher's control socket.
+// A desk between pretended commands and a pretended coordinator: which client hears which answer, and which end is told
+// of a lost connection. A bridge between pretended agents and a pretended launcher's control socket.
 #include "core/hosts/commands/commands.h"
 
 #include <doctest/doctest.h>

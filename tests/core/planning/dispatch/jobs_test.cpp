@@ -121,7 +121,7 @@ TEST_CASE(
   const auto [paces, reason] = found(20, 0.25, 112);
   CHECK(paces == std::vector<Speeds::Pace>{{"cpu", 4, 4, 107, 112, 20, 0.25}});
   CHECK(reason == "its first step began 5.000 s earlier");
-  CHECK(found(20, 1.0, 112).first.at(0).from == 100);  // it cannot have begun before it had devices
+  CHECK(found(20, 1.0, 112).first.at(0).from == 100);  // the job had no devices before 100 s
   CHECK(found(20, 0, 112) == std::pair(std::vector<Speeds::Pace>{}, std::string("its first step has begun")));
   CHECK(found(0, 0.25, 112).first.empty());
 }

@@ -72,7 +72,7 @@ TEST_CASE("a proxy is told of the loss of its host once, however many hosts noti
 // A process that is silent since its clock began, checked ten times a second.
 class Silent {
  public:
-  // `processor_share`: CPU time over elapsed time. Its state is what /proc shows at each check.
+  // `processor_share`: CPU time over elapsed time. `state`: the process's state in /proc at each check.
   void pass(int64_t ns, double processor_share, char state = 'S') {
     for (const int64_t end = now_ + ns; now_ < end;) {
       now_ += 100 * kMs;
