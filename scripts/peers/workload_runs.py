@@ -52,7 +52,7 @@ class Workload:
     def written_back(self, run):
         """The run's weights in the file of the evaluation program."""
         out = self.folder / f"{self.name}.trained.pt2"
-        subprocess.run([self.estrain, "export", run, out, "--format", "pt2", "--force", "--program",
+        subprocess.run([self.estrain, "weights", run, out, "--format", "pt2", "--force", "--program",
                         self.folder / f"{self.name}-eval.pt2"], check=True, stdout=subprocess.PIPE)
         return out
 

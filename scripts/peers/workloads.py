@@ -75,7 +75,7 @@ def fine_tune(folder, estrain):
     example, folder = programs.EXAMPLES / "fine_tuning", folder / "squad"
     for command in ([sys.executable, example / "prepare.py", folder],
                     [estrain, "train", folder / "job.toml", "--run", folder / "run", "--devices", "2"],
-                    [estrain, "export", folder / "run", folder / "tuned/model.safetensors"]):
+                    [estrain, "weights", folder / "run", folder / "tuned/model.safetensors"]):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return subprocess.run([sys.executable, example / "evaluate.py", folder]).returncode == 0
 

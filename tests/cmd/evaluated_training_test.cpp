@@ -46,9 +46,9 @@ TEST_CASE("averages go out of a run in the place of the weights; a run without t
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", job_with("[ema]\ndecay = 0.7\n"));
   const std::string run = train_on(folder, spec, "1");
-  const auto exported = [&](const Words& more) {
+  const auto written = [&](const Words& more) {
     const std::string out = folder / "weights";
-    const Ended ended = estrain(with({"export", run, out, "--force", "--format", "hdf5"}, more));
+    const Ended ended = estrain(with({"weights", run, out, "--force", "--format", "hdf5"}, more));
     INFO(ended.shown());
     REQUIRE(ended.code == 0);
     return train_on(folder, spec, "1", {"--set", "model.init=" + out, "--set", "train.steps=1"});
@@ -66,11 +66,11 @@ TEST_CASE("averages go out of a run in the place of the weights; a run without t
   CHECK(average->path() == "/ema/" + tensors[0].name);
   std::vector<float> values(average->elements());
   file.read(static_cast<size_t>(average - tensors.begin()), reinterpret_cast<std::byte*>(values.data()));
-  CHECK(first_weights(exported({"--ema"})) == values);
-  CHECK(first_weights(exported({})) != values);
+  CHECK(first_weights(written({"--ema"})) == values);
+  CHECK(first_weights(written({})) != values);
 
   const std::string without = train_on(folder, folder.write("plain.toml", job_with("")), "1");
-  const Ended refused = estrain({"export", without, folder / "none", "--ema"});
+  const Ended refused = estrain({"weights", without, folder / "none", "--ema"});
   INFO(refused.shown());
   CHECK(refused.code == 2);
   CHECK(refused.says("has no averages of the weights"));

@@ -1,5 +1,5 @@
 // Optimizers and schedules with their own state give the same bits on every placement and after a stop; weights can be
-// exported from a run and imported into another.
+// written by `estrain weights` and imported into another run.
 
 #include <doctest/doctest.h>
 
@@ -110,25 +110,25 @@ TEST_CASE("exported weights start another run with the bits of the checkpoint, i
   for (const std::string format : {"safetensors", "hdf5"}) {
     CAPTURE(format);
     const std::string out = folder / ("weights." + format);
-    const Ended ended = estrain({"export", run, out, "--format", format});
+    const Ended ended = estrain({"weights", run, out, "--format", format});
     INFO(ended.shown());
     REQUIRE(ended.code == 0);
     CHECK(difference(expected, started_from(out)).text == "");
     const std::string before = read_file(out);
-    const Ended again = estrain({"export", run, out, "--format", format});
+    const Ended again = estrain({"weights", run, out, "--format", format});
     CHECK(again.code == 2);
     CHECK(again.says("exists already"));
-    CHECK(estrain({"export", run, out, "--format", format, "--force"}).code == 0);
+    CHECK(estrain({"weights", run, out, "--format", format, "--force"}).code == 0);
     CHECK(read_file(out) == before);
   }
 }
 
-TEST_CASE("an export says what it cannot do, and leaves nothing") {
+TEST_CASE("weights says what it cannot do, and leaves nothing") {
   const ScratchFolder folder;
   const std::string run = train_on(folder, folder.write("job.toml", job_with("")), "1");
   const std::string out = folder / "weights";
   const auto refused = [&](const Words& arguments, const std::string& words) {
-    const Ended ended = estrain(with({"export"}, arguments));
+    const Ended ended = estrain(with({"weights"}, arguments));
     INFO(ended.shown());
     CHECK(ended.code != 0);
     CHECK(ended.says(words));

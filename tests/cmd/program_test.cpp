@@ -271,7 +271,7 @@ TEST_CASE("a loss of the program's own is evaluated without an accuracy, which s
 TEST_CASE("trained weights go back into the program's file, and a job that starts from it has them") {
   const Files files;
   const std::string run = train_on(files.folder, files.spec, "1"), out = files.folder / "trained.pt2";
-  const Ended written = estrain({"export", run, out, "--format", "pt2"});
+  const Ended written = estrain({"weights", run, out, "--format", "pt2"});
   INFO(written.shown());
   REQUIRE(written.code == 0);
   CHECK(fs::file_size(out) == fs::file_size(files.program));
@@ -297,7 +297,7 @@ TEST_CASE("trained weights go back into the program's file, and a job that start
   other.files["data/weights/weight_0"] = raw<float>({1, 2, 3, 4, 5, 6, 7, 8, 9});
   other.weights["config"]["layer.weight"]["tensor_meta"] = meta_of({3, 3}, 7, true);
   const std::string wrong = files.folder.write("other.pt2", other.file());
-  const Ended refusal = estrain({"export", run, files.folder / "no.pt2", "--format", "pt2", "--program", wrong});
+  const Ended refusal = estrain({"weights", run, files.folder / "no.pt2", "--format", "pt2", "--program", wrong});
   INFO(refusal.shown());
   CHECK(refusal.code == 1);
   CHECK(refusal.says("other.pt2: its layer.weight is not that of"));
@@ -315,7 +315,7 @@ TEST_CASE("the evaluation program gets the trained weights, if the job has one; 
       files.folder.write("both.toml", job_of(files.program, kVectors, "eval_file = \"" + eval_file + "\"\n"));
   const std::string run = train_on(files.folder, spec, "1"), out = files.folder / "out.pt2";
   const auto written = [&](const Words& more) {
-    const Ended ended = estrain(with({"export", run, out, "--format", "pt2", "--force"}, more));
+    const Ended ended = estrain(with({"weights", run, out, "--format", "pt2", "--force"}, more));
     INFO(ended.shown());
     REQUIRE(ended.code == 0);
     CHECK(ended.says("exported in train() mode") == false);
@@ -329,7 +329,7 @@ TEST_CASE("the evaluation program gets the trained weights, if the job has one; 
   CHECK(fs::file_size(out) == fs::file_size(files.program));
 
   const std::string alone = train_on(files.folder, files.spec, "1");
-  const Ended ended = estrain({"export", alone, out, "--format", "pt2", "--force"});
+  const Ended ended = estrain({"weights", alone, out, "--format", "pt2", "--force"});
   INFO(ended.shown());
   CHECK(ended.code == 0);
   CHECK(ended.says("net.pt2 was exported in train() mode, so " + out + " drops out"));
@@ -380,7 +380,7 @@ TEST_CASE("booleans and int32 of a program are in its checkpoints, and go back i
   files.folder.write("net.pt2", parts.file());
   const std::string run = train_on(files.folder, files.spec, "1", {"--set", "train.eval_every=never"});
   CHECK(difference(run, train_on(files.folder, files.spec, "2", {"--set", "train.eval_every=never"})).text == "");
-  const Ended written = estrain({"export", run, files.folder / "out.pt2", "--format", "pt2"});
+  const Ended written = estrain({"weights", run, files.folder / "out.pt2", "--format", "pt2"});
   INFO(written.shown());
   REQUIRE(written.code == 0);
   const std::string spec = files.folder.write("next.toml", job_of(files.folder / "out.pt2", kVectors));

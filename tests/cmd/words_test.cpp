@@ -117,7 +117,7 @@ TEST_CASE("bash completes commands, options, words of options, keys and topics")
   const std::string file = folder.write("estrain.bash", estrain({"help", "--completion"}).text);
   CHECK(completed(file, "estrain res") == "resize\n");
   CHECK(completed(file, "estrain train --dev") == "--devices\n");
-  CHECK(completed(file, "estrain export run --format s") == "safetensors\n");
+  CHECK(completed(file, "estrain weights run --format s") == "safetensors\n");
   CHECK(completed(file, "estrain train --set data.bat") == "data.batch=\n");
   CHECK(completed(file, "estrain help disk_") == "disk_full\n");
   CHECK(completed(file, "estrain train job.t") == "\n");  // files: bash's own

@@ -28,9 +28,9 @@ using checkpoint::StateTensor;
 using program::StoredTensor;
 using program::Type;
 
-// `estrain export --format pt2`: a run's weights in the file of a program of the model: the program for evaluations
+// `estrain weights --format pt2`: a run's weights in the file of a program of the model: the program for evaluations
 // (model.eval_file), or the trained program (model.file) if the job has no evaluation program.
-struct ProgramExport {
+struct ProgramWeights {
   std::string program;  // the program's file; empty: the job's own
   checkpoint::Weights weights = checkpoint::Weights::trained;
 };
@@ -75,8 +75,8 @@ Error another_model(const StoredTensor& tensor, const std::string& program, cons
 
 // Writes `out`: the program with the weights of a checkpoint. Throws Fault::usage if the job trains no program,
 // Fault::mismatch if the program belongs to another model, Fault::corrupt, Fault::io.
-WrittenProgram export_program(const checkpoint::CheckpointFile& from, const ProgramExport& what,
-                              const std::string& out) {
+WrittenProgram write_program(const checkpoint::CheckpointFile& from, const ProgramWeights& what,
+                             const std::string& out) {
   WrittenProgram written = what.program.empty() ? program_of_job(from) : WrittenProgram{what.program};
   const std::string& path = written.program;
   const data::FileBytes file = data::FileBytes::map(path);
@@ -92,7 +92,7 @@ WrittenProgram export_program(const checkpoint::CheckpointFile& from, const Prog
   return written;
 }
 
-struct ExportArguments {
+struct WeightsArguments {
   std::string source, format = "safetensors", out, program;
   std::optional<int64_t> step;
   bool average = false, force = false, json = false;
@@ -118,13 +118,13 @@ CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> 
   return std::move(*newest.file);
 }
 
-CheckpointFile source_of(const ExportArguments& arguments) {
+CheckpointFile source_of(const WeightsArguments& arguments) {
   if (std::filesystem::is_directory(arguments.source)) return checkpoint_of_run(arguments.source, arguments.step);
   if (arguments.step) throw Error::make(Fault::usage, "--step needs a run directory, but {} is none", arguments.source);
   return CheckpointFile::open(arguments.source);
 }
 
-int export_weights(const ExportArguments& arguments) {
+int write_weights(const WeightsArguments& arguments) {
   const std::string out = arguments.out.empty() ? default_name(arguments.format) : arguments.out;
   if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(out))) {
     throw Error::make(Fault::usage, "{} exists already", out).advise("choose another name, or replace it with --force");
@@ -135,7 +135,7 @@ int export_weights(const ExportArguments& arguments) {
   const auto weights = arguments.average ? checkpoint::Weights::average : checkpoint::Weights::trained;
   WrittenProgram written;
   if (arguments.format == "pt2") {
-    written = export_program(from, {arguments.program, weights}, out);
+    written = write_program(from, {arguments.program, weights}, out);
   } else {
     const ModelFormat format = arguments.format == "hdf5" ? ModelFormat::hdf5 : ModelFormat::safetensors;
     checkpoint::export_model(from, out, {format, weights});
@@ -160,9 +160,9 @@ int export_weights(const ExportArguments& arguments) {
 
 }  // namespace
 
-void add_export(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("export", "Write a run's weights to a file for other programs");
-  auto arguments = std::make_shared<ExportArguments>();
+void add_weights(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("weights", "Write a run's weights to a file for other programs");
+  auto arguments = std::make_shared<WeightsArguments>();
   verb->add_option("SOURCE", arguments->source, "Run directory or checkpoint")->required();
   verb->add_option("OUT", arguments->out, "File to write (default: model.safetensors, model.h5 or model.pt2, here)");
   verb->add_option("--format", arguments->format,
@@ -176,7 +176,7 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_flag("--ema", arguments->average, "The averages of the weights (ema.decay) in the place of the weights");
   verb->add_flag("--force", arguments->force, "Replace OUT if it is there");
   verb->add_flag("--json", arguments->json, "Print what was written as JSON");
-  verb->callback([arguments, &chosen] { chosen = [arguments] { return export_weights(*arguments); }; });
+  verb->callback([arguments, &chosen] { chosen = [arguments] { return write_weights(*arguments); }; });
 }
 
 }  // namespace estrain::cmd
