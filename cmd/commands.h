@@ -24,6 +24,7 @@ void add_plan(CLI::App& app, Action& chosen);
 void add_simulate(CLI::App& app, Action& chosen);
 void add_pool(CLI::App& app, Action& chosen);
 void add_audit(CLI::App& app, Action& chosen);
+void add_export(CLI::App& app, Action& chosen);
 void add_weights(CLI::App& app, Action& chosen);
 void add_help(CLI::App& app, Action& chosen);
 void add_probe(CLI::App& app, Action& chosen);        // hidden: tries one mini-batch

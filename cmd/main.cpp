@@ -96,11 +96,11 @@ int run(int argc, char** argv, bool as_json) {
   app.require_subcommand(1);
   app.footer(footer());
   cmd::Action chosen;
-  for (auto add :
-       {cmd::add_train, cmd::add_resize,   cmd::add_change,      cmd::add_offer,  cmd::add_reclaim, cmd::add_verify,
-        cmd::add_audit, cmd::add_status,   cmd::add_report,      cmd::add_stop,   cmd::add_check,   cmd::add_plan,
-        cmd::add_pool,  cmd::add_simulate, cmd::add_weights,     cmd::add_init,   cmd::add_agent,   cmd::add_help,
-        cmd::add_probe, cmd::add_worker,   cmd::add_fork_server, cmd::add_scribe, cmd::add_courier, cmd::add_proxy}) {
+  for (auto add : {cmd::add_train,  cmd::add_resize,      cmd::add_change, cmd::add_offer,    cmd::add_reclaim,
+                   cmd::add_verify, cmd::add_audit,       cmd::add_status, cmd::add_report,   cmd::add_stop,
+                   cmd::add_check,  cmd::add_plan,        cmd::add_pool,   cmd::add_simulate, cmd::add_weights,
+                   cmd::add_export, cmd::add_init,        cmd::add_agent,  cmd::add_help,     cmd::add_probe,
+                   cmd::add_worker, cmd::add_fork_server, cmd::add_scribe, cmd::add_courier,  cmd::add_proxy}) {
     add(app, chosen);
   }
   for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(footer());

@@ -28,36 +28,44 @@ constexpr const char* host_code =
 #include <estrain/python_host.inc>
     ;
 
-constexpr const char* kAdvice = "name a Python with model.python, such as \"venv/bin/python\"";
+constexpr const char* export_code =
+#include <estrain/python_export.inc>
+    ;
 
 bool can_run(const std::string& path) {
   std::error_code failed;
   return std::filesystem::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
 }
 
+struct UsersPython {
+  std::string program;
+  const char* setting;  // names another Python: a key or an option
+  const char* source;   // of `program`: the setting, or a variable; named by messages
+
+  Error unfit(std::string_view why) const {
+    return Error::make(Fault::spec, "{}: {}", source, why)
+        .advise(fmt::format("name a Python with {}, such as \"venv/bin/python\"", setting));
+  }
+};
+
 // Finds python3 of the environment as a shell does.
-std::string python_of_path() {
+UsersPython python_of_path(const char* setting) {
   std::istringstream folders(environment_variable("PATH").value_or("/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     std::string python = (folder.empty() ? "." : folder) + "/python3";
-    if (can_run(python)) return python;
+    if (can_run(python)) return {python, setting, setting};
   }
-  throw Error(Fault::spec, "model.python: there is no python3 in PATH").advise(kAdvice);
+  throw UsersPython{"", setting, setting}.unfit("there is no python3 in PATH");
 }
 
-struct UsersPython {
-  std::string program;
-  const char* setting = "model.python";  // named by messages: the key or variable that `program` comes from
-};
-
 // ESTRAIN_PYTHON comes from the command `estrain` of a wheel (scripts/packages/wheel/__init__.py): the Python that pip
-// installed estrain into.
-UsersPython python_of(const spec::ModelSection& model) {
-  UsersPython python{model.python};
-  if (python.program.empty()) python = {environment_variable("ESTRAIN_PYTHON").value_or(""), "ESTRAIN_PYTHON"};
-  if (python.program.empty()) return {python_of_path()};
+// installed estrain into. `named`: the value of `setting`.
+UsersPython find_python(const std::string& named, const char* setting) {
+  UsersPython python{named, setting, setting};
+  if (named.empty()) python = {environment_variable("ESTRAIN_PYTHON").value_or(""), setting, "ESTRAIN_PYTHON"};
+  if (python.program.empty()) return python_of_path(setting);
   if (can_run(python.program)) return python;
-  throw Error::make(Fault::spec, "{}: {} is no program", python.setting, python.program).advise(kAdvice);
+  throw python.unfit(python.program + " is no program");
 }
 
 // Asks for a number that only Python knows. Takes 10 ms.
@@ -68,14 +76,7 @@ void require_python(const UsersPython& python) {
   options.output_descriptor = answer.get();
   ChildProcess::start(options).wait();
   if (read_memory_file(answer.get()) == "13060694016\n") return;
-  throw Error::make(Fault::spec, "{}: {} is no Python", python.setting, python.program).advise(kAdvice);
-}
-
-// Returns the number of a file in memory, open for the next program.
-int passed_file(const char* name, const std::string& text) {
-  UniqueFd fd = memory_file(name, text);
-  ::fcntl(fd.get(), F_SETFD, 0);
-  return fd.release();
+  throw python.unfit(python.program + " is no Python");
 }
 
 // In the form of base/process/build_id.h.
@@ -89,6 +90,31 @@ uint64_t build_of_libtorch() {
   return build;
 }
 
+// The job of core/engine/python/begin.py.
+Json job_of(const spec::ModelSection& model, const UsersPython& python) {
+  return {{"file", model.code_file()},
+          {"function", model.function()},
+          {"torch", ESTRAIN_LIBTORCH_VERSION},
+          {"setting", python.setting},
+          {"refusal", codec::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))))},
+          {"portable", false}};
+}
+
+// The user's Python with code and job in files in memory. `kept`: descriptors of the files.
+struct PythonCommand {
+  std::vector<std::string> arguments;
+  std::vector<UniqueFd> kept;
+};
+
+PythonCommand python_command(const UsersPython& python, const char* code, const Json& job) {
+  PythonCommand command;
+  command.kept.push_back(memory_file("estrain-code", code));
+  command.kept.push_back(memory_file("estrain-job", json_text(job)));
+  command.arguments = {python.program, fmt::format("/proc/self/fd/{}", command.kept[0].get()),
+                       std::to_string(command.kept[1].get())};
+  return command;
+}
+
 std::string algorithm_store() { return algorithms::store_beside(profile::default_store_path(own_environment())); }
 
 }  // namespace
@@ -100,24 +126,53 @@ comm::PythonWorker python_worker(const comm::WorkerArguments& arguments) {
 comm::PythonServer python_server(int orders) { return {.orders = orders, .algorithm_store = algorithm_store()}; }
 
 void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task, int library) {
-  const UsersPython users = python_of(spec.model);
-  require_python(users);
-  const std::string& python = users.program;
+  const UsersPython python = find_python(spec.model.python, "model.python");
+  require_python(python);
   Json job = codec::encode(task, comm::kPythonTask);
   job.update(codec::fields_of(comm::PythonSetting{spec::to_toml(spec), library_folder(), build_of_libtorch()}));
-  // For core/engine/python/host.py.
-  job["refusal"] = codec::encode(std::variant<comm::Failed>(comm::Failed(Error(Fault::mismatch, ""))));
+  job.update(job_of(spec.model, python));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
-  job["file"] = spec.model.code_file();
-  job["function"] = spec.model.function();
   job["library"] = worker_library_path(library);
-  job["torch"] = ESTRAIN_LIBTORCH_VERSION;
-  const std::string code = fmt::format("/proc/self/fd/{}", passed_file("estrain-host", host_code));
-  const std::string passed = std::to_string(passed_file("estrain-job", json_text(job)));
-  const std::string runs = job.at(std::string(comm::kPythonTask));  // for readers of the list of processes
-  std::vector<std::string> arguments = {python, code, passed, runs};
-  if (std::holds_alternative<comm::PythonServer>(task)) arguments.emplace_back(kRoomForTitle, ' ');
-  replace_program(python, arguments);
+  PythonCommand command = python_command(python, host_code, job);
+  for (const UniqueFd& file : command.kept) ::fcntl(file.get(), F_SETFD, 0);  // stay open for the next program
+  command.arguments.push_back(job.at(std::string(comm::kPythonTask)));        // for readers of the list of processes
+  if (std::holds_alternative<comm::PythonServer>(task)) command.arguments.emplace_back(kRoomForTitle, ' ');
+  replace_program(python.program, command.arguments);
+}
+
+spec::ModelSection users_function(const std::string& named, const std::string& python) {
+  spec::ModelSection model;
+  model.name = "python", model.file = named, model.python = python;
+  if (model.function().empty())
+    throw Error::make(Fault::usage, "{}: names no function", named)
+        .advise("give a file and the function in it that returns the module, such as net.py:build");
+  if (!std::filesystem::is_regular_file(model.code_file()))
+    throw Error::make(Fault::usage, "{}: there is no file {}", named, model.code_file());
+  model.file = std::filesystem::absolute(named).lexically_normal();
+  return model;
+}
+
+Json ask_users_python(const spec::ModelSection& model, const std::string& named, Json question) {
+  const UsersPython python = find_python(model.python, "--python");
+  require_python(python);
+  const UniqueFd answer = memory_file("estrain-answer", "");
+  question.update(job_of(model, python));
+  question["named"] = named;
+  question["answer"] = answer.get();
+  question["faults"] = {{"spec", static_cast<int>(Fault::spec)}, {"infeasible", static_cast<int>(Fault::infeasible)}};
+  const PythonCommand command = python_command(python, export_code, question);
+  ChildOptions options;
+  options.arguments = command.arguments;
+  options.inherited = {answer.get(), command.kept[0].get(), command.kept[1].get()};
+  const ChildEnd end = ChildProcess::start(options).wait();
+  const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
+  if (told.is_discarded())
+    throw Error::make(Fault::peer, "{}: {} ended with {} before it was done", named, python.program, end.text())
+        .advise("its last lines of output, if any, say why");
+  if (!told.contains("refusal")) return told;
+  comm::Failed failed;
+  codec::read_fields(told.at("refusal"), failed);
+  throw failed.cause.empty() ? failed.error() : failed.error().exiting_with(1);
 }
 
 }  // namespace estrain::cmd

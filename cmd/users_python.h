@@ -1,8 +1,12 @@
 #pragma once
-// The change of a worker's process, or a fork server's, into the user's Python, for a job whose model is a module in
-// Python: by exec, so the launcher still watches the process that it started. The Python runs
-// core/engine/python/host.py, which loads the worker's library.
+// The user's Python: the interpreter with the torch of estrain's release. If the model of a job is a module in Python,
+// a worker's process, or a fork server's, becomes the user's Python by exec, and the launcher watches the same process
+// as before. The Python runs core/engine/python/host.py, which loads the worker's library. Commands ask the Python
+// about a user's function: the Python runs core/engine/python/export.py.
 
+#include <string>
+
+#include "core/base/json/json.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/comm/messages/python_tasks.h"
 #include "core/state/comm/messages/worker_arguments.h"
@@ -16,5 +20,15 @@ namespace estrain::cmd {
 // The tasks of a worker and of a fork server.
 comm::PythonWorker python_worker(const comm::WorkerArguments& arguments);
 comm::PythonServer python_server(int orders);
+
+// The function `named` on the command line, such as "net.py:build"; `python`: the option --python. Throws Fault::usage
+// if the function has no name, or the file is missing.
+spec::ModelSection users_function(const std::string& named, const std::string& python);
+
+// Runs core/engine/python/export.py over the function in a child process. `named`: the function, for messages.
+// `question`: the fields that only this file reads. Returns the answer. Throws Fault::spec if there is no Python;
+// Fault::mismatch without torch of estrain's release; Fault::spec or Fault::infeasible if the function cannot be
+// exported; Fault::peer if the Python ends without an answer.
+Json ask_users_python(const spec::ModelSection& model, const std::string& named, Json question);
 
 }  // namespace estrain::cmd

@@ -9,8 +9,7 @@ import sys
 import torch
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1]
-sys.path += [str(EXAMPLES / "export"), str(EXAMPLES / "workloads")]
-import export  # noqa: E402
+sys.path.append(str(EXAMPLES / "workloads"))
 import small_data  # noqa: E402
 
 JOB = """[job]
@@ -19,8 +18,8 @@ ests = 4
 
 [model]
 name = "program"
-file = "bert.pt2"
-eval_file = "bert-eval.pt2"
+file = "net.pt2"
+eval_file = "net-eval.pt2"
 init = "pretrained/model.safetensors"
 
 [data]
@@ -48,6 +47,22 @@ eval_every = 20
 eval_batch = 16
 """
 
+# The programs bring the shapes, with weights drawn anew; the job's model.init brings those of the folder.
+NET = """import importlib.util
+import pathlib
+
+from transformers import BertConfig
+
+specification = importlib.util.spec_from_file_location("bert", {file!r})
+bert = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(bert)
+
+
+def build():
+    config = BertConfig.from_pretrained(pathlib.Path(__file__).parent / "tuned")
+    return bert.QuestionAnswering(config), bert.example(config.vocab_size, min(384, config.max_position_embeddings))
+"""
+
 
 def workload(name):
     specification = importlib.util.spec_from_file_location("model", EXAMPLES / "workloads" / name / "model.py")
@@ -66,13 +81,11 @@ def main():
     torch.manual_seed(1)
     if arguments.source:
         module = bert.QuestionAnswering.from_pretrained(arguments.source)
-        batch = bert.example(module.config.vocab_size, min(384, module.config.max_position_embeddings))
     else:
-        module, batch = bert.small()
+        module, _ = bert.small()
     module.save_pretrained(folder / "pretrained")
     module.config.save_pretrained(folder / "tuned")
-    # The programs bring the shapes, with weights drawn anew; the job's model.init brings those of the folder.
-    export.export(bert.QuestionAnswering(module.config), batch, folder / "bert.pt2")
+    (folder / "net.py").write_text(NET.format(file=str(EXAMPLES / "workloads/bert/model.py")))
     small_data.write(folder / "data", ["questions"])
     (folder / "job.toml").write_text(JOB)
 

@@ -9,7 +9,7 @@ from cases import GPT, RESNET18
 from figures import LOWER, Figure, Group
 
 CASES = ((RESNET18, 0.1), (GPT, 0.02))  # with the seconds of a step, about
-EXPORT = Path(__file__).resolve().parents[2] / "examples/export/export.py"
+PEERS = Path(__file__).resolve().parents[1] / "peers"
 HOW = (
     "time of a step of the network as it was exported from PyTorch over that of the built-in network, at {level}, 1 EST "
     "on 1 worker, update included; long-lived processes take turns; median of the ratios of the rounds"
@@ -45,7 +45,7 @@ def exported(bench, case):
     net, file = folder / "net.py", folder / "net.pt2"
     net.write_text(
         NET.format(
-            peers=str(EXPORT.parents[2] / "scripts/peers"),
+            peers=str(PEERS),
             model=case.model,
             shape=case.shape,
             classes=case.classes,
@@ -54,7 +54,8 @@ def exported(bench, case):
             targets="torch.arange(4)" if case.shape else tokens,
         )
     )
-    subprocess.run([bench.python, EXPORT, f"{net}:build", file], check=True, capture_output=True)
+    command = [bench.estrain, "export", f"{net}:build", "--output", file, "--python", bench.python]
+    subprocess.run(command, check=True, capture_output=True)
     return dataclasses.replace(case, program=str(file))
 
 

@@ -1,7 +1,7 @@
 # What the program knows from text files and from this build. It is generated below include/estrain.
 configure_file(scripts/cmake/version.h.in include/estrain/version.h @ONLY)
 
-# estrain_embed(NAME FILE): <estrain/NAME.inc> is the text of FILE, as a string literal.
+# estrain_embed(NAME FILE...): <estrain/NAME.inc> is the text of the files, one after another, as string literals.
 # estrain_embed(NAME LIST FILE...): it is {"stem of FILE", text}, for each file.
 # A change of a file configures the build again.
 function(estrain_embed NAME)
@@ -21,7 +21,8 @@ function(estrain_embed NAME)
 endfunction()
 
 estrain_embed(built_in_faults core/run/faults/faults.toml)
-estrain_embed(python_host core/engine/python/host.py)
+estrain_embed(python_host core/engine/python/begin.py core/engine/python/host.py)
+estrain_embed(python_export core/engine/python/begin.py core/engine/python/export.py)
 # `estrain init` knows them as examples.
 file(GLOB examples CONFIGURE_DEPENDS configs/*.toml)
 estrain_embed(example_specs LIST ${examples})

@@ -292,7 +292,7 @@ data = {{ {UNUSUAL}, batch = 7 }}
 optimizer = {{ name = "sgd", lr = 0.1 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5, metrics = ["right", "largest"] }}
 """),
-    # users' own modules in Python: of examples/python, and of python_models.py
+    # users' own modules in Python: of examples/python, python_models.py and programs.py
     "python-adaptive": Job(("1", "2"), f"""
 job.ests = 2
 model = {{ name = "python", file = "{programs.EXAMPLES}/python/net.py:build", {PYTHON} }}
@@ -319,7 +319,7 @@ checkpoint = {{ every = 1, keep = 100 }}
 """),
     "python-unusual": Job(("1", "2"), f"""
 job.ests = 2
-model = {{ name = "python", file = "{HERE}/python_models.py:unusual", {PYTHON} }}
+model = {{ name = "python", file = "{HERE}/programs.py:unusual", {PYTHON} }}
 data = {{ {UNUSUAL}, batch = 7 }}
 optimizer = {{ name = "sgd", lr = 0.01, momentum = 0.9, weight_decay = 0.01 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5 }}
@@ -328,14 +328,14 @@ checkpoint = {{ every = 1, keep = 100 }}
     "python-bf16": Job(("1",), f"""
 job.ests = 1
 job.precision = "bf16"
-model = {{ name = "python", file = "{HERE}/python_models.py:decoder", context = 16, {PYTHON} }}
+model = {{ name = "python", file = "{HERE}/programs.py:decoder", context = 16, {PYTHON} }}
 data = {{ {TEXT}, batch = 4 }}
 optimizer = {{ name = "adamw", lr = 0.003 }}
 train = {{ steps = 6 }}
 """),
     "python-resnet": Job(("2",), f"""
 job.ests = 2
-model = {{ name = "python", file = "{HERE}/python_models.py:resnet", loss = "cross_entropy", {PYTHON} }}
+model = {{ name = "python", file = "{HERE}/programs.py:resnet", loss = "cross_entropy", {PYTHON} }}
 data = {{ {COLOUR}, batch = 4, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
 optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
 train = {{ steps = 7, eval_every = 4, eval_batch = 5, label_smoothing = 0.1 }}

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES / "export"))
+sys.path.insert(0, str(EXAMPLES.parent / "core/engine/python"))
 import export  # noqa: E402
 
 SEED = 17

@@ -23,7 +23,8 @@ def make_model(spec, data):
     if spec["model"]["name"] == "program":
         return programs.build(pathlib.Path(spec["model"]["file"]).stem)[0]
     if spec["model"]["name"] == "python":
-        return programs.function(*spec["model"]["file"].rsplit(":", 1))()
+        made = programs.function(*spec["model"]["file"].rsplit(":", 1))()
+        return made[0] if isinstance(made, tuple) else made  # without the example mini-batch
     keys = MODEL_KEYS.get(spec["model"]["name"], ("dropout",))
     options = {key: spec["model"][key] for key in keys if key in spec["model"]}
     return twins.twin(spec["model"]["name"], data.shape, data.classes, **options)

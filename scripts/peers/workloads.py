@@ -74,6 +74,7 @@ def fine_tune(folder, estrain):
     """The lines of examples/fine_tuning/README.md. True: transformers and estrain give one loss, bit for bit."""
     example, folder = programs.EXAMPLES / "fine_tuning", folder / "squad"
     for command in ([sys.executable, example / "prepare.py", folder],
+                    [estrain, "export", f"{folder / 'net.py'}:build", "--output", folder, "--python", sys.executable],
                     [estrain, "train", folder / "job.toml", "--run", folder / "run", "--devices", "2"],
                     [estrain, "weights", folder / "run", folder / "tuned/model.safetensors"]):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

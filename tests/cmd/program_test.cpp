@@ -365,7 +365,7 @@ TEST_CASE("a program for one precision is refused at the other, with what to do"
   files.folder.write("net.pt2", parts.file());
   const Ended ended = refused(files.folder, files.spec, 2);
   CHECK(ended.says("exported for bf16; at job.precision = \"fp32\" its module computes otherwise"));
-  CHECK(ended.says("export it with --precision fp32"));
+  CHECK(ended.says("export it with estrain export --precision fp32"));
 }
 
 TEST_CASE("booleans and int32 of a program are in its checkpoints, and go back into its file") {

@@ -1,6 +1,6 @@
-"""Runs in the user's Python, in the place of a worker's program: `python HOST.py DESCRIPTOR`. DESCRIPTOR is the descriptor
-of a file with the job's JSON (cmd/users_python.cpp writes the file, core/engine/python/enter.h reads it). A fork server stops after
-loading the library; copies of the fork server become workers. Only the workers read the user's file.
+"""Trains in the user's Python, in the place of a worker's program. begin.py goes before. core/engine/python/enter.h reads the job's
+JSON, too. A fork server stops after loading the library; copies of the fork server become workers. Only the workers read
+the user's file.
 
 host.py loads the worker's library and hands control to the library. The library calls back for Python's own duties: build the
 module, run forward and backward, switch the random streams. Tensors cross as arguments and results of the library's
@@ -9,53 +9,10 @@ a call: readers and other threads of the library run without the lock.
 """
 import contextlib
 import ctypes
-import json
-import os
-import random
-import signal
-import socket
-import struct
-import sys
-
-with open(int(sys.argv[1])) as passed:
-    JOB = json.load(passed)
-PATH, FUNCTION = JOB["file"], JOB["function"]
-sys.argv = [PATH]
-sys.path[0] = os.path.dirname(PATH)  # as with `python net.py`
-
-
-ADVICE = f"install torch {JOB['torch'].split('+')[0]} from PyPI in that Python, or name another one: model.python"
-
-
-def give_up(message, advice):
-    """Reports an error before the library is loaded. A fork server only prints the error: its workers will report it."""
-    print(message, advice, sep="\n", file=sys.stderr, flush=True)
-    if "socket" not in JOB:
-        os._exit(1)
-    report = dict(JOB["refusal"], message=message, advice=advice)
-    socket.socket(fileno=JOB["socket"]).send(json.dumps(report).encode())
-    os._exit(1)
-
-
-if JOB["portable"]:  # compiled code would pass the portable kernels by
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"
-try:
-    import torch
-except ImportError as error:
-    give_up(f"{sys.executable}: torch cannot be imported: {error}", ADVICE)
-if torch.__version__ != JOB["torch"]:
-    give_up(f"{sys.executable} has torch {torch.__version__}; this estrain is built with LibTorch {JOB['torch']}",
-            ADVICE)
-
-import importlib.util
 import inspect
+import signal
+import struct
 import sysconfig
-import traceback
-
-try:
-    import numpy.random
-except ImportError:
-    numpy = None
 
 try:
     LIBRARY = ctypes.CDLL(JOB["library"])
@@ -90,10 +47,6 @@ NUMPY_KEYS = 624
 STREAM_BYTES = (NUMPY_AT + NUMPY_WORDS.size + 4 * NUMPY_KEYS + 7) // 8 * 8
 Streams = ctypes.c_char * STREAM_BYTES
 MOST_SHOWN = 20000  # characters of a traceback: it must fit a message
-
-
-class Refused(Exception):
-    """The user's code is valid Python, but cannot be trained."""
 
 
 class Module:
@@ -215,19 +168,6 @@ def flattened(outputs):
                         "tensors is wanted")
 
 
-def load_function():
-    name = os.path.splitext(os.path.basename(PATH))[0]
-    spec = importlib.util.spec_from_file_location(name, PATH)
-    if spec is None:
-        raise Refused(f"{PATH} is no file of Python code")
-    code = importlib.util.module_from_spec(spec)
-    sys.modules[name] = code
-    spec.loader.exec_module(code)
-    if not callable(getattr(code, FUNCTION, None)):
-        raise Refused(f"{PATH} has no function {FUNCTION}")
-    return getattr(code, FUNCTION)
-
-
 def arguments_of(module):
     """Returns (positional, by name alone, takes any name) of forward."""
     positional, by_name, any_name = [], [], False
@@ -246,12 +186,7 @@ def arguments_of(module):
 
 def build(seed):
     global user
-    function = load_function()
-    torch.manual_seed(seed)
-    seed_streams(seed)
-    module = function()
-    if not isinstance(module, torch.nn.Module):
-        raise Refused(f"{FUNCTION} returned a {type(module).__name__}, not a torch.nn.Module")
+    module, _ = call_function(seed)
     for name, parameter in module.named_parameters():
         if getattr(parameter, "_post_accumulate_grad_hooks", None):
             raise Refused(f"parameter {name} has a hook that runs after its gradient is accumulated: it would see "
@@ -329,12 +264,6 @@ def run_eagerly(wanted):
 def take_names(count):
     """Sets how forward gets inputs: by the library's names; by position if `count` is negative."""
     user.names = None if count < 0 else OPS.names.default()
-
-
-def seed_streams(seed):
-    random.seed(seed)
-    if numpy is not None:
-        numpy.random.seed(seed % 2**32)
 
 
 def store_streams(address):
@@ -436,13 +365,6 @@ DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _
           load_streams, store_streams, tell_modules, imported, lambda _: user.keep(OPS.names.default()), run_eagerly)
 
 
-def users_frames(trace):
-    """Returns the trace without the frames of this file."""
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    return trace
-
-
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int64)
 def call(duty, argument):
     try:
@@ -452,8 +374,8 @@ def call(duty, argument):
         failed(str(refusal), "")
         return 1
     except BaseException as error:
-        shown = traceback.TracebackException(type(error), error, users_frames(error.__traceback__))
-        failed("".join(shown.format_exception_only()).strip()[:2000], "".join(shown.format()).strip()[-MOST_SHOWN:])
+        line, trace = described(error)
+        failed(line[:2000], trace[-MOST_SHOWN:])
         return 1
 
 

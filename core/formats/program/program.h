@@ -130,7 +130,7 @@ struct Call {
 struct Program {
   std::string path;                 // for messages
   std::string torch_version;        // "2.11.0+cu130"
-  bool is_marked_training = false;  // set by the export (examples/export)
+  bool is_marked_training = false;  // set by `estrain export`
   // The only precision in which the program computes as its module does, if the export says so: "fp32" or "bf16".
   std::string precision;
   std::vector<std::string> notes;    // the export's notes on the program, for `estrain check`

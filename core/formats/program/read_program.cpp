@@ -176,7 +176,7 @@ void Reader::check_versions(const Json& model) {
           .advise("save the result of torch.export.export, without run_decompositions()");
 }
 
-// Reads the marks that examples/export puts beside the program.
+// Reads the marks that `estrain export` puts beside the program.
 void Reader::read_marks() {
   const std::string marks = folder_ + "extra/estrain.";
   program_.is_marked_training = archive_.contains(marks + "training");

@@ -53,7 +53,7 @@ bool is_library_frame(std::string_view path) {
 
 Error damaged_program(const std::string& what) {
   return Error::make(Fault::corrupt, "not a valid program: {}", what)
-      .advise("export it again (examples/export); the file must be written by torch.export.save");
+      .advise("export it again (estrain export); the file must be written by torch.export.save");
 }
 
 Error unknown_in_program(const std::string& what) {

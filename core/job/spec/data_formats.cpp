@@ -34,7 +34,7 @@ constexpr const char* kLenet = R"(name = "lenet"            # or mlp, resnet18, 
 constexpr const char* kResnet = R"(name = "resnet18"         # or resnet34, resnet50, vgg11, vgg19, mlp, lenet
 )";
 
-constexpr const char* kProgram = R"(name = "program"          # yours: examples/export/export.py writes the files
+constexpr const char* kProgram = R"(name = "program"          # yours: `estrain export` writes the files
 file = "net.pt2"          # forward takes images, boxes and labels, and returns its loss
 eval_file = "net-eval.pt2"
 )";

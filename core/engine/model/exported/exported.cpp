@@ -22,7 +22,7 @@ using program::UserInput;
 
 Error does_not_fit(const std::string& what) {
   return Error(Fault::spec, what)
-      .advise("use the data for which the program was exported, or export it for these (examples/export)");
+      .advise("use the data for which the program was exported, or export it for these (estrain export)");
 }
 
 bool is_whole(Type type) {
@@ -71,7 +71,7 @@ class SizeCheck {
     if (input.sizes[0].symbol.empty()) {
       throw Error::make(Fault::spec, "the program takes only mini-batches of {} samples (its input {} is {})",
                         input.sizes[0].number, input.name, program::sizes_text(input.sizes))
-          .advise("export it with a dynamic batch dimension, like examples/export");
+          .advise("export it with a dynamic batch dimension, as estrain export does");
     }
     batch_.insert(input.sizes[0].symbol);
     for (size_t d = 0; d < offer.dims.size(); ++d) {
@@ -123,7 +123,7 @@ void check_release(const Program& program) {
 void check_mode(const Program& program, const ExecutionPlan& plan) {
   if (program.is_marked_training || plan.training_calls() > 0 || plan.evaluation_calls() == 0) return;
   throw Error::make(Fault::spec, "{}: exported in eval() mode: dropout and batch norm do not train", program.path)
-      .advise("call module.train() before the export; examples/export can record that they are off on purpose");
+      .advise("call module.train() before the export; estrain export can record that they are off on purpose");
 }
 
 void check_precision(const Program& program, spec::Precision precision) {
@@ -131,7 +131,7 @@ void check_precision(const Program& program, spec::Precision precision) {
   if (program.precision.empty() || program.precision == wanted) return;
   throw Error::make(Fault::spec, "{}: exported for {}; at job.precision = \"{}\" its module computes otherwise",
                     program.path, program.precision, wanted)
-      .advise(fmt::format("export it with --precision {} (examples/export), or set job.precision = \"{}\"", wanted,
+      .advise(fmt::format("export it with estrain export --precision {}, or set job.precision = \"{}\"", wanted,
                           program.precision));
 }
 
@@ -157,7 +157,7 @@ void check_parameter(const Program& program, const StoredTensor& parameter) {
 void check_name(const Program& program, const std::string& name) {
   if (is_sound_name(name)) return;
   throw Error::make(Fault::corrupt, "{}: \"{}\" is not the name of a module or tensor", program.path, name)
-      .advise("export it again (examples/export)");
+      .advise("export it again (estrain export)");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void check_place(const std::string& what, const torch::Tensor& tensor) {
     throw Error::make(Fault::mismatch, "{} is not contiguous, which the state's memory is", what)
         .advise(
             "build it with tensor.contiguous(), a module with to(memory_format=torch.contiguous_format); an exported "
-            "program (examples/export) keeps its order");
+            "program (estrain export) keeps its order");
 }
 
 void check_parameter(const PythonModule::Named& parameter) {

@@ -71,7 +71,7 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.file)
           .path()
           .only("model.name", users_models)
-          .means("program: the exported program (.pt2) to train, exported in train() mode: examples/export. python: "
+          .means("program: the exported program (.pt2) to train, exported in train() mode (`estrain export`). python: "
                  "\"net.py:build\", a file and the function in it that returns the module."),
       ESTRAIN_KEY(model.python)
           .path()

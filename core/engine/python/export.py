@@ -1,26 +1,14 @@
-#!/usr/bin/env python3
-"""Exports a PyTorch module as the programs that estrain trains and evaluates.
-
-    python examples/export/export.py net.py:build net.pt2
-
-`build()` in net.py returns the module and an example mini-batch of two or more samples: a tuple or list of forward's
-arguments, or a dictionary of them by name. Written are net.pt2, exported in train() mode, and net-eval.pt2, exported in
-eval() mode. In a job's spec: model = { name = "program", file = "net.pt2", eval_file = "net-eval.pt2" }.
-From Python: export(module, batch, "net.pt2").
+"""Exports a PyTorch module as the programs that estrain trains and evaluates. `estrain export` runs this file in the user's Python,
+after begin.py. From Python: export(module, batch, "net.pt2").
 
 Some of what Python does is not in an export. So a step of the module is compared with a step of the file as it is read
 back: loss, every gradient, every buffer, bit for bit, on the whole mini-batch and on a shorter one. What is known to get
 lost is refused by name, with the line of the code and with what to do. A module that cannot be exported trains as it is:
-model = { name = "python", file = "net.py:build" } (examples/python).
-
-    --precision bf16    for job.precision = "bf16": exported under torch.autocast, as it trains then. Which types tensors
-                        have, and so what `x.float()` or torch.finfo(x.dtype) mean, is fixed in a program.
+model.name = "python".
 """
 
-import argparse
 import contextlib
 import copy
-import importlib.util
 import io
 import json
 import linecache
@@ -38,7 +26,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 SEED = 5  # of the random numbers in the steps that are compared
 TRAINING_MARK = {"estrain.training": "exported in train() mode"}
-IN_PYTHON = 'or train the module as it is, in your own Python: model = {{ name = "python", file = "{}" }} (examples/python)'
+IN_PYTHON = 'or train the module as it is, in your own Python: model = {{ name = "python", file = "{}" }}'
 INNER_GRAPHS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")  # that estrain can run
 
 
@@ -50,10 +38,11 @@ class NotExportable(Exception):
         super().__init__(what)
         self.advice, self.place, self.trains = advice, place, trains
 
-    def lines(self, build):
-        place = [f"  at {self.place}"] if self.place else []
-        advice = f"{self.advice}; {IN_PYTHON.format(build)}" if self.trains else self.advice
-        return "\n".join([f"{build} cannot be exported: {self}", *place, f"  {advice}"])
+    def message(self, build):
+        return f"{build} cannot be exported: {self}" + (f"\n  at {self.place}" if self.place else "")
+
+    def advice_for(self, build):
+        return f"{self.advice}; {IN_PYTHON.format(build)}" if self.trains else self.advice
 
 
 def export(module, batch, path, evaluation=True, precision="fp32"):
@@ -108,6 +97,8 @@ def own_tensors(batch):
                 "let forward convert it")
         return copied
     is_dictionary = isinstance(batch, dict)
+    if isinstance(batch, torch.Tensor):
+        batch = (batch,)
     args = () if is_dictionary else tree_map(clone, tuple(batch))
     kwargs = tree_map(clone, dict(batch)) if is_dictionary else {}
     for tensor in tensors_of(args, kwargs):
@@ -481,33 +472,33 @@ def refuse_functions(tensor):
         waiting.extend(next_node for next_node, _ in node.next_functions)
 
 
-def build_of(place):
-    file, _, function = place.partition(":")
-    specification = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)
-    loaded = importlib.util.module_from_spec(specification)
-    sys.path.insert(0, str(pathlib.Path(file).resolve().parent))
-    sys.modules[specification.name] = loaded
-    specification.loader.exec_module(loaded)
-    return getattr(loaded, function or "build")
+def export_function():
+    """Exports the module of the user's function. Returns the answer for `estrain export`."""
+    module, batch = call_function(JOB["seed"])
+    if batch is None:
+        raise NotExportable(f"{FUNCTION} returned no example mini-batch, which an export needs",
+                            "return the module and an example mini-batch of two or more samples, such as: return net, (images, labels)")
+    paths = export(module, batch, JOB["output"], JOB["evaluation"], JOB["precision"])
+    return {"written": [str(path) for path in paths], "torch": torch.__version__}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", metavar="FILE.py:FUNCTION")
-    parser.add_argument("path", metavar="OUT.pt2")
-    parser.add_argument("--no-eval", action="store_true", help="only the program that is trained")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="the job's (default: fp32)")
-    parser.add_argument("--traceback", action="store_true", help="of a module that cannot be exported, in full")
-    arguments = parser.parse_args()
-    module, batch = build_of(arguments.build)()
+def answer(task):
+    """Runs the task for the command that started this process, and reports the result or the error."""
+    named, faults = JOB["named"], JOB["faults"]
     try:
-        for path in export(module, batch, arguments.path, not arguments.no_eval, arguments.precision):
-            print(path)
-    except NotExportable as error:
-        if arguments.traceback:
+        os.write(JOB["answer"], json.dumps(task()).encode())
+    except NotExportable as refusal:
+        if JOB["traceback"]:
             traceback.print_exc()
-        sys.exit(error.lines(arguments.build))
+        give_up(refusal.message(named), refusal.advice_for(named), fault=faults["infeasible"])
+    except Refused as refusal:
+        give_up(f"{named}: {refusal}", "change the code", fault=faults["spec"])
+    except Exception as error:
+        line, trace = described(error)
+        give_up(f"the code of {named} raised {line}\n{trace}", "correct the code; the traceback shows the line",
+                fault=faults["spec"], cause="user_code")
 
 
 if __name__ == "__main__":
-    main()
+    os.dup2(2, 1)  # what the user's code prints is no answer
+    answer(export_function)

@@ -1,0 +1,183 @@
+// `estrain export`: programs of a user's module, by the user's Python of scripts/setup --peers. One function serves an
+// export and a job in Python. What cannot be exported is refused, and no file is written.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/files/files.h"
+#include "core/base/json/json.h"
+#include "job.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_python() { return fs::exists(ESTRAIN_PEERS_PYTHON); }
+
+const Words kPython = {"--python", ESTRAIN_PEERS_PYTHON};
+
+struct ExportFiles {
+  ScratchFolder folder;
+
+  // A module with dropout on vectors of three numbers. `returned`: the end of `build`.
+  std::string net(const std::string& returned, const std::string& forward = "pass") {
+    return folder.write("net.py",
+                        "import torch\n"
+                        "class Net(torch.nn.Module):\n"
+                        "    def __init__(self):\n"
+                        "        super().__init__()\n"
+                        "        self.fc = torch.nn.Linear(3, 2)\n"
+                        "    def forward(self, x, y):\n"
+                        "        " +
+                            forward +
+                            "\n"
+                            "        logits = self.fc(torch.nn.functional.dropout(x, 0.3, self.training))\n"
+                            "        return torch.nn.functional.cross_entropy(logits, y)\n"
+                            "def build():\n"
+                            "    net, batch = Net(), (torch.randn(4, 3), torch.tensor([0, 1, 1, 0]))\n"
+                            "    print('building')\n"
+                            "    " +
+                            returned + "\n") +
+           ":build";
+  }
+
+  std::string job(const std::string& model) {
+    return folder.write("job.toml", "job = { name = \"exported\", seed = 21, ests = 4 }\nmodel = { classes = 2, " +
+                                        model +
+                                        " }\ndata = { format = \"synthetic\", shape = [3], samples = 300, "
+                                        "batch = 8 }\noptimizer = { name = \"sgd\", lr = 0.1 }\n"
+                                        "train = { steps = 6, eval_every = 3 }\n");
+  }
+};
+
+Ended exported(const std::string& function, const Words& more) {
+  return estrain(with(with({"export", function}, kPython), more));
+}
+
+// The exact losses of all ESTs, step by step.
+std::vector<Json> losses_of(const std::string& run) {
+  std::vector<Json> losses;
+  std::ifstream lines(run + "/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const Json row = Json::parse(line);
+    if (row.contains("est_loss_bits")) losses.push_back(row.at("est_loss_bits"));
+  }
+  return losses;
+}
+
+TEST_CASE("what export writes trains with the bits of the module in Python, from one function" *
+          doctest::skip(!has_python())) {
+  ExportFiles files;
+  const std::string net = files.net("return net, batch"), program = files.folder / "net.pt2";
+  const Ended written = exported(net, {"--output", files.folder.path(), "--seed", "21"});
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(written.says(program + ": " + net + " in train() mode"));
+  CHECK(written.says(files.folder / "net-eval.pt2: in eval() mode"));
+  const std::string as_program = train_on(
+      files.folder,
+      files.job("name = \"program\", file = \"" + program + "\", eval_file = \"" + files.folder / "net-eval.pt2\""),
+      "1");
+  const std::string in_python = train_on(
+      files.folder, files.job("name = \"python\", file = \"" + net + "\", python = \"" ESTRAIN_PEERS_PYTHON "\""), "2");
+  CHECK(losses_of(as_program).size() == 6);
+  CHECK(losses_of(as_program) == losses_of(in_python));
+}
+
+TEST_CASE("export keeps files that are there, and tells what it wrote as JSON" * doctest::skip(!has_python())) {
+  ExportFiles files;
+  const std::string net = files.net("return net, batch"), out = files.folder.write("out.pt2", "mine");
+  const Ended refused = exported(net, {"--output", out});
+  CHECK(refused.code == 2);
+  CHECK(refused.says("out.pt2 exists already"));
+  CHECK(read_file(out) == "mine");
+  const std::string told = files.folder / "told";
+  const Ended replaced = Command(with({"export", net, "--output", out, "--force", "--no-eval", "--json"}, kPython),
+                                 {.before = "exec >" + told})
+                             .wait();
+  INFO(replaced.shown());
+  REQUIRE(replaced.code == 0);
+  CHECK(replaced.says("building"));
+  const Json answer = Json::parse(read_file(told));
+  CHECK(answer.at("written") == Json::array({out}));
+  CHECK(read_file(out) != "mine");
+  CHECK(!fs::exists(files.folder / "out-eval.pt2"));
+}
+
+TEST_CASE("what cannot be exported is refused with its line, and nothing is written" * doctest::skip(!has_python())) {
+  struct Wrong {
+    std::string returned, forward;
+    int code;
+    Words says;
+  };
+  const std::string pair = "return net, batch";
+  const std::vector<Wrong> all = {
+      {pair,
+       "x = x if x.sum() > 0 else -x",
+       2,
+       {"cannot be exported: ", "net.py:7, in forward: x = x if", "name = \"python\""}},
+      {"return net", "pass", 2, {"build returned no example mini-batch", "return net, (images, labels)"}},
+      {"return net, batch[:1] + (batch[1][:1],)", "pass", 2, {"needs two or more samples"}},
+      {"return 3", "pass", 2, {"build returned a int, not a torch.nn.Module, alone or with an example mini-batch"}},
+      {"raise ValueError('no network today')",
+       "pass",
+       1,
+       {"raised ValueError: no network today", "net.py\", line 13, in build"}},
+      {"import os; os._exit(7)", "pass", 1, {"ended with exit status 7 before it was done"}},
+  };
+  ExportFiles files;
+  fs::create_directory(files.folder / "out");
+  for (const Wrong& wrong : all) {
+    CAPTURE(wrong.returned);
+    const Ended ended = exported(files.net(wrong.returned, wrong.forward), {"--output", files.folder / "out"});
+    INFO(ended.shown());
+    CHECK(ended.code == wrong.code);
+    for (const std::string& words : wrong.says) CHECK_MESSAGE(ended.says(words), words);
+    CHECK(!ended.says("/proc/self/fd"));
+    CHECK(fs::is_empty(files.folder / "out"));
+  }
+}
+
+TEST_CASE("export tells which torch is needed, and which was found" * doctest::skip(!has_python())) {
+  ExportFiles files;
+  const std::string net = files.net("return net, batch");
+  fs::create_directory(files.folder / "other");
+  files.folder.write("other/torch.py", "__version__ = '2.10.0+cpu'\n");
+  fs::create_directory(files.folder / "empty");
+  files.folder.write("empty/torch.py", "raise ImportError('gone')\n");
+  const auto export_with = [&](const std::string& torch) {
+    return Command({"export", net, "--output", files.folder.path()},
+                   {.before = "export ESTRAIN_PYTHON=" ESTRAIN_PEERS_PYTHON " PYTHONPATH=" + files.folder / torch})
+        .wait();
+  };
+  const Ended other = export_with("other");
+  CHECK(other.code == 1);
+  CHECK(other.says("has torch 2.10.0+cpu; this estrain is built with LibTorch 2.11.0"));
+  CHECK(other.says("or name another one: --python"));
+  const Ended none = export_with("empty");
+  CHECK(none.code == 1);
+  CHECK(none.says("torch cannot be imported: gone; torch 2.11.0"));
+}
+
+TEST_CASE("export refuses a function or a Python that is not there") {
+  ExportFiles files;
+  const std::string net = files.net("return net, batch"), file = files.folder / "net.py";
+  const auto refused = [&](const Words& arguments, const std::string& words) {
+    const Ended ended = estrain(with({"export"}, arguments));
+    INFO(ended.shown());
+    CHECK(ended.code == 2);
+    CHECK(ended.says(words));
+  };
+  refused({file}, "names no function");
+  refused({files.folder / "none.py:build"}, "there is no file");
+  refused({net, "--python", files.folder / "python"}, "--python: " + files.folder / "python is no program");
+  refused({net, "--python", "/bin/ls"}, "--python: /bin/ls is no Python");
+  refused({net, "--output", files.folder / "net.onnx"}, "the name of a program ends in .pt2");
+  CHECK(estrain({"export", net, "--output", files.folder / "none/net.pt2"}).code == 1);
+}
+
+}  // namespace
+}  // namespace estrain::testing
