@@ -6,8 +6,6 @@
 
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <sstream>
 
 #include "cmd/worker_library.h"
 #include "core/base/error.h"
@@ -16,6 +14,7 @@
 #include "core/base/json/json_text.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/fork_server.h"
+#include "core/base/process/python.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/planning/profile/profile_store.h"
 #include "core/state/algorithms/pinning.h"
@@ -31,42 +30,6 @@ constexpr const char* host_code =
 constexpr const char* export_code =
 #include <estrain/python_export.inc>
     ;
-
-bool can_run(const std::string& path) {
-  std::error_code failed;
-  return std::filesystem::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
-}
-
-struct UsersPython {
-  std::string program;
-  const char* setting;  // names another Python: a key or an option
-  const char* source;   // of `program`: the setting, or a variable; named by messages
-
-  Error unfit(std::string_view why) const {
-    return Error::make(Fault::spec, "{}: {}", source, why)
-        .advise(fmt::format("name a Python with {}, such as \"venv/bin/python\"", setting));
-  }
-};
-
-// Finds python3 of the environment as a shell does.
-UsersPython python_of_path(const char* setting) {
-  std::istringstream folders(environment_variable("PATH").value_or("/usr/bin:/bin"));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    std::string python = (folder.empty() ? "." : folder) + "/python3";
-    if (can_run(python)) return {python, setting, setting};
-  }
-  throw UsersPython{"", setting, setting}.unfit("there is no python3 in PATH");
-}
-
-// ESTRAIN_PYTHON comes from the command `estrain` of a wheel (scripts/packages/wheel/__init__.py): the Python that pip
-// installed estrain into. `named`: the value of `setting`.
-UsersPython find_python(const std::string& named, const char* setting) {
-  UsersPython python{named, setting, setting};
-  if (named.empty()) python = {environment_variable("ESTRAIN_PYTHON").value_or(""), setting, "ESTRAIN_PYTHON"};
-  if (python.program.empty()) return python_of_path(setting);
-  if (can_run(python.program)) return python;
-  throw python.unfit(python.program + " is no program");
-}
 
 // Asks for a number that only Python knows. Takes 10 ms.
 void require_python(const UsersPython& python) {

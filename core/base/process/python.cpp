@@ -1,0 +1,43 @@
+#include "core/base/process/python.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/process/child_process.h"
+
+namespace estrain {
+namespace {
+
+bool can_run(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
+}
+
+UsersPython python_of_path(const std::string& setting) {
+  std::istringstream folders(environment_variable("PATH").value_or("/usr/bin:/bin"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::string python = (folder.empty() ? "." : folder) + "/python3";
+    if (can_run(python)) return {python, setting, setting};
+  }
+  throw UsersPython{"", setting, setting}.unfit("there is no python3 in PATH");
+}
+
+}  // namespace
+
+Error UsersPython::unfit(std::string_view why) const {
+  return Error::make(Fault::spec, "{}: {}", source, why)
+      .advise(fmt::format("name a Python with {}, such as \"venv/bin/python\"", setting));
+}
+
+UsersPython find_python(const std::string& named, const std::string& setting) {
+  constexpr const char* variable = "ESTRAIN_PYTHON";
+  UsersPython python{named, setting, setting};
+  if (named.empty()) python = {environment_variable(variable).value_or(""), setting, variable};
+  if (python.program.empty()) return python_of_path(setting);
+  if (can_run(python.program)) return python;
+  throw python.unfit(python.program + " is no program");
+}
+
+}  // namespace estrain

@@ -1,0 +1,24 @@
+#pragma once
+// Finds the Python of a user, for the user's own code.
+
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace estrain {
+
+struct UsersPython {
+  std::string program;
+  std::string setting;  // names another Python: the key "model.python", the option "--python"
+  std::string source;   // of `program`: the setting, or a variable; named by messages
+
+  // An error of Fault::spec that begins with the source and advises the setting.
+  Error unfit(std::string_view why) const;
+};
+
+// `named`: the value of `setting`. If empty, ESTRAIN_PYTHON of the environment says: the Python that pip installed estrain
+// into (scripts/packages/wheel/__init__.py). Otherwise python3, found in PATH as a shell does. Throws Fault::spec.
+UsersPython find_python(const std::string& named, const std::string& setting);
+
+}  // namespace estrain
