@@ -1,5 +1,7 @@
 #include <fmt/ranges.h>
 
+#include <iterator>
+
 #include "core/base/error.h"
 #include "core/data/format_table.h"
 #include "core/data/formats/dataset.h"
@@ -28,6 +30,22 @@ void Dataset::read_fields(int64_t, const SampleDraw&, std::span<std::byte* const
   throw Error(Fault::bug, "a data set of one array was asked for several");
 }
 
+void Dataset::read_run(const SampleRun& run) const {
+  const SampleShape samples = shape();
+  std::vector<std::byte*> out = run.out;
+  int64_t* targets = run.targets;
+  for (const int64_t index : run.indices) {
+    if (run.is_abandoned()) return;
+    if (samples.kind == SampleShape::Kind::fields) {
+      read_fields(index, run.draw(index), out);
+    } else {
+      read(index, run.draw(index), out.front(), targets);
+      targets += samples.targets();
+    }
+    for (size_t i = 0; i < out.size(); ++i) out[i] += samples.bytes_of_input(i);
+  }
+}
+
 DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t seed, std::optional<int64_t> classes,
               const std::vector<std::string>& arrays) {
   DataPair pair = with_context("data", [&] {
@@ -35,7 +53,8 @@ DataPair open(const spec::DataSection& section, int64_t text_context, uint64_t s
     const Format& format = format_of(section);
     std::vector<DataFile> files = open_files(format.file_names(section));
     DataPair opened = format.open({section, text_context, seed, classes, arrays}, files);
-    opened.files = std::move(files);
+    opened.files.insert(opened.files.begin(), std::make_move_iterator(files.begin()),
+                        std::make_move_iterator(files.end()));
     return opened;
   });
   require_samples(pair);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,15 @@
 
 namespace estrain::data {
 
+// A SampleRun lists samples to read one after another into consecutive places.
+struct SampleRun {
+  std::span<const int64_t> indices;
+  std::function<SampleDraw(int64_t index)> draw;
+  std::vector<std::byte*> out;         // the first sample's place in the input, or in each of several arrays
+  int64_t* targets = nullptr;          // of the first sample
+  std::function<bool()> is_abandoned;  // whether the remaining samples are no longer needed
+};
+
 // Thread-safe: any number of readers may call read() concurrently.
 class Dataset {
  public:
@@ -23,7 +33,7 @@ class Dataset {
 
   virtual int64_t size() const = 0;
   virtual SampleShape shape() const = 0;
-  // Targets are in [0, classes()). For text: the vocabulary of 256 bytes.
+  // Targets are in [0, classes()). For text: the vocabulary of 256 bytes. 0: unknown, for data in Python.
   virtual int64_t classes() const = 0;
 
   // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample. 0 <=
@@ -31,13 +41,15 @@ class Dataset {
   virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
   // Takes the place of read() where the shape has several arrays: writes the sample's part of the i-th array to out[i].
   virtual void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const;
+  // Reads the run's samples by read() or read_fields().
+  virtual void read_run(const SampleRun& run) const;
 };
 
 struct DataPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
                                   // test files
-  std::vector<DataFile> files{};  // the files of both, for identity.h
+  std::vector<DataFile> files{};  // the files of both, for identity.h; a format adds files found while opening
   // Messages about the data, for a run to show once: "train: 3 files are left out: …".
   std::vector<std::string> notes{};
 };

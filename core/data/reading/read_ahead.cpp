@@ -210,29 +210,22 @@ void ReadAhead::read_claims(int64_t number) {
   }
 }
 
-void ReadAhead::fill_fields(const ClaimQueue::Claim& claimed) const {
-  BatchBuffer& buffer = *claimed.slot->buffer;
-  const int64_t* indices = buffer.indices() + claimed.first;
-  std::vector<std::byte*> out(shape_.parts.size());
-  for (int64_t i = 0; i < claimed.count && !queue_.is_stopped(); ++i) {
-    for (size_t part = 0; part < out.size(); ++part)
-      out[part] = buffer.field(part) + static_cast<size_t>(claimed.first + i) * shape_.parts[part].bytes();
-    dataset_.read_fields(indices[i], plan_->draw(claimed.slot->request, indices[i]), out);
-  }
-}
-
 void ReadAhead::fill(const ClaimQueue::Claim& claimed) const {
   const ClaimQueue::Slot& slot = *claimed.slot;
-  int64_t* indices = slot.buffer->indices() + claimed.first;
-  std::byte* input = slot.buffer->input() + static_cast<size_t>(claimed.first) * shape_.input_bytes();
-  int64_t* targets = slot.buffer->targets() + claimed.first * shape_.targets();
-  plan_->indices(slot.request, claimed.first, {indices, static_cast<size_t>(claimed.count)});
-  if (shape_.kind == SampleShape::Kind::fields) return fill_fields(claimed);
-  for (int64_t i = 0; i < claimed.count && !queue_.is_stopped(); ++i) {
-    dataset_.read(indices[i], plan_->draw(claimed.slot->request, indices[i]), input, targets);
-    input += shape_.input_bytes();
-    targets += shape_.targets();
+  BatchBuffer& buffer = *slot.buffer;
+  const std::span indices(buffer.indices() + claimed.first, static_cast<size_t>(claimed.count));
+  plan_->indices(slot.request, claimed.first, indices);
+  SampleRun run{.indices = indices,
+                .draw = [&](int64_t index) { return plan_->draw(slot.request, index); },
+                .out = {},
+                .targets = buffer.targets() + claimed.first * shape_.targets(),
+                .is_abandoned = [this] { return queue_.is_stopped(); }};
+  const size_t arrays = shape_.kind == SampleShape::Kind::fields ? shape_.parts.size() : 1;
+  for (size_t i = 0; i < arrays; ++i) {
+    std::byte* first = shape_.kind == SampleShape::Kind::fields ? buffer.field(i) : buffer.input();
+    run.out.push_back(first + static_cast<size_t>(claimed.first) * shape_.bytes_of_input(i));
   }
+  dataset_.read_run(run);
 }
 
 }  // namespace estrain::data

@@ -133,7 +133,6 @@ class ReadAhead {
   void read_claims(int64_t number);
   void tune(int64_t asked_ns, int64_t got_ns);
   void fill(const ClaimQueue::Claim& claimed) const;
-  void fill_fields(const ClaimQueue::Claim& claimed) const;
 
   const Dataset& dataset_;
   const SampleShape shape_;

@@ -50,6 +50,8 @@ struct SampleShape {
     for (const Field& part : parts) bytes += part.bytes();
     return kind == Kind::fields ? bytes : static_cast<size_t>(elements()) * element_bytes();
   }
+  // Of the i-th array, 0 for the input if there are no named arrays.
+  size_t bytes_of_input(size_t i) const { return kind == Kind::fields ? parts[i].bytes() : input_bytes(); }
   int64_t targets() const { return kind == Kind::tokens ? length : kind == Kind::fields ? 0 : 1; }
   size_t bytes() const { return input_bytes() + static_cast<size_t>(targets()) * sizeof(int64_t); }
   std::vector<int64_t> dims() const {
