@@ -257,7 +257,7 @@ class Check {
       findings_.push_back(Finding::of("model.file", error));
       has_program_ = false;
     }
-    scan_ = data::scan(job_.spec.data, job_.spec.model.context, job_.spec.model.classes, arrays);
+    scan_ = data::scan(data::data_section(job_.spec), job_.spec.model.context, job_.spec.model.classes, arrays);
     add(scan_.findings);
   }
 

@@ -17,6 +17,7 @@
 #include "core/data/photos/image_folder.h"
 #include "core/data/photos/voc.h"
 #include "core/data/photos/webdataset.h"
+#include "core/data/python/python_dataset.h"
 #include "core/formats/h5/filters.h"
 
 namespace estrain::data {
@@ -35,6 +36,7 @@ constexpr FormatRow kTable[] = {
     {spec::DataFormat::images, image_folder_format},
     {spec::DataFormat::text, text_format},
     {spec::DataFormat::synthetic, synthetic_format},
+    {spec::DataFormat::python, python_format},
 };
 
 spec::DataSection section(const FormatRow& row, DataPlace place) {

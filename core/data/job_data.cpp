@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/data/format_table.h"
+#include "core/data/python/python_dataset.h"
 #include "core/formats/program/program.h"
 
 namespace estrain::data {
@@ -39,6 +40,18 @@ ModelInputs inputs_of(const std::vector<DataFile>& programs, const std::string& 
   return inputs;
 }
 
+FileName module_name(std::string_view kind, const std::string& code, const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(code).parent_path();
+  return {std::string(kind) + name, (folder / name).string(), FileKind::as_it_is};
+}
+
+// The modules of the code in the file `code`.
+void add_modules_in(const DataIdentity& known, std::string_view kind, const std::string& code,
+                    std::vector<FileName>& names) {
+  for (const FileIdentity& file : known.files)
+    if (file.what.starts_with(kind)) names.push_back(module_name(kind, code, file.what.substr(kind.size())));
+}
+
 std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const spec::JobSpec& spec) {
   std::optional<ModelInputs> inputs;
   if (!spec.model.is_python()) inputs = inputs_of(programs, spec.model.loss_target);
@@ -54,18 +67,15 @@ std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
 }
 
 std::vector<FileName> module_names(const spec::ModelSection& model, const std::vector<std::string>& imported) {
-  const std::filesystem::path folder = std::filesystem::path(model.code_file()).parent_path();
   std::vector<FileName> names;
-  for (const std::string& name : imported)
-    names.push_back({std::string(kModule) + name, (folder / name).string(), FileKind::as_it_is});
+  for (const std::string& name : imported) names.push_back(module_name(kModule, model.code_file(), name));
   return names;
 }
 
-std::vector<FileName> modules_in(const spec::ModelSection& model, const DataIdentity& known) {
-  std::vector<std::string> imported;
-  for (const FileIdentity& file : known.files)
-    if (model.is_python() && file.what.starts_with(kModule)) imported.push_back(file.what.substr(kModule.size()));
-  std::vector<FileName> names = module_names(model, imported);
+std::vector<FileName> modules_in(const spec::JobSpec& spec, const DataIdentity& known) {
+  std::vector<FileName> names;
+  if (spec.model.is_python()) add_modules_in(known, kModule, spec.model.code_file(), names);
+  if (!spec.data.file.empty()) add_modules_in(known, data_module, spec::CodePlace(spec.data.file).file, names);
   std::erase_if(names, [](const FileName& name) { return !stamp_of(name).has_value(); });
   return names;
 }
@@ -74,10 +84,17 @@ std::vector<std::string> arrays_of_job(const spec::JobSpec& spec) {
   return with_context("model", [&] { return arrays_of(open_files(program_names(spec.model)), spec); });
 }
 
+spec::DataSection data_section(const spec::JobSpec& spec) {
+  spec::DataSection section = spec.data;
+  if (section.python.empty()) section.python = spec.model.python;
+  return section;
+}
+
 DataPair open_job(const spec::JobSpec& spec) {
   const std::vector<DataFile> programs = with_context("model", [&] { return open_files(program_names(spec.model)); });
   const std::vector<std::string> arrays = with_context("model", [&] { return arrays_of(programs, spec); });
-  DataPair pair = open(spec.data, spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
+  DataPair pair =
+      open(data_section(spec), spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
   return pair;
 }

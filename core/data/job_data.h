@@ -22,13 +22,16 @@ std::vector<FileName> job_file_names(const spec::JobSpec& spec);
 
 // The modules of `imported` (model::Interpreter), with names relative to the folder of the job's Python code.
 std::vector<FileName> module_names(const spec::ModelSection& model, const std::vector<std::string>& imported);
-// The still existing modules in `known`, for a process that has not run the code.
-std::vector<FileName> modules_in(const spec::ModelSection& model, const DataIdentity& known);
+// The still existing modules in `known`, of the model's and the data's code, for a process that has not run the code.
+std::vector<FileName> modules_in(const spec::JobSpec& spec, const DataIdentity& known);
 
 // The names of the arrays taken by the job's programs, including the target of the loss. For a model in Python code:
 // the names of all arrays of the data. Empty for a built-in model, and if the model takes the data as pictures and
 // classes (is_labelled_pictures()). Throws Fault::io, and as program::read_program().
 std::vector<std::string> arrays_of_job(const spec::JobSpec& spec);
+
+// The [data] section, with the Python of the model if the section names none.
+spec::DataSection data_section(const spec::JobSpec& spec);
 
 // open() (dataset.h) for the job; DataPair::files includes the programs.
 DataPair open_job(const spec::JobSpec& spec);

@@ -32,6 +32,7 @@ struct DataFile {
   std::string path;
   FileBytes content;                       // of a single file
   std::shared_ptr<const FileTree> tree{};  // instead of `content`: a list of many files
+  std::string samples{};                   // instead of `content`: samples made by code, in words
 
   const FileStamp& stamp() const { return tree ? tree->stamp() : content.stamp; }
 };

@@ -85,6 +85,7 @@ std::optional<uint64_t> whole_digest(const FileTree& tree) {
 }
 
 std::optional<uint64_t> whole_digest(const DataFile& file) {
+  if (!file.samples.empty()) return std::nullopt;
   if (file.tree) return whole_digest(*file.tree);
   const Bytes content = file.content.bytes;
   if (content.size() > most_bytes_digested) return std::nullopt;
@@ -92,6 +93,7 @@ std::optional<uint64_t> whole_digest(const DataFile& file) {
 }
 
 FileIdentity sample(const DataFile& file) {
+  if (!file.samples.empty()) return {file.what, file.path, {}, 0, 0, std::nullopt, file.samples};
   if (file.tree) {
     return {file.what, file.path, file.stamp(), file.tree->total_bytes(), sampled_digest(*file.tree), std::nullopt};
   }
@@ -107,7 +109,7 @@ std::optional<uint64_t> whole_digest_beside(const FileIdentity& known, const Fil
 
 bool same_content(const FileIdentity& a, const FileIdentity& b) {
   const bool both_whole = a.whole && b.whole;
-  return a.size == b.size && a.sampled == b.sampled && (!both_whole || a.whole == b.whole);
+  return a.samples == b.samples && a.size == b.size && a.sampled == b.sampled && (!both_whole || a.whole == b.whole);
 }
 
 const FileIdentity* find(const DataIdentity& identity, const std::string& what) {
@@ -134,12 +136,14 @@ Json to_json(const FileIdentity& file) {
                {"sampled", file.sampled},
                {"whole", file.whole ? Json(*file.whole) : Json()},
                {"stamp", to_json(file.stamp)}};
+  if (!file.samples.empty()) json["samples"] = file.samples;
   return json;
 }
 
 FileIdentity file_from_json(const Json& json) {
   FileIdentity file{json.at("what"), json.at("path"),    stamp_from_json(json.at("stamp")),
                     json.at("size"), json.at("sampled"), std::nullopt};
+  file.samples = json.value("samples", "");
   if (!json.at("whole").is_null()) file.whole = json.at("whole").get<uint64_t>();
   return file;
 }
@@ -168,6 +172,8 @@ std::string DataChange::in_words() const {
   if (!was) return fmt::format("{}: a new file of the data ({}), absent when the run began", is->path, is->what);
   if (!is) return fmt::format("{}: no longer a file of the data ({})", was->path, was->what);
   const std::string elsewhere = was->path == is->path ? "" : fmt::format(" (then {})", was->path);
+  if (was->samples != is->samples)
+    return fmt::format("{}: {}, were {}{}", is->path, is->samples, was->samples, elsewhere);
   if (was->size != is->size) return fmt::format("{}: {} bytes, were {}{}", is->path, is->size, was->size, elsewhere);
   return fmt::format("{}: other contents in the same {} bytes{}", is->path, is->size, elsewhere);
 }

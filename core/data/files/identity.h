@@ -8,6 +8,9 @@
 // (FileKind::listed) count as a single file with the size of all files, in the order of the list; the names below the
 // place and the sizes of the files are part of the identity.
 //
+// Samples made by the user's code (data.format = "python") have no bytes to digest: their number, types and shapes
+// count instead. Only a process that has run the code can tell.
+//
 // The identity is compared whenever a worker starts (at a start, a resume, a resize, after a loss), and by a resume
 // before the first write. Each process checks the files that the process has mapped. A file with the stamp
 // (file_stamp.h) of the identity is not read again. Not noticed: changes under running workers, until the next worker
@@ -35,6 +38,7 @@ struct FileIdentity {
   uint64_t size = 0;              // of the content
   uint64_t sampled = 0;           // digest of kernels/digest.h, with zeros for the words outside the blocks
   std::optional<uint64_t> whole;  // digest of all bytes, for up to most_bytes_digested
+  std::string samples = {};       // of samples made by code, instead of bytes: "60 samples, images float32 [3, 8, 8]"
 
   bool operator==(const FileIdentity&) const = default;
 };

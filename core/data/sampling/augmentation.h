@@ -26,6 +26,7 @@ class SampleDraw {
   static SampleDraw fixed() { return SampleDraw(); }
 
   bool is_random() const { return random_; }
+  Epoch epoch() const { return random_ ? Epoch(counter_[2]) : Epoch(-1); }  // -1: evaluation
   PhiloxWords words() const { return philox(counter_, key_); }
   PhiloxWords words_of_cut(uint32_t attempt) const {
     PhiloxCounter counter = counter_;

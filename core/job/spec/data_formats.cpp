@@ -69,9 +69,16 @@ std = [0.229, 0.224, 0.225]
 readers = 0               # as many threads as it takes to decode
 )";
 
+constexpr const char* kPython =
+    R"(# test_file = "data.py:evaluation"
+readers = 2               # processes of a worker that read samples
+)";
+
 std::string image_keys(const DataSection&) { return kImages; }
 std::string photo_keys(const DataSection&) { return kPhotos; }
 std::string voc_keys(const DataSection&) { return kVoc; }
+
+std::string python_keys(const DataSection&) { return kPython; }
 
 std::string text_keys(const DataSection& data) {
   if (!data.test_path.empty()) return "";
@@ -138,6 +145,12 @@ constexpr DataFormatTraits kFormats[] = {
      .is_for_users_models = true,
      .starter_model = kProgram,
      .starter_keys = voc_keys},
+    {.format = DataFormat::python,
+     .name = "python",
+     .samples = Samples::any,
+     .is_code = true,
+     .starter_model = kResnet,
+     .starter_keys = python_keys},
 };
 
 }  // namespace

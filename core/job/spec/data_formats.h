@@ -17,6 +17,7 @@ enum class Samples {
   images,  // all stored images have one size
   photos,  // every image has a size of its own: data.resize or data.crop sets the size that the model sees
   tokens,  // sequences for a language model
+  any,     // the user's code decides
 };
 
 struct DataFormatTraits {
@@ -24,6 +25,7 @@ struct DataFormatTraits {
   std::string_view name;
   Samples samples = Samples::images;
   bool is_made = false;               // the samples are made, and the format has no files
+  bool is_code = false;               // data.file names the user's code in Python, and the format has no data.path
   bool has_test_path = false;         // data.test_path names the test set
   bool is_for_users_models = false;   // no built-in model takes the samples
   std::array<int64_t, 3> shape = {};  // [channels, height, width] of every image; zeros: the files tell

@@ -23,7 +23,7 @@ enum class Algorithms { measured, torch };
 enum class CudaGraphs { off, automatic };
 enum class Exchange { automatic, host };
 enum class Secrecy { all, control };
-enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc };
+enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc, python };
 enum class TokenType { u16, u32 };
 enum class ImageOrder { automatic, nchw, nhwc };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
@@ -52,6 +52,16 @@ struct JobSection {
   bool operator==(const JobSection&) const = default;
 };
 
+// A CodePlace is "net.py:build": a file of Python code, and a name in the file.
+struct CodePlace {
+  std::string file, name;
+
+  explicit CodePlace(const std::string& place)
+      : file(place.substr(0, place.rfind(':'))),
+        name(place.size() > file.size() ? place.substr(file.size() + 1) : "") {}
+  bool is_whole() const { return !file.empty() && !name.empty(); }
+};
+
 struct ModelSection {
   std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program, python
   std::string init;                     // HDF5 file with the initial weights; empty: from the seed
@@ -71,10 +81,9 @@ struct ModelSection {
 
   bool is_python() const { return name == "python"; }
   bool is_users() const { return name == "program" || is_python(); }
-  // The two parts of "net.py:build" for python: the file, and the function's name. The name is empty if `file` has no
-  // colon.
-  std::string code_file() const { return file.substr(0, file.rfind(':')); }
-  std::string function() const { return file.find(':') == file.npos ? "" : file.substr(file.rfind(':') + 1); }
+  // The two parts of `file` for python. The function's name is empty if `file` has no colon.
+  std::string code_file() const { return CodePlace(file).file; }
+  std::string function() const { return CodePlace(file).name; }
 
   bool operator==(const ModelSection&) const = default;
 };
@@ -94,7 +103,10 @@ struct DataSection {
   int64_t boxes = 56;                             // voc: places for boxes in a sample
   std::vector<std::string> names;                 // voc: classes; empty: VOC's twenty
   bool difficult = false;                         // voc: take "difficult" objects, too
-  int64_t batch = 32;                             // samples per EST and step
+  std::string file, test_file;                    // python: "data.py:train", a file and what in it gives the data set
+  std::string python;        // python: the interpreter; empty: model.python, or else python3 of the environment
+  double hang_seconds = 60;  // python: for a sample, before a data worker counts as hung; 0: no limit
+  int64_t batch = 32;        // samples per EST and step
   bool shuffle = true;
   bool drop_last = false;  // leave out an epoch's last, short batch
   // image transforms, in this order
@@ -111,7 +123,7 @@ struct DataSection {
   std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
   int64_t samples = 1024;                    // training samples; an eighth as many for evaluation, at least one
   // loading; does not affect the bits
-  int64_t readers = 1;   // reader threads of a worker, whatever its number of ESTs; 0: tuned at run time
+  int64_t readers = 1;   // reader threads (python: processes) of a worker, whatever its number of ESTs; 0: tuned
   int64_t prefetch = 4;  // mini-batches read ahead of need, per worker
 
   bool operator==(const DataSection&) const = default;

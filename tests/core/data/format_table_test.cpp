@@ -24,7 +24,8 @@ TEST_CASE("every data format names its files, unless its samples are made") {
     if (format.is_made) {
       CHECK(format_of(section).file_names(section).empty());
     } else {
-      CHECK_THROWS_WITH_AS(format_of(section).file_names(section), doctest::Contains("data.path"), Error);
+      const char* key = format.is_code ? "data.file" : "data.path";
+      CHECK_THROWS_WITH_AS(format_of(section).file_names(section), doctest::Contains(key), Error);
     }
   }
 }

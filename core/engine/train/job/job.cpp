@@ -25,7 +25,7 @@ std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const JobSa
     if (samples.train().shape().kind == data::SampleShape::Kind::fields && !spec.model.classes)
       throw Error(Fault::spec, "train.per_class: how many classes named arrays have is not known")
           .advise("give model.classes");
-    const int64_t classes = spec.model.classes.value_or(samples.train().classes());
+    const int64_t classes = samples.classes(spec.model);
     for (int64_t c = 0; c < classes; ++c) names.push_back(fmt::format("class{}", c));
   }
   names.insert(names.end(), spec.train.metrics.begin(), spec.train.metrics.end());

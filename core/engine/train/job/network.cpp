@@ -52,7 +52,7 @@ model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<d
 std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const JobSamples& samples,
                                               bool draws_weights) {
   model::Initializer init = initializer(spec, draws_weights);
-  const int64_t classes = spec.model.classes.value_or(samples.train().classes());
+  const int64_t classes = samples.classes(spec.model);
   return model::build_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()), classes,
                             init);
 }

@@ -19,6 +19,8 @@ class JobSamples {
   const data::Dataset& train() const { return *data_.train; }
   const data::Dataset& test() const { return *data_.test; }
   const data::Sampler& sampler() const { return sampler_; }
+  // The model's number of classes, by default the data set's. Throws Fault::spec if neither is known.
+  int64_t classes(const spec::ModelSection& model) const;
   bool are_of_tokens() const { return train().shape().kind == data::SampleShape::Kind::tokens; }
 
   int64_t evaluated() const { return data_.test ? data_.test->size() : 0; }  // in each evaluation

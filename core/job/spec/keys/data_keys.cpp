@@ -12,8 +12,9 @@ const Words table_formats = formats_of(Samples::images);
 const Words photo_formats = formats_of(Samples::photos);
 const Words text_formats = formats_of(Samples::tokens);
 const Words image_formats =
-    data_formats_with([](const DataFormatTraits& row) { return row.samples != Samples::tokens; });
-const Words file_formats = data_formats_with([](const DataFormatTraits& row) { return !row.is_made; });
+    data_formats_with([](const DataFormatTraits& row) { return row.samples <= Samples::photos; });
+const Words file_formats = data_formats_with([](const DataFormatTraits& row) { return !row.is_made && !row.is_code; });
+const Words code_formats = data_formats_with([](const DataFormatTraits& row) { return row.is_code; });
 const Words test_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_test_path; });
 
 }  // namespace
@@ -74,6 +75,28 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.difficult)
           .only("data.format", {"voc"})
           .means("Whether objects that are marked as difficult are taken, too."),
+      ESTRAIN_KEY(data.file)
+          .path()
+          .only("data.format", code_formats)
+          .means("\"data.py:train\": a file of Python code, and in the file a map-style Dataset, or a function that "
+                 "returns "
+                 "the Dataset: examples/python."),
+      ESTRAIN_KEY(data.test_file)
+          .path()
+          .only("data.format", code_formats)
+          .means("The same for evaluation, such as \"data.py:evaluation\"; empty: no evaluation."),
+      ESTRAIN_KEY(data.python)
+          .path()
+          .only("data.format", code_formats)
+          .not_in_bits()
+          .means("The Python that reads the samples, with any release of torch; empty: model.python, ESTRAIN_PYTHON of "
+                 "the environment, or else python3."),
+      ESTRAIN_KEY(data.hang_seconds)
+          .min(0)
+          .max(1'000'000'000)
+          .only("data.format", code_formats)
+          .not_in_bits()
+          .means("Seconds for a sample, after which the process that reads the sample counts as hung; 0: no limit."),
       ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
       ESTRAIN_KEY(data.shuffle).means("Whether every epoch has a new random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
@@ -140,9 +163,9 @@ std::vector<Key<JobSpec>> data_keys() {
           .min(0)
           .max(1024)
           .not_in_bits()
-          .means(
-              "Reader threads of a worker, whatever its number of ESTs; 0: tuned at run time, so that the worker does "
-              "not wait for data."),
+          .means("Reader threads of a worker, or with data.format \"python\" reader processes, whatever the number of "
+                 "ESTs; "
+                 "0: tuned at run time, so that the worker does not wait for data."),
       ESTRAIN_KEY(data.prefetch)
           .min(0)
           .max(65536)

@@ -59,6 +59,7 @@ class Combinations {
   void users_model();
   void classes();
   void image_files();
+  void code_files();
   void shape();
   void crop();
   void photos();
@@ -102,8 +103,8 @@ void Combinations::job() {
 
 void Combinations::model() {
   const auto& model = spec_.model;
-  require(!is_gpt() || is_for_gpt(), {"model.name", "data.format"},
-          "gpt learns text: it needs data.format = \"text\" or \"tokens\"");
+  require(!is_gpt() || is_for_gpt() || format_.is_code, {"model.name", "data.format"},
+          "gpt learns text: it needs data.format = \"text\", \"tokens\" or \"python\"");
   if (model.is_users()) return users_model();
   require(is_gpt() || !is_for_gpt(), {"model.name", "data.format"},
           fmt::format("{} learns images: it cannot take data.format = \"{}\"; use gpt for text", model.name,
@@ -161,6 +162,8 @@ void Combinations::classes() {
 void Combinations::files() {
   if (takes("data.images")) {
     image_files();
+  } else if (format_.is_code) {
+    code_files();
   } else if (!format_.is_made) {
     require(!spec_.data.path.empty(), {"data.path", "data.format"},
             fmt::format("{} data needs data.path", to_string(spec_.data.format)));
@@ -182,6 +185,16 @@ void Combinations::image_files() {
           "data.test_images and data.test_labels are needed together");
 }
 
+void Combinations::code_files() {
+  require(!spec_.data.file.empty(), {"data.file", "data.format"},
+          "data.format = \"python\" needs data.file = \"FILE.py:NAME\", a map-style Dataset");
+  for (const std::string_view key : {"data.file", "data.test_file"}) {
+    const std::string& place = key == "data.file" ? spec_.data.file : spec_.data.test_file;
+    require(place.empty() || CodePlace(place).is_whole(), {key, "data.format"},
+            "give a file and a name in the file: \"FILE.py:NAME\"");
+  }
+}
+
 void Combinations::shape() {
   int64_t elements = 1;
   for (const int64_t length : spec_.data.shape)
@@ -190,7 +203,7 @@ void Combinations::shape() {
 }
 
 void Combinations::images() {
-  if (is_for_gpt()) return;
+  if (is_for_gpt() || format_.is_code) return;
   if (format_.is_made) shape();
   const auto& data = spec_.data;
   const bool vectors = format_.is_made && data.shape.size() != 3;

@@ -32,9 +32,10 @@ std::vector<data::DataChange> changes_since(const std::string& known, const spec
 }
 
 std::vector<data::DataChange> changes_since(const std::string& known, const spec::JobSpec& spec) {
-  const data::DataIdentity identity = data::DataIdentity::from_json(known);
+  data::DataIdentity identity = data::DataIdentity::from_json(known);
+  std::erase_if(identity.files, [](const data::FileIdentity& file) { return !file.samples.empty(); });
   std::vector<data::FileName> names = data::job_file_names(spec);
-  std::ranges::copy(data::modules_in(spec.model, identity), std::back_inserter(names));
+  std::ranges::copy(data::modules_in(spec, identity), std::back_inserter(names));
   return changes_among(identity, names);
 }
 

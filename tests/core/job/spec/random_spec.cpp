@@ -121,7 +121,7 @@ class Draw {
     data.readers = integer(1, 9);
     data.prefetch = integer(0, 9);
     files(data);
-    if (!is_for_gpt(data.format)) images(data);
+    if (!is_for_gpt(data.format) && data.format != DataFormat::python) images(data);
   }
 
   void files(DataSection& data) {
@@ -131,6 +131,11 @@ class Draw {
     } else if (data.format == DataFormat::idx && coin()) {
       data.images = path(), data.labels = path();
       if (coin()) data.test_images = path(), data.test_labels = path();
+    } else if (data.format == DataFormat::python) {
+      data.file = path() + ":train";
+      if (coin()) data.test_file = path() + ":test";
+      if (coin()) data.python = path();
+      data.hang_seconds = real(0, 99);
     } else {
       data.path = path();
     }

@@ -128,6 +128,21 @@ std::vector<FaultSample> fault_samples() {
                Fault::spec,
                "the model's Python code raised ImportError: no\nTraceback (most recent call last):\nImportError: no")),
        user, false, 1, "exit status 2; it reported \"the model's Python code raised ImportError: no\""},
+      {"data_worker_lost",
+       naming(
+           "data_worker_lost",
+           reported(Fault::peer,
+                    "data: data.py:train: sample 3: the data worker that read the sample ended: SIGKILL (signal 9)")),
+       infrastructure, true, 1,
+       "exit status 1; it reported \"data: data.py:train: sample 3: the data worker that read the sample ended: "
+       "SIGKILL "
+       "(signal 9)\""},
+      {"data_worker_hung",
+       naming("data_worker_hung",
+              reported(Fault::peer,
+                       "data.py:train: sample 3: the data worker has not read the sample in 60 s\nThread 0x1:\n")),
+       infrastructure, true, 1,
+       "exit status 1; it reported \"data.py:train: sample 3: the data worker has not read the sample in 60 s\""},
       {"semantic_error",
        reported(Fault::io,
                 "cannot load the worker library: bin/libestrain_worker.so: undefined symbol: _ZN3c105ErrorC1ESs"),

@@ -46,6 +46,24 @@ TEST_CASE("images of different sizes: the keys must give one size") {
         "\"program\" or \"python\"");
 }
 
+TEST_CASE("data in Python are a file and a name in the file, for every model") {
+  const auto with = [](const std::string& model, const std::string& keys) {
+    return spec_text(model, "[data]\nformat = \"python\"\n" + keys);
+  };
+  for (const char* model : {"mlp", "resnet18", "gpt"})
+    CHECK(parse_text(with(model, "file = \"/a/data.py:train\"\nhang_seconds = 5"), "x").data.file ==
+          "/a/data.py:train");
+  CHECK(complaint(with("mlp", "")) ==
+        "job.toml:4:10: data.format: data.format = \"python\" needs data.file = \"FILE.py:NAME\", a map-style Dataset");
+  CHECK(complaint(with("mlp", "file = \"/a/data.py\"")) ==
+        "job.toml:5:8: data.file: give a file and a name in the file: \"FILE.py:NAME\"");
+  CHECK(complaint(with("mlp", "file = \"/a/data.py:train\"\ntest_file = \"/a/data.py:\"")) ==
+        "job.toml:6:13: data.test_file: give a file and a name in the file: \"FILE.py:NAME\"");
+  CHECK(complaint(with("mlp", "file = \"/a/data.py:train\"\nflip = true")) ==
+        "job.toml:6:1: data.flip: belongs to data.format = \"idx\" or \"cifar10\" or \"cifar100\" or \"hdf5\" or "
+        "\"synthetic\" or \"images\" or \"webdataset\" or \"voc\"; here it is \"python\"");
+}
+
 TEST_CASE("schedules that torch would not take, or that nothing would move") {
   CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"multistep\"")) ==
         "job.toml:4:8: schedule.name: multistep needs schedule.milestones, such as [30, 80]");
@@ -67,7 +85,7 @@ TEST_CASE("schedules that torch would not take, or that nothing would move") {
 
 TEST_CASE("models and data that do not go together") {
   CHECK(complaint(spec_text("gpt", "")) ==
-        "job.toml:2:8: model.name: gpt learns text: it needs data.format = \"text\" or \"tokens\"");
+        "job.toml:2:8: model.name: gpt learns text: it needs data.format = \"text\", \"tokens\" or \"python\"");
   CHECK(complaint(spec_text("lenet", "[data]\nformat = \"text\"\npath = \"/x\"")) ==
         "job.toml:2:8: model.name: lenet learns images: it cannot take data.format = \"text\"; use gpt for text");
   CHECK(complaint(spec_text("gpt", "width = 65\n[data]\nformat = \"text\"\npath = \"/x\"")) ==

@@ -87,7 +87,7 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"[data]\nformat = \"cifar\"",
        "job.toml:6:10: data.format: unknown value \"cifar\"; known are \"idx\", \"cifar10\", "
        "\"cifar100\", \"text\", \"hdf5\", \"synthetic\", \"tokens\", \"images\", \"webdataset\", "
-       "\"voc\""},
+       "\"voc\", \"python\""},
       {"[optimizer]\nname = \"adma\"", "job.toml:6:8: optimizer.name: unknown value \"adma\"; did you mean \"adam\"?"},
       {"eval_every = \"epochs\"", "job.toml:5:14: train.eval_every: unknown value \"epochs\"; did you mean \"epoch\"?"},
   };
