@@ -22,6 +22,8 @@ class Job(NamedTuple):
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = f'python = "{sys.executable}"'
+PICTURES = f'format = "python", file = "{HERE}/python_data.py:train", test_file = "{HERE}/python_data.py:evaluation", ' \
+           f'readers = 2, {PYTHON}'
 SEED = "job.seed = 5\n"  # of all jobs
 GREY = 'format = "idx", images = "@/grey.images", labels = "@/grey.labels", ' \
        'test_images = "@/grey-test.images", test_labels = "@/grey-test.labels"'
@@ -339,6 +341,15 @@ model = {{ name = "python", file = "{HERE}/programs.py:resnet", loss = "cross_en
 data = {{ {COLOUR}, batch = 4, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
 optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
 train = {{ steps = 7, eval_every = 4, eval_batch = 5, label_smoothing = 0.1 }}
+"""),
+    # a user's Dataset, of python_data.py
+    "python-data": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "lenet" }}
+data = {{ {PICTURES}, batch = 5 }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 7 }}
+checkpoint = {{ every = 1, keep = 100 }}
 """),
     "program-bf16": Job(("1",), f"""
 job.ests = 1

@@ -1,14 +1,19 @@
 """The data sets of a job spec as PyTorch datasets, read anew from what core/data/*.h say about the formats.
 
-No random crops and flips: the random numbers of estrain's augmentation are its own.
+No random crops and flips, except in a user's own Dataset: the random numbers of estrain's augmentation are its own.
 """
 
 import gzip
+import hashlib
+import importlib
 import math
 import pathlib
+import random
 import struct
+import sys
 import xml.etree.ElementTree
 
+import numpy
 import torch
 import torch.nn.functional as F
 from torch.utils.data import Dataset
@@ -133,11 +138,54 @@ class Arrays(Dataset):
         return {name: array[i] for name, array in self.arrays.items()}
 
 
+class Seeded(Dataset):
+    """A user's Dataset; each sample is read with all generators seeded from (seed, epoch, sample). The model's random
+    streams stay as they are."""
+
+    def __init__(self, place, seed, epoch):
+        file, name = place.rsplit(":", 1)
+        self.seed, self.epoch = seed, epoch
+        sys.path.insert(0, str(pathlib.Path(file).parent))
+        self.seed_all(seed % 2**32)
+        made = getattr(importlib.import_module(pathlib.Path(file).stem), name)
+        self.samples = made() if callable(made) else made
+        self.classes, self.shape = getattr(self.samples, "classes", 1), []
+        if isinstance(self[0], (tuple, list)):
+            self.shape = list(self[0][0].shape)
+        if not isinstance(self.classes, int):
+            self.classes = len(self.classes)
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        states = torch.get_rng_state(), random.getstate(), numpy.random.get_state()
+        words = struct.pack("<3q", self.seed, self.epoch, i)
+        self.seed_all(int.from_bytes(hashlib.blake2b(words, digest_size=4).digest(), "little"))
+        sample = self.samples[i]
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        numpy.random.set_state(states[2])
+        return sample
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    @staticmethod
+    def seed_all(value):
+        torch.manual_seed(value)
+        random.seed(value)
+        numpy.random.seed(value)
+
+
 def open_data(spec):
     """The training and the test set (None where there is none) of a resolved spec."""
     if spec["model"]["name"] in ("program", "python") and spec["data"]["format"] == "hdf5" and is_of_arrays(spec["data"]["path"]):
         paths = spec["data"]["path"], spec["data"].get("test_path")
         return [Arrays(path) if path else None for path in paths]
+    if spec["data"]["format"] == "python":
+        places, seed = (spec["data"]["file"], spec["data"].get("test_file")), spec["job"]["seed"]
+        return [Seeded(place, seed, epoch) if place else None for place, epoch in zip(places, (0, -1))]
     section, context, classes = spec["data"], spec["model"].get("context", 64), spec["model"].get("classes")
     if section["format"] == "text":
         return open_text(section, context)

@@ -93,4 +93,6 @@ def epochs(spec, data, rank, seed):
                         generator=torch.Generator())
     for epoch in itertools.count():
         sampler.set_epoch(epoch)
+        if hasattr(data, "set_epoch"):
+            data.set_epoch(epoch)
         yield loader
