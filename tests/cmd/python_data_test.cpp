@@ -73,8 +73,7 @@ TEST_CASE("a lost data worker is a fault that the run recovers from" * doctest::
   const std::vector<Json> faults = events(run, "fault");
   REQUIRE(faults.size() == 1);
   CHECK(faults[0].at("cause") == "data_worker_lost");
-  CHECK(
-      contains(faults[0].dump(), "data.py:Train: sample 20: the data worker that read the sample ended: SIGKILL"));
+  CHECK(contains(faults[0].dump(), "data.py:Train: sample 20: the data worker that read the sample ended: SIGKILL"));
   CHECK(difference(alone, run).text == "");
 }
 
