@@ -11,6 +11,7 @@
 #include "cmd/commands.h"
 #include "cmd/job_hosts.h"
 #include "cmd/validators.h"
+#include "core/base/counted.h"
 #include "core/base/files/run_files.h"
 #include "core/base/finding.h"
 #include "core/base/json/json_text.h"
@@ -45,8 +46,8 @@ Finding check_answer(const std::string& check, const Json& row) {
     return Finding::of(check, Error(fault, row.value("error", "")).advise(row.value("advice", "")));
   }
   return Finding::fine(
-      check, fmt::format("answers at {}, with this program and key; {} cores, round trip {:.3g} ms, {:.3g} MB/s",
-                         row.value("address", ""), row.value("cores", INT64_C(0)),
+      check, fmt::format("answers at {}, with this program and key; {}, round trip {:.3g} ms, {:.3g} MB/s",
+                         row.value("address", ""), counted(row.value("cores", INT64_C(0)), "core"),
                          1e3 * row.value("round_trip_seconds", 0.0), 1e-6 * row.value("bytes_per_second", 0.0)));
 }
 
@@ -68,7 +69,8 @@ Finding check_data_of(const std::string& check, const Json& row, const Json& own
     if (i >= own.size() || i >= theirs.size() || own.at(i) != theirs.at(i))
       others.push_back((i < own.size() ? own : theirs).at(i).value("what", ""));
   }
-  if (others.empty()) return Finding::fine(check, fmt::format("the same {} data files, by digest", own.size()));
+  if (others.empty())
+    return Finding::fine(check, fmt::format("the same {}, by digest", counted(own.size(), "data file")));
   return Finding::user_error(check, fmt::format("other data than here: {}", fmt::join(others, ", ")),
                              "all hosts of a job need the same data files");
 }
@@ -233,9 +235,9 @@ class Check {
     try {
       job_.spec = spec::parse_file(arguments_.spec, arguments_.overrides);
       readable_ = true;
-      findings_.push_back(
-          Finding::fine("spec", fmt::format("{}: {} on {} ESTs, {} samples each a step", arguments_.spec,
-                                            job_.spec.model.name, job_.spec.job.ests, job_.spec.data.batch)));
+      findings_.push_back(Finding::fine(
+          "spec", fmt::format("{}: {} on {}, {} each a step", arguments_.spec, job_.spec.model.name,
+                              counted(job_.spec.job.ests, "EST"), counted(job_.spec.data.batch, "sample"))));
     } catch (const Error& error) {
       add(user_errors("spec", error));
     }
@@ -309,9 +311,9 @@ class Check {
         seconds.portable ? fmt::format(", {:.2f} ms with the portable ones", 1e3 * *seconds.portable) : "";
     findings_.push_back(Finding::fine(
         "mini-batch",
-        fmt::format("{} samples{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels{}; "
+        fmt::format("{}{}, {} parameters on {}: forward and backward in {:.2f} ms with LibTorch's kernels{}; "
                     "{} of memory at its peak, {} of it for this process alone",
-                    job_.spec.data.batch, scan_.fine() ? "" : " (made up)", report_->size.parameters,
+                    counted(job_.spec.data.batch, "sample"), scan_.fine() ? "" : " (made up)", report_->size.parameters,
                     job_.devices.front().device.text(), 1e3 * seconds.torch, portable,
                     format_bytes(report_->memory.peak), format_bytes(job_.size->worker))));
   }

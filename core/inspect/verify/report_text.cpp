@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "core/base/counted.h"
 #include "core/inspect/verify/report.h"
 
 namespace estrain::verify {
@@ -20,10 +21,6 @@ std::string first_few(const Items& items) {
   return text;
 }
 
-std::string plural(int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string range_of(const SideSummary& side) {
   if (!side.is_run) return "a checkpoint";
   if (side.steps == 0) return "a run without recorded steps";
@@ -38,7 +35,7 @@ void add_sides(const Comparison& comparison, std::string& text) {
         fmt::format("  their specs differ in keys that define the bits: {}\n", fmt::join(comparison.spec_keys, ", "));
   if (!comparison.changes.empty()) text += fmt::format("  {}\n", comparison.changes);
   if (comparison.steps > 0 && comparison.a.is_run && comparison.b.is_run && comparison.a.steps != comparison.b.steps)
-    text += fmt::format("  A has {}, B {}: compared the {} in common\n", plural(comparison.a.steps, "step"),
+    text += fmt::format("  A has {}, B {}: compared the {} in common\n", counted(comparison.a.steps, "step"),
                         comparison.b.steps, comparison.steps);
   for (const auto& [name, side] : {std::pair("A", &comparison.a), std::pair("B", &comparison.b)})
     for (const std::string& change : side->changes) text += fmt::format("  {}: {}\n", name, change);
@@ -50,14 +47,14 @@ void add_sides(const Comparison& comparison, std::string& text) {
 }
 
 std::string losses_and_digests(const Comparison& comparison) {
-  const std::string losses = fmt::format("losses of {}", plural(comparison.ests, "EST"));
-  const std::string digests = plural(comparison.digests, "digest");
+  const std::string losses = fmt::format("losses of {}", counted(comparison.ests, "EST"));
+  const std::string digests = counted(comparison.digests, "digest");
   const int64_t steps = comparison.steps, states = comparison.states.count;
-  if (steps == 0) return states == 0 ? "" : fmt::format("{} at {}, no losses", digests, plural(states, "step"));
+  if (steps == 0) return states == 0 ? "" : fmt::format("{} at {}, no losses", digests, counted(states, "step"));
   if (states == 0) return losses + " at every step (not both recorded fingerprints)";
   if (states == steps) return fmt::format("{} and {} at every step", losses, digests);
-  return fmt::format("{} at {}, {} at {} of {}", losses, plural(steps, "step"), digests, std::min(states, steps),
-                     plural(std::max(states, steps), "step"));
+  return fmt::format("{} at {}, {} at {} of {}", losses, counted(steps, "step"), digests, std::min(states, steps),
+                     counted(std::max(states, steps), "step"));
 }
 
 std::string as_recorded(const Comparison& comparison) {
@@ -86,7 +83,7 @@ std::string verdict(const Comparison& comparison) {
   if (losses.count == 0 && states.count == 0) return "identical: bit for bit\n";
   const bool by_states = losses.count == 0 || (states.count > 0 && states.count < losses.count);
   const CommonSteps& all = by_states ? states : losses;
-  return fmt::format("identical: bit for bit over {} ({} to {}){}\n", plural(all.count, "step"), all.first, all.last,
+  return fmt::format("identical: bit for bit over {} ({} to {}){}\n", counted(all.count, "step"), all.first, all.last,
                      by_states && losses.count > 0 ? fmt::format(", in their losses over {}", losses.count) : "");
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/base/counted.h"
 #include "core/run/launch/control/progress.h"
 
 namespace estrain::watch {
@@ -104,7 +105,7 @@ class Lines {
   void head() {
     const std::string& state = status_.state;
     Line line(look_);
-    line.quote(status_.name, Style::strong).quote(fmt::format(" ({}, {} ESTs): ", status_.model, status_.ests));
+    line.quote(status_.name, Style::strong).quote(fmt::format(" ({}, {}): ", status_.model, counted(status_.ests, "EST")));
     line.quote(state, state == "training" || state == "finished"   ? Style::good
                       : state == "failed" || state == "recovering" ? Style::bad
                                                                    : Style::strong);

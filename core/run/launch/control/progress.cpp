@@ -27,7 +27,8 @@ double seconds_until_done(const Progress& progress, double seconds_per_step) {
 std::string format_progress(const Progress& progress) {
   std::string line = fmt::format("step {}", progress.step);
   if (progress.step <= progress.total_steps) line += fmt::format("/{}", progress.total_steps);  // users may lower it
-  line += fmt::format("  epoch {}", progress.epoch);
+  line += fmt::format("  epoch {}", progress.epoch + 1);
+  if (progress.epochs && progress.epoch < *progress.epochs) line += fmt::format(" of {}", *progress.epochs);
   if (progress.samples_per_second > 0)  // a step was trained
     line += fmt::format("  loss {:.4f}  {:.1f} samples/s", progress.loss, progress.samples_per_second);
   line += "  on " + progress.devices;

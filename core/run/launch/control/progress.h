@@ -12,7 +12,8 @@ namespace estrain::launch {
 // A moment of a running job. Pure data: made from shared memory by the launcher, shown by `train`, sent to `status`.
 struct Progress {
   int64_t step = 0, total_steps = 0;
-  int64_t epoch = 0;
+  int64_t epoch = 0;                   // counted from 0, as in metrics.jsonl
+  std::optional<int64_t> epochs = {};  // of the whole job, if the spec says it in epochs
   double loss = 0;
   double lr = 0;
   double samples_per_second = 0;

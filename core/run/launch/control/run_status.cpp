@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/base/counted.h"
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_lines.h"
@@ -295,7 +296,7 @@ std::vector<std::string> find_runs(const std::string& folder) {
 }
 
 std::string format_status(const RunStatus& status) {
-  std::string text = fmt::format("{} ({}, {} ESTs): {}\n", status.name, status.model, status.ests, status.state);
+  std::string text = fmt::format("{} ({}, {}): {}\n", status.name, status.model, counted(status.ests, "EST"), status.state);
   text += fmt::format("  run directory    {}\n", status.run);
   text += text_of_owner(status);
   text += fmt::format("  step             {}{}\n", or_dash(status.step),

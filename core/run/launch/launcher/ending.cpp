@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/clock.h"
+#include "core/base/counted.h"
 #include "core/run/launch/launcher/parts/go_back.h"
 #include "core/run/launch/preflight/start.h"
 #include "core/state/run_directory/batch_changes.h"
@@ -108,7 +109,7 @@ int Ending::report_finish() {
   if (early)
     run_.journal.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
                                   run_.spec.early_stop.patience));
-  run_.journal.note(fmt::format("done: {} steps in {}, state in {}/latest", run_.trained(),
+  run_.journal.note(fmt::format("done: {} in {}, state in {}/latest", counted(run_.trained(), "step"),
                                 format_duration(seconds(monotonic_ns() - run_.times.started_ns)),
                                 run_.journal.directory.checkpoints()));
   return 0;
@@ -221,8 +222,8 @@ void Ending::report_faults() {
   std::string causes;
   for (const auto& [cause, times] : by_cause)
     causes += fmt::format("{}{} x {}", causes.empty() ? "" : ", ", times, cause);
-  run_.journal.note(fmt::format("{} faults survived: {}; {:.1f} s lost, {}", run_.job.faults.size(), causes, lost,
-                                redone == 0 ? "no committed step redone" : fmt::format("{} steps redone", redone)));
+  run_.journal.note(fmt::format("{} survived: {}; {:.1f} s lost, {}", counted(run_.job.faults.size(), "fault"), causes,
+                                lost, redone == 0 ? "no committed step redone" : counted(redone, "step") + " redone"));
   run_.journal.log(
       "faults",
       {{"step", run_.trained()}, {"faults", faults}, {"seconds_lost", lost}, {"committed_steps_redone", redone}});

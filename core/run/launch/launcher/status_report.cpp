@@ -17,6 +17,7 @@ Progress StatusReport::progress() const {
   now.step = run_.trained();
   now.total_steps = run_.memory.manifest().total_steps;
   now.epoch = run_.memory.manifest().epoch_at(Step(now.step > 0 ? now.step - 1 : 0)).value;
+  if (!run_.spec.train.steps) now.epochs = run_.spec.train.epochs;
   now.accuracy = parts_.scribe.accuracy();
   const Devices devices = devices_of(devices_in_force(run_.job));
   if (devices.empty()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/counted.h"
 #include "core/base/process/memory_use.h"
 #include "core/base/visible_text.h"
 #include "core/job/spec/defaults.h"
@@ -40,10 +41,6 @@ int64_t readers_of(const CheckedJob& job) { return std::max<int64_t>(1, job.spec
 
 uint64_t workers_of(const CheckedJob& job) { return job.devices.size(); }
 
-std::string count(uint64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 // Returns the slots for the workers' folds: the largest heights of their stacks.
 int64_t gradient_slots(const CheckedJob& job) {
   const comm::SumOrder order =
@@ -73,8 +70,8 @@ uint64_t checkpoints_kept(const CheckedJob& job) { return unsigned_of(job.spec.c
 
 std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
   return fmt::format("{} needed: {} by {}, {} shared (the state twice, {}), {} for saving, {} for programs",
-                     format_bytes(needs.total()), format_bytes(needs.workers), count(workers_of(job), "worker"),
-                     format_bytes(needs.shared), count(unsigned_of(needs.slots), "gradient slot"),
+                     format_bytes(needs.total()), format_bytes(needs.workers), counted(workers_of(job), "worker"),
+                     format_bytes(needs.shared), counted(unsigned_of(needs.slots), "gradient slot"),
                      format_bytes(needs.saving), format_bytes(needs.programs));
 }
 
@@ -112,8 +109,8 @@ Finding check_mixture(const spec::JobSpec& spec, const Assignment& devices) {
     return Finding::warn("devices", list + ": devices of different kinds give different bits below D2",
                          "use one kind, or job.determinism = \"D2\"; else train wants --allow-mixed");
   }
-  return Finding::fine("devices", fmt::format("{} ({}) for {}", count(devices.size(), "worker"), list,
-                                              count(unsigned_of(spec.job.ests), "EST")));
+  return Finding::fine("devices", fmt::format("{} ({}) for {}", counted(devices.size(), "worker"), list,
+                                              counted(unsigned_of(spec.job.ests), "EST")));
 }
 
 }  // namespace
@@ -254,7 +251,7 @@ Finding check_open_files(const CheckedJob& job, const Machine& machine) {
   // A change of devices doubles the workers for a while.
   const uint64_t comfortable = std::max(needed + kFilesOfWorker * workers_of(job), kComfortableFiles);
   const std::string seen =
-      fmt::format("limited to {}; the launcher of {} needs {}", *limit, count(workers_of(job), "worker"), needed);
+      fmt::format("limited to {}; the launcher of {} needs {}", *limit, counted(workers_of(job), "worker"), needed);
   const std::string advice = fmt::format("raise the limit of open files to {} or more (ulimit -n)", comfortable);
   if (needed > *limit) return Finding::machine_error("open files", seen, advice);
   if (comfortable > *limit) return Finding::warn("open files", seen, advice);
@@ -273,7 +270,7 @@ Finding check_tasks(const CheckedJob& job, const Machine& machine) {
   const uint64_t threads = unsigned_of(job.spec.job.threads + readers_of(job)) + 1;
   const uint64_t needed = kTasksBesideWorkers + workers_of(job) * threads;
   const std::string seen = fmt::format("{} more may be started; {} of {} threads need {}", *left,
-                                       count(workers_of(job), "worker"), threads, needed);
+                                       counted(workers_of(job), "worker"), threads, needed);
   const std::string advice = fmt::format("raise the {}, or use fewer workers, job.threads or data.readers", from);
   if (least > *left) return Finding::machine_error("tasks", seen, advice);
   return needed > *left ? Finding::warn("tasks", seen, advice) : Finding::fine("tasks", seen);
@@ -283,8 +280,8 @@ Finding check_cores(const CheckedJob& job, const Machine& machine) {
   const uint64_t threads = workers_of(job) * unsigned_of(job.spec.job.threads);
   const uint64_t cores = unsigned_of(machine.cores);
   const std::string seen =
-      fmt::format("{} x {} on {} ({})", count(workers_of(job), "worker"),
-                  count(unsigned_of(job.spec.job.threads), "thread"), count(cores, "core"), machine.cores_from);
+      fmt::format("{} x {} on {} ({})", counted(workers_of(job), "worker"),
+                  counted(unsigned_of(job.spec.job.threads), "thread"), counted(cores, "core"), machine.cores_from);
   if (threads > cores)
     return Finding::warn("cores", seen + ": they take turns",
                          "use fewer workers or job.threads; the bits do not change with the workers");
@@ -294,8 +291,8 @@ Finding check_cores(const CheckedJob& job, const Machine& machine) {
 Finding check_readers(const CheckedJob& job, const Machine& machine) {
   const uint64_t readers = unsigned_of(readers_of(job)), threads = unsigned_of(job.spec.job.threads);
   const uint64_t cores = unsigned_of(machine.cores);
-  const std::string seen = fmt::format("{} x ({} + {}) on {}", count(workers_of(job), "worker"),
-                                       count(threads, "thread"), count(readers, "reader"), count(cores, "core"));
+  const std::string seen = fmt::format("{} x ({} + {}) on {}", counted(workers_of(job), "worker"),
+                                       counted(threads, "thread"), counted(readers, "reader"), counted(cores, "core"));
   if (workers_of(job) * (threads + readers) > cores)
     return Finding::warn("readers", seen + ": reading takes time from computing",
                          "fewer workers or readers, if steps wait");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/clock.h"
+#include "core/base/counted.h"
 #include "core/job/spec/enum_names.h"
 #include "core/run/launch/control/status.h"
 #include "core/run/launch/preflight/devices.h"
@@ -24,7 +25,8 @@ void Stages::begin_training() {
   }
   run_.journal.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
                                 run_.spec.job.name, run_.spec.model.name, run_.memory.manifest().parameter_count,
-                                run_.spec.job.ests, counted_devices(devices_of(devices_in_force(run_.job))),
+                                counted(run_.spec.job.ests, "EST"),
+                                counted_devices(devices_of(devices_in_force(run_.job))),
                                 std::max<int64_t>(0, run_.memory.manifest().total_steps - step),
                                 run_.memory.manifest().total_steps, run_.journal.directory.path()));
   const bool any_kind = run_.spec.job.determinism == spec::Determinism::d2;
@@ -115,8 +117,8 @@ Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds
   std::string line = done.keeps_devices
                          ? fmt::format("step {}: ESTs moved, {} a worker now, stood still {:.3f} s: {}", done.step,
                                        fmt::join(ests.get<std::vector<int64_t>>(), ", "), stood_still, done.why)
-                         : fmt::format("step {}: {} -> {} workers, stood still {:.3f} s", done.step, count(done.before),
-                                       count(done.after), stood_still);
+                         : fmt::format("step {}: {} -> {}, stood still {:.3f} s", done.step, count(done.before),
+                                       counted(count(done.after), "worker"), stood_still);
   if (count(done.after) > count(done.before))
     line += fmt::format(", warming took {:.2f} s and cost {:.2f} s", warming, lost);
   run_.journal.note(line);
@@ -142,7 +144,7 @@ void Stages::report_recovery(const decisions::ReportRecovery& report) const {
   run_.journal.note(fmt::format(
       "step {}: recovered from the loss of worker {} in {:.2f} s; {}", loss.step, loss.worker, report.seconds,
       loss.steps_redone == 0 ? "no committed step was redone"
-                             : fmt::format("{} steps were redone, the same way", loss.steps_redone)));
+                             : fmt::format("{} redone, the same way", counted(loss.steps_redone, "step"))));
 }
 
 }  // namespace estrain::launch

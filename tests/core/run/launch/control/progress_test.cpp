@@ -32,16 +32,20 @@ TEST_CASE("a progress line says what is known") {
   progress.loss = 0.56789;
   progress.samples_per_second = 3204.26;
   progress.devices = "2 x cpu";
-  CHECK(format_progress(progress) == "step 120/5625  epoch 1  loss 0.5679  3204.3 samples/s  on 2 x cpu");
+  CHECK(format_progress(progress) == "step 120/5625  epoch 2  loss 0.5679  3204.3 samples/s  on 2 x cpu");
   Progress finished_before = progress;
   finished_before.samples_per_second = finished_before.loss = 0;
-  CHECK(format_progress(finished_before) == "step 120/5625  epoch 1  on 2 x cpu");
+  CHECK(format_progress(finished_before) == "step 120/5625  epoch 2  on 2 x cpu");
   finished_before.total_steps = 100;
-  CHECK(format_progress(finished_before) == "step 120  epoch 1  on 2 x cpu");
+  CHECK(format_progress(finished_before) == "step 120  epoch 2  on 2 x cpu");
+  progress.epochs = 3;
+  CHECK(format_progress(progress) == "step 120/5625  epoch 2 of 3  loss 0.5679  3204.3 samples/s  on 2 x cpu");
+  progress.epochs = 1;  // users may lower it
+  CHECK(format_progress(progress) == "step 120/5625  epoch 2  loss 0.5679  3204.3 samples/s  on 2 x cpu");
   progress.accuracy = 0.8912;
   progress.seconds_left = 61;
   CHECK(format_progress(progress) ==
-        "step 120/5625  epoch 1  loss 0.5679  3204.3 samples/s  on 2 x cpu  test accuracy 89.12 %  1 min 01 s left");
+        "step 120/5625  epoch 2  loss 0.5679  3204.3 samples/s  on 2 x cpu  test accuracy 89.12 %  1 min 01 s left");
 }
 
 // The screen of a terminal after these bytes.
