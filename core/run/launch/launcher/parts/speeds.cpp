@@ -1,6 +1,7 @@
 #include "core/run/launch/launcher/parts/speeds.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
@@ -69,6 +70,18 @@ void Speeds::measure_noise() {
   advise(NoiseSeen{change.batch, std::move(sums)});
 }
 
+bool SlowNews::tells(const SpeedWatch::Speed& change, size_t workers, int64_t now_ns) {
+  const auto known = told_.find(change.worker);
+  if (!change.slow) {
+    if (known == told_.end()) return false;
+    return std::exchange(known->second.slow, false);
+  }
+  if (workers < 2) return false;
+  if (known != told_.end() && now_ns - known->second.at_ns < nanoseconds(60)) return false;
+  told_[change.worker] = {now_ns, true};
+  return true;
+}
+
 void Speeds::tell(const SpeedWatch::Speed& change) {
   const int64_t step = run_.trained();
   run_.journal.log(change.slow ? "slow_worker" : "worker_at_speed",
@@ -79,6 +92,7 @@ void Speeds::tell(const SpeedWatch::Speed& change) {
                     {"usual_seconds", change.usual_seconds},
                     {"seconds_waiting_for_data", change.reading_seconds},
                     {"since_step", change.since_step}});
+  if (!slow_news_.tells(change, run_.job.workers.size(), monotonic_ns())) return;
   const std::string waits = change.reading_share() < kNotableDataWait
                                 ? ""
                                 : fmt::format(", {:.0f} % of it waiting for data", 100 * change.reading_share());

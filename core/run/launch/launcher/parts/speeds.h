@@ -2,6 +2,7 @@
 // The speed of the job: watches the speed, reports slow workers, loads speeds of earlier runs, keeps speeds for later
 // runs, logs the speed of stages, and follows the adviser (run/launch/profiling/adviser.h).
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,22 @@
 #include "core/run/launch/profiling/adviser.h"
 
 namespace estrain::launch {
+
+// Decides which news of slow workers the user reads: for each worker a slowdown at most once a minute, the recovery of
+// each slowdown that was told, and nothing of the only worker of a stage, which has no other worker to be slower than.
+// events.jsonl has all news.
+class SlowNews {
+ public:
+  // `now_ns` is monotonic.
+  bool tells(const SpeedWatch::Speed& change, size_t workers, int64_t now_ns);
+
+ private:
+  struct Told {
+    int64_t at_ns = 0;
+    bool slow = false;  // the last line about the worker says that the worker is slow
+  };
+  std::map<int64_t, Told> told_;  // by worker
+};
 
 class Speeds {
  public:
@@ -59,6 +76,7 @@ class Speeds {
 
   const RunView run_;
   AdviserState adviser_;
+  SlowNews slow_news_;
   bool first_step_seen_ = false;
   // For rates: when and where the stage began.
   int64_t rate_from_ns_ = 0, rate_from_step_ = 0;

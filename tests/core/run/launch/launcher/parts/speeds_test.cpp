@@ -28,5 +28,20 @@ TEST_CASE("nothing is measured while nobody trains, not even before the memory s
   CHECK_FALSE(Speeds(sample.run->view(), {}).watch());
 }
 
+TEST_CASE("a slow worker is told at most once a minute, its recovery once for each time, the only worker never") {
+  constexpr int64_t second = 1'000'000'000;
+  SlowNews news;
+  const SpeedWatch::Speed slow{.worker = 1, .slow = true}, usual{.worker = 1}, other{.worker = 2, .slow = true};
+  CHECK_FALSE(news.tells(usual, 2, 0));
+  CHECK(news.tells(slow, 2, 1 * second));
+  CHECK(news.tells(usual, 2, 2 * second));
+  CHECK_FALSE(news.tells(slow, 2, 60 * second));
+  CHECK_FALSE(news.tells(usual, 2, 60 * second));
+  CHECK(news.tells(other, 2, 60 * second));
+  CHECK(news.tells(slow, 2, 61 * second));
+  CHECK(news.tells(usual, 2, 62 * second));
+  CHECK_FALSE(SlowNews().tells(slow, 1, 0));  // no other worker is there
+}
+
 }  // namespace
 }  // namespace estrain::launch
