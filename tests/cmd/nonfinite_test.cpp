@@ -305,5 +305,27 @@ TEST_CASE("a test loss that is not finite is a null in metrics.jsonl, and the jo
   CHECK(metrics.evaluations[0].loss != metrics.evaluations[0].loss);
 }
 
+TEST_CASE("a start that fails in its first step leaves its directory to the next start, with another spec, too") {
+  const ScratchFolder folder;
+  const std::string images = write_images(folder, 0, std::numeric_limits<float>::quiet_NaN());  // read in step 1
+  const std::string spec = folder.write("job.toml", job_on(images, kMomentum)), run = folder / "run";
+  const Ended failed = train(spec, run, {});
+  INFO(failed.shown());
+  REQUIRE(failed.code == 1);
+  REQUIRE(metric_steps(run).empty());
+  write_images(folder, 0, 0.5f);
+  const Words steps = {"--set", "train.steps=5", "--set", "job.seed=5"};
+  const Ended next = train(spec, run, steps);
+  INFO(next.shown());
+  REQUIRE(next.code == 0);
+  CHECK(next.says("the start before failed without a step; this run takes the directory over"));
+  CHECK(metric_steps(run) == first_steps(5));
+  CHECK(difference(run, train_on(folder, spec, "1", steps)).text == "");
+  const Ended third = train(spec, run, steps);  // a run with steps stays
+  CHECK(third.code == 2);
+  CHECK(third.says("there is a run already"));
+  CHECK(metric_steps(run) == first_steps(5));
+}
+
 }  // namespace
 }  // namespace estrain::testing

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/files/files.h"
+#include "core/base/json/json.h"
 #include "core/base/process/child_process.h"
 #include "core/base/visible_text.h"
 #include "core/data/job_data.h"
@@ -24,6 +25,7 @@
 #include "core/state/checkpoint/state/est_streams.h"
 #include "core/state/record/logs/fingerprints.h"
 #include "core/state/record/logs/metrics.h"
+#include "core/state/record/logs/metrics_reader.h"
 #include "core/state/run_directory/batch_changes.h"
 #include "core/state/run_directory/term.h"
 #include "core/state/run_directory/verdict.h"
@@ -69,8 +71,35 @@ void require_run_to_resume(const StartRequest& request) {
         .advise("give the run directory that `estrain train` printed");
 }
 
+// Tells whether the last launch failed, and no launch ever trained a step: the directory holds a spec, records without
+// steps, and at most a checkpoint of step 0.
+bool failed_before_first_step(const run_directory::RunDirectory& directory) {
+  const std::optional<std::string> text = read_file_if_present(directory.verdict());
+  if (!text) return false;
+  const Json verdict = parse_json_if_sound(*text);
+  if (!verdict.is_object() || !verdict.contains("outcome") || verdict.at("outcome") != "failed") return false;
+  if (verdict.contains("step") && verdict.at("step") != 0) return false;
+  const std::vector<Step> saved = checkpoint::CheckpointDirectory(directory.checkpoints()).steps();
+  if (std::ranges::any_of(saved, [](Step step) { return step.value > 0; })) return false;
+  if (!std::filesystem::exists(directory.metrics())) return true;
+  record::MetricsReader lines(directory.metrics());
+  return !lines.next() && lines.unreadable() == 0;
+}
+
+// Leaves the events and logs of the failed launches, which tell why they failed.
+void clear_failed_start(const run_directory::RunDirectory& directory) {
+  for (const std::string& path : {directory.spec(), directory.changes(), directory.algorithms(), directory.metrics(),
+                                  directory.fingerprints(), directory.checkpoints()}) {
+    std::error_code failure;
+    std::filesystem::remove_all(path, failure);
+    if (failure) throw system_error("cannot remove " + path, failure.value());
+  }
+  fmt::print(stderr, "{}: the start before failed without a step; this run takes the directory over\n",
+             directory.path());
+}
+
 void refuse_second_run(const run_directory::RunDirectory& directory) {
-  if (!directory.has_run()) return;
+  if (!directory.has_run() || failed_before_first_step(directory)) return;
   throw Error::make(Fault::usage, "{}: there is a run already", directory.path())
       .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
 }
@@ -316,7 +345,9 @@ std::string run_directory_of(const StartRequest& request) {
 void note_failed_start(const StartRequest& request, const Error& error) {
   try {
     const run_directory::RunDirectory directory(run_directory_of(request));
-    if (!std::filesystem::is_directory(directory.path()) || (!request.resume && directory.has_run())) return;
+    if (!std::filesystem::is_directory(directory.path()) ||
+        (!request.resume && directory.has_run() && !failed_before_first_step(directory)))
+      return;
     if (const auto lock = directory.try_lock())
       run_directory::write_verdict(directory.path(), run_directory::RunVerdict::failed(error));
   } catch (const Error&) {  // no run directory exists for the verdict
@@ -354,6 +385,7 @@ LaunchPlan plan_launch(const StartRequest& request) {
                                 : Held(directory, request.resume ? kPatienceWithLockMs : 0);
   if (!request.resume) refuse_second_run(directory);
   if (const auto before = run_directory::read_term(plan.run))
+  if (!request.resume && directory.has_run()) clear_failed_start(directory);
     run_directory::write_term(plan.run, {before->term + 1, 0});
   const bool continues = directory.has_run();
   const Begun begun = continues ? look_at(directory) : Begun{};
