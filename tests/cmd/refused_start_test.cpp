@@ -73,6 +73,17 @@ TEST_CASE("a resume that a worker refuses leaves the run as it was: the next res
   cycle.check_whole();
 }
 
+TEST_CASE("a resume behind the last step says so, and how to train on") {
+  const Cycle cycle;
+  REQUIRE(estrain({"train", cycle.spec, "--run", cycle.run}).code == 0);
+  const Ended again = estrain({"train", "--resume", "--run", cycle.run});
+  INFO(again.shown());
+  CHECK(again.code == 0);
+  CHECK(again.says("step 10 is done, train.epochs is 2: nothing is left to train; to train on: --set train.epochs=3"));
+  CHECK(metric_steps(cycle.run) == first_steps(10));
+  cycle.check_whole();
+}
+
 TEST_CASE("what was accepted of the data is on record only if the resume begins to train") {
   const ScratchFolder folder;
   const std::string text = folder.write("book.txt", some_text(40'000)), run = folder / "run";

@@ -281,8 +281,9 @@ void choose_checkpoint(const run_directory::RunDirectory& directory, const Begun
   plan.checkpoint_cpu = newest.file->meta().cpu;
   plan.from_step = newest.file->meta().step.value;
   if (plan.from_step >= plan.spec.train.steps.value_or(INT64_MAX))
-    fmt::print(stderr, "{}: step {} is done, train.steps is {}: nothing is left to train\n", directory.path(),
-               plan.from_step, *plan.spec.train.steps);
+    fmt::print(stderr,
+               "{}: step {} is done, train.steps is {}: nothing is left to train; to train on: --set train.steps={}\n",
+               directory.path(), plan.from_step, *plan.spec.train.steps, plan.from_step + *plan.spec.train.steps);
   algorithms::adopt(directory.algorithms(), newest.file->meta().algorithms, plan.checkpoint);
   plan.options.cuda_streams |= std::ranges::any_of(
       newest.file->layout().tensors,
@@ -384,8 +385,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
   Held held = request.lock >= 0 ? Held(directory, UniqueFd(request.lock))
                                 : Held(directory, request.resume ? kPatienceWithLockMs : 0);
   if (!request.resume) refuse_second_run(directory);
-  if (const auto before = run_directory::read_term(plan.run))
   if (!request.resume && directory.has_run()) clear_failed_start(directory);
+  if (const auto before = run_directory::read_term(plan.run))
     run_directory::write_term(plan.run, {before->term + 1, 0});
   const bool continues = directory.has_run();
   const Begun begun = continues ? look_at(directory) : Begun{};

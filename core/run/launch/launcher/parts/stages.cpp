@@ -23,12 +23,17 @@ void Stages::begin_training() {
     run_.memory->hold().hold(Step(0));
     processes_.scribe.socket.send(record::SaveState{Step(0)});
   }
-  run_.journal.note(fmt::format("{}: {} with {} parameters, {} ESTs on {}, {} of {} steps to go, run directory {}",
+  run_.journal.note(fmt::format("{}: {} with {} parameters, {} on {}, {} of {} steps to go, run directory {}",
                                 run_.spec.job.name, run_.spec.model.name, run_.memory.manifest().parameter_count,
                                 counted(run_.spec.job.ests, "EST"),
                                 counted_devices(devices_of(devices_in_force(run_.job))),
                                 std::max<int64_t>(0, run_.memory.manifest().total_steps - step),
                                 run_.memory.manifest().total_steps, run_.journal.directory.path()));
+  if (run_.spec.train.epochs && step > 0 && step >= run_.memory.manifest().total_steps)
+    run_.journal.note(
+        fmt::format("step {} is done, train.epochs is {}: nothing is left to train; to train on: --set "
+                    "train.epochs={}",
+                    step, *run_.spec.train.epochs, *run_.spec.train.epochs + 1));
   const bool any_kind = run_.spec.job.determinism == spec::Determinism::d2;
   if (!any_kind && !run_.origin.processor.empty() && run_.origin.processor != run_.memory.manifest().processor) {
     run_.journal.note(fmt::format(
