@@ -15,7 +15,7 @@ void* hosts_library_function(const char* name) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw Error::make(Fault::io, "cannot load the library for several hosts: {}", ::dlerror())
-        .advise("run scripts/setup and scripts/build");
+        .advise("install estrain again, or build it again in its source tree; the library belongs beside the program");
   }
   void* symbol = ::dlsym(library, name);
   if (symbol == nullptr) throw Error::make(Fault::bug, "{} is not estrain's library for several hosts", path);

@@ -40,8 +40,9 @@ void* worker_library_function(const char* name, int descriptor) {
   if (library == nullptr) {
     throw Error::make(Fault::io, "cannot load the worker library: {}", ::dlerror())
         .advise(
-            "run scripts/setup and scripts/build; an estrain installed by pip wants its release of torch in the same "
-            "site-packages: pip install --force-reinstall estrain's wheel")
+            "install estrain again, or build it again in its source tree; an estrain installed by pip wants its "
+            "release of "
+            "torch in the same site-packages: pip install --force-reinstall estrain's wheel")
         .caused_by("cannot_load_libs");
   }
   void* symbol = ::dlsym(library, name);

@@ -108,6 +108,13 @@ TEST_CASE("what is the user's to correct is never tried again") {
   }
 }
 
+TEST_CASE("no advice names a script of the source tree, which an installed program lacks") {
+  for (const FaultCause& cause : table().causes()) {
+    CAPTURE(cause.id);
+    CHECK(cause.advice.find("scripts/") == std::string::npos);
+  }
+}
+
 TEST_CASE("only a suspect device is left out, and only where it is short does the next attempt use less memory") {
   std::set<std::string> device, memory;
   for (const FaultCause& cause : table().causes()) {
