@@ -1,11 +1,14 @@
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/counted.h"
 #include "core/base/files/files.h"
 #include "core/base/visible_text.h"
 #include "core/inspect/report/page.h"
@@ -19,16 +22,32 @@ struct ReportArguments {
   std::string html;
 };
 
+// "a-b.html" for runs/a and runs/b, in the folder that the command is called in. Refuses a file that is no report.
+std::string default_file(const std::vector<std::string>& runs) {
+  std::string name;
+  for (const std::string& run : runs) {
+    const std::filesystem::path path = std::filesystem::absolute(run).lexically_normal();
+    name += (name.empty() ? "" : "-") + (path.has_filename() ? path : path.parent_path()).filename().string();
+  }
+  name += ".html";
+  const std::optional<std::string> before = read_file_if_present(name);
+  if (before && before->find(report::kTitleEnd) == std::string::npos)
+    throw Error::make(Fault::usage, "{}: a file that is no report has the name of the report", name)
+        .advise("name another file: --html FILE");
+  return name;
+}
+
 int write_report(const ReportArguments& arguments) {
   std::vector<report::RunRecords> runs;
   for (const std::string& run : arguments.runs) runs.push_back(report::read_run(run));
   std::vector<report::RunDifference> differences;
   for (size_t i = 1; i < runs.size(); ++i) differences.push_back(report::difference_of(runs[0].path, runs[i].path));
   const std::string page = report::page(runs, differences);
-  write_file_atomically(arguments.html, page);
+  const std::string html = arguments.html.empty() ? default_file(arguments.runs) : arguments.html;
+  write_file_atomically(html, page);
   for (const report::RunRecords& run : runs)
     for (const std::string& words : run.damage) fmt::print(stderr, "warning: {}\n", visible(words));
-  fmt::print("{}: {} bytes, {} run(s)\n", arguments.html, page.size(), runs.size());
+  fmt::print("{}: {} bytes, {}\n", html, page.size(), estrain::counted(runs.size(), "run"));
   return 0;
 }
 
@@ -39,7 +58,9 @@ void add_report(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<ReportArguments>();
   verb->add_option("RUN", arguments->runs, "Run directories; the first is compared with the others, bit for bit")
       ->required();
-  verb->add_option("--html", arguments->html, "File to write; it is self-contained")->required()->check(not_empty());
+  verb->add_option("--html", arguments->html,
+                   "File to write; it is self-contained (default: here, named after the runs: a-b.html)")
+      ->check(not_empty());
   verb->callback([arguments, &chosen] { chosen = [arguments] { return write_report(*arguments); }; });
 }
 

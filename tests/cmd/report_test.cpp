@@ -44,6 +44,26 @@ TEST_CASE("a report of damaged records says so, and is made") {
   CHECK(bytes_of(html).find("13 recorded, last 13") != std::string::npos);
 }
 
+TEST_CASE("without --html the page is here, named after the runs; a file that is no report stays") {
+  const ScratchFolder folder;
+  const std::string run = train_on(folder, folder.write("job.toml", mlp_job()), "cpu");
+  const std::string name = std::filesystem::path(run).filename().string() + ".html";
+  const auto report = [&] { return Command({"report", run}, {.before = "cd " + folder.path()}).wait(); };
+  for (int i = 0; i < 2; ++i) {
+    const Ended ended = report();
+    INFO(ended.shown());
+    CHECK(ended.code == 0);
+    CHECK(ended.says(name));
+    CHECK(bytes_of(folder / name).find(" - estrain report</title>") != std::string::npos);
+  }
+  replace_bytes(folder / name, "<title>mine</title>");
+  const Ended refused = report();
+  INFO(refused.shown());
+  CHECK(refused.code == 2);
+  CHECK(refused.says("name another file: --html FILE"));
+  CHECK(bytes_of(folder / name) == "<title>mine</title>");
+}
+
 TEST_CASE("what report cannot do: words, an exit code, and what was there stays") {
   const ScratchFolder folder;
   const std::string html = folder.write("report.html", "what was there");
@@ -52,7 +72,6 @@ TEST_CASE("what report cannot do: words, an exit code, and what was there stays"
   CHECK(nothing.says(folder / "none: no run there"));
   CHECK(bytes_of(html) == "what was there");
   const std::string run = train_on(folder, folder.write("job.toml", mlp_job()), "cpu");
-  CHECK(estrain({"report", run}).code == 2);
   CHECK(estrain({"report", run, "--html", ""}).code == 2);
   const Ended nowhere = estrain({"report", run, "--html", folder / "no/such/folder/report.html"});
   INFO(nowhere.shown());

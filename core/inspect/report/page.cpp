@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "core/base/visible_text.h"
@@ -70,6 +71,7 @@ caption{text-align:left;color:var(--soft)}
 th,td{text-align:right;padding:.2rem .6rem;border-bottom:1px solid var(--rule);vertical-align:top}
 td.words,th.words{text-align:left;min-width:14rem}.events td,.events th{text-align:left}
 .bar{min-width:6rem}.bar i{display:block;height:.8rem;background:var(--k0);margin-top:.25rem}
+.runs th,.runs td{text-align:left;overflow-wrap:anywhere}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.5rem 1rem;margin:.75rem 0}
 .facts dt{font-size:.8rem;color:var(--soft)}.facts dd{margin:0}
 .warning{border-left:.3rem solid var(--bad);padding:.25rem .6rem;background:var(--panel)}
@@ -118,58 +120,89 @@ std::string charts(const std::vector<RunRecords>& runs) {
   const std::vector<int64_t> faults = steps_of_faults(runs);
   std::string html;
   html += to_html({"loss", "Loss", loss_remark(runs, !faults.empty()),
-                   lines_of(runs, [](const RunRecords& run) -> const Series& { return run.loss; }), faults, false});
+                   lines_of(runs, [](const RunRecords& run) -> const Series& { return run.loss; }), faults,
+                   Chart::Range::values});
   html += to_html({"accuracy",
                    "Test accuracy",
                    "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.test_accuracy; }),
                    {},
-                   true});
+                   Chart::Range::linear});
   html += to_html({"test-loss",
                    "Test loss",
                    "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.test_loss; }),
                    {},
-                   false});
+                   Chart::Range::values});
   html += to_html({"lr",
                    "Learning rate",
                    "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.lr; }),
                    {},
-                   true});
+                   Chart::Range::from_zero});
   html += to_html({"speed", "Samples a second", "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.samples_per_second; }),
-                   faults, true});
+                   faults, Chart::Range::from_zero});
   return html;
 }
 
-std::string fact(std::string_view name, const std::string& value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, html_escaped(value));
-}
+struct Fact {
+  std::string_view name;
+  std::string value;
+};
 
 int64_t count_of(const RunRecords& run, const std::string& event) {
   const auto found = run.timeline.counts.find(event);
   return found == run.timeline.counts.end() ? 0 : found->second;
 }
 
-std::string facts(const RunRecords& run) {
+std::string last_value(const Series& series) { return series.empty() ? "" : short_number(series.last_value()); }
+
+// A run without a value for a fact has an empty string.
+std::vector<Fact> facts_of(const RunRecords& run) {
   const Timeline& timeline = run.timeline;
+  return {{"run directory", run.path},
+          {"model", run.model},
+          {"ESTs", fmt::format("{}", timeline.ests)},
+          {"state", timeline.state.empty() ? "unknown: it is running, or was killed" : timeline.state},
+          {"steps", fmt::format("{} recorded, last {}", run.steps, run.last_step)},
+          {"epoch", fmt::format("{}", run.last_epoch)},
+          {"last loss", run.steps > 0 ? short_number(run.loss.last_value()) : ""},
+          {"last test accuracy", last_value(run.test_accuracy)},
+          {"running time", duration(timeline.length)},
+          {"launches", fmt::format("{}", count_of(run, "start"))},
+          {"faults", fmt::format("{}", count_of(run, "fault"))},
+          {"resizes", fmt::format("{}", count_of(run, "resize") + count_of(run, "rebalance"))},
+          {"checkpoints", fmt::format("{}", timeline.spent.checkpoints)},
+          {"steps without an update", run.without_update > 0 ? fmt::format("{}", run.without_update) : ""}};
+}
+
+std::string facts(const RunRecords& run) {
   std::string html = "<dl class=\"facts\">";
-  html += fact("run directory", run.path);
-  if (!run.model.empty()) html += fact("model", run.model);
-  html += fact("ESTs", fmt::format("{}", timeline.ests));
-  html += fact("state", timeline.state.empty() ? "unknown: it is running, or was killed" : timeline.state);
-  html += fact("steps", fmt::format("{} recorded, last {}", run.steps, run.last_step));
-  html += fact("epoch", fmt::format("{}", run.last_epoch));
-  if (run.steps > 0) html += fact("last loss", short_number(run.loss.last_value()));
-  if (!run.test_accuracy.empty()) html += fact("last test accuracy", short_number(run.test_accuracy.last_value()));
-  html += fact("running time", duration(timeline.length));
-  html += fact("launches", fmt::format("{}", count_of(run, "start")));
-  html += fact("faults", fmt::format("{}", count_of(run, "fault")));
-  html += fact("resizes", fmt::format("{}", count_of(run, "resize") + count_of(run, "rebalance")));
-  html += fact("checkpoints", fmt::format("{}", timeline.spent.checkpoints));
-  if (run.without_update > 0) html += fact("steps without an update", fmt::format("{}", run.without_update));
+  for (const Fact& fact : facts_of(run)) {
+    if (!fact.value.empty())
+      html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", fact.name, html_escaped(fact.value));
+  }
   return html + "</dl>";
+}
+
+// A column for each run, a row for each fact that a run has.
+std::string facts_side_by_side(const std::vector<RunRecords>& runs) {
+  std::vector<std::vector<Fact>> columns;
+  std::string html = "<div class=\"scroll\"><table class=\"runs\"><thead><tr><th></th>";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    html += fmt::format("<th scope=\"col\">Run {}: {}</th>", i + 1, html_escaped(runs[i].name));
+    columns.push_back(facts_of(runs[i]));
+  }
+  html += "</tr></thead><tbody>";
+  for (size_t row = 0; row < columns.front().size(); ++row) {
+    std::string cells;
+    for (const std::vector<Fact>& column : columns)
+      cells += fmt::format("<td>{}</td>", html_escaped(column[row].value));
+    const bool known = std::ranges::any_of(columns, [row](const auto& column) { return !column[row].value.empty(); });
+    if (known) html += fmt::format("<tr><th scope=\"row\">{}</th>{}</tr>", columns.front()[row].name, cells);
+  }
+  return html + "</tbody></table></div>";
 }
 
 std::string damage(const RunRecords& run) {
@@ -196,11 +229,14 @@ std::string run_section(const RunRecords& run, size_t number, bool alone) {
 
 std::string summary(const std::vector<RunRecords>& runs) {
   std::string html = "<section id=\"summary\"><h2>Summary</h2>";
-  for (size_t i = 0; i < runs.size(); ++i) {
-    if (runs.size() > 1) html += fmt::format("<h3>Run {}: {}</h3>", i + 1, html_escaped(runs[i].name));
-    html += damage(runs[i]) + facts(runs[i]);
-  }
+  for (const RunRecords& run : runs) html += damage(run);
+  html += runs.size() == 1 ? facts(runs.front()) : facts_side_by_side(runs);
   return html + "</section>\n";
+}
+
+bool differs(const Series& distances) {
+  return distances.not_finite() > 0 ||
+         std::ranges::any_of(distances.spans(), [](const Span& span) { return span.high > 0; });
 }
 
 std::string verdict(const RunDifference& difference) {
@@ -216,12 +252,13 @@ std::string difference_section(const std::vector<RunRecords>& runs, const std::v
     html += fmt::format("<p class=\"verdict {}\">Run {} from run 1: <strong>{}</strong></p><pre>{}</pre>",
                         difference.identical ? "same" : "other", i + 2, verdict(difference),
                         html_escaped(difference.words));
+    if (!differs(difference.losses)) continue;
     html += to_html({fmt::format("difference-{}", i + 2),
                      fmt::format("Distance of the losses of runs 1 and {}", i + 2),
                      "",
                      {{runs[i + 1].path, &difference.losses, i + 1}},
                      {},
-                     true});
+                     Chart::Range::from_zero});
   }
   return html + "</section>\n";
 }
@@ -239,9 +276,9 @@ std::string page(const std::vector<RunRecords>& runs, const std::vector<RunDiffe
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
       "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n<meta "
       "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light "
-      "dark\">\n<title>{} - estrain report</title>\n<style>{}</style></head>\n<body><header><h1>{}</h1><nav "
+      "dark\">\n<title>{}{}\n<style>{}</style></head>\n<body><header><h1>{}</h1><nav "
       "aria-label=\"Sections\">",
-      title, kStyle, title);
+      title, kTitleEnd, kStyle, title);
   if (!differences.empty()) html += "<a href=\"#difference\">Difference</a> ";
   html += "<a href=\"#curves\">Curves</a>";
   for (size_t i = 0; i < runs.size(); ++i)

@@ -38,6 +38,12 @@ Extent extent_of(const std::vector<ChartLine>& lines) {
   return extent;
 }
 
+Axis axis_of(Chart::Range range, const Extent& extent) {
+  if (range == Chart::Range::values) return Axis::for_values(extent.low, extent.high);
+  if (range == Chart::Range::linear) return Axis::linear(extent.low, extent.high);
+  return Axis::linear(std::min(0.0, extent.low), extent.high > 0 ? 1.05 * extent.high : 1);
+}
+
 class Drawing {
  public:
   Drawing(const Chart& chart, std::vector<ChartLine> lines)
@@ -45,8 +51,7 @@ class Drawing {
         lines_(std::move(lines)),
         extent_(extent_of(lines_)),
         x_(Axis::linear(extent_.first_step, extent_.last_step)),
-        y_(chart.from_zero ? Axis::linear(std::min(0.0, extent_.low), extent_.high > 0 ? 1.05 * extent_.high : 1)
-                           : Axis::for_values(extent_.low, extent_.high)) {}
+        y_(axis_of(chart.range, extent_)) {}
 
   std::string html() const {
     return fmt::format(

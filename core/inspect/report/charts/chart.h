@@ -17,13 +17,14 @@ struct ChartLine {
   size_t colour = 0;
 };
 
+// The axis of numbers spans the values: from 0 on, always linear, or logarithmic for values far apart (axis.h).
 struct Chart {
   std::string id;  // unique on the page
   std::string title;
-  std::string remark;            // a sentence under the title; may be empty
-  std::vector<ChartLine> lines;  // lines without numbers are omitted
-  std::vector<int64_t> marked;   // steps with a vertical line
-  bool from_zero = false;        // whether the axis begins at 0
+  std::string remark;                                                    // a sentence under the title; may be empty
+  std::vector<ChartLine> lines;                                          // lines without numbers are omitted
+  std::vector<int64_t> marked;                                           // steps with a vertical line
+  enum class Range { values, linear, from_zero } range = Range::values;  // of the axis of numbers
 };
 
 constexpr size_t kColours = 8;  // in the page's style, c0 to c7

@@ -267,12 +267,37 @@ struct Part {
   const char* means;
 };
 
-std::string part_row(const Part& part, double all) {
+std::string part_row(const Part& part, int64_t tenths) {
+  const double share = static_cast<double>(tenths) / 10;
   return fmt::format(
       "<tr><th scope=\"row\">{}</th><td>{}</td><td>{:.1f} %</td><td class=\"bar\"><i style=\"width:{:.1f}%\"></i></td>"
       "<td class=\"words\">{}</td></tr>",
-      part.name, duration(part.seconds), 100 * part.seconds / all, std::min(100.0, 100 * part.seconds / all),
-      part.means);
+      part.name, duration(part.seconds), share, share, part.means);
+}
+
+// Returns tenths that add up to `whole`, in proportion to the parts; those with the largest remainders are rounded up.
+std::vector<int64_t> shares_of(const std::vector<Part>& parts, int64_t whole) {
+  double sum = 0;
+  for (const Part& part : parts) sum += part.seconds;
+  std::vector<int64_t> tenths(parts.size(), 0);
+  if (sum <= 0) return tenths;
+  std::vector<std::pair<double, size_t>> remainders;
+  int64_t left = whole;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const double exact = static_cast<double>(whole) * parts[i].seconds / sum;
+    tenths[i] = static_cast<int64_t>(exact);
+    left -= tenths[i];
+    remainders.emplace_back(static_cast<double>(tenths[i]) - exact, i);
+  }
+  std::ranges::sort(remainders);
+  for (size_t i = 0; i < remainders.size() && left > 0; ++i, --left) ++tenths[remainders[i].second];
+  return tenths;
+}
+
+std::string rows_of(const std::vector<Part>& parts, const std::vector<int64_t>& tenths) {
+  std::string html;
+  for (size_t i = 0; i < parts.size(); ++i) html += part_row(parts[i], tenths[i]);
+  return html;
 }
 
 }  // namespace
@@ -285,24 +310,26 @@ std::string timeline_html(const std::string& id, const Timeline& timeline) {
 std::string time_spent_html(const Timeline& timeline) {
   const TimeSpent& spent = timeline.spent;
   if (spent.running <= 0) return "<p>No time is recorded.</p>";
-  const double waiting = std::max(0.0, spent.stepping - spent.computing - spent.exchange);
   const double rest =
       std::max(0.0, spent.running - spent.starting - spent.stepping - spent.recovering - spent.standing);
+  const std::vector<Part> parts = {
+      {"steps", spent.stepping, "steps with a measured time, of which:"},
+      {"starting", spent.starting, "from each launch to its first step"},
+      {"resizes", spent.standing, "standing still"},
+      {"recoveries", spent.recovering, "from a last sign of life to the next step"},
+      {"rest", rest, "evaluations, first steps of stages, warm-up, stages without a final event"}};
+  const double computing = std::min(spent.computing, spent.stepping);
+  const double exchange = std::min(spent.exchange, spent.stepping - computing);
+  const std::vector<Part> of_steps = {
+      {"&nbsp;&nbsp;computing", computing, "the mean of the workers"},
+      {"&nbsp;&nbsp;exchange", exchange, "sums of gradients and updates"},
+      {"&nbsp;&nbsp;waiting", spent.stepping - computing - exchange, "for other workers and for data"}};
+  const std::vector<int64_t> tenths = shares_of(parts, 1000);
   std::string html =
       "<div class=\"scroll\"><table class=\"spent\"><thead><tr><th>what</th><th>time</th><th>share</th><th></th><th "
-      "class=\"words\">as "
-      "far "
-      "from the records</th></tr></thead><tbody>";
-  for (const Part& part :
-       {Part{"steps", spent.stepping, "steps with a measured time, of which:"},
-        Part{"&nbsp;&nbsp;computing", std::min(spent.computing, spent.stepping), "the mean of the workers"},
-        Part{"&nbsp;&nbsp;exchange", spent.exchange, "sums of gradients and updates"},
-        Part{"&nbsp;&nbsp;waiting", waiting, "for other workers and for data"},
-        Part{"starting", spent.starting, "from each launch to its first step"},
-        Part{"resizes", spent.standing, "standing still"},
-        Part{"recoveries", spent.recovering, "from a last sign of life to the next step"},
-        Part{"rest", rest, "evaluations, first steps of stages, warm-up, stages without a final event"}})
-    html += part_row(part, spent.running);
+      "class=\"words\">as far from the records</th></tr></thead><tbody>";
+  html += part_row(parts[0], tenths[0]) + rows_of(of_steps, shares_of(of_steps, tenths[0]));
+  html += rows_of({parts.begin() + 1, parts.end()}, {tenths.begin() + 1, tenths.end()});
   return html + fmt::format("</tbody></table></div><p>Total: {}. {} checkpoints took {} in parallel with training.</p>",
                             duration(spent.running), spent.checkpoints, duration(spent.saving));
 }

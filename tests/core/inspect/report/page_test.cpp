@@ -149,6 +149,48 @@ TEST_CASE("the difference of two runs is zero, or names the first step") {
   const std::string html = page({read_run(a.path), read_run(b.path), read_run(c.path)}, {same, other});
   CHECK(has(html, "Run 2 from run 1: <strong>none: all bits are equal</strong>"));
   CHECK(has(html, "Run 3 from run 1: <strong>first at step 50</strong>"));
+  CHECK(count(html, "id=\"difference-2\"") == 0);  // a chart of zeros
+  CHECK(count(html, "id=\"difference-3\"") == 1);
+  CHECK(has(html, "<th scope=\"col\">Run 1: plain</th><th scope=\"col\">Run 2: plain</th>"));
+  CHECK(has(html, fmt::format("run directory</th><td>{}</td><td>{}</td>", a.path, b.path)));
+}
+
+// The text between the first `from` and the next `to`.
+std::string part_of(const std::string& text, const std::string& from, const std::string& to) {
+  const size_t begin = text.find(from);
+  REQUIRE(begin != text.npos);
+  return text.substr(begin, text.find(to, begin) - begin);
+}
+
+TEST_CASE("the axis of accuracies spans them, and does not begin at 0") {
+  const RunFolder run;
+  record::MetricsWriter writer(run.path + "/metrics.jsonl", Step(100));
+  writer.append(record::EvaluationRecord{Step(110), 0.5, 0.8, 10});
+  writer.append(record::EvaluationRecord{Step(120), 0.5, 0.9, 10});
+  const std::string labels = part_of(page({read_run(run.path)}, {}), "id=\"accuracy\"", "class=\"area\"");
+  CHECK(has(labels, ">0.85</span>"));
+  CHECK_FALSE(has(labels, ">0</span>"));
+}
+
+TEST_CASE("the shares of the time add up to 100 %, and those of the steps to their share") {
+  RunFolder run;
+  run.add_event(R"("event":"first_step","seconds":0.7)");
+  run.add_event(
+      R"("event":"stage_speed","seconds":40,"exchange_seconds":7,"workers":[{"device":"cpu","computing_seconds":19}])");
+  run.add_event(R"("event":"recovered","worker":1,"step":40,"seconds_to_next_step":1.1)");
+  run.add_event(R"("event":"finished","step":100)");
+  const std::string table = part_of(page({read_run(run.path)}, {}), "<table class=\"spent\">", "</table>");
+  double whole = 0, steps = 0, of_steps = 0;
+  for (size_t at = table.find("<th scope=\"row\">"); at != table.npos; at = table.find("<th scope=\"row\">", at + 1)) {
+    const std::string row = table.substr(at, table.find("</tr>", at) - at);
+    const size_t end = row.find(" %</td>"), begin = row.rfind('>', end) + 1;
+    const double share = std::stod(row.substr(begin, end - begin));
+    (has(row, "&nbsp;") ? of_steps : whole) += share;
+    if (has(row, ">steps<")) steps = share;
+  }
+  CHECK(whole == doctest::Approx(100).epsilon(1e-9));
+  CHECK(steps > 50);
+  CHECK(of_steps == doctest::Approx(steps).epsilon(1e-9));
 }
 
 TEST_CASE("losses that are NaN in the same bits are no difference, those in other bits are") {
