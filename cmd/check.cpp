@@ -137,7 +137,7 @@ struct CheckArguments {
   std::string spec, devices, run, hosts, listen;
   double wait_seconds = 5;
   std::vector<std::string> overrides;
-  bool json = false;
+  bool operators = false, json = false;
 };
 
 bool is_error(const Finding& finding) { return finding.severity == Severity::error; }
@@ -197,17 +197,35 @@ class Check {
       fmt::print("{}\n", json_text(all));
       return code;
     }
-    if (report_ && !report_->operators.empty()) {
-      fmt::print("{}\ndeterminism: {}\n\n", launch::format_operators(*report_), level_and_reason());
-    }
-    const auto errors = std::ranges::count(findings_, Severity::error, &Finding::severity);
-    const auto warnings = std::ranges::count(findings_, Severity::warning, &Finding::severity);
-    fmt::print("{}\nchecks: {}, errors: {}, warnings: {}\n", visible(launch::format_findings(findings_)),
-               findings_.size(), errors, warnings);
+    print_findings();
+    if (report_ && !report_->operators.empty()) print_operators();
     return code;
   }
 
  private:
+  // Prints the verdict, then errors, warnings and the rest, each in the order of the checks.
+  void print_findings() const {
+    const auto errors = std::ranges::count(findings_, Severity::error, &Finding::severity);
+    const auto warnings = std::ranges::count(findings_, Severity::warning, &Finding::severity);
+    std::vector<Finding> sorted = findings_;
+    const auto rank = [](const Finding& finding) {
+      return finding.severity == Severity::error ? 0 : finding.severity == Severity::warning ? 1 : 2;
+    };
+    std::ranges::stable_sort(sorted, {}, rank);
+    fmt::print("verdict: {}\nchecks: {}, errors: {}, warnings: {}\n\n{}",
+               errors > 0     ? "the job cannot run"
+               : warnings > 0 ? "the job can run; read the warnings"
+                              : "the job can run",
+               findings_.size(), errors, warnings, visible(launch::format_findings(sorted)));
+  }
+
+  void print_operators() const {
+    if (arguments_.operators)
+      fmt::print("\n{}", launch::format_operators(*report_));
+    else
+      fmt::print("\n{} in a mini-batch: --operators lists them\n", counted(report_->operators.size(), "operator"));
+  }
+
   // Jobs with the same fields take as long for a mini-batch, on the same device.
   Json work() const {
     spec::JobSpec spec = job_.spec;
@@ -421,6 +439,8 @@ void add_check(CLI::App& app, Action& chosen) {
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);
+  verb->add_flag("--operators", arguments->operators,
+                 "List the model's operators: what covers their bits, calls in a mini-batch, layers");
   verb->add_flag("--json", arguments->json, "Print as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return check(*arguments); }; });
 }

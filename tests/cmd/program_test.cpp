@@ -337,7 +337,7 @@ TEST_CASE("the evaluation program gets the trained weights, if the job has one; 
 
 TEST_CASE("check tells the operators with the user's source line") {
   const Files files;
-  const Ended check = estrain({"check", files.spec, "--run", files.folder / "run"});
+  const Ended check = estrain({"check", files.spec, "--run", files.folder / "run", "--operators"});
   INFO(check.shown());
   CHECK(check.code == 0);
   CHECK(check.says("layer (net.py:7)"));

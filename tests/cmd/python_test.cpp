@@ -187,7 +187,7 @@ TEST_CASE("what the portable kernels refuse is a row of the table, and auto take
       "torch.autocast('cpu', torch.bfloat16)(torch.nn.functional.conv2d)(images.reshape(-1, 1, 28, 28), "
       "torch.ones(2, 1, 3, 3))";
   const std::string file = files.folder.write("net.py", code(volumes + "; " + drawn + "; " + halves)) + ":build";
-  const Ended check = estrain({"check", files.spec(file), "--run", files.folder / "run"});
+  const Ended check = estrain({"check", files.spec(file), "--run", files.folder / "run", "--operators"});
   INFO(check.shown());
   CHECK(check.code == 0);
   CHECK(check.says("aten::convolution on BFloat16"));
@@ -232,7 +232,7 @@ TEST_CASE("check tells the operators with module and line of the user's code" * 
   fs::create_directory(files.folder / "parts");
   files.folder.write("parts/own.py", "def halve(x):\n    return x / 2\n");
   const std::string net = files.folder.write("net.py", code("import parts.own; images = parts.own.halve(images)"));
-  const Ended check = estrain({"check", files.spec(net + ":build"), "--run", files.folder / "run"});
+  const Ended check = estrain({"check", files.spec(net + ":build"), "--run", files.folder / "run", "--operators"});
   INFO(check.shown());
   CHECK(check.code == 0);
   const auto line_of = [&](const std::string& name) {
@@ -249,7 +249,7 @@ TEST_CASE("check names a SyncBatchNorm, and calls that would gather over ranks" 
   const std::string net =
       files.folder.write("net.py", code("if torch.distributed.is_initialized(): torch.distributed.all_reduce(images)",
                                         "net = Net(); net.norm = torch.nn.SyncBatchNorm(4); return net"));
-  const Ended check = estrain({"check", files.spec(net + ":build"), "--run", files.folder / "run"});
+  const Ended check = estrain({"check", files.spec(net + ":build"), "--run", files.folder / "run", "--operators"});
   INFO(check.shown());
   CHECK(check.code == 0);
   CHECK(check.says("warning  norm is a SyncBatchNorm: each EST takes the statistics of its own mini-batch"));
