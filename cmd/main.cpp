@@ -14,6 +14,8 @@
 #include <exception>
 
 #include "cmd/commands.h"
+#include "cmd/help/examples.h"
+#include "cmd/help/topic.h"
 #include "cmd/hosts_library.h"
 #include "core/base/error.h"
 #include "core/base/exit_codes.h"
@@ -22,18 +24,54 @@
 #include "core/base/unknown_word.h"
 #include "core/base/visible_text.h"
 #include "core/job/spec/keys/closest.h"
+#include "core/job/spec/keys/keys.h"
 #include "core/run/launch/control/control_socket.h"
 
 namespace {
 
 using namespace estrain;
 
-// "Exit codes: 0 done; 1 failed; …"
-std::string footer() {
-  std::string text = "Exit codes:";
+// The examples of a command, if any, and "Exit codes: 0 done; 1 failed; …".
+std::string footer(const std::string& command) {
+  std::string text = help::examples_of(command) + "Exit codes:";
   for (const ExitCode& code : exit_codes)
     text += fmt::format("{} {} {}", &code == exit_codes ? "" : ";", code.code, code.brief);
   return text + ".";
+}
+
+void add_footers(CLI::App& app, const std::string& name) {
+  app.footer(footer(name));
+  for (CLI::App* part : app.get_subcommands(nullptr))
+    add_footers(*part, name.empty() ? part->get_name() : name + " " + part->get_name());
+}
+
+using AddCommand = void (*)(CLI::App&, cmd::Action&);
+
+struct CommandGroup {
+  const char* name;  // empty: hidden from help
+  std::vector<AddCommand> commands;
+};
+
+// In the order of help.
+const std::vector<CommandGroup>& command_groups() {
+  static const std::vector<CommandGroup> groups = {
+      {"Train", {cmd::add_train, cmd::add_stop, cmd::add_change}},
+      {"Change the devices of a job", {cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_agent}},
+      {"Look at runs", {cmd::add_status, cmd::add_report, cmd::add_verify, cmd::add_audit, cmd::add_weights}},
+      {"Prepare a job", {cmd::add_init, cmd::add_export, cmd::add_check, cmd::add_plan}},
+      {"Many jobs", {cmd::add_pool, cmd::add_simulate}},
+      {"Help", {cmd::add_help}},
+      {"", {cmd::add_probe, cmd::add_worker, cmd::add_fork_server, cmd::add_scribe, cmd::add_courier, cmd::add_proxy}}};
+  return groups;
+}
+
+void add_commands(CLI::App& app, cmd::Action& chosen) {
+  for (const CommandGroup& group : command_groups()) {
+    for (const AddCommand add : group.commands) {
+      add(app, chosen);
+      app.get_subcommands(nullptr).back()->group(group.name);
+    }
+  }
 }
 
 // Prints the error to stderr as text, and with --json also to stdout as JSON. An error without advice gets the advice
@@ -45,7 +83,7 @@ int report(const Error& error, bool as_json, const std::vector<std::string>& sim
     if (!similar.empty()) answer["similar"] = similar;
     fmt::print("{}\n", json_text(answer));
   }
-  fmt::print(stderr, "estrain: {}\n{}\n", visible(error.message()), visible(advice));
+  fmt::print(stderr, "estrain: {}\n{}\n", visible(help::with_id(error)), visible(advice));
   return error.exit_code();
 }
 
@@ -72,44 +110,69 @@ void refuse_unknown_verb(const CLI::App& app, const std::string& word) {
       meant ? std::vector{*meant} : std::vector<std::string>{});
 }
 
-// Returns the parser's error. For an option that the chosen command lacks, suggests a similar option.
-UnknownWord as_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
-  std::vector<std::string> known;
-  if (extras != nullptr && !chosen.empty()) {
-    for (const CLI::Option* option : chosen.front()->get_options()) {
-      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-    }
+// Returns the subcommand that was chosen last: "submit" of `pool submit`.
+const CLI::App& chosen_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+// Returns the key whose last part is `name`, such as "eval-every", if exactly one key has this last part.
+std::string key_called(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  std::vector<std::string> found;
+  for (const auto& key : spec::job_keys()) {
+    if (spec::leaf_of(key.name) == name) found.emplace_back(key.name);
   }
-  const std::string words = error.what();
-  const std::string first = words.substr(std::min(words.find("--"), words.size()));
-  const auto meant = spec::closest(first.substr(0, first.find_first_of(" =")), known);
-  const Error usage(Fault::usage, words);
+  return found.size() == 1 ? found.front() : "";
+}
+
+// Returns "--set train.epochs=3" for "--epochs=3" or "--epochs 3", for a command that takes --set.
+std::string set_instead_of(const CLI::App& command, const std::string& option, const std::vector<std::string>& words) {
+  const size_t equals = option.find('=');
+  const std::string key = key_called(option.substr(2, equals - 2));
+  if (key.empty() || command.get_option_no_throw("--set") == nullptr) return "";
+  std::string value = equals == option.npos ? "VALUE" : option.substr(equals + 1);
+  const auto at = std::ranges::find(words, option);
+  if (equals == option.npos && at != words.end() && at + 1 != words.end() && !(at + 1)->starts_with("--"))
+    value = *(at + 1);
+  return fmt::format("--set {}={}", key, value);
+}
+
+// Returns the parser's error. For an option that the chosen command lacks, suggests the key of the spec that the option
+// names, or else a similar option.
+UnknownWord as_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  const CLI::App& command = chosen_command(app);
+  const Error usage(Fault::usage, error.what());
+  const std::vector<std::string> extras = app.remaining(true);
+  const auto unknown = std::ranges::find_if(extras, [](const std::string& word) { return word.starts_with("--"); });
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || &command == &app || unknown == extras.end())
+    return {usage, {}};
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  std::optional<std::string> meant = set_instead_of(command, *unknown, words);
+  if (meant->empty()) meant = spec::closest(unknown->substr(0, unknown->find('=')), known);
   if (!meant) return {usage, {}};
   return {usage.advise(fmt::format("did you mean {}?", *meant)), {*meant}};
 }
 
 int run(int argc, char** argv, bool as_json) {
   CLI::App app{"Trains on whatever devices are free; the result does not depend on which they were.", "estrain"};
-  app.set_version_flag("--version", "estrain " ESTRAIN_VERSION);
+  app.set_version_flag("-V,--version", "estrain " ESTRAIN_VERSION, "Print the version, as `estrain version` does");
   app.require_subcommand(1);
-  app.footer(footer());
   cmd::Action chosen;
-  for (auto add : {cmd::add_train,  cmd::add_resize,      cmd::add_change, cmd::add_offer,    cmd::add_reclaim,
-                   cmd::add_verify, cmd::add_audit,       cmd::add_status, cmd::add_report,   cmd::add_stop,
-                   cmd::add_check,  cmd::add_plan,        cmd::add_pool,   cmd::add_simulate, cmd::add_weights,
-                   cmd::add_export, cmd::add_init,        cmd::add_agent,  cmd::add_help,     cmd::add_probe,
-                   cmd::add_worker, cmd::add_fork_server, cmd::add_scribe, cmd::add_courier,  cmd::add_proxy}) {
-    add(app, chosen);
-  }
-  for (CLI::App* verb : app.get_subcommands(nullptr)) verb->footer(footer());
-  if (argc > 1 && argv[1][0] != '-') refuse_unknown_verb(app, argv[1]);
+  add_commands(app, chosen);
+  add_footers(app, "");
+  std::vector<std::string> words(argv + 1, argv + std::max(argc, 1));
+  if (!words.empty() && words[0] == "version") words[0] = "--version";
+  if (!words.empty() && !words[0].starts_with('-')) refuse_unknown_verb(app, words[0]);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    const UnknownWord usage = as_error(app, error);
+    const UnknownWord usage = as_error(app, error, words);
     return report(usage, as_json, usage.similar);
   }
   cmd::reach_other_hosts();

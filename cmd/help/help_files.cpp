@@ -87,7 +87,8 @@ ManPage of_program(const std::vector<Verb>& verbs, const std::vector<Topic>& top
       ".SH DESCRIPTION\nTrains neural networks on whatever devices are free, and changes the devices while the job "
       "runs. The result does not depend on which devices they were.\n.SH COMMANDS\n";
   for (const Verb& verb : verbs) text += item(verb.name, fmt::format("{}. See {}(1).", verb.summary, page_of(verb)));
-  return {"estrain.1", text + section(topics, Kind::exit_code, "EXIT STATUS") + std::string(kSeeAlso)};
+  return {"estrain.1", text + section(topics, Kind::word, "WORDS") + section(topics, Kind::exit_code, "EXIT STATUS") +
+                           std::string(kSeeAlso)};
 }
 
 ManPage of_verb(const Verb& verb, const std::vector<Topic>& topics, const std::string& version) {
@@ -237,6 +238,7 @@ std::string reference(const std::vector<Verb>& verbs) {
       "command, a key, an exit code, a kind of\nerror, a cause, an event, or the message of an error.\n\n## Commands\n";
   for (const Verb& verb : verbs)
     text += fmt::format("\n### `{}`\n\n{}.\n{}", cell(verb.usage()), verb.summary, options_of(verb));
+  text += table(topics, {Kind::word, "What estrain means by a word.", {}});
   text += fmt::format(
       "\n## Keys of a job spec\n\nStrings in TOML stand in quotes. `--set data.batch=16` overrides one key.\n\n{}",
       spec::key_reference());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/base/exit_codes.h"
 #include "core/base/fault_words.h"
@@ -17,6 +18,36 @@ namespace {
 
 constexpr size_t kMostSimilar = 3;
 constexpr size_t kWidth = 100;
+
+struct Word {
+  std::string_view word, meaning;
+};
+
+constexpr Word kWords[] = {
+    {"EST",
+     "A logical data-parallel rank (\"EasyScaleThread\"), with its own samples, random stream and loss. The number of "
+     "ESTs, job.ests, never changes during a job; the workers that host them may."},
+    {"worker",
+     "A process on a device. A worker hosts a contiguous range of ESTs and runs their mini-batches one after another."},
+    {"device",
+     "What a worker computes on: cpu, a CPU kind such as cpu:avx2, or a GPU such as cuda:0. nodeB/cpu is on another "
+     "host."},
+    {"launcher", "The process of `estrain train`: starts and watches all other processes of a run."},
+    {"scribe", "The process that writes a run's records and checkpoints. Its output is in scribe.log of the run."},
+    {"step", "An optimizer update, from a mini-batch of every EST."},
+    {"stage", "The steps between two changes of the devices: who hosts which ESTs stays the same."},
+    {"digest", "A 64-bit hash of a tensor's bits. `estrain verify` compares digests."},
+    {"D0",
+     "job.determinism = \"D0\": a run repeats its bits on an unchanged placement only. The arithmetic is LibTorch's."},
+    {"D1",
+     "job.determinism = \"D1\", the default: the bits do not depend on the number of workers, resizes and faults. The "
+     "arithmetic is LibTorch's, with the bits of PyTorch."},
+    {"D2",
+     "job.determinism = \"D2\": the bits do not depend on the kind of device, either. The arithmetic is that of "
+     "estrain's portable kernels."},
+};
+
+Topic of(const Word& word) { return {Kind::word, std::string(word.word), std::string(word.meaning), {}, ""}; }
 
 Topic of(const Verb& verb) {
   Topic topic{Kind::command, verb.name, verb.summary, {{"usage", verb.usage()}}, ""};
@@ -72,6 +103,28 @@ Topic of(const faults::FaultCause& cause) {
 
 Topic of(const record::EventName& event) {
   return {Kind::event, std::string(event.name), std::string(event.meaning), {}, ""};
+}
+
+// "… [disk_full]" -> "disk_full"; "" for a message without an id.
+std::string_view id_in(std::string_view message) {
+  const size_t end = message.find_last_not_of(" \n");
+  if (end == message.npos || message[end] != ']') return "";
+  const size_t begin = message.rfind(" [", end);
+  return begin == message.npos ? "" : message.substr(begin + 2, end - begin - 2);
+}
+
+// Returns the topic of the id that a message of estrain ends with.
+std::vector<Topic> topics_of_id(const std::vector<Topic>& topics, std::string_view message) {
+  std::vector<Topic> found;
+  std::ranges::copy_if(topics, std::back_inserter(found), [id = id_in(message)](const Topic& topic) {
+    return (topic.kind == Kind::error || topic.kind == Kind::cause) && topic.name == id;
+  });
+  return found;
+}
+
+// "est" is the word EST.
+bool is_word(const Topic& topic, std::string_view word) {
+  return topic.kind == Kind::word && std::ranges::equal(topic.name, word, {}, ::tolower, ::tolower);
 }
 
 // Returns the cause in the fault table that matches the words of an error.
@@ -132,7 +185,8 @@ std::string to_text(const Topic& topic) {
   return text;
 }
 
-constexpr Kind kKinds[] = {Kind::command, Kind::key, Kind::exit_code, Kind::error, Kind::cause, Kind::event};
+constexpr Kind kKinds[] = {Kind::command, Kind::word,  Kind::key,  Kind::exit_code,
+                           Kind::error,   Kind::cause, Kind::event};
 
 // Counts bytes that begin a character of UTF-8.
 size_t columns(std::string_view text) {
@@ -166,20 +220,21 @@ std::string wrapped_line(std::string_view line, const Wrapping& wrapping) {
 }  // namespace
 
 std::string_view name_of(Kind kind) {
-  static constexpr std::string_view names[] = {"command",          "key",  "exit code", "kind of error",
+  static constexpr std::string_view names[] = {"command",          "word", "key", "exit code", "kind of error",
                                                "cause of a fault", "event"};
   return names[static_cast<size_t>(kind)];
 }
 
 std::string_view heading_of(Kind kind) {
-  static constexpr std::string_view names[] = {"Commands",        "Keys of a job spec", "Exit codes",
-                                               "Kinds of errors", "Causes of faults",   "Events"};
+  static constexpr std::string_view names[] = {
+      "Commands", "Words", "Keys of a job spec", "Exit codes", "Kinds of errors", "Causes of faults", "Events"};
   return names[static_cast<size_t>(kind)];
 }
 
 std::vector<Topic> all_topics(const std::vector<Verb>& verbs) {
   std::vector<Topic> topics;
   for (const Verb& verb : verbs) topics.push_back(of(verb));
+  for (const Word& word : kWords) topics.push_back(of(word));
   for (const auto& key : spec::job_keys()) {
     topics.push_back(of(key, ""));
     if (key.name != "optimizer.groups") continue;
@@ -195,13 +250,19 @@ std::vector<Topic> all_topics(const std::vector<Verb>& verbs) {
 
 std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_view word) {
   std::vector<Topic> found;
-  std::ranges::copy_if(topics, std::back_inserter(found), [&](const Topic& topic) { return topic.name == word; });
+  std::ranges::copy_if(topics, std::back_inserter(found),
+                       [&](const Topic& topic) { return topic.name == word || is_word(topic, word); });
   if (!found.empty()) return found;
   std::ranges::copy_if(topics, std::back_inserter(found),
                        [&](const Topic& topic) { return is_last_part(topic, word); });
+  if (found.empty()) found = topics_of_id(topics, word);
   if (found.empty()) found = causes_of(topics, word);
   if (found.empty()) throw unknown(topics, word);
   return found;
+}
+
+std::string with_id(const Error& error) {
+  return fmt::format("{} [{}]", error.message(), error.cause().empty() ? fault_name(error.fault()) : error.cause());
 }
 
 std::string to_text(const std::vector<Topic>& topics) {

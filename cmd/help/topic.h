@@ -1,6 +1,6 @@
 #pragma once
-// The topics of `estrain help WHAT`: commands, keys of the spec, exit codes, kinds of errors, causes of faults, events.
-// All topics come from the tables in the program.
+// The topics of `estrain help WHAT`: commands, words of estrain, keys of the spec, exit codes, kinds of errors, causes
+// of faults, events. All topics come from the tables in the program.
 
 #include <cstddef>
 #include <string>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cmd/help/verb.h"
+#include "core/base/error.h"
 
 namespace estrain::help {
 
@@ -19,7 +20,7 @@ struct Wrapping {
 // Returns lines of whole words, each ended by a line feed. Line feeds of the text stay.
 std::string wrapped(std::string_view text, const Wrapping& wrapping);
 
-enum class Kind { command, key, exit_code, error, cause, event };
+enum class Kind { command, word, key, exit_code, error, cause, event };
 std::string_view name_of(Kind kind);     // "command", "exit code"
 std::string_view heading_of(Kind kind);  // "Commands", "Exit codes"
 
@@ -36,8 +37,13 @@ struct Topic {
 std::vector<Topic> all_topics(const std::vector<Verb>& verbs);
 
 // Returns all topics of the name: "resize" is a command and an event. `word` may also be the last part of a key
-// ("seed"), or the message of an error with a cause in the fault table. Throws UnknownWord.
+// ("seed"), or a message. A message of estrain ends with its id (with_id() of an error): the topic is that of the id.
+// Another message leads to its cause in the fault table. Throws UnknownWord.
 std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_view word);
+
+// Returns the message of the error with its id at the end, the error's cause or else its kind: "… [disk_full]". The id
+// is a topic.
+std::string with_id(const Error& error);
 
 // The topic as text for a terminal.
 std::string to_text(const std::vector<Topic>& topics);

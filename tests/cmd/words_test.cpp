@@ -61,6 +61,57 @@ TEST_CASE("the help of every command is the transcript in tests/cmd/help, which 
   CHECK(transcripts.empty());
 }
 
+// The lines "  estrain …" under "Examples:", without the remark behind them.
+Words examples_in(const std::string& text) {
+  Words found;
+  const size_t begin = text.find("Examples:\n");
+  if (begin == text.npos) return found;
+  for (size_t at = begin; (at = text.find("\n  estrain ", at)) != text.npos; ++at) {
+    const std::string line = text.substr(at + 11, text.find('\n', at + 1) - at - 11);
+    found.push_back(line.substr(0, line.find("  #")));
+  }
+  return found;
+}
+
+TEST_CASE("the examples in the help have commands and options that there are") {
+  const auto names = verbs();
+  std::set<std::string> tops;
+  for (const std::string& name : names) tops.insert(words_in(name).front());
+  const Words of_program = examples_in(estrain({"--help"}).text);
+  CHECK(of_program.size() >= 4);
+  for (const std::string& example : of_program) CHECK_MESSAGE(tops.count(words_in(example).front()) == 1, example);
+  size_t with_examples = 0;
+  for (const std::string& verb : names) {
+    const std::string text = estrain(with(words_in(verb), {"--help"})).text;
+    const Words all = examples_in(text);
+    with_examples += !all.empty();
+    for (const std::string& example : all) {
+      CAPTURE(example);
+      CHECK(example.starts_with(verb));
+      for (size_t at = 0; (at = example.find(" --", at)) != example.npos; ++at) {
+        const std::string option = example.substr(at + 1, example.find(' ', at + 1) - at - 1);
+        CHECK_MESSAGE(text.find("  " + option + " ") != text.npos, option);
+      }
+    }
+  }
+  CHECK(with_examples > 10);
+}
+
+TEST_CASE("the help has the commands in groups") {
+  const std::string text = estrain({"--help"}).text;
+  for (const char* group : {"\nTrain:\n", "\nChange the devices of a job:\n", "\nLook at runs:\n"})
+    CHECK_MESSAGE(text.find(group) != text.npos, group);
+  CHECK(text.find("Subcommands:") == text.npos);
+}
+
+TEST_CASE("a message ends with its id, which help knows") {
+  const Ended ended = estrain({"train"});
+  CHECK(ended.says("estrain: no job spec given [usage]\n"));
+  const Ended explained = estrain({"help", ended.text.substr(0, ended.text.find('\n'))});
+  CHECK(explained.code == 0);
+  CHECK(explained.text.starts_with("usage (kind of error)"));
+}
+
 TEST_CASE("README names every command and every exit code as the program does") {
   const std::string readme = bytes_of(kTree + "/README.md");
   for (const std::string& verb : verbs()) {
@@ -82,6 +133,34 @@ TEST_CASE("a word that is not known: similar ones, in words and as data") {
   CHECK(answer.at("similar").at(0) == "data.batch");
   CHECK(estrain({"stats"}).says("did you mean \"status\"?"));
   CHECK(estrain({"train", "x.toml", "--devicess", "2"}).says("did you mean --devices?"));
+}
+
+TEST_CASE("an option that is a key of the spec: --set with the key and the value that was given") {
+  const auto meant = [](const Words& words) {
+    const Ended ended = estrain(words);
+    CHECK(ended.code == 2);
+    const size_t begin = ended.text.find("did you mean ");
+    return begin == ended.text.npos ? "" : ended.text.substr(begin, ended.text.find('\n', begin) - begin);
+  };
+  CHECK(meant({"train", "--epochs", "3"}) == "did you mean --set train.epochs=3?");
+  CHECK(meant({"train", "x.toml", "--epochs=3", "--run", "r"}) == "did you mean --set train.epochs=3?");
+  CHECK(meant({"check", "x.toml", "--eval-every", "2"}) == "did you mean --set train.eval_every=2?");
+  CHECK(meant({"pool", "submit", "p", "x.toml", "--epochs"}) == "did you mean --set train.epochs=VALUE?");
+  CHECK(meant({"train", "x.toml", "--name_", "a"}) == "did you mean --name?");
+  CHECK(meant({"train", "x.toml", "--unit", "step", "--period", "3"}) == "did you mean --set schedule.unit=step?");
+  CHECK(meant({"status", "r", "--epochs", "3"}) == "");     // status takes no --set
+  CHECK(meant({"train", "x.toml", "--every", "3"}) == "");  // several keys end in it
+}
+
+TEST_CASE("the version, asked for in three ways") {
+  const Ended long_option = estrain({"--version"});
+  CHECK(long_option.code == 0);
+  CHECK(long_option.text.starts_with("estrain "));
+  for (const Words& words : {Words{"-V"}, Words{"version"}}) {
+    const Ended ended = estrain(words);
+    CHECK(ended.code == 0);
+    CHECK(ended.text == long_option.text);
+  }
 }
 
 TEST_CASE("an error without advice of its own gets that of its kind") {

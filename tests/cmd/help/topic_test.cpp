@@ -37,6 +37,25 @@ TEST_CASE("a word of every kind is found") {
   CHECK(kinds_of(find_topics(all, "resize")) == std::set{Kind::command, Kind::event});
 }
 
+TEST_CASE("estrain's own words are found, in capitals or not; a word may be an event, too") {
+  const auto all = topics();
+  for (const char* word : {"EST", "est", "D0", "D1", "d2", "scribe", "launcher"})
+    CHECK_MESSAGE(kinds_of(find_topics(all, word)) == std::set{Kind::word}, word);
+  CHECK(kinds_of(find_topics(all, "stage")) == std::set{Kind::word, Kind::event});
+}
+
+TEST_CASE("a message of estrain leads by its id to the topic of its own table, whatever its words match") {
+  const Error error(Fault::spec, "job.toml:3:1: job.seeds: unknown key. No space left on device");
+  const auto found = find_topics(topics(), "estrain: " + with_id(error));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == Kind::error);
+  CHECK(found[0].name == "spec");
+  const auto cause = find_topics(topics(), with_id(error.caused_by("disk_full")) + "\n");
+  REQUIRE(cause.size() == 1);
+  CHECK(cause[0].name == "disk_full");
+  CHECK(find_topics(topics(), "write failed: No space left on device [x]").front().name == "disk_full");
+}
+
 TEST_CASE("the last part of a key stands for all keys that end in it") {
   const auto found = find_topics(topics(), "lr");
   REQUIRE(found.size() == 2);
