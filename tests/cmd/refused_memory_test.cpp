@@ -39,7 +39,7 @@ TEST_CASE(
   CHECK(difference(run, whole).text == "");
 }
 
-// Of Debian's packages libjemalloc2, libtcmalloc-minimal4 and libmimalloc2.0 (scripts/setup).
+// Of Debian's packages libjemalloc-dev, libgoogle-perftools-dev and libmimalloc-dev (scripts/setup --checks).
 constexpr const char* kAllocators[] = {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"};
 
 std::string library(const std::string& name) { return "/usr/lib/x86_64-linux-gnu/" + name; }
@@ -55,7 +55,7 @@ TEST_CASE("an allocator in LD_PRELOAD serves every process, and the bits are the
   const std::string whole = train_on(folder, spec, "1");
   for (const char* name : kAllocators) {
     CAPTURE(name);
-    REQUIRE_MESSAGE(std::filesystem::exists(library(name)), "scripts/setup installs it");
+    REQUIRE_MESSAGE(std::filesystem::exists(library(name)), "scripts/setup --checks installs it");
     const Setting preload("LD_PRELOAD", library(name));
     const Ended version = estrain({"--version"});
     CHECK(version.code == 0);

@@ -133,7 +133,7 @@ def check(holds, words):
 def main():
     program, estrain = shutil.which("chromium"), sys.argv[1]
     if not program:
-        print("skipped: there is no chromium; scripts/setup --peers installs it")
+        print("skipped: there is no chromium; scripts/setup --checks installs it")
         return 77
     good = True
     with tempfile.TemporaryDirectory(prefix="estrain-browser-") as name:
