@@ -9,6 +9,7 @@ namespace estrain::cmd {
 // Returns the exit code. Throws Error.
 using Action = std::function<int()>;
 
+void add_demo(CLI::App& app, Action& chosen);
 void add_init(CLI::App& app, Action& chosen);
 void add_train(CLI::App& app, Action& chosen);
 void add_resize(CLI::App& app, Action& chosen);

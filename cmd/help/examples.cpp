@@ -13,12 +13,14 @@ struct Example {
 };
 
 constexpr Example kExamples[] = {
+    {"", "demo", "shows in a minute what estrain is for"},
     {"", "check job.toml", "tells what would keep the job from running"},
     {"", "train job.toml --run runs/a --devices 2", "trains on two CPU workers"},
     {"", "resize runs/a --devices 4", "goes over to four, while the job runs"},
     {"", "stop runs/a", "ends it with a checkpoint"},
     {"", "train --resume --run runs/a", "continues it"},
     {"", "help data.batch", "explains a key, an error, a word"},
+    {"demo", "demo", ""},
     {"train", "train job.toml", "into runs/<job name>, on the devices of the spec"},
     {"train", "train job.toml --run runs/a --devices cuda:0,cuda:1", "on two GPUs"},
     {"train", "train job.toml --set train.epochs=3 --set optimizer.lr=0.01", "with other keys of the spec"},
