@@ -21,6 +21,7 @@
 #include "core/planning/profile/profile_store.h"
 #include "core/run/launch/control/run_status.h"
 #include "core/run/launch/preflight/devices.h"
+#include "core/run/launch/preflight/early_checks.h"
 #include "core/run/launch/preflight/operator_probe.h"
 #include "core/run/launch/profiling/profiling.h"
 #include "core/state/run_directory/run_directory.h"
@@ -94,6 +95,7 @@ class Planning {
     spec_ = read_spec(arguments);
     const resources::Allocation allocation = resources::current_resources();
     cores_ = allocation.cores;
+    gpus_ = launch::automatic_gpus(spec_, allocation);
     host_ = launch::profile_host(cores_);
     choose_devices();
     decide_determinism(spec_, held_.front().device);
@@ -153,13 +155,18 @@ class Planning {
     std::ranges::stable_sort(report_.threads, {}, &PlanWithThreads::step_seconds);
   }
 
+  Assignment chosen_devices(const std::string& list) const {
+    const bool automatic = list == launch::automatic_devices;
+    return launch::choose_devices(automatic ? gpus_.device_list(spec_.job.ests) : list, spec_.job, cores_);
+  }
+
   void choose_devices() {
     if (!arguments_.devices.empty()) {
-      held_ = launch::choose_devices(arguments_.devices, spec_.job, cores_);
+      held_ = chosen_devices(arguments_.devices);
     } else if (!arguments_.run.empty()) {
       held_ = assignment_of_run(arguments_.run);
     }
-    if (held_.empty()) held_ = launch::choose_devices(spec_.resources.devices, spec_.job, cores_);
+    if (held_.empty()) held_ = chosen_devices(spec_.resources.devices);
     keep_own_host();
     if (!arguments_.offer.empty()) offered_ = launch::parse_devices(arguments_.offer);
     all_ = held_;
@@ -296,6 +303,7 @@ class Planning {
   profile::ProfileStore store_;
   spec::JobSpec spec_;
   int64_t cores_ = 1;
+  resources::AutomaticGpus gpus_;
   profile::Host host_;
   Assignment held_, offered_, all_;
   int64_t now_ = static_cast<int64_t>(std::time(nullptr));

@@ -10,6 +10,7 @@
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=4
+# With GPUs name each: sbatch --gres=gpu:1 ... train-nodes.sh SPEC.toml RUN_DIR --devices nodeA/cuda:0,nodeB/cuda:0
 #SBATCH --time=04:00:00
 # A node's failure does not end the job.
 #SBATCH --no-kill

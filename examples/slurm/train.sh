@@ -13,6 +13,8 @@
 # Cores for `--devices auto`: as many workers as there are cores for, at most one for each EST. They may differ from one
 # start to the next; the bits do not depend on them.
 #SBATCH --cpus-per-task=4
+# GPUs, instead: a worker on each GPU of the job, on sbatch's command line, or with a second # taken away here.
+##SBATCH --gres=gpu:2
 #SBATCH --time=04:00:00
 # SIGUSR1 90 seconds before the time is up: estrain writes a checkpoint and ends with 75, and this script has itself
 # requeued. "B:" sends it to this shell, which is where estrain runs; without it only steps started by srun get it.

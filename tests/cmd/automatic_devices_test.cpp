@@ -7,6 +7,7 @@
 #include "core/job/resources/machine_limits.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "setting.h"
 
 namespace estrain::testing {
 namespace {
@@ -28,6 +29,7 @@ class FewCores {
   int count() const { return count_; }  // fewer than asked for on a small machine
 
  private:
+  const Setting no_gpu_{"CUDA_VISIBLE_DEVICES", ""};
   cpu_set_t all_{};
   int count_ = 0;
 };

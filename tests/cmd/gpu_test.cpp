@@ -8,6 +8,8 @@
 #include "core/job/resources/gpus.h"
 #include "job.h"
 #include "job_specs.h"
+#include "run_files.h"
+#include "setting.h"
 
 namespace estrain::testing {
 namespace {
@@ -32,6 +34,17 @@ TEST_CASE("without a driver a GPU is refused, and nothing is written" * doctest:
   }
   check_refused(estrain({"check", spec, "--devices", "cuda:0"}));
   check_refused(estrain({"plan", spec, "--devices", "cuda:0"}));
+}
+
+TEST_CASE("auto takes cores where the granted GPUs cannot be used, and says so" * doctest::skip(has_driver())) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Setting granted("CUDA_VISIBLE_DEVICES", "0,1");
+  const Ended ended = estrain({"train", spec, "--run", folder / "run", "--devices", "auto", "--set", "train.steps=1"});
+  INFO(ended.shown());
+  CHECK(ended.code == 0);
+  CHECK(ended.says("warning: 2 GPUs are visible and not used: "));
+  CHECK(events(folder / "run", "start").at(0).at("devices").get<std::string>().starts_with("cpu"));
 }
 
 TEST_CASE("a job that runs refuses a GPU that is not there, and goes on" * doctest::skip(has_driver())) {

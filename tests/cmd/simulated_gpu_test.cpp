@@ -136,6 +136,39 @@ TEST_CASE("who sums what: GPUs among themselves where each worker has one, else 
   CHECK(exchange("cuda:0", short_job) == "host");
 }
 
+TEST_CASE("auto takes the GPUs of the allocation; below D2 a resumed run keeps to the kind that it began on") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", lenet_job());
+  const auto train = [&](const char* visible, const std::string& run, const Words& more) {
+    const Setting granted("CUDA_VISIBLE_DEVICES", visible);
+    return estrain(with({"train", spec, "--run", folder / run, "--resume"}, more));
+  };
+  const auto devices = [&](const std::string& run) {
+    return events(folder / run, "start").back().at("devices").get<std::string>();
+  };
+  const Words automatic = {"--devices", "auto", "--set", "train.steps=2"};
+  const Words longer = {"--devices", "auto", "--set", "train.steps=3"};
+  const Ended ended = train("0,1", "on GPUs", automatic);
+  INFO(ended.shown());
+  REQUIRE(ended.code == 0);
+  CHECK(ended.says("devices \"auto\" are cuda:0,cuda:1 here: GPUs 2 (CUDA_VISIBLE_DEVICES), ESTs 8"));
+  CHECK(devices("on GPUs") == "cuda:0,cuda:1");
+
+  const Ended without = train("", "on GPUs", longer);
+  INFO(without.shown());
+  CHECK(without.code == 2);
+  CHECK(without.says("the run began on GPUs, and none is usable here"));
+  REQUIRE(train("0", "on GPUs", longer).code == 0);
+  CHECK(devices("on GPUs") == "cuda:0");
+
+  REQUIRE(train("", "on CPUs", automatic).code == 0);
+  const Ended with_gpus = train("0,1", "on CPUs", longer);
+  INFO(with_gpus.shown());
+  REQUIRE(with_gpus.code == 0);
+  CHECK(with_gpus.says("warning: 2 GPUs are visible and not used: the run began on CPUs"));
+  CHECK(devices("on CPUs").starts_with("cpu"));
+}
+
 void check_replayed(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", text);

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -68,6 +70,37 @@ bool is_sliced(const std::string& capabilities) {
   return false;
 }
 
+constexpr const char *kGpus = "/proc/driver/nvidia/gpus", *kCapabilities = "/proc/driver/nvidia/capabilities";
+
+int64_t entries_of(const std::string& folder, const std::function<bool(const std::string&)>& counts) {
+  std::error_code failure;
+  int64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure))
+    count += counts(entry.path().filename()) ? 1 : 0;
+  return count;
+}
+
+// A container may show all GPUs in /proc, but devices of a few.
+int64_t gpus_seen() {
+  constexpr std::string_view device = "nvidia";
+  const int64_t in_proc = entries_of(kGpus, [](const std::string&) { return true; });
+  const int64_t in_dev = entries_of("/dev", [&](const std::string& name) {
+    return name.starts_with(device) && name.size() > device.size() &&
+           std::ranges::all_of(name.substr(device.size()), [](unsigned char c) { return std::isdigit(c) != 0; });
+  });
+  return in_proc > 0 && in_dev > 0 ? std::min(in_proc, in_dev) : std::max(in_proc, in_dev);
+}
+
+// Returns why "auto" cannot take the visible GPUs; empty: it can.
+std::string obstacle(const GpuFacts& facts) {
+  if (!facts.support.library)
+    return "this estrain was built without CUDA; build it on a machine with a CUDA toolkit (nvcc): scripts/build";
+  if (!facts.support.driver) return "no NVIDIA driver runs on this machine";
+  if (facts.sliced && !facts.granted)
+    return "a GPU is partitioned (MIG); name the partitions in CUDA_VISIBLE_DEVICES (nvidia-smi -L lists them)";
+  return "";
+}
+
 }  // namespace
 
 GpuSupport GpuSupport::here() {
@@ -93,15 +126,53 @@ std::vector<std::string> gpu_models(const std::string& folder, const std::option
 }
 
 std::vector<std::string> gpu_models() {
-  if (is_sliced("/proc/driver/nvidia/capabilities")) return {};
-  return gpu_models("/proc/driver/nvidia/gpus", environment_variable("CUDA_VISIBLE_DEVICES"));
+  if (is_sliced(kCapabilities)) return {};
+  return gpu_models(kGpus, environment_variable("CUDA_VISIBLE_DEVICES"));
+}
+
+GpuFacts GpuFacts::here(const Allocation& allocation) {
+  const bool by_cuda = environment_variable("CUDA_VISIBLE_DEVICES").has_value();
+  return {.support = GpuSupport::here(),
+          .seen = gpus_seen(),
+          .sliced = is_sliced(kCapabilities),
+          .granted = allocation.gpus,
+          .granted_by = by_cuda ? "CUDA_VISIBLE_DEVICES" : "SLURM_GPUS_ON_NODE",
+          .in_slurm = allocation.slurm_job.has_value()};
+}
+
+void AutomaticGpus::leave(std::string reason) {
+  if (usable == 0) return;
+  *this = {.unused = usable, .why = std::move(reason)};
+}
+
+std::string AutomaticGpus::device_list(int64_t ests) const {
+  return usable > 0 ? fmt::format("cuda*{}", std::min(usable, ests)) : "auto";
+}
+
+std::string AutomaticGpus::warning() const {
+  if (unused == 0) return "";
+  return fmt::format("{} visible and not used: {}", unused == 1 ? "1 GPU is" : fmt::format("{} GPUs are", unused), why);
+}
+
+AutomaticGpus automatic_gpus(const GpuFacts& facts) {
+  AutomaticGpus gpus;
+  if (facts.in_slurm && facts.granted.value_or(0) == 0) {
+    gpus.unused = facts.seen;
+    gpus.why = "this Slurm job has none; ask for GPUs: sbatch --gres=gpu:N";
+    return gpus;
+  }
+  int64_t visible = facts.granted.value_or(facts.seen);
+  if (facts.seen > 0 && !facts.sliced) visible = std::min(visible, facts.seen);
+  gpus.from = facts.granted ? facts.granted_by : "the driver";
+  gpus.why = obstacle(facts);
+  (gpus.why.empty() ? gpus.usable : gpus.unused) = visible;
+  return gpus;
 }
 
 void require_gpu_support(const GpuSupport& support, const std::string& device) {
   if (!support.library) {
     throw Error::make(Fault::device, "device \"{}\": this estrain was built without CUDA", device)
-        .advise(
-            "build it on a machine with a CUDA toolkit (nvcc), with scripts/build --target estrain_cuda; or use cpu")
+        .advise("build it on a machine with a CUDA toolkit (nvcc): scripts/build; or use cpu")
         .caused_by("device_missing");
   }
   if (!support.driver) {

@@ -94,7 +94,8 @@ std::vector<Key<JobSpec>> run_keys() {
           .takes_integer()
           .filled()
           .not_in_bits()
-          .means("A number of CPU workers, a list of devices such as \"cpu,cpu\", or \"auto\": what the cores allow."),
+          .means("A number of CPU workers, a list of devices such as \"cpu,cpu\", or \"auto\": the GPUs of the "
+                 "allocation, else what the cores allow."),
 
       ESTRAIN_KEY(recovery.retries)
           .min(0)

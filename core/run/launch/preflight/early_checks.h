@@ -17,6 +17,7 @@
 
 #include "core/base/finding.h"
 #include "core/base/json/json.h"
+#include "core/job/resources/gpus.h"
 #include "core/job/spec/job_spec.h"
 #include "core/run/launch/preflight/devices.h"
 #include "core/run/launch/preflight/machine.h"
@@ -60,6 +61,9 @@ struct MemoryNeeds {
 MemoryNeeds memory_needs(const CheckedJob& job);
 
 uint64_t checkpoint_bytes(const JobSize& size);  // of one file, rounded up
+
+// Returns the GPUs that "auto" takes for the job on this machine: none for a module in Python (CPUs alone).
+resources::AutomaticGpus automatic_gpus(const spec::JobSpec& spec, const resources::Allocation& allocation);
 
 // Checks the device list: this machine has its kinds, and the job has enough ESTs. Fills in `devices` as far as the
 // list makes sense. `cores`: for "auto".

@@ -8,6 +8,8 @@
 
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_lines.h"
 #include "core/base/process/child_process.h"
 #include "core/base/visible_text.h"
 #include "core/data/job_data.h"
@@ -127,19 +129,56 @@ void refuse_hosts_not_named(const StartRequest& request, const Assignment& devic
   }
 }
 
+// Tells whether the newest stage of the run had GPUs; nothing: no stage is on record.
+std::optional<bool> had_gpus(const StartRequest& request) {
+  std::optional<bool> found;
+  if (!request.resume) return found;
+  const run_directory::RunDirectory directory(run_directory_of(request));
+  for_each_object_with("\"stage\"", directory.events(), [&](const Json& event) {
+    if (text_in(event, "event") != "stage") return;
+    const Json& devices = list_in(event, "devices");
+    found = std::ranges::any_of(
+        devices, [](const Json& device) { return as_text(device).value_or("").find("cuda") != std::string::npos; });
+  });
+  return found;
+}
+
+// Returns the GPUs for "auto". Below D2 a run keeps to the kind of device that it began on.
+resources::AutomaticGpus gpus_for(const StartRequest& request, const spec::JobSpec& spec,
+                                  const resources::Allocation& allocation) {
+  resources::AutomaticGpus gpus = automatic_gpus(spec, allocation);
+  if (!request.hosts.empty())
+    gpus.leave("with --hosts, \"auto\" takes cores; name the GPUs: --devices nodeA/cuda:0,nodeB/cuda:0");
+  if (spec.job.determinism == spec::Determinism::d2) return gpus;
+  const std::optional<bool> before = had_gpus(request);
+  if (before == false)
+    gpus.leave(
+        "the run began on CPUs, and below D2 GPUs would change its bits; --devices cuda:0 takes them all the same");
+  if (before == true && gpus.usable == 0) {
+    throw Error(Fault::infeasible,
+                "devices \"auto\": the run began on GPUs, and none is usable here; below D2 CPUs "
+                "would change its bits")
+        .advise(gpus.unused > 0 ? gpus.why : "resume on a machine with GPUs, or name the devices: --devices cpu*4");
+  }
+  return gpus;
+}
+
 Assignment read_devices(const StartRequest& request, const spec::JobSpec& spec,
                         const resources::Allocation& allocation) {
   const std::string& list = !request.devices.empty() ? request.devices
                             : request.hosts.empty()  ? spec.resources.devices
                                                      : std::string(automatic_devices);
-  Assignment devices = request.hosts.empty() || list != automatic_devices
-                           ? choose_devices(list, spec.job, allocation.cores, request.own_host)
-                           : choose_over_hosts(with_own(request, allocation.cores), spec.job);
-  if (list == automatic_devices) {
-    fmt::print(stderr, "devices \"auto\" are {} here: cores {} ({}), threads of a worker {}, ESTs {}\n",
-               placement::format_devices(devices), allocation.cores, allocation.cores_from, spec.job.threads,
-               spec.job.ests);
-  }
+  if (list != automatic_devices) return choose_devices(list, spec.job, allocation.cores, request.own_host);
+  const resources::AutomaticGpus gpus = gpus_for(request, spec, allocation);
+  if (!gpus.warning().empty()) fmt::print(stderr, "warning: {}\n", gpus.warning());
+  const Assignment devices = request.hosts.empty() ? choose_devices(gpus.device_list(spec.job.ests), spec.job,
+                                                                    allocation.cores, request.own_host)
+                                                   : choose_over_hosts(with_own(request, allocation.cores), spec.job);
+  const std::string source = gpus.usable > 0 ? fmt::format("GPUs {} ({})", gpus.usable, gpus.from)
+                                             : fmt::format("cores {} ({}), threads of a worker {}", allocation.cores,
+                                                           allocation.cores_from, spec.job.threads);
+  fmt::print(stderr, "devices \"auto\" are {} here: {}, ESTs {}\n", placement::format_devices(devices), source,
+             spec.job.ests);
   return devices;
 }
 

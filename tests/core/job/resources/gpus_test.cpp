@@ -26,6 +26,73 @@ TEST_CASE("what is missing for a GPU is said, with what to do; the program befor
   CHECK_NOTHROW(require_gpu_support({.driver = true, .library = true}, "cuda:3"));
 }
 
+TEST_CASE(
+    "auto takes the GPUs of the allocation, else those that the driver shows; GPUs left unused come with a reason") {
+  const GpuFacts bare = {.support = {.driver = true, .library = true}, .seen = 4};
+  const auto with = [&](auto change) {
+    GpuFacts facts = bare;
+    change(facts);
+    return automatic_gpus(facts);
+  };
+  const auto taken = [](const AutomaticGpus& gpus) { return fmt::format("{} {}", gpus.usable, gpus.from); };
+  const auto grant = [](GpuFacts& facts, int64_t count) {
+    facts.granted = count;
+    facts.granted_by = "CUDA_VISIBLE_DEVICES";
+  };
+  CHECK(taken(automatic_gpus(bare)) == "4 the driver");
+  CHECK(taken(with([&](GpuFacts& facts) { grant(facts, 2); })) == "2 CUDA_VISIBLE_DEVICES");
+  CHECK(with([&](GpuFacts& facts) { grant(facts, 8); }).usable == 4);
+  CHECK(with([&](GpuFacts& facts) { grant(facts, 0); }).warning().empty());  // hidden on purpose
+  const auto of_slurm = [](GpuFacts& facts) {
+    facts.in_slurm = true;
+    facts.granted_by = "SLURM_GPUS_ON_NODE";
+  };
+  CHECK(taken(with([&](GpuFacts& facts) {
+          of_slurm(facts);
+          facts.granted = 1;
+        })) == "1 SLURM_GPUS_ON_NODE");
+  const AutomaticGpus none = with(of_slurm);
+  CHECK(none.usable == 0);
+  CHECK(none.warning() ==
+        "4 GPUs are visible and not used: this Slurm job has none; ask for GPUs: sbatch --gres=gpu:N");
+
+  const auto refused = [&](auto change, const std::string& beginning) {
+    const AutomaticGpus gpus = with(change);
+    CHECK(gpus.usable == 0);
+    CHECK_MESSAGE(gpus.warning().starts_with(beginning), gpus.warning());
+  };
+  refused([](GpuFacts& facts) { facts.support.library = false; },
+          "4 GPUs are visible and not used: this estrain was built without CUDA; build it");
+  refused(
+      [&](GpuFacts& facts) {
+        facts.support.driver = false;
+        facts.seen = 0;
+        grant(facts, 1);
+      },
+      "1 GPU is visible and not used: no NVIDIA driver runs");
+  refused([](GpuFacts& facts) { facts.sliced = true; }, "4 GPUs are visible and not used: a GPU is partitioned (MIG)");
+  // Partitions are more than GPUs.
+  CHECK(with([&](GpuFacts& facts) {
+          facts.sliced = true;
+          grant(facts, 7);
+        }).usable == 7);
+  const AutomaticGpus without = automatic_gpus({});
+  CHECK(without.usable == 0);
+  CHECK(without.warning().empty());
+}
+
+TEST_CASE("auto on GPUs is a worker on each, at most one for each EST; without GPUs it stays auto") {
+  CHECK(AutomaticGpus{.usable = 3}.device_list(8) == "cuda*3");
+  CHECK(AutomaticGpus{.usable = 3}.device_list(2) == "cuda*2");
+  AutomaticGpus gpus = {.usable = 3};
+  gpus.leave("the job cannot use them");
+  CHECK(gpus.device_list(2) == "auto");
+  CHECK(gpus.warning() == "3 GPUs are visible and not used: the job cannot use them");
+  AutomaticGpus none;
+  none.leave("the job cannot use them");
+  CHECK(none.warning().empty());
+}
+
 std::string information(const std::string& model, const std::string& uuid) {
   return "Model: \t\t " + model + "\nIRQ:   \t\t 77\nGPU UUID: \t " + uuid + "\nDevice Minor: \t 0\n";
 }
