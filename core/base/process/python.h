@@ -17,8 +17,9 @@ struct UsersPython {
   Error unfit(std::string_view why) const;
 };
 
-// `named`: the value of `setting`. If empty, ESTRAIN_PYTHON of the environment says: the Python that pip installed estrain
-// into (scripts/packages/wheel/__init__.py). Otherwise python3, found in PATH as a shell does. Throws Fault::spec.
+// `named`: the value of `setting`. If empty, ESTRAIN_PYTHON of the environment says: the Python that pip installed
+// estrain into (scripts/packages/wheel/__init__.py). Otherwise python3, found in PATH as a shell does. Throws
+// Fault::spec.
 UsersPython find_python(const std::string& named, const std::string& setting);
 
 }  // namespace estrain

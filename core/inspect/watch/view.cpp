@@ -105,7 +105,8 @@ class Lines {
   void head() {
     const std::string& state = status_.state;
     Line line(look_);
-    line.quote(status_.name, Style::strong).quote(fmt::format(" ({}, {}): ", status_.model, counted(status_.ests, "EST")));
+    line.quote(status_.name, Style::strong)
+        .quote(fmt::format(" ({}, {}): ", status_.model, counted(status_.ests, "EST")));
     line.quote(state, state == "training" || state == "finished"   ? Style::good
                       : state == "failed" || state == "recovering" ? Style::bad
                                                                    : Style::strong);

@@ -296,7 +296,8 @@ std::vector<std::string> find_runs(const std::string& folder) {
 }
 
 std::string format_status(const RunStatus& status) {
-  std::string text = fmt::format("{} ({}, {}): {}\n", status.name, status.model, counted(status.ests, "EST"), status.state);
+  std::string text =
+      fmt::format("{} ({}, {}): {}\n", status.name, status.model, counted(status.ests, "EST"), status.state);
   text += fmt::format("  run directory    {}\n", status.run);
   text += text_of_owner(status);
   text += fmt::format("  step             {}{}\n", or_dash(status.step),
