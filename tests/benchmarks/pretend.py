@@ -151,8 +151,12 @@ def plan():
     print(json.dumps({"plans": [one]}))
 
 
+def export():
+    Path(option("--output")).write_bytes(b"program")
+
+
 def estrain():
-    {"train": train, "resize": resize, "plan": plan}[sys.argv[1]]()
+    {"train": train, "resize": resize, "plan": plan, "export": export}[sys.argv[1]]()
 
 
 def serve(answer):
