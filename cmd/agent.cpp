@@ -103,7 +103,7 @@ void add_agent(CLI::App& app, Action& chosen) {
   verb->add_option("--interface", setup.interface, "Network interface whose address to listen on")->excludes(address);
   CLI::Option* key = verb->add_option("--key-file", setup.key,
                                       "The run's network key (default: network.key in the run directory). --join needs "
-                                      "a copy of that file, which nobody else may read")
+                                      "a copy of that file, which no other user may read")
                          ->excludes(pool);
   join->needs(key);
   verb->add_option(

@@ -85,7 +85,7 @@ Finding check_takeover(const Json& rows) {
   if (!apart.empty() && apart.size() == rows.size())
     return Finding::warn("takeover",
                          "no other host sees the run directory: the loss of the launcher's host stops the run, which "
-                         "then goes on from its newest checkpoint",
+                         "then continues from its newest checkpoint",
                          "share the run directory with one of them: estrain agent --run; or write checkpoints often");
   if (!apart.empty())
     return Finding::warn("takeover", fmt::format("{} cannot take the launcher's place", fmt::join(apart, ", ")),
@@ -115,7 +115,7 @@ std::vector<Finding> check_agents(const AgentsCheck& check, const spec::JobSpec&
                                           .own = own_host_name(),
                                           .measure = true,
                                           .spec = has_files ? spec::to_toml(spec) : ""});
-    findings.push_back(Finding::fine("network key", RunFiles(check.run).network_key() + ": nobody else may read it"));
+    findings.push_back(Finding::fine("network key", RunFiles(check.run).network_key() + ": no other user may read it"));
     for (const Json& row : seen.rows) {
       const std::string host = row.value("host", "");
       findings.push_back(check_answer("host " + host, row));

@@ -22,7 +22,7 @@ void tell_of_killed_launcher(const std::string& run, Step saved) {
   run_directory::RunVerdict verdict{.exit_code = exit_code(Fault::interrupted),
                                     .outcome = "killed",
                                     .cause = "the launcher ended without a word",
-                                    .advice = "go on with `estrain train --resume --run " + run + "`",
+                                    .advice = "resume with `estrain train --resume --run " + run + "`",
                                     .step = saved.value,
                                     .saved_step = saved.value};
   run_directory::write_verdict(run, verdict);

@@ -30,7 +30,7 @@ inline constexpr FaultWords fault_words[] = {
     {Fault::io, "the operating system refused: a full disk, no permission, no such file",
      "mend what the message names, and try again"},
     {Fault::interrupted, "the job was asked to stop; it can be resumed",
-     "go on with `estrain train --resume --run RUN`"},
+     "resume with `estrain train --resume --run RUN`"},
     {Fault::bug, "an invariant of estrain is broken", "report it with the message and the run's logs"},
 };
 

@@ -297,7 +297,7 @@ class Agent {
                                              .alone = workers_.alone(),
                                              .end = [this](const std::string& reason) {
                                                end(75,
-                                                   reason + "; go on by estrain train --resume" +
+                                                   reason + "; resume with estrain train --resume" +
                                                        (joins() ? ", where the launcher was" : " --run " + setup_.run));
                                              }});
     if (joins()) registration_->renew();
@@ -316,7 +316,7 @@ class Agent {
     if (lease.answer == LeaseAnswer::over) workers_.forget_wanted();
     if (!lease.lock) return;
     const std::string devices = workers_.wanted_devices();
-    say("goes on from the newest checkpoint, on " + devices);
+    say("continues from the newest checkpoint, on " + devices);
     directory_.log_event(
         "takeover",
         {{"step", newest_checkpoint(directory_)}, {"host", setup_.name}, {"devices", devices}, {"saved", true}});
@@ -333,7 +333,7 @@ class Agent {
       return true;
     }
     if (alone_ns <= nanoseconds(setup_.patience_seconds)) return false;
-    end(75, "no coordinator came back; go on by estrain train --resume --run " + setup_.run);
+    end(75, "no coordinator came back; resume with estrain train --resume --run " + setup_.run);
     return true;
   }
 

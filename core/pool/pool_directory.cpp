@@ -60,7 +60,7 @@ UniqueFd PoolDirectory::lock() const {
     const std::string owner = text_if_readable(file);
     throw Error::make(Fault::usage, "{}: another daemon serves this pool already{}", path_,
                       owner.empty() ? "" : ": process " + owner)
-        .advise("ask that one: estrain pool status " + path_);
+        .advise("ask the daemon: estrain pool status " + path_);
   }
   const std::string owner = std::to_string(::getpid());
   if (::ftruncate(lock.get(), 0) == 0) [[maybe_unused]]

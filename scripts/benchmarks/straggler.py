@@ -25,7 +25,7 @@ HOW_SLOWED = HOW.format(2, " for 60 s") + (
     "steps/s from 10 s on until the loops end, over those of the best fixed split of ESTs, measured under the same loops"
 )
 HOW_AFTER = HOW.format(2, " for 60 s") + "steps/s from 10 s after their end on, over those before they began"
-HOW_FEWER = HOW.format(2, " for 60 s") + "how often the job went on with fewer workers"
+HOW_FEWER = HOW.format(2, " for 60 s") + "how often the job continued with fewer workers"
 HOW_TIME = HOW.format(3, ", so that it has a quarter of it") + (
     "time of a job that moves ESTs over that of one that does not (elastic.mode), from the start of the loops to the "
     "same step; DLRover reports 0.76 and 0.58 for a worker with a quarter of its cores"

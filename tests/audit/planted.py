@@ -303,7 +303,7 @@ def flipped(program, folder, number):
         flips += flip_until_found(job, dice.randrange(3 * 7744 * 4))
         job.await_that("it is a flipped bit", lambda: job.events("fault")[-1]["cause"] == "damaged_state")
         print(f"flipped bit {i + 1} found", flush=True)
-        job.await_that("the job goes on", lambda: job.status().get("state") == "training")
+        job.await_that("the job continues", lambda: job.status().get("state") == "training")
     job.stop()
     same_bits_as_alone(program, folder, job, job.events("stopped")[0]["step"])
     print(f"{number} flipped bits found, of {flips} flipped; the others hit a state that was not read any more: the run has the bits "

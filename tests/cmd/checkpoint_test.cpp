@@ -147,7 +147,7 @@ std::vector<int64_t> first_steps_without(int64_t last, int64_t missing) {
   return steps;
 }
 
-TEST_CASE("damaged records are told and put aside, what is sound of them stays, and the run goes on") {
+TEST_CASE("damaged records are told and put aside, what is sound of them stays, and the run continues") {
   const ScratchFolder folder;
   const std::string run = finished_run(folder);
   const std::string metrics = run + "/metrics.jsonl", fingerprints = run + "/fingerprints";

@@ -291,7 +291,7 @@ TEST_CASE("a step without an update is an event with its rank and tensor, and th
   CHECK(skipped[0].at("tensor") == "layers.1.bias");
 }
 
-TEST_CASE("a test loss that is not finite is a null in metrics.jsonl, and the job goes on") {
+TEST_CASE("a test loss that is not finite is a null in metrics.jsonl, and the job continues") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job()), run = folder / "run";
   const Ended ended = train(spec, run,

@@ -97,8 +97,9 @@ TEST_CASE("jobs share devices, the daemon is killed, devices are taken and lent:
     pool.daemon().wait();
     CHECK_FALSE(pool.ask("submit", {lenet}).code == 0);
     pool.serve();
-    wait_until("word that the first job went on",
-               [&] { return pool.log().find("it went on while the pool's daemon was away") != std::string::npos; });
+    wait_until("word that the first job went on", [&] {
+      return pool.log().find("the job continued while the pool's daemon was away") != std::string::npos;
+    });
     const int64_t third = pool.submit(image, image_steps);
     for (const char* devices : {"1", "2"}) {
       const Ended taken = pool.ask("take", {devices, "--within", "3s", "--json"});

@@ -118,7 +118,7 @@ TEST_CASE("the library is overwritten by another build: its worker is refused by
   check_undisturbed(running);
 }
 
-TEST_CASE("the library is overwritten by another build: a resize that needs it is given up, the job goes on") {
+TEST_CASE("the library is overwritten by another build: a resize that needs it is given up, the job continues") {
   RunningCopy running;
   change_build_id(running.library);
   const Ended resized = running.job.resize("3");

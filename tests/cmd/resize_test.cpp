@@ -127,7 +127,7 @@ TEST_CASE("at D0 a resize leaves its trace, from its step on") {
   CHECK(itself.code == 0);
 }
 
-TEST_CASE("an added worker that dies while it warms up: the job goes on with the old set and says so") {
+TEST_CASE("an added worker that dies while it warms up: the job continues with the old set and says so") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
   Job job(spec, folder / "run");
@@ -219,7 +219,7 @@ TEST_CASE("workers that cannot all be started: the resize is given up, and anoth
   const Ended too_many = job.resize("6");
   INFO(too_many.shown());
   CHECK(too_many.code == 1);
-  CHECK(too_many.says("the job goes on as before: "));
+  CHECK(too_many.says("the job continues as before: "));
   CHECK(too_many.says("Too many open files"));
   CHECK(job.resize("2").code == 0);
   CHECK(job.workers().size() == 2);

@@ -40,7 +40,7 @@ void check_went_on_without_a_device(Job& job, const ScratchFolder& folder, const
   const Ended ended = job.launcher().wait();
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
-  CHECK(ended.says("cpu is not used any more; the job goes on with cpu"));
+  CHECK(ended.says("cpu is not used any more; the job continues with cpu"));
   REQUIRE(events(run, "device_lost").size() == 1);
   CHECK(events(run, "device_lost")[0].at("device") == "cpu");
   CHECK(events(run, "device_lost")[0].at("cause") == "killed");
@@ -51,7 +51,7 @@ void check_went_on_without_a_device(Job& job, const ScratchFolder& folder, const
   CHECK(difference(run, train_on(folder, spec, "1", {"--set", "train.steps=300"})).text == "");
 }
 
-TEST_CASE("a fault of a device: the job goes on without it, on the others, with the same bits") {
+TEST_CASE("a fault of a device: the job continues without it, on the others, with the same bits") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
   Job job(spec, folder / "run", with({"--devices", "2"}, killed_is(folder, "other_device = true")));

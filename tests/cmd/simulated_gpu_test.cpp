@@ -434,7 +434,7 @@ TEST_CASE("one of two GPUs' workers is lost: the other does not wait for it") {
   check_loss_of_a_worker("cuda:0,cuda:1");
 }
 
-TEST_CASE("the launcher is killed while the state is a GPU's: the run goes on from the last that was saved") {
+TEST_CASE("the launcher is killed while the state is a GPU's: the run continues from the last that was saved") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
   const Words never = {"--set", "train.eval_every=\"never\""};

@@ -214,7 +214,7 @@ def joins_nowhere(site):
         other.key.chmod(0o644)
         process = other.joins(1)
         finish(process, 2)
-        check("nobody else may read it" in said(process), said(process))
+        check("no other user may read it" in said(process), said(process))
         process = other.start(1, "agent", "--join", "10.77.0.1:7100")
         finish(process, 2)
         noise = "import socket,os; s=socket.create_connection(('10.77.0.1',%d)); s.sendall(os.urandom(4096)); s.close()" % PORT

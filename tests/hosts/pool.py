@@ -104,7 +104,7 @@ def pool_over_hosts(site):
     before = {number: last_step(pool.run(number)) for number in (1, 2, 3)}
     wait_for(lambda: all(last_step(pool.run(number)) > before[number] for number in before), "jobs stood still without a daemon")
     pool.serve()
-    wait_for(lambda: pool.text().count("it went on while the pool's daemon was away") == 3, "not all jobs were found", pool.daemon)
+    wait_for(lambda: pool.text().count("the job continued while the pool's daemon was away") == 3, "not all jobs were found", pool.daemon)
     site.network.signal(2, signal.SIGKILL)
     wait_for(lambda: "h2/cpu" not in pool.devices(), "the devices of a killed host stayed", pool.daemon)
     pool.agent(2, "cpu*2")

@@ -76,7 +76,7 @@ def cut_off_while_it_waits(site):
 
 
 def run_directory_unmounted(site):
-    """A host that does not see the run directory any more is set aside when a worker is to start there; the job goes on."""
+    """A host that does not see the run directory any more is set aside when a worker is to start there; the job continues."""
     run = site.folder / "unmounted"
     (run / "hosts").mkdir(parents=True)
     agent = site.network.start(1, ["unshare", "--mount", site.program, "agent", "--run", str(run), "--name", "h1", "--address", site.network.address(1)],

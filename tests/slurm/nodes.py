@@ -42,7 +42,7 @@ def join_and_be_preempted(cluster, folder, report, Job, job):
     report.check("it is preempted, and its devices with it",
                  any(joined == lost.get("device") for lost in events(job.run, "device_lost")), events(job.run, "device_lost"))
     wait_for_steps(cluster, job, 50)
-    report.equal("the run goes on without it", verdict(job.run), None)
+    report.equal("the run continues without it", verdict(job.run), None)
 
 
 def lose_a_node(cluster, report, job):

@@ -185,7 +185,7 @@ std::variant<Messages...> decode_named(const Json& json, std::string_view name, 
     found = std::move(message);
   };
   (attempt(Messages{}), ...);
-  if (!found) refuse_message("nobody knows \"" + std::string(name) + "\"");
+  if (!found) refuse_message("unknown name: \"" + std::string(name) + "\"");
   return *std::move(found);
 }
 

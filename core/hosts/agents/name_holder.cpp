@@ -20,7 +20,7 @@ void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& ru
 
 Error name_is_taken(const std::string& name, const std::string& address) {
   return Error::make(Fault::usage, "another agent of this run has the name {}: it listens on {}", name, address)
-      .advise("give this one another name: --name");
+      .advise("give this agent another name: --name");
 }
 
 void require_free_name(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name) {

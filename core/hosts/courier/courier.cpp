@@ -72,7 +72,7 @@ void Courier::count_silent(const std::string& name) {
   abort_stage();
   const Error error = Error::make(Fault::interrupted, "this host is cut off from {} of the job's {} hosts",
                                   silent_.size(), last->hosts.size())
-                          .advise("the others go on if they can; else: estrain train --resume");
+                          .advise("the others continue if they can; else: estrain train --resume");
   CourierFailed failed(options_.own.host, error);
   failed.gives_up = true;
   options_.tell(failed);

@@ -12,7 +12,7 @@ constexpr size_t kSharePage = 4096;
 }  // namespace
 
 void StateShares::require_sender() const {
-  if (from.empty()) throw Error(Fault::corrupt, "shares of the state: nobody sends it");
+  if (from.empty()) throw Error(Fault::corrupt, "no host sends shares of the state");
 }
 
 ByteRange state_share(size_t bytes, size_t senders, size_t place) {

@@ -62,7 +62,7 @@ void AgentRegistry::require_sound(const Guest& guest) const {
   require_host_name(guest.name);
   if (guest.name == options_.own)
     throw Error::make(Fault::usage, "{} is the name of the launcher's own host", guest.name)
-        .advise("give this one another name: --name");
+        .advise("give this agent another name: --name");
   net::parse_address(guest.address);
 }
 

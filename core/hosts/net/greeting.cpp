@@ -20,7 +20,7 @@ Greeting Greeting::from_json(std::string_view text) {
 
 void require_same_program(const Greeting& own, const Greeting& peer) {
   if (peer.version != own.version) {
-    throw Error::make(Fault::mismatch, "host {} runs estrain {}, this one {}", peer.host, peer.version, own.version)
+    throw Error::make(Fault::mismatch, "host {} runs estrain {}, this host {}", peer.host, peer.version, own.version)
         .advise("install the same estrain on all hosts of a job");
   }
   if (peer.build != own.build) {
@@ -41,7 +41,7 @@ void require_another_host_of_the_run(const Greeting& own, const Greeting& peer) 
     throw Error::make(Fault::peer, "a connection of {} has come back to it, or another one has its name",
                       called(own.host));
   if (!own.run.empty() && !peer.run.empty() && peer.run != own.run)
-    throw Error::make(Fault::peer, "{} belongs to the run {}, this one to the run {}", called(peer.host), peer.run,
+    throw Error::make(Fault::peer, "{} belongs to the run {}, this host to the run {}", called(peer.host), peer.run,
                       own.run)
         .advise("two runs have the same key, or a file of hosts/ is of another run");
 }

@@ -70,7 +70,7 @@ SuccessionAction next_with_locks(const Succession& state, const std::optional<st
 // Chooses the backed host, for good.
 SuccessionAction next_action(Succession& state, int64_t now_ns) {
   const Orphan& orphan = state.orphan;
-  if (state.is_over) return {EndOnThisHost{}, "somebody has led the run since, or it has ended"};
+  if (state.is_over) return {EndOnThisHost{}, "another host has led the run since, or the run has ended"};
   const int64_t waited_ns = now_ns - state.lost_ns;
   if (waited_ns > orphan.patience_ns) return {EndOnThisHost{}, "no host could take the coordinator's place in time"};
   if (!all_have_spoken(state) && waited_ns < kWaitForClaimsNs) return keep_waiting(orphan);

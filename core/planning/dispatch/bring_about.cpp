@@ -47,7 +47,7 @@ class Change {
       case Phase::running:
         if (is_to_end) return stop(job);
         if (!can_lead(job.home, job.target)) {
-          job.reason = "goes on where its devices are";
+          job.reason = "keeps its devices";
           return stop(job);
         }
         if (has_too_many(job)) return shrink(job);

@@ -258,7 +258,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event) {
   Job& one = job_of(state, id);
   const int64_t steps = event.step - one.step;  // since the last news
   one.step = std::max(one.step, event.step);
-  turn.act(note_of(one, "found", "it went on while the pool's daemon was away"));
+  turn.act(note_of(one, "found", "the job continued while the pool's daemon was away"));
   const bool trains = event.doing == FoundAtWork::Doing::trains;
   const bool is_as_before = one.phase == Phase::running && trains && std::ssize(event.held) == held_in_all(state, id);
   if (is_as_before && one.seen_at > 0) {
@@ -299,7 +299,7 @@ void on(DispatchTurn& turn, const Orphaned& event) {
   one.is_leaderless = true;
   one.was_lost = true;
   one.seen_at = 0;
-  turn.act(note_of(one, "orphaned", "its launcher is lost; another of its hosts may go on"));
+  turn.act(note_of(one, "orphaned", "the launcher is lost; another host of the job may lead the job"));
   wake(turn);
 }
 

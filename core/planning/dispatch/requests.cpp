@@ -105,7 +105,7 @@ void on(DispatchTurn& turn, const Withdrawal& event) {
       if (held(state, holder.id, best->group()) <= wanted(holder, best->group())) {
         lessen(holder, best->group());
         ++holder.owed;
-        holder.reason = "somebody of higher right takes a device";
+        holder.reason = "an owner with a higher right takes a device";
       }
     }
     put(state, *best, Slot::State::leaving);

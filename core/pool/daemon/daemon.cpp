@@ -164,7 +164,7 @@ void Daemon::end() {
   do_actions();
   chronicle_.save_all(state());
   hosts_.agents.flush();
-  fmt::print("pool {}: the daemon ends, jobs go on; take them up again: estrain pool serve {}\n", directory_.path(),
+  fmt::print("pool {}: the daemon ends, jobs continue; take them up again: estrain pool serve {}\n", directory_.path(),
              directory_.path());
 }
 

@@ -59,7 +59,7 @@ void check_name(const std::string& name) {
 
 Error taken(const std::string& pool, const std::string& name) {
   return Error::make(Fault::usage, "{}: an agent of a host {} is in this pool already", pool, name)
-      .advise("give this one another name: --name; or end that one first");
+      .advise("give this agent another name: --name; or end the other agent first");
 }
 
 // Held while the agent lives. Where hosts do not see each other's locks, another agent's beats tell.

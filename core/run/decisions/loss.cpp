@@ -42,7 +42,7 @@ void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
   const ResizeUnderWay resize = *std::exchange(state.resize, std::nullopt);
   const Error error = Error::make(Fault::peer, "resize to {}: {} was lost before its first step: {}", resize.after,
                                   loss.device.text(), loss.what)
-                          .advise("the job goes on without it: see `estrain status`");
+                          .advise("the job continues without it: see `estrain status`");
   turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", resize.after}, {"error", error.message()}});
   if (resize.client) turn.act(Refuse{*resize.client, error}, error.message());
 }
@@ -110,7 +110,7 @@ void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest) {
     if (const auto at = std::ranges::find(*held, loss.device); at != held->end()) held->erase(at);
   }
   turn.log("device_lost", {{"step", loss.step.value}, {"device", loss.device.text()}, {"cause", loss.cause}});
-  turn.say(fmt::format("{} is not used any more; the job goes on with {}", loss.device.text(), format_devices(rest)));
+  turn.say(fmt::format("{} is not used any more; the job continues with {}", loss.device.text(), format_devices(rest)));
 }
 
 void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id) {

@@ -127,7 +127,7 @@ void begin_anew(Turn& turn) {
 void hurry_leaving(Turn& turn) {
   if (turn.now.ns - turn.now.stage_started_ns < kLeaveNs) return;
   for (const Member& member : turn.state.leaving)
-    turn.act(KillWorker{member.id, false}, "somebody waits for its device, and it does not leave");
+    turn.act(KillWorker{member.id, false}, "the worker's device is wanted elsewhere, and the worker does not leave");
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ void give_up_change(Turn& turn, const Error& error) {
   if (!given_up.asked_for) return;
   const std::string devices = format_devices(given_up.devices);
   turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", devices}, {"error", error.message()}});
-  const Error told = error.within("resize to " + devices + " given up, the job goes on as before");
+  const Error told = error.within("resize to " + devices + " given up, the job continues as before");
   if (state.ending == Ending::none) turn.say("warning: " + told.message());
   if (given_up.client) turn.act(Refuse{*given_up.client, told}, error.message());
   if (state.phase == Phase::warming) state.phase = Phase::training;
@@ -232,7 +232,7 @@ void give_up_change(Turn& turn, const Error& error) {
 void change_if_ready(Turn& turn) {
   if (!is_ready_to_change(turn.state)) return;
   turn.act(CloseStage{turn.state.phase == Phase::recovering, !turn.state.pending->keeps_devices},
-           "nobody is in its loop, and all that are needed are there");
+           "no worker is in its loop, and all needed workers are ready");
 }
 
 void on_stage_closed(Turn& turn, const StageClosed& event) {

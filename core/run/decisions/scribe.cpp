@@ -61,7 +61,7 @@ void start_scribe(Turn& turn) {
   Scribe& scribe = turn.state.scribe;
   scribe.start_at_ns = 0;
   scribe.here = true;
-  turn.act(StartScribe{}, "nobody writes the run's files");
+  turn.act(StartScribe{}, "no scribe writes the run's files");
 }
 
 }  // namespace estrain::decisions

@@ -90,7 +90,7 @@ JobMemory::JobMemory(int fd, uint64_t version) : memory_(fd, kHeaderBytes) { wor
 JobMemory::JobMemory(int fd) : memory_(fd, kHeaderBytes) {
   if (words().version != kVersion) {
     throw Error(Fault::mismatch, "the job's shared memory is of another version of this program")
-        .advise("the program was replaced while the job ran: stop the job, and go on with `estrain train --resume`")
+        .advise("the program was replaced while the job ran: stop the job, and resume with `estrain train --resume`")
         .caused_by("program_replaced");
   }
   if (is_ready()) memory_.map(words().total_bytes);

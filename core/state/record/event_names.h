@@ -37,20 +37,21 @@ inline constexpr EventName event_names[] = {
     {"not_listening", "the launcher's host cannot listen for agents that join: `at`, `why`; it is tried again"},
     {"rebalance", "ESTs moved between the workers that are there: as `resize`"},
     {"reclaimed", "`seconds` until the devices that were asked for were free"},
-    {"records_damaged", "a file of records was put aside when the run went on after `step`: `path`, `kept_as`, `why`"},
+    {"records_damaged",
+     "a file of records was put aside when the run continued after `step`: `path`, `kept_as`, `why`"},
     {"recovered",
      "from which fault; seconds from the last sign of life to the next step; committed steps that were redone"},
     {"refused_connection",
-     "somebody without the run's key, with another build, or under a name that is taken, came to an agent or to the "
+     "a host without the run's key, with another build, or under a name that is taken, came to an agent or to the "
      "launcher's address, once a minute at most: `host`, `connections` since the last such line, `from` and `why` of "
      "the newest"},
     {"resize", "from and to which devices, ESTs of each, why, what it cost, the step time that the plan promises"},
     {"resize_failed",
-     "a resize was given up, and the job goes on as it was, or a new device was lost before its first step: `step`, "
+     "a resize was given up, and the job continues as it was, or a new device was lost before its first step: `step`, "
      "`devices`, `error`"},
     {"skipped", "a step without an update: `why`, and the `rank` and `tensor` to blame"},
     {"slow_worker", "a worker became slow: seconds per mini-batch, against the usual, since which step"},
-    {"spec_restored", "a run went on with the spec of the checkpoint `from`, as job.toml could not be used: `why`"},
+    {"spec_restored", "a run continued with the spec of the checkpoint `from`, as job.toml could not be used: `why`"},
     {"stage",
      "device set, the ranges of ESTs and who sums their gradients, the GPUs, the host or several, from a step on"},
     {"stage_speed",

@@ -22,7 +22,7 @@ void require_private(const std::string& path, int fd) {
     throw Error::make(Fault::usage, "{}: a network key is a file of {} bytes", path, key_bytes)
         .advise("take the `network.key` of the run directory");
   if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
-    throw Error::make(Fault::usage, "{}: the network key must belong to you, and nobody else may read it", path)
+    throw Error::make(Fault::usage, "{}: the network key must belong to you, and no other user may read it", path)
         .advise("chmod 600 " + path);
 }
 

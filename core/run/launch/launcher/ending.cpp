@@ -61,7 +61,7 @@ void Ending::note_verdict(run_directory::RunVerdict verdict) const {
 }
 
 std::string Ending::resume_advice() const {
-  return fmt::format("go on with `estrain train --resume --run {}`", run_.journal.directory.path());
+  return fmt::format("resume with `estrain train --resume --run {}`", run_.journal.directory.path());
 }
 
 int Ending::close_and_report(const std::function<void()>& close_files) {
@@ -125,7 +125,7 @@ int Ending::report_stop() {
         Error::make(Fault::io, "stopped at step {}, but its checkpoint could not be written: {}", step,
                     run_.job.scribe.last_save_error)
             .advise(
-                fmt::format("make room and go on from the checkpoint before it with `estrain train --resume --run {}`",
+                fmt::format("make room and resume from the checkpoint before it with `estrain train --resume --run {}`",
                             run_.journal.directory.path()));
     answer_stops(error_answer(error));
     throw Error(error);
@@ -152,7 +152,7 @@ void Ending::go_on_changed() {
   request.listen = run_.options.listen;
   request.own_host = run_.options.own_host;
   const Error words =
-      Error::make(Fault::interrupted, "the job goes on from step {} with {}", step, run_directory::in_words(change));
+      Error::make(Fault::interrupted, "the job continues from step {} with {}", step, run_directory::in_words(change));
   throw GoBack(words.advise("on record in " + run_.journal.directory.changes()), resume_command(request));
 }
 
@@ -185,10 +185,10 @@ std::string Ending::advice_at_failure() const {
   if (run_.memory && run_.job.scribe.last_saved_step != run_.trained()) {
     advice += fmt::format(
         "\nthe state of step {} could not be saved: {}", run_.trained(),
-        run_.job.scribe.last_save_error.empty() ? "there was nobody to write it" : run_.job.scribe.last_save_error);
+        run_.job.scribe.last_save_error.empty() ? "no scribe ran to write it" : run_.job.scribe.last_save_error);
   }
   if (run_.memory && run_.job.scribe.last_saved_step >= 0) {
-    advice += fmt::format("\nlast good step: {}, saved; go on with `estrain train --resume --run {}`",
+    advice += fmt::format("\nlast good step: {}, saved; resume with `estrain train --resume --run {}`",
                           run_.job.scribe.last_saved_step, run_.journal.directory.path());
   }
   return advice;

@@ -84,7 +84,7 @@ void Requests::check_wanted(const Wanted& wanted) const {
   if (!run_.options.cuda_streams && run_.spec.job.kernels == spec::Kernels::torch &&
       std::ranges::any_of(devices, &Device::is_gpu)) {
     throw Error(Fault::infeasible, "the state of this run has no place for the random streams of a GPU")
-        .advise("stop it, and go on from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
+        .advise("stop it, and resume from its checkpoint: estrain train --resume --run DIR --devices cuda:0");
   }
 }
 

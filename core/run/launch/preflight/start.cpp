@@ -65,7 +65,7 @@ void require_run_to_resume(const StartRequest& request) {
   if (!request.resume || request.run.empty()) {
     const Error error(Fault::usage, "no job spec given");
     if (!request.run.empty() && run_directory::RunDirectory(request.run).has_run())
-      throw error.advise("there is a run in " + request.run + ": go on with it by --resume");
+      throw error.advise("there is a run in " + request.run + ": resume it by --resume");
     throw error.advise("estrain train SPEC.toml, or estrain train --resume --run DIR; `estrain init` writes a spec");
   }
   if (!run_directory::RunDirectory(request.run).has_run())
@@ -103,7 +103,7 @@ void clear_failed_start(const run_directory::RunDirectory& directory) {
 void refuse_second_run(const run_directory::RunDirectory& directory) {
   if (!directory.has_run() || failed_before_first_step(directory)) return;
   throw Error::make(Fault::usage, "{}: there is a run already", directory.path())
-      .advise("go on with it: --resume; or give this one a directory of its own: --run DIR");
+      .advise("resume it: --resume; or give this one a directory of its own: --run DIR");
 }
 
 // The records of a run to resume, from its directory.
@@ -218,7 +218,7 @@ spec::JobSpec spec_to_go_on_with(const StartRequest& request, const run_director
     if (!begun.spec)
       throw error.advise("give the spec that the run began with: estrain train SPEC.toml --resume --run " +
                          directory.path());
-    fmt::print(stderr, "warning: {}\nThe run goes on with the spec of {}.\n", visible(error.message()), begun.source);
+    fmt::print(stderr, "warning: {}\nThe run continues with the spec of {}.\n", visible(error.message()), begun.source);
     directory.log_event("spec_restored", {{"from", begun.source}, {"why", error.message()}});
     return spec::parse_text(spec::to_toml(*begun.spec), begun.source, request.overrides);
   }
@@ -296,7 +296,7 @@ void settle_data(const run_directory::RunDirectory& directory, const checkpoint:
   plan.changes += change_log_lines(changes, meta.step);
   for (const data::DataChange& change : changes) {
     directory.log_event("data_accepted", {{"step", meta.step.value}, {"what", change.in_words()}});
-    fmt::print(stderr, "{}: goes on from step {} with other data, as accepted: {}\n", directory.path(), meta.step,
+    fmt::print(stderr, "{}: continues from step {} with other data, as accepted: {}\n", directory.path(), meta.step,
                visible(change.in_words()));
   }
 }
@@ -336,7 +336,7 @@ void mend_records(const run_directory::RunDirectory& directory, const LaunchPlan
   if (plan.spec.logging.fingerprints) damages.push_back(record::mend_fingerprints(directory.fingerprints(), last));
   for (const std::optional<record::Damage>& damage : damages) {
     if (!damage) continue;
-    fmt::print(stderr, "warning: {} is damaged ({}): kept as {}; the run goes on with what is sound in it\n",
+    fmt::print(stderr, "warning: {} is damaged ({}): kept as {}; the run continues with what is sound in it\n",
                damage->path, damage->why, damage->kept_as);
     directory.log_event(
         "records_damaged",

@@ -282,7 +282,7 @@ TEST_CASE("a bit that changes in the committed state is found by the audit of th
     CHECK(error.find("found the state damaged in memory: " + place.name) != error.npos);
     CHECK(worker.memory().commit().committed() == Step(1));
   }
-  CHECK(train_a_step(worker) == "");  // repaired, the job goes on
+  CHECK(train_a_step(worker) == "");  // repaired, the job continues
   CHECK(worker.memory().audits().passed() == 1);
   std::byte* next = worker.memory().state_of(Step(2));
   job.places().model.parameter(next, 0)[0] += 1;  // before a step that is not audited

@@ -291,9 +291,9 @@ TEST_CASE("a connection of another run is refused at both ends, where both know 
     Client client(server, key_of('k'), own);
     REQUIRE(server.run_until([&] { return client.settled() && !server.refused.empty(); }));
     CHECK(server.accepted.empty());
-    CHECK(server.refused[0] == "host client belongs to the run b, this one to the run a");
+    CHECK(server.refused[0] == "host client belongs to the run b, this host to the run a");
     REQUIRE(client.why);
-    CHECK(client.why->find("host server belongs to the run a, this one to the run b") != std::string::npos);
+    CHECK(client.why->find("host server belongs to the run a, this host to the run b") != std::string::npos);
   }
   SUBCASE("one that the listener hears of later") {
     server.listener->serve_run("b");

@@ -234,7 +234,7 @@ TEST_CASE("a host stops where somebody has led since") {
   OrphanOf a(orphan("a", true), {});
   a.answer(LeaseAnswer::over);
   CHECK(a.next(1) == Next::end);
-  CHECK(a.why() == "somebody has led the run since, or it has ended");
+  CHECK(a.why() == "another host has led the run since, or the run has ended");
 }
 
 TEST_CASE("a host tells its claim at once, when the claim changes, and from time to time") {

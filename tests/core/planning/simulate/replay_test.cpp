@@ -186,7 +186,7 @@ TEST_CASE("a job that was on a lost host alone goes on from where it was when th
   CHECK(jcts(result).at("1") == within_ticks(30 + 30));
 }
 
-TEST_CASE("where the launcher's host is lost, another host of the job goes on; where another is, the job shrinks") {
+TEST_CASE("where the launcher's host is lost, another host of the job continues; where another is, the job shrinks") {
   const Json lost = {{"host_lost_s", 20}, {"host", "nodeB"}};
   Json job = kAtOnce;
   job["move_s"] = 7;

@@ -163,7 +163,7 @@ TEST_CASE("a launcher that does not stop when it is asked to is told by a signal
   }
 }
 
-TEST_CASE("a batch that is refused is not asked for at once again, and the job goes on") {
+TEST_CASE("a batch that is refused is not asked for at once again, and the job continues") {
   News at(state_with_batch_wanted());
   at.processes.launchers[1] = {};
   at.processes.commands[1] = {.what = JobCommand::What::batch, .words = {}, .is_sent = true};

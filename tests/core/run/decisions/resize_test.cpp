@@ -34,7 +34,7 @@ TEST_CASE("a resize warms up, pauses, changes the workers and hands over") {
   CHECK(job.find<ReportResize>()->resize.client == 1);
 }
 
-TEST_CASE("a resize whose worker is lost is refused, and the job goes on as it was") {
+TEST_CASE("a resize whose worker is lost is refused, and the job continues as it was") {
   JobAtWork job;
   job.ask({"cpu", "cpu", "cpu", "cpu"});
   job.lose(2);

@@ -127,8 +127,8 @@ std::string Audits::go_back(const Error& error) {
   const std::string words = fmt::format(
       "audits vouch for the checkpoint of step {}; {} later ones are set aside (*.unvouched)", from, aside.size());
   if (!continues)
-    return words + fmt::format("; go on with `estrain train --resume --run {}`", run_.journal.directory.path());
-  throw GoBack(error.advise(words + "; the job goes on from there on " + placement::list_of(way_->devices)),
+    return words + fmt::format("; resume with `estrain train --resume --run {}`", run_.journal.directory.path());
+  throw GoBack(error.advise(words + "; the job continues from there on " + placement::list_of(way_->devices)),
                arguments_of_new_launch());
 }
 

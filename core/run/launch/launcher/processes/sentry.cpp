@@ -131,7 +131,7 @@ std::optional<Event> Sentry::find_stopped(const decisions::State& job, Workers& 
     if (now - beat < kSilentNs) continue;
     const ProcessStat stat = process_stat(worker.process.pid());
     if (is_stopped(stat, now, &worker.not_running_since_ns))
-      return decisions::WorkerHangs{member->id, "was stopped by a signal (SIGSTOP) and did not go on"};
+      return decisions::WorkerHangs{member->id, "was stopped by a signal (SIGSTOP) and not continued"};
     const Member& builder = job.phase == Phase::starting ? job.workers.front() : *members.front();
     worker.work.observe(now, beat, stat);
     if (member->id != builder.id && !builder.ready) worker.work.mark(now);

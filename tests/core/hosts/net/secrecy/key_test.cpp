@@ -32,7 +32,7 @@ TEST_CASE("a key that others may read, or that is none, is refused") {
   Key::read_or_make(path);
   REQUIRE(::chmod(path.c_str(), 0640) == 0);
   CHECK_THROWS_WITH_AS(Key::read(path),
-                       (path + ": the network key must belong to you, and nobody else may read it").c_str(), Error);
+                       (path + ": the network key must belong to you, and no other user may read it").c_str(), Error);
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
   CHECK_NOTHROW(Key::read(path));
   REQUIRE(::truncate(path.c_str(), 31) == 0);

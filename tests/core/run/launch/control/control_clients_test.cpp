@@ -28,7 +28,7 @@ TEST_CASE("what is no request is refused with a reason; the others are served") 
       {"{\"do\": 1e999}\n", "not valid JSON"},
       {"{}\n", "it has no \"do\""},
       {"{\"do\": 1}\n", "it has no \"do\""},
-      {"{\"do\": \"dance\"}\n", "nobody knows \"dance\""},
+      {"{\"do\": \"dance\"}\n", "unknown name: \"dance\""},
       {"{\"do\": \"resize\", \"devices\": 2}\n", "not a text"},
       {deep, "nested more than 8 deep"},
       {keys + "}\n", "more than 256 values"},

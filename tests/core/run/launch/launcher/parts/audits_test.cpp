@@ -69,7 +69,7 @@ TEST_CASE("without a finding there is no way back") {
 }
 
 TEST_CASE(
-    "after damage in memory the run goes on from before it on the same devices; later checkpoints are set aside") {
+    "after damage in memory the run continues from before it on the same devices; later checkpoints are set aside") {
   AuditedRun sample;
   sample.save({0, 10, 20});
   sample.audits.note_damaged_state(Step(20));
@@ -110,7 +110,7 @@ TEST_CASE("wrong results take a run back only if it asks for that, damage always
   CHECK(sample.words.empty());
   CHECK_FALSE(sample.lose(1, "damaged_state", 12).retry);
   CHECK(sample.new_launch().empty());  // audit.redo is off: the user goes on
-  CHECK(sample.words.find("go on with `estrain train --resume --run " + sample.folder.path()) != std::string::npos);
+  CHECK(sample.words.find("resume with `estrain train --resume --run " + sample.folder.path()) != std::string::npos);
 }
 
 TEST_CASE("a worker without a finding is weighed as it was diagnosed") {
