@@ -18,11 +18,7 @@ std::string text_of(const timespec& moment) {
 
 }  // namespace
 
-int64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1'000'000'000) + now.tv_nsec;
-}
+int64_t monotonic_ns() { return count_ns(MonotonicClock::now()); }
 
 int64_t unix_seconds() {
   timespec now{};
@@ -36,10 +32,12 @@ double wall_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-int64_t nanoseconds(double seconds) {
+int64_t nanoseconds(double seconds) { return nanoseconds(Seconds(seconds)).count(); }
+
+Nanoseconds nanoseconds(Seconds duration) {
   constexpr double most = 0x1p62;
-  const double ns = seconds * 1e9;
-  return static_cast<int64_t>(ns < most ? std::max(ns, -most) : most);
+  const double ns = duration.count() * 1e9;
+  return Nanoseconds(static_cast<int64_t>(ns < most ? std::max(ns, -most) : most));
 }
 
 std::string utc_timestamp() {

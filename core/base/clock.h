@@ -1,10 +1,51 @@
 #pragma once
 // Monotonic time for durations, wall time for logs. Neither ever reaches the arithmetic of a job.
+//
+// Times of clocks are whole nanoseconds; measured and estimated durations are `Seconds`, with a fraction. seconds() and
+// nanoseconds() convert one into the other. The conversions of std::chrono round differently in the last digit, and
+// files and messages keep their digits: no code relies on these conversions.
 
+#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 namespace estrain {
+
+using namespace std::chrono_literals;
+
+using Nanoseconds = std::chrono::nanoseconds;
+using Seconds = std::chrono::duration<double>;
+
+// A Clock is a clock of the kernel, in the form that std::chrono expects. Points of different clocks do not mix.
+template <int kernel_clock, bool steady>
+struct Clock {
+  using duration = Nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = steady;
+
+  static time_point now() {
+    timespec time{};
+    clock_gettime(kernel_clock, &time);
+    return time_point(std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec));
+  }
+};
+using MonotonicClock = Clock<CLOCK_MONOTONIC, true>;  // comparable between processes of one host
+using WallClock = Clock<CLOCK_REALTIME, false>;       // since 1970
+using MonotonicTime = MonotonicClock::time_point;
+using WallTime = WallClock::time_point;
+inline constexpr MonotonicTime kNoTime{};  // in words of shared memory and in messages: 0
+
+// The conversions for words of shared memory and messages.
+constexpr MonotonicTime monotonic_time(int64_t ns) { return MonotonicTime(Nanoseconds(ns)); }
+constexpr int64_t count_ns(MonotonicTime time) { return time.time_since_epoch().count(); }
+
+inline Seconds seconds(Nanoseconds duration) { return Seconds(static_cast<double>(duration.count()) * 1e-9); }
+// Limits the result to +-2^62 ns (146 years): adding the result to a MonotonicTime does not overflow; NaN gives the
+// maximum.
+Nanoseconds nanoseconds(Seconds duration);
 
 int64_t monotonic_ns();                          // CLOCK_MONOTONIC: comparable between processes of one host
 int64_t unix_seconds();                          // seconds since 1970

@@ -137,8 +137,8 @@ void World::ask_shares() {
   decide(decisions::ChangeAsked{std::move(change), {}});
 }
 
-void World::ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns) {
-  decisions::ReclaimAsked asked{client, request, devices_in(request.devices), arrived_ns, {}};
+void World::ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, MonotonicTime arrived) {
+  decisions::ReclaimAsked asked{client, request, devices_in(request.devices), arrived, {}};
   const auto rest = without(job_.held, asked.wanted);
   if (attached_ && rest && !rest->empty()) {
     const placement::Devices staying = common(devices_of(devices_in_force(job_)), *rest);
@@ -153,7 +153,7 @@ void World::ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequ
 void World::take_up(const decisions::WaitingRequest& waiting) {
   if (const auto* offer = std::get_if<decisions::OfferRequest>(&waiting.request))
     return decide(decisions::OfferAsked{waiting.client, *offer});
-  ask_reclaim(waiting.client, std::get<decisions::ReclaimRequest>(waiting.request), waiting.arrived_ns);
+  ask_reclaim(waiting.client, std::get<decisions::ReclaimRequest>(waiting.request), waiting.arrived);
 }
 
 void World::weigh(decisions::ClientId client, const decisions::OfferRequest& request) {

@@ -84,7 +84,7 @@ Actions drops_who_waits_at_handover(State& state, const Event& event, const Mome
 
 Actions never_tries_again(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (state.start_missing_at_ns != 0) state.start_missing_at_ns = INT64_MAX;
+  if (state.start_missing_at != kNoTime) state.start_missing_at = MonotonicTime::max();
   return actions;
 }
 
@@ -126,7 +126,7 @@ Actions gives_back_early(State& state, const Event& event, const Moment& now) {
 
 Actions waits_for_ever_to_stop(State& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  state.stop_deadline_ns = 0;
+  state.stop_deadline = kNoTime;
   return actions;
 }
 

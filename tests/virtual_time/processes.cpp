@@ -25,7 +25,7 @@ void World::open_stage() {
       break_law(Law::stage_apart, fmt::format("worker {} is still in the loop of stage {}", id, stage_.number));
   }
   if (!mended_) break_law(Law::stage_apart, "the stage before was aborted and is not mended");
-  stage_ = SimulatedStage{.number = stage_.number + 1, .open = true, .begun_ns = 0, .stopped_ns = stage_.stopped_ns};
+  stage_ = SimulatedStage{.number = stage_.number + 1, .open = true, .begun_at = kNoTime, .stopped = stage_.stopped};
   int64_t next = 0;
   for (size_t rank = 0; rank < job_.workers.size(); ++rank) {
     const decisions::Member& member = job_.workers[rank];
@@ -40,7 +40,7 @@ void World::open_stage() {
     later(random_.between(1, 20) * kMs, What::worker_begun, member.id.value, stage_.number);
   }
   if (next != job_.ests) break_law(Law::shares_complete, fmt::format("{} of {} ESTs have a place", next, job_.ests));
-  later(step_ns_ + 20 * kMs, What::step, stage_.number);
+  later(step_time_ + 20 * kMs, What::step, stage_.number);
 }
 
 void World::on_begun(WorkerId id, int64_t stage) {
@@ -48,7 +48,7 @@ void World::on_begun(WorkerId id, int64_t stage) {
   if (at == processes_.end() || !at->second.in_loop || stage != stage_.number) return;
   at->second.begun = true;
   stage_.begun += 1;
-  stage_.begun_ns = now_;
+  stage_.begun_at = now_;
 }
 
 void World::abort_stage() {
@@ -93,10 +93,10 @@ void World::on_step(int64_t stage) {
   if (trained_ % commits_each_ == 0 || trained_ == total_ || stage_.pausing) committed_ = trained_;
   if (trained_ == total_ || stage_.pausing) {
     stage_.open = false;
-    stage_.stopped_ns = now_;
+    stage_.stopped = now_;
     return leave_all(trained_ == total_);
   }
-  later(step_ns_ + random_.between(0, 2) * kMs, What::step, stage);
+  later(step_time_ + random_.between(0, 2) * kMs, What::step, stage);
 }
 
 void World::release_hold() {
@@ -142,7 +142,7 @@ void World::lose(WorkerId id) {
                                .what = "ended",
                                .error = Error(Fault::peer, "a worker ended"),
                                .log = "log",
-                               .last_beat_ns = now_,
+                               .last_beat = now_,
                                .lingers = lingers});
 }
 

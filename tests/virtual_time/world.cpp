@@ -10,10 +10,10 @@ using decisions::Closing;
 using decisions::Ending;
 using decisions::Phase;
 
-constexpr int64_t kTick = 100 * kMs;
-constexpr int64_t kLongestTick = 6400 * kMs;
-constexpr int64_t kPatience = 3000 * 1000 * kMs;  // for the run to end after the last disturbance
-constexpr int64_t kStopSlack = 300 * kMs;
+constexpr Nanoseconds kTick = 100 * kMs;
+constexpr Nanoseconds kLongestTick = 6400 * kMs;
+constexpr Nanoseconds kPatience = 3000 * 1000 * kMs;  // for the run to end after the last disturbance
+constexpr Nanoseconds kStopSlack = 300 * kMs;
 constexpr int64_t kMostEvents = 200'000;
 
 }  // namespace
@@ -140,7 +140,7 @@ void World::set_out() {
   job_.retries = random_.between(0, 4);
   job_.grace_seconds = static_cast<double>(random_.between(0, 2000)) / 1000;
   total_ = random_.between(3, 40);
-  step_ns_ = random_.between(1, 40) * kMs;
+  step_time_ = random_.between(1, 40) * kMs;
   commits_each_ = random_.chance(20) ? random_.between(2, 5) : 1;
   const placement::Assignment devices = some_devices(4);
   job_.held = devices_of(devices);
@@ -150,11 +150,11 @@ void World::set_out() {
     job_.workers.push_back({.id = id, .device = devices[i].device, .ests = ranges[i]});
     start_process(id, devices[i].device);
   }
-  const int64_t horizon = 300 * kMs + total_ * (step_ns_ + 2 * kMs) + 500 * kMs;
+  const Nanoseconds horizon = 300 * kMs + total_ * (step_time_ + 2 * kMs) + 500 * kMs;
   const auto disturb = [&](int64_t most, What what) {
     for (int64_t i = random_.between(0, most); i > 0; --i) {
       if (random_.chance(50)) {
-        later(random_.between(0, horizon), what);
+        later(Nanoseconds(random_.between(0, horizon.count())), what);
       } else {
         const auto phase = static_cast<Phase>(random_.between(0, static_cast<int64_t>(Phase::over)));
         ambushes_.push_back({phase, random_.between(0, 30) * kMs, what});
@@ -168,11 +168,11 @@ void World::set_out() {
 Outcome World::run() {
   while (job_.closing != Closing::closed && outcome_.violations.empty()) {
     if (job_.phase == Phase::over && job_.closing == Closing::none) end_run();
-    const int64_t tick_at = now_ + tick_interval();
-    if (!agenda_.empty() && agenda_.top().ns <= tick_at) {
+    const MonotonicTime tick_at = now_ + tick_interval();
+    if (!agenda_.empty() && agenda_.top().time <= tick_at) {
       const Happening next = agenda_.top();
       agenda_.pop();
-      now_ = std::max(now_, next.ns);
+      now_ = std::max(now_, next.time);
       idle_ticks_ = 0;
       handle(next);
     } else {
@@ -194,14 +194,14 @@ void World::break_law(Law law, std::string what) {
   outcome_.violations.push_back({law, std::move(what)});
 }
 
-void World::later(int64_t ns, What what, int64_t id, int64_t value, bool finished) {
-  agenda_.push({now_ + ns, order_++, what, id, value, finished});
+void World::later(Nanoseconds delay, What what, int64_t id, int64_t value, bool finished) {
+  agenda_.push({now_ + delay, order_++, what, id, value, finished});
 }
 
-int64_t World::tick_interval() const {
+Nanoseconds World::tick_interval() const {
   const bool stops = job_.ending == Ending::stopped && job_.phase != Phase::over;
   if (stops) return kTick;
-  return std::min(kTick << std::min<int64_t>(idle_ticks_, 10), kLongestTick);
+  return std::min(kTick * (1 << std::min<int64_t>(idle_ticks_, 10)), kLongestTick);
 }
 
 // While a run closes, its launcher watches only the scribe, and listens to users.
@@ -275,12 +275,12 @@ void World::decide(decisions::Event event) {
     const bool is_counted = counts(next);
     note_hopeless(next);
     const bool tells = trace_ != nullptr && !std::holds_alternative<decisions::Tick>(next);
-    if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(now_) / 1e9, name_of(next));
+    if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(count_ns(now_)) / 1e9, name_of(next));
     const bool was_asked_to_stop = job_.ending == Ending::stopped;
     if (std::holds_alternative<decisions::StopAsked>(next) && job_.scribe.waits_for_room) ++stops_without_room_;
     const std::vector<decisions::Action> actions = decisions_on(next);
     if (!was_asked_to_stop && job_.ending == Ending::stopped)
-      stop_by_ = now_ + static_cast<int64_t>(job_.grace_seconds * 1e9) + kStopSlack;
+      stop_by_ = now_ + nanoseconds(Seconds(job_.grace_seconds)) + kStopSlack;
     if (is_counted) count_fault();
     if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !cannot_go_on_ &&
         job_.faults_at_step <= job_.retries)
@@ -290,7 +290,7 @@ void World::decide(decisions::Event event) {
       ++outcome_.coverage.deeds[action.deed.index()];
       std::visit(Hands{*this}, action.deed);
     }
-    if (stop_by_ != 0 && now_ > stop_by_ && job_.phase != Phase::over)
+    if (stop_by_ != kNoTime && now_ > stop_by_ && job_.phase != Phase::over)
       break_law(Law::stopped_in_time, "the grace is over");
   }
   deciding_ = false;
@@ -308,13 +308,13 @@ std::vector<decisions::Action> World::decisions_on(const decisions::Event& event
 
 decisions::Moment World::moment() const {
   decisions::Moment now;
-  now.ns = now_;
+  now.time = now_;
   now.attached = attached_;
   now.trained = Step(trained_);
-  now.stopped_ns = stage_.stopped_ns;
+  now.stopped = stage_.stopped;
   now.stage_started = stage_.begun;
-  now.stage_started_ns = stage_.begun_ns;
-  now.step_seconds = static_cast<double>(step_ns_) / 1e9;
+  now.stage_started_at = stage_.begun_at;
+  now.step_seconds = static_cast<double>(step_time_.count()) / 1e9;
   if (disk_full_ && attached_) now.no_room = "no space left on device";
   return now;
 }
@@ -325,14 +325,14 @@ void World::spring_ambushes() {
       ++i;
       continue;
     }
-    later(ambushes_[i].delay_ns, ambushes_[i].what);
+    later(ambushes_[i].delay, ambushes_[i].what);
     ambushes_.erase(ambushes_.begin() + static_cast<int64_t>(i));
   }
 }
 
 // The launcher's actions after its loop.
 void World::end_run() {
-  stop_by_ = 0;
+  stop_by_ = kNoTime;
   disturbed_until_ = std::max(disturbed_until_, now_);
   decide(decisions::EndBegan{});
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/run/decisions/decide.h"
 #include "tests/virtual_time/laws.h"
 #include "tests/virtual_time/random.h"
@@ -22,7 +23,7 @@
 namespace estrain::virtual_time {
 
 using decisions::WorkerId;
-inline constexpr int64_t kMs = 1'000'000;  // nanoseconds per millisecond
+inline constexpr Nanoseconds kMs = 1ms;
 using Decide =
     std::function<std::vector<decisions::Action>(decisions::State&, const decisions::Event&, const decisions::Moment&)>;
 
@@ -75,12 +76,15 @@ class World {
     disk_has_room,
   };
   struct Happening {
-    int64_t ns = 0, order = 0;
+    MonotonicTime time{};
+    int64_t order = 0;
     What what = What::step;
     int64_t id = 0;     // of a worker, a scribe, a stage
     int64_t value = 0;  // a step, a stage
     bool finished = false;
-    bool operator>(const Happening& other) const { return ns != other.ns ? ns > other.ns : order > other.order; }
+    bool operator>(const Happening& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
   };
   struct Process {
     placement::Device device;
@@ -89,12 +93,13 @@ class World {
   struct SimulatedStage {
     int64_t number = 0;
     bool open = false, aborted = false, pausing = false, stalled = false;
-    int64_t begun = 0, begun_ns = 0, stopped_ns = 0;
+    int64_t begun = 0;
+    MonotonicTime begun_at{}, stopped{};
   };
   struct FakeScribe {
     int64_t number = 0;
     bool alive = true, noticed = false;  // whether the launcher noticed the death
-    int64_t busy_until = 0;
+    MonotonicTime busy_until{};
   };
   struct Client {
     bool gone = false;
@@ -103,21 +108,21 @@ class World {
   // A disturbance some time after the first entry into a phase.
   struct Ambush {
     decisions::Phase phase;
-    int64_t delay_ns;
+    Nanoseconds delay;
     What what;
   };
 
   // world.cpp
   void set_out();
   void break_law(Law law, std::string what);
-  void later(int64_t ns, What what, int64_t id = 0, int64_t value = 0, bool finished = false);
+  void later(Nanoseconds delay, What what, int64_t id = 0, int64_t value = 0, bool finished = false);
   void handle(const Happening& happening);
   void tick();
   void decide(decisions::Event event);
   std::vector<decisions::Action> decisions_on(const decisions::Event& event);
   decisions::Moment moment() const;
   void spring_ambushes();
-  int64_t tick_interval() const;
+  Nanoseconds tick_interval() const;
   void end_run();
   void check_lists();
   void check_end();
@@ -151,7 +156,7 @@ class World {
   void ask_change();
   void ask_shares();
   void ask_stop();
-  void ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns);
+  void ask_reclaim(decisions::ClientId client, const decisions::ReclaimRequest& request, MonotonicTime arrived);
   void take_up(const decisions::WaitingRequest& waiting);
   void weigh(decisions::ClientId client, const decisions::OfferRequest& request);
   void answer(decisions::ClientId client);
@@ -167,7 +172,8 @@ class World {
   bool deciding_ = false;
 
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> agenda_;
-  int64_t now_ = 1, order_ = 0, idle_ticks_ = 0, disturbed_until_ = 0;
+  MonotonicTime now_ = monotonic_time(1), disturbed_until_;
+  int64_t order_ = 0, idle_ticks_ = 0;
   std::vector<Ambush> ambushes_;
 
   std::map<WorkerId, Process> processes_;
@@ -177,11 +183,11 @@ class World {
   bool attached_ = false, mended_ = true, waits_for_hold_ = false;
   int64_t total_ = 0, trained_ = 0, committed_ = 0, held_ = -1;
   int64_t commits_each_ = 1;  // steps; more than one: the state stays in GPU memory in between
-  int64_t step_ns_ = 0;
+  Nanoseconds step_time_{};
   bool disk_full_ = false, cannot_go_on_ = false;
-  int64_t starts_fail_until_ = 0;
+  MonotonicTime starts_fail_until_{};
   std::map<decisions::ClientId, Client> clients_;
-  int64_t stop_by_ = 0;  // when the phase must be over; 0: no stop requested
+  MonotonicTime stop_by_{};  // when the phase must be over; kNoTime: no stop requested
   int64_t tally_step_ = -1, tally_ = 0;
   bool hopeless_ = false;  // after a fault that need not be survived
   bool failed_ = false;

@@ -9,11 +9,12 @@
 //     ESTRAIN_FIELDS(step, seconds)
 //   };
 //
-// In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, another
-// struct with fields, a list or a map of those, another message, or a std::optional, which is left out where it is
-// empty; or a type with to_field() and from_field() in its own namespace. A map is a list of [key, value]. A struct
-// that is no message needs no name. Fields absent from a message keep the defaults, unless the struct declares
-// `is_complete`: then each field without std::optional must be present. Unknown keys are passed over.
+// In JSON: {"is": "saved", "step": 3, "seconds": 0.2}. A field is a number, a bool, a text, an Id, an EstRange, a
+// MonotonicTime or Nanoseconds (a whole number of nanoseconds), Seconds (a number of seconds), another struct with
+// fields, a list or a map of those, another message, or a std::optional, which is left out where it is empty; or a type
+// with to_field() and from_field() in its own namespace. A map is a list of [key, value]. A struct that is no message
+// needs no name. Fields absent from a message keep the defaults, unless the struct declares `is_complete`: then each
+// field without std::optional must be present. Unknown keys are passed over.
 
 #include <cstdint>
 #include <map>
@@ -24,6 +25,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/base/json/fields.h"
 #include "core/base/json/json.h"
@@ -52,6 +54,9 @@ inline Json to_field(int64_t value) { return value; }
 inline Json to_field(uint64_t value) { return value; }
 inline Json to_field(int value) { return value; }
 inline Json to_field(double value) { return value; }
+inline Json to_field(MonotonicTime value) { return count_ns(value); }
+inline Json to_field(Nanoseconds value) { return value.count(); }
+inline Json to_field(Seconds value) { return value.count(); }
 inline Json to_field(const std::string& value) { return value; }
 inline Json to_field(const Json& value) { return value; }
 inline Json to_field(const EstRange& range) { return Json::array({range.begin.value, range.end.value}); }
@@ -88,6 +93,17 @@ void from_field(const Json& json, T& value) {
                                                   : json.is_number_integer();
   if (!fits) refuse_message("not a number or bool that fits");
   value = json.get<T>();
+}
+inline void from_field(const Json& json, MonotonicTime& value) {
+  int64_t ns = 0;
+  from_field(json, ns);
+  value = monotonic_time(ns);
+}
+template <typename Rep, typename Period>
+void from_field(const Json& json, std::chrono::duration<Rep, Period>& value) {
+  Rep count = 0;
+  from_field(json, count);
+  value = std::chrono::duration<Rep, Period>(count);
 }
 inline void from_field(const Json& json, std::string& value) {
   if (!json.is_string()) refuse_message("not a text");

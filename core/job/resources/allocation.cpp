@@ -9,7 +9,6 @@
 #include <ctime>
 #include <system_error>
 
-#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/process/child_process.h"
@@ -18,7 +17,6 @@ namespace estrain::resources {
 namespace {
 
 constexpr int kPatienceWithSqueueMs = 2000;
-constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
 // Limit for times: ten times the year of a Slurm job without a limit, and small enough to keep sums from overflowing.
 constexpr int64_t kMostSeconds = INT64_C(10) * 365 * 86'400;
 
@@ -151,7 +149,7 @@ void read_slurm(const Environment& environment, const Instant& now, Allocation& 
     return;
   }
   allocation.slurm_job = job;
-  if (left) allocation.ends_ns = now.monotonic_ns + *left * kNanosecondsPerSecond;
+  if (left) allocation.ends = now.monotonic + *left * 1s;
   allocation.restarts = std::max<int64_t>(0, parse_integer(value_of(environment, "SLURM_RESTART_COUNT")).value_or(0));
   allocation.nodes = parse_positive(value_of(environment, "SLURM_JOB_NUM_NODES")).value_or(1);
 }
@@ -191,10 +189,10 @@ std::string without_blanks(std::string text) {
 }
 
 // Returns the end according to squeue, otherwise `known`.
-std::optional<int64_t> end_by_squeue(const std::string& job, std::optional<int64_t> known) {
+std::optional<MonotonicTime> end_by_squeue(const std::string& job, std::optional<MonotonicTime> known) {
   const auto left = ask_time_left(job, kPatienceWithSqueueMs);
   if (!left) return known;
-  return *left == kNoTimeLimit ? std::nullopt : std::optional(monotonic_ns() + *left * kNanosecondsPerSecond);
+  return *left == kNoTimeLimit ? std::nullopt : std::optional(MonotonicClock::now() + *left * 1s);
 }
 
 // Asks once in a process: squeue may take a while, and an ended job does not begin again.
@@ -205,13 +203,13 @@ bool still_runs(const std::string& job) {
   return known[job] = ask_time_left(job, kPatienceWithSqueueMs).has_value();
 }
 
-Instant this_instant() { return {static_cast<int64_t>(::time(nullptr)), monotonic_ns()}; }
+Instant this_instant() { return {static_cast<int64_t>(::time(nullptr)), MonotonicClock::now()}; }
 
 }  // namespace
 
 std::optional<double> Allocation::seconds_left() const {
-  if (!ends_ns) return std::nullopt;
-  return std::max(0.0, seconds(*ends_ns - monotonic_ns()));
+  if (!ends) return std::nullopt;
+  return std::max(0.0, seconds(*ends - MonotonicClock::now()).count());
 }
 
 Allocation read_allocation(const Environment& environment, const MachineLimits& limits, const Instant& now) {
@@ -237,11 +235,11 @@ Allocation current_resources() {
 
 Allocation current_allocation() {
   Allocation allocation = current_resources();
-  if (allocation.slurm_job && !allocation.ends_ns) allocation.ends_ns = end_by_squeue(*allocation.slurm_job, {});
+  if (allocation.slurm_job && !allocation.ends) allocation.ends = end_by_squeue(*allocation.slurm_job, {});
   return allocation;
 }
 
-std::optional<int64_t> current_end_ns(std::optional<int64_t> known) {
+std::optional<MonotonicTime> current_end(std::optional<MonotonicTime> known) {
   const std::optional<std::string> job = environment_variable("SLURM_JOB_ID");
   return job && !job->empty() ? end_by_squeue(*job, known) : known;
 }

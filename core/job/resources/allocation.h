@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/clock.h"
 #include "core/base/json/json.h"
 #include "core/job/resources/machine_limits.h"
 
@@ -31,17 +32,17 @@ struct Allocation {
   std::optional<std::string> ended_job;  // the ended job whose variables remain; then slurm_job is absent
   int64_t restarts = 0;                  // how often Slurm has requeued the job
   int64_t nodes = 1;                     // of the whole job; this version uses the first
-  std::optional<int64_t> ends_ns;        // when Slurm will end the job, on the clock of monotonic_ns()
+  std::optional<MonotonicTime> ends;     // when Slurm will end the job
 
   // Returns the seconds until Slurm ends the job, >= 0; absent without a time limit. Cheap: only reads the clock. Does
-  // not notice a change of the limit by `scontrol update` (see current_end_ns).
+  // not notice a change of the limit by `scontrol update` (see current_end).
   std::optional<double> seconds_left() const;
 };
 
 // The same instant on both clocks.
 struct Instant {
   int64_t unix_seconds = 0;
-  int64_t monotonic_ns = 0;
+  MonotonicTime monotonic{};
 };
 
 // Pure. Takes the end from SLURM_JOB_END_TIME, if this version of Slurm sets the variable. An end in the past is
@@ -54,7 +55,7 @@ Allocation current_allocation();
 
 // Returns the current end of this process's Slurm job: the time limit may have changed since the job started. Asks
 // squeue as above; if squeue does not tell, returns `known`.
-std::optional<int64_t> current_end_ns(std::optional<int64_t> known);
+std::optional<MonotonicTime> current_end(std::optional<MonotonicTime> known);
 
 // Like current_allocation(), but asks squeue only if the end in the environment is past, once in a process: the end of
 // a running job may have been put off.

@@ -180,7 +180,7 @@ bool Daemon::hear(int milliseconds) {
     ready.add(launcher.process.descriptor(), POLLIN, note_in(ends, id));
   for (const auto& [id, command] : processes_.commands)
     ready.add(command.process.descriptor(), POLLIN, note_in(answers, id));
-  std::vector<pollfd> clients = server_.polled(monotonic_ns());
+  std::vector<pollfd> clients = server_.polled(MonotonicClock::now());
   for (pollfd& client : clients)
     ready.add(client.fd, client.events, [&client](int16_t events) { client.revents = events; });
   ready.wait(milliseconds);
@@ -196,7 +196,7 @@ bool Daemon::hear(int milliseconds) {
       [this](launch::ClientId client, const Json& request) {
         if (const std::optional<Json> answer = requests_.answer(client, request)) server_.reply(client, *answer);
       },
-      monotonic_ns());
+      MonotonicClock::now());
   return !ends_itself;
 }
 

@@ -12,8 +12,8 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int64_t kBetweenLooksNs = 100'000'000;
-constexpr int64_t kBetweenListsNs = 500'000'000;  // of the folder
+constexpr Nanoseconds kBetweenLooks = 100ms;
+constexpr Nanoseconds kBetweenLists = 500ms;  // of the folder
 
 int64_t first_beat() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -29,8 +29,8 @@ Agents::Agents(std::string pool, std::string own) : meeting_(pool) {
   sign_.folder = std::move(pool);
   sign_.beat = first_beat();  // beyond the beats of an earlier daemon
   for (const std::string& host : meeting_.hosts())
-    hosts_.try_emplace(host,
-                       take_up_agent(terms_for(host), meeting_.orders(host), meeting_.report(host), monotonic_ns()));
+    hosts_.try_emplace(
+        host, take_up_agent(terms_for(host), meeting_.orders(host), meeting_.report(host), MonotonicClock::now()));
   flush();
 }
 
@@ -42,11 +42,11 @@ Attendance::Terms Agents::terms_for(const std::string& host) const {
 
 std::vector<AgentNews> Agents::look() {
   std::vector<AgentNews> news;
-  const int64_t now = monotonic_ns();
-  if (now < looks_next_ns_) return news;
-  looks_next_ns_ = now + kBetweenLooksNs;
-  if (now >= names_next_ns_) {
-    names_next_ns_ = now + kBetweenListsNs;
+  const MonotonicTime now = MonotonicClock::now();
+  if (now < looks_next_) return news;
+  looks_next_ = now + kBetweenLooks;
+  if (now >= names_next_) {
+    names_next_ = now + kBetweenLists;
     for (const std::string& host : meeting_.hosts()) {
       if (!hosts_.contains(host))
         hosts_.try_emplace(host, take_up_agent(terms_for(host), meeting_.orders(host), std::nullopt, now));
@@ -61,16 +61,16 @@ std::vector<AgentNews> Agents::look() {
 
 void Agents::flush() {
   for (auto& [host, attendance] : hosts_) {
-    for (const AttendanceAction& action : decide(attendance, OrdersDue{}, monotonic_ns())) {
+    for (const AttendanceAction& action : decide(attendance, OrdersDue{}, MonotonicClock::now())) {
       try {
         meeting_.write(host, std::get<WriteOrders>(action.deed).orders);
       } catch (const Error&) {
-        decide(attendance, OrdersNotWritten{}, monotonic_ns());
+        decide(attendance, OrdersNotWritten{}, MonotonicClock::now());
       }
     }
   }
-  if (monotonic_ns() < signs_next_ns_) return;
-  signs_next_ns_ = monotonic_ns() + kBeatNs;
+  if (MonotonicClock::now() < signs_next_) return;
+  signs_next_ = MonotonicClock::now() + kBeat;
   ++sign_.beat;
   try {
     meeting_.write(sign_);
@@ -106,7 +106,7 @@ std::vector<std::string> Agents::offered(const std::string& host) const {
 }
 
 void Agents::tell(const std::string& host, const AttendanceEvent& event) {
-  if (Attendance* one = find(host)) decide(*one, event, monotonic_ns());
+  if (Attendance* one = find(host)) decide(*one, event, MonotonicClock::now());
 }
 
 std::string Agents::start(const std::string& host, Task task) {

@@ -57,7 +57,7 @@ class Agents {
   MeetingFolder meeting_;
   DaemonSign sign_;
   std::map<std::string, Attendance> hosts_;
-  int64_t looks_next_ns_ = 0, signs_next_ns_ = 0, names_next_ns_ = 0;
+  MonotonicTime looks_next_{}, signs_next_{}, names_next_{};
 };
 
 // Agents of runs (`estrain agent --run`). The pool starts an agent on each host where a job has devices but no

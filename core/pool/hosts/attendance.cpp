@@ -65,17 +65,17 @@ void hear_tasks(Attendance& state, const AgentReport& report, HostActions& actio
   std::ranges::move(looks, std::back_inserter(actions));
 }
 
-HostActions on(Attendance& state, const ReportRead& event, int64_t now_ns) {
+HostActions on(Attendance& state, const ReportRead& event, MonotonicTime now) {
   HostActions actions;
   const std::optional<AgentReport>& report = event.report;
   if (report && report->life != state.life) {
     if (state.is_member) lose(state, "another agent has taken its place", actions);
     state.life = report->life;  // a file alone may belong to an agent that is long gone: the next beat counts
     state.beat = report->beat;
-    state.heard_ns = now_ns;
+    state.heard = now;
   } else if (report && report->beat != state.beat) {
     state.beat = report->beat;
-    state.heard_ns = now_ns;
+    state.heard = now;
     if (!report->gone && !state.is_member && state.refused != state.life) actions = join(state, *report);
   }
   if (!state.is_member) return actions;
@@ -88,18 +88,18 @@ HostActions on(Attendance& state, const ReportRead& event, int64_t now_ns) {
     state.leaves = true;
     actions.push_back({FreeHost{}, "its agent was asked to end"});
   }
-  if (now_ns - state.heard_ns > kSilentNs) lose(state, "its agent has shown no life for 10 s", actions);
+  if (now - state.heard > kSilent) lose(state, "its agent has shown no life for 10 s", actions);
   return actions;
 }
 
-HostActions on(Attendance& state, const TaskOrdered& event, int64_t) {
+HostActions on(Attendance& state, const TaskOrdered& event, MonotonicTime) {
   if (!state.is_member) return {};
   state.orders.tasks.push_back(event.task);
   state.are_orders_new = true;
   return {};
 }
 
-HostActions on(Attendance& state, const SignalOrdered& event, int64_t) {
+HostActions on(Attendance& state, const SignalOrdered& event, MonotonicTime) {
   const auto at = std::ranges::find(state.orders.tasks, event.task, &Task::id);
   if (at == state.orders.tasks.end() || at->signal == event.number) return {};
   at->signal = event.number;
@@ -107,26 +107,26 @@ HostActions on(Attendance& state, const SignalOrdered& event, int64_t) {
   return {};
 }
 
-HostActions on(Attendance& state, const TaskDropped& event, int64_t) {
+HostActions on(Attendance& state, const TaskDropped& event, MonotonicTime) {
   if (std::erase_if(state.orders.tasks, [&](const Task& one) { return one.id == event.task; }) == 0) return {};
   state.reports.erase(event.task);
   state.are_orders_new = true;
   return {};
 }
 
-HostActions on(Attendance& state, const DevicesReleased&, int64_t) {
+HostActions on(Attendance& state, const DevicesReleased&, MonotonicTime) {
   if (!state.orders.dismissed) state.orders.dismissed = state.are_orders_new = true;
   return {};
 }
 
-HostActions on(Attendance& state, const OrdersDue&, int64_t) {
+HostActions on(Attendance& state, const OrdersDue&, MonotonicTime) {
   if (!state.are_orders_new) return {};
   state.are_orders_new = false;
   ++state.orders.serial;
   return {{WriteOrders{state.orders}, "the agent has older orders"}};
 }
 
-HostActions on(Attendance& state, const OrdersNotWritten&, int64_t) {
+HostActions on(Attendance& state, const OrdersNotWritten&, MonotonicTime) {
   state.are_orders_new = true;
   return {};
 }
@@ -134,9 +134,9 @@ HostActions on(Attendance& state, const OrdersNotWritten&, int64_t) {
 }  // namespace
 
 Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& before,
-                         const std::optional<AgentReport>& report, int64_t now_ns) {
+                         const std::optional<AgentReport>& report, MonotonicTime now) {
   Attendance state{.terms = std::move(terms)};
-  state.heard_ns = now_ns;
+  state.heard = now;
   if (before) state.orders.serial = before->serial;
   if (!report || report->gone) return state;
   state.beat = report->beat;
@@ -156,8 +156,8 @@ std::optional<TaskReport> Attendance::told_of(const std::string& task) const {
   return at->second;
 }
 
-std::vector<AttendanceAction> decide(Attendance& state, const AttendanceEvent& event, int64_t now_ns) {
-  return std::visit([&](const auto& one) { return on(state, one, now_ns); }, event);
+std::vector<AttendanceAction> decide(Attendance& state, const AttendanceEvent& event, MonotonicTime now) {
+  return std::visit([&](const auto& one) { return on(state, one, now); }, event);
 }
 
 }  // namespace estrain::pool

@@ -5,7 +5,7 @@
 // Invariants:
 //   1. a host's devices are the pool's while the agent shows signs of life, from the first sign seen by the daemon;
 //   2. an agent of another build, or with a name in use, gets no task;
-//   3. an agent that was silent for kSilentNs is lost, with all its tasks. The agent may return once all former tasks
+//   3. an agent that was silent for kSilent is lost, with all its tasks. The agent may return once all former tasks
 //      have ended, or as another process;
 //   4. the end of a task is told once; then the task leaves the orders. Ends come before looks, so the effects of a
 //      request are told after the end of the request.
@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/pool/hosts/meeting.h"
 
 namespace estrain::pool {
@@ -34,7 +35,8 @@ struct Attendance {
   bool are_orders_new = false;                     // the agent's file has older orders
   std::map<std::string, TaskReport> reports = {};  // by the agent, on tasks still at work
   std::string life = {}, refused = {};             // the last agent seen; the refused agent
-  int64_t beat = -1, heard_ns = 0;                 // of the last agent seen
+  int64_t beat = -1;                               // of the last agent seen
+  MonotonicTime heard{};                           // from that agent
 
   // Returns the agent's report on a task still at work; nothing: no report yet.
   std::optional<TaskReport> told_of(const std::string& task) const;
@@ -43,7 +45,7 @@ struct Attendance {
 // Returns the state at the start of a daemon. `before`: the orders of an earlier daemon; the agent belongs to the pool
 // if the agent is still the same.
 Attendance take_up_agent(Attendance::Terms terms, const std::optional<Orders>& before,
-                         const std::optional<AgentReport>& report, int64_t now_ns);
+                         const std::optional<AgentReport>& report, MonotonicTime now);
 
 // Events.
 struct ReportRead {  // a look at the agent's file; nothing: no readable file
@@ -93,7 +95,7 @@ struct AttendanceAction {
   std::string reason;  // why, in words
 };
 
-// Changes `state` as if the actions had been carried out. `now_ns`: monotonic.
-std::vector<AttendanceAction> decide(Attendance& state, const AttendanceEvent& event, int64_t now_ns);
+// Changes `state` as if the actions had been carried out.
+std::vector<AttendanceAction> decide(Attendance& state, const AttendanceEvent& event, MonotonicTime now);
 
 }  // namespace estrain::pool

@@ -6,20 +6,20 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int64_t kPatienceNs = 60'000'000'000;  // with a task that was told to end; a checkpoint may take long
+constexpr Nanoseconds kPatience = 60s;  // with a task that was told to end; a checkpoint may take long
 
-void end(KnownTask& one, const std::string& why, int64_t now_ns, std::vector<Duty>& duties) {
+void end(KnownTask& one, const std::string& why, MonotonicTime now, std::vector<Duty>& duties) {
   if (one.report.ended) return;
-  if (one.told_ns == 0) {
-    one.told_ns = now_ns;
+  if (one.told_at == kNoTime) {
+    one.told_at = now;
     duties.push_back({SignalTask{one.task.id, SIGTERM}, why});
-  } else if (now_ns - one.told_ns > kPatienceNs) {
-    one.told_ns = now_ns;
+  } else if (now - one.told_at > kPatience) {
+    one.told_at = now;
     duties.push_back({SignalTask{one.task.id, SIGKILL}, why + ", and the task takes too long to end"});
   }
 }
 
-std::vector<Duty> on(Duties& state, const OrdersRead& event, int64_t now_ns) {
+std::vector<Duty> on(Duties& state, const OrdersRead& event, MonotonicTime now) {
   std::vector<Duty> duties;
   const Orders& orders = event.orders;
   if (orders.to != state.life || orders.serial < state.serial) return duties;
@@ -45,22 +45,22 @@ std::vector<Duty> on(Duties& state, const OrdersRead& event, int64_t now_ns) {
   }
   std::erase_if(state.known, [](const auto& entry) { return !entry.second.is_ordered && entry.second.report.ended; });
   for (auto& [id, one] : state.known) {
-    if (!one.is_ordered) end(one, "the daemon no longer orders the task", now_ns, duties);
+    if (!one.is_ordered) end(one, "the daemon no longer orders the task", now, duties);
   }
   return duties;
 }
 
-std::vector<Duty> on(Duties& state, const NobodyOrders&, int64_t now_ns) {
+std::vector<Duty> on(Duties& state, const NobodyOrders&, MonotonicTime now) {
   std::vector<Duty> duties;
   const bool leads = std::ranges::any_of(
       state.known, [](const auto& entry) { return !entry.second.report.ended && entry.second.is_launcher(); });
   for (auto& [id, one] : state.known) {
-    if (one.is_launcher() || !leads) end(one, "the agent ends", now_ns, duties);
+    if (one.is_launcher() || !leads) end(one, "the agent ends", now, duties);
   }
   return duties;
 }
 
-std::vector<Duty> on(Duties& state, const ProcessEnded& event, int64_t) {
+std::vector<Duty> on(Duties& state, const ProcessEnded& event, MonotonicTime) {
   const auto at = state.known.find(event.task);
   if (at == state.known.end()) return {};
   TaskReport& report = at->second.report;
@@ -72,7 +72,7 @@ std::vector<Duty> on(Duties& state, const ProcessEnded& event, int64_t) {
 }
 
 // A task leads until its end, though the task releases the run's lock a little earlier.
-std::vector<Duty> on(Duties& state, const TaskLookedAt& event, int64_t) {
+std::vector<Duty> on(Duties& state, const TaskLookedAt& event, MonotonicTime) {
   const auto at = state.known.find(event.task);
   if (at == state.known.end() || at->second.report.ended) return {};
   TaskReport& report = at->second.report;
@@ -92,8 +92,8 @@ bool Duties::anything_runs() const {
   return std::ranges::any_of(known, [](const auto& entry) { return !entry.second.report.ended; });
 }
 
-std::vector<Duty> decide(Duties& state, const DutyEvent& event, int64_t now_ns) {
-  return std::visit([&](const auto& one) { return on(state, one, now_ns); }, event);
+std::vector<Duty> decide(Duties& state, const DutyEvent& event, MonotonicTime now) {
+  return std::visit([&](const auto& one) { return on(state, one, now); }, event);
 }
 
 }  // namespace estrain::pool

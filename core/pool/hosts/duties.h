@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/pool/hosts/meeting.h"
 
 namespace estrain::pool {
@@ -17,8 +18,8 @@ struct KnownTask {
   Task task;
   TaskReport report;
   bool is_ordered = true;
-  int64_t told_ns = 0;  // when the task was told to end; 0: never
-  int64_t told = 0;     // the last signal sent to the task
+  MonotonicTime told_at{};  // when the task was told to end; kNoTime: never
+  int64_t told = 0;         // the last signal sent to the task
   bool is_launcher() const { return report.leads || task.kind == kLauncher; }
 };
 
@@ -70,7 +71,7 @@ struct Duty {
   std::string reason;  // why, in words
 };
 
-// Changes `state` as if the actions had been carried out. `now_ns`: monotonic.
-std::vector<Duty> decide(Duties& state, const DutyEvent& event, int64_t now_ns);
+// Changes `state` as if the actions had been carried out.
+std::vector<Duty> decide(Duties& state, const DutyEvent& event, MonotonicTime now);
 
 }  // namespace estrain::pool

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
 #include "core/pool/hosts/job_look.h"
@@ -23,8 +24,8 @@ namespace estrain::pool {
 
 // Kinds of tasks: a job's launcher; an agent of the job's run, possibly the next launcher; a request to a launcher.
 inline constexpr std::string_view kLauncher = "launcher", kRunAgent = "agent", kRequest = "request";
-inline constexpr int64_t kBeatNs = 500'000'000;       // between signs of life
-inline constexpr int64_t kSilentNs = 10'000'000'000;  // silence after which an agent or a daemon counts as gone
+inline constexpr Nanoseconds kBeat = 500ms;  // between signs of life
+inline constexpr Nanoseconds kSilent = 10s;  // silence after which an agent or a daemon counts as gone
 
 // Both ends must be the same program: a job has one build on all hosts.
 struct Build {

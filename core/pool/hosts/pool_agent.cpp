@@ -28,8 +28,8 @@ namespace estrain::pool {
 namespace {
 
 constexpr int kAgentTickMs = 50;
-constexpr int64_t kLookNs = 1'000'000'000;
-constexpr int64_t kLookAtStartNs = 200'000'000;  // while the task is not known to train
+constexpr Nanoseconds kLook = 1s;
+constexpr Nanoseconds kLookBeforeTraining = 200ms;  // while the task is not known to train
 
 std::string checked_pool(const std::string& path) {
   std::error_code failure;
@@ -72,7 +72,7 @@ UniqueFd take_name(const MeetingFolder& meeting, const std::string& pool, const 
   if (!take_lock(lock.get(), path)) throw taken(pool, name);
   const auto before = meeting.report(name);
   if (!before || before->gone) return lock;
-  std::this_thread::sleep_for(std::chrono::nanoseconds(3 * kBeatNs));
+  std::this_thread::sleep_for(3 * kBeat);
   const auto after = meeting.report(name);
   if (after && after->life == before->life && after->beat != before->beat) throw taken(pool, name);
   return lock;
@@ -98,10 +98,10 @@ class PoolAgent {
   PoolAgent(const PoolAgent&) = delete;
 
   int run() {
-    begin_ns_ = monotonic_ns();
+    begin_ = MonotonicClock::now();
     while (true) {
       wait();
-      const int64_t now = monotonic_ns();
+      const MonotonicTime now = MonotonicClock::now();
       hear_signals();
       hear_daemon(now);
       reap(now);
@@ -133,10 +133,10 @@ class PoolAgent {
     }
   }
 
-  void hear_daemon(int64_t now) {
+  void hear_daemon(MonotonicTime now) {
     if (const auto sign = meeting_.daemon(); sign && sign->beat != daemon_beat_) {
       if (daemon_beat_ >= 0) {  // two beats: the daemon is at work
-        daemon_ns_ = now;
+        daemon_seen_ = now;
         check(*sign);
       }
       daemon_beat_ = sign->beat;
@@ -146,7 +146,7 @@ class PoolAgent {
       decide_on(OrdersRead{*orders}, now);
     }
     if (duties_.is_welcome && !was_welcome) say("is in the pool");
-    if (report_.leaves && now - daemon_ns_ > kSilentNs) winds_up_ = true;
+    if (report_.leaves && now - daemon_seen_ > kSilent) winds_up_ = true;
     if (!duties_.refusal.empty()) winds_up_ = true;
     if (!winds_up_) return;
     decide_on(NobodyOrders{}, now);
@@ -159,12 +159,12 @@ class PoolAgent {
         .advise("give the shared folder the same path on all hosts");
   }
 
-  void decide_on(const DutyEvent& event, int64_t now) {
+  void decide_on(const DutyEvent& event, MonotonicTime now) {
     for (const Duty& duty : decide(duties_, event, now))
       std::visit([&](const auto& one) { carry_out(one, now); }, duty.deed);
   }
 
-  void carry_out(const StartTask& duty, int64_t now) {
+  void carry_out(const StartTask& duty, MonotonicTime now) {
     ChildOptions options = own_command(duty.task.words, duty.task.log);
     try {
       if (duty.task.kind == kRunAgent) prepare(duty.task, options);
@@ -185,21 +185,21 @@ class PoolAgent {
       options.arguments.insert(options.arguments.end(), {"--interface", options_.interface});
   }
 
-  void carry_out(const ReportNow&, int64_t) { is_news_ = true; }
+  void carry_out(const ReportNow&, MonotonicTime) { is_news_ = true; }
 
-  void carry_out(const SignalTask& duty, int64_t) {
+  void carry_out(const SignalTask& duty, MonotonicTime) {
     const auto child = children_.find(duty.id);
     if (child != children_.end()) child->second.signal(duty.number);
   }
 
-  void reap(int64_t now) {
+  void reap(MonotonicTime now) {
     std::vector<std::string> over;
     for (auto& [id, child] : children_) {
       ChildEnd end;
       if (!child.wait_for(0, &end)) continue;
       over.push_back(id);
       decide_on(ProcessEnded{id, end.signaled, end.code}, now);
-      looked_ns_.clear();  // the effects of a request are seen before the end of the request is told
+      looked_.clear();  // the effects of a request are seen before the end of the request is told
     }
     for (const std::string& id : over) children_.erase(id);
   }
@@ -219,24 +219,24 @@ class PoolAgent {
   // The path of the file written by the run's agent once the agent listens (core/hosts/agents/host_file.h).
   std::string host_file(const Task& task) const { return RunFiles(task.run).host_file(options_.name); }
 
-  void look_at_runs(int64_t now) {
+  void look_at_runs(MonotonicTime now) {
     for (const auto& [id, one] : duties_.known) {
       if (one.report.ended || one.task.kind == kRequest) continue;
       const bool trains = one.report.look && one.report.look->trains();
       const bool is_settled = one.task.kind == kRunAgent ? one.report.listens : trains;
-      const int64_t every = is_settled ? kLookNs : kLookAtStartNs;
-      const auto looked = looked_ns_.find(id);
-      if (looked != looked_ns_.end() && now < looked->second + every) continue;
-      looked_ns_[id] = now;
+      const Nanoseconds every = is_settled ? kLook : kLookBeforeTraining;
+      const auto looked = looked_.find(id);
+      if (looked != looked_.end() && now < looked->second + every) continue;
+      looked_[id] = now;
       TaskLookedAt seen{id, one.report.leads || leads(one), listens(one)};
       if (seen.leads) seen.look = look_at_run(one.task.run, kLookPatienceMs);
       decide_on(seen, now);
     }
   }
 
-  void tell(int64_t now) {
-    if (now < tells_next_ns_ && !is_news_) return;
-    tells_next_ns_ = now + kBeatNs;
+  void tell(MonotonicTime now) {
+    if (now < tells_next_ && !is_news_) return;
+    tells_next_ = now + kBeat;
     is_news_ = false;
     report_.tasks.clear();
     for (const auto& [id, one] : duties_.known) report_.tasks.push_back(one.report);
@@ -255,7 +255,7 @@ class PoolAgent {
     is_mute_ = false;
   }
 
-  std::optional<int> end(int64_t now) const {
+  std::optional<int> end(MonotonicTime now) const {
     if (winds_up_ && !duties_.anything_runs()) {
       if (!duties_.refusal.empty())
         throw Error::make(Fault::usage, "the pool's daemon does not take this agent: {}", duties_.refusal);
@@ -266,7 +266,8 @@ class PoolAgent {
       say("ends: the pool has let go of its devices");
       return 0;
     }
-    if (duties_.is_welcome || winds_up_ || seconds(now - begin_ns_) < options_.patience_seconds) return std::nullopt;
+    if (duties_.is_welcome || winds_up_ || seconds(now - begin_).count() < options_.patience_seconds)
+      return std::nullopt;
     throw Error::make(Fault::peer, "{}: no daemon of this pool has answered in {} s", options_.pool,
                       options_.patience_seconds)
         .advise("start it where its devices are: estrain pool serve " + options_.pool +
@@ -279,9 +280,10 @@ class PoolAgent {
   Duties duties_;
   UniqueFd lock_, signals_;
   std::map<std::string, ChildProcess> children_;
-  std::map<std::string, int64_t> looked_ns_;
+  std::map<std::string, MonotonicTime> looked_;
   bool is_news_ = true, is_mute_ = false, winds_up_ = false;
-  int64_t begin_ns_ = 0, tells_next_ns_ = 0, daemon_beat_ = -1, daemon_ns_ = 0;
+  MonotonicTime begin_, tells_next_, daemon_seen_;
+  int64_t daemon_beat_ = -1;
 };
 
 }  // namespace

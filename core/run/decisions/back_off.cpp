@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/clock.h"
-
 namespace estrain::decisions {
 
-int64_t back_off_ns(double first_seconds, int64_t faults) {
+Nanoseconds back_off(double first_seconds, int64_t faults) {
   const auto doublings = static_cast<int>(std::clamp<int64_t>(faults - 1, 0, 30));
-  return nanoseconds(std::min(std::ldexp(first_seconds, doublings), kLongestBackOffSeconds));
+  return nanoseconds(Seconds(std::min(std::ldexp(first_seconds, doublings), kLongestBackOffSeconds)));
 }
 
 }  // namespace estrain::decisions

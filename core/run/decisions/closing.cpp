@@ -15,7 +15,7 @@
 namespace estrain::decisions {
 namespace {
 
-constexpr int64_t kBetweenTriesNs = 2'000'000'000, kBetweenWordsNs = 10'000'000'000;
+constexpr Nanoseconds kBetweenTries = 2s, kBetweenWords = 10s;
 
 // Returns why there is no room, and how many bytes are missing.
 std::string lack_of_room(const Scribe& scribe) {
@@ -57,7 +57,7 @@ void bring_scribe_back(Turn& turn) {
   State& state = turn.state;
   if (!state.scribe.returning) turn.act(KillAll{}, "the scribe may lack what the workers hold");
   state.scribe.returning = true;
-  if (turn.now.ns >= state.scribe.start_at_ns) start_scribe(turn);
+  if (turn.now.time >= state.scribe.start_at) start_scribe(turn);
 }
 
 // Returns true if nothing more can be done to save the last state.
@@ -66,12 +66,12 @@ bool is_saved_or_given_up(Turn& turn) {
   const int64_t step = turn.now.trained.value;
   if (!turn.now.attached || scribe.last_saved_step == step) return true;
   if (scribe.unsaved_step == step && !scribe.waits_for_room) return true;
-  return !scribe.here && scribe.brought_back && (!scribe.returning || scribe.start_at_ns == 0);
+  return !scribe.here && scribe.brought_back && (!scribe.returning || scribe.start_at == kNoTime);
 }
 
 void finish_files(Turn& turn) {
   State& state = turn.state;
-  if (!state.scribe.here && state.scribe.start_at_ns == 0) {
+  if (!state.scribe.here && state.scribe.start_at == kNoTime) {
     state.closing = Closing::closed;
     return;
   }
@@ -87,7 +87,7 @@ void save_last_state(Turn& turn) {
   if (is_saved_or_given_up(turn)) {
     state.closing = Closing::finishing_files;
     state.scribe.waits_for_room = state.scribe.told_what_is_lost = false;
-    state.scribe.say_again_at_ns = turn.now.ns + kBetweenWordsNs;
+    state.scribe.say_again_at = turn.now.time + kBetweenWords;
     state.scribe.returning = false;
     if (state.failure) {
       turn.act(KillAll{}, "the run has failed");
@@ -102,7 +102,7 @@ void save_last_state(Turn& turn) {
   }
   if (state.scribe.waits_for_room) {
     say_now_and_then(turn);
-    if (turn.now.ns < state.scribe.try_again_at_ns) return;
+    if (turn.now.time < state.scribe.try_again_at) return;
   }
   if (!state.scribe.asked_to_save) turn.act(SaveLastState{turn.now.trained}, "the run is over");
 }
@@ -131,13 +131,13 @@ void wait_for_room(Turn& turn, const NotSaved& event) {
   }
   scribe.waits_for_room = true;
   scribe.asked_to_save = false;
-  scribe.try_again_at_ns = turn.now.ns + kBetweenTriesNs;
+  scribe.try_again_at = turn.now.time + kBetweenTries;
 }
 
 bool may_say_again(Turn& turn) {
-  int64_t& at = turn.state.scribe.say_again_at_ns;
-  if (turn.now.ns < at) return false;
-  at = turn.now.ns + kBetweenWordsNs;
+  MonotonicTime& at = turn.state.scribe.say_again_at;
+  if (turn.now.time < at) return false;
+  at = turn.now.time + kBetweenWords;
   return true;
 }
 

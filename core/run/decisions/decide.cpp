@@ -14,14 +14,14 @@ void on_tick(Turn& turn) {
   hurry_reclaims(turn);
   take_up_waiting(turn);
   report_recovery(turn);
-  if (state.start_missing_at_ns != 0 && turn.now.ns >= state.start_missing_at_ns) {
+  if (state.start_missing_at != kNoTime && turn.now.time >= state.start_missing_at) {
     if (state.phase == Phase::starting) {
       start_first_workers(turn);
     } else if (state.pending) {
       start_missing_workers(turn);
     }
   }
-  if (state.scribe.start_at_ns != 0 && turn.now.ns >= state.scribe.start_at_ns) start_scribe(turn);
+  if (state.scribe.start_at != kNoTime && turn.now.time >= state.scribe.start_at) start_scribe(turn);
   change_if_ready(turn);
 }
 

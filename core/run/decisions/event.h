@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/json/json.h"
 #include "core/run/decisions/state/change.h"
@@ -29,11 +30,11 @@ struct WorkerLeft {  // the worker has left the loop of the stage
 struct WorkerLost {  // the worker ended, or was killed because it hung or reported an error
   WorkerId worker;
   Verdict verdict;
-  std::string what;          // in words
-  Error error;               // the error of the run, if the run ends by this loss
-  std::string log;           // the file of the worker's output
-  int64_t last_beat_ns = 0;  // 0: none yet
-  bool lingers = false;      // the kernel still holds the process
+  std::string what;           // in words
+  Error error;                // the error of the run, if the run ends by this loss
+  std::string log;            // the file of the worker's output
+  MonotonicTime last_beat{};  // kNoTime: none yet
+  bool lingers = false;       // the kernel still holds the process
 };
 struct WorkerEnded {  // as expected: the worker was leaving
   WorkerId worker;
@@ -87,7 +88,7 @@ struct CannotStartScribe {
 // Requests. Each is answered once.
 struct ChangeAsked {
   PendingChange change;
-  std::optional<int64_t> requested_ns;  // absent: now
+  std::optional<MonotonicTime> requested;  // absent: now
 };
 struct OfferAsked {
   ClientId client = 0;
@@ -97,7 +98,7 @@ struct ReclaimAsked {
   ClientId client = 0;
   ReclaimRequest request;
   Devices wanted;
-  int64_t arrived_ns = 0;
+  MonotonicTime arrived{};
   PendingChange shrunk;  // the shares after the reclaim: devices, workers, figures of the plan
 };
 struct StopAsked {

@@ -13,7 +13,7 @@ namespace estrain::decisions {
 namespace {
 
 constexpr int64_t kMostReplacementsLost = 2;  // in a row, before the job continues without the device
-constexpr int64_t kBeforeNextStartNs = 1'000'000'000;
+constexpr Nanoseconds kBeforeNextStart = 1s;
 
 bool remove(std::vector<Member>& list, WorkerId id) {
   return std::erase_if(list, [id](const Member& member) { return member.id == id; }) > 0;
@@ -26,8 +26,8 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
           .cause = event.verdict.cause,
           .what = event.what,
           .step = turn.now.trained,
-          .last_beat_ns = event.last_beat_ns,
-          .noticed_ns = turn.now.ns};
+          .last_beat = event.last_beat,
+          .noticed = turn.now.time};
 }
 
 // Gives up a device of a resize if no step has been seen on the device: the waiting client must not hear that the job
@@ -75,9 +75,9 @@ void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_adde
   if (!state.recovery) state.recovery = loss;
   stand_still(turn, "a worker is lost");
   if (misses_workers(state)) {
-    const int64_t wait = back_off_ns(verdict.backoff_seconds, state.faults_at_step);
-    state.start_missing_at_ns = turn.now.ns + wait;
-    if (wait == 0) start_missing_workers(turn);
+    const Nanoseconds wait = back_off(verdict.backoff_seconds, state.faults_at_step);
+    state.start_missing_at = turn.now.time + wait;
+    if (wait == 0ns) start_missing_workers(turn);
   }
   change_if_ready(turn);
 }
@@ -177,24 +177,24 @@ void on_cannot_start(Turn& turn, const CannotStart& event) {
   }
   if (state.phase == Phase::over) return;
   if (state.phase == Phase::warming) return give_up_change(turn, event.error);
-  state.start_missing_at_ns = next_start_ns(turn, "a worker", event.verdict, event.error);
+  state.start_missing_at = next_start(turn, "a worker", event.verdict, event.error);
 }
 
-int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error) {
+MonotonicTime next_start(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error) {
   if (!count_fault(turn, verdict)) {
     fail(turn, error.within(who + " cannot be started"));
-    return 0;
+    return kNoTime;
   }
   turn.say(fmt::format("step {}: {} cannot be started, is tried again: {}", turn.now.trained, who, error.message()));
-  const int64_t wait = back_off_ns(verdict.backoff_seconds, turn.state.faults_at_step);
-  return turn.now.ns + std::max(wait, kBeforeNextStartNs);
+  const Nanoseconds wait = back_off(verdict.backoff_seconds, turn.state.faults_at_step);
+  return turn.now.time + std::max(wait, kBeforeNextStart);
 }
 
 void report_recovery(Turn& turn) {
   State& state = turn.state;
   if (!state.recovery || state.phase == Phase::recovering || turn.now.trained <= state.recovery->step) return;
   const Loss loss = *std::exchange(state.recovery, std::nullopt);
-  const double lost = seconds(turn.now.ns - (loss.last_beat_ns > 0 ? loss.last_beat_ns : loss.noticed_ns));
+  const double lost = seconds(turn.now.time - (loss.last_beat > kNoTime ? loss.last_beat : loss.noticed)).count();
   double lost_by_all = lost;  // of all workers lost together; told once, and so are the steps trained again
   int64_t redone = loss.steps_redone;
   for (SurvivedFault& fault : state.faults) {

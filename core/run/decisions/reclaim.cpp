@@ -14,8 +14,8 @@ namespace {
 constexpr double kHurryAt = 0.5;  // share of the time for giving devices back: from here the step is discarded
 constexpr double kKillAt = 0.8;   // from here a worker still holding a device is killed
 
-void wait_for_turn(Turn& turn, ClientId client, Request request, int64_t arrived_ns) {
-  turn.state.waiting.push_back({client, std::move(request), arrived_ns});
+void wait_for_turn(Turn& turn, ClientId client, Request request, MonotonicTime arrived) {
+  turn.state.waiting.push_back({client, std::move(request), arrived});
 }
 
 void stop_for_reclaim(Turn& turn, const ReclaimAsked& event) {
@@ -25,20 +25,21 @@ void stop_for_reclaim(Turn& turn, const ReclaimAsked& event) {
 }
 
 // Replaces a pending change: workers already leaving their loop for a change or a fault find this change.
-void replace_pending(Turn& turn, PendingChange change, int64_t arrived_ns) {
+void replace_pending(Turn& turn, PendingChange change, MonotonicTime arrived) {
   if (turn.state.pending) {
     change.added = std::move(turn.state.pending->added);
     if (turn.state.pending->client)
       turn.act(Refuse{*turn.state.pending->client, Error(Fault::usage, "given up: devices were reclaimed")});
   }
-  ask_for(turn, std::move(change), arrived_ns);
+  ask_for(turn, std::move(change), arrived);
   start_missing_workers(turn);
   change_if_ready(turn);
 }
 
 void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
   turn.state.held = std::move(rest);
-  turn.log("reclaimed", {{"step", turn.now.trained.value}, {"seconds", seconds(turn.now.ns - event.arrived_ns)}});
+  turn.log("reclaimed",
+           {{"step", turn.now.trained.value}, {"seconds", seconds(turn.now.time - event.arrived).count()}});
   turn.act(Answer{event.client, {{"ok", true}, {"step", turn.now.trained.value}, {"message", "they were idle"}}},
            "no worker is on them");
 }
@@ -48,7 +49,7 @@ void hurry_waiting_reclaims(Turn& turn) {
   if (turn.state.phase != Phase::starting) return;
   for (const WaitingRequest& waiting : turn.state.waiting) {
     const auto* reclaim = std::get_if<ReclaimRequest>(&waiting.request);
-    if (reclaim != nullptr && turn.now.ns - waiting.arrived_ns > nanoseconds(reclaim->within * kHurryAt))
+    if (reclaim != nullptr && turn.now.time - waiting.arrived > nanoseconds(Seconds(reclaim->within * kHurryAt)))
       return request_stop(turn, "devices were reclaimed while the job was starting");
   }
 }
@@ -56,9 +57,10 @@ void hurry_waiting_reclaims(Turn& turn) {
 // Hurries devices that must be given back and are still held: discards the step under way, later kills workers.
 void hurry_pending_reclaim(Turn& turn) {
   State& state = turn.state;
-  const int64_t begin = state.pending->requested_ns, length = *state.pending->give_back_ns - begin;
+  const MonotonicTime begin = state.pending->requested;
+  const Nanoseconds length = *state.pending->give_back_by - begin;
   const auto passed = [&](double part) {
-    return turn.now.ns >= begin + static_cast<int64_t>(part * static_cast<double>(length));
+    return turn.now.time >= begin + std::chrono::duration_cast<Nanoseconds>(part * length);
   };
   if ((state.phase == Phase::pausing || state.phase == Phase::warming) && passed(kHurryAt))
     stand_still(turn, "devices are to be given back soon");
@@ -78,7 +80,7 @@ void on_offer_asked(Turn& turn, const OfferAsked& event) {
   } else if (is_settled(turn.state)) {
     turn.act(WeighOffer{event.client, event.request}, "nothing else is under way");
   } else {
-    wait_for_turn(turn, event.client, event.request, turn.now.ns);  // after the change under way
+    wait_for_turn(turn, event.client, event.request, turn.now.time);  // after the change under way
   }
 }
 
@@ -94,13 +96,13 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
   if (state.ending != Ending::none || state.phase == Phase::over)
     return refuse(Error(Fault::usage, "the job is ending"));
   if (rest->empty()) return stop_for_reclaim(turn, event);
-  const int64_t deadline_ns = event.arrived_ns + nanoseconds(event.request.within);
-  const bool another_first = state.pending && state.pending->give_back_ns;
+  const MonotonicTime deadline = event.arrived + nanoseconds(Seconds(event.request.within));
+  const bool another_first = state.pending && state.pending->give_back_by;
   if (state.phase == Phase::starting || state.resize || another_first) {
     if (another_first)  // the first reclaim has to leave this reclaim the time it needs
-      state.pending->give_back_ns =
-          std::min(*state.pending->give_back_ns, event.arrived_ns + (deadline_ns - event.arrived_ns) / 2);
-    return wait_for_turn(turn, event.client, event.request, event.arrived_ns);
+      state.pending->give_back_by =
+          std::min(*state.pending->give_back_by, event.arrived + (deadline - event.arrived) / 2);
+    return wait_for_turn(turn, event.client, event.request, event.arrived);
   }
   if (state.phase == Phase::warming)
     give_up_change(turn, Error::make(Fault::usage, "{} {} reclaimed", list_of(event.wanted),
@@ -112,14 +114,14 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
   PendingChange change = event.shrunk;
   change.held = *rest;
   change.client = event.client;
-  change.give_back_ns = deadline_ns;
+  change.give_back_by = deadline;
   change.answer = Json{{"reclaimed", texts_of(event.wanted)}, {"held", texts_of(*rest)}};
-  if (state.phase == Phase::training) return begin_change(turn, std::move(change), event.arrived_ns);
-  replace_pending(turn, std::move(change), event.arrived_ns);
+  if (state.phase == Phase::training) return begin_change(turn, std::move(change), event.arrived);
+  replace_pending(turn, std::move(change), event.arrived);
 }
 
 void hurry_reclaims(Turn& turn) {
-  if (turn.state.pending && turn.state.pending->give_back_ns) return hurry_pending_reclaim(turn);
+  if (turn.state.pending && turn.state.pending->give_back_by) return hurry_pending_reclaim(turn);
   hurry_waiting_reclaims(turn);
 }
 

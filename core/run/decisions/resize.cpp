@@ -12,7 +12,7 @@
 namespace estrain::decisions {
 namespace {
 
-constexpr int64_t kLeaveNs = 300'000'000;  // for a worker to end after the order to leave
+constexpr Nanoseconds kLeave = 300ms;  // for a worker to end after the order to leave
 
 std::vector<const Member*> pool_of(const State& state) {
   std::vector<const Member*> pool;
@@ -46,21 +46,21 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
   under_way.client = change.client;
   under_way.answer = change.answer;
   under_way.why = change.why;
-  under_way.gives_back = change.give_back_ns.has_value();
+  under_way.gives_back = change.give_back_by.has_value();
   under_way.keeps_devices = change.keeps_devices;
   under_way.before = change.before;
   under_way.after = format_devices(change.devices);
   under_way.step = turn.now.trained;
-  under_way.requested_ns = change.requested_ns;
-  under_way.warmed_ns = change.warmed_ns > 0 ? change.warmed_ns : turn.now.ns;
+  under_way.requested = change.requested;
+  under_way.warmed = change.warmed > kNoTime ? change.warmed : turn.now.time;
   // After a fault in between, the time begins when the fault was noticed.
   const bool recovers = turn.state.phase == Phase::recovering;
-  under_way.stopped_ns = recovers ? turn.state.stood_still_ns : turn.now.stopped_ns;
+  under_way.stopped = recovers ? turn.state.stood_still : turn.now.stopped;
   under_way.step_seconds_before = change.step_seconds_before;
   const int64_t warming_steps = under_way.step.value - change.requested_step.value;
   if (warming_steps > 0)
     under_way.step_seconds_warming =
-        seconds(under_way.stopped_ns - change.requested_ns) / static_cast<double>(warming_steps);
+        seconds(under_way.stopped - change.requested).count() / static_cast<double>(warming_steps);
   return under_way;
 }
 
@@ -88,7 +88,7 @@ void hand_out_ranges(State& state, const PendingChange& change, const std::vecto
 
 bool is_ready_to_change(const State& state) {
   if (state.phase != Phase::pausing && state.phase != Phase::recovering) return false;
-  if (!state.pending || state.start_missing_at_ns != 0) return false;
+  if (!state.pending || state.start_missing_at != kNoTime) return false;
   if (!all_left(state) || misses_workers(state)) return false;
   if (!std::ranges::all_of(state.pending->added, &Member::ready)) return false;
   return state.scribe.here || !state.pending->asked_for;  // the launcher's next self takes over a scribe, too
@@ -125,7 +125,7 @@ void begin_anew(Turn& turn) {
 
 // Kills workers that were told to leave and have not ended in a moment.
 void hurry_leaving(Turn& turn) {
-  if (turn.now.ns - turn.now.stage_started_ns < kLeaveNs) return;
+  if (turn.now.time - turn.now.stage_started_at < kLeave) return;
   for (const Member& member : turn.state.leaving)
     turn.act(KillWorker{member.id, false}, "the worker's device is wanted elsewhere, and the worker does not leave");
 }
@@ -168,20 +168,20 @@ void on_change_asked(Turn& turn, const ChangeAsked& event) {
     if (event.change.client) turn.act(Refuse{*event.change.client, no}, no.message());
     return;
   }
-  begin_change(turn, event.change, event.requested_ns.value_or(turn.now.ns));
+  begin_change(turn, event.change, event.requested.value_or(turn.now.time));
 }
 
-void ask_for(Turn& turn, PendingChange change, int64_t requested_ns) {
+void ask_for(Turn& turn, PendingChange change, MonotonicTime requested) {
   change.asked_for = true;
   change.before = format_devices(devices_in_force(turn.state));
-  change.requested_ns = requested_ns;
+  change.requested = requested;
   change.requested_step = turn.now.trained;
   change.step_seconds_before = turn.now.step_seconds;
   turn.state.pending = std::move(change);
 }
 
-void begin_change(Turn& turn, PendingChange change, int64_t requested_ns) {
-  ask_for(turn, std::move(change), requested_ns);
+void begin_change(Turn& turn, PendingChange change, MonotonicTime requested) {
+  ask_for(turn, std::move(change), requested);
   turn.state.phase = Phase::warming;
   start_missing_workers(turn);
   if (turn.state.pending->added.empty()) added_workers_ready(turn);
@@ -189,7 +189,7 @@ void begin_change(Turn& turn, PendingChange change, int64_t requested_ns) {
 
 void start_missing_workers(Turn& turn) {
   State& state = turn.state;
-  state.start_missing_at_ns = 0;
+  state.start_missing_at = kNoTime;
   const std::vector<int> matched = match_devices(state);
   StartWorkers start;
   for (size_t i = 0; i < matched.size(); ++i) {
@@ -204,7 +204,7 @@ void start_missing_workers(Turn& turn) {
 void added_workers_ready(Turn& turn) {
   PendingChange& pending = *turn.state.pending;
   if (!std::ranges::all_of(pending.added, &Member::ready)) return;
-  pending.warmed_ns = turn.now.ns;
+  pending.warmed = turn.now.time;
   pause_stage(turn, "all that the change needs are ready");
 }
 

@@ -26,7 +26,7 @@ void on_not_saved(Turn& turn, const NotSaved& event) {
 void on_not_written(Turn& turn, const NotWritten& event) {
   const auto& pending = turn.state.pending;
   if (turn.state.phase == Phase::recovering) return;
-  if (pending && pending->asked_for && !pending->give_back_ns) give_up_change(turn, Error(Fault::io, event.error));
+  if (pending && pending->asked_for && !pending->give_back_by) give_up_change(turn, Error(Fault::io, event.error));
 }
 
 void on_scribe_lost(Turn& turn, const ScribeLost& event) {
@@ -52,14 +52,14 @@ void on_scribe_lost(Turn& turn, const ScribeLost& event) {
 void on_cannot_start_scribe(Turn& turn, const CannotStartScribe& event) {
   Scribe& scribe = turn.state.scribe;
   scribe.here = scribe.asked_to_save = scribe.told_to_finish = false;
-  scribe.start_at_ns = next_start_ns(turn, "the scribe, which writes the run's files,", event.verdict, event.error);
+  scribe.start_at = next_start(turn, "the scribe, which writes the run's files,", event.verdict, event.error);
   go_on_closing(turn);
 }
 
 // Starts a scribe. The scribe's messages come with a later event: the start may fail.
 void start_scribe(Turn& turn) {
   Scribe& scribe = turn.state.scribe;
-  scribe.start_at_ns = 0;
+  scribe.start_at = kNoTime;
   scribe.here = true;
   turn.act(StartScribe{}, "no scribe writes the run's files");
 }

@@ -36,7 +36,7 @@ void on_all_wait(Turn& turn, const AllWait& event) {
 }
 
 void stand_still(Turn& turn, std::string reason) {
-  if (turn.state.phase != Phase::recovering) turn.state.stood_still_ns = turn.now.ns;
+  if (turn.state.phase != Phase::recovering) turn.state.stood_still = turn.now.time;
   turn.state.phase = Phase::recovering;
   turn.act(AbortStage{}, std::move(reason));
 }

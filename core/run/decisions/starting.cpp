@@ -57,12 +57,12 @@ void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict) {
     return begin_if_ready(turn);
   }
   *lost = Member{.device = loss.device, .ests = loss.ests};
-  state.start_missing_at_ns = turn.now.ns + back_off_ns(verdict.backoff_seconds, state.faults_at_step);
+  state.start_missing_at = turn.now.time + back_off(verdict.backoff_seconds, state.faults_at_step);
 }
 
 void start_first_workers(Turn& turn) {
   State& state = turn.state;
-  state.start_missing_at_ns = 0;
+  state.start_missing_at = kNoTime;
   StartWorkers start;
   for (Member& place : state.workers) {
     if (place.id != kNobody) continue;

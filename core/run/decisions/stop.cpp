@@ -34,7 +34,7 @@ void request_stop(Turn& turn, std::string why) {
     state.phase = Phase::over;
     return;
   }
-  state.stop_deadline_ns = turn.now.ns + nanoseconds(state.grace_seconds);
+  state.stop_deadline = turn.now.time + nanoseconds(Seconds(state.grace_seconds));
   pause_stage(turn, state.stop_reason);
 }
 
@@ -50,14 +50,14 @@ void pause_stage(Turn& turn, std::string reason) {
 
 void watch_stop_deadline(Turn& turn) {
   State& state = turn.state;
-  if (state.phase == Phase::over || state.ending != Ending::stopped || state.stop_deadline_ns == 0) return;
+  if (state.phase == Phase::over || state.ending != Ending::stopped || state.stop_deadline == kNoTime) return;
   if (!turn.now.no_room.empty() && may_say_again(turn))
     turn.say(
         fmt::format("records wait for room on the disk: {}. The step under way may wait with them, until the grace of "
                     "{} s is over. "
                     "Free some, and the run stops by itself",
                     turn.now.no_room, state.grace_seconds));
-  if (turn.now.ns <= state.stop_deadline_ns) return;
+  if (turn.now.time <= state.stop_deadline) return;
   turn.say(fmt::format("the step under way takes longer than the grace of {} s: given up", state.grace_seconds));
   stop_at_once(turn);
 }

@@ -35,8 +35,8 @@ bool count_fault(Turn& turn, const Verdict& verdict);
 // Over several hosts the launcher's own host keeps a worker: no stage opens without a worker on that host.
 bool can_do_without(const State& state, Devices devices, const Device& device);
 void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: the devices left to the job
-// Returns the time of the next attempt to start a process. 0: no attempt is left, and the run ends.
-int64_t next_start_ns(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
+// Returns the time of the next attempt to start a process. kNoTime: no attempt is left, and the run ends.
+MonotonicTime next_start(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
 void report_recovery(Turn& turn);
 void fail(Turn& turn, Error error);  // the first failure counts
 
@@ -49,8 +49,8 @@ void stand_still(Turn& turn, std::string reason);
 void on_left(Turn& turn, const WorkerLeft& event);
 void on_change_asked(Turn& turn, const ChangeAsked& event);
 void on_stage_closed(Turn& turn, const StageClosed& event);
-void begin_change(Turn& turn, PendingChange change, int64_t requested_ns);
-void ask_for(Turn& turn, PendingChange change, int64_t requested_ns);
+void begin_change(Turn& turn, PendingChange change, MonotonicTime requested);
+void ask_for(Turn& turn, PendingChange change, MonotonicTime requested);
 void give_up_change(Turn& turn, const Error& error);
 void start_missing_workers(Turn& turn);
 bool misses_workers(const State& state);

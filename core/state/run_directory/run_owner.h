@@ -9,9 +9,11 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
+
 namespace estrain::run_directory {
 
-constexpr int64_t kBetweenTouchesNs = 10'000'000'000;
+constexpr Nanoseconds kBetweenTouches = 10s;
 // Without a touch for this long, a launcher on another host counts as ended. Clocks of hosts may differ by seconds, and
 // a host's view of another host's files may be half a minute old.
 constexpr double kSilentSeconds = 90;

@@ -3,21 +3,33 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <type_traits>
 
 namespace estrain {
 namespace {
 
+// A point of one clock is no point of another, and a number is neither.
+static_assert(!std::is_constructible_v<MonotonicTime, WallTime> && !std::is_convertible_v<int64_t, Nanoseconds>);
+static_assert(!std::is_convertible_v<Nanoseconds, MonotonicTime> && !std::is_convertible_v<double, Seconds>);
+
 TEST_CASE("seconds that are more than a clock counts are as many as it can add") {
-  CHECK(nanoseconds(0) == 0);
-  CHECK(nanoseconds(1.5) == 1'500'000'000);
-  CHECK(nanoseconds(-2) == -2'000'000'000);
-  const int64_t most = INT64_C(1) << 62;
+  CHECK(nanoseconds(0s) == 0ns);
+  CHECK(nanoseconds(1.5s) == 1500ms);
+  CHECK(nanoseconds(-2s) == -2s);
+  const Nanoseconds most(INT64_C(1) << 62);
   for (const double huge : {1e12, 1e300, std::numeric_limits<double>::infinity()}) {
-    CHECK(nanoseconds(huge) == most);
-    CHECK(nanoseconds(-huge) == -most);
+    CHECK(nanoseconds(Seconds(huge)) == most);
+    CHECK(nanoseconds(Seconds(-huge)) == -most);
   }
-  CHECK(nanoseconds(std::numeric_limits<double>::quiet_NaN()) == most);
-  CHECK(monotonic_ns() + most > monotonic_ns());
+  CHECK(nanoseconds(Seconds(std::numeric_limits<double>::quiet_NaN())) == most);
+  CHECK(MonotonicClock::now() + most > MonotonicClock::now());
+}
+
+TEST_CASE("nanoseconds are written as seconds with the digits that files and messages have always had") {
+  CHECK(seconds(3ns).count() == 3 * 1e-9);
+  CHECK(seconds(123'456'789'012ns).count() == 123'456'789'012 * 1e-9);
+  CHECK(seconds(3ns).count() != Seconds(3ns).count());  // std::chrono divides by 1e9
+  CHECK(count_ns(monotonic_time(-5)) == -5);
 }
 
 TEST_CASE("a moment is written as the present is") {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 #include "core/run/decisions/state/member.h"
@@ -25,44 +26,44 @@ struct PendingChange {
   std::string why;                    // the origin of the change
   double estimated_step_seconds = 0;  // by the plan of this change; 0: no plan was made
   std::string plan_reason;
-  std::optional<int64_t> give_back_ns;  // devices must be free by then
-  bool keeps_devices = false;           // only shares move: no checkpoint, no new launcher
-  std::optional<Json> answer;           // the client's answer, beside the figures
+  std::optional<MonotonicTime> give_back_by;  // devices must be free by then
+  bool keeps_devices = false;                 // only shares move: no checkpoint, no new launcher
+  std::optional<Json> answer;                 // the client's answer, beside the figures
 
-  // The change's progress. Times are monotonic.
+  // The change's progress.
   bool asked_for = false;     // by a user or the planner; else a fault alone is the cause
   std::string before;         // the devices in force at the request
   std::vector<Member> added;  // workers started for the change
-  int64_t requested_ns = 0, warmed_ns = 0;
+  MonotonicTime requested{}, warmed{};
   Step requested_step;
   double step_seconds_before = 0;
 };
 
 // A change that has been carried out, without a step so far.
 struct ResizeUnderWay {
-  std::optional<ClientId> client;                           // waits for the answer
-  std::string before, after;                                // device lists
-  Step step;                                                // the last step before the pause
-  int64_t requested_ns = 0, warmed_ns = 0, stopped_ns = 0;  // monotonic
-  double step_seconds_before = 0;                           // mean step time before the request
-  double step_seconds_warming = 0;                          // and while the new workers warmed up
-  std::string why;                                          // the origin of the change
-  bool gives_back = false;                                  // a client waits for the devices
-  bool keeps_devices = false;                               // only shares move
-  std::optional<Json> answer;                               // the client's answer, beside the figures
+  std::optional<ClientId> client;  // waits for the answer
+  std::string before, after;       // device lists
+  Step step;                       // the last step before the pause
+  MonotonicTime requested{}, warmed{}, stopped{};
+  double step_seconds_before = 0;   // mean step time before the request
+  double step_seconds_warming = 0;  // and while the new workers warmed up
+  std::string why;                  // the origin of the change
+  bool gives_back = false;          // a client waits for the devices
+  bool keeps_devices = false;       // only shares move
+  std::optional<Json> answer;       // the client's answer, beside the figures
 
   // Fields kept by a handover: a handover happens only where devices change.
-  ESTRAIN_FIELDS(client, before, after, step, requested_ns, warmed_ns, stopped_ns, step_seconds_before,
-                 step_seconds_warming, why, gives_back, answer)
+  ESTRAIN_FIELDS(client, before, after, step, requested, warmed, stopped, step_seconds_before, step_seconds_warming,
+                 why, gives_back, answer)
 };
 
 // A request that could not be served at once: the client waits.
 struct WaitingRequest {
   ClientId client = 0;
   Request request;
-  int64_t arrived_ns = 0;  // monotonic
+  MonotonicTime arrived{};
 
-  ESTRAIN_FIELDS(client, request, arrived_ns)
+  ESTRAIN_FIELDS(client, request, arrived)
 };
 
 }  // namespace estrain::decisions

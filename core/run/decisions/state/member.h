@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/base/json/fields.h"
 #include "core/job/placement/assignment.h"
@@ -46,19 +47,19 @@ struct Verdict {
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
 };
 
-// A lost worker and the last known figures. Times are monotonic.
+// A lost worker and the last known figures.
 struct Loss {
   WorkerId worker;
   Device device;
   EstRange ests;
   std::string cause;
-  std::string what;          // in words: "killed by SIGKILL"
-  Step step;                 // the newest trained step when the loss was noticed
-  int64_t steps_redone = 0;  // of the trained steps: their state was lost with a GPU's memory
-  int64_t last_beat_ns = 0;  // the last sign of life; 0: none yet
-  int64_t noticed_ns = 0;
+  std::string what;           // in words: "killed by SIGKILL"
+  Step step;                  // the newest trained step when the loss was noticed
+  int64_t steps_redone = 0;   // of the trained steps: their state was lost with a GPU's memory
+  MonotonicTime last_beat{};  // the last sign of life; kNoTime: none yet
+  MonotonicTime noticed{};
 
-  ESTRAIN_FIELDS(worker, device, ests, cause, what, step, steps_redone, last_beat_ns, noticed_ns)
+  ESTRAIN_FIELDS(worker, device, ests, cause, what, step, steps_redone, last_beat, noticed)
 };
 
 // A fault survived by the run, for the report at the run's end.

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/run/decisions/state/change.h"
 #include "core/run/decisions/state/member.h"
@@ -32,7 +33,7 @@ struct Scribe {
   bool asked_to_save = false;    // for the last state
   bool brought_back = false;     // for the last state, once only
   bool returning = false;        // the scribe is being replaced
-  int64_t start_at_ns = 0;       // the time of the next start; 0: no start is planned
+  MonotonicTime start_at{};      // the time of the next start; kNoTime: no start is planned
   int64_t last_saved_step = -1;  // -1: no checkpoint of this run's yet
   int64_t unsaved_step = -1;     // the last step whose state could not be saved
   std::string last_save_error;
@@ -40,8 +41,8 @@ struct Scribe {
 
   // While the end of the run waits for room.
   bool waits_for_room = false;  // the last state was refused for want of room: the scribe tries again
-  int64_t try_again_at_ns = 0;
-  int64_t say_again_at_ns = 0;     // the user is told now and then
+  MonotonicTime try_again_at{};
+  MonotonicTime say_again_at{};    // the user is told now and then
   bool told_what_is_lost = false;  // to a client asking for a stop meanwhile: the next stop gives up the rest
 };
 
@@ -69,8 +70,9 @@ struct State {
   std::optional<PendingChange> pending;
   std::optional<ResizeUnderWay> resize;
   std::vector<WaitingRequest> waiting;
-  int64_t stood_still_ns = 0;       // the workers have been leaving an aborted stage since then
-  int64_t start_missing_at_ns = 0;  // the end of the back-off before lost workers are replaced; 0: no worker is missing
+  MonotonicTime stood_still{};  // the workers have been leaving an aborted stage since then
+  MonotonicTime
+      start_missing_at{};  // the end of the back-off before lost workers are replaced; kNoTime: no worker is missing
 
   // Faults.
   std::optional<Loss> recovery;  // the loss after which no step has been seen yet
@@ -86,8 +88,8 @@ struct State {
   std::string stop_reason;
   bool stop_at_once = false;
   std::vector<ClientId> stop_clients;
-  int64_t stop_deadline_ns = 0;  // from then on, a stop no longer waits for the step under way; 0: no stop
-  double grace_seconds = 0;      // from a signal to the checkpoint; afterwards the step under way is discarded
+  MonotonicTime stop_deadline{};  // from then on, a stop no longer waits for the step under way; kNoTime: no stop
+  double grace_seconds = 0;       // from a signal to the checkpoint; afterwards the step under way is discarded
 
   // Fields kept by a handover (after_handover).
   template <typename Self, typename Visit>
@@ -115,13 +117,14 @@ struct State {
 
 // The world at the moment of a decision: the time, and words of shared memory.
 struct Moment {
-  int64_t ns = 0;          // monotonic
-  bool attached = false;   // the shared memory stands: the job has begun to train
-  Step trained;            // the newest trained step; before the memory is attached, the step to resume from
-  int64_t stopped_ns = 0;  // when the last step before a pause was committed
-  int64_t stage_started = 0, stage_started_ns = 0;  // workers in the stage, and the start of the last one
-  double step_seconds = 0;                          // mean of late; 0: not known
-  std::string no_room;  // why the scribe cannot write; empty: no obstacle, or nothing to write
+  MonotonicTime time{};
+  bool attached = false;             // the shared memory stands: the job has begun to train
+  Step trained;                      // the newest trained step; before the memory is attached, the step to resume from
+  MonotonicTime stopped{};           // when the last step before a pause was committed
+  int64_t stage_started = 0;         // workers in the stage
+  MonotonicTime stage_started_at{};  // the start of the last one
+  double step_seconds = 0;           // mean of late; 0: not known
+  std::string no_room;               // why the scribe cannot write; empty: no obstacle, or nothing to write
 };
 
 Assignment devices_in_force(const State& state);             // each with its number of ESTs

@@ -29,16 +29,17 @@ constexpr size_t kLongestAnswer = size_t{16} << 20;
 class Deadline {
  public:
   explicit Deadline(int milliseconds)
-      : deadline_ns_(milliseconds < 0 ? -1 : monotonic_ns() + milliseconds * INT64_C(1'000'000)) {}
+      : end_(milliseconds < 0 ? std::nullopt : std::optional(MonotonicClock::now() + milliseconds * 1ms)) {}
   // For poll(2): -1 for no limit.
   int left_ms() const {
-    if (deadline_ns_ < 0) return -1;
-    return static_cast<int>(std::max<int64_t>(0, (deadline_ns_ - monotonic_ns() + 999'999) / 1'000'000));
+    if (!end_) return -1;
+    return static_cast<int>(
+        std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(*end_ - MonotonicClock::now())).count());
   }
   bool over() const { return left_ms() == 0; }
 
  private:
-  int64_t deadline_ns_;
+  std::optional<MonotonicTime> end_;
 };
 
 enum class Connected { yes, busy, nobody, forbidden };

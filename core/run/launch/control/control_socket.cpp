@@ -21,8 +21,8 @@ namespace estrain::launch {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr int64_t kRestNs = 1'000'000'000;
-constexpr int64_t kTurnAwayNs = 1'000'000'000;
+constexpr Nanoseconds kRest = 1s;
+constexpr Nanoseconds kTurnAway = 1s;
 constexpr int kTurnAwayMs = 10;
 
 // The mode of a socket's file is the mode of the bound descriptor.
@@ -59,9 +59,9 @@ ControlServer::ControlServer(int listener, const std::map<ClientId, int>& client
   }
 }
 
-std::vector<pollfd> ControlServer::polled(int64_t now_ns) const {
+std::vector<pollfd> ControlServer::polled(MonotonicTime now) const {
   std::vector<pollfd> polled;
-  if (clients_.size() < kMostClients && now_ns >= rests_until_ns_) polled.push_back({listener_.get(), POLLIN, 0});
+  if (clients_.size() < kMostClients && now >= rests_until_) polled.push_back({listener_.get(), POLLIN, 0});
   for (const auto& [id, client] : clients_) {
     const short events = client.phase == Phase::asking ? POLLIN : client.phase == Phase::answered ? POLLOUT : 0;
     polled.push_back({client.fd.get(), events, 0});
@@ -81,7 +81,7 @@ std::map<ClientId, int> ControlServer::clients() const {
 void ControlServer::turn_away(const Error& why) {
   const Json answer = error_answer(why);
   const auto refuse = [&](ClientId client, const Json&) { reply(client, answer); };
-  for (int64_t now = monotonic_ns(), end = now + kTurnAwayNs; now < end; now = monotonic_ns()) {
+  for (MonotonicTime now = MonotonicClock::now(), end = now + kTurnAway; now < end; now = MonotonicClock::now()) {
     std::vector<ClientId> waiting;
     for (const auto& [id, client] : clients_)
       if (client.phase == Phase::waiting) waiting.push_back(id);
@@ -92,7 +92,7 @@ void ControlServer::turn_away(const Error& why) {
   }
 }
 
-void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns) {
+void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_request, MonotonicTime now) {
   const auto decode = [&](ClientId client, const Json& object) {
     std::optional<decisions::Request> request;
     try {
@@ -102,33 +102,32 @@ void ControlServer::serve(std::span<const pollfd> polled, const OnRequest& on_re
     }
     on_request(client, *request);
   };
-  serve_objects(polled, decode, now_ns);
+  serve_objects(polled, decode, now);
 }
 
-void ControlServer::serve_objects(std::span<const pollfd> polled, const OnObject& on_object, int64_t now_ns) {
+void ControlServer::serve_objects(std::span<const pollfd> polled, const OnObject& on_object, MonotonicTime now) {
   for (const pollfd& ready : polled) {
     if (ready.revents == 0) continue;
     if (ready.fd == listener_.get()) {
-      accept_client(now_ns);
+      accept_client(now);
       continue;
     }
     const auto at = std::ranges::find_if(clients_, [&](const auto& one) { return one.second.fd.get() == ready.fd; });
     if (at != clients_.end()) on_event(at->first, ready.revents, on_object);
   }
-  std::erase_if(clients_, [now_ns](const auto& one) {
-    return one.second.phase != Phase::waiting && one.second.deadline_ns <= now_ns;
-  });
+  std::erase_if(clients_,
+                [now](const auto& one) { return one.second.phase != Phase::waiting && one.second.deadline <= now; });
 }
 
 void ControlServer::add_client(ClientId id, UniqueFd fd, Phase phase) {
   clients_.insert_or_assign(id,
-                            Client{.fd = std::move(fd), .phase = phase, .deadline_ns = monotonic_ns() + kPatienceNs});
+                            Client{.fd = std::move(fd), .phase = phase, .deadline = MonotonicClock::now() + kPatience});
 }
 
 // Accepts a client. If no client can be accepted, the listener stays readable: the server ignores it for a second.
-void ControlServer::accept_client(int64_t now_ns) {
+void ControlServer::accept_client(MonotonicTime now) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) rests_until_ns_ = now_ns + kRestNs;
+  if (!fd && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) rests_until_ = now + kRest;
   if (fd && lets_in(fd)) add_client(next_id_++, std::move(fd), Phase::asking);
 }
 
@@ -168,7 +167,7 @@ void ControlServer::reply(ClientId id, const Json& answer) {
   Client& client = found->second;
   client.text = json_text(answer) + "\n";
   client.phase = Phase::answered;
-  client.deadline_ns = monotonic_ns() + kPatienceNs;
+  client.deadline = MonotonicClock::now() + kPatience;
   send_rest(id);
 }
 

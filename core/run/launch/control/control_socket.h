@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
 #include "core/run/decisions/state/request.h"
@@ -35,19 +36,19 @@ class ControlServer {
   using OnObject = std::function<void(ClientId, const Json&)>;
   static constexpr size_t kMostClients = 64;  // more wait to be accepted
   static constexpr size_t kLongestRequest = 64 * 1024;
-  static constexpr int64_t kPatienceNs = INT64_C(10'000'000'000);
+  static constexpr Nanoseconds kPatience = 10s;
 
   // Binds RUN/control.sock, replacing a stale socket (the run's lock is held). Throws Fault::io.
   explicit ControlServer(const std::string& run);
   // Takes up descriptors handed over by a re-exec: listener() and clients() of the server before.
   ControlServer(int listener, const std::map<ClientId, int>& clients);
 
-  // To poll, at the monotonic time `now_ns`.
-  std::vector<pollfd> polled(int64_t now_ns) const;
+  // To poll, at the time `now`.
+  std::vector<pollfd> polled(MonotonicTime now) const;
   // Takes the results of poll(2); calls `on_request`, which may reply, for each whole request.
-  void serve(std::span<const pollfd> polled, const OnRequest& on_request, int64_t now_ns);
+  void serve(std::span<const pollfd> polled, const OnRequest& on_request, MonotonicTime now);
   // Does the same for a server with its own kinds of requests: each is any JSON object.
-  void serve_objects(std::span<const pollfd> polled, const OnObject& on_object, int64_t now_ns);
+  void serve_objects(std::span<const pollfd> polled, const OnObject& on_object, MonotonicTime now);
   // Answers and hangs up; sends the rest later if the client is slow. No effect if the client has hung up.
   void reply(ClientId client, const Json& answer);
 
@@ -66,12 +67,12 @@ class ControlServer {
   struct Client {
     UniqueFd fd;
     Phase phase = Phase::asking;
-    std::string text = {};    // of the request so far; the rest of the answer
-    int64_t deadline_ns = 0;  // monotonic; of `asking` and `answered`
+    std::string text = {};     // of the request so far; the rest of the answer
+    MonotonicTime deadline{};  // of `asking` and `answered`
   };
 
   void add_client(ClientId id, UniqueFd fd, Phase phase);
-  void accept_client(int64_t now_ns);
+  void accept_client(MonotonicTime now);
   void on_event(ClientId id, short events, const OnObject& on_object);
   void hear(ClientId id, const OnObject& on_object);
   void send_rest(ClientId id);
@@ -79,7 +80,7 @@ class ControlServer {
   UniqueFd listener_;
   std::map<ClientId, Client> clients_;
   ClientId next_id_ = 1;
-  int64_t rests_until_ns_ = 0;  // no descriptor was free for another client
+  MonotonicTime rests_until_{};  // no descriptor was free for another client
 };
 
 // Sends one request to the launcher of `run` and waits for its answer, at most `milliseconds` in all (-1: no limit).

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/base/clock.h"
 #include "core/base/process/child_process.h"
 #include "core/base/visible_text.h"
 
@@ -48,7 +47,9 @@ Screen Screen::of(std::FILE* out) {
 }
 
 ProgressPrinter::ProgressPrinter(double every_seconds, std::FILE* out, Screen (*screen_of)(std::FILE*))
-    : out_(out), screen_of_(screen_of), period_ns_(nanoseconds(every_seconds * (screen_of(out).terminal ? 1 : 10))) {}
+    : out_(out),
+      screen_of_(screen_of),
+      period_(nanoseconds(Seconds(every_seconds * (screen_of(out).terminal ? 1 : 10)))) {}
 
 // Clears the line, but not the last column: a terminal may begin the next row when the last column is filled.
 void ProgressPrinter::clear_line(const Screen& screen) {
@@ -59,7 +60,7 @@ void ProgressPrinter::clear_line(const Screen& screen) {
   line_open_ = false;
 }
 
-void ProgressPrinter::show(const Progress& progress, int64_t now_ns) {
+void ProgressPrinter::show(const Progress& progress, MonotonicTime now) {
   const Screen screen = screen_of_(out_);
   clear_line(screen);
   const std::string line = format_progress(progress);
@@ -69,7 +70,7 @@ void ProgressPrinter::show(const Progress& progress, int64_t now_ns) {
     fmt::print(out_, "{}\n", line);
   std::fflush(out_);
   line_open_ = screen.terminal;
-  next_ns_ = now_ns + period_ns_;
+  next_ = now + period_;
 }
 
 void ProgressPrinter::note(const std::string& line) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
+
 namespace estrain::launch {
 
 // A moment of a running job. Pure data: made from shared memory by the launcher, shown by `train`, sent to `status`.
@@ -44,8 +46,8 @@ class ProgressPrinter {
  public:
   explicit ProgressPrinter(double every_seconds) : ProgressPrinter(every_seconds, stdout, Screen::of) {}
   ProgressPrinter(double every_seconds, std::FILE* out, Screen (*screen_of)(std::FILE*));
-  bool due(int64_t now_ns) const { return now_ns >= next_ns_; }
-  void show(const Progress& progress, int64_t now_ns);
+  bool due(MonotonicTime now) const { return now >= next_; }
+  void show(const Progress& progress, MonotonicTime now);
   // Prints a line that stays: a resize, a warning, the end.
   void note(const std::string& line);
 
@@ -54,8 +56,8 @@ class ProgressPrinter {
 
   std::FILE* const out_;
   Screen (*const screen_of_)(std::FILE*);
-  const int64_t period_ns_;
-  int64_t next_ns_ = 0;
+  const Nanoseconds period_;
+  MonotonicTime next_{};
   bool line_open_ = true;
 };
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kPatienceMs = 5000;
 constexpr int kPatienceElsewhereMs = 3000;
-constexpr int64_t kReplacementNs = 1'000'000'000;
+constexpr Nanoseconds kReplacement = 1s;
 
 // Accepts null for a value that is not finite.
 bool is_sound_step(const Json& line) {
@@ -220,13 +220,13 @@ bool may_be_run(const std::string& path) {
 // Asks a launcher. Returns nothing if the launcher ends meanwhile. A launcher that ends or replaces itself hangs up
 // before its socket is closed or answers again: it is asked again for a second.
 std::optional<RunStatus> status_of_launcher(const std::string& run, const run_directory::RunDirectory& directory) {
-  const int64_t deadline = monotonic_ns() + kReplacementNs;
+  const MonotonicTime deadline = MonotonicClock::now() + kReplacement;
   for (;;) {
     try {
       return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceMs));
     } catch (const Error& error) {
       if (!launcher_answers(run) && directory.has_run()) return std::nullopt;
-      if (error.fault() != Fault::peer || monotonic_ns() >= deadline) throw;
+      if (error.fault() != Fault::peer || MonotonicClock::now() >= deadline) throw;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

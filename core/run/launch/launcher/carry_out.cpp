@@ -36,7 +36,7 @@ struct Launcher::Hands {
       launcher.decide(decisions::CannotGoOn{error});
     }
     launcher.speeds_.begin_training();
-    run.state.times.start_seconds = seconds(monotonic_ns() - run.state.times.started_ns);
+    run.state.times.start_seconds = seconds(MonotonicClock::now() - run.state.times.started).count();
     launcher.stages_.begin_training();
     launcher.audits_.note_price();
     launcher.speeds_.load_profiles();
@@ -66,11 +66,11 @@ struct Launcher::Hands {
   void operator()(const decisions::WeighOffer& offer) const { launcher.decide(launcher.requests_.weigh(offer)); }
   void operator()(const decisions::ReportResize& report) const {
     const decisions::ResizeUnderWay& done = report.resize;
-    const int64_t started_ns = run.memory->gate().started_ns();
+    const MonotonicTime started = monotonic_time(run.memory->gate().started_ns());
     const Json answer = launcher.stages_.report_resize(done, launcher.speeds_);
     if (done.client) run.control->reply(*done.client, answer);
     launcher.stages_.release_unused_slots();
-    launcher.speeds_.measure_rate_from(started_ns, done.step.value);
+    launcher.speeds_.measure_rate_from(started, done.step.value);
   }
   void operator()(const decisions::ReportRecovery& report) const { launcher.stages_.report_recovery(report); }
 

@@ -110,7 +110,7 @@ int Ending::report_finish() {
     run_.journal.note(fmt::format("ended early: evaluations in a row without improvement: {} (early_stop.patience)",
                                   run_.spec.early_stop.patience));
   run_.journal.note(fmt::format("done: {} in {}, state in {}/latest", counted(run_.trained(), "step"),
-                                format_duration(seconds(monotonic_ns() - run_.times.started_ns)),
+                                format_duration(seconds(MonotonicClock::now() - run_.times.started).count()),
                                 run_.journal.directory.checkpoints()));
   return 0;
 }

@@ -77,7 +77,7 @@ void Launcher::block_signals() {
 // polls anew and handles the event of a single worker at most.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {processes_.scribe.socket.descriptor(), POLLIN, 0}};
-  std::ranges::copy(run_.control->polled(monotonic_ns()), std::back_inserter(polled));
+  std::ranges::copy(run_.control->polled(MonotonicClock::now()), std::back_inserter(polled));
   const size_t first_worker = polled.size();
   std::vector<WorkerId> workers;
   for (const auto& [id, worker] : processes_.workers) {
@@ -109,15 +109,15 @@ void Launcher::wait_for_events() {
 // While the run is closed.
 void Launcher::hear_users() {
   on_signal();
-  std::vector<pollfd> polled = run_.control->polled(monotonic_ns());
+  std::vector<pollfd> polled = run_.control->polled(MonotonicClock::now());
   if (poll_within(polled, 0) > 0) serve_clients(polled);
 }
 
 void Launcher::serve_clients(std::span<const pollfd> polled) {
   const auto serve = [this](ClientId client, const decisions::Request& request) {
-    decide(requests_.serve({client, request, monotonic_ns()}, moment()));
+    decide(requests_.serve({client, request, MonotonicClock::now()}, moment()));
   };
-  run_.control->serve(polled, serve, monotonic_ns());
+  run_.control->serve(polled, serve, MonotonicClock::now());
 }
 
 // Decides an event. Answers of actions come first: the launcher looks at nothing else meanwhile.
@@ -130,13 +130,13 @@ void Launcher::decide(std::optional<decisions::Event> event) {
 
 decisions::Moment Launcher::moment() const {
   decisions::Moment now;
-  now.ns = monotonic_ns();
+  now.time = MonotonicClock::now();
   now.trained = Step(run_.trained());
   if (!run_.memory) return now;
   now.attached = true;
-  now.stopped_ns = run_.memory->gate().stopped_ns();
+  now.stopped = monotonic_time(run_.memory->gate().stopped_ns());
   now.stage_started = run_.memory->gate().started();
-  now.stage_started_ns = run_.memory->gate().started_ns();
+  now.stage_started_at = monotonic_time(run_.memory->gate().started_ns());
   now.step_seconds = speeds_.step_seconds();
   now.no_room = scribe_.no_room();
   return now;
@@ -157,16 +157,16 @@ void Launcher::tick() {
   if (run_.job.phase == Phase::training) speeds_.note_first_step();
   if (run_.job.phase == Phase::starting || run_.job.phase == Phase::over || !run_.memory) return;
   hosts_.serve_agents();
-  const int64_t now = monotonic_ns();
+  const MonotonicTime now = MonotonicClock::now();
   if (run_.journal.printer.due(now) && speeds_.has_steps() && scribe_.no_room().empty())
     run_.journal.printer.show(report_.progress(), now);
 }
 
 // Looks for hangs and for the allocation's end, and follows the speed.
 void Launcher::supervise() {
-  const int64_t now = monotonic_ns();
+  const MonotonicTime now = MonotonicClock::now();
   supervision_.begin_round(now);
-  decide(supervision_.find_allocation_end(run_.state.times.ends_ns, now));
+  decide(supervision_.find_allocation_end(run_.state.times.ends, now));
   if (run_.job.phase == Phase::over) return;
   decide(supervision_.find_stopped_worker(now));
   if (run_.job.phase != Phase::over && supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
@@ -192,7 +192,7 @@ void Launcher::close_files() {
       std::this_thread::sleep_for(std::chrono::milliseconds(kTickMilliseconds));
     }
     hear_users();
-    const int64_t now = monotonic_ns();
+    const MonotonicTime now = MonotonicClock::now();
     if (supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
     supervision_.show_life(now);
     decide(decisions::Tick{});

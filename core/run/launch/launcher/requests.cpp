@@ -25,7 +25,7 @@ bool sees_run(const std::string& run, const std::string& host) {
 struct Requests::Servant {
   Requests& requests;
   const ClientId client;
-  const int64_t arrived_ns;
+  const MonotonicTime arrived;
   const decisions::Moment& now;
 
   ToDecide operator()(const decisions::StatusRequest&) const {
@@ -48,13 +48,13 @@ struct Requests::Servant {
   }
   ToDecide operator()(const decisions::OfferRequest& offer) const { return requests.ask_offer(client, offer); }
   ToDecide operator()(const decisions::ReclaimRequest& reclaim) const {
-    return requests.reclaim(client, reclaim, arrived_ns);
+    return requests.reclaim(client, reclaim, arrived);
   }
 };
 
 std::optional<decisions::Event> Requests::serve(const decisions::WaitingRequest& asked, const decisions::Moment& now) {
   try {
-    return std::visit(Servant{*this, asked.client, asked.arrived_ns, now}, asked.request);
+    return std::visit(Servant{*this, asked.client, asked.arrived, now}, asked.request);
   } catch (const Error& error) {
     control_->reply(asked.client, error_answer(error));
     return std::nullopt;
@@ -171,8 +171,8 @@ Requests::ToDecide Requests::take_or_decline(ClientId client, const Devices& off
 }
 
 // Gives devices back, at any cost, within the given time.
-Requests::ToDecide Requests::reclaim(ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns) {
-  decisions::ReclaimAsked asked{client, request, {}, arrived_ns, {}};
+Requests::ToDecide Requests::reclaim(ClientId client, const decisions::ReclaimRequest& request, MonotonicTime arrived) {
+  decisions::ReclaimAsked asked{client, request, {}, arrived, {}};
   if (!(request.within > 0))
     throw Error(Fault::usage, "a reclaim needs a time within which the devices are to be free");
   asked.wanted = devices_of(parse_devices(request.devices, own()));

@@ -54,7 +54,7 @@ class Requests {
   ToDecide resize_as_planned(ClientId client);
   ToDecide ask_offer(ClientId client, const decisions::OfferRequest& request);
   ToDecide take_or_decline(ClientId client, const Devices& offered);
-  ToDecide reclaim(ClientId client, const decisions::ReclaimRequest& request, int64_t arrived_ns);
+  ToDecide reclaim(ClientId client, const decisions::ReclaimRequest& request, MonotonicTime arrived);
   void check_wanted(const Wanted& wanted) const;
 
   const RunView run_;

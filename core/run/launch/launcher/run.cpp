@@ -43,10 +43,10 @@ Run::Run(LaunchPlan& plan)
   job.host = plan.options.own_host;
   job.grace_seconds = plan.grace_seconds;
   const resources::Allocation allocation = resources::current_allocation();
-  state.times.ends_ns = allocation.ends_ns;
+  state.times.ends = allocation.ends;
   state.cores = allocation.cores;
   state.processes.shared = descriptors.shared();
-  state.times.started_ns = monotonic_ns();
+  state.times.started = MonotonicClock::now();
 }
 
 Run::Run(Handover handover)

@@ -47,7 +47,7 @@ RunStatus StatusReport::status() const {
   status.state = names[static_cast<int>(run_.job.phase)];
   status.ests = run_.spec.job.ests;
   status.stage = run_.job.stage;
-  status.running_seconds = seconds(monotonic_ns() - run_.times.started_ns);
+  status.running_seconds = seconds(MonotonicClock::now() - run_.times.started).count();
   if (run_.memory) {
     add_progress(status);
     add_elastic(status);

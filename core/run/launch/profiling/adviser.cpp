@@ -9,9 +9,9 @@
 namespace estrain::launch {
 namespace {
 
-constexpr size_t kLatestWindows = 2;         // the basis of a plan for workers with a changed speed
-constexpr int64_t kTrialWindows = 40;        // windows at the estimated speed that prove a growth
-constexpr int64_t kLately = 60'000'000'000;  // ns
+constexpr size_t kLatestWindows = 2;   // the basis of a plan for workers with a changed speed
+constexpr int64_t kTrialWindows = 40;  // windows at the estimated speed that prove a growth
+constexpr Nanoseconds kLately = 60s;
 constexpr double kTrialSlowSeconds = 3;
 
 // Worker -1 is a worker to be started.
@@ -119,15 +119,15 @@ std::vector<AdviceAction> Advising::operator()(const StageBegan& began) const {
 std::vector<AdviceAction> Advising::operator()(const StageEnded& ended) const {
   state.past.end_stage(ended.step.value, state.devices_in_force, state.meter.stage().step_seconds());
   const SpeedMeter::Span recent = state.meter.recent();
-  if (recent.steps > 0) state.tried[state.shares_in_force] = {recent.step_seconds(), now.now_ns};
+  if (recent.steps > 0) state.tried[state.shares_in_force] = {recent.step_seconds(), now.time};
   return {};
 }
 
 std::vector<AdviceAction> Advising::operator()(const WorkSeen& seen) const {
   const bool window_complete =
-      seen.last && state.meter.observe(seen.last->value, seen.last_ns, seen.evaluated, seen.done);
+      seen.last && state.meter.observe(seen.last->value, seen.last_at, seen.evaluated, seen.done);
   std::vector<AdviceAction> actions;
-  for (const SpeedWatch::Speed& change : state.watch.observe(seen.trained.value, now.now_ns, seen.done))
+  for (const SpeedWatch::Speed& change : state.watch.observe(seen.trained.value, now.time, seen.done))
     actions.push_back({TellSpeed{change}, ""});
   if (!window_complete) return actions;
   if (auto proposal = advise_after_window()) actions.push_back(std::move(*proposal));
@@ -169,7 +169,7 @@ std::optional<AdviceAction> Advising::advise_after_window() const {
 // than in truth.
 bool Advising::tried_in_vain(const Placement& placement) const {
   const auto tried = state.tried.find(shares_key(placement));
-  return tried != state.tried.end() && now.now_ns - tried->second.ended_ns < kLately &&
+  return tried != state.tried.end() && now.time - tried->second.ended < kLately &&
          tried->second.step_seconds > state.meter.recent().step_seconds();
 }
 
@@ -196,8 +196,8 @@ std::optional<AdviceAction> Advising::judge_trial() const {
     rules.seconds = kTrialSlowSeconds;
     state.fall_back.emplace(before, before.step_seconds, present, rules);
   }
-  const auto decision =
-      state.fall_back->observe(state.meter.recent(kLatestWindows).step_seconds(), seconds(now.now_ns));
+  const auto decision = state.fall_back->observe(state.meter.recent(kLatestWindows).step_seconds(),
+                                                 seconds(now.time.time_since_epoch()).count());
   const bool proven = !decision && state.fall_back->slow_seconds() == 0 && state.meter.windows() >= kTrialWindows;
   if (!decision && !proven) return std::nullopt;
   const GrowthTrial trial = std::move(*state.past.trial);

@@ -52,7 +52,7 @@ struct SharesReplaced {};                   // a stage has begun with other shar
 struct TrainingPaused {};                   // the step under way is not measured
 struct WorkSeen {                           // the workers' work in the stage so far
   std::optional<Step> last = std::nullopt;  // the newest step on record; nothing: no step is on record
-  int64_t last_ns = 0;                      // when that step was committed, monotonic
+  MonotonicTime last_at{};                  // when that step was committed
   int64_t evaluated = 0;                    // the last step with a finished evaluation
   Step trained;
   std::vector<SpeedMeter::Worker> done;
@@ -113,7 +113,7 @@ struct AdviceAction {
 // The step time with shares that were in force not long ago.
 struct TriedShares {
   double step_seconds = 0;
-  int64_t ended_ns = 0;  // monotonic
+  MonotonicTime ended{};
 };
 
 // The adviser's knowledge of a job. Only advise() changes an AdviserState.
@@ -138,7 +138,7 @@ struct AdviserState {
 // The moment of an advice: the job, the time, and how much of the job is left.
 struct Course {
   const decisions::State& job;
-  int64_t now_ns = 0;        // monotonic
+  MonotonicTime time{};
   int64_t unix_seconds = 0;  // since 1970
   int64_t steps_left = 0;
   double start_seconds = 0;  // spent on starting the first workers

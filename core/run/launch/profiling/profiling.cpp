@@ -37,7 +37,7 @@ using profile::StageSpeed;
 // The fewest steps of a run: the cold steps, a step at which counting begins, and two windows.
 constexpr int64_t kLeastSteps = SpeedMeter::kColdSteps + 1 + 2 * SpeedMeter::kWindowSteps;
 // Also where a step takes no time: the launcher looks at the clock now and then only.
-constexpr double kLeastSeconds = 4e-9 * static_cast<double>(SpeedMeter::kWindowNs);
+constexpr double kLeastSeconds = 4e-9 * static_cast<double>(SpeedMeter::kWindow.count());
 constexpr int kLongestRun = 16;  // times the length of a run with enough steps
 constexpr int64_t kEndless = 1'000'000'000;
 constexpr auto kGlance = std::chrono::milliseconds(5);
@@ -120,13 +120,13 @@ class ShortRun {
 
  private:
   void train_for(double seconds) {
-    const int64_t length = nanoseconds(std::max(seconds, kLeastSeconds));
-    int64_t deadline = 0;  // from the first step on
+    const Nanoseconds length = nanoseconds(Seconds(std::max(seconds, kLeastSeconds)));
+    std::optional<MonotonicTime> deadline;  // from the first step on
     for (;;) {
       if (ChildEnd end; process_.wait_for(0, &end)) throw failure(end);
       const int64_t steps = steps_done();
-      if (steps > 0 && deadline == 0) deadline = monotonic_ns() + length;
-      if (steps >= kLeastSteps && monotonic_ns() > deadline) return;
+      if (steps > 0 && !deadline) deadline = MonotonicClock::now() + length;
+      if (steps >= kLeastSteps && MonotonicClock::now() > *deadline) return;
       std::this_thread::sleep_for(kGlance);
     }
   }

@@ -14,9 +14,9 @@ void add(SpeedMeter::Span& sum, const SpeedMeter::Span& span) {
   sum.steps += span.steps;
   sum.seconds += span.seconds;
   for (size_t i = 0; i < sum.workers.size(); ++i) {
-    sum.workers[i].computing_ns += span.workers[i].computing_ns;
+    sum.workers[i].computing += span.workers[i].computing;
     sum.workers[i].mini_batches += span.workers[i].mini_batches;
-    sum.workers[i].reading_ns += span.workers[i].reading_ns;
+    sum.workers[i].reading += span.workers[i].reading;
   }
 }
 
@@ -29,7 +29,7 @@ double median(std::vector<double> values) {
 }  // namespace
 
 double SpeedMeter::Worker::seconds_per_mini_batch() const {
-  return mini_batches > 0 ? static_cast<double>(computing_ns) * 1e-9 / static_cast<double>(mini_batches) : 0;
+  return mini_batches > 0 ? seconds(computing).count() / static_cast<double>(mini_batches) : 0;
 }
 
 double SpeedMeter::Span::step_seconds() const { return steps > 0 ? seconds / static_cast<double>(steps) : 0; }
@@ -43,12 +43,12 @@ double SpeedMeter::Span::exchange_seconds() const {
 }
 
 double SpeedMeter::Span::reading_share() const {
-  int64_t reading = 0, computing = 0;
+  Nanoseconds reading{}, computing{};
   for (const Worker& worker : workers) {
-    reading += worker.reading_ns;
-    computing += worker.computing_ns;
+    reading += worker.reading;
+    computing += worker.computing;
   }
-  return computing > 0 ? static_cast<double>(reading) / static_cast<double>(computing) : 0;
+  return computing > 0ns ? static_cast<double>(reading.count()) / static_cast<double>(computing.count()) : 0;
 }
 
 void SpeedMeter::begin(int64_t step) {
@@ -59,19 +59,19 @@ void SpeedMeter::begin(int64_t step) {
   complete_ = 0;
 }
 
-bool SpeedMeter::observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<Worker>& workers) {
+bool SpeedMeter::observe(int64_t step, MonotonicTime step_at, int64_t evaluated, const std::vector<Worker>& workers) {
   if (step < first_step_) return false;
-  const auto mark_here = [&] { mark_ = Mark{step, step_ns, evaluated, workers}; };
+  const auto mark_here = [&] { mark_ = Mark{step, step_at, evaluated, workers}; };
   if (!mark_ || mark_->evaluated != evaluated || mark_->workers.size() != workers.size()) {
     mark_here();
     return false;
   }
-  if (step - mark_->step < kWindowSteps || step_ns - mark_->ns < kWindowNs) return false;
-  Span window{mark_->step, step, step - mark_->step, static_cast<double>(step_ns - mark_->ns) * 1e-9, workers};
+  if (step - mark_->step < kWindowSteps || step_at - mark_->time < kWindow) return false;
+  Span window{mark_->step, step, step - mark_->step, estrain::seconds(step_at - mark_->time).count(), workers};
   for (size_t i = 0; i < workers.size(); ++i) {
-    window.workers[i].computing_ns -= mark_->workers[i].computing_ns;
+    window.workers[i].computing -= mark_->workers[i].computing;
     window.workers[i].mini_batches -= mark_->workers[i].mini_batches;
-    window.workers[i].reading_ns -= mark_->workers[i].reading_ns;
+    window.workers[i].reading -= mark_->workers[i].reading;
   }
   mark_here();
   add(stage_, window);
@@ -88,7 +88,7 @@ SpeedMeter::Span SpeedMeter::recent(size_t windows) const {
 }
 
 // Forgets workers that have ended, and everything if a new stage has begun: counts start from zero again.
-void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers) {
+void SpeedWatch::mark(int64_t step, MonotonicTime now, const std::vector<SpeedMeter::Worker>& workers) {
   std::map<int64_t, Watched> next;
   for (const SpeedMeter::Worker& worker : workers) {
     const auto known = watched_.find(worker.id);
@@ -98,10 +98,10 @@ void SpeedWatch::mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter
   }
   watched_ = std::move(next);
   marked_step_ = step;
-  marked_ns_ = now_ns;
+  marked_ = now;
 }
 
-std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
+std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, MonotonicTime now,
                                                    const std::vector<SpeedMeter::Worker>& workers) {
   const bool same_stage =
       watched_.size() == workers.size() && std::ranges::all_of(workers, [&](const SpeedMeter::Worker& worker) {
@@ -109,17 +109,17 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
         return known != watched_.end() && known->second.at_mark.mini_batches <= worker.mini_batches;
       });
   if (!same_stage || marked_step_ < 0 || step < marked_step_) {
-    mark(step, now_ns, workers);
+    mark(step, now, workers);
     return {};
   }
-  if (step - marked_step_ < SpeedMeter::kWindowSteps || now_ns - marked_ns_ < SpeedMeter::kWindowNs) return {};
+  if (step - marked_step_ < SpeedMeter::kWindowSteps || now - marked_ < SpeedMeter::kWindow) return {};
   std::map<int64_t, double> taken, reading;  // seconds per mini-batch in this window; waiting for data
   for (const SpeedMeter::Worker& worker : workers) {
     const SpeedMeter::Worker& before = watched_[worker.id].at_mark;
     if (worker.mini_batches == before.mini_batches) return {};
     const auto mini_batches = static_cast<double>(worker.mini_batches - before.mini_batches);
-    taken[worker.id] = static_cast<double>(worker.computing_ns - before.computing_ns) * 1e-9 / mini_batches;
-    reading[worker.id] = static_cast<double>(worker.reading_ns - before.reading_ns) * 1e-9 / mini_batches;
+    taken[worker.id] = seconds(worker.computing - before.computing).count() / mini_batches;
+    reading[worker.id] = seconds(worker.reading - before.reading).count() / mini_batches;
   }
   std::vector<Speed> changes;
   for (const SpeedMeter::Worker& worker : workers) {
@@ -145,7 +145,7 @@ std::vector<SpeedWatch::Speed> SpeedWatch::observe(int64_t step, int64_t now_ns,
     speed = {worker.id, slow, factor, own, usual, speed.since_step, reading[worker.id]};
     if (slow != was_slow) changes.push_back(speed);
   }
-  mark(step, now_ns, workers);
+  mark(step, now, workers);
   return changes;
 }
 

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
+
 namespace estrain::launch {
 
 class SpeedMeter {
@@ -19,9 +21,10 @@ class SpeedMeter {
     int64_t id = 0;
     std::string kind;  // of the worker's device
     int64_t ests = 0;
-    int64_t computing_ns = 0, mini_batches = 0;  // without waiting for other workers
-    int64_t reading_ns = 0;                      // the part of computing_ns spent on waiting for data
-    double seconds_per_mini_batch() const;       // 0: none yet
+    Nanoseconds computing{};  // of the mini-batches, without waiting for other workers
+    int64_t mini_batches = 0;
+    Nanoseconds reading{};                  // the part of computing spent on waiting for data
+    double seconds_per_mini_batch() const;  // 0: none yet
   };
   struct Span {
     int64_t from_step = 0, to_step = 0;  // after from_step, up to to_step; `steps` of these are counted
@@ -33,16 +36,16 @@ class SpeedMeter {
     double reading_share() const;     // the part of the workers' own time spent on waiting for data
   };
 
-  static constexpr int64_t kColdSteps = 2;           // at the start of a stage
-  static constexpr int64_t kWindowSteps = 5;         // looked at together
-  static constexpr int64_t kWindowNs = 250'000'000;  // and at least this long
+  static constexpr int64_t kColdSteps = 2;       // at the start of a stage
+  static constexpr int64_t kWindowSteps = 5;     // looked at together
+  static constexpr Nanoseconds kWindow = 250ms;  // and at least this long
   static constexpr size_t kRecentWindows = 4;
 
   // The stage begins after step `step`.
   void begin(int64_t step);
-  // `step` was committed at `step_ns` (monotonic); `evaluated`: the last step with a finished evaluation; `workers`: in
+  // `step` was committed at `step_at`; `evaluated`: the last step with a finished evaluation; `workers`: in
   // worker order, counts since the stage began. True: a window is complete.
-  bool observe(int64_t step, int64_t step_ns, int64_t evaluated, const std::vector<Worker>& workers);
+  bool observe(int64_t step, MonotonicTime step_at, int64_t evaluated, const std::vector<Worker>& workers);
 
   // The step under way is not measured.
   void interrupt() { mark_.reset(); }
@@ -53,7 +56,9 @@ class SpeedMeter {
 
  private:
   struct Mark {
-    int64_t step = 0, ns = 0, evaluated = 0;
+    int64_t step = 0;
+    MonotonicTime time{};
+    int64_t evaluated = 0;
     std::vector<Worker> workers;
   };
   int64_t first_step_ = 0;
@@ -85,8 +90,8 @@ class SpeedWatch {
   static constexpr double kUsual = 1.25;  // below this factor in one window: no longer slow
 
   // Call often, with all workers of the stage and their work in the stage; looks at windows as long as SpeedMeter's.
-  // `now_ns` is monotonic. Returns the workers that became slow, or are no longer slow.
-  std::vector<Speed> observe(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers);
+  // Returns the workers that became slow, or are no longer slow.
+  std::vector<Speed> observe(int64_t step, MonotonicTime now, const std::vector<SpeedMeter::Worker>& workers);
   // Returns the speed of a worker; null before the first measurement.
   const Speed* find(int64_t worker) const;
 
@@ -97,9 +102,10 @@ class SpeedWatch {
     int slow_windows = 0;
     Speed speed;
   };
-  void mark(int64_t step, int64_t now_ns, const std::vector<SpeedMeter::Worker>& workers);
+  void mark(int64_t step, MonotonicTime now, const std::vector<SpeedMeter::Worker>& workers);
 
-  int64_t marked_step_ = -1, marked_ns_ = 0;
+  int64_t marked_step_ = -1;
+  MonotonicTime marked_{};
   std::map<int64_t, Watched> watched_;
 };
 

@@ -45,8 +45,7 @@ profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span) {
   stage.steps = span.steps;
   stage.seconds = span.seconds;
   for (const SpeedMeter::Worker& worker : span.workers) {
-    stage.workers.push_back(
-        {worker.kind, worker.ests, worker.mini_batches, static_cast<double>(worker.computing_ns) * 1e-9});
+    stage.workers.push_back({worker.kind, worker.ests, worker.mini_batches, seconds(worker.computing).count()});
   }
   return stage;
 }

@@ -53,6 +53,32 @@ TEST_CASE("a message comes back as it went, every kind of field of it") {
   CHECK(back.map.at({"x", 2}).text == "c");
 }
 
+struct Times {
+  MonotonicTime arrived{};
+  Nanoseconds took_{};
+  std::optional<MonotonicTime> ends;
+  Seconds step_seconds{}, within{};
+  ESTRAIN_FIELDS(arrived, took_, ends, step_seconds, within)
+};
+
+TEST_CASE("times are numbers in JSON: whole nanoseconds by keys that say so, or seconds to the last digit") {
+  const Times times{monotonic_time(INT64_MAX), Nanoseconds(-3), monotonic_time(5), Seconds(0.1), Seconds(2)};
+  const Json json = fields_of(times);
+  CHECK(json.dump() ==
+        R"({"arrived_ns":9223372036854775807,"took_ns":-3,"ends_ns":5,"step_seconds":0.1,"within":2.0})");
+  Times back;
+  from_field(json, back);
+  CHECK(back.arrived == times.arrived);
+  CHECK(back.took_ == times.took_);
+  CHECK(back.ends == times.ends);
+  CHECK(back.step_seconds == times.step_seconds);
+  from_field(Json{{"within", 3}}, back);  // a whole number of seconds
+  CHECK(back.within == Seconds(3));
+  CHECK_FALSE(fields_of(Times{}).contains("ends_ns"));
+  CHECK_THROWS_AS(from_field(Json{{"arrived_ns", 1.5}}, back), Error);
+  CHECK_THROWS_AS(from_field(Json{{"within", "3"}}, back), Error);
+}
+
 TEST_CASE("fields that are missing keep their defaults, an empty optional is left out, more keys do no harm") {
   CHECK_FALSE(encode(Message(All{})).contains("maybe"));
   const All back = std::get<All>(decode<Message>({{"is", "all"}, {"maybe", nullptr}, {"whole", 2}, {"new", 1}}));

@@ -158,7 +158,7 @@ class Launcher {
 
  private:
   void serve() {
-    const int64_t now = monotonic_ns();
+    const MonotonicTime now = MonotonicClock::now();
     std::vector<pollfd> polled = server_.polled(now);
     ::poll(polled.data(), polled.size(), 0);
     server_.serve_objects(

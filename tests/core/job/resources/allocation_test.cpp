@@ -14,7 +14,7 @@ namespace estrain::resources {
 namespace {
 
 constexpr int64_t kMB = INT64_C(1) << 20, kGB = INT64_C(1) << 30;
-constexpr Instant kNow{1'800'000'000, 5'000'000'000};
+constexpr Instant kNow{1'800'000'000, MonotonicTime(5s)};
 
 MachineLimits wide_machine() { return {64, "CPU affinity", 256 * kGB, "physical memory"}; }
 
@@ -127,11 +127,11 @@ TEST_CASE("which job, which of its starts, how many nodes") {
 }
 
 TEST_CASE("the end of the job is kept on the monotonic clock") {
-  const auto end = [](const char* text) { return allocation_of({{"SLURM_JOB_END_TIME", text}}).ends_ns; };
-  CHECK(end("1800000060") == kNow.monotonic_ns + 60'000'000'000);
-  CHECK(end("1800000000") == kNow.monotonic_ns);
+  const auto end = [](const char* text) { return allocation_of({{"SLURM_JOB_END_TIME", text}}).ends; };
+  CHECK(end("1800000060") == kNow.monotonic + 60s);
+  CHECK(end("1800000000") == kNow.monotonic);
   CHECK(end("1799999999") == std::nullopt);  // of a job that has ended
-  CHECK(end("1831536000") == kNow.monotonic_ns + 31'536'000 * INT64_C(1'000'000'000));
+  CHECK(end("1831536000") == kNow.monotonic + 31'536'000s);
   for (const char* wrong : {"", "0", "-5", "soon", "1e9", "9223372036854775807", "1800000060 "}) {
     CAPTURE(wrong);
     CHECK(end(wrong) == std::nullopt);
@@ -140,13 +140,13 @@ TEST_CASE("the end of the job is kept on the monotonic clock") {
 
 TEST_CASE("the time left shrinks to 0 and stays there") {
   Allocation allocation;
-  allocation.ends_ns = monotonic_ns() + 100'000'000'000;
+  allocation.ends = MonotonicClock::now() + 100s;
   const double first = allocation.seconds_left().value();
   const double second = allocation.seconds_left().value();
   CHECK(first <= 100.0);
   CHECK(first > 90.0);
   CHECK(second <= first);
-  allocation.ends_ns = monotonic_ns() - 1;
+  allocation.ends = MonotonicClock::now() - 1ns;
   CHECK(allocation.seconds_left() == 0.0);
 }
 
@@ -193,9 +193,9 @@ TEST_CASE("a squeue that fails, babbles or is not there says nothing") {
 TEST_CASE("a squeue that does not answer is killed when its time is up") {
   const ScratchFolder folder;
   const std::string squeue = fake_squeue(folder, "echo $$ >" + (folder / "pid") + "; exec sleep 100");
-  const int64_t start = monotonic_ns();
+  const MonotonicTime start = MonotonicClock::now();
   CHECK(ask_time_left("17", 2000, squeue) == std::nullopt);
-  CHECK(seconds(monotonic_ns() - start) < 90);
+  CHECK(MonotonicClock::now() - start < 90s);
   const std::string pid = bytes_of(folder / "pid");
   REQUIRE_FALSE(pid.empty());
   CHECK_FALSE(std::filesystem::exists("/proc/" + pid.substr(0, pid.size() - 1)));
@@ -205,16 +205,18 @@ TEST_CASE("the end of a job whose time limit was changed is squeue's, not that o
   const ScratchFolder folder;
   const std::string in_a_minute = std::to_string(::time(nullptr) + 60);
   const testing::Setting job("SLURM_JOB_ID", "17"), end("SLURM_JOB_END_TIME", in_a_minute);
-  const auto seconds_left = [](std::optional<int64_t> end_ns) { return seconds(end_ns.value() - monotonic_ns()); };
+  const auto seconds_left = [](std::optional<MonotonicTime> at) {
+    return seconds(at.value() - MonotonicClock::now()).count();
+  };
   fake_squeue(folder, "echo 1:00:00");
   const testing::Setting path("PATH", folder.path() + ":" + ::getenv("PATH"));
-  const auto known = current_allocation().ends_ns;  // from the cache
+  const auto known = current_allocation().ends;  // from the cache
   CHECK(seconds_left(known) <= 61);
-  CHECK(seconds_left(current_end_ns(known)) > 3000);
+  CHECK(seconds_left(current_end(known)) > 3000);
   fake_squeue(folder, "echo UNLIMITED");
-  CHECK(current_end_ns(known) == std::nullopt);
+  CHECK(current_end(known) == std::nullopt);
   fake_squeue(folder, "exit 1");
-  CHECK(current_end_ns(known) == known);
+  CHECK(current_end(known) == known);
 }
 
 TEST_CASE("of an allocation that has ended nothing counts, whatever its variables say") {
@@ -252,7 +254,7 @@ TEST_CASE(
     CHECK(words_of_ended_job(put_off) == "");
     fake_squeue(folder, "echo UNLIMITED");
     CHECK(current_allocation().slurm_job == "17");
-    CHECK_FALSE(current_allocation().ends_ns.has_value());
+    CHECK_FALSE(current_allocation().ends.has_value());
   }
   for (const char* answer : {"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", "exit 0"}) {
     fake_squeue(folder, answer);
@@ -261,8 +263,8 @@ TEST_CASE(
     const Allocation ended = current_allocation();
     CHECK(ended.ended_job == id);
     CHECK_FALSE(ended.slurm_job.has_value());
-    CHECK_FALSE(ended.ends_ns.has_value());
-    CHECK(current_end_ns(std::nullopt) == std::nullopt);
+    CHECK_FALSE(ended.ends.has_value());
+    CHECK(current_end(std::nullopt) == std::nullopt);
     CHECK(words_of_ended_job(ended).starts_with("Slurm job " + id + " has ended"));
   }
 }
@@ -275,7 +277,7 @@ TEST_CASE("what the event says: the sources, and Slurm's part only under Slurm")
   CHECK(describe(inside).at("restarts") == 1);
   CHECK(describe(inside).at("cores_from") == "SLURM_CPUS_ON_NODE");
   CHECK_FALSE(describe(inside).contains("seconds_left"));
-  inside.ends_ns = monotonic_ns() + 50'000'000'000;
+  inside.ends = MonotonicClock::now() + 50s;
   CHECK(describe(inside).at("seconds_left").get<double>() <= 50.0);
 }
 

@@ -32,7 +32,7 @@ struct Asking : RestingPool {
                       [path = hosts.directory.path(), request] { return launch::ask_server(path, request, 20'000); });
   }
   void serve_once() {
-    std::vector<pollfd> polled = server.polled(monotonic_ns());
+    std::vector<pollfd> polled = server.polled(MonotonicClock::now());
     ::poll(polled.data(), polled.size(), 10);
     server.serve_objects(
         polled,
@@ -40,7 +40,7 @@ struct Asking : RestingPool {
           ++heard;
           if (const std::optional<Json> answer = requests.answer(client, request)) server.reply(client, *answer);
         },
-        monotonic_ns());
+        MonotonicClock::now());
   }
   static bool is_answered(const std::future<Json>& answer) {
     return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;

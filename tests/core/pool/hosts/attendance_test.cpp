@@ -8,8 +8,6 @@ namespace estrain::pool {
 namespace {
 
 const Build kBuild{"1.0", "abc"};
-constexpr int64_t kSecond = 1'000'000'000;
-
 AgentReport report(const std::string& life, int64_t beat) {
   AgentReport one;
   one.build = kBuild;
@@ -19,15 +17,15 @@ AgentReport report(const std::string& life, int64_t beat) {
   return one;
 }
 
-Attendance stranger() { return take_up_agent({"h1", kBuild, ""}, std::nullopt, std::nullopt, 0); }
+Attendance stranger() { return take_up_agent({"h1", kBuild, ""}, std::nullopt, std::nullopt, kNoTime); }
 
-std::vector<AttendanceAction> hear(Attendance& one, const std::optional<AgentReport>& read, int64_t now) {
-  return decide(one, ReportRead{read}, now);
+std::vector<AttendanceAction> hear(Attendance& one, const std::optional<AgentReport>& read, Nanoseconds now) {
+  return decide(one, ReportRead{read}, MonotonicTime(now));
 }
 
 // The orders that are written now; nothing: the agent has these orders already.
 std::optional<Orders> written(Attendance& one) {
-  const auto actions = decide(one, OrdersDue{}, 0);
+  const auto actions = decide(one, OrdersDue{}, kNoTime);
   if (actions.empty()) return std::nullopt;
   REQUIRE(actions.size() == 1);
   return std::get<WriteOrders>(actions[0].deed).orders;
@@ -36,8 +34,8 @@ std::optional<Orders> written(Attendance& one) {
 // One that has joined at second 1.
 Attendance member() {
   Attendance one = stranger();
-  hear(one, report("a", 1), 0);
-  REQUIRE(hear(one, report("a", 2), kSecond).size() == 1);
+  hear(one, report("a", 1), 0s);
+  REQUIRE(hear(one, report("a", 2), 1s).size() == 1);
   return one;
 }
 
@@ -60,10 +58,10 @@ TaskReport told(const std::string& id) {
 
 TEST_CASE("an agent joins once it shows life, with the host's devices; a file alone may be of one that is gone") {
   Attendance one = stranger();
-  CHECK(hear(one, report("a", 1), 0).empty());
-  CHECK(hear(one, report("a", 1), kSecond).empty());
+  CHECK(hear(one, report("a", 1), 0s).empty());
+  CHECK(hear(one, report("a", 1), 1s).empty());
   CHECK_FALSE(one.is_member);
-  const auto events = hear(one, report("a", 2), 2 * kSecond);
+  const auto events = hear(one, report("a", 2), 2s);
   REQUIRE(only<AdmitHost>(events) != nullptr);
   CHECK(only<AdmitHost>(events)->devices == std::vector<std::string>{"h1/cpu", "h1/cuda:0"});
   const auto orders = written(one);
@@ -71,61 +69,61 @@ TEST_CASE("an agent joins once it shows life, with the host's devices; a file al
   CHECK(orders->to == "a");
   CHECK(orders->refusal == "");
   CHECK_FALSE(written(one));
-  CHECK(hear(one, report("a", 3), 3 * kSecond).empty());
+  CHECK(hear(one, report("a", 3), 3s).empty());
 }
 
 TEST_CASE("an agent of another build, or with a name that is taken, is told why it is not wanted, once") {
   Attendance one = stranger();
   AgentReport other = report("a", 1);
   other.build.build = "def";
-  hear(one, other, 0);
+  hear(one, other, 0s);
   other.beat = 2;
-  const auto events = hear(one, other, kSecond);
+  const auto events = hear(one, other, 1s);
   REQUIRE(only<RefuseHost>(events) != nullptr);
   CHECK(events[0].reason == "it is of estrain 1.0 (build def), and the daemon of 1.0 (build abc)");
   CHECK(written(one)->refusal == events[0].reason);
   other.beat = 3;
-  CHECK(hear(one, other, 2 * kSecond).empty());
+  CHECK(hear(one, other, 2s).empty());
   CHECK_FALSE(one.is_member);
-  Attendance own = take_up_agent({"h0", kBuild, "that is the daemon's own host"}, std::nullopt, std::nullopt, 0);
-  hear(own, report("a", 1), 0);
-  CHECK(only<RefuseHost>(hear(own, report("a", 2), 0)) != nullptr);
+  Attendance own = take_up_agent({"h0", kBuild, "that is the daemon's own host"}, std::nullopt, std::nullopt, kNoTime);
+  hear(own, report("a", 1), 0s);
+  CHECK(only<RefuseHost>(hear(own, report("a", 2), 0s)) != nullptr);
 }
 
 TEST_CASE("who is silent for 10 s is lost, and welcome again when it runs nothing more of what it had") {
   Attendance one = member();
-  decide(one, TaskOrdered{task("t")}, 0);
+  decide(one, TaskOrdered{task("t")}, kNoTime);
   AgentReport running = report("a", 3);
   running.tasks = {told("t")};
-  CHECK(hear(one, running, 2 * kSecond).empty());
+  CHECK(hear(one, running, 2s).empty());
   CHECK(one.told_of("t"));
-  CHECK(hear(one, running, 12 * kSecond).empty());
-  REQUIRE(only<GiveUpHost>(hear(one, running, 12 * kSecond + 1)) != nullptr);
+  CHECK(hear(one, running, 12s).empty());
+  REQUIRE(only<GiveUpHost>(hear(one, running, 12s + 1ns)) != nullptr);
   CHECK_FALSE(one.is_member);
   CHECK_FALSE(one.told_of("t"));
   CHECK(written(one)->tasks.empty());
   running.beat = 4;
-  CHECK(hear(one, running, 20 * kSecond).empty());
+  CHECK(hear(one, running, 20s).empty());
   running.beat = 5;
   running.tasks[0].ended = true;
-  CHECK(only<AdmitHost>(hear(one, running, 21 * kSecond)) != nullptr);
+  CHECK(only<AdmitHost>(hear(one, running, 21s)) != nullptr);
 }
 
 TEST_CASE("an agent that ends, or whose place another one takes, is lost at once") {
   Attendance one = member();
   AgentReport gone = report("a", 3);
   gone.gone = true;
-  CHECK(only<GiveUpHost>(hear(one, gone, 2 * kSecond)) != nullptr);
-  CHECK(hear(one, gone, 30 * kSecond).empty());
+  CHECK(only<GiveUpHost>(hear(one, gone, 2s)) != nullptr);
+  CHECK(hear(one, gone, 30s).empty());
   Attendance other = member();
-  CHECK(only<GiveUpHost>(hear(other, report("b", 1), 2 * kSecond)) != nullptr);
-  CHECK(only<AdmitHost>(hear(other, report("b", 2), 3 * kSecond)) != nullptr);
+  CHECK(only<GiveUpHost>(hear(other, report("b", 1), 2s)) != nullptr);
+  CHECK(only<AdmitHost>(hear(other, report("b", 2), 3s)) != nullptr);
 }
 
 TEST_CASE("the end of a task is told once, before what was seen after it") {
   Attendance one = member();
-  decide(one, TaskOrdered{task("launcher")}, 0);
-  decide(one, TaskOrdered{task("request", kRequest)}, 0);
+  decide(one, TaskOrdered{task("launcher")}, kNoTime);
+  decide(one, TaskOrdered{task("request", kRequest)}, kNoTime);
   AgentReport told_all = report("a", 3);
   told_all.tasks = {told("launcher"), told("request")};
   told_all.tasks[0].leads = true;
@@ -133,7 +131,7 @@ TEST_CASE("the end of a task is told once, before what was seen after it") {
   told_all.tasks[0].look.emplace().step = 5;
   told_all.tasks[1].ended = true;
   told_all.tasks[1].code = 2;
-  const auto events = hear(one, told_all, 2 * kSecond);
+  const auto events = hear(one, told_all, 2s);
   REQUIRE(events.size() == 2);
   const auto& ended = std::get<TellTaskEnd>(events[0].deed);
   CHECK(ended.task.id == "request");
@@ -141,40 +139,41 @@ TEST_CASE("the end of a task is told once, before what was seen after it") {
   CHECK(std::get<TellLook>(events[1].deed).look.step == 5);
   CHECK(one.told_of("launcher")->leads);
   CHECK_FALSE(one.told_of("request"));
-  CHECK(hear(one, told_all, 3 * kSecond).empty());
+  CHECK(hear(one, told_all, 3s).empty());
   REQUIRE(one.orders.tasks.size() == 1);
-  decide(one, SignalOrdered{"launcher", SIGTERM}, 0);
+  decide(one, SignalOrdered{"launcher", SIGTERM}, kNoTime);
   CHECK(written(one)->tasks[0].signal == SIGTERM);
 }
 
 TEST_CASE("a daemon takes up the agents of the one before; an agent that has changed meanwhile joins anew") {
   Attendance before = member();
-  decide(before, TaskOrdered{task("t")}, 0);
+  decide(before, TaskOrdered{task("t")}, kNoTime);
   const Orders orders = *written(before);
-  Attendance same = take_up_agent({"h1", kBuild, ""}, orders, report("a", 9), 0);
+  Attendance same = take_up_agent({"h1", kBuild, ""}, orders, report("a", 9), kNoTime);
   CHECK(same.is_member);
   REQUIRE(same.orders.tasks.size() == 1);
   CHECK(same.offered.size() == 2);
-  decide(same, TaskOrdered{task("u")}, 0);
+  decide(same, TaskOrdered{task("u")}, kNoTime);
   CHECK(written(same)->serial > orders.serial);
-  Attendance other = take_up_agent({"h1", kBuild, ""}, orders, report("b", 1), 0);
+  Attendance other = take_up_agent({"h1", kBuild, ""}, orders, report("b", 1), kNoTime);
   CHECK_FALSE(other.is_member);
-  CHECK(only<AdmitHost>(hear(other, report("b", 2), kSecond)) != nullptr);
+  CHECK(only<AdmitHost>(hear(other, report("b", 2), 1s)) != nullptr);
   CHECK(written(other)->serial > orders.serial);
-  Attendance newer = take_up_agent({"h1", {"2.0", "x"}, ""}, orders, report("a", 9), 0);  // of another build itself
+  Attendance newer =
+      take_up_agent({"h1", {"2.0", "x"}, ""}, orders, report("a", 9), kNoTime);  // of another build itself
   CHECK_FALSE(newer.is_member);
-  CHECK(only<RefuseHost>(hear(newer, report("a", 10), kSecond)) != nullptr);
+  CHECK(only<RefuseHost>(hear(newer, report("a", 10), 1s)) != nullptr);
 }
 
 TEST_CASE("an agent that wants to leave is told of once, and dismissed") {
   Attendance one = member();
   AgentReport leaving = report("a", 3);
   leaving.leaves = true;
-  CHECK(only<FreeHost>(hear(one, leaving, 2 * kSecond)) != nullptr);
-  CHECK(hear(one, leaving, 2 * kSecond).empty());
+  CHECK(only<FreeHost>(hear(one, leaving, 2s)) != nullptr);
+  CHECK(hear(one, leaving, 2s).empty());
   CHECK(one.leaves);
   written(one);
-  decide(one, DevicesReleased{}, 0);
+  decide(one, DevicesReleased{}, kNoTime);
   CHECK(written(one)->dismissed);
 }
 

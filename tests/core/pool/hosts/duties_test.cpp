@@ -7,7 +7,7 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int64_t kMinute = 60'000'000'000;
+constexpr MonotonicTime kMinute{60s};
 
 Task duty(const std::string& id, std::string_view kind) {
   return {.id = id, .job = 1, .kind = std::string(kind), .run = "run", .words = {}, .log = ""};
@@ -42,26 +42,26 @@ using Sent = std::vector<std::pair<std::string, int>>;
 TEST_CASE("a task is started once, however often its order is read") {
   Duties duties{.life = "me"};
   Orders first = orders(1, {duty("t", kLauncher)});
-  CHECK(started(decide(duties, OrdersRead{first}, 0)) == std::vector<std::string>{"t"});
-  CHECK(decide(duties, OrdersRead{first}, 1).empty());
+  CHECK(started(decide(duties, OrdersRead{first}, kNoTime)) == std::vector<std::string>{"t"});
+  CHECK(decide(duties, OrdersRead{first}, monotonic_time(1)).empty());
   CHECK(duties.is_welcome);
-  decide(duties, ProcessEnded{"t", false, 0}, 0);
-  CHECK(decide(duties, OrdersRead{first}, 2).empty());
+  decide(duties, ProcessEnded{"t", false, 0}, kNoTime);
+  CHECK(decide(duties, OrdersRead{first}, monotonic_time(2)).empty());
   CHECK(duties.known.at("t").report.ended);
-  decide(duties, OrdersRead{orders(2, {})}, 3);
+  decide(duties, OrdersRead{orders(2, {})}, monotonic_time(3));
   CHECK(duties.known.empty());
-  CHECK(decide(duties, OrdersRead{first}, 4).empty());  // older than what was read
+  CHECK(decide(duties, OrdersRead{first}, monotonic_time(4)).empty());  // older than what was read
 }
 
 TEST_CASE("orders for another agent count for nothing, and a refusal is no welcome") {
   Duties duties{.life = "me"};
   Orders other = orders(5, {duty("t", kLauncher)});
   other.to = "another";
-  CHECK(decide(duties, OrdersRead{other}, 0).empty());
+  CHECK(decide(duties, OrdersRead{other}, kNoTime).empty());
   CHECK_FALSE(duties.is_welcome);
   Orders refusal = orders(6, {});
   refusal.refusal = "wrong build";
-  decide(duties, OrdersRead{refusal}, 0);
+  decide(duties, OrdersRead{refusal}, kNoTime);
   CHECK_FALSE(duties.is_welcome);
   CHECK(duties.refusal == "wrong build");
 }
@@ -69,35 +69,35 @@ TEST_CASE("orders for another agent count for nothing, and a refusal is no welco
 TEST_CASE("signals are passed on once; a task that is not ordered any more is ended, at last by force") {
   Duties duties{.life = "me"};
   Orders all = orders(1, {duty("l", kLauncher), duty("a", kRunAgent)});
-  decide(duties, OrdersRead{all}, 1);
+  decide(duties, OrdersRead{all}, monotonic_time(1));
   all.serial = 2;
   all.tasks[0].signal = SIGTERM;
-  CHECK(signals(decide(duties, OrdersRead{all}, 1)) == Sent{{"l", SIGTERM}});
-  CHECK(decide(duties, OrdersRead{all}, 1).empty());
+  CHECK(signals(decide(duties, OrdersRead{all}, monotonic_time(1))) == Sent{{"l", SIGTERM}});
+  CHECK(decide(duties, OrdersRead{all}, monotonic_time(1)).empty());
   const Orders fewer = orders(3, {all.tasks[0]});
-  CHECK(signals(decide(duties, OrdersRead{fewer}, 1)) == Sent{{"a", SIGTERM}});
-  CHECK(decide(duties, OrdersRead{fewer}, kMinute + 1).empty());
-  CHECK(signals(decide(duties, OrdersRead{fewer}, kMinute + 2)) == Sent{{"a", SIGKILL}});
+  CHECK(signals(decide(duties, OrdersRead{fewer}, monotonic_time(1))) == Sent{{"a", SIGTERM}});
+  CHECK(decide(duties, OrdersRead{fewer}, kMinute + 1ns).empty());
+  CHECK(signals(decide(duties, OrdersRead{fewer}, kMinute + 2ns)) == Sent{{"a", SIGKILL}});
 }
 
 TEST_CASE("an agent that winds up stops what leads a job first, and then the rest") {
   Duties duties{.life = "me"};
-  decide(duties, OrdersRead{orders(1, {duty("l", kLauncher), duty("a", kRunAgent), duty("heir", kRunAgent)})}, 0);
-  decide(duties, TaskLookedAt{"heir", true, true}, 0);  // it has taken over
-  CHECK(signals(decide(duties, NobodyOrders{}, 1)) == Sent{{"heir", SIGTERM}, {"l", SIGTERM}});
-  decide(duties, ProcessEnded{"l", false, 75}, 0);
-  CHECK(signals(decide(duties, NobodyOrders{}, 2)).empty());
-  decide(duties, ProcessEnded{"heir", false, 75}, 0);
+  decide(duties, OrdersRead{orders(1, {duty("l", kLauncher), duty("a", kRunAgent), duty("heir", kRunAgent)})}, kNoTime);
+  decide(duties, TaskLookedAt{"heir", true, true}, kNoTime);  // it has taken over
+  CHECK(signals(decide(duties, NobodyOrders{}, monotonic_time(1))) == Sent{{"heir", SIGTERM}, {"l", SIGTERM}});
+  decide(duties, ProcessEnded{"l", false, 75}, kNoTime);
+  CHECK(signals(decide(duties, NobodyOrders{}, monotonic_time(2))).empty());
+  decide(duties, ProcessEnded{"heir", false, 75}, kNoTime);
   CHECK(duties.anything_runs());
-  CHECK(signals(decide(duties, NobodyOrders{}, 3)) == Sent{{"a", SIGTERM}});
-  decide(duties, ProcessEnded{"a", true, SIGTERM}, 0);
+  CHECK(signals(decide(duties, NobodyOrders{}, monotonic_time(3))) == Sent{{"a", SIGTERM}});
+  decide(duties, ProcessEnded{"a", true, SIGTERM}, kNoTime);
   CHECK_FALSE(duties.anything_runs());
 }
 
 TEST_CASE("an agent reports at once what it learns of a task, and remembers that the task leads until its end") {
   Duties duties{.life = "me"};
-  decide(duties, OrdersRead{orders(1, {duty("a", kRunAgent)})}, 0);
-  const auto reports = [&](const TaskLookedAt& seen) { return decide(duties, seen, 0).size(); };
+  decide(duties, OrdersRead{orders(1, {duty("a", kRunAgent)})}, kNoTime);
+  const auto reports = [&](const TaskLookedAt& seen) { return decide(duties, seen, kNoTime).size(); };
   CHECK(reports({"a", false, false}) == 0);
   CHECK(reports({"a", false, true}) == 1);
   CHECK(reports({"a", true, true}) == 0);
@@ -106,9 +106,9 @@ TEST_CASE("an agent reports at once what it learns of a task, and remembers that
   CHECK(report.leads);
   CHECK(report.listens);
   CHECK(report.looks == 1);
-  CHECK(decide(duties, ProcessEnded{"a", true, SIGKILL}, 0).size() == 1);
+  CHECK(decide(duties, ProcessEnded{"a", true, SIGKILL}, kNoTime).size() == 1);
   CHECK_FALSE(report.leads);
-  CHECK(decide(duties, ProcessEnded{"unknown"}, 0).empty());
+  CHECK(decide(duties, ProcessEnded{"unknown"}, kNoTime).empty());
 }
 
 }  // namespace

@@ -6,19 +6,17 @@
 #include <limits>
 #include <vector>
 
-#include "tests/durations.h"
-
 namespace estrain::decisions {
 namespace {
 
 // Start times, in seconds from 0, of something that always fails after running for a second.
 std::vector<int64_t> starts(double first_seconds, int64_t faults) {
-  int64_t now = 0;
+  Nanoseconds now{};
   std::vector<int64_t> at = {0};
   for (int64_t fault = 1; fault <= faults; ++fault) {
-    now += kSecond;
-    now += back_off_ns(first_seconds, fault);
-    at.push_back(now / kSecond);
+    now += 1s;
+    now += back_off(first_seconds, fault);
+    at.push_back(now / 1s);
   }
   return at;
 }
@@ -30,19 +28,19 @@ TEST_CASE("the time between attempts doubles") {
 
 TEST_CASE("what is tried again at once is so each time") {
   CHECK(starts(0, 3) == std::vector<int64_t>{0, 1, 2, 3});
-  CHECK(back_off_ns(0, 1000) == 0);
+  CHECK(back_off(0, 1000) == 0ns);
 }
 
 TEST_CASE("an hour is the most") {
-  CHECK(back_off_ns(1, 12) == 2048 * kSecond);
-  CHECK(back_off_ns(1, 13) == 3600 * kSecond);
-  CHECK(back_off_ns(1, std::numeric_limits<int64_t>::max()) == 3600 * kSecond);
-  CHECK(back_off_ns(3600, 1) == 3600 * kSecond);
+  CHECK(back_off(1, 12) == 2048s);
+  CHECK(back_off(1, 13) == 3600s);
+  CHECK(back_off(1, std::numeric_limits<int64_t>::max()) == 3600s);
+  CHECK(back_off(3600, 1) == 3600s);
 }
 
 TEST_CASE("before any fault, and after the first, it is the first wait") {
-  CHECK(back_off_ns(2, 0) == 2 * kSecond);
-  CHECK(back_off_ns(2, 1) == 2 * kSecond);
+  CHECK(back_off(2, 0) == 2s);
+  CHECK(back_off(2, 1) == 2s);
 }
 
 }  // namespace

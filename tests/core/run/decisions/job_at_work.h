@@ -36,13 +36,13 @@ struct JobAtWork {
                                .rank = i});
     }
     state.workers_started = 2;
-    now.ns = 1'000'000'000;
+    now.time = MonotonicTime(1s);
     now.attached = true;
     now.trained = Step(7);
   }
 
   void operator()(const Event& event) { actions = decide(state, event, now); }
-  void later(double seconds) { now.ns += static_cast<int64_t>(seconds * 1e9); }
+  void later(double seconds) { now.time += nanoseconds(Seconds(seconds)); }
 
   void lose(int64_t id, Verdict verdict = may_be_retried(), bool lingers = false) {
     (*this)(WorkerLost{.worker = WorkerId(id),

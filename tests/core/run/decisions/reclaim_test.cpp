@@ -6,23 +6,23 @@
 namespace estrain::decisions {
 namespace {
 
-ReclaimAsked reclaim(const std::vector<std::string>& wanted, double within, int64_t arrived_ns) {
+ReclaimAsked reclaim(const std::vector<std::string>& wanted, double within, MonotonicTime arrived) {
   PendingChange shrunk;
   shrunk.devices = {Share{}};
-  return {9, {list_of(devices(wanted)), within}, devices(wanted), arrived_ns, shrunk};
+  return {9, {list_of(devices(wanted)), within}, devices(wanted), arrived, shrunk};
 }
 
 TEST_CASE("devices on which nobody works are given back at once") {
   JobAtWork job;
   job.state.held = devices({"cpu", "cpu", "cpu:avx2"});
-  job(reclaim({"cpu:avx2"}, 5, job.now.ns));
+  job(reclaim({"cpu:avx2"}, 5, job.now.time));
   CHECK(job.find<Answer>() != nullptr);
   CHECK(job.state.held == devices({"cpu", "cpu"}));
 }
 
 TEST_CASE("a reclaim gives up the step at half its time, and kills who is left at four fifths") {
   JobAtWork job;
-  job(reclaim({"cpu"}, 10, job.now.ns));
+  job(reclaim({"cpu"}, 10, job.now.time));
   CHECK(job.find<PauseStage>() != nullptr);
   job.later(4.9);
   job(Tick{});
@@ -43,7 +43,7 @@ TEST_CASE("a reclaim gives up the step at half its time, and kills who is left a
 
 TEST_CASE("a reclaim of all devices stops the job") {
   JobAtWork job;
-  job(reclaim({"cpu", "cpu"}, 5, job.now.ns));
+  job(reclaim({"cpu", "cpu"}, 5, job.now.time));
   CHECK(job.state.ending == Ending::stopped);
   CHECK(job.state.stop_clients == std::vector<ClientId>{9});
   CHECK(job.state.grace_seconds == 2.5);
@@ -51,7 +51,7 @@ TEST_CASE("a reclaim of all devices stops the job") {
 
 TEST_CASE("what cannot be reclaimed is refused") {
   JobAtWork job;
-  job(reclaim({"cpu:sse"}, 5, job.now.ns));
+  job(reclaim({"cpu:sse"}, 5, job.now.time));
   REQUIRE(job.find<Refuse>() != nullptr);
   CHECK(job.find<Refuse>()->error.message() == "the job does not hold cpu:sse; it holds cpu,cpu");
 }

@@ -12,7 +12,7 @@ namespace estrain::launch {
 namespace {
 
 constexpr int kPatienceWithCourierMs = 2000;
-constexpr int64_t kBetweenLooksNs = 1'000'000'000;
+constexpr Nanoseconds kBetweenLooks = 1s;
 
 bool has_agents(const std::string& run) {
   std::error_code failure;
@@ -70,9 +70,9 @@ void Hosts::tell_courier(Json order) {
 }
 
 void Hosts::serve_agents() {
-  const int64_t now = monotonic_ns();
-  if (processes_.courier || now < looks_next_ns_) return;
-  looks_next_ns_ = now + kBetweenLooksNs;
+  const MonotonicTime now = MonotonicClock::now();
+  if (processes_.courier || now < looks_next_) return;
+  looks_next_ = now + kBetweenLooks;
   if (run_.options.listen.empty() && !has_agents(run_.journal.directory.path())) return;
   processes_.courier = start_courier(run_.journal.directory, processes_.shared);
   tell_courier({{"do", "serve"}});
@@ -118,7 +118,7 @@ std::optional<decisions::Event> Hosts::note_end() {
   processes_.courier->process.wait_for(kPatienceWithKillMs, &ended);
   processes_.courier.reset();
   if (others().empty()) {  // the courier only served commands
-    looks_next_ns_ = monotonic_ns() + 10 * kBetweenLooksNs;
+    looks_next_ = MonotonicClock::now() + 10 * kBetweenLooks;
     return std::nullopt;
   }
   return decisions::CannotGoOn{

@@ -46,7 +46,7 @@ class Hosts {
   RunProcesses& processes_;
   OtherHosts& links_;
   bool left_to_others_ = false;
-  int64_t looks_next_ns_ = 0;  // when to look for agents, while no courier runs
+  MonotonicTime looks_next_{};  // when to look for agents, while no courier runs
 };
 
 }  // namespace estrain::launch

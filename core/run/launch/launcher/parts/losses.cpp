@@ -98,7 +98,7 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
   }
   faults::Diagnosis diagnosis = judges_.faults.diagnose(evidence);
   const comm::WorkerPulse* pulse = pulse_of(run_.job, member, run_.memory.get());
-  const int64_t last_beat_ns = pulse == nullptr ? 0 : pulse->beat_ns.load();
+  const MonotonicTime last_beat = pulse == nullptr ? kNoTime : monotonic_time(pulse->beat_ns.load());
   Json details = {{"worker", id.value},
                   {"device", member.device.text()},
                   {"ests", {member.ests.begin.value, member.ests.end.value}},
@@ -109,7 +109,7 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
   judges_.audits.weigh(member, diagnosis, details);
   const Error error = as_error(pid, member, evidence, diagnosis).within(words_for(member));
   details.update(to_json(diagnosis));
-  if (last_beat_ns > 0) details["noticed_seconds"] = seconds(monotonic_ns() - last_beat_ns);
+  if (last_beat > kNoTime) details["noticed_seconds"] = seconds(MonotonicClock::now() - last_beat).count();
   if (evidence.ended) details["peak_memory_bytes"] = evidence.ended->peak_memory_bytes;
   run_.journal.log("fault", details);
   details["fault"] = fault_name(error.fault());
@@ -120,7 +120,7 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
                                .what = in_words(evidence, diagnosis),
                                .error = error,
                                .log = log,
-                               .last_beat_ns = last_beat_ns,
+                               .last_beat = last_beat,
                                .lingers = lingers};
 }
 

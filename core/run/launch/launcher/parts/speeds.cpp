@@ -19,22 +19,22 @@ std::vector<AdviceAction> Speeds::advise(const AdviceEvent& event) { return laun
 void Speeds::settle(int64_t cores) { advise(HostKnown{profile_host(cores), run_.options.allow_mixed}); }
 
 void Speeds::begin_training() {
-  measure_rate_from(monotonic_ns(), run_.trained());
+  measure_rate_from(MonotonicClock::now(), run_.trained());
   advise(TrainingBegan{Step(run_.trained())});
 }
 
 void Speeds::go_on() {
   first_step_seen_ = true;
-  measure_rate_from(monotonic_ns(), run_.trained());
+  measure_rate_from(MonotonicClock::now(), run_.trained());
 }
 
 void Speeds::begin_shares() {
-  measure_rate_from(monotonic_ns(), run_.trained());
+  measure_rate_from(MonotonicClock::now(), run_.trained());
   advise(SharesReplaced{});
 }
 
-void Speeds::measure_rate_from(int64_t ns, int64_t step) {
-  rate_from_ns_ = ns;
+void Speeds::measure_rate_from(MonotonicTime time, int64_t step) {
+  rate_from_ = time;
   rate_from_step_ = step;
 }
 
@@ -47,7 +47,7 @@ std::optional<decisions::Event> Speeds::watch() {
       .evaluated = run_.memory->commit().evaluated().value, .trained = Step(run_.trained()), .done = work_done()};
   if (const auto last = last_step_record(*run_.memory)) {
     seen.last = last->step;
-    seen.last_ns = last->time_ns;
+    seen.last_at = monotonic_time(last->time_ns);
   }
   std::vector<AdviceAction> actions = advise(seen);
   std::optional<decisions::Event> asked;
@@ -109,8 +109,8 @@ std::vector<SpeedMeter::Worker> Speeds::work_done() const {
   for (size_t rank = 0; rank < run_.job.workers.size(); ++rank) {
     const Member& worker = run_.job.workers[rank];
     const comm::WorkerPulse& pulse = run_.memory->pulse(WorkerRank(static_cast<int64_t>(rank)));
-    done.push_back({worker.id.value, worker.device.text(), worker.ests.size(), pulse.computing_ns.load(),
-                    pulse.mini_batches.load(), pulse.reading_ns.load()});
+    done.push_back({worker.id.value, worker.device.text(), worker.ests.size(), Nanoseconds(pulse.computing_ns.load()),
+                    pulse.mini_batches.load(), Nanoseconds(pulse.reading_ns.load())});
   }
   return done;
 }
@@ -155,7 +155,7 @@ void Speeds::note_decision(std::string what, std::string reason) {
 
 Course Speeds::course() const {
   return {.job = run_.job,
-          .now_ns = monotonic_ns(),
+          .time = MonotonicClock::now(),
           .unix_seconds = unix_seconds(),
           .steps_left = run_.memory ? std::max<int64_t>(0, run_.memory.manifest().total_steps - run_.trained()) : 0,
           .start_seconds = run_.times.start_seconds};
@@ -180,8 +180,8 @@ void Speeds::log_stage(int64_t stage) {
                        {"device", worker.kind},
                        {"ests", worker.ests},
                        {"mini_batches", worker.mini_batches},
-                       {"computing_seconds", static_cast<double>(worker.computing_ns) * 1e-9},
-                       {"seconds_waiting_for_data", static_cast<double>(worker.reading_ns) * 1e-9}});
+                       {"computing_seconds", seconds(worker.computing).count()},
+                       {"seconds_waiting_for_data", seconds(worker.reading).count()}});
   }
   run_.journal.log("stage_speed", {{"stage", stage},
                                    {"from_step", span.from_step},
@@ -209,13 +209,13 @@ void Speeds::note_first_step() {
   first_step_seen_ = true;
   if (published >= run_.memory->ring().capacity()) return;  // the ring has overwritten the first record
   const comm::RecordHead& first = *run_.memory->ring().at(0).head;
-  run_.journal.log("first_step",
-                   {{"step", first.step.value}, {"seconds", seconds(first.time_ns - run_.times.started_ns)}});
+  run_.journal.log("first_step", {{"step", first.step.value},
+                                  {"seconds", seconds(monotonic_time(first.time_ns) - run_.times.started).count()}});
 }
 
 double Speeds::step_seconds() const {
   const int64_t steps = run_.trained() - rate_from_step_;
-  return steps > 0 ? seconds(monotonic_ns() - rate_from_ns_) / static_cast<double>(steps) : 0;
+  return steps > 0 ? seconds(MonotonicClock::now() - rate_from_).count() / static_cast<double>(steps) : 0;
 }
 
 }  // namespace estrain::launch

@@ -47,7 +47,7 @@ class Speeds {
   // A stage begins with other shares than the stage before.
   void begin_shares();
   // Measures step_seconds() from this time and step on.
-  void measure_rate_from(int64_t ns, int64_t step);
+  void measure_rate_from(MonotonicTime time, int64_t step);
 
   // Ten times a second. After each window of steps, asks for the change that the adviser proposes.
   std::optional<decisions::Event> watch();
@@ -79,7 +79,8 @@ class Speeds {
   SlowNews slow_news_;
   bool first_step_seen_ = false;
   // For rates: when and where the stage began.
-  int64_t rate_from_ns_ = 0, rate_from_step_ = 0;
+  MonotonicTime rate_from_{};
+  int64_t rate_from_step_ = 0;
 };
 
 }  // namespace estrain::launch

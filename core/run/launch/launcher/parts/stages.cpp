@@ -99,9 +99,9 @@ void Stages::release_unused_slots() const {
 }
 
 Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds) const {
-  const int64_t started_ns = run_.memory->gate().started_ns();
-  const double stood_still = seconds(started_ns - done.stopped_ns);
-  const double warming = seconds(done.warmed_ns - done.requested_ns);
+  const MonotonicTime started = monotonic_time(run_.memory->gate().started_ns());
+  const double stood_still = seconds(started - done.stopped).count();
+  const double warming = seconds(done.warmed - done.requested).count();
   const double lost = done.step_seconds_warming > 0 && done.step_seconds_before > 0
                           ? warming * std::max(0.0, 1 - done.step_seconds_before / done.step_seconds_warming)
                           : 0;
@@ -129,7 +129,7 @@ Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds
   run_.journal.note(line);
   speeds.advise(ChangeDone{stood_still + lost, done.keeps_devices});
   if (done.gives_back) {
-    details["seconds"] = seconds(monotonic_ns() - done.requested_ns);
+    details["seconds"] = seconds(MonotonicClock::now() - done.requested).count();
     run_.journal.log("reclaimed", {{"step", done.step.value}, {"seconds", details["seconds"]}});
   }
   details["ok"] = true;

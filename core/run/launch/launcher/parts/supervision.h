@@ -14,31 +14,31 @@ namespace estrain::launch {
 class Supervision {
  public:
   Supervision(const RunView& run, RunProcesses& processes)
-      : run_(run), processes_(processes), sentry_(nanoseconds(run.spec.recovery.hang_seconds)) {}
+      : run_(run), processes_(processes), sentry_(nanoseconds(Seconds(run.spec.recovery.hang_seconds))) {}
 
   // Notes the devices of the stage in force. `anew`: a stage begins, else the stage goes on in a fresh launcher.
   void begin_stage(bool anew);
 
-  // Begins each turn of the launcher's loop. Times are monotonic, here and below.
-  void begin_round(int64_t now);
+  // Begins each turn of the launcher's loop.
+  void begin_round(MonotonicTime now);
   // Shows a sign of life to hosts that see only the run directory of this host.
-  void show_life(int64_t now);
+  void show_life(MonotonicTime now);
 
-  // Asks to stop because Slurm ends the job at `ends_ns`, which is read again shortly before: Slurm may have given more
+  // Asks to stop because Slurm ends the job at `ends`, which is read again shortly before: Slurm may have given more
   // time.
-  std::optional<decisions::Event> find_allocation_end(std::optional<int64_t>& ends_ns, int64_t now) const;
-  std::optional<decisions::Event> find_stopped_worker(int64_t now);
+  std::optional<decisions::Event> find_allocation_end(std::optional<MonotonicTime>& ends, MonotonicTime now) const;
+  std::optional<decisions::Event> find_stopped_worker(MonotonicTime now);
   // The run must be attached to its memory.
-  std::optional<decisions::Event> find_hung_worker(int64_t now) const;
-  bool scribe_hangs(int64_t now);
+  std::optional<decisions::Event> find_hung_worker(MonotonicTime now) const;
+  bool scribe_hangs(MonotonicTime now);
 
  private:
-  bool allocation_ends(std::optional<int64_t>& ends_ns, int64_t now) const;
+  bool allocation_ends(std::optional<MonotonicTime>& ends, MonotonicTime now) const;
 
   const RunView run_;
   RunProcesses& processes_;
   Sentry sentry_;
-  int64_t shown_life_ns_ = 0;  // when the run's lock was last touched
+  MonotonicTime shown_life_{};  // when the run's lock was last touched
 };
 
 }  // namespace estrain::launch

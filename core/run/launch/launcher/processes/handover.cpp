@@ -61,11 +61,11 @@ void adopt(const Notes& notes, Handover& handover) {
     worker.process = ChildProcess::adopt(note.pid);
     worker.socket = comm::WorkerChannel(comm::MessageSocket(UniqueFd(note.socket)));
     worker.log_begin = note.log_begin;
-    worker.started_ns = monotonic_ns();
+    worker.started = MonotonicClock::now();
   }
   handover.processes.scribe = {ChildProcess::adopt(notes.scribe.pid),
                                record::ScribeChannel(comm::MessageSocket(UniqueFd(notes.scribe.socket))),
-                               monotonic_ns(), 0, notes.scribe.log_begin};
+                               MonotonicClock::now(), kNoTime, notes.scribe.log_begin};
   if (notes.courier)
     handover.processes.courier = {ChildProcess::adopt(notes.courier->pid),
                                   comm::MessageSocket(UniqueFd(notes.courier->socket))};

@@ -16,9 +16,9 @@
 namespace estrain::launch {
 
 struct LaunchTimes {
-  int64_t started_ns = 0;          // monotonic
-  std::optional<int64_t> ends_ns;  // when the allocation ends (monotonic)
-  double start_seconds = 0;        // from the start of the first workers to the first stage
+  MonotonicTime started{};
+  std::optional<MonotonicTime> ends;  // when the allocation ends
+  double start_seconds = 0;           // from the start of the first workers to the first stage
 };
 
 // The launcher's knowledge of the run's other hosts.
@@ -48,10 +48,10 @@ struct Handover {
     visit("run", self.run);
     visit("fault_rules", self.fault_rules);
     visit("options", self.options);
-    visit("ends_ns", self.times.ends_ns);
+    visit("ends_ns", self.times.ends);
     visit("cores", self.cores);
     visit("shared", self.processes.shared);
-    visit("started_ns", self.times.started_ns);
+    visit("started_ns", self.times.started);
     visit("accuracy", self.accuracy);
     visit("hosts_stage", self.hosts.stage);
     visit("links", self.hosts.said);

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <utility>
 
-#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_text.h"
@@ -29,7 +28,7 @@ WorkerProcess launch_worker(ChildOptions options, comm::MessageSocket ours, cons
   worker.process =
       quick.servers == nullptr ? ChildProcess::start(options) : quick.servers->start(options, quick.patience_ms);
   worker.socket = comm::WorkerChannel(std::move(ours));
-  worker.started_ns = monotonic_ns();
+  worker.started = MonotonicClock::now();
   return worker;
 }
 
@@ -52,14 +51,14 @@ WorkerProcess start_proxy(const run_directory::RunDirectory& run, const SharedDe
 
 }  // namespace
 
-void WorkSign::observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat) {
-  const bool first_look = silent_since_ns_ != silent_since_ns;
-  const double none = kNone * 1e-9 * static_cast<double>(now_ns - from_ns_);
+void WorkSign::observe(MonotonicTime now, MonotonicTime silent_since, const ProcessStat& stat) {
+  const bool first_look = silent_since_ != silent_since;
+  const double none = kNone * 1e-9 * static_cast<double>((now - from_).count());
   const bool worked = !first_look && stat.processor_ticks > ticks_ && seconds_of(stat.processor_ticks - ticks_) > none;
-  silent_since_ns_ = silent_since_ns;
-  if (worked || stat.state == 'R') at_ns_ = now_ns;
+  silent_since_ = silent_since;
+  if (worked || stat.state == 'R') at_ = now;
   if (!worked && !first_look) return;
-  from_ns_ = now_ns;
+  from_ = now;
   ticks_ = stat.processor_ticks;
 }
 
@@ -139,7 +138,8 @@ ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedD
   options.ignored_signals = stop_signals();
   options.dies_with_parent = false;  // the scribe saves the committed state if the launcher is killed
   const uint64_t log_begin = size_of_file(options.output);
-  return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), monotonic_ns(), 0, log_begin};
+  return {ChildProcess::start(options), record::ScribeChannel(std::move(ours)), MonotonicClock::now(), kNoTime,
+          log_begin};
 }
 
 void ForkServers::begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
 #include "core/base/process/fork_server.h"
@@ -41,19 +42,19 @@ class WorkSign {
   // A smaller share of processor time counts as no processor time: threads in the background look around.
   static constexpr double kNone = 0.01;
 
-  // Call again and again while the process is silent since `silent_since_ns` (both monotonic). The process is at work
+  // Call again and again while the process is silent since `silent_since`. The process is at work
   // if it has taken processor time since its last work was found, or since the first look at the silence; or if it
   // runs, or would run if other processes did not hold the processor.
-  void observe(int64_t now_ns, int64_t silent_since_ns, const ProcessStat& stat);
-  void mark(int64_t now_ns) { at_ns_ = now_ns; }  // the process counts as at work
+  void observe(MonotonicTime now, MonotonicTime silent_since, const ProcessStat& stat);
+  void mark(MonotonicTime now) { at_ = now; }  // the process counts as at work
 
-  int64_t at_ns() const { return at_ns_; }  // 0: never
+  MonotonicTime at() const { return at_; }  // kNoTime: never
 
  private:
-  int64_t at_ns_ = 0;
-  int64_t silent_since_ns_ = -1;  // of the last look
-  int64_t from_ns_ = 0;           // since when the processor time is counted
-  uint64_t ticks_ = 0;            // of processor time, taken until then
+  MonotonicTime at_{};
+  std::optional<MonotonicTime> silent_since_;  // of the last look
+  MonotonicTime from_{};                       // since when the processor time is counted
+  uint64_t ticks_ = 0;                         // of processor time, taken until then
 };
 
 inline constexpr int kPatienceWithKillMs = 5000;  // until a process has ended after SIGKILL
@@ -61,9 +62,9 @@ inline constexpr int kPatienceWithKillMs = 5000;  // until a process has ended a
 struct WorkerProcess {
   ChildProcess process;
   comm::WorkerChannel socket;
-  uint64_t log_begin = 0;            // where the worker's words begin in the log, behind those of earlier launches
-  int64_t started_ns = 0;            // monotonic
-  int64_t not_running_since_ns = 0;  // when the worker was first seen stopped (SIGSTOP); 0: never
+  uint64_t log_begin = 0;  // where the worker's words begin in the log, behind those of earlier launches
+  MonotonicTime started{};
+  MonotonicTime not_running_since{};  // when the worker was first seen stopped (SIGSTOP); kNoTime: never
   // The sign of life of a starting or silent worker, which may read, build and load large things.
   WorkSign work;
   bool host_lost = false;  // for a worker on another host: the proxy was told about the host's loss
@@ -140,8 +141,8 @@ CourierProcess start_courier(const run_directory::RunDirectory& run, const Share
 struct ScribeProcess {
   ChildProcess process;
   record::ScribeChannel socket;
-  int64_t started_ns = 0;
-  int64_t not_running_since_ns = 0;
+  MonotonicTime started{};
+  MonotonicTime not_running_since{};
   uint64_t log_begin = 0;  // as in a worker
 };
 

@@ -30,29 +30,29 @@ namespace estrain::launch {
 
 // The longest time of work, on the devices in use. 0: not measured yet.
 struct Pace {
-  int64_t step_ns = 0;
-  int64_t evaluation_ns = 0;  // for a batch of an evaluation
-  int64_t limit_ns = 0;       // recovery.hang_seconds; 0: no limit
+  Nanoseconds step{};
+  Nanoseconds evaluation{};  // for a batch of an evaluation
+  Nanoseconds limit{};       // recovery.hang_seconds; 0: no limit
 };
 
 struct Silence {
   comm::Activity activity = comm::Activity::idle;  // at the worker's last beat
-  int64_t since_beat_ns = 0;
-  int64_t since_work_ns = 0;  // since the last beat or processor time
-  bool left = false;          // the worker has left the stage
+  Nanoseconds since_beat{};
+  Nanoseconds since_work{};  // since the last beat or processor time
+  bool left = false;         // the worker has left the stage
 };
 
 // The longest silence allowed to a worker.
 struct Patience {
-  int64_t still_ns = 0;  // without processor time
-  int64_t busy_ns = 0;   // at all
+  Nanoseconds still{};  // without processor time
+  Nanoseconds busy{};   // at all
 };
 
-inline constexpr int64_t kUnmeasuredNs = INT64_C(120'000'000'000);
-inline constexpr int64_t kReadingNs = INT64_C(600'000'000'000);          // storage may be away for a while
-inline constexpr int64_t kBusyNs = INT64_C(600'000'000'000);             // at least; else ten times still_ns
-inline constexpr int64_t kBusyUnmeasuredNs = INT64_C(3600'000'000'000);  // for work of unknown length
-inline constexpr int64_t kLeavingNs = INT64_C(2'000'000'000);            // added to the patience, to leave a stage
+inline constexpr Nanoseconds kUnmeasured = 120s;
+inline constexpr Nanoseconds kReading = 600s;          // storage may be away for a while
+inline constexpr Nanoseconds kBusy = 600s;             // at least; else ten times still
+inline constexpr Nanoseconds kBusyUnmeasured = 3600s;  // for work of unknown length
+inline constexpr Nanoseconds kLeaving = 2s;            // added to the patience, to leave a stage
 
 Patience patience_with(comm::Activity activity, const Pace& pace);
 
@@ -60,8 +60,8 @@ Patience patience_with(comm::Activity activity, const Pace& pace);
 // other workers or for the scribe never hangs.
 std::optional<std::string> why_hung(const Silence& silence, const Pace& pace);
 
-// Does the same for a worker which must leave a stage aborted `since_abort_ns` ago.
-std::optional<std::string> why_lingering(const Silence& silence, int64_t since_abort_ns, const Pace& pace);
+// Does the same for a worker which must leave a stage aborted `since_abort` ago.
+std::optional<std::string> why_lingering(const Silence& silence, Nanoseconds since_abort, const Pace& pace);
 
 // Tells whether all workers of a stage wait for each other: a worker was stopped while waiting. Processor time is no
 // sign of life during a wait: background threads look around (NCCL's).
@@ -73,33 +73,32 @@ const comm::WorkerPulse* pulse_of(const decisions::State& job, const decisions::
 
 class Sentry {
  public:
-  // `limit_ns`: recovery.hang_seconds; 0: no limit.
-  explicit Sentry(int64_t limit_ns) : limit_ns_(limit_ns) {}
+  // `limit`: recovery.hang_seconds; 0: no limit.
+  explicit Sentry(Nanoseconds limit) : limit_(limit) {}
 
-  // Begins each turn of the launcher's loop. `memory` is null before the memory stands, here and below; times are
-  // monotonic.
-  void begin_round(comm::JobMemory* memory, int64_t now);
+  // Begins each turn of the launcher's loop. `memory` is null before the memory stands, here and below.
+  void begin_round(comm::JobMemory* memory, MonotonicTime now);
   // Notes the kinds of devices of the stage: times of one kind tell nothing about another kind. `anew`: forgets the
   // measurements if the kinds have changed.
   void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
 
   // Finds one worker at a time: decisions change the lists of workers.
   std::optional<decisions::Event> find_stopped(const decisions::State& job, Workers& workers, comm::JobMemory* memory,
-                                               int64_t now) const;
+                                               MonotonicTime now) const;
   std::optional<decisions::Event> find_hung(const decisions::State& job, const Workers& workers,
-                                            comm::JobMemory& memory, int64_t now) const;
-  bool has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, int64_t now) const;
+                                            comm::JobMemory& memory, MonotonicTime now) const;
+  bool has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, MonotonicTime now) const;
 
  private:
   Pace pace_of(const comm::JobMemory& memory) const;
-  int64_t age_ns(int64_t beat_ns, int64_t now) const { return now - std::max(beat_ns, from_ns_); }
-  void note_own_pause(comm::JobMemory* memory, int64_t now);
+  Nanoseconds age(MonotonicTime beat, MonotonicTime now) const { return now - std::max(beat, from_); }
+  void note_own_pause(comm::JobMemory* memory, MonotonicTime now);
 
-  int64_t limit_ns_;
-  int64_t last_round_ns_ = 0;
-  int64_t from_ns_ = 0;  // silence before this does not count
-  Pace pace_;            // as of the last round
-  Devices measured_on_;  // the devices of the pace
+  Nanoseconds limit_;
+  MonotonicTime last_round_{};
+  MonotonicTime from_{};  // silence before this does not count
+  Pace pace_;             // as of the last round
+  Devices measured_on_;   // the devices of the pace
 };
 
 }  // namespace estrain::launch

@@ -52,15 +52,15 @@ TEST_CASE("before it goes, a server answers who waits, who asks meanwhile and wh
   REQUIRE(wait_for_request(server) > 0);
   const UniqueFd asks = connect_plainly(run.path());
   send_all(asks, "{\"do\":\"stop\"}\n");
-  const int64_t begin = monotonic_ns();
+  const MonotonicTime begin = MonotonicClock::now();
   server.turn_away(Error(Fault::usage, "it has ended"));
-  CHECK(seconds(monotonic_ns() - begin) < kHangs);
+  CHECK(seconds(MonotonicClock::now() - begin).count() < kHangs);
   CHECK(refusal(waits) == "it has ended");
   CHECK(refusal(asks) == "it has ended");
 
   const UniqueFd silent = connect_plainly(run.path());
   server.turn_away(Error(Fault::usage, "it has ended"));  // waits for it, but not for long
-  CHECK(seconds(monotonic_ns() - begin) < kHangs);
+  CHECK(seconds(MonotonicClock::now() - begin).count() < kHangs);
 }
 
 TEST_CASE("a request may come in parts, and a silent client holds nobody up") {
@@ -105,9 +105,9 @@ TEST_CASE("a client that asks or takes its answer too slowly is hung up on; one 
   const std::string text(3'000'000, 'a');
   server.reply(takes_nothing, {{"ok", true}, {"text", text}});
   const auto nobody_asks = [](ClientId, const decisions::Request&) { FAIL("nobody asks"); };
-  serve_once(server, nobody_asks, ControlServer::kPatienceNs - INT64_C(5'000'000'000));
+  serve_once(server, nobody_asks, ControlServer::kPatience - 5s);
   CHECK(server.num_clients() == 3);
-  serve_once(server, nobody_asks, ControlServer::kPatienceNs + INT64_C(1'000'000'000));
+  serve_once(server, nobody_asks, ControlServer::kPatience + 1s);
   CHECK(server.num_clients() == 1);
   CHECK(last_words(silent).empty());
   const size_t taken = last_words(large).size();
@@ -154,8 +154,8 @@ TEST_CASE("a server without a free descriptor lets clients wait, without spinnin
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   serve_once(server, [](ClientId, const decisions::Request&) { FAIL("nobody can ask"); });
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(server.polled(monotonic_ns()).empty());
-  CHECK(server.polled(monotonic_ns() + INT64_C(1'000'000'000)).size() == 1);
+  CHECK(server.polled(MonotonicClock::now()).empty());
+  CHECK(server.polled(MonotonicClock::now() + 1s).size() == 1);
   server.reply(wait_for_request(server), {{"ok", true}});
   CHECK(last_words(client) == "{\"ok\":true}\n");
 }

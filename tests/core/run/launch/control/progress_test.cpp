@@ -123,14 +123,14 @@ TEST_CASE("an event takes the place of the line of progress, whole, also behind 
     const Output output;
     ProgressPrinter printer(1, output.file(), screen);
     printer.note("begins");
-    printer.show(at_step(5), 0);
-    printer.show(at_step(6, "a"), 0);
+    printer.show(at_step(5), kNoTime);
+    printer.show(at_step(6, "a"), kNoTime);
     printer.note("an event");
     printer.note("another");
-    printer.show(at_step(7, "a device with a name that is longer than a row of the terminal"), 0);
+    printer.show(at_step(7, "a device with a name that is longer than a row of the terminal"), kNoTime);
     ProgressPrinter successor(1, output.file(), screen);
     successor.note("step 7: 2 -> 1");
-    successor.show(at_step(8), 0);
+    successor.show(at_step(8), kNoTime);
     CHECK(FakeTerminal(40).rows(output.text()) ==
           std::vector<std::string>{"begins", "an event", "another", "step 7: 2 -> 1", "step 8  epoch 0  on 2 x cpu"});
   }
@@ -139,9 +139,9 @@ TEST_CASE("an event takes the place of the line of progress, whole, also behind 
 TEST_CASE("what is no terminal gets lines and nothing else") {
   const Output output;
   ProgressPrinter printer(1, output.file(), no_terminal);
-  printer.show(at_step(5), 0);
+  printer.show(at_step(5), kNoTime);
   printer.note("an event");
-  printer.show(at_step(7, "a device with a name that is longer than a row of the terminal"), 0);
+  printer.show(at_step(7, "a device with a name that is longer than a row of the terminal"), kNoTime);
   CHECK(output.text() ==
         "step 5  epoch 0  on 2 x cpu\nan event\n"
         "step 7  epoch 0  on a device with a name that is longer than a row of the terminal\n");
@@ -150,7 +150,7 @@ TEST_CASE("what is no terminal gets lines and nothing else") {
 TEST_CASE("a dumb terminal gets no escape sequence") {
   const Output output;
   ProgressPrinter printer(1, output.file(), dumb);
-  printer.show(at_step(5), 0);
+  printer.show(at_step(5), kNoTime);
   printer.note("an event");
   CHECK(output.text().find('\033') == std::string::npos);
 }

@@ -24,9 +24,9 @@ namespace estrain::launch {
 inline constexpr int kHangsMs = 300'000;
 inline constexpr double kHangs = kHangsMs / 1000.0;  // seconds
 
-// One round of the launcher's; `later_ns` from now.
-inline void serve_once(ControlServer& server, const ControlServer::OnRequest& on_request, int64_t later_ns = 0) {
-  const int64_t now = monotonic_ns() + later_ns;
+// One round of the launcher's; `later` from now.
+inline void serve_once(ControlServer& server, const ControlServer::OnRequest& on_request, Nanoseconds later = 0ns) {
+  const MonotonicTime now = MonotonicClock::now() + later;
   std::vector<pollfd> polled = server.polled(now);
   ::poll(polled.data(), polled.size(), 5);
   server.serve(polled, on_request, now);

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/durations.h"
 #include "tests/error_of.h"
 
 namespace estrain::launch {
@@ -26,16 +25,16 @@ TEST_CASE("over several hosts the launcher's worker stays, however slow it is") 
     member.device = *placement::parse_device(device);
     job.workers.push_back(member);
     job.held.push_back(member.device);
-    done.push_back({id, device, 1, 0, 0});
+    done.push_back({id, device, 1, 0ns, 0});
   }
   advise(adviser, StageBegan{Step(0)}, course);
   for (int64_t step = 1; step <= 60; ++step) {
-    course.now_ns += 110 * kMs;
+    course.time += 110ms;
     for (SpeedMeter::Worker& worker : done) {
-      worker.computing_ns += (worker.id == 0 ? 100 : 1) * kMs;
+      worker.computing += (worker.id == 0 ? 100 : 1) * 1ms;
       ++worker.mini_batches;
     }
-    advise(adviser, WorkSeen{Step(step), course.now_ns, 0, Step(step), done}, course);
+    advise(adviser, WorkSeen{Step(step), course.time, 0, Step(step), done}, course);
   }
   const Devices rest = placement::devices_from({"cpu", "nodeB/cpu"});
   const auto shrunk_for = [&](const std::string& own) {

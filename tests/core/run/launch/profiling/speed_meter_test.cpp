@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/durations.h"
-
 namespace estrain::launch {
 namespace {
 
@@ -13,22 +11,23 @@ class MeteredStage {
   MeteredStage() { meter.begin(100); }
   // One step: milliseconds per mini-batch of both, and of the exchange.
   bool step(int64_t first, int64_t second, int64_t exchange) {
-    workers_[0].computing_ns += 6 * first * kMs;
-    workers_[0].reading_ns += 6 * reading * kMs;
-    workers_[1].computing_ns += 2 * second * kMs;
+    workers_[0].computing += 6 * first * 1ms;
+    workers_[0].reading += 6 * reading * 1ms;
+    workers_[1].computing += 2 * second * 1ms;
     workers_[0].mini_batches += 6;
     workers_[1].mini_batches += 2;
-    now_ += (std::max(6 * first, 2 * second) + exchange) * kMs;
+    now_ += (std::max(6 * first, 2 * second) + exchange) * 1ms;
     return meter.observe(++step_, now_, evaluated, workers_);
   }
   int64_t evaluated = -1;
   int64_t reading = 0;  // milliseconds of the first worker's mini-batches that wait for data
-  void pause(int64_t milliseconds) { now_ += milliseconds * kMs; }
+  void pause(int64_t milliseconds) { now_ += milliseconds * 1ms; }
   SpeedMeter meter;
 
  private:
   std::vector<SpeedMeter::Worker> workers_ = {{7, "cpu", 6}, {9, "cpu", 2}};
-  int64_t step_ = 100, now_ = 5'000 * kMs;
+  int64_t step_ = 100;
+  MonotonicTime now_{5s};
 };
 
 TEST_CASE("step, mini-batch and exchange times of a stage, without its cold first steps") {
@@ -119,11 +118,11 @@ class Job {
   // One step; milliseconds per mini-batch of each worker.
   std::vector<SpeedWatch::Speed> step(const std::vector<int64_t>& milliseconds) {
     ++step_;
-    now_ += 60 * kMs;
+    now_ += 60ms;
     for (size_t i = 0; i < paces_.size(); ++i) {
-      paces_[i].computing_ns += 2 * milliseconds[i] * kMs;
+      paces_[i].computing += 2 * milliseconds[i] * 1ms;
       paces_[i].mini_batches += 2;
-      paces_[i].reading_ns += 2 * reading_ * kMs;
+      paces_[i].reading += 2 * reading_ * 1ms;
     }
     return watch_.observe(step_, now_, paces_);
   }
@@ -136,7 +135,10 @@ class Job {
     return -1;
   }
   void new_stage() {
-    for (SpeedMeter::Worker& pace : paces_) pace.computing_ns = pace.mini_batches = 0;
+    for (SpeedMeter::Worker& pace : paces_) {
+      pace.computing = 0ns;
+      pace.mini_batches = 0;
+    }
   }
   void wait_for_data(int64_t milliseconds) { reading_ = milliseconds; }  // of each mini-batch
   const SpeedWatch& watch() const { return watch_; }
@@ -145,7 +147,8 @@ class Job {
  private:
   SpeedWatch watch_;
   std::vector<SpeedMeter::Worker> paces_;
-  int64_t step_ = 0, now_ = 0, reading_ = 0;
+  int64_t step_ = 0, reading_ = 0;
+  MonotonicTime now_;
 };
 
 TEST_CASE("a worker that takes twice as long as the others is named within 20 steps, and no longer once it is faster") {

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/durations.h"
-
 namespace estrain::launch {
 namespace {
 
@@ -27,7 +25,7 @@ SpeedMeter::Span stage(const std::vector<Part>& parts) {
   span.steps = span.to_step = 20;
   int64_t slowest = 0;
   for (const Part& part : parts) {
-    span.workers.push_back({part.id, part.kind, part.ests, 20 * part.ests * part.milliseconds * kMs, 20 * part.ests});
+    span.workers.push_back({part.id, part.kind, part.ests, 20 * part.ests * part.milliseconds * 1ms, 20 * part.ests});
     slowest = std::max(slowest, part.ests * part.milliseconds);
   }
   span.seconds = 20 * 1e-3 * static_cast<double>(slowest + 5);

@@ -30,7 +30,7 @@ struct SampleRun {
     plan.grace_seconds = 60;
     plan.lock = run_directory::RunDirectory(plan.run).lock(0);
     run = std::make_unique<Run>(plan);
-    run->state.times.ends_ns.reset();
+    run->state.times.ends.reset();
   }
 
   // Two workers train 2 + 1 of 3 ESTs. The shared memory is complete, with a ring of 4 records.

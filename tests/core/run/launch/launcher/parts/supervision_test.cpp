@@ -15,11 +15,11 @@ struct WatchedRun : SampleRun {
 
   // An allocation that has lasted for `past` seconds and ends in `left` s.
   void allocate(double past, double left) {
-    run->state.times.started_ns = monotonic_ns() - nanoseconds(past);
-    run->state.times.ends_ns = monotonic_ns() + nanoseconds(left);
+    run->state.times.started = MonotonicClock::now() - nanoseconds(Seconds(past));
+    run->state.times.ends = MonotonicClock::now() + nanoseconds(Seconds(left));
   }
   bool stops() {
-    const auto event = supervision.find_allocation_end(run->state.times.ends_ns, monotonic_ns());
+    const auto event = supervision.find_allocation_end(run->state.times.ends, MonotonicClock::now());
     if (!event) return false;
     CHECK(std::get<decisions::StopAsked>(*event).why.starts_with("the allocation ends in "));
     return true;
@@ -59,10 +59,10 @@ TEST_CASE("the lock shows life, but not at every look") {
     return status.st_mtim.tv_sec != 1000;
   };
   REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
-  sample.supervision.show_life(monotonic_ns());
+  sample.supervision.show_life(MonotonicClock::now());
   CHECK(is_touched());
   REQUIRE(::utimensat(AT_FDCWD, lock.c_str(), past, 0) == 0);
-  sample.supervision.begin_round(monotonic_ns());
+  sample.supervision.begin_round(MonotonicClock::now());
   CHECK_FALSE(is_touched());
 }
 

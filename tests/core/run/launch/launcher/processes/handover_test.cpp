@@ -70,7 +70,7 @@ Json describe(const Handover& handover) {
                {"fault_step", handover.job.fault_step.value},
                {"faults_at_step", handover.job.faults_at_step},
                {"less_memory", handover.job.less_memory},
-               {"started_ns", handover.times.started_ns},
+               {"started_ns", count_ns(handover.times.started)},
                {"last_saved_step", handover.job.scribe.last_saved_step},
                {"accuracy", handover.accuracy.value_or(-1)},
                {"scribe", handover.processes.scribe.process.pid()},
@@ -89,16 +89,26 @@ Json describe(const Handover& handover) {
     json["faults"].push_back({fault.worker.value, fault.step.value, fault.cause, fault.fault_class,
                               fault.seconds_lost.value_or(-1), fault.steps_redone});
   if (const auto& loss = handover.job.recovery)
-    json["recovery"] = {loss->worker.value, loss->device.text(), loss->ests.begin.value, loss->ests.end.value,
-                        loss->cause,        loss->what,          loss->step.value,       loss->steps_redone,
-                        loss->last_beat_ns, loss->noticed_ns};
+    json["recovery"] = {loss->worker.value,     loss->device.text(), loss->ests.begin.value,
+                        loss->ests.end.value,   loss->cause,         loss->what,
+                        loss->step.value,       loss->steps_redone,  count_ns(loss->last_beat),
+                        count_ns(loss->noticed)};
   for (const decisions::WaitingRequest& waiting : handover.job.waiting)
-    json["waiting"].push_back({waiting.client, encode_request(waiting.request), waiting.arrived_ns});
+    json["waiting"].push_back({waiting.client, encode_request(waiting.request), count_ns(waiting.arrived)});
   if (handover.job.resize) {
     const decisions::ResizeUnderWay& resize = *handover.job.resize;
-    json["resize"] = {resize.client.value_or(-1),  resize.before,    resize.after,      resize.step.value,
-                      resize.requested_ns,         resize.warmed_ns, resize.stopped_ns, resize.step_seconds_before,
-                      resize.step_seconds_warming, resize.why,       resize.gives_back, resize.answer.value_or(Json())};
+    json["resize"] = {resize.client.value_or(-1),
+                      resize.before,
+                      resize.after,
+                      resize.step.value,
+                      count_ns(resize.requested),
+                      count_ns(resize.warmed),
+                      count_ns(resize.stopped),
+                      resize.step_seconds_before,
+                      resize.step_seconds_warming,
+                      resize.why,
+                      resize.gives_back,
+                      resize.answer.value_or(Json())};
   }
   return json;
 }
@@ -151,30 +161,38 @@ Json describe(const Handover& handover) {
   job.less_memory = true;
   job.faults = {{WorkerId(7), Step(11), "killed", "infrastructure", {}, 0},
                 {decisions::kNobody, Step(12), "hung", "engine", 0.5, 3}};
-  handover.times.started_ns = INT64_C(1) << 60;
+  handover.times.started = monotonic_time(INT64_C(1) << 60);
   auto other_end = comm::MessageSocket::pair(), third = comm::MessageSocket::pair(),
        scribe = comm::MessageSocket::pair();
   add_worker(handover, job.workers, 0, "cpu", 0, 3, std::move(report_to));
   add_worker(handover, job.workers, 2, "cpu:avx2", 3, 8, std::move(other_end.first));
   add_worker(handover, job.leaving, 1, "cpu", 3, 8, std::move(third.first));
-  handover.processes.scribe = {sleeper(), record::ScribeChannel(std::move(scribe.first)), 0, 0, 77};
+  handover.processes.scribe = {sleeper(), record::ScribeChannel(std::move(scribe.first)), kNoTime, kNoTime, 77};
   const ControlServer control(folder.path());
   handover.listener = control.listener();
   handover.clients = {{5, doorbell.get()}};
   if (with_resize) job.scribe.last_saved_step = 70;
   if (with_resize)
-    job.recovery = decisions::Loss{
-        WorkerId(3), {"cpu"}, {VirtualRank(0), VirtualRank(3)}, "killed", "by SIGKILL", Step(75), 1, 123, 456};
+    job.recovery = decisions::Loss{WorkerId(3),
+                                   {"cpu"},
+                                   {VirtualRank(0), VirtualRank(3)},
+                                   "killed",
+                                   "by SIGKILL",
+                                   Step(75),
+                                   1,
+                                   monotonic_time(123),
+                                   monotonic_time(456)};
   if (with_resize) handover.accuracy = 0.875;
   if (with_resize)
     job.resize = decisions::ResizeUnderWay{
-        5, "cpu", "cpu,cpu", Step(77), 1, 2, 3, 0.1, 0.25, "why", true, false, Json{{"taken", "cpu"}}};
+        5,    "cpu", "cpu,cpu", Step(77), monotonic_time(1),     monotonic_time(2), monotonic_time(3), 0.1,
+        0.25, "why", true,      false,    Json{{"taken", "cpu"}}};
   job.held = placement::devices_from({"cpu", "cpu:avx2"});
   handover.cores = 7;
   handover.times.start_seconds = 1.5;
   handover.changes = {{"decisions", {"one"}}};
   handover.profiles = {{"format", "estrain profiles 1"}};
-  job.waiting = {{5, decisions::OfferRequest{"cpu"}, 123}};
+  job.waiting = {{5, decisions::OfferRequest{"cpu"}, monotonic_time(123)}};
   write_file_atomically(folder / "before", describe(handover).dump());
   reexec(handover);
   ::_exit(99);

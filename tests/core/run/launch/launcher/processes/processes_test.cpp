@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "tests/durations.h"
 
 namespace estrain::launch {
 namespace {
@@ -23,11 +22,11 @@ WorkerProcess shell(const std::string& script) {
 }
 
 bool works_within(WorkerProcess& worker, int64_t milliseconds) {
-  const int64_t begin = monotonic_ns(), deadline = begin + milliseconds * INT64_C(1'000'000);
-  while (monotonic_ns() < deadline) {
+  const MonotonicTime begin = MonotonicClock::now(), deadline = begin + milliseconds * 1ms;
+  while (MonotonicClock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    worker.work.observe(monotonic_ns(), 0, process_stat(worker.process.pid()));
-    if (worker.work.at_ns() > begin) return true;
+    worker.work.observe(MonotonicClock::now(), kNoTime, process_stat(worker.process.pid()));
+    if (worker.work.at() > begin) return true;
   }
   return false;
 }
@@ -73,9 +72,9 @@ TEST_CASE("a proxy is told of the loss of its host once, however many hosts noti
 class Silent {
  public:
   // `processor_share`: CPU time over elapsed time. `state`: the process's state in /proc at each check.
-  void pass(int64_t ns, double processor_share, char state = 'S') {
-    for (const int64_t end = now_ + ns; now_ < end;) {
-      now_ += 100 * kMs;
+  void pass(Nanoseconds time, double processor_share, char state = 'S') {
+    for (const MonotonicTime end = now_ + time; now_ < end;) {
+      now_ += 100ms;
       taken_ += processor_share * 0.1;
       look(state);
     }
@@ -85,56 +84,56 @@ class Silent {
     const auto ticks = static_cast<uint64_t>(taken_ * static_cast<double>(::sysconf(_SC_CLK_TCK)));
     sign_.observe(now_, since_, {state, ticks});
   }
-  int64_t now() const { return now_; }
-  int64_t idle_ns() const { return now_ - sign_.at_ns(); }
+  MonotonicTime now() const { return now_; }
+  Nanoseconds idle() const { return now_ - sign_.at(); }
 
  private:
   WorkSign sign_;
-  int64_t now_ = 1000 * kSecond, since_ = now_;
+  MonotonicTime now_{1000s}, since_ = now_;
   double taken_ = 5;
 };
 
-TEST_CASE("who has never been looked at was never at work") { CHECK(WorkSign().at_ns() == 0); }
+TEST_CASE("who has never been looked at was never at work") { CHECK(WorkSign().at() == kNoTime); }
 
 TEST_CASE("who takes processor time is at work; the time from before its silence is no sign") {
   Silent process;
   process.look('S');
-  CHECK(process.idle_ns() == process.now());
-  process.pass(kSecond, 1);
-  CHECK(process.idle_ns() == 0);
-  process.pass(5 * kSecond, 0);
-  CHECK(process.idle_ns() == 5 * kSecond);
+  CHECK(process.idle() == process.now() - kNoTime);
+  process.pass(1s, 1);
+  CHECK(process.idle() == 0s);
+  process.pass(5s, 0);
+  CHECK(process.idle() == 5s);
   process.beat();
-  process.pass(100 * kMs, 1);  // the first check in a new silence
-  CHECK(process.idle_ns() == 5 * kSecond + 100 * kMs);
-  process.pass(100 * kMs, 1);
-  CHECK(process.idle_ns() == 0);
+  process.pass(100ms, 1);  // the first check in a new silence
+  CHECK(process.idle() == 5s + 100ms);
+  process.pass(100ms, 1);
+  CHECK(process.idle() == 0s);
 }
 
 TEST_CASE("a fiftieth of a processor is work, a few looks around of threads in the background are none") {
   Silent starved;
-  starved.pass(100 * kSecond, 0.02);
-  CHECK(starved.idle_ns() < 2 * kSecond);
+  starved.pass(100s, 0.02);
+  CHECK(starved.idle() < 2s);
   Silent hung;
-  hung.pass(kSecond, 1);
-  hung.pass(100 * kSecond, 0.002);
-  CHECK(hung.idle_ns() >= 90 * kSecond);
+  hung.pass(1s, 1);
+  hung.pass(100s, 0.002);
+  CHECK(hung.idle() >= 90s);
 }
 
 TEST_CASE("who would run is at work, though others hold the processor") {
   Silent process;
-  process.pass(100 * kSecond, 0, 'R');
-  CHECK(process.idle_ns() == 0);
+  process.pass(100s, 0, 'R');
+  CHECK(process.idle() == 0s);
   for (const char state : {'S', 'D', 't', '\0'}) {
-    process.pass(10 * kSecond, 0, state);
-    CHECK(process.idle_ns() >= 10 * kSecond);
+    process.pass(10s, 0, state);
+    CHECK(process.idle() >= 10s);
   }
 }
 
 TEST_CASE("what waits for one that works counts as at work") {
   WorkSign sign;
-  sign.mark(7);
-  CHECK(sign.at_ns() == 7);
+  sign.mark(monotonic_time(7));
+  CHECK(sign.at() == monotonic_time(7));
 }
 
 }  // namespace

@@ -4,21 +4,19 @@
 
 #include <vector>
 
-#include "tests/durations.h"
-
 namespace estrain::launch {
 namespace {
 
 using comm::Activity;
 
 const Pace kUnknown;
-const Pace kKnown{.step_ns = kSecond, .evaluation_ns = 20 * kSecond};
-const Pace kLimited{.step_ns = kSecond, .evaluation_ns = 20 * kSecond, .limit_ns = 7 * kSecond};
+const Pace kKnown{.step = 1s, .evaluation = 20s};
+const Pace kLimited{.step = 1s, .evaluation = 20s, .limit = 7s};
 
 // It has used no CPU time since its last beat.
-Silence still(Activity activity, int64_t seconds) { return {activity, seconds * kSecond, seconds * kSecond}; }
+Silence still(Activity activity, int64_t seconds) { return {activity, seconds * 1s, seconds * 1s}; }
 // It uses CPU time continuously.
-Silence busy(Activity activity, int64_t seconds) { return {activity, seconds * kSecond, 0}; }
+Silence busy(Activity activity, int64_t seconds) { return {activity, seconds * 1s, 0s}; }
 
 // Seconds of silence until it counts as hung; -1: never.
 int64_t first_hang(Silence (*silence)(Activity, int64_t), Activity activity, const Pace& pace) {
@@ -34,8 +32,8 @@ TEST_CASE("who takes no processor time hangs after three times the longest of su
 }
 
 TEST_CASE("an evaluation is not measured by the steps of training") {
-  CHECK(first_hang(still, Activity::evaluating, {.step_ns = kSecond}) == 121);
-  CHECK(first_hang(still, Activity::computing, {.evaluation_ns = 20 * kSecond}) == 121);
+  CHECK(first_hang(still, Activity::evaluating, {.step = 1s}) == 121);
+  CHECK(first_hang(still, Activity::computing, {.evaluation = 20s}) == 121);
 }
 
 TEST_CASE("what was never measured gets two minutes without processor time, an hour with it") {
@@ -53,7 +51,7 @@ TEST_CASE("who takes processor time is at work, for ten minutes and ten times it
 
 TEST_CASE("processor time that was taken a while ago does not count") {
   const auto hangs = [](int64_t since_beat, int64_t since_work) {
-    return why_hung({Activity::computing, since_beat * kSecond, since_work * kSecond}, kKnown).has_value();
+    return why_hung({Activity::computing, since_beat * 1s, since_work * 1s}, kKnown).has_value();
   };
   CHECK_FALSE(hangs(100, 5));
   CHECK(hangs(100, 6));
@@ -62,7 +60,7 @@ TEST_CASE("processor time that was taken a while ago does not count") {
 TEST_CASE("whoever waits for its data is given ten minutes, as another would wait for the same storage") {
   CHECK(first_hang(still, Activity::reading, kUnknown) == 601);
   CHECK(first_hang(still, Activity::reading, kKnown) == 601);
-  CHECK(first_hang(still, Activity::reading, {.step_ns = 300 * kSecond}) == 903);
+  CHECK(first_hang(still, Activity::reading, {.step = 300s}) == 903);
   CHECK(first_hang(busy, Activity::reading, kKnown) == 3601);
 }
 
@@ -74,18 +72,18 @@ TEST_CASE("whoever waits for others or the scribe, or has left, never hangs") {
   REQUIRE(why_hung(silence, kKnown));
   silence.left = true;
   CHECK_FALSE(why_hung(silence, kKnown));
-  CHECK_FALSE(why_lingering(silence, 10'000 * kSecond, kKnown));
+  CHECK_FALSE(why_lingering(silence, 10'000s, kKnown));
 }
 
 TEST_CASE("recovery.hang_seconds stands in the place of all that, processor time or not") {
   for (const Activity activity : {Activity::computing, Activity::evaluating, Activity::idle}) {
     CHECK(first_hang(still, activity, kLimited) == 8);
     CHECK(first_hang(busy, activity, kLimited) == 8);
-    CHECK(first_hang(still, activity, {.limit_ns = 200 * kSecond}) == 201);
+    CHECK(first_hang(still, activity, {.limit = 200s}) == 201);
   }
   CHECK(first_hang(still, Activity::reading, kLimited) == 601);
   CHECK(first_hang(busy, Activity::reading, kLimited) == 601);
-  CHECK(first_hang(still, Activity::reading, {.limit_ns = 700 * kSecond}) == 701);
+  CHECK(first_hang(still, Activity::reading, {.limit = 700s}) == 701);
 }
 
 TEST_CASE("the reason says what was seen, and for how long") {
@@ -95,13 +93,13 @@ TEST_CASE("the reason says what was seen, and for how long") {
   CHECK(why_hung(still(Activity::reading, 700), kKnown) == "waited for its data for 700.0 s");
   CHECK(why_hung(busy(Activity::computing, 700), kKnown) ==
         "made no progress for 700.0 s, though it took processor time");
-  CHECK(why_lingering(still(Activity::computing, 10), 8 * kSecond, kKnown) ==
+  CHECK(why_lingering(still(Activity::computing, 10), 8s, kKnown) ==
         "did not leave the step that was given up for 8.0 s");
 }
 
 TEST_CASE("who is to leave a stage has its patience and 2 s, from when the stage was given up") {
   const auto lingers = [](const Silence& silence, int64_t since_abort, const Pace& pace = kKnown) {
-    return why_lingering(silence, since_abort * kSecond, pace).has_value();
+    return why_lingering(silence, since_abort * 1s, pace).has_value();
   };
   CHECK_FALSE(lingers(still(Activity::computing, 100), 7));
   CHECK(lingers(still(Activity::computing, 100), 8));
