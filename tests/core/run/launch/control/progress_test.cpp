@@ -132,7 +132,7 @@ TEST_CASE("an event takes the place of the line of progress, whole, also behind 
     successor.note("step 7: 2 -> 1");
     successor.show(at_step(8), kNoTime);
     CHECK(FakeTerminal(40).rows(output.text()) ==
-          std::vector<std::string>{"begins", "an event", "another", "step 7: 2 -> 1", "step 8  epoch 0  on 2 x cpu"});
+          std::vector<std::string>{"begins", "an event", "another", "step 7: 2 -> 1", "step 8  epoch 1  on 2 x cpu"});
   }
 }
 
@@ -143,8 +143,8 @@ TEST_CASE("what is no terminal gets lines and nothing else") {
   printer.note("an event");
   printer.show(at_step(7, "a device with a name that is longer than a row of the terminal"), kNoTime);
   CHECK(output.text() ==
-        "step 5  epoch 0  on 2 x cpu\nan event\n"
-        "step 7  epoch 0  on a device with a name that is longer than a row of the terminal\n");
+        "step 5  epoch 1  on 2 x cpu\nan event\n"
+        "step 7  epoch 1  on a device with a name that is longer than a row of the terminal\n");
 }
 
 TEST_CASE("a dumb terminal gets no escape sequence") {
