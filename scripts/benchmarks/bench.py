@@ -1,4 +1,4 @@
-"""Measures the figures that README shows. See `scripts/bench --help`."""
+"""Measures the figures of RESULTS.md. See `scripts/bench --help`."""
 
 import argparse
 import fnmatch

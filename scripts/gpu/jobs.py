@@ -57,7 +57,7 @@ class Model:
             samples = 4 * ests * self.batch
             sections["data"] |= {"format": "synthetic", "shape": list(self.shape), "samples": samples}
         else:
-            sections["data"] |= {"format": "text", "path": str(tree / "README.md")}
+            sections["data"] |= {"format": "text", "path": str(tree / "core/GUIDE.md")}
         text = ""
         for section, keys in sections.items():
             text += f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())

@@ -62,6 +62,7 @@ install(CODE [[
   file(REMOVE_RECURSE "${share}/man/new")
 ]] COMPONENT documents)
 install(FILES README.md CHANGELOG.md DESTINATION share/doc/estrain COMPONENT documents)
+install(FILES core/GUIDE.md DESTINATION share/doc/estrain/core COMPONENT documents)
 install(DIRECTORY configs/ DESTINATION share/doc/estrain/configs COMPONENT documents)
 install(DIRECTORY examples/ DESTINATION share/doc/estrain/examples COMPONENT documents
         PATTERN __pycache__ EXCLUDE PATTERN "*.png" EXCLUDE)

@@ -112,14 +112,14 @@ TEST_CASE("a message ends with its id, which help knows") {
   CHECK(explained.text.starts_with("usage (kind of error)"));
 }
 
-TEST_CASE("README names every command and every exit code as the program does") {
-  const std::string readme = bytes_of(kTree + "/README.md");
+TEST_CASE("the guide names every command and every exit code as the program does") {
+  const std::string guide = bytes_of(kTree + "/core/GUIDE.md");
   for (const std::string& verb : verbs()) {
-    if (words_in(verb).size() == 1) CHECK_MESSAGE(readme.find("| `estrain " + verb) != readme.npos, verb);
+    if (words_in(verb).size() == 1) CHECK_MESSAGE(guide.find("| `estrain " + verb) != guide.npos, verb);
   }
   for (const ExitCode& code : exit_codes) {
     const std::string row = fmt::format("| {} | {} |\n", code.code, code.meaning);
-    CHECK_MESSAGE(readme.find(row) != readme.npos, row);
+    CHECK_MESSAGE(guide.find(row) != guide.npos, row);
   }
 }
 
