@@ -21,10 +21,11 @@ import twins  # noqa: E402
 TEST_BATCH = 1000
 
 
-def read_images(section):
+def read_images(spec):
     """Training and test set, each as (images, labels) in memory."""
+    section = spec["data"]
     keys = {"crop": 0, "flip": False, "resize": [], "pad": 0}
-    sets = run_data.open_data({"data": keys | section, "model": {}})
+    sets = run_data.open_data({"data": keys | section, "model": spec["model"]})
     mean, std = torch.tensor(section["mean"])[:, None, None], torch.tensor(section["std"])[:, None, None]
     return [(images.pixels.float().div(255).sub(mean).div(std), images.labels) for images in sets]
 
@@ -47,21 +48,21 @@ def train(spec, images, labels, seed):
     return model
 
 
-def accuracy(model, images, labels):
+def right(model, images, labels):
+    """For each image, whether the model gets it right."""
     model.eval()
     with torch.no_grad():
-        right = sum(
-            int((model(some).argmax(1) == of_them).sum())
-            for some, of_them in zip(images.split(TEST_BATCH), labels.split(TEST_BATCH))
-        )
-    return right / len(labels)
+        pairs = zip(images.split(TEST_BATCH), labels.split(TEST_BATCH))
+        return torch.cat([model(some).argmax(1) == of_them for some, of_them in pairs])
 
 
 def main():
     spec = tomllib.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)
-    training, test = read_images(spec["data"])
-    print(json.dumps({"accuracy": accuracy(train(spec, *training, int(sys.argv[2])), *test)}))
+    training, test = read_images(spec)
+    accuracy = right(train(spec, *training, int(sys.argv[2])), *test).double().mean().item()
+    print(json.dumps({"accuracy": accuracy}))
 
 
-main()
+if __name__ == "__main__":
+    main()
