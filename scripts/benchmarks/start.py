@@ -10,7 +10,7 @@ from estrain_job import EstrainJob
 from figures import LOWER, Figure, Group, Measured
 from paired_rounds import ratios, run_rounds
 from process_tree import end_tree
-from torch_ddp import ALONE, torchrun
+from torch_ddp import ALONE, steps_of_case
 
 HOW = (
     "seconds from starting `estrain train` with 1 worker to the record of its first step, over those from starting "
@@ -28,7 +28,7 @@ def first_step_seconds(bench, case, ests=1):
 
 def torchrun_seconds(bench, case):
     folder = bench.new_folder()
-    command = torchrun(bench, 1, folder.name, case.to_json())
+    command = steps_of_case(bench, 1, folder.name, case.to_json())
     with open(folder / "log", "w") as log:
         begin = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | ALONE)

@@ -12,12 +12,17 @@ START_SECONDS = 60
 ALONE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "attempts:0"}
 
 
-def torchrun(bench, ranks, name, case, *options):
-    """The command that runs ddp_script.py; `name`: no other job's at this time. Wants ALONE in its environment."""
+def torchrun(python, ranks, name, script, *words):
+    """The command that runs a script in so many ranks; `name`: no other job's at this time. Wants ALONE in its environment."""
     # The meaning of --standalone, with addresses as numbers: on some machines names are not known, or only after a minute.
-    command = [bench.python, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--rdzv-backend=c10d"]
+    command = [python, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--rdzv-backend=c10d"]
     command += ["--rdzv-endpoint=127.0.0.1:0", f"--rdzv-id={name}", "--nproc-per-node", str(ranks)]
-    return [*command, SCRIPT, case, *bench.ddp_options, *options]
+    return [*command, script, *words]
+
+
+def steps_of_case(bench, ranks, name, case, *options):
+    """The command that runs ddp_script.py for a case."""
+    return torchrun(bench.python, ranks, name, SCRIPT, case, *bench.ddp_options, *options)
 
 
 class TorchDdp:
@@ -29,7 +34,7 @@ class TorchDdp:
         self.listener = Listener(str(folder / "socket"), "AF_UNIX", backlog=64)
         self.listener._listener._socket.settimeout(START_SECONDS)
         control = ("--control", folder / "socket")
-        command = torchrun(bench, ranks, folder.name, case.to_json(accumulate), *control, *options)
+        command = steps_of_case(bench, ranks, folder.name, case.to_json(accumulate), *control, *options)
         environment = os.environ | ALONE | (environment or {})
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)

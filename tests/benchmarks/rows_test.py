@@ -32,7 +32,8 @@ import straggler  # noqa: E402
 from figures import LOWER, Figure, Group, Measured  # noqa: E402
 
 PRETEND = Path(__file__).with_name("pretend.py")
-SCRIPTS = {"ddp_script", "accuracy_script"}  # programs for a Python with torch, not modules of the bench
+# Programs for a Python with torch, not modules of the bench.
+SCRIPTS = {"ddp_script", "accuracy_script", "why", "why_script"}
 PROGRAMS = ("estrain", "python", "ninja", "scripts/benchmarks/bare_loop", "scripts/benchmarks/checkpoint_io",
             "scripts/benchmarks/jpeg_reading")
 KERNELS = ("gemm", "attention", "convolution", "layers", "arithmetic")
