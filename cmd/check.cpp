@@ -318,6 +318,8 @@ class Check {
       note_determinism();
       note_first_weights();
       note_what_differs();
+      if (!report_->has_evaluation && job_.spec.train.eval_every >= 0)
+        findings_.push_back(data::no_evaluation(job_.spec.data));
     } catch (const Error& error) {
       findings_.push_back(Finding::of("mini-batch", error));
     }

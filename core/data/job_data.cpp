@@ -8,6 +8,7 @@
 #include "core/data/format_table.h"
 #include "core/data/python/python_dataset.h"
 #include "core/formats/program/program.h"
+#include "core/job/spec/data_formats.h"
 
 namespace estrain::data {
 namespace {
@@ -90,12 +91,25 @@ spec::DataSection data_section(const spec::JobSpec& spec) {
   return section;
 }
 
+Finding no_evaluation(const spec::DataSection& section) {
+  const spec::DataFormatTraits& format = spec::traits_of(section.format);
+  const char* way = format.has_holdout                        ? "data.holdout = 0.1 keeps a part of the samples for it"
+                    : section.format == spec::DataFormat::idx ? "name them: data.test_images, data.test_labels"
+                                                              : "name them: data.test_list";
+  return Finding::warn("evaluation", "no samples for evaluation",
+                       fmt::format("{}, and train.eval_every = \"never\" does without", way));
+}
+
 DataPair open_job(const spec::JobSpec& spec) {
   const std::vector<DataFile> programs = with_context("model", [&] { return open_files(program_names(spec.model)); });
   const std::vector<std::string> arrays = with_context("model", [&] { return arrays_of(programs, spec); });
   DataPair pair =
       open(data_section(spec), spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
+  if (!pair.test && spec.train.eval_every >= 0) {
+    const Finding missing = no_evaluation(spec.data);
+    pair.notes.push_back(missing.seen + ": " + missing.advice);
+  }
   return pair;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/finding.h"
 #include "core/data/files/data_files.h"
 #include "core/data/files/identity.h"
 #include "core/data/formats/dataset.h"
@@ -33,7 +34,10 @@ std::vector<std::string> arrays_of_job(const spec::JobSpec& spec);
 // The [data] section, with the Python of the model if the section names none.
 spec::DataSection data_section(const spec::JobSpec& spec);
 
-// open() (dataset.h) for the job; DataPair::files includes the programs.
+// The warning about a job that evaluates (train.eval_every), and whose data have no samples for it.
+Finding no_evaluation(const spec::DataSection& section);
+
+// open() (dataset.h) for the job; DataPair::files includes the programs, DataPair::notes the missing evaluation.
 DataPair open_job(const spec::JobSpec& spec);
 
 }  // namespace estrain::data

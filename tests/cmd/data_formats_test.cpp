@@ -264,5 +264,50 @@ TEST_CASE("init writes a spec for each format that check accepts") {
   }
 }
 
+// How often `words` stand in a text.
+int64_t count_of(const std::string& words, const std::string& text) {
+  int64_t count = 0;
+  for (size_t at = text.find(words); at != text.npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
+
+constexpr const char* kNoEvaluation = "no samples for evaluation";
+
+TEST_CASE("data.holdout keeps images for evaluation on any devices, and a resume refuses another part") {
+  const ScratchFolder folder;
+  write_images(folder);
+  const std::string spec = folder.write("holdout.toml", photo_job("images", folder / "train", ""));
+  const Words holdout = {"--set", "data.holdout=0.2"};
+  const std::string alone = train_on(folder, spec, "1", holdout);
+  CHECK(difference(alone, train_on(folder, spec, "cpu=1,cpu=3", holdout)).text == "");
+  CHECK(read_file(alone + "/metrics.jsonl").find("\"eval\":{") != std::string::npos);
+  const Ended refused =
+      estrain({"train", "--resume", "--run", alone, "--set", "data.holdout=0.3", "--set", "train.steps=12"});
+  INFO(refused.shown());
+  CHECK(refused.code == 2);
+  CHECK(refused.says("data.holdout"));
+  const Ended resumed = estrain({"train", "--resume", "--run", alone, "--set", "train.steps=12"});
+  INFO(resumed.shown());
+  CHECK(resumed.code == 0);
+}
+
+TEST_CASE("a run without samples for evaluation says so once, and check does") {
+  const ScratchFolder folder;
+  write_images(folder);
+  const std::string spec = folder.write("none.toml", photo_job("images", folder / "train", ""));
+  const Ended trained = estrain({"train", spec, "--run", folder / "run", "--devices", "2"});
+  INFO(trained.shown());
+  CHECK(trained.code == 0);
+  CHECK(count_of(kNoEvaluation, trained.text) == 1);
+  CHECK(trained.says("data.holdout = 0.1 keeps a part of the samples for it"));
+  const Ended checked = estrain({"check", spec, "--run", folder / "other"});
+  INFO(checked.shown());
+  CHECK(checked.code == 0);
+  CHECK(count_of(kNoEvaluation, checked.text) == 1);
+  const Words never = {"--set", "train.eval_every=never"};
+  CHECK_FALSE(estrain(with({"check", spec, "--run", folder / "other"}, never)).says(kNoEvaluation));
+  CHECK_FALSE(estrain(with({"train", spec, "--run", folder / "never"}, never)).says(kNoEvaluation));
+}
+
 }  // namespace
 }  // namespace estrain::testing

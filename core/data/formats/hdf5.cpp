@@ -2,10 +2,12 @@
 
 #include "core/base/error.h"
 #include "core/data/formats/hdf5_arrays.h"
+#include "core/data/formats/holdout.h"
 #include "core/data/formats/labelled_images.h"
 #include "core/formats/h5/elsewhere.h"
 #include "core/formats/h5/file.h"
 #include "core/formats/h5/group.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::data {
 namespace {
@@ -146,6 +148,7 @@ void scan_arrays(const DataRequest& request, DataScan& scan) {
   }
   const auto train = scan_array_file({"training data", section.path, FileKind::as_it_is}, arrays, scan.findings);
   if (train) scan.train_samples = train->size();
+  if (train && section.test_path.empty()) note_held_out(scan, of_one_class(train->size()), spec::holdout(section));
   if (section.test_path.empty()) return;
   const auto test = scan_array_file({"test data", section.test_path, FileKind::as_it_is}, arrays, scan.findings);
   if (!train || !test) return;
@@ -169,7 +172,11 @@ DataPair open_arrays(const DataRequest& request, const std::vector<DataFile>& fi
   refuse_transforms(request.section, request.arrays);
   DataPair pair;
   pair.train = read_hdf5_arrays(files[0], request.arrays);
-  if (!request.section.test_path.empty()) pair.test = read_hdf5_arrays(files[1], request.arrays);
+  if (!request.section.test_path.empty()) {
+    pair.test = read_hdf5_arrays(files[1], request.arrays);
+  } else {
+    hold_out(pair, of_one_class(pair.train->size()), spec::holdout(request.section), request.seed);
+  }
   return pair;
 }
 

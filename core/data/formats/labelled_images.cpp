@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "core/data/formats/holdout.h"
+#include "core/job/spec/defaults.h"
+
 namespace estrain::data {
 namespace {
 
@@ -115,9 +118,15 @@ DataPair open_images(ImageTables tables, const DataRequest& request) {
     tables.train->take_classes_of_labels();
   }
   if (tables.test) tables.test->set_classes(tables.train->classes());
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < tables.train->size(); ++i) labels.push_back(tables.train->label(i));
   DataPair pair;
   pair.train = std::make_unique<ImageDataset>(std::move(tables.train), request.section);
-  if (tables.test) pair.test = std::make_unique<ImageDataset>(std::move(tables.test), request.section);
+  if (tables.test) {
+    pair.test = std::make_unique<ImageDataset>(std::move(tables.test), request.section);
+  } else {
+    hold_out(pair, labels, spec::holdout(request.section), request.seed);
+  }
   return pair;
 }
 
@@ -150,6 +159,7 @@ void scan_images(DataScan& scan, const std::vector<ScannedSet>& sets, const Data
   check_shapes(sets, request.section, scan.findings);
   scan.classes = request.classes.value_or(known ? range->classes : 0);
   scan.train_samples = images_of(train);
+  if (train_labels && sets.size() == 1) note_held_out(scan, *train_labels, spec::holdout(request.section));
   if (train.layout) scan.stored_shape = {train.layout->channels, train.layout->height, train.layout->width};
 }
 

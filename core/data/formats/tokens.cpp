@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/data/files/file_bytes.h"
 #include "core/data/formats/token_array.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::data {
 namespace {
@@ -120,7 +121,7 @@ DataPair open_text(const std::vector<DataFile>& files, const DataRequest& reques
     return std::make_unique<TokenWindows>(TokenArray::of_bytes(file.content), part, file.path, made);
   };
   const int64_t bytes = static_cast<int64_t>(files[0].content.size());
-  const TokenSplit split = split_tokens(bytes, files.size() == 1 ? request.section.holdout : 0);
+  const TokenSplit split = split_tokens(bytes, files.size() == 1 ? spec::holdout(request.section) : 0);
   DataPair pair;
   pair.train = make(files[0], split.train);
   if (split.test) pair.test = make(files[0], *split.test);
@@ -139,7 +140,7 @@ DataPair open_tokens(const std::vector<DataFile>& files, const DataRequest& requ
   };
   const TokenArray tokens = TokenArray::of(files[0], request.section.token_type);
   const bool is_checked = check_range(tokens, files[0].path, *request.classes);
-  const TokenSplit split = split_tokens(tokens.size(), files.size() == 1 ? request.section.holdout : 0);
+  const TokenSplit split = split_tokens(tokens.size(), files.size() == 1 ? spec::holdout(request.section) : 0);
   DataPair pair;
   pair.train = make(tokens, split.train, files[0].path, is_checked);
   if (split.test) pair.test = make(tokens, *split.test, files[0].path, is_checked);
@@ -203,9 +204,9 @@ void scan_text(const DataRequest& request, DataScan& scan) {
   const spec::DataSection& section = request.section;
   const int64_t context = request.text_context, classes = request.classes.value_or(kBytes);
   scan.classes = classes;
-  const bool held_out = section.test_path.empty() && section.holdout > 0;
+  const bool held_out = section.test_path.empty() && spec::holdout(section) > 0;
   if (const std::optional<size_t> size = scan_text_file(section.path, classes, scan.findings)) {
-    const TokenSplit split = split_tokens(static_cast<int64_t>(*size), held_out ? section.holdout : 0);
+    const TokenSplit split = split_tokens(static_cast<int64_t>(*size), held_out ? spec::holdout(section) : 0);
     check_text_part({"training", split.train}, section.path, context, scan);
     if (split.test) check_text_part({"test", *split.test}, section.path, context, scan);
   }
@@ -234,7 +235,7 @@ void scan_tokens(const DataRequest& request, const std::vector<FileName>& names,
   const spec::DataSection& section = request.section;
   const int64_t context = request.text_context, classes = request.classes.value_or(0);
   scan.classes = classes;
-  const double holdout = names.size() == 1 ? section.holdout : 0;
+  const double holdout = names.size() == 1 ? spec::holdout(section) : 0;
   if (const std::optional<int64_t> size = scan_token_file(names[0], section, classes, scan.findings)) {
     const TokenSplit split = split_tokens(*size, holdout);
     check_text_part({"training", split.train, "tokens"}, names[0].path, context, scan);

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/data/formats/holdout.h"
 #include "core/data/photos/photo_scan.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::data {
 namespace {
@@ -69,11 +71,15 @@ class ImageFolderFormat : public Format {
     const int64_t count = request.classes.value_or(static_cast<int64_t>(names.size()));
     require_labels(*train, count);
     DataPair pair;
+    const std::vector<int64_t> labels = labels_of(*train);
     pair.train = std::make_unique<PhotoDataset>(std::move(train), count, request.section);
     for (const DataFile& file : files) note_left_out(pair, file.path, file.tree->left_out());
-    if (files.size() > 1)
+    if (files.size() > 1) {
       pair.test =
           std::make_unique<PhotoDataset>(std::make_unique<ImageFolder>(files[1], names), count, request.section);
+    } else {
+      hold_out(pair, labels, spec::holdout(request.section), request.seed);
+    }
     return pair;
   }
 

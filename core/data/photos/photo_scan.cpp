@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/data/formats/labelled_images.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::data {
 namespace {
@@ -124,8 +125,7 @@ class PhotosScan {
       note_left_out(file, opened);
       LabelledFile& labelled = set.files.front();
       labelled.images = opened.source->size();
-      labelled.labels.emplace();
-      for (int64_t i = 0; i < opened.source->size(); ++i) labelled.labels->push_back(opened.source->label(i));
+      labelled.labels = labels_of(*opened.source);
       look_at_images(*opened.source, set.name);
     } catch (const Error& error) {
       findings_.push_back(unreadable(error));
@@ -146,8 +146,10 @@ class PhotosScan {
     } catch (const Error& error) {
       return findings_.push_back(Finding::user_error("transforms", error.message(), error.advice()));
     }
+    const bool may_be_held_out = name == "training" && spec::holdout(section_) > 0;
     const auto fits = [&](int64_t, const image::Header& header, const SampleDraw& draw) {
       pixels->require_fit(header, draw);
+      if (may_be_held_out) pixels->require_fit(header, SampleDraw::fixed());
     };
     scan_photo_set(source, fits, name == "training", findings_);
   }

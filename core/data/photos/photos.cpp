@@ -4,6 +4,12 @@
 
 namespace estrain::data {
 
+std::vector<int64_t> labels_of(const PhotoSource& source) {
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < source.size(); ++i) labels.push_back(source.label(i));
+  return labels;
+}
+
 void require_labels(const PhotoSource& source, int64_t classes) {
   for (int64_t i = 0; i < source.size(); ++i) {
     const int64_t label = source.label(i);

@@ -15,6 +15,8 @@ class PhotoSource : public PhotoFiles {
   virtual int64_t label(int64_t index) const = 0;
 };
 
+std::vector<int64_t> labels_of(const PhotoSource& source);
+
 // Throws Fault::corrupt naming the first image with a label outside of [0, classes).
 void require_labels(const PhotoSource& source, int64_t classes);
 

@@ -6,9 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/base/json/json.h"
+#include "core/data/formats/holdout.h"
 #include "core/data/photos/photo_scan.h"
 #include "core/data/pixels/image_source.h"
 #include "core/formats/archive/tar.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::data {
 namespace {
@@ -212,12 +214,15 @@ class WebDatasetFormat : public Format {
     require_labels(*train, count);
     DataPair pair;
     note_left_out(pair, files[0].path, train->left_out());
+    const std::vector<int64_t> labels = labels_of(*train);
     pair.train = std::make_unique<PhotoDataset>(std::move(train), count, request.section);
     if (files.size() > 1) {
       auto test = std::make_unique<WebDataset>(files[1]);
       require_labels(*test, count);
       note_left_out(pair, files[1].path, test->left_out());
       pair.test = std::make_unique<PhotoDataset>(std::move(test), count, request.section);
+    } else {
+      hold_out(pair, labels, spec::holdout(request.section), request.seed);
     }
     return pair;
   }

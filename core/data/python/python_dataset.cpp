@@ -9,7 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/process/cpu_affinity.h"
 #include "core/data/formats/hdf5_arrays.h"
+#include "core/data/formats/holdout.h"
 #include "core/data/python/data_processes.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::data {
 namespace {
@@ -163,7 +165,11 @@ class PythonFormat : public Format {
     Opened opened = open_sets(request);
     DataPair pair;
     pair.train = std::move(opened.sets[0]);
-    if (opened.sets.size() > 1) pair.test = std::move(opened.sets[1]);
+    if (opened.sets.size() > 1) {
+      pair.test = std::move(opened.sets[1]);
+    } else {
+      hold_out(pair, of_one_class(pair.train->size()), spec::holdout(request.section), request.seed);
+    }
     pair.files = std::move(opened.files);
     return pair;
   }
@@ -175,6 +181,8 @@ class PythonFormat : public Format {
         if (!file.samples.empty())
           scan.findings.push_back(Finding::fine("data", fmt::format("{}: {}", file.path, file.samples)));
       scan.train_samples = opened.sets.front()->size();
+      if (opened.sets.size() == 1)
+        note_held_out(scan, of_one_class(scan.train_samples), spec::holdout(request.section));
       if (opened.sets.front()->shape().targets() > 0) scan.classes = opened.sets.front()->classes();
     } catch (const Error& error) {
       scan.findings.push_back(unreadable(error));

@@ -176,6 +176,7 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   report.memory = own_memory_use();
   report.size = size_of(job);
   report.notes = job.network().notes();
+  report.has_evaluation = data.test != nullptr;
   if (setup.spec.model.init.empty()) return report;
   if (!device->torch_device().is_cpu()) job.network().model().to(torch::kCPU);
   try_first_state(job, report);

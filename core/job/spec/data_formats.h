@@ -27,6 +27,7 @@ struct DataFormatTraits {
   bool is_made = false;               // the samples are made, and the format has no files
   bool is_code = false;               // data.file names the user's code in Python, and the format has no data.path
   bool has_test_path = false;         // data.test_path names the test set
+  bool has_holdout = false;           // data.holdout may keep samples of the training set for evaluation
   bool is_for_users_models = false;   // no built-in model takes the samples
   std::array<int64_t, 3> shape = {};  // [channels, height, width] of every image; zeros: the files tell
   int64_t classes = 0;                // the labels or tokens are below this; 0: the files or the spec tell

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/job/spec/data_formats.h"
+
 namespace estrain::spec {
 namespace {
 
@@ -23,6 +25,10 @@ double dropout(const ModelSection& model) {
   return model.dropout.value_or(model.name == "gpt" ? 0.1 : vgg ? 0.5 : 0);
 }
 
+double holdout(const DataSection& data) {
+  return data.holdout.value_or(traits_of(data.format).samples == Samples::tokens ? 0.1 : 0);
+}
+
 int64_t most_prefetch(const DataSection& data, uint64_t batch_bytes) {
   if (data.prefetch > 0) return data.prefetch;
   const uint64_t fit = std::min(kReadAheadBytes / std::max<uint64_t>(1, batch_bytes), kMostReadAhead);
@@ -34,6 +40,7 @@ JobSpec with_defaults(JobSpec spec) {
   spec.optimizer.weight_decay = weight_decay(spec.optimizer);
   spec.optimizer.eps = epsilon(spec.optimizer);
   spec.model.dropout = dropout(spec.model);
+  spec.data.holdout = holdout(spec.data);
   return spec;
 }
 

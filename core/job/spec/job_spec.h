@@ -95,7 +95,8 @@ struct DataSection {
   std::string test_images, test_labels;  // idx: test files, instead of `path`
   std::string test_path;  // hdf5, images, webdataset: the test set. text, tokens: test file, instead of `holdout`. voc:
                           // the folder of test_list, if different
-  double holdout = 0.1;   // text, tokens: last part of the file kept for evaluation, [0, 1)
+  std::optional<double> holdout;  // part kept for evaluation, [0, 1): text and tokens 0.1, the last of the file;
+                                  // images, webdataset, hdf5, python 0, samples of each class
   TokenType token_type = TokenType::u16;          // tokens: the type in a file without the name of a type
   ImageOrder layout = ImageOrder::automatic;      // hdf5: where the channels of images stand
   bool plugins = false;                           // hdf5: load filter plugins; does not affect the bits

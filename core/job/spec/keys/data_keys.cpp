@@ -10,7 +10,7 @@ Words formats_of(Samples samples) {
 
 const Words table_formats = formats_of(Samples::images);
 const Words photo_formats = formats_of(Samples::photos);
-const Words text_formats = formats_of(Samples::tokens);
+const Words holdout_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_holdout; });
 const Words image_formats =
     data_formats_with([](const DataFormatTraits& row) { return row.samples <= Samples::photos; });
 const Words file_formats = data_formats_with([](const DataFormatTraits& row) { return !row.is_made && !row.is_code; });
@@ -40,9 +40,13 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.holdout)
           .min(0)
           .below(1)
-          .only("data.format", text_formats)
+          .unset("0.1 of text and tokens, else 0")
+          .only("data.format", holdout_formats)
           .only("data.test_path", {""})
-          .means("Fraction of the text, at its end, that is kept for evaluation."),
+          .only("data.test_file", {""})
+          .means(
+              "Fraction of the training samples that is kept for evaluation: the end of a text; of other data a part "
+              "of each class, chosen by job.seed (of named arrays and a user's Dataset: of all samples)."),
       ESTRAIN_KEY(data.token_type)
           .only("data.format", {"tokens"})
           .means("Type of a token in flat files; .npy files and those of llm.c declare theirs."),

@@ -77,8 +77,9 @@ struct ProbeReport {
   std::optional<ProbedError> short_batch_error;  // a step has mini-batches of one sample, which the model refuses
   std::optional<ProbedError> init_error;         // model.init cannot be taken
   std::vector<std::string> notes;                // unexpected facts about the computation, for the user
+  bool has_evaluation = true;                    // the data have samples for evaluation
 
-  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, notes)
+  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, notes, has_evaluation)
 };
 
 using ProbeRequest = std::variant<TryMiniBatch>;

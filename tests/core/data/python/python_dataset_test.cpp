@@ -193,6 +193,22 @@ TEST_CASE("samples have the bits of a plain loop that seeds alike" * doctest::sk
                      "data module beside.py", "evaluation samples: 4 samples, images float32 [1, 2, 3] with a class"});
 }
 
+TEST_CASE("data.holdout keeps samples of a Dataset, which keep their numbers" * doctest::skip(!is_here())) {
+  PythonData data("train");
+  const DataPair whole = data.open();
+  data.section.holdout = 0.3;
+  const DataPair pair = data.open();
+  REQUIRE(pair.test != nullptr);
+  CHECK(pair.train->size() == 5);
+  CHECK(pair.test->size() == 2);
+  std::vector<int64_t> kept = randperm(7, 11);
+  kept.resize(2);
+  std::ranges::sort(kept);
+  std::string expected;
+  for (const int64_t number : kept) expected += sample_bytes(*whole.train, number, SampleDraw::fixed());
+  CHECK(all_bytes(*pair.test, [](int64_t) { return SampleDraw::fixed(); }) == expected);
+}
+
 TEST_CASE("dictionaries are arrays by name, for the model to choose" * doctest::skip(!is_here())) {
   const PythonData data("named");
   const DataPair pair = data.open({"y", "x"});

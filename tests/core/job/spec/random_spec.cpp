@@ -148,7 +148,10 @@ class Draw {
       data.names = {text(), text()};
       data.difficult = coin();
     }
-    if (is_for_gpt(data.format) && data.test_path.empty()) data.holdout = real(0, 0.99);
+    const bool may_hold_out = data.format == DataFormat::hdf5 || data.format == DataFormat::python ||
+                              data.format == DataFormat::images || data.format == DataFormat::webdataset ||
+                              is_for_gpt(data.format);
+    if (may_hold_out && data.test_path.empty() && data.test_file.empty()) data.holdout = maybe(0.99);
     if (data.format == DataFormat::tokens) data.token_type = word<TokenType>();
   }
 
