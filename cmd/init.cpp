@@ -1,16 +1,20 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cmd/commands.h"
+#include "cmd/starter_job.h"
+#include "cmd/validators.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/run_files.h"
 #include "core/data/format_table.h"
+#include "core/data/job_data.h"
 #include "core/job/spec/keys/closest.h"
+#include "core/job/spec/parsing/parse.h"
 #include "core/job/spec/starter.h"
 
 namespace estrain::cmd {
@@ -29,7 +33,7 @@ constexpr Example kExamples[] = {
 };
 
 struct InitArguments {
-  std::string what;
+  InitWords words;
   std::string output = RunFiles::kSpec;
 };
 
@@ -47,18 +51,35 @@ Error unknown(const std::string& what) {
                 : fmt::format("examples are {}; or give a folder or file of data", spec::quoted_list(example_names())));
 }
 
-std::string spec_for(const std::string& what) {
-  for (const Example& example : kExamples) {
-    if (what == example.name) return example.text;
+std::optional<std::string> example(const std::string& name) {
+  for (const Example& example : kExamples)
+    if (name == example.name) return example.text;
+  return std::nullopt;
+}
+
+std::string spec_for(const InitWords& words) {
+  if (const std::optional<std::string> text = example(words.data)) {
+    if (words.model.empty()) return *text;
+    throw Error::make(Fault::usage, "{} is an example, with a model of its own", words.data)
+        .advise("give --model with a data set, or leave it out");
   }
-  if (!fs::exists(what)) throw unknown(what);
-  const fs::path path = fs::absolute(what).lexically_normal();
-  const fs::path last = path.has_filename() ? path : path.parent_path();
-  return spec::starter_spec(last.stem().string(), data::recognise(path.string()));
+  const std::string file = spec::CodePlace(words.data).file;
+  if (!fs::exists(words.data) && fs::path(file).extension() != ".py") throw unknown(words.data);
+  return spec::starter_spec(starter_job(words));
+}
+
+// Why a job on this data evaluates nothing, or nothing if it does.
+std::optional<std::string> missing_evaluation(const std::string& text, const InitArguments& arguments) {
+  if (example(arguments.words.data)) return std::nullopt;
+  const spec::DataSection data = spec::parse_text(text, arguments.output).data;
+  const bool is_without = data.format == spec::DataFormat::idx && data::file_names(data).size() < 3;
+  if (!is_without) return std::nullopt;
+  const Finding missing = data::no_evaluation(data);
+  return fmt::format("{}: {}", missing.seen, missing.advice);
 }
 
 int init(const InitArguments& arguments) {
-  const std::string text = spec_for(arguments.what);
+  const std::string text = spec_for(arguments.words);
   if (arguments.output == "-") {
     fmt::print("{}", text);
     return 0;
@@ -69,6 +90,7 @@ int init(const InitArguments& arguments) {
   write_file_atomically(arguments.output, text);
   fmt::print("wrote {}; next: estrain check {}, estrain train {}\n", arguments.output, arguments.output,
              arguments.output);
+  if (const auto missing = missing_evaluation(text, arguments)) fmt::print("{}\n", *missing);
   return 0;
 }
 
@@ -77,9 +99,19 @@ int init(const InitArguments& arguments) {
 void add_init(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("init", "Write a commented job spec to start from");
   auto arguments = std::make_shared<InitArguments>();
-  verb->add_option("WHAT", arguments->what,
-                   "A folder or file of data, or an example: " + spec::quoted_list(example_names()))
+  verb->add_option("WHAT", arguments->words.data,
+                   "A folder or file of data, a Dataset in Python such as data.py:train, or an example: " +
+                       spec::quoted_list(example_names()))
       ->required();
+  verb->add_option("--model", arguments->words.model,
+                   "A built-in model such as resnet18, a program (net.pt2), or your function that returns a module and "
+                   "an example mini-batch (net.py:build). Default: the usual one for the data")
+      ->check(not_empty());
+  verb->add_option(
+          "--python", arguments->words.python,
+          "The Python with torch for net.py or data.py, such as venv/bin/python (default: ESTRAIN_PYTHON, else "
+          "python3)")
+      ->check(not_empty());
   verb->add_option("-o,--output", arguments->output, "File to write, \"-\" for stdout (default: job.toml)");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return init(*arguments); }; });
 }

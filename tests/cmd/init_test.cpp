@@ -8,6 +8,7 @@
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
+#include "tests/written_images.h"
 
 namespace estrain::testing {
 namespace {
@@ -40,6 +41,167 @@ TEST_CASE("init writes a spec for a text that trains") {
                                  "train.epochs=1", "--set", "model.width=16", "--set", "model.layers=1"});
   INFO(trained.shown());
   CHECK(trained.code == 0);
+}
+
+bool has_python() { return fs::exists(ESTRAIN_PEERS_PYTHON); }
+
+// 44 JPEG files of different sizes in two classes.
+std::string photos_in(const ScratchFolder& folder) {
+  for (unsigned i = 0; i < 44; ++i) {
+    const std::string place = folder / (i % 2 == 0 ? "photos/cat" : "photos/dog");
+    fs::create_directories(place);
+    const Picture picture = some_picture(20 + static_cast<int>(i % 7), 22 + static_cast<int>(i % 5), 3, i);
+    write_file_atomically(fmt::format("{}/{}.jpg", place, i), jpeg_bytes(picture));
+  }
+  return folder / "photos";
+}
+
+// Modules and Datasets, each by a function without arguments.
+std::string code_in(const ScratchFolder& folder) {
+  folder.write("own.py", R"(
+import torch
+from torch import nn
+
+class Classifier(nn.Module):  # as those of transformers: labels last, and a dictionary of outputs
+    def __init__(self, classes):
+        super().__init__()
+        self.fc, self.dropout = nn.Linear(3 * 12 * 16, classes), nn.Dropout(0.1)
+    def forward(self, pixel_values, head_mask=None, labels=None):
+        logits = self.fc(self.dropout(pixel_values.flatten(1)))
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+def build(classes=2):
+    return Classifier(classes), {"pixel_values": torch.randn(4, 3, 12, 16), "labels": torch.tensor([0, 1, 1, 0])}
+def ten():
+    return build(10)
+def alone():
+    return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+def regression():
+    return nn.Linear(5, 2), torch.randn(4, 5)
+class Broken(nn.Module):
+    def forward(self, x):
+        return x @ x
+def broken():
+    return Broken()
+def exported():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2)), torch.randn(4, 3, 8, 8)
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 90
+    def __getitem__(self, i):
+        return torch.linspace(0, i, 5), i % 3
+def train():
+    return Numbers()
+class Named(Numbers):
+    def __getitem__(self, i):
+        return {"pixel_values": torch.full((3, 12, 16), float(i)), "labels": i % 2}
+)");
+  return folder / "own.py:";
+}
+
+struct Initialised {
+  ScratchFolder folder;
+  std::string spec = folder / "job.toml";
+
+  Ended init(const std::string& data, const std::string& model) const {
+    fs::remove(spec);
+    Words words = {"init", data, "--output", spec, "--python", ESTRAIN_PEERS_PYTHON};
+    return estrain(model.empty() ? words : with(words, {"--model", model}));
+  }
+  std::string text() const { return read_file(spec); }
+  bool has(const std::string& line) const { return text().find("\n" + line + "\n") != std::string::npos; }
+  // Ten steps; each run has a new directory.
+  void trains(const Words& more = {}) {
+    const std::string run = folder / ("run" + std::to_string(++runs));
+    const Ended trained = estrain(
+        with({"train", spec, "--run", run, "--devices", "2", "--set", "train.steps=10", "--set", "train.eval_every=5"},
+             more));
+    INFO(trained.shown());
+    CHECK(trained.code == 0);
+    CHECK(metric_steps(run) == first_steps(10));
+    CHECK(read_file(run + "/metrics.jsonl").find("\"eval\":{") != std::string::npos);
+  }
+  void refuses(const std::string& data, const std::string& model, const Words& words) const {
+    CAPTURE(model);
+    const Ended refused = init(data, model);
+    INFO(refused.shown());
+    CHECK(refused.code == 2);
+    for (const std::string& each : words) CHECK(refused.says(each));
+    CHECK_FALSE(fs::exists(spec));
+  }
+  int runs = 0;
+};
+
+TEST_CASE("init makes a folder of JPEG files train, and evaluate on a part of them, with a built-in model") {
+  Initialised job;
+  const std::string photos = photos_in(job.folder);
+  const Ended written = job.init(photos, "lenet");
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(job.has("name = \"lenet\""));
+  CHECK(job.text().find("\nholdout = 0.1 ") != std::string::npos);
+  job.trains({"--set", "data.crop=[16, 16]", "--set", "data.resize=[20]"});
+  job.refuses(photos, "resnet81", {"--model resnet81: neither a model's name", "did you mean \"resnet18\"?"});
+  job.refuses(photos, "gpt", {"gpt takes tokens; the data", "are images"});
+  job.refuses(photos, "none.pt2", {"--model none.pt2: there is no such file", "estrain export"});
+  job.refuses(photos, job.folder / "none.py:build", {"there is no file"});
+}
+
+TEST_CASE("init makes a folder of JPEG files fit a module by its example mini-batch" * doctest::skip(!has_python())) {
+  Initialised job;
+  const std::string photos = photos_in(job.folder), own = code_in(job.folder);
+  const Ended written = job.init(photos, own + "build");
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(job.has("loss = \"cross_entropy\""));
+  CHECK(job.text().find("\ncrop = [12, 16] ") != std::string::npos);
+  job.trains();
+  job.refuses(photos, own + "ten",
+              {own + "ten predicts 10 classes; the data " + photos + " have 2", "build the model for 2 classes"});
+  job.refuses(photos, own + "regression", {"x is [5] for a sample", "input [3, 224, 224]"});
+  job.refuses(photos, own + "nothing", {"has no function nothing"});
+}
+
+TEST_CASE("init makes an exported program train on a folder of JPEG files" * doctest::skip(!has_python())) {
+  Initialised job;
+  const std::string photos = photos_in(job.folder), own = code_in(job.folder);
+  REQUIRE(estrain({"export", own + "exported", "--python", ESTRAIN_PEERS_PYTHON, "--output", job.folder.path()}).code ==
+          0);
+  const Ended written = job.init(photos, job.folder / "own.pt2");
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(job.has("eval_file = \"" + job.folder / "own-eval.pt2" + "\""));
+  CHECK(job.has("loss = \"cross_entropy\""));
+  CHECK(job.text().find("\ncrop = [8, 8] ") != std::string::npos);
+  job.trains();
+}
+
+TEST_CASE("init makes a Dataset train" * doctest::skip(!has_python())) {
+  Initialised job;
+  const std::string own = code_in(job.folder);
+  const Ended written = job.init(own + "train", "");
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(job.has("name = \"mlp\""));
+  CHECK(job.text().find("\nclasses = 3 ") != std::string::npos);
+  job.trains();
+
+  REQUIRE(job.init(own + "train", own + "alone").code == 0);
+  CHECK(job.has("loss = \"cross_entropy\""));
+  job.trains();
+
+  REQUIRE(job.init(own + "Named", own + "build").code == 0);
+  CHECK(job.has("loss = \"output\""));
+  job.trains();
+
+  job.refuses(own + "Named", "", {"are named arrays", "--model net.pt2 or net.py:build"});
+  job.refuses(own + "train", own + "build", {"pixel_values is [3, 12, 16] for a sample", "input [5]"});
+  job.refuses(own + "train", own + "broken", {"forward fails with zeros in the shape of the data", "own.py:"});
+  job.refuses(job.folder / "own.py", "", {"names no Dataset", "own.py:train"});
+  job.refuses(job.folder / "none.py:train", "", {"there is no file"});
 }
 
 TEST_CASE("init prints each example as it stands in configs") {

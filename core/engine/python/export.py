@@ -9,6 +9,7 @@ model.name = "python".
 
 import contextlib
 import copy
+import inspect
 import io
 import json
 import linecache
@@ -472,6 +473,75 @@ def refuse_functions(tensor):
         waiting.extend(next_node for next_node, _ in node.next_functions)
 
 
+def describe_function():
+    """Calls forward once, as training will. Returns the answer for `estrain init`: the sizes of a sample, and of the first
+    output. Without an example mini-batch, the samples are zeros in the shape of the data."""
+    module, batch = call_function(JOB["seed"])
+    named, arrays = JOB["sample"]["named"], JOB["sample"]["arrays"]
+    takes = [each for each in inspect.signature(module.forward).parameters.values() if each.kind <= each.POSITIONAL_OR_KEYWORD]
+    names = [each.name for each in takes]
+    needed = {each.name for each in inspect.signature(module.forward).parameters.values()
+              if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    whose = "the example mini-batch" if batch is not None else "zeros in the shape of the data"
+    given = by_name(zeros_of(arrays, names, named) if batch is None else batch, names)
+    if not named and (not names or names[0] not in given):
+        raise Refused(f"{FUNCTION} returned no example for forward's first argument, which gets the samples: "
+                      f"{names[0] if names else 'forward takes none'}")
+    output = call_forward(module, given, names, named, needed, whose)
+    shown = given if named else {name: given[name] for name in names[:1]}
+    return {"inputs": [{"name": name, "dims": list(value.shape[1:]), "required": name in needed}
+                       for name, value in shown.items()],
+            "output": list(output.shape), "loss": is_loss(output, given)}
+
+
+def zeros_of(arrays, names, named):
+    zeros = {each["name"]: torch.zeros([2, *each["dims"]], dtype=torch.int64 if each["whole"] else torch.float32)
+             for each in arrays}
+    return {name: value for name, value in zeros.items() if name in names} if named else tuple(zeros.values())
+
+
+def by_name(batch, names):
+    if isinstance(batch, torch.Tensor):
+        batch = (batch,)
+    pairs = batch.items() if hasattr(batch, "items") else zip(names, batch)
+    return {name: value for name, value in pairs if isinstance(value, torch.Tensor)}
+
+
+def tensors_in(outputs):
+    """As training finds them: a dictionary of any kind in the order of its keys."""
+    if isinstance(outputs, torch.Tensor):
+        return [outputs]
+    parts = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, (tuple, list)) else ()
+    return [tensor for part in parts for tensor in tensors_in(part)]
+
+
+def is_loss(output, given):
+    return output.dim() == 0 or (output.numel() == 1 and len(next(iter(given.values()))) > 1)
+
+
+def call_forward(module, given, names, named, needed, whose):
+    """The first output. By position, forward gets the sample, and the label too if the module computes its loss or cannot do
+    without the label."""
+    def call(*args, **kwargs):
+        try:
+            with torch.no_grad():
+                outputs = tensors_in(copied(module)(*args, **kwargs))
+        except Exception as error:
+            place = place_of(error)
+            raise Refused(f"forward fails with {whose}, {first_line(error)}" + (f"\n  at {place}" if place else "")) from error
+        if not outputs:
+            raise Refused("forward returns no tensor")
+        return outputs[0]
+
+    if named:
+        return call(**given)
+    if len(names) > 1 and names[1] in given:
+        output = call(given[names[0]], given[names[1]])
+        if is_loss(output, given) or names[1] in needed:
+            return output
+    return call(given[names[0]])
+
+
 def export_function():
     """Exports the module of the user's function. Returns the answer for `estrain export`."""
     module, batch = call_function(JOB["seed"])
@@ -501,4 +571,4 @@ def answer(task):
 
 if __name__ == "__main__":
     os.dup2(2, 1)  # what the user's code prints is no answer
-    answer(export_function)
+    answer(describe_function if "sample" in JOB else export_function)

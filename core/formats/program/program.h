@@ -138,6 +138,7 @@ struct Program {
   std::vector<StoredTensor> parameters, buffers, constants;
   std::vector<UserInput> inputs;                       // tensors; the user's further arguments are fixed in the calls
   std::vector<int> outputs;                            // values of the returned tensors
+  std::optional<std::vector<Size>> first_output;       // sizes, if the file tells; a size other than a number: "?"
   std::vector<std::pair<std::string, int>> mutations;  // buffer, and its value after the calls
   std::vector<Modes> modes;
   std::vector<Call> calls;

@@ -416,6 +416,20 @@ void Reader::read_inner_graph(const Json& node, Scope& scope, size_t modes) {
   }
 }
 
+// Nothing trains by these sizes, so an unusual description is no mistake of the file.
+std::optional<std::vector<Size>> sizes_told(const Json& graph, const std::string& name) {
+  const auto metas = graph.find("tensor_values");
+  if (metas == graph.end() || !metas->is_object() || !metas->contains(name)) return std::nullopt;
+  const Json& meta = metas->at(name);
+  if (!meta.is_object() || !meta.contains("sizes") || !meta.at("sizes").is_array()) return std::nullopt;
+  std::vector<Size> sizes;
+  for (const Json& size : meta.at("sizes")) {
+    const bool is_number = size.is_object() && size.contains("as_int") && size.at("as_int").is_number_integer();
+    sizes.push_back(is_number ? Size{size.at("as_int").get<int64_t>()} : Size{0, "?"});
+  }
+  return sizes;
+}
+
 void Reader::read_outputs(const Json& graph, const Json& roles, const Scope& scope) {
   const Json& outputs = list_field(graph, "outputs");
   if (outputs.size() != roles.size()) throw damaged_program("outputs and their roles do not match");
@@ -423,7 +437,10 @@ void Reader::read_outputs(const Json& graph, const Json& roles, const Scope& sco
     const auto [role, spec] = one_of(roles[i]);
     const auto [kind, value] = one_of(outputs[i]);
     if (role == "user_output" || role == "loss_output") {
-      if (kind == "as_tensor") program_.outputs.push_back(scope[text(field(value, "name"))]);
+      if (kind != "as_tensor") continue;
+      const std::string& name = text(field(value, "name"));
+      if (program_.outputs.empty()) program_.first_output = sizes_told(graph, name);
+      program_.outputs.push_back(scope[name]);
     } else if (role == "buffer_mutation") {
       const std::string& name = text(field(spec, "buffer_name"));
       if (std::ranges::find(program_.buffers, name, &StoredTensor::name) == program_.buffers.end())

@@ -48,21 +48,22 @@ constexpr const char* kImages =
 )";
 
 constexpr const char* kPhotos =
-    R"(resize = [256]            # evaluation: the shorter side; from its centre comes
-crop = [224, 224]         # the size that the model sees
+    R"(resize = [{}]            # evaluation: the shorter side; from its centre comes
+crop = [{}, {}]         # the size that the model sees
 scale = [0.08, 1.0]       # training: fraction of the area that is cut out at random and scaled to that size
 flip = true               # and mirrored left-right
-mean = [0.485, 0.456, 0.406]
-std = [0.229, 0.224, 0.225]
-readers = 0               # 0: as many threads as decoding needs
+{}readers = 0               # 0: as many threads as decoding needs
 )";
+
+constexpr const char* kColours = "mean = [0.485, 0.456, 0.406]\nstd = [0.229, 0.224, 0.225]\n";
+constexpr const char* kGreys = "channels = 1              # all images must be grey\nmean = [0.449]\nstd = [0.226]\n";
 
 constexpr const char* kVoc =
     R"(list = "train"            # ImageSets/Main/train.txt
 test_list = "val"
 # names = ["cat", "dog"]  # the classes, if they are not VOC's twenty
 # boxes = 56              # the most in a picture
-resize = [416, 416]       # what the model sees
+resize = [{}, {}]       # what the model sees
 flip = true               # mirrored left-right, boxes too
 mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
@@ -70,13 +71,29 @@ readers = 0               # as many threads as it takes to decode
 )";
 
 constexpr const char* kPython =
-    R"(# test_file = "data.py:evaluation"
+    R"(# test_file = "data.py:evaluation"    # instead of holdout
 readers = 2               # processes of a worker that read samples
 )";
 
-std::string image_keys(const DataSection&) { return kImages; }
-std::string photo_keys(const DataSection&) { return kPhotos; }
-std::string voc_keys(const DataSection&) { return kVoc; }
+std::string image_keys(const DataSection& data) {
+  std::string text;
+  if (data.channels) text += fmt::format("channels = {}              # the grey channel, repeated\n", *data.channels);
+  if (!data.resize.empty())
+    text += fmt::format("resize = [{}, {}]         # the size that the model sees\n", data.resize[0], data.resize[1]);
+  return text + kImages;
+}
+
+// Of the shorter side, evaluation shows the middle seven eighths.
+std::string photo_keys(const DataSection& data) {
+  const std::vector<int64_t> crop = data.crop.empty() ? std::vector<int64_t>{224, 224} : data.crop;
+  const int64_t side = (std::max(crop[0], crop[1]) * 8 + 6) / 7;
+  return fmt::format(kPhotos, side, crop[0], crop[1], data.channels == 1 ? kGreys : kColours);
+}
+
+std::string voc_keys(const DataSection& data) {
+  const std::vector<int64_t> size = data.resize.empty() ? std::vector<int64_t>{416, 416} : data.resize;
+  return fmt::format(kVoc, size[0], size[1]);
+}
 
 std::string python_keys(const DataSection&) { return kPython; }
 

@@ -28,9 +28,10 @@ TEST_CASE("every data format has a spec to start from") {
     CAPTURE(row.name);
     DataSection data;
     data.format = row.format;
-    data.path = "/data";
-    const std::string text = starter_spec("job", data);
-    CHECK(text.find("format = \"" + std::string(row.name) + "\"\npath = \"/data\"\n") != text.npos);
+    (row.is_code ? data.file : data.path) = "/data";
+    const std::string text = starter_spec({"job", data});
+    const std::string key = row.is_code ? "file" : "path";
+    CHECK(text.find("format = \"" + std::string(row.name) + "\"\n" + key + " = \"/data\"\n") != text.npos);
     CHECK(text.find("[model]\nname = \"") != text.npos);
   }
 }
