@@ -4,9 +4,8 @@
 //
 //   a built-in model's name    the data must be what the model takes: images, vectors or tokens
 //   net.pt2                    a program of `estrain export`, with net-eval.pt2 if the file lies beside
-//   net.py:build               a module in Python. The Python of the user calls forward once, with the example
-//   mini-batch
-//                              of build(), or with zeros in the shape of the data if build() returns the module alone
+//   net.py:build               a module in Python. The user's Python calls forward once, with the example mini-batch of
+//                              build(), or with zeros in the shape of the data if build() returns the module alone
 //
 // Images are resized, and photos cut, to the size of the model's samples. Anything else that differs is an error.
 

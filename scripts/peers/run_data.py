@@ -180,6 +180,8 @@ class Seeded(Dataset):
 
 def open_data(spec):
     """The training and the test set (None where there is none) of a resolved spec."""
+    if spec["data"]["format"] not in ("text", "tokens") and spec["data"].get("holdout", 0) > 0:
+        raise SystemExit("data.holdout of this format is not repeated here: give files for evaluation")
     if spec["model"]["name"] in ("program", "python") and spec["data"]["format"] == "hdf5" and is_of_arrays(spec["data"]["path"]):
         paths = spec["data"]["path"], spec["data"].get("test_path")
         return [Arrays(path) if path else None for path in paths]

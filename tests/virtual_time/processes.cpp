@@ -102,7 +102,7 @@ void World::on_step(int64_t stage) {
 void World::release_hold() {
   held_ = -1;
   if (!std::exchange(waits_for_hold_, false)) return;
-  later(0, What::step, stage_.number);
+  later(0ns, What::step, stage_.number);
 }
 
 void World::die(WorkerId id) {
