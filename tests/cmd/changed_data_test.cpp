@@ -98,7 +98,7 @@ TEST_CASE("data that were accepted are a change of the run: in its log, its chec
   const Ended accepted = resume(begun.run, with(steps(6), {"--accept-data"}));
   INFO(accepted.shown());
   REQUIRE(accepted.code == 0);
-  CHECK(accepted.says("goes on from step 4 with other data, as accepted: " + begun.text));
+  CHECK(accepted.says("continues from step 4 with other data, as accepted: " + begun.text));
   const std::vector<Json> changes = changes_of(begun.run);
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].at("change") == "data");

@@ -161,7 +161,7 @@ TEST_CASE("init makes a folder of JPEG files fit a module by its example mini-ba
   job.trains();
   job.refuses(photos, own + "ten",
               {own + "ten predicts 10 classes; the data " + photos + " have 2", "build the model for 2 classes"});
-  job.refuses(photos, own + "regression", {"x is [5] for a sample", "input [3, 224, 224]"});
+  job.refuses(photos, own + "regression", {"input is [5] for a sample", "input [3, 224, 224]"});
   job.refuses(photos, own + "nothing", {"has no function nothing"});
 }
 

@@ -139,11 +139,11 @@ TEST_CASE("an added worker that dies while it warms up: the job continues with t
   INFO(refused.shown());
   CHECK(refused.code == 1);
   CHECK(refused.says("SIGKILL"));
-  CHECK(refused.says("goes on as before"));
+  CHECK(refused.says("continues as before"));
   CHECK(refused.says("worker-"));  // the log
   job.reach(job.step() + 10);
   CHECK(job.workers() == before);
-  CHECK(job.launcher().text().find("goes on as before") != std::string::npos);
+  CHECK(job.launcher().text().find("continues as before") != std::string::npos);
   REQUIRE(events(job.run(), "resize_failed").size() == 1);
   CHECK(events(job.run(), "resize").empty());
   CHECK(job.resize("3").code == 0);  // it can still be resized

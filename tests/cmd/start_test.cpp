@@ -160,7 +160,7 @@ void check_goes_on_without_spec(const std::function<void(const std::string& job)
   INFO(resumed.shown());
   CHECK(resumed.code == 0);
   CHECK(resumed.says(job));
-  CHECK(resumed.says("goes on with the spec of " + finished.run + "/checkpoints/step-000000013.h5"));
+  CHECK(resumed.says("continues with the spec of " + finished.run + "/checkpoints/step-000000013.h5"));
   CHECK(spec::changed_keys(before, spec::parse_file(job)).empty());
   const std::string whole = train_on(finished.folder, finished.spec, "1", {"--set", "train.steps=16"});
   CHECK(checkpoint_difference(latest_checkpoint(finished.run), latest_checkpoint(whole)) == "");

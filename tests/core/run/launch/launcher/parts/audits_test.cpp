@@ -143,7 +143,7 @@ TEST_CASE("a run goes back to a checkpoint as often as it retries, then the user
   }
   sample.audits.note_damaged_state(Step(1));
   CHECK(sample.new_launch().empty());
-  CHECK(sample.words.find("go on with") != std::string::npos);
+  CHECK(sample.words.find("resume with") != std::string::npos);
 }
 
 TEST_CASE("a job over several hosts does not go on by itself") {
@@ -152,7 +152,7 @@ TEST_CASE("a job over several hosts does not go on by itself") {
   sample.save({0});
   sample.audits.note_damaged_state(Step(1));
   CHECK(sample.new_launch().empty());
-  CHECK(sample.words.find("go on with") != std::string::npos);
+  CHECK(sample.words.find("resume with") != std::string::npos);
 }
 
 TEST_CASE("the price: one mini-batch of each host in an audited step; blind where no worker has another of its kind") {
