@@ -128,7 +128,7 @@ Json ask_users_python(const spec::ModelSection& model, const std::string& named,
   options.arguments = command.arguments;
   options.inherited = {answer.get(), command.kept[0].get(), command.kept[1].get()};
   const ChildEnd end = ChildProcess::start(options).wait();
-  const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
+  Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
   if (told.is_discarded())
     throw Error::make(Fault::peer, "{}: {} ended with {} before it was done", named, python.program, end.text())
         .advise("its last lines of output, if any, say why");

@@ -218,7 +218,7 @@ def open_text(section, context, dtype=torch.uint8):
         return Text(data, context, dtype), Text(pathlib.Path(section["test_path"]).read_bytes(), context, dtype)
     if dtype != torch.uint8:
         raise SystemExit("data.holdout of tokens is not repeated here: give data.test_path")
-    split = len(data) - int(len(data) * section["holdout"])
+    split = len(data) - int(len(data) * section.get("holdout", 0.1))  # the default of text
     return Text(data[:split], context), Text(data[split:], context) if split < len(data) else None
 
 

@@ -171,9 +171,9 @@ Assignment read_devices(const StartRequest& request, const spec::JobSpec& spec,
   if (list != automatic_devices) return choose_devices(list, spec.job, allocation.cores, request.own_host);
   const resources::AutomaticGpus gpus = gpus_for(request, spec, allocation);
   if (!gpus.warning().empty()) fmt::print(stderr, "warning: {}\n", gpus.warning());
-  const Assignment devices = request.hosts.empty() ? choose_devices(gpus.device_list(spec.job.ests), spec.job,
-                                                                    allocation.cores, request.own_host)
-                                                   : choose_over_hosts(with_own(request, allocation.cores), spec.job);
+  Assignment devices = request.hosts.empty() ? choose_devices(gpus.device_list(spec.job.ests), spec.job,
+                                                              allocation.cores, request.own_host)
+                                             : choose_over_hosts(with_own(request, allocation.cores), spec.job);
   const std::string source = gpus.usable > 0 ? fmt::format("GPUs {} ({})", gpus.usable, gpus.from)
                                              : fmt::format("cores {} ({}), threads of a worker {}", allocation.cores,
                                                            allocation.cores_from, spec.job.threads);
