@@ -23,6 +23,7 @@
 #include "core/base/json/codec.h"
 #include "core/base/json/fields.h"
 #include "core/base/process/child_process.h"
+#include "core/base/process/packet_socket.h"
 
 namespace estrain {
 namespace {
@@ -44,14 +45,14 @@ struct Order {
 // The server says 0 once ready, then the process id of each copy; negative: no copy can be made.
 using Answer = int32_t;
 
-// A message with descriptors, on either side.
+// Room for a message with descriptors.
 struct Parcel {
   std::array<char, kLargestOrder> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
   iovec part;
   msghdr head;
 
-  explicit Parcel(size_t size = kLargestOrder) : part{bytes.data(), size}, head{} {
+  Parcel() : part{bytes.data(), bytes.size()}, head{} {
     head.msg_iov = &part;
     head.msg_iovlen = 1;
     head.msg_control = control.data();
@@ -63,15 +64,7 @@ bool send_order(int socket, const Order& order, std::span<const int> descriptors
   std::string text;
   Json::to_cbor(codec::fields_of(order), text);  // paths need not be UTF-8, as JSON would require
   if (text.size() > kLargestOrder || descriptors.size() > kMostDescriptors) return false;
-  Parcel parcel(text.size());
-  std::ranges::copy(text, parcel.bytes.begin());
-  parcel.head.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-  cmsghdr* rights = CMSG_FIRSTHDR(&parcel.head);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-  std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
-  return ::sendmsg(socket, &parcel.head, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+  return send_packet(socket, text, descriptors, MSG_DONTWAIT);
 }
 
 // Blocks. False: no process can ask any more.
@@ -197,12 +190,9 @@ std::vector<std::string> begin_copy(Order order, std::vector<UniqueFd> passed, p
 }  // namespace
 
 ForkServer ForkServer::start(ChildOptions options) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw system_error("cannot create a socket", errno);
+  auto [ours, theirs] = packet_sockets();
   ForkServer server;
-  server.socket_ = UniqueFd(ends[0]);
-  const UniqueFd theirs(ends[1]);
+  server.socket_ = std::move(ours);
   options.arguments.insert(options.arguments.end(), {"--socket", std::to_string(theirs.get()), "--room-for-title",
                                                      std::string(kRoomForTitle, ' ')});
   options.inherited.push_back(theirs.get());

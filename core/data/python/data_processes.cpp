@@ -1,6 +1,5 @@
 #include "core/data/python/data_processes.h"
 
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,14 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <sstream>
 
-#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/memory_file.h"
+#include "core/base/files/poll_set.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/packet_socket.h"
 
 namespace estrain::data {
 namespace {
@@ -31,53 +33,14 @@ constexpr size_t kBytesUnderWay = 1 << 20;  // slots up to this, of small sample
 constexpr size_t kFewestSlots = 4, kMostSlots = 64;
 constexpr int kPatienceMs = 1000;  // with a process that has been asked to end, or for its traceback
 
-struct SocketPair {
-  UniqueFd own, other;
-
-  SocketPair() {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-      throw system_error("cannot create a socket", errno);
-    own.reset(ends[0]);
-    other.reset(ends[1]);
-  }
-};
-
-// False: the other process has ended.
-bool send_message(int socket, std::string_view bytes, const std::vector<int>& descriptors = {}) {
-  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
-  msghdr head{};
-  head.msg_iov = &part;
-  head.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    const size_t size = descriptors.size() * sizeof(int);
-    head.msg_control = control.data();
-    head.msg_controllen = CMSG_SPACE(size);
-    cmsghdr* rights = CMSG_FIRSTHDR(&head);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(size);
-    std::memcpy(CMSG_DATA(rights), descriptors.data(), size);
-  }
-  ssize_t sent = 0;
-  while ((sent = ::sendmsg(socket, &head, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-  }
-  return sent >= 0;
-}
-
 enum class Heard { message, nothing, ended };
 
-// Waits for at most `seconds`; 0: for ever.
+// Waits for at most `seconds`; 0, and more than poll(2) can wait for: for ever.
 Heard receive_message(int socket, double seconds, std::string* message) {
-  const int64_t until = monotonic_ns() + nanoseconds(seconds);
+  const double milliseconds = std::ceil(1e3 * seconds);
+  const bool has_limit = seconds > 0 && milliseconds <= std::numeric_limits<int>::max();
   pollfd poll{socket, POLLIN, 0};
-  for (;;) {
-    const int64_t left_ms = seconds == 0 ? -1 : std::max<int64_t>(0, (until - monotonic_ns()) / 1'000'000);
-    const int ready = ::poll(&poll, 1, static_cast<int>(std::min<int64_t>(left_ms, 1'000'000)));
-    if (ready > 0) break;
-    if (ready == 0 && monotonic_ns() >= until) return Heard::nothing;
-  }
+  if (poll_within({&poll, 1}, has_limit ? static_cast<int>(milliseconds) : -1) == 0) return Heard::nothing;
   thread_local std::string buffer(kLargestMessage, '\0');
   const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), 0);
   if (got <= 0) return Heard::ended;
@@ -214,7 +177,8 @@ class DataProcesses::Worker {
     if (memory == MAP_FAILED) throw system_error("cannot map memory for samples", errno);
     slots.memory = {static_cast<const std::byte*>(memory),
                     [bytes](const std::byte* first) { ::munmap(const_cast<std::byte*>(first), bytes); }};
-    send_message(socket.get(), json_text(slots.layout.to_json(set, shape)), {file.get()});
+    const int passed = file.get();
+    send_packet(socket.get(), json_text(slots.layout.to_json(set, shape)), {&passed, 1});
     return slots;
   }
 
@@ -267,24 +231,24 @@ class DataProcesses::Lease {
 };
 
 DataProcesses::DataProcesses(DataCode code) : code_(std::move(code)) {
-  SocketPair sockets;
+  auto [own, other] = packet_sockets();
   Json sets = Json::array();
   for (const std::string& set : code_.sets)
     sets.push_back({{"file", spec::CodePlace(set).file}, {"name", spec::CodePlace(set).name}});
-  const UniqueFd job = memory_file("estrain-data-job",
-                                   json_text({{"socket", sockets.other.get()}, {"seed", code_.seed}, {"sets", sets}}));
+  const UniqueFd job =
+      memory_file("estrain-data-job", json_text({{"socket", other.get()}, {"seed", code_.seed}, {"sets", sets}}));
   const UniqueFd host = memory_file("estrain-data-host", host_code);
   ChildOptions options;
   options.arguments = {code_.python.program, fmt::format("/proc/self/fd/{}", host.get()), std::to_string(job.get()),
                        "data"};  // for readers of the list of processes
-  options.inherited = {sockets.other.get(), job.get(), host.get()};
+  options.inherited = {other.get(), job.get(), host.get()};
   // The samples of a job do not depend on the device of the worker.
   options.environment = {{"OMP_NUM_THREADS", "1"},
                          {"MKL_NUM_THREADS", "1"},
                          {"ATEN_CPU_CAPABILITY", ""},
                          {"ONEDNN_MAX_CPU_ISA", ""},
                          {"MKL_CBWR", ""}};
-  maker_socket_ = std::move(sockets.own);
+  maker_socket_ = std::move(own);
   keeper_ = std::thread([this, options] { keep_maker(options); });
   try {
     {
@@ -292,7 +256,7 @@ DataProcesses::DataProcesses(DataCode code) : code_(std::move(code)) {
       changed_.wait(lock, [this] { return maker_ != Maker::starting; });
       if (refusal_) throw Error(*refusal_);
     }
-    sockets.other.reset();
+    other.reset();
     std::string made;
     if (receive_message(maker_socket_.get(), 0, &made) != Heard::message) {
       throw Error::make(Fault::spec, "{}: {} ended before it had made {}", code_.python.setting, code_.python.program,
@@ -351,7 +315,7 @@ void DataProcesses::keep_maker(const ChildOptions& options) {
 Json DataProcesses::ask_maker(const Json& order, const std::vector<int>& descriptors) {
   std::lock_guard lock(maker_mutex_);
   std::string answer;
-  if (!send_message(maker_socket_.get(), json_text(order), descriptors) ||
+  if (!send_packet(maker_socket_.get(), json_text(order), descriptors) ||
       receive_message(maker_socket_.get(), 0, &answer) != Heard::message) {
     throw Error::make(Fault::peer, "the process that made {} has ended", code_.sets.front())
         .advise("its last words are in the worker's log; the system may have run out of memory")
@@ -362,10 +326,10 @@ Json DataProcesses::ask_maker(const Json& order, const std::vector<int>& descrip
 
 std::unique_ptr<DataProcesses::Worker> DataProcesses::start_worker() {
   auto worker = std::make_unique<Worker>();
-  SocketPair sockets;
+  auto [own, other] = packet_sockets();
   worker->notes = memory_file("estrain-data-notes", "");
-  worker->pid = ask_maker(Json::object(), {sockets.other.get(), worker->notes.get()}).at("pid").get<pid_t>();
-  worker->socket = std::move(sockets.own);
+  worker->pid = ask_maker(Json::object(), {other.get(), worker->notes.get()}).at("pid").get<pid_t>();
+  worker->socket = std::move(own);
   return worker;
 }
 
@@ -399,7 +363,7 @@ void DataProcesses::await_reply(Worker& worker, size_t set, int64_t index, std::
 
 DataProcesses::FirstSample DataProcesses::first_sample(size_t set) {
   Lease lease(*this);
-  send_message(lease.worker().socket.get(), json_text({{"set", set}, {"epoch", set == 0 ? 0 : -1}}));
+  send_packet(lease.worker().socket.get(), json_text({{"set", set}, {"epoch", set == 0 ? 0 : -1}}));
   std::string text;
   await_reply(lease.worker(), set, 0, &text);
   const Json reply = parse_json(text, "a data worker");
@@ -419,7 +383,7 @@ void DataProcesses::read(size_t set, const SampleShape& shape, const SampleRun& 
       const int64_t index = run.indices[static_cast<size_t>(sent)];
       const std::array<int64_t, 4> request = {static_cast<int64_t>(set), run.draw(index).epoch().value, index,
                                               sent % static_cast<int64_t>(slots.layout.slots)};
-      send_message(worker.socket.get(), {reinterpret_cast<const char*>(request.data()), sizeof request});
+      send_packet(worker.socket.get(), {reinterpret_cast<const char*>(request.data()), sizeof request});
     }
     if (sent == read) break;  // the rest is abandoned
     await_reply(worker, set, run.indices[static_cast<size_t>(read)], &reply);

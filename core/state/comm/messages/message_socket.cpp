@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/process/packet_socket.h"
 
 namespace estrain::comm {
 namespace {
@@ -29,10 +30,8 @@ int poll_until(pollfd& waiting, int64_t deadline_ns) {
 }  // namespace
 
 std::pair<MessageSocket, MessageSocket> MessageSocket::pair() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw system_error("cannot create a socket", errno);
-  return {MessageSocket(UniqueFd(ends[0])), MessageSocket(UniqueFd(ends[1]))};
+  auto [one, other] = packet_sockets();
+  return {MessageSocket(std::move(one)), MessageSocket(std::move(other))};
 }
 
 MessageSocket::Sent MessageSocket::send_at_once(const std::string& text) const {
