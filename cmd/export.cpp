@@ -8,6 +8,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/users_python.h"
+#include "cmd/validators.h"
 #include "core/base/error.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
@@ -33,16 +34,14 @@ struct Programs {
     if (output.empty() || fs::is_directory(trained)) trained /= code.stem().string() + ".pt2";
     if (trained.extension() != ".pt2")
       throw Error::make(Fault::usage, "--output {}: the name of a program ends in .pt2", output);
-    return {trained, fs::path(trained).replace_filename(trained.stem().string() + "-eval.pt2")};
+    return {trained, evaluation_program(trained.string())};
   }
 };
 
 void require_room(const fs::path& file, bool force) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (::access(folder.c_str(), W_OK | X_OK) != 0) throw system_error(folder.string() + ": cannot write there", errno);
-  if (!force && fs::exists(fs::symlink_status(file)))
-    throw Error::make(Fault::usage, "{} exists already", file.string())
-        .advise("choose another name with --output, or replace it with --force");
+  if (!force) require_absent(file.string(), "choose another name with --output, or replace it with --force");
 }
 
 int export_function(const ExportArguments& arguments) {

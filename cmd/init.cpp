@@ -84,9 +84,7 @@ int init(const InitArguments& arguments) {
     fmt::print("{}", text);
     return 0;
   }
-  if (fs::exists(fs::symlink_status(arguments.output)))
-    throw Error::make(Fault::usage, "{} exists already", arguments.output)
-        .advise("choose another name: --output FILE; \"-\" prints the spec");
+  require_absent(arguments.output, "choose another name: --output FILE; \"-\" prints the spec");
   write_file_atomically(arguments.output, text);
   fmt::print("wrote {}; next: estrain check {}, estrain train {}\n", arguments.output, arguments.output,
              arguments.output);

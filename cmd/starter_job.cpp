@@ -97,8 +97,8 @@ spec::ModelSection find_model(const InitWords& words) {
       throw Error::make(Fault::usage, "--model {}: there is no such file", name)
           .advise("estrain export NET.py:FUNCTION writes it; or train the module in Python: --model NET.py:FUNCTION");
     model.name = "program", model.file = absolute(name);
-    const fs::path path = model.file, evaluation = path.parent_path() / (path.stem().string() + "-eval.pt2");
-    if (fs::is_regular_file(evaluation)) model.eval_file = evaluation.string();
+    const std::string evaluation = evaluation_program(model.file);
+    if (fs::is_regular_file(evaluation)) model.eval_file = evaluation;
     return model;
   }
   std::vector<std::string> names(spec::model_names.begin(), spec::model_names.end());
@@ -362,7 +362,7 @@ spec::Starter starter_job(const InitWords& given) {
   InitWords words = given;  // a spec's relative paths would be relative to its folder
   if (words.python.find('/') != std::string::npos) words.python = absolute(words.python);
   spec::JobSpec job;
-  job.job.ests = spec::starter_ests, job.data.batch = spec::starter_batch;
+  job.job.ests = spec::starter_ests;
   job.data = find_data(words);
   job.data.batch = spec::starter_batch;
   if (!words.model.empty()) job.model = find_model(words);

@@ -115,6 +115,11 @@ spec::ModelSection users_function(const std::string& named, const std::string& p
   return model;
 }
 
+std::string evaluation_program(const std::string& trained) {
+  const std::filesystem::path path = trained;
+  return path.parent_path() / (path.stem().string() + "-eval.pt2");
+}
+
 Json ask_users_python(const spec::ModelSection& model, const std::string& named, Json question) {
   const UsersPython python = find_python(model.python, "--python");
   require_python(python);

@@ -25,6 +25,9 @@ comm::PythonServer python_server(int orders);
 // if the function has no name, or the file is missing.
 spec::ModelSection users_function(const std::string& named, const std::string& python);
 
+// The program for evaluations that an export writes beside the program `trained`: net-eval.pt2 beside net.pt2.
+std::string evaluation_program(const std::string& trained);
+
 // Runs core/engine/python/export.py over the function in a child process. `named`: the function, for messages.
 // `question`: the fields that only this file reads. Returns the answer. Throws Fault::spec if there is no Python;
 // Fault::mismatch without torch of estrain's release; Fault::spec or Fault::infeasible if the function cannot be

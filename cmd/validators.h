@@ -1,10 +1,13 @@
 #pragma once
-// Option validators shared by several verbs.
+// Checks of the command line shared by several verbs.
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
+
+#include "core/base/error.h"
 
 namespace estrain::cmd {
 
@@ -36,6 +39,12 @@ inline CLI::Validator host_and_port(bool needs_host) {
                        needs_host ? "" : ", or :7000", text);
   };
   return {check, needs_host ? "HOST:PORT" : "[HOST]:PORT"};
+}
+
+// Throws Fault::usage, with the advice, if a file, folder or link stands where a command would write.
+inline void require_absent(const std::string& path, const std::string& advice) {
+  if (std::filesystem::exists(std::filesystem::symlink_status(path)))
+    throw Error::make(Fault::usage, "{} exists already", path).advise(advice);
 }
 
 }  // namespace estrain::cmd

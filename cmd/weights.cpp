@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/validators.h"
 #include "core/base/error.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
@@ -126,9 +127,7 @@ CheckpointFile source_of(const WeightsArguments& arguments) {
 
 int write_weights(const WeightsArguments& arguments) {
   const std::string out = arguments.out.empty() ? default_name(arguments.format) : arguments.out;
-  if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(out))) {
-    throw Error::make(Fault::usage, "{} exists already", out).advise("choose another name, or replace it with --force");
-  }
+  if (!arguments.force) require_absent(out, "choose another name, or replace it with --force");
   if (!arguments.program.empty() && arguments.format != "pt2")
     throw Error::make(Fault::usage, "--program is for --format pt2, not {}", arguments.format);
   const CheckpointFile from = source_of(arguments);
