@@ -1,7 +1,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/files/run_files.h"
@@ -26,11 +26,10 @@ namespace estrain::cmd {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::steady_clock;
 using Words = std::vector<std::string>;
 
 constexpr const char *kSpec = RunFiles::kSpec, *kResized = "resized", *kUndisturbed = "undisturbed";
-constexpr std::chrono::seconds kBetween{2};  // of training between two changes
+constexpr Nanoseconds kBetween = 2s;  // of training between two changes
 constexpr int kGlanceMs = 50, kPatienceWithStopMs = 30'000;
 constexpr int kStoppedEarly = 75;
 
@@ -185,8 +184,8 @@ int64_t step_of(const std::string& run) {
 
 void train_a_while(Running& job) {
   const int64_t before = step_of(kResized);
-  const auto until = steady_clock::now() + kBetween;
-  while (steady_clock::now() < until || step_of(kResized) <= before) require_running(job, kGlanceMs);
+  const auto until = MonotonicClock::now() + kBetween;
+  while (MonotonicClock::now() < until || step_of(kResized) <= before) require_running(job, kGlanceMs);
 }
 
 void train_resized() {
@@ -210,7 +209,7 @@ std::string pauses() {
   return fmt::format("{}", fmt::join(all, " and "));
 }
 
-void show_next(const Workplace& workplace, std::chrono::duration<double> time) {
+void show_next(const Workplace& workplace, Seconds time) {
   say(fmt::format(R"(
 The job changed its workers twice, with pauses of {}, and no bit of its result changed. The demo took {:.0f} s.
 
@@ -226,7 +225,7 @@ Next, with data of your own:
 }
 
 int demo(const DemoArguments& arguments) {
-  const auto begin = steady_clock::now();
+  const auto begin = MonotonicClock::now();
   note_signals();
   Workplace workplace(arguments);
   try {
@@ -239,7 +238,7 @@ int demo(const DemoArguments& arguments) {
          fmt::format("train.steps={}", step_of(kResized))});
     say("\n3. The two runs compared: every loss of every step, and every tensor.");
     run({"verify", kResized, kUndisturbed});
-    show_next(workplace, steady_clock::now() - begin);
+    show_next(workplace, seconds(MonotonicClock::now() - begin));
   } catch (const Error& error) {
     if (error.fault() == Fault::interrupted) throw;
     workplace.keep();

@@ -1,4 +1,4 @@
-// `estrain demo`: what it shows, and what it leaves behind when it succeeds, fails and is stopped.
+// What `estrain demo` shows, and which files the demo leaves behind when the demo succeeds, fails and is stopped.
 
 #include <doctest/doctest.h>
 

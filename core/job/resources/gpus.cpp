@@ -9,6 +9,7 @@
 #include <functional>
 #include <sstream>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/files/files.h"
 #include "core/base/process/child_process.h"
@@ -151,7 +152,7 @@ std::string AutomaticGpus::device_list(int64_t ests) const {
 
 std::string AutomaticGpus::warning() const {
   if (unused == 0) return "";
-  return fmt::format("{} visible and not used: {}", unused == 1 ? "1 GPU is" : fmt::format("{} GPUs are", unused), why);
+  return fmt::format("{} {} visible and not used: {}", counted(unused, "GPU"), unused == 1 ? "is" : "are", why);
 }
 
 AutomaticGpus automatic_gpus(const GpuFacts& facts) {
