@@ -4,12 +4,12 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <random>
 #include <set>
 
+#include "held_starts.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -35,17 +35,6 @@ int64_t stop_and_count(Job& job) {
   INFO(train.shown());
   CHECK(train.code == 75);
   return last_step(job.run());
-}
-
-// Waits for a worker that is not in `before`.
-pid_t added_worker(const Job& job, const std::vector<pid_t>& before) {
-  pid_t added = 0;
-  wait_until("an added worker", [&] {
-    for (const ProcessInfo& child : job.children())
-      if (child.is("worker") && std::ranges::find(before, child.pid) == before.end()) added = child.pid;
-    return added != 0;
-  });
-  return added;
 }
 
 class Schedule {
@@ -130,12 +119,15 @@ TEST_CASE("at D0 a resize leaves its trace, from its step on") {
 TEST_CASE("an added worker that dies while it warms up: the job continues with the old set and says so") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
+  HeldStarts starts;
   Job job(spec, folder / "run");
   job.reach(5);
   const std::vector<pid_t> before = job.workers();
+  starts.begin();
   Command resize({"resize", job.run(), "--devices", "3"});
-  ::kill(added_worker(job, before), SIGKILL);
+  ::kill(starts.next(), SIGKILL);
   const Ended refused = resize.wait();
+  starts.end();
   INFO(refused.shown());
   CHECK(refused.code == 1);
   CHECK(refused.says("SIGKILL"));
@@ -155,11 +147,12 @@ TEST_CASE("an added worker that dies while it warms up: the job continues with t
 TEST_CASE(
     "a second resize and a stop while a worker warms up: the former is refused, the latter gives the first resize up") {
   const ScratchFolder folder;
+  HeldStarts starts;
   Job job(folder.write("job.toml", long_job()), folder / "run");
   job.reach(5);
-  const std::vector<pid_t> before = job.workers();
+  starts.begin();
   Command resize({"resize", job.run(), "--devices", "2"});
-  ::kill(added_worker(job, before), SIGSTOP);  // so that it does not become ready
+  starts.next();
   const Ended second = job.resize("3");
   INFO(second.shown());
   CHECK(second.code == 2);

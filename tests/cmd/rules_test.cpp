@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <csignal>
 
 #include "core/base/clock.h"
+#include "held_starts.h"
 #include "job.h"
 #include "job_specs.h"
 #include "run_files.h"
@@ -19,19 +19,6 @@ constexpr int64_t kLong = 1'000'000'000'000;
 Words killed_is(const ScratchFolder& folder, const std::string& rule) {
   const std::string rules = folder.write("rules.toml", "[[cause]]\nid = \"killed\"\n" + rule + "\n");
   return {"--set", "recovery.rules=\"" + rules + "\"", "--set", "recovery.retries=50", "--set", "train.steps=300"};
-}
-
-// Waits for a worker not in `known`, adds it there and returns it.
-pid_t next_newcomer(const Job& job, std::vector<pid_t>& known) {
-  pid_t newcomer = 0;
-  wait_until("a new worker", [&] {
-    for (const ProcessInfo& child : job.children()) {
-      if (child.is("worker") && std::ranges::count(known, child.pid) == 0) newcomer = child.pid;
-    }
-    return newcomer != 0;
-  });
-  known.push_back(newcomer);
-  return newcomer;
 }
 
 void check_went_on_without_a_device(Job& job, const ScratchFolder& folder, const std::string& spec) {
@@ -83,16 +70,18 @@ TEST_CASE("the only device there is stays, whatever is said of it") {
 TEST_CASE("each attempt waits twice as long as the one before; when none comes up the job does without the device") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job());
+  HeldStarts starts;
   Job job(spec, folder / "run", with({"--devices", "2"}, killed_is(folder, "backoff_seconds = 1")));
   job.reach(20);
-  std::vector<pid_t> known = job.workers();
-  pid_t victim = known.at(1);
+  pid_t victim = job.workers().at(1);
+  starts.begin();
   for (const double wait : {1, 2}) {
     const int64_t killed_ns = monotonic_ns();
     ::kill(victim, SIGKILL);
-    victim = next_newcomer(job, known);
+    victim = starts.next();
     CHECK(seconds(monotonic_ns() - killed_ns) >= wait);
   }
+  starts.end();
   ::kill(victim, SIGKILL);
   check_went_on_without_a_device(job, folder, spec);
   CHECK(events(job.run(), "fault").size() == 3);

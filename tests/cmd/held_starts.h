@@ -1,0 +1,42 @@
+#pragma once
+// Workers that stop before they have done anything, so that a test acts while they start, however quick they are.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "setting.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::testing {
+
+// Concerns the jobs that begin during its life. Their workers are held from begin() to end()
+// (preload/holds_starts.cpp).
+class HeldStarts {
+ public:
+  void begin() { folder_.write("hold", ""); }
+  void end() { std::filesystem::remove(folder_ / "hold"); }
+
+  // Waits for the next worker that is held. The worker stays stopped (SIGSTOP).
+  pid_t next() {
+    wait_until("a worker that starts", [&] { return !held().empty(); });
+    const std::string name = held().at(0);
+    std::filesystem::remove(folder_ / name);
+    return std::stoi(name);
+  }
+
+ private:
+  std::vector<std::string> held() const {
+    std::vector<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
+      if (const std::string name = file.path().filename(); name != "hold") names.push_back(name);
+    }
+    return names;
+  }
+
+  ScratchFolder folder_;
+  const Setting preload_{"LD_PRELOAD", ESTRAIN_HOLDS_STARTS}, where_{"ESTRAIN_TEST_HELD", folder_.path()};
+};
+
+}  // namespace estrain::testing
