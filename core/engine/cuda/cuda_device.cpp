@@ -32,9 +32,7 @@
 #include "core/engine/cuda/determinism.h"
 #include "core/engine/cuda/graph_capture.h"
 #include "core/engine/cuda/nccl_exchange.h"
-#include "core/engine/device/adaptive_average.h"
 #include "core/engine/device/cpu.h"
-#include "core/engine/device/quiet_warnings.h"
 
 namespace estrain::cuda {
 namespace {
@@ -103,12 +101,6 @@ std::shared_ptr<at::DataPtr> page_locked(size_t bytes) {
 }
 
 }  // namespace
-
-DeterministicOperators::DeterministicOperators()
-    : library_(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__) {
-  const device::QuietWarnings quiet;
-  library_.impl("_adaptive_avg_pool2d_backward", device::adaptive_average_backward);
-}
 
 CudaDevice::CudaDevice(c10::DeviceIndex index, const device::DeviceOptions& options)
     : index_(index),

@@ -6,7 +6,6 @@
 // stream, too. Everything that the host waits for goes through one queue of arrivals.
 
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include "core/engine/cuda/copies/uploads.h"
 #include "core/engine/cuda/pinned/pinned_operators.h"
@@ -15,17 +14,6 @@
 #include "core/engine/device/device.h"
 
 namespace estrain::cuda {
-
-// Operators of the models here for which LibTorch has no deterministic GPU kernel, composed of deterministic operators.
-// Every further operator without a deterministic kernel throws at its call (determinism.h).
-class DeterministicOperators {
- public:
-  // During the object's lifetime these operators replace LibTorch's. Kernels registered later replace these operators.
-  DeterministicOperators();
-
- private:
-  torch::Library library_;
-};
 
 class CudaDevice : public device::ComputeDevice {
  public:
@@ -58,7 +46,6 @@ class CudaDevice : public device::ComputeDevice {
   const c10::DeviceIndex index_;
   c10::cuda::CUDAStream to_host_, exchanges_;
   Uploads uploads_;
-  DeterministicOperators operators_;
   KernelQueue queue_;
   std::optional<PinnedOperators> pinned_;
   device::Arrivals arrivals_;

@@ -30,7 +30,7 @@ PortableOperators::PortableOperators(device::ComputeDevice& device)
   }
   // With this flag, an LSTM refused by recurrent.cpp would be one operator of oneDNN.
   at::globalContext().setUserEnabledMkldnn(false);
-  OperatorRegistry registry(registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
+  OperatorRegistry registry(&registrations_->cpu, registrations_->device ? &*registrations_->device : nullptr,
                             registrations_->names);
 #define ESTRAIN_REGISTERED(file) register_##file(registry);
   ESTRAIN_OPERATOR_FILES(ESTRAIN_REGISTERED)

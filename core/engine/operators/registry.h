@@ -22,6 +22,7 @@ namespace estrain::operators {
 struct Operands {
   bool numbers_anywhere = false;  // a tensor without dimensions may be in the CPU's memory, as in LibTorch
   bool leaves_integers = false;   // to LibTorch's own kernel, where all are integers
+  bool leaves_refused = false;    // to LibTorch's own kernel, what the portable kernel refuses
 };
 
 // Facts about the operands of a call.
@@ -95,7 +96,7 @@ class GuardedKernel {
     try {
       return kernel_(arguments...);
     } catch (const Refusal&) {
-      if (!is_scanning()) throw;
+      if (!is_scanning() && !rules_.leaves_refused) throw;
     }
     const OwnLibraries libraries;
     return own_.template call<Return, Arguments...>(arguments...);
@@ -121,9 +122,12 @@ class OperatorRegistry {
           autograd(torch::Library::IMPL, "aten", autograd_key, __FILE__, __LINE__) {}
   };
 
-  // `device` may be null.
-  OperatorRegistry(DispatchPlace& cpu, DispatchPlace* device, std::set<std::string>& names)
+  // `cpu` or `device` may be null.
+  OperatorRegistry(DispatchPlace* cpu, DispatchPlace* device, std::set<std::string>& names)
       : cpu_(cpu), device_(device), names_(names) {}
+
+  // From now on LibTorch's own kernels compute what the portable kernels refuse.
+  void leave_refused() { leaves_refused_ = true; }
 
   // `name`: without "aten::", with the overload ("mul.Tensor"). All operands are on one device: the kernel may take the
   // operands' addresses.
@@ -153,12 +157,12 @@ class OperatorRegistry {
   // For a kernel that is faster on the CPU, of an operator that is exact for all types: it counts as LibTorch's.
   template <typename Function>
   void hasten(const std::string& name, Function* function) {
-    cpu_.kernels.impl(name.c_str(), torch::CppFunction(function));
+    if (cpu_ != nullptr) cpu_->kernels.impl(name.c_str(), torch::CppFunction(function));
   }
   // For an operator that LibTorch composes of several operators: the operator gets its own derivative.
   template <typename Return, typename... Arguments>
   void replace_above_autograd(const std::string& name, Return (*function)(Arguments...)) {
-    put(cpu_.autograd, cpu_.autograd_key, name, function, {});
+    if (cpu_ != nullptr) put(cpu_->autograd, cpu_->autograd_key, name, function, {});
     if (device_ != nullptr) put(device_->autograd, device_->autograd_key, name, function, {});
     names_.insert("aten::" + name);
   }
@@ -166,19 +170,20 @@ class OperatorRegistry {
  private:
   template <typename Return, typename... Arguments>
   void put(const std::string& name, Return (*function)(Arguments...), Operands operands) {
-    put(cpu_.kernels, cpu_.key, name, function, operands);
+    if (cpu_ != nullptr) put(cpu_->kernels, cpu_->key, name, function, operands);
     if (device_ != nullptr) put(device_->kernels, device_->key, name, function, operands);
     names_.insert("aten::" + name);
   }
   template <typename Return, typename... Arguments>
   void put(torch::Library& library, c10::DispatchKey key, const std::string& name, Return (*function)(Arguments...),
            Operands operands) {
+    operands.leaves_refused = leaves_refused_;
     library.impl(name.c_str(), torch::CppFunction(GuardedKernel<Return, Arguments...>(name, key, function, operands)));
   }
 
-  DispatchPlace& cpu_;
-  DispatchPlace* device_;
+  DispatchPlace *cpu_, *device_;
   std::set<std::string>& names_;
+  bool leaves_refused_ = false;
 };
 
 // The files of operators: each defines register_<file>(registry).

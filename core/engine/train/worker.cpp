@@ -14,6 +14,7 @@
 #include "core/data/job_data.h"
 #include "core/engine/device/cpu.h"
 #include "core/engine/model/torch_error.h"
+#include "core/engine/operators/deterministic.h"
 #include "core/engine/operators/portable.h"
 #include "core/engine/train/initial_state.h"
 #include "core/engine/train/job/trial.h"
@@ -177,6 +178,8 @@ void run_worker(WorkerSetup& setup) {
   // LibTorch counts the devices once, at the first use.
   const auto device = device::open_device(setup.options.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
+  std::optional<operators::DeterministicOperators> deterministic;
+  if (!device->torch_device().is_cpu()) deterministic.emplace(*device);
   std::optional<operators::PortableOperators> portable;
   if (setup.spec.job.kernels == spec::Kernels::portable) {
     portable.emplace(*device);

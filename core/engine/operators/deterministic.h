@@ -1,0 +1,36 @@
+#pragma once
+// Operators for which LibTorch has no deterministic GPU kernel. Some raise an error under deterministic algorithms,
+// some add in the order of arrival without a word. `scripts/gpu-check` and tests/core/engine/cuda call all of them.
+
+#include <memory>
+#include <string_view>
+
+#include "core/engine/device/device.h"
+
+namespace estrain::operators {
+
+// How a GPU computes an operator of LibTorch under deterministic algorithms (core/engine/cuda/determinism.h).
+enum class OnGpu {
+  repeatable,  // LibTorch's own kernel has repeatable bits on GPUs of one model
+  composed,    // by DeterministicOperators; LibTorch's own kernel has no repeatable bits
+  raises,      // LibTorch raises an error
+};
+
+// `name`: "aten::index_reduce", with or without overload.
+OnGpu on_gpu(std::string_view name);
+
+class DeterministicOperators {
+ public:
+  // During the object's lifetime the composed operators replace LibTorch's on `device`. Kernels registered later
+  // (portable.h) replace the composed operators.
+  explicit DeterministicOperators(const device::ComputeDevice& device);
+  ~DeterministicOperators();
+  DeterministicOperators(const DeterministicOperators&) = delete;
+  DeterministicOperators& operator=(const DeterministicOperators&) = delete;
+
+ private:
+  struct Registrations;
+  std::unique_ptr<Registrations> registrations_;
+};
+
+}  // namespace estrain::operators
