@@ -316,6 +316,7 @@ class Check {
       note_mini_batch();
       note_short_batches();
       note_determinism();
+      note_gpus();
       note_first_weights();
       note_what_differs();
       if (!report_->has_evaluation && job_.spec.train.eval_every >= 0)
@@ -358,6 +359,19 @@ class Check {
     } else {
       findings_.push_back(Finding::fine("determinism", level_and_reason()));
     }
+  }
+
+  // Judged without a GPU. At D2 portable kernels compute.
+  void note_gpus() {
+    if (job_.spec.job.determinism == spec::Determinism::d2) return;
+    const std::vector<std::string> raising = launch::raising_operators(*report_);
+    if (raising.empty()) return;
+    const std::string seen =
+        fmt::format("below D2 a GPU fails: LibTorch has no deterministic kernel for {}", fmt::join(raising, "; "));
+    const std::string advice = "write it with other operators, or use job.determinism = \"D2\" where they are covered";
+    const bool has_gpu =
+        std::ranges::any_of(job_.devices, [](const placement::Share& each) { return each.device.is_gpu(); });
+    findings_.push_back(has_gpu ? Finding::user_error("GPUs", seen, advice) : Finding::warn("GPUs", seen, advice));
   }
 
   // Returns the spec's level, and the level that "auto" would choose.

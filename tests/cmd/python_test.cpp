@@ -200,6 +200,25 @@ TEST_CASE("what the portable kernels refuse is a row of the table, and auto take
   CHECK(trained.says("\"auto\" is D1"));
 }
 
+TEST_CASE("check judges GPUs without a GPU" * doctest::skip(!is_here())) {
+  PythonFiles files;
+  const auto checked = [&](const std::string& line, const Words& more = {}) {
+    const std::string net = files.folder.write("net.py", code(line)) + ":build";
+    return estrain(with({"check", files.spec(net), "--run", files.folder / "run", "--operators"}, more));
+  };
+  const Ended fine =
+      checked("images = images + torch.nn.functional.pad(self.fc.weight[None], (0, 1), 'replicate').sum()");
+  INFO(fine.shown());
+  CHECK(fine.code == 0);
+  CHECK(fine.says("composed"));
+  CHECK_FALSE(fine.says("below D2 a GPU fails"));
+  const std::string counts = "torch.histc(images)";
+  const Ended warned = checked(counts);
+  INFO(warned.shown());
+  CHECK(warned.code == 0);
+  CHECK(warned.says("warning  below D2 a GPU fails: LibTorch has no deterministic kernel for aten::histc"));
+}
+
 TEST_CASE("at D2 what build() computes without a portable kernel is the state's first value" *
           doctest::skip(!is_here())) {
   PythonFiles files;

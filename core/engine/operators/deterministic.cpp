@@ -136,6 +136,18 @@ std::string_view without_overload(std::string_view name) { return name.substr(0,
 
 }  // namespace
 
+const char* to_string(OnGpu kind) {
+  switch (kind) {
+    case OnGpu::repeatable:
+      return "repeatable";
+    case OnGpu::composed:
+      return "composed";
+    case OnGpu::raises:
+      break;
+  }
+  return "raises";
+}
+
 OnGpu on_gpu(std::string_view name) {
   constexpr std::string_view kSpace = "aten::";
   if (!name.starts_with(kSpace)) return OnGpu::repeatable;

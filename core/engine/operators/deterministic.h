@@ -16,6 +16,8 @@ enum class OnGpu {
   raises,      // LibTorch raises an error
 };
 
+const char* to_string(OnGpu kind);
+
 // `name`: "aten::index_reduce", with or without overload.
 OnGpu on_gpu(std::string_view name);
 

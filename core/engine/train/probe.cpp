@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/engine/device/cpu.h"
 #include "core/engine/model/torch_error.h"
+#include "core/engine/operators/deterministic.h"
 #include "core/engine/operators/portable.h"
 #include "core/engine/operators/random_stream.h"
 #include "core/engine/train/initial_state.h"
@@ -37,7 +38,12 @@ comm::ProbedOperator as_report(const operators::OperatorUse& use) {
     layers.resize(kMostLayers);
     layers.push_back(others);
   }
-  return {use.name, operators::to_string(use.coverage), use.which, use.calls, std::move(layers)};
+  return {.name = use.name,
+          .coverage = operators::to_string(use.coverage),
+          .which = use.which,
+          .calls = use.calls,
+          .layers = std::move(layers),
+          .on_gpus = operators::to_string(operators::on_gpu(use.name))};
 }
 
 double time_mini_batch(const DryRun& trial, const data::LoadedBatch& batch) {

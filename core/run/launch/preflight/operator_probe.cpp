@@ -18,6 +18,18 @@ std::string name_of(const comm::ProbedOperator& use) {
   return use.which.empty() ? use.name : use.name + " " + use.which;
 }
 
+// "aten::name on Double (layer, layer)" for each operator that `is_meant`.
+std::vector<std::string> with_layers(const comm::ProbeReport& report, bool (*is_meant)(const comm::ProbedOperator&)) {
+  std::vector<std::string> found;
+  for (const comm::ProbedOperator& use : report.operators) {
+    if (!is_meant(use)) continue;
+    std::string text = name_of(use);
+    if (!use.layers.empty()) text += " (" + layers_of(use) + ")";
+    found.push_back(std::move(text));
+  }
+  return found;
+}
+
 }  // namespace
 
 comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures) {
@@ -45,14 +57,13 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
 }
 
 std::vector<std::string> uncovered_operators(const comm::ProbeReport& report) {
-  std::vector<std::string> found;
-  for (const comm::ProbedOperator& use : report.operators) {
-    if (use.coverage != comm::ProbedOperator::not_covered) continue;
-    std::string text = name_of(use);
-    if (!use.layers.empty()) text += " (" + layers_of(use) + ")";
-    found.push_back(std::move(text));
-  }
-  return found;
+  return with_layers(report,
+                     [](const comm::ProbedOperator& use) { return use.coverage == comm::ProbedOperator::not_covered; });
+}
+
+std::vector<std::string> raising_operators(const comm::ProbeReport& report) {
+  return with_layers(report,
+                     [](const comm::ProbedOperator& use) { return use.on_gpus == comm::ProbedOperator::raises; });
 }
 
 void Verdict::settle(spec::JobSection& job) const {
@@ -79,11 +90,12 @@ Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& r
 }
 
 std::string format_operators(const comm::ProbeReport& report) {
-  std::string text = fmt::format("{:<52} {:<12} {:>6}  {}\n", "operator", "bits", "calls", "layers");
+  std::string text =
+      fmt::format("{:<52} {:<12} {:<12} {:>6}  {}\n", "operator", "bits at D2", "GPUs at D1", "calls", "layers");
   for (const comm::ProbedOperator& use : report.operators) {
     std::string layers = layers_of(use);
     if (layers.size() > 60) layers = layers.substr(0, 57) + "...";
-    text += fmt::format("{:<52} {:<12} {:>6}  {}\n", name_of(use), use.coverage, use.calls, layers);
+    text += fmt::format("{:<52} {:<12} {:<12} {:>6}  {}\n", name_of(use), use.coverage, use.on_gpus, use.calls, layers);
   }
   return text;
 }

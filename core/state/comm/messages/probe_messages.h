@@ -30,14 +30,16 @@ struct TryMiniBatch {
 // An operator used by the job.
 struct ProbedOperator {
   static constexpr std::string_view not_covered = "not covered";
+  static constexpr std::string_view raises = "raises";
 
   std::string name;                 // "aten::convolution"
   std::string coverage;             // "replaced" | "exact" | "not covered"
   std::string which;                // the part that no portable kernel covers: "on Double"; empty: all
   int64_t calls = 0;                // in the mini-batch
   std::vector<std::string> layers;  // the calling modules
+  std::string on_gpus;              // below D2: "repeatable" | "composed" | "raises" (engine/operators/deterministic.h)
 
-  ESTRAIN_FIELDS(name, coverage, which, calls, layers)
+  ESTRAIN_FIELDS(name, coverage, which, calls, layers, on_gpus)
 };
 
 // A mini-batch's forward and backward pass, with each kind of kernels.

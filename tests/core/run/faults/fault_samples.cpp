@@ -204,6 +204,13 @@ std::vector<FaultSample> fault_samples() {
       {"device_failed", reported(Fault::device, "device \"cpu:avx512\": this machine has no such instructions"),
        infrastructure, true, 1,
        "exit status 1; it reported \"device \"cpu:avx512\": this machine has no such instructions\""},
+      {"no_deterministic_kernel",
+       naming("torch_exception", reported(Fault::bug,
+                                          "LibTorch: index_reduce_cuda does not have a deterministic "
+                                          "implementation, but you set it")),
+       user, false, 1,
+       "exit status 1; it reported \"LibTorch: index_reduce_cuda does not have a deterministic implementation, but you "
+       "set it\""},
       {"torch_exception", naming("torch_exception", reported(Fault::bug, "LibTorch: could not create a primitive")),
        engine, true, 1, "exit status 1; it reported \"LibTorch: could not create a primitive\""},
       {"engine_bug", reported(Fault::bug, "reduction tree too deep"), engine, true, 1,
@@ -358,6 +365,7 @@ std::vector<SampleLine> sample_log_lines() {
       {"syntax_error", "job.toml:3:7: not valid TOML: expected a value"},
       {"syntax_error", "SyntaxError: invalid syntax"},
       {"syntax_error", "IndentationError: unexpected indent"},
+      {"no_deterministic_kernel", "RuntimeError: put_ does not have a deterministic implementation, but you set"},
       {"torch_exception", "terminate called after throwing an instance of 'c10::Error'"},
       {"torch_exception", "false INTERNAL ASSERT FAILED at \"../aten/src/ATen/MapAllocator.cpp\":323"},
       {"engine_bug", "estrain: core/state/comm/meetings/barrier.cpp:31: void arrive(): Assertion `count > 0' failed."},

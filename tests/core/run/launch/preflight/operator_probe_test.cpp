@@ -19,7 +19,12 @@ ProbeReport report(double torch, std::optional<double> portable, std::vector<Pro
 
 ProbedOperator use(const char* name, const char* coverage, const char* which = "",
                    std::vector<std::string> layers = {}) {
-  return {name, coverage, which, 3, std::move(layers)};
+  return {.name = name,
+          .coverage = coverage,
+          .which = which,
+          .calls = 3,
+          .layers = std::move(layers),
+          .on_gpus = "repeatable"};
 }
 
 Verdict choose(const ProbeReport& measured, spec::Precision precision = spec::Precision::fp32) {
@@ -58,6 +63,13 @@ TEST_CASE("auto takes D1 where the portable kernels lack the job's precision, an
     CHECK(verdict.reason ==
           std::string("job.precision is \"") + name + "\", the portable kernels compute in fp32 alone");
   }
+}
+
+TEST_CASE("operators that fail on GPUs are named with their layers") {
+  std::vector<ProbedOperator> operators = {use("aten::mm", "not covered"),
+                                           use("aten::histc", "not covered", "", {"head"})};
+  operators[0].on_gpus = "composed", operators[1].on_gpus = "raises";
+  CHECK(raising_operators(report(1, 1, operators)) == std::vector<std::string>{"aten::histc (head)"});
 }
 
 TEST_CASE("the table has a line for each operator") {
