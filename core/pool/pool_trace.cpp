@@ -73,8 +73,8 @@ std::vector<PastJob::Seen> seen_of(const Job& job) {
   const dispatch::Request& request = job.request;
   const int64_t usual = std::clamp<int64_t>(request.devices, 1, std::min(request.most, request.ests));
   if (job.speeds.seen().empty())
-    return {
-        {request.type, usual, usual, job.speeds.step_seconds(request.type, usual, request.ests) / job.owners_steps()}};
+    return {{request.type, usual, usual,
+             job.speeds.step_seconds({request.type, usual, 1}, request.ests) / job.owners_steps()}};
   std::vector<PastJob::Seen> all;
   for (const auto& [key, steps] : job.speeds.seen()) {
     const auto& [type, devices, in_use] = key;

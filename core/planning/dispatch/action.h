@@ -30,14 +30,15 @@ struct StartJob {
   ESTRAIN_FIELDS(job, devices, home)
 };
 
-// Give the job free devices. A job that weighs offers may decline. Answered by DevicesChanged, with the devices then
-// held.
+// Give the job free devices, and take others back in the same change. A job that weighs offers may decline devices
+// where nothing is taken back. Answered by DevicesChanged, with the devices then held.
 struct GrowJob {
   static constexpr std::string_view name = "grow_job";
   JobId job = 0;
   std::vector<std::string> added = {};
-  std::vector<std::string> all = {};  // the job's devices after the growth
-  ESTRAIN_FIELDS(job, added, all)
+  std::vector<std::string> all = {};  // the job's devices after the change
+  std::vector<std::string> given_back = {};
+  ESTRAIN_FIELDS(job, added, all, given_back)
 };
 
 // Take these devices back. Answered by DevicesChanged.

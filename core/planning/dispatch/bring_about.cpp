@@ -50,6 +50,7 @@ class Change {
           job.reason = "keeps its devices";
           return stop(job);
         }
+        if (!is_hurried && now >= job.no_growth_before && exchange(job)) return;
         if (has_too_many(job)) return shrink(job);
         if (now >= job.no_growth_before) grow(job);
         if (job.phase == Phase::running && job.batch.wanted != 0) change_batch(job);
@@ -134,20 +135,44 @@ class Change {
     }
     if (missing.empty()) return;
     underway_.asked[job.id] = {held_by(job.id), job.target};
-    GrowJob action{job.id, {}, {}};
-    for (auto& [group, more] : missing) {
-      for (Slot& slot : state_.slots) {
-        if (more <= 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
-        give(state_, slot, job.id);
-        action.added.push_back(slot.name);
-        --more;
-      }
-    }
+    GrowJob action{.job = job.id};
+    give_free(job, std::move(missing), action);
     action.all = names_of(state_, job.id);
     job.phase = Phase::changing;
     ++job.starts;
     turn_.act(std::move(action));
     note(job, "grows", job.reason);
+  }
+
+  // Takes free devices and gives others back in one change, if the job has enough devices. Returns whether it does.
+  bool exchange(Job& job) {
+    const std::vector<Slot*>& slots = slots_held_by(job.id);
+    const auto is_leaving = [](const Slot* slot) { return slot->state == Slot::State::leaving; };
+    if (std::ranges::any_of(slots, is_leaving)) return false;
+    Target left = job.target;
+    GrowJob action{.job = job.id};
+    for (const Slot* slot : slots) (left[slot->group()]-- > 0 ? action.all : action.given_back).push_back(slot->name);
+    std::erase_if(left, [](const auto& entry) { return entry.second <= 0; });
+    const auto is_free = [&](const auto& entry) { return free_slots(state_, entry.first) >= entry.second; };
+    if (action.given_back.empty() || left.empty() || !std::ranges::all_of(left, is_free)) return false;
+    underway_.asked[job.id] = {held_by(job.id), job.target};
+    give_free(job, left, action);
+    action.all.insert(action.all.end(), action.added.begin(), action.added.end());
+    job.phase = Phase::changing;
+    ++job.starts;
+    turn_.act(std::move(action));
+    note(job, "grows", job.reason);
+    return true;
+  }
+
+  // Gives the job so many free devices of each group.
+  void give_free(const Job& job, Target missing, GrowJob& action) {
+    for (Slot& slot : state_.slots) {
+      if (slot.holder != 0 || slot.state != Slot::State::present || missing[slot.group()] <= 0) continue;
+      give(state_, slot, job.id);
+      action.added.push_back(slot.name);
+      --missing[slot.group()];
+    }
   }
 
   void change_batch(Job& job) {

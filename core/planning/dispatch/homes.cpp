@@ -1,8 +1,14 @@
 #include "core/planning/dispatch/homes.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "core/base/counted.h"
 #include "core/planning/dispatch/slots.h"
+#include "core/planning/dispatch/turn.h"
+#include "core/planning/plan/changes/change.h"
 
 namespace estrain::dispatch {
 namespace {
@@ -37,6 +43,104 @@ void exchange_for(const State& state, Job& job, const std::string& group, Gives&
     job.target[group] += moved;
   }
   std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
+}
+
+// A group of the job's type, and how many devices of the group the job could have.
+struct Room {
+  std::string group;
+  int64_t devices;
+};
+
+std::vector<Room> rooms_for(const State& state, const Job& job, const std::string& type) {
+  std::vector<Room> rooms;
+  for (const std::string& group : groups_of(state)) {
+    const bool may_lead = !is_up(job.phase) || job.home.empty() || !host_in(group).empty();
+    if (type_in(group) != type || !may_lead) continue;
+    const auto own = job.target.find(group);
+    const int64_t spare = capacity(state, group) - targeted_of(state, group);
+    const int64_t devices = spare + (own == job.target.end() ? 0 : own->second);
+    if (devices > 0) rooms.push_back({group, devices});
+  }
+  // The home first, and of equal rooms those where the job has devices: fewer processes start.
+  std::ranges::stable_sort(rooms, {}, [&](const Room& room) {
+    return is_up(job.phase) && host_in(room.group) == job.home ? 0 : job.target.contains(room.group) ? 1 : 2;
+  });
+  return rooms;
+}
+
+// Takes the tightest room for all `count` devices if there is one, else the largest; the first, if so asked.
+Room take_room(std::vector<Room>& rooms, int64_t count, bool takes_first) {
+  auto chosen = rooms.begin();
+  const auto is_better = [&](const Room& one, const Room& other) {
+    const bool fits = one.devices >= count, other_fits = other.devices >= count;
+    if (fits != other_fits) return fits;
+    return fits ? one.devices < other.devices : one.devices > other.devices;
+  };
+  if (!takes_first) {
+    for (auto at = rooms.begin() + 1; at != rooms.end(); ++at)
+      if (is_better(*at, *chosen)) chosen = at;
+  }
+  const Room room = *chosen;
+  rooms.erase(chosen);
+  return room;
+}
+
+// As packed(). `keeps_home`: with devices at home, for a job that is up.
+Target packed_on(const State& state, const Job& job, bool keeps_home) {
+  Target counts, result;
+  for (const auto& [group, count] : job.target) counts[type_in(group)] += count;
+  for (const auto& [type, count] : counts) {
+    std::vector<Room> rooms = rooms_for(state, job, type);
+    bool takes_first = keeps_home && !rooms.empty() && host_in(rooms.front().group) == job.home;
+    int64_t left = count;
+    while (left > 0 && !rooms.empty()) {
+      const Room room = take_room(rooms, left, std::exchange(takes_first, false));
+      result[room.group] = std::min(left, room.devices);
+      left -= result[room.group];
+    }
+    if (left > 0) return job.target;
+  }
+  return result;
+}
+
+// A move to another home stops the job with a checkpoint, and starts it again.
+constexpr double kMoveOfHome = 3;  // times the cost of a change
+
+// How much a job would gain by moving together.
+struct Gathering {
+  Job* job = nullptr;
+  Target target = {};
+  double seconds = 0;
+};
+
+Gathering gathering_on(const DispatchTurn& turn, const Speeds& speeds, Job& job, Target close) {
+  const size_t hosts = by_host(job.target).size(), fewer = by_host(close).size();
+  if (fewer >= hosts) return {};
+  const std::string type = type_in(close.begin()->first);
+  const auto seconds_on = [&](size_t count) {
+    return speeds.step_seconds({type, job.targeted(), static_cast<int64_t>(count)}, job.request.ests);
+  };
+  const double charge = turn.state.charge > 0 ? turn.state.charge : turn.settings.first_charge;
+  const double cost = can_lead(job.home, close) ? charge : kMoveOfHome * charge;
+  const plan::Verdict verdict = plan::weigh({.step_seconds_now = seconds_on(hosts),
+                                             .step_seconds_then = seconds_on(fewer),
+                                             .steps_left = std::max<int64_t>(0, job.request.total_steps - job.step),
+                                             .cost_seconds = cost});
+  if (!verdict.worth) return {};
+  return {&job, std::move(close), verdict.gain_seconds - cost};
+}
+
+Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job& job) {
+  const bool is_settled =
+      job.phase == Phase::running && job.batch.wanted == 0 && job.target == held_by(turn.state, job.id);
+  if (!is_settled || job.target.size() < 2 || turn.now < job.no_growth_before) return {};
+  const std::string type = type_in(job.target.begin()->first);
+  const auto is_other = [&](const auto& entry) { return type_in(entry.first) != type; };
+  if (std::ranges::any_of(job.target, is_other)) return {};
+  const Speeds speeds = shared.speeds_of(job);
+  Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, /*keeps_home=*/true));
+  Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, /*keeps_home=*/false));
+  return anywhere.seconds > at_home.seconds ? std::move(anywhere) : std::move(at_home);
 }
 
 }  // namespace
@@ -77,6 +181,20 @@ std::optional<std::string> spare_group(const State& state, const Job& job) {
   return *std::ranges::min_element(groups, {}, [&](const std::string& group) {
     return host_in(group) == job.home ? 0 : job.target.contains(group) ? 1 : 2;
   });
+}
+
+Target packed(const State& state, const Job& job) { return packed_on(state, job, /*keeps_home=*/false); }
+
+void gather_one(DispatchTurn& turn, const SharedSpeeds& shared) {
+  Gathering best;
+  for (auto& [id, job] : turn.state.jobs) {
+    Gathering one = gathering_of(turn, shared, job);
+    if (one.job != nullptr && (best.job == nullptr || one.seconds > best.seconds)) best = std::move(one);
+  }
+  if (best.job == nullptr) return;
+  best.job->reason = fmt::format("moves together: on {} instead of {}", counted(by_host(best.target).size(), "host"),
+                                 by_host(best.job->target).size());
+  best.job->target = std::move(best.target);
 }
 
 void settle_on_hosts(const State& state, Job& job) {

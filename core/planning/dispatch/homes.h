@@ -23,6 +23,11 @@ bool may_take(const Job& job, const std::string& group);
 // Returns a group with a spare device for the job: at home, else where the job has devices, else any.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 
+// Returns the job's target with the same number of devices of each type on as few hosts as possible, of spare devices
+// and the job's own (Philly, section 2.3): on the fullest host with room for all, else on the emptiest hosts and a last
+// one with just room for the rest.
+Target packed(const State& state, const Job& job);
+
 // Takes devices on further hosts back from a job that cannot be spread. A job that can be spread, and is up, may stay
 // at home: in exchange for devices elsewhere, the job gets spare devices at home.
 void settle_on_hosts(const State& state, Job& job);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/planning/dispatch/slots.h"
@@ -172,7 +173,9 @@ void on(DispatchTurn& turn, const Progressed& event) {
     if (one.phase == Phase::running) one.seen_at = 0;  // while the job changes or stops, seen_at stays
     return;
   }
-  one.speeds.observe(slots[0]->type(), event.devices, event.step_seconds);
+  std::set<std::string> hosts;
+  for (const Slot* slot : slots) hosts.insert(slot->host());
+  one.speeds.observe({slots[0]->type(), event.devices, std::ssize(hosts)}, event.step_seconds);
   if (one.request.batch && event.devices_at_work > 0) {
     const int64_t turns = most_ests(one.request.ests, event.devices_at_work);
     one.batch_times.observe(one.batch_in_force(), event.step_seconds / static_cast<double>(turns));

@@ -24,14 +24,16 @@ class RealOutlook : public scheduling::Outlook {
     double steps_in_a_second = 0;
     for (size_t type = 0; type < cluster_.types().size(); ++type) {
       if (shape.devices[type] == 0) continue;
-      steps_in_a_second += 1 / speeds_.step_seconds(cluster_.types()[type], shape.devices[type], job_.request.ests);
+      steps_in_a_second +=
+          1 / speeds_.step_seconds({cluster_.types()[type], shape.devices[type], shape.hosts[type]}, job_.request.ests);
     }
     if (steps_in_a_second <= 0) return std::numeric_limits<double>::infinity();
     return steps_left() / steps_in_a_second;
   }
 
   double step_seconds(int64_t devices) const override {
-    return speeds_.step_seconds(cluster_.types()[0], devices, job_.request.ests);
+    const scheduling::Shape shape = scheduling::packed(cluster_, 0, devices);
+    return speeds_.step_seconds({cluster_.types()[0], devices, std::max(1, shape.hosts[0])}, job_.request.ests);
   }
 
   double steps_left() const override {
@@ -149,8 +151,12 @@ void assign_devices(DispatchTurn& turn) {
       job.reason = decision.reasons[i];
     }
   }
-  for (Job* job : all) settle_on_hosts(state, *job);
+  for (Job* job : all) {
+    if (job->phase == Phase::waiting) job->target = packed(state, *job);
+    settle_on_hosts(state, *job);
+  }
   keep_least(state, all, now);
+  gather_one(turn, shared);
   for (Job* job : all) choose_batch(turn, shared, *job);
   for (auto& [id, job] : state.jobs) {
     if (is_over(job.phase) || job.target == before[id]) continue;

@@ -36,12 +36,14 @@ SharedSpeeds::Mean SharedSpeeds::mean_of_others(const All& all, JobId job) {
 }
 
 double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key) {
-  double ratio = 1, nearest = std::numeric_limits<double>::infinity();
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  double ratio = 1;
+  std::pair nearest{kFar, kFar};
   for (const auto& [at, own] : job.speeds.measured()) {
     const auto same = all.find(at);
-    if (at.first != key.first || own.times == 0 || same == all.end()) continue;
+    if (at.type != key.type || own.times == 0 || same == all.end()) continue;
     const Mean others = mean_of_others(same->second, job.id);
-    const double away = apart(at.second, key.second);
+    const std::pair away{apart(at.hosts, key.hosts), apart(at.devices, key.devices)};
     if (others.times == 0 || away >= nearest) continue;
     nearest = away;
     ratio = own.seconds / others.seconds;

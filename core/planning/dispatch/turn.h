@@ -65,6 +65,11 @@ void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job);
 // schedule.cpp: assigns devices to jobs. Asks the policy, and before and after applies the rules unknown to policies.
 void assign_devices(DispatchTurn& turn);
 
+// homes.cpp
+// A job spread over more hosts than its devices need moves together, if that pays (plan::weigh): of such jobs the one
+// that gains most. One job at a decision: each move changes what is spare for the others.
+void gather_one(DispatchTurn& turn, const SharedSpeeds& shared);
+
 // bring_about.cpp
 // Has every job take its next step towards its target: starts, grows, shrinks and stops jobs, and kills each job still
 // holding a device after its time to let go.

@@ -145,7 +145,7 @@ void JobCommands::send(JobId id) {
 
 void JobCommands::carry_out(const dispatch::GrowJob& action) {
   const std::string run = hosts_.directory.run(action.job);
-  if (job_of(action.job).request.weighs_offers) {
+  if (job_of(action.job).request.weighs_offers && action.given_back.empty()) {
     ask(action.job, {"offer", run, list_of(action.added)}, What::devices);
   } else {
     ask(action.job, {"resize", run, "--devices", list_of(action.all)}, What::devices);

@@ -16,9 +16,9 @@ double apart(int64_t one, int64_t other) {
   return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
 }
 
-void Speeds::observe(const std::string& type, int64_t devices, double step_seconds) {
-  if (!(step_seconds > 0) || !std::isfinite(step_seconds) || devices < 1) return;
-  Measured& measured = measured_[{type, devices}];
+void Speeds::observe(const Key& key, double step_seconds) {
+  if (!(step_seconds > 0) || !std::isfinite(step_seconds) || key.devices < 1) return;
+  Measured& measured = measured_[key];
   measured.seconds = measured.times == 0 ? step_seconds : (1 - kNewest) * measured.seconds + kNewest * step_seconds;
   ++measured.times;
 }
@@ -71,20 +71,22 @@ void Speeds::rescale(double factor) {
   for (auto& [key, measured] : measured_) measured = {measured.seconds * factor, 0};
 }
 
-double Speeds::step_seconds(const std::string& type, int64_t devices, int64_t ests) const {
-  double nearest = 0, distance = 0;
-  int64_t at = 0;
-  for (const auto& [key, measured] : measured_) {
-    if (key.first != type) continue;
-    const double away = apart(key.second, devices);
-    if (at != 0 && away >= distance) continue;
-    nearest = measured.seconds;
+double Speeds::step_seconds(const Key& key, int64_t ests) const {
+  const std::pair<const Key, Measured>* nearest = nullptr;
+  std::pair<double, double> distance;
+  for (const auto& entry : measured_) {
+    if (entry.first.type != key.type) continue;
+    const std::pair away{apart(entry.first.hosts, key.hosts), apart(entry.first.devices, key.devices)};
+    if (nearest != nullptr && away >= distance) continue;
+    nearest = &entry;
     distance = away;
-    at = key.second;
   }
-  const auto turns = static_cast<double>(most_ests(ests, devices));
-  if (at == 0) return turns * (mini_batch_ > 0 ? mini_batch_ : kUnknownMiniBatch);
-  return nearest * turns / static_cast<double>(most_ests(ests, at));
+  const auto turns = static_cast<double>(most_ests(ests, key.devices));
+  const double tried = turns * (mini_batch_ > 0 ? mini_batch_ : kUnknownMiniBatch);
+  if (nearest == nullptr) return tried;
+  const double scaled = nearest->second.seconds * turns / static_cast<double>(most_ests(ests, nearest->first.devices));
+  // Fewer hosts than ever measured exchange less.
+  return mini_batch_ > 0 && nearest->first.hosts > key.hosts ? std::min(scaled, tried) : scaled;
 }
 
 }  // namespace estrain::dispatch

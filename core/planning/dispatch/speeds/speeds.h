@@ -1,6 +1,7 @@
 #pragma once
-// The time of a job's steps by number of devices and type: measured while the job ran, else estimated from the nearest
-// measured number, else from the mini-batch that was tried at submission.
+// The time of a job's steps by type and number of devices, and by the number of hosts that they are spread over
+// (Philly, section 3.2): measured while the job ran, else estimated from the nearest measurement, else from the
+// mini-batch that was tried at submission.
 
 #include <cstdint>
 #include <map>
@@ -31,7 +32,16 @@ class Speeds {
     bool operator==(const Measured&) const = default;
     ESTRAIN_FIELDS(seconds, times)
   };
-  using Key = std::pair<std::string, int64_t>;  // type, devices
+  struct Key {
+    std::string type;
+    int64_t devices = 1, hosts = 1;
+    auto operator<=>(const Key&) const = default;
+    // A list, as key of a map (core/base/json/codec.h).
+    friend void to_json(Json& json, const Key& key) { json = {key.type, key.devices, key.hosts}; }
+    friend void from_json(const Json& json, Key& key) {
+      key = {json.at(0).get<std::string>(), json.at(1).get<int64_t>(), json.at(2).get<int64_t>()};
+    }
+  };
   // Steps as seen from outside, from look to look, with everything in between.
   struct Seen {
     double steps = 0;  // with the owner's batch; of another batch, the steps with the same samples
@@ -81,14 +91,15 @@ class Speeds {
   // Forward and backward pass of an EST; the rest of a step is learnt.
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
   double expected() const { return mini_batch_; }
-  void observe(const std::string& type, int64_t devices, double step_seconds);
+  void observe(const Key& key, double step_seconds);
   void saw(const Look& look, double now);
 
   // From now on, steps have so many times the samples. Until measured, they take so many times as long.
   void rescale(double factor);
 
-  // Returns the time for a job with this many ESTs: the worker with most ESTs decides.
-  double step_seconds(const std::string& type, int64_t devices, int64_t ests) const;
+  // Returns the time for a job with this many ESTs: the worker with most ESTs decides. A measurement on as many hosts
+  // counts before one on more or fewer hosts.
+  double step_seconds(const Key& key, int64_t ests) const;
 
   const std::map<Key, Measured>& measured() const { return measured_; }
   void restore(const Key& key, const Measured& value) { measured_[key] = value; }

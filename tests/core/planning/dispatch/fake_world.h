@@ -31,6 +31,7 @@ struct FakeOptions {
   double refusing_batch = 0;   // part of the changes of batches that are refused
   double noise_scale = 0;      // of gradients, in samples; 0: not measured
   std::string work = {};       // of all jobs; empty: not known
+  double spread = 0;           // a step over several hosts takes this part longer; then a check tells the mini-batch
   double fixed_part = 0;       // part of a mini-batch's time with the owner's batch that is the same with every batch
   DecisionLog* log = nullptr;  // of what the pool is told and decides; null: none is kept
 };
@@ -280,8 +281,14 @@ class FakeWorld {
       Truth& truth = truth_[id];
       const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
       truth.step += seconds * owners_batches(truth) /
-                    (mini_batch_of(truth) * static_cast<double>((ests + devices - 1) / devices));
+                    (mini_batch_of(truth) * slowdown(launcher) * static_cast<double>((ests + devices - 1) / devices));
     }
+  }
+
+  double slowdown(const Launcher& launcher) const {
+    std::set<std::string> hosts;
+    for (const std::string& name : launcher.held) hosts.insert(Slot{0, name}.host());
+    return hosts.size() > 1 ? 1 + options_.spread : 1;
   }
 
   static double owners_batches(const Truth& truth) {
@@ -349,7 +356,8 @@ class FakeWorld {
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
     tell(Progressed{id, static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-                    mini_batch_of(truth_[id]) * static_cast<double>((job(id).request.ests + devices - 1) / devices),
+                    mini_batch_of(truth_[id]) * slowdown(launcher) *
+                        static_cast<double>((job(id).request.ests + devices - 1) / devices),
                     devices, devices});
   }
 
@@ -361,7 +369,10 @@ class FakeWorld {
     check_laws();
   }
 
-  void carry_out(const CheckJob& action) { tell(Checked{action.job, true, "", 0, 0, options_.work}); }
+  void carry_out(const CheckJob& action) {
+    const double mini_batch = options_.spread > 0 ? truth_[action.job].mini_batch : 0;
+    tell(Checked{action.job, true, "", mini_batch, 0, options_.work});
+  }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
     launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing),

@@ -105,13 +105,86 @@ TEST_CASE("a job that cannot be spread stays on one host") {
   CHECK(world.job(id).starts == 2);  // and stays there
 }
 
+TEST_CASE("a gang starts on the fullest host with room for it, else on few hosts") {
+  FakeWorld world("fifo", 0, {}, {}, {{"h1", 4}, {"h2", 2}, {"h3", 3}});
+  const auto submit = [&](int64_t devices) {
+    Request gang;
+    gang.devices = devices;
+    const JobId id = world.submit(8, 20000, 0.1, gang);
+    world.run(5);
+    return world.job(id).target;
+  };
+  CHECK(submit(2) == Target{{"h2/cpu", 2}});
+  CHECK(submit(2) == Target{{"h3/cpu", 2}});
+  CHECK(submit(1) == Target{{"h3/cpu", 1}});
+  CHECK(submit(3) == Target{{"h1/cpu", 3}});
+  world.add_host("h4", 2);
+  world.add_host("h5", 2);
+  CHECK(submit(4) == Target{{"h4/cpu", 2}, {"h5/cpu", 2}});
+}
+
+// A job with a device on h1, its home, and a device on h2: no host has room for both.
+struct Spread {
+  explicit Spread(int64_t steps, double spread) : world("fifo", 0, {.spread = spread}, {}, {{"h1", 1}, {"h2", 1}}) {
+    Request two;
+    two.devices = 2;
+    job = world.submit(2, steps, 0.1, two);
+    world.run(10);
+    REQUIRE(now().target == Target{{"h1/cpu", 1}, {"h2/cpu", 1}});
+    REQUIRE(now().home == "h1");
+  }
+  const Job& now() const { return world.job(job); }
+
+  FakeWorld world;
+  JobId job = 0;
+};
+
+TEST_CASE("a job spread over hosts moves together in one change, once a host has room, and stays there") {
+  Spread at(20000, 0.5);
+  at.world.add_host("h1", 1);
+  at.world.run(10);
+  CHECK(at.now().target == Target{{"h1/cpu", 2}});
+  CHECK(held_by(at.world.state(), at.job) == Target{{"h1/cpu", 2}});
+  CHECK(at.world.times_of(at.job, "grows").size() == 1);
+  CHECK(at.world.times_of(at.job, "shrinks").empty());
+  CHECK(std::ranges::any_of(at.world.notes, [](const Note& note) {
+    return note.what == "devices" && note.reason == "moves together: on 1 host instead of 2";
+  }));
+  at.world.run(200);
+  CHECK(at.now().starts == 2);
+}
+
+TEST_CASE("a job stays spread where a move would not pay: near its end, or where hosts cost nothing") {
+  for (const auto& [steps, spread] : {std::pair<int64_t, double>{120, 0.5}, {20000, 0.01}}) {
+    CAPTURE(steps);
+    Spread at(steps, spread);
+    at.world.add_host("h1", 1);
+    at.world.run(4);
+    REQUIRE(at.now().phase == Phase::running);
+    CHECK(at.now().starts == 1);
+  }
+}
+
+TEST_CASE("a job moves to another home, with a checkpoint, for a larger gain only") {
+  for (const auto& [steps, moves] : {std::pair<int64_t, bool>{20000, true}, {1200, false}}) {
+    CAPTURE(steps);
+    Spread at(steps, 0.1);
+    at.world.add_host("h3", 2);
+    at.world.run(20);
+    CHECK(at.now().home == (moves ? "h3" : "h1"));
+    CHECK(at.now().starts == (moves ? 2 : 1));
+    CHECK(at.now().failures == 0);
+    at.world.run_out();
+  }
+}
+
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
   for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
     for (const char* policy : {"estrain", "fifo-backfill", "srtf", "tiresias"}) {
       CAPTURE(policy);
-      FakeWorld world(policy, 2, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.02}, {.retries = 1000},
-                      {{"h1", 2}, {"h2", 3}});
+      FakeWorld world(policy, 2, {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.02, .spread = 0.4},
+                      {.retries = 1000}, {{"h1", 2}, {"h2", 3}});
       std::mt19937_64 random(seed);
       for (int i = 0; i < 6; ++i) {
         Request request;

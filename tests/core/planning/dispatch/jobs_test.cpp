@@ -81,9 +81,9 @@ TEST_CASE("steps that a job makes while it grows or stops are those of the devic
 TEST_CASE("a job's speed is the speed on all devices that the job holds, also where the job uses a part of them") {
   Dispatcher pool = pool_with_a_job();
   pool.on(Progressed{1, 10, 100, 0.125, 4, 1}, 102);
-  CHECK(pool.state().jobs.at(1).speeds.step_seconds("cpu", 4, 4) == 0.125);
+  CHECK(pool.state().jobs.at(1).speeds.step_seconds({"cpu", 4, 1}, 4) == 0.125);
   pool.on(Progressed{1, 20, 100, 0.5, 3, 1}, 103);  // the job has not taken all four devices yet
-  CHECK(pool.state().jobs.at(1).speeds.step_seconds("cpu", 4, 4) == 0.125);
+  CHECK(pool.state().jobs.at(1).speeds.step_seconds({"cpu", 4, 1}, 4) == 0.125);
 }
 
 TEST_CASE("steps that a job made while no daemon looked are seen by the next one") {

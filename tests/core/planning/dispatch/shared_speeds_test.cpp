@@ -22,11 +22,11 @@ struct Jobs {
   // One that has measured this, so many times.
   Job& add(int64_t devices, double seconds, int times = 1) {
     Job& job = add();
-    for (int i = 0; i < times; ++i) job.speeds.observe("cpu", devices, seconds);
+    for (int i = 0; i < times; ++i) job.speeds.observe({"cpu", devices, 1}, seconds);
     return job;
   }
   double seconds(const Job& job, int64_t devices) const {
-    return SharedSpeeds(state).speeds_of(job).step_seconds("cpu", devices, job.request.ests);
+    return SharedSpeeds(state).speeds_of(job).step_seconds({"cpu", devices, 1}, job.request.ests);
   }
 };
 
@@ -40,8 +40,8 @@ TEST_CASE("a job has the speeds of others of its work where it has measured none
   CHECK(jobs.seconds(fresh, 1) == 1.25);
   CHECK(jobs.seconds(fresh, 4) == 0.75);
   CHECK(jobs.seconds(fresh, 8) == 0.375);  // half as many mini-batches one after another as with 4
-  CHECK(SharedSpeeds(jobs.state).speeds_of(fresh).step_seconds("cuda", 1, 8) == 4);  // as expected
-  fresh.speeds.observe("cpu", 4, 0.5);
+  CHECK(SharedSpeeds(jobs.state).speeds_of(fresh).step_seconds({"cuda", 1, 1}, 8) == 4);  // as expected
+  fresh.speeds.observe({"cpu", 4, 1}, 0.5);
   CHECK(jobs.seconds(fresh, 4) == 0.5);
   CHECK(jobs.state.jobs[4].speeds.measured().size() == 1);
 }
@@ -51,7 +51,7 @@ TEST_CASE("a job that is slower than others where it has measured is taken to be
   for (const auto& [devices, seconds] : {std::pair(1, 1.0), {2, 0.75}, {4, 0.5}, {8, 0.5}}) jobs.add(devices, seconds);
   Job& slow = jobs.add(1, 2.0);
   CHECK(jobs.seconds(slow, 2) == 1.5);
-  slow.speeds.observe("cpu", 4, 0.75);
+  slow.speeds.observe({"cpu", 4, 1}, 0.75);
   CHECK(jobs.seconds(slow, 8) == 0.75);
   CHECK(jobs.seconds(slow, 1) == 2.0);
   CHECK(jobs.seconds(slow, 4) == 0.75);
@@ -100,7 +100,7 @@ TEST_CASE("where the pool may change batches, speeds are shared with the same ba
     return job;
   };
   Job& larger = add(32);
-  larger.speeds.observe("cpu", 4, 0.75);
+  larger.speeds.observe({"cpu", 4, 1}, 0.75);
   larger.batch_times.observe(32, 0.25);
   for (int i = 0; i < 2; ++i) larger.batch_times.observe(16, 0.125);
   Job& fresh = add(16);

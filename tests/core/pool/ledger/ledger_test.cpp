@@ -54,8 +54,8 @@ dispatch::State some_state() {
   running.starts = 3;
   running.started = 1700000000.5;
   running.speeds.expect(0.125);
-  running.speeds.observe("cpu", 2, 0.1);
-  running.speeds.observe("cpu", 2, 0.3);
+  running.speeds.observe({"cpu", 2, 1}, 0.1);
+  running.speeds.observe({"cpu", 2, 1}, 0.3);
   running.speeds.saw({"cpu", 2, 3.25, 40, 8.5, 8.5 / 40}, 1700000010);
   running.speeds.saw({"cpu", 2, 4, 2, 0.5, 0}, 1700000010.5);
   running.seen_at = 1700000010.5;
@@ -117,7 +117,7 @@ TEST_CASE("a state comes back as it was saved, and so does a change of it") {
   check_equal(ledger.load(), state);
   state.jobs[1].phase = Phase::failed;
   state.jobs[1].finished = 5.0;
-  state.jobs[2].speeds.observe("cpu", 3, 0.2);
+  state.jobs[2].speeds.observe({"cpu", 3, 1}, 0.2);
   state.slots.pop_back();
   state.cores["nodeB"] = 4;
   ledger.save(state, {{2.5, 1, "failed", 2, "x", {"cpu", "nodeB/cpu"}}});
@@ -176,7 +176,7 @@ TEST_CASE("a save writes the rows that have changed since the state was saved, o
   ledger.save(state, {});
   CHECK(written.take() == Rows{{"jobs", 1}, {"paces", 1}});
   job.speeds.saw({"cpu", 2, 3, 2, 0.25}, 1700000011);
-  job.speeds.observe("cpu", 2, 0.5);
+  job.speeds.observe({"cpu", 2, 1}, 0.5);
   ledger.save(state, {});
   CHECK(written.take() == Rows{{"jobs", 1}, {"paces", 1}});
   job.batch.epoch += 1;

@@ -9,21 +9,34 @@ namespace {
 
 TEST_CASE("what was measured counts, then what is nearest, then what was expected") {
   Speeds speeds;
-  CHECK(speeds.step_seconds("cpu", 2, 8) == 4 * Speeds::kUnknownMiniBatch);
+  CHECK(speeds.step_seconds({"cpu", 2, 1}, 8) == 4 * Speeds::kUnknownMiniBatch);
   speeds.expect(0.5);
-  CHECK(speeds.step_seconds("cpu", 3, 8) == 1.5);
-  speeds.observe("cpu", 4, 1.0);
-  CHECK(speeds.step_seconds("cpu", 4, 8) == 1.0);
-  CHECK(speeds.step_seconds("cpu", 1, 8) == 4.0);
-  CHECK(speeds.step_seconds("cpu", 8, 8) == 0.5);
-  CHECK(speeds.step_seconds("cuda", 1, 8) == 4.0);
-  speeds.observe("cpu", 4, 2.0);
-  CHECK(speeds.step_seconds("cpu", 4, 8) == doctest::Approx(1.3));
+  CHECK(speeds.step_seconds({"cpu", 3, 1}, 8) == 1.5);
+  speeds.observe({"cpu", 4, 1}, 1.0);
+  CHECK(speeds.step_seconds({"cpu", 4, 1}, 8) == 1.0);
+  CHECK(speeds.step_seconds({"cpu", 1, 1}, 8) == 4.0);
+  CHECK(speeds.step_seconds({"cpu", 8, 1}, 8) == 0.5);
+  CHECK(speeds.step_seconds({"cuda", 1, 1}, 8) == 4.0);
+  speeds.observe({"cpu", 4, 1}, 2.0);
+  CHECK(speeds.step_seconds({"cpu", 4, 1}, 8) == doctest::Approx(1.3));
+}
+
+TEST_CASE("steps over several hosts are measured by themselves") {
+  Speeds speeds;
+  speeds.expect(0.25);
+  speeds.observe({"cpu", 2, 2}, 2.0);
+  CHECK(speeds.step_seconds({"cpu", 2, 2}, 8) == 2.0);
+  CHECK(speeds.step_seconds({"cpu", 4, 3}, 8) == 1.0);
+  CHECK(speeds.step_seconds({"cpu", 2, 1}, 8) == 1.0);  // as tried: less is exchanged than ever measured
+  speeds.observe({"cpu", 8, 1}, 0.5);
+  CHECK(speeds.step_seconds({"cpu", 2, 1}, 8) == 2.0);  // of as many hosts, with other devices
+  CHECK(speeds.step_seconds({"cpu", 2, 2}, 8) == 2.0);
+  CHECK(speeds.step_seconds({"cpu", 8, 3}, 8) == 0.5);  // the nearest number of hosts
 }
 
 TEST_CASE("steps seen from outside are summed by themselves, by what else was in use") {
   Speeds speeds;
-  speeds.observe("cpu", 2, 1.0);
+  speeds.observe({"cpu", 2, 1}, 1.0);
   speeds.saw({"cpu", 2, 2, 10, 15}, 100);
   speeds.saw({"cpu", 2, 4.4, 10, 30}, 130);
   speeds.saw({"cpu", 2, 3.6, 10, 25}, 155);
@@ -31,7 +44,7 @@ TEST_CASE("steps seen from outside are summed by themselves, by what else was in
   CHECK(speeds.seen().size() == 2);
   CHECK(speeds.seen().at({"cpu", 2, 2}) == Speeds::Seen{10, 15});
   CHECK(speeds.seen().at({"cpu", 2, 4}) == Speeds::Seen{20, 55});
-  CHECK(speeds.step_seconds("cpu", 2, 8) == 1.0);
+  CHECK(speeds.step_seconds({"cpu", 2, 1}, 8) == 1.0);
 }
 
 TEST_CASE("it is known how fast a job was when, look by look while it is young, in longer pieces later") {
@@ -81,8 +94,8 @@ TEST_CASE("what cannot be a time is passed over") {
   Speeds speeds;
   for (const double bad :
        {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
-    speeds.observe("cpu", 1, bad);
-  speeds.observe("cpu", 0, 1);
+    speeds.observe({"cpu", 1, 1}, bad);
+  speeds.observe({"cpu", 0, 1}, 1);
   CHECK(speeds.measured().empty());
 }
 
