@@ -6,11 +6,14 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <numeric>
+#include <thread>
 
 #include "core/base/files/files.h"
 #include "core/data/files/identity.h"
@@ -54,6 +57,11 @@ class Stream(IterableDataset):
 class Collated(Train):
     def collate_fn(self, samples):
         return samples
+class Many(Train):
+    def __getitem__(self, i):
+        return torch.full((1, 2, 3), float(i)), i % 3
+def many():
+    return Many(200)
 class Empty(Train):
     def __len__(self):
         return 0
@@ -72,6 +80,8 @@ class Crashes(At3):
         os.kill(os.getpid(), 11)
 class Hangs(At3):
     def at_3(self):
+        with open(os.path.join(os.path.dirname(__file__), "pid"), "w") as file:
+            print(os.getpid(), file=file)
         time.sleep(1000)
 class Wide(At3):
     def at_3(self):
@@ -193,6 +203,26 @@ TEST_CASE("samples have the bits of a plain loop that seeds alike" * doctest::sk
                      "data module beside.py", "evaluation samples: 4 samples, images float32 [1, 2, 3] with a class"});
 }
 
+TEST_CASE("no sample is overwritten while the reader is slower than the data worker" * doctest::skip(!is_here())) {
+  const PythonData data("many");
+  const DataPair pair = data.open();
+  std::vector<int64_t> indices(200), targets(200);
+  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<float> values(200 * 6);
+  pair.train->read_run({.indices = indices,
+                        .draw = [](int64_t index) { return SampleDraw(11, Epoch(0), index); },
+                        .out = {reinterpret_cast<std::byte*>(values.data())},
+                        .targets = targets.data(),
+                        .is_abandoned = [] {  // asked before each request
+                          std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                          return false;
+                        }});
+  for (size_t i = 0; i < 200; ++i) {
+    CHECK(values[6 * i] == static_cast<float>(i));
+    CHECK(targets[i] == static_cast<int64_t>(i) % 3);
+  }
+}
+
 TEST_CASE("data.holdout keeps samples of a Dataset, which keep their numbers" * doctest::skip(!is_here())) {
   PythonData data("train");
   const DataPair whole = data.open();
@@ -279,6 +309,16 @@ struct Mishap {
   const char *name, *message, *cause;
 };
 
+// Whether the process ends, or has ended and is not yet waited for.
+bool ends_soon(int pid) {
+  for (int tries = 0; tries < 500; ++tries) {
+    const std::string stat = read_file_if_present(fmt::format("/proc/{}/stat", pid)).value_or("");
+    if (stat.empty() || contains(stat, ") Z ")) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 TEST_CASE("a data worker that fails is named with the sample, and another takes its place" *
           doctest::skip(!is_here())) {
   for (const Mishap& mishap : std::initializer_list<Mishap>{
@@ -300,6 +340,7 @@ TEST_CASE("a data worker that fails is named with the sample, and another takes 
     CHECK(error.cause() == mishap.cause);
     if (!error.cause().empty() && mishap.name != std::string("Exits")) CHECK(contains(error.message(), "in at_3"));
     CHECK(sample_bytes(*pair.train, 2, SampleDraw::fixed()) == second);
+    if (mishap.name == std::string("Hangs")) CHECK(ends_soon(std::stoi(read_all(data.folder / "pid"))));
   }
 }
 
