@@ -267,11 +267,10 @@ const Array& target_of(const ModelFacts& model, const DataFacts& data) {
 
 void require_classes(const ModelFacts& model, const DataFacts& data) {
   const int64_t given = model.output[1];
-  if (data.is_named() || data.shape.kind == SampleShape::Kind::tokens || data.classes == 0 || given == data.classes)
-    return;
-  throw Error::make(Fault::spec, "{} predicts {} classes; the data {} have {}", model.name, given, data.name,
-                    data.classes)
-      .advise(fmt::format("build the model for {} classes", data.classes));
+  if (data.is_named() || data.shape.kind == SampleShape::Kind::tokens || given >= data.classes) return;
+  throw Error::make(Fault::spec, "{} predicts {}; the data {} have {}", model.name,
+                    given == 1 ? "1 class" : fmt::format("{} classes", given), data.name, data.classes)
+      .advise(fmt::format("build the model for {} classes or more", data.classes));
 }
 
 void choose_loss(spec::ModelSection& section, const ModelFacts& model, const DataFacts& data) {

@@ -76,10 +76,15 @@ def build(classes=2):
     return Classifier(classes), {"pixel_values": torch.randn(4, 3, 12, 16), "labels": torch.tensor([0, 1, 1, 0])}
 def ten():
     return build(10)
+def single():
+    return build(1)
 def alone():
     return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+class Regression(nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
 def regression():
-    return nn.Linear(5, 2), torch.randn(4, 5)
+    return Regression(5, 2), {"x": torch.randn(4, 5)}
 class Broken(nn.Module):
     def forward(self, x):
         return x @ x
@@ -95,6 +100,11 @@ class Numbers(torch.utils.data.Dataset):
         return torch.linspace(0, i, 5), i % 3
 def train():
     return Numbers()
+class Five(Numbers):
+    def __getitem__(self, i):
+        return {"x": torch.linspace(0, i / 90, 5), "labels": torch.tensor([0.5, i / 90])}
+def five():
+    return Five()
 class Named(Numbers):
     def __getitem__(self, i):
         return {"pixel_values": torch.full((3, 12, 16), float(i)), "labels": i % 2}
@@ -159,10 +169,21 @@ TEST_CASE("init makes a folder of JPEG files fit a module by its example mini-ba
   CHECK(job.has("loss = \"cross_entropy\""));
   CHECK(job.text().find("\ncrop = [12, 16] ") != std::string::npos);
   job.trains();
-  job.refuses(photos, own + "ten",
-              {own + "ten predicts 10 classes; the data " + photos + " have 2", "build the model for 2 classes"});
-  job.refuses(photos, own + "regression", {"input is [5] for a sample", "input [3, 224, 224]"});
+  job.refuses(
+      photos, own + "single",
+      {own + "single predicts 1 class; the data " + photos + " have 2", "build the model for 2 classes or more"});
+  job.refuses(photos, own + "regression", {"x is [5] for a sample", "input [3, 224, 224]"});
   job.refuses(photos, own + "nothing", {"has no function nothing"});
+}
+
+TEST_CASE("init makes small images of one channel fit a module that takes three" * doctest::skip(!has_python())) {
+  Initialised job;
+  const Ended written = job.init(kFashion, code_in(job.folder) + "ten");
+  INFO(written.shown());
+  REQUIRE(written.code == 0);
+  CHECK(job.text().find("\nchannels = 3 ") != std::string::npos);
+  CHECK(job.text().find("\nresize = [12, 16] ") != std::string::npos);
+  job.trains();
 }
 
 TEST_CASE("init makes an exported program train on a folder of JPEG files" * doctest::skip(!has_python())) {
@@ -195,6 +216,10 @@ TEST_CASE("init makes a Dataset train" * doctest::skip(!has_python())) {
 
   REQUIRE(job.init(own + "Named", own + "build").code == 0);
   CHECK(job.has("loss = \"output\""));
+  job.trains();
+
+  REQUIRE(job.init(own + "five", own + "regression").code == 0);
+  CHECK(job.has("loss = \"mse\""));
   job.trains();
 
   job.refuses(own + "Named", "", {"are named arrays", "--model net.pt2 or net.py:build"});
