@@ -82,6 +82,31 @@ Target target_of(const scheduling::Placement& placement, const std::vector<std::
   return target;
 }
 
+// Gives each job whose type is open, and which was not yet started, the type on which its gang would be fastest, of the
+// devices that no job has yet (EasyScale, section 3.4). Where none is spare, the job keeps its type.
+void choose_types(const State& state, const std::vector<Job*>& jobs, const SharedSpeeds& shared) {
+  Target spare;  // by type
+  for (const std::string& group : groups_of(state)) spare[type_in(group)] += capacity(state, group);
+  for (const auto& [id, job] : state.jobs)
+    for (const auto& [group, count] : job.target) spare[type_in(group)] -= count;
+  for (Job* job : jobs) {
+    if (!job->is_type_open || job->starts > 0) continue;
+    for (const auto& [group, count] : job->target) spare[type_in(group)] += count;
+    const Speeds speeds = shared.speeds_of(*job);
+    const int64_t wanted = std::clamp<int64_t>(job->request.devices, 1, job->request.ests);
+    const auto steps_in_a_second = [&](const std::string& type) {
+      const int64_t devices = std::min(spare[type], wanted);
+      return devices < 1 ? 0 : 1 / speeds.step_seconds({type, devices, 1}, job->request.ests);
+    };
+    std::string best = job->request.type;
+    for (const auto& [type, count] : spare)
+      if (steps_in_a_second(type) > steps_in_a_second(best)) best = type;
+    if (best != job->request.type) job->target.clear();
+    job->request.type = best;
+    spare[best] -= std::min(spare[best], wanted);
+  }
+}
+
 }  // namespace
 
 void assign_devices(DispatchTurn& turn) {
@@ -98,6 +123,7 @@ void assign_devices(DispatchTurn& turn) {
   for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state, group)});
   const std::vector<Job*> all = queue(state, now);
   const SharedSpeeds shared(state);
+  choose_types(state, all, shared);
   if (!hosts.empty()) {
     Round round(groups, scheduling::Cluster(std::move(hosts)));
     const auto& types = round.cluster.types();

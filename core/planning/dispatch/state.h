@@ -101,7 +101,7 @@ struct Request {
   int64_t least = 0;                       // a running job keeps at least so many devices
   int64_t most = 1;                        // the most devices of use to the job
   std::optional<double> deadline;          // a moment
-  std::string type;                        // type of device; empty: the pool's first type
+  std::string type;                        // type of device; empty: the pool chooses (Job::is_type_open)
   bool mixes_types = false;                // at D2
   bool weighs_offers = false;              // elastic.mode = "auto": the job may decline devices
   int64_t total_steps = 0;                 // 0: not known yet
@@ -118,6 +118,7 @@ struct Job {
   double submitted = 0;
   Phase phase = Phase::checking;
   std::string reason;                     // why the job is in this phase
+  bool is_type_open = false;              // the owner leaves Request::type to the pool, until the first start
   std::string work;                       // decides how long the job's mini-batch takes on a device; empty: not known
   bool is_unwanted = false;               // cancelled by the owner, and still up
   std::map<std::string, int64_t> target;  // the devices meant for the job, by group
@@ -147,9 +148,9 @@ struct Job {
 
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
-  ESTRAIN_FIELDS(id, request, submitted, phase, reason, work, is_unwanted, target, home, owed, step, not_before,
-                 no_growth_before, failures, failed_at, attained, held, lost, starts, started, finished, speeds, batch,
-                 batch_times, seen_at, seen_devices, seen_step)
+  ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, work, is_unwanted, target, home, owed, step,
+                 not_before, no_growth_before, failures, failed_at, attained, held, lost, starts, started, finished,
+                 speeds, batch, batch_times, seen_at, seen_devices, seen_step)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;

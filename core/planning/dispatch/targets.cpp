@@ -69,6 +69,7 @@ std::vector<Job*> queue(State& state, double now) {
     if (job.request.type.empty() && !state.slots.empty()) {
       const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::type);
       job.request.type = cpu != state.slots.end() ? "cpu" : state.slots.front().type();
+      job.is_type_open = true;
     }
     places.push_back({shares.of(job.request.user), &job});
   }

@@ -23,7 +23,7 @@ class FairShares {
   double all_ = 0;
 };
 // Returns the jobs that may run: jobs of higher priority first, then jobs of users with less use of late. Gives a job a
-// type of device if the job leaves the type to the pool.
+// type of device at first if the job leaves the type to the pool.
 std::vector<Job*> queue(State& state, double now);
 
 // Takes a device of this group from the job's target.

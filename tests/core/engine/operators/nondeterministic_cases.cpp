@@ -64,15 +64,18 @@ void add_upsampling(Cases& cases) {
 }
 
 void add_padding(Cases& cases) {
-  cases.push_back({"reflection_pad1d_backward", [](const To& to) -> Tensors {
-                     return {at::reflection_pad1d_backward(to(floats({2, 3, 9})), to(floats({2, 3, 5})), {3, 1})};
-                   }});
+  for (const bool swapped : {false, true}) {  // equal sizes, with other weights
+    const std::vector<int64_t> padding = swapped ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{3, 1};
+    cases.push_back({"reflection_pad1d_backward", [=](const To& to) -> Tensors {
+                       return {at::reflection_pad1d_backward(to(floats({2, 3, 9})), to(floats({2, 3, 5})), padding)};
+                     }});
+    cases.push_back({"replication_pad1d_backward", [=](const To& to) -> Tensors {
+                       return {at::replication_pad1d_backward(to(floats({2, 3, 9})), to(floats({2, 3, 5})), padding)};
+                     }});
+  }
   cases.push_back({"reflection_pad3d_backward", [](const To& to) -> Tensors {
                      return {at::reflection_pad3d_backward(to(floats({2, 3, 6, 7, 9})), to(floats({2, 3, 4, 4, 5})),
                                                            {3, 1, 1, 2, 0, 2})};
-                   }});
-  cases.push_back({"replication_pad1d_backward", [](const To& to) -> Tensors {
-                     return {at::replication_pad1d_backward(to(floats({2, 3, 9})), to(floats({2, 3, 5})), {3, 1})};
                    }});
   cases.push_back(
       {"replication_pad2d_backward", [](const To& to) -> Tensors {

@@ -308,5 +308,42 @@ TEST_CASE("a daemon that comes back decides what the one before it would have de
   }
 }
 
+TEST_CASE("a job that names no type takes a free device of any type, and keeps the type from its first start on") {
+  FakeWorld world("fifo-backfill", 1);
+  world.tell(DevicesAdded{{"cpu:sse"}});
+  const JobId first = world.submit(1, 20000, 0.1), second = world.submit(1, 20000, 0.1);
+  world.run(5);
+  CHECK(world.job(first).target == Target{{"cpu", 1}});
+  CHECK(world.job(second).target == Target{{"cpu:sse", 1}});
+  REQUIRE(world.job(second).step > 0);
+  world.tell(CancelAsked{first});
+  world.tell(Withdrawal{{"cpu:sse"}, 5, true, 1});
+  world.run(20);
+  CHECK(world.job(second).phase == Phase::waiting);  // for its own type
+  world.tell(DevicesAdded{{"cpu:sse"}});
+  world.run(20);
+  CHECK(world.job(second).target == Target{{"cpu:sse", 1}});
+  Request named;
+  named.type = "cpu:sse";
+  const JobId third = world.submit(1, 20000, 0.1, named);
+  world.run(5);
+  CHECK(world.job(third).phase == Phase::waiting);
+}
+
+TEST_CASE("of free types a job takes the type on which the same work was faster") {
+  FakeWorld world("fifo-backfill", 1, {.work = "the same"});
+  world.tell(DevicesAdded{{"cpu:sse", "cpu:avx2"}});
+  for (const auto& [type, seconds] : {std::pair("cpu", 0.2), {"cpu:avx2", 0.1}, {"cpu:sse", 0.3}}) {
+    Request named;
+    named.type = type;
+    world.submit(1, 100, seconds, named);
+  }
+  world.run_out();
+  const JobId next = world.submit(1, 100, 0.1), last = world.submit(1, 100, 0.1);
+  world.run(3);
+  CHECK(world.job(next).target == Target{{"cpu:avx2", 1}});
+  CHECK(world.job(last).target == Target{{"cpu", 1}});
+}
+
 }  // namespace
 }  // namespace estrain::dispatch
