@@ -8,6 +8,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/ops/add_cuda_dispatch.h>
 #include <ATen/ops/div_cuda_dispatch.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/pow_cuda_dispatch.h>
 #include <ATen/ops/sub_cuda_dispatch.h>
@@ -25,7 +26,7 @@
 
 #include "core/engine/device/quiet_warnings.h"
 #include "tests/kernels/cuda/emulation/launch.h"
-#include "tests/simulated_gpu/batch_norm_operators.h"
+#include "tests/simulated_gpu/layer_operators.h"
 #include "tests/simulated_gpu/machine.h"
 #include "tests/simulated_gpu/random_operators.h"
 
@@ -139,22 +140,44 @@ struct RandomNumbers {
   }
 };
 
+// Operators whose code LibTorch compiles when they are first called, by CUDA's compiler.
+const std::set<std::string> kCompiledLate = {"aten::prod", "aten::prod.dim_int"};
+
+c10::IValue without_memory(const c10::IValue& value) {
+  if (!value.isTensor() || !value.toTensor().defined()) return value;
+  const Tensor tensor = value.toTensor();
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).requires_grad(false));
+}
+
+// Replaces the arguments by an operator's results on the device, without values.
+void make_results(const c10::OperatorHandle& op, Stack& stack) {
+  const size_t arguments = op.schema().arguments().size();
+  Stack results;
+  for (const c10::IValue& value : torch::jit::last(stack, arguments)) results.push_back(without_memory(value));
+  op.callBoxed(results);
+  torch::jit::drop(stack, arguments);
+  for (const c10::IValue& result : results) {
+    const Tensor like = result.toTensor();
+    stack.push_back(at::empty_strided(like.sizes(), like.strides(), like.options().device(at::kCUDA)));
+  }
+}
+
 // The implementation of an operator on the device.
 struct Computation {
   c10::OperatorHandle op;
-  BatchNorm batch_norm;
+  LayerOperator of_layer;
   Drawing drawing;
   std::optional<RandomNumbers> numbers;
   Stack given, wanted;
 
   explicit Computation(const c10::OperatorHandle& of)
-      : op(of), batch_norm(batch_norm_of(toString(of.operator_name()))), drawing(drawing_of(of)) {
+      : op(of), of_layer(layer_operator_of(toString(of.operator_name()))), drawing(drawing_of(of)) {
     if (drawing != nullptr) numbers.emplace(c10::cuda::current_device());
   }
 
   Stack results() const {
     const Computing computing;
-    if (batch_norm != nullptr) return batch_norm(given);
+    if (of_layer != nullptr) return of_layer(given);
     if (drawing != nullptr) return drawing(given, numbers->philox());
     Stack values = given;
     op.callBoxed(values);
@@ -179,10 +202,10 @@ class ComputedByCpu : public c10::OperatorKernel {
     const size_t arguments = op.schema().arguments().size();
     machine().load(op.schema().name());
     Computation computation(op);
+    const Stack given(torch::jit::last(*stack, arguments).begin(), torch::jit::last(*stack, arguments).end());
     {
       const Computing computing;
-      for (const c10::IValue& value : torch::jit::last(*stack, arguments))
-        computation.given.push_back(argument_of(value));
+      for (const c10::IValue& value : given) computation.given.push_back(argument_of(value));
     }
     if (computation.drawing == nullptr && answers_the_host(op)) {
       torch::jit::drop(*stack, arguments);
@@ -192,7 +215,15 @@ class ComputedByCpu : public c10::OperatorKernel {
       for (c10::IValue& result : *results) stack->push_back(std::move(result));
       return;
     }
-    of_cuda_.callBoxed(op, keys, stack);
+    if (kCompiledLate.contains(toString(op.operator_name()))) {
+      make_results(op, *stack);
+    } else {
+      of_cuda_.callBoxed(op, keys, stack);
+    }
+    for (size_t i = 0; i < given.size(); ++i) {  // the call may have given them other sizes
+      const auto* alias = op.schema().arguments()[i].alias_info();
+      if (alias != nullptr && alias->isWrite()) computation.given[i] = argument_of(given[i]);
+    }
     for (const c10::IValue& value : torch::jit::last(*stack, op.schema().returns().size()))
       computation.wanted.push_back(argument_of(value));
     machine().put(current_stream(), [computation] { computation.compute(); });

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -21,11 +22,26 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
+at::Generator generator_of(const Philox& numbers) {
+  return at::detail::createCPUGenerator(numbers.seed * 1'000'003 + numbers.offset);
+}
+
 // 0 for dropped elements, 1 / (1 - p) for the others; float32
 Tensor factors(at::IntArrayRef sizes, double p, const Philox& numbers) {
   if (p == 0) return at::ones(sizes, at::kFloat);
-  at::Generator generator = at::detail::createCPUGenerator(numbers.seed * 1'000'003 + numbers.offset);
-  return at::empty(sizes, at::kFloat).bernoulli_(1 - p, std::move(generator)).mul_(1 / (1 - p));
+  return at::empty(sizes, at::kFloat).bernoulli_(1 - p, generator_of(numbers)).mul_(1 / (1 - p));
+}
+
+// (self, p, generator); likewise the next two
+Stack bernoulli(const Stack& given, const Philox& numbers) {
+  return {at::empty_like(given[0].toTensor()).bernoulli_(given[1].toDouble(), generator_of(numbers))};
+}
+Stack uniform(const Stack& given, const Philox& numbers) {
+  return {
+      at::empty_like(given[0].toTensor()).uniform_(given[1].toDouble(), given[2].toDouble(), generator_of(numbers))};
+}
+Stack normal(const Stack& given, const Philox& numbers) {
+  return {at::empty_like(given[0].toTensor()).normal_(given[1].toDouble(), given[2].toDouble(), generator_of(numbers))};
 }
 
 // (input, p, train)
@@ -42,19 +58,22 @@ struct Attention {
   double dropped;
   bool is_causal;
   double scale;
+  Tensor bias;  // of the scores
 
-  // `first`: position of the query among the arguments.
+  // `first`: position of the query among the arguments. The bias may be None.
   Attention(const Stack& given, size_t first, const c10::IValue& dropped_with, const c10::IValue& causal,
-            const c10::IValue& scaled)
+            const c10::IValue& scaled, const c10::IValue& biased = {})
       : query(given[first].toTensor().to(at::kFloat)),
         key(given[first + 1].toTensor().to(at::kFloat)),
         value(given[first + 2].toTensor().to(at::kFloat)),
         dropped(dropped_with.toDouble()),
         is_causal(causal.toBool()),
-        scale(scaled.isNone() ? 1 / std::sqrt(static_cast<double>(query.size(3))) : scaled.toDouble()) {}
+        scale(scaled.isNone() ? 1 / std::sqrt(static_cast<double>(query.size(3))) : scaled.toDouble()),
+        bias(biased.isTensor() && biased.toTensor().defined() ? biased.toTensor().to(at::kFloat) : Tensor()) {}
 
   Tensor scores() const {
-    const Tensor all = query.matmul(key.transpose(2, 3)).mul_(scale);
+    Tensor all = query.matmul(key.transpose(2, 3)).mul_(scale);
+    if (bias.defined()) all.add_(bias);
     if (!is_causal) return all;
     const Tensor later = at::ones({all.size(2), all.size(3)}, at::kBool).triu_(1);
     return all.masked_fill(later, -std::numeric_limits<double>::infinity());
@@ -70,7 +89,7 @@ struct Attention {
   }
 
   struct Gradients {
-    Tensor query, key, value;
+    Tensor query, key, value, bias;
   };
   Gradients backward(const Tensor& of_output, const Tensor& logsumexp, const Philox& numbers) const {
     const Tensor gradient = of_output.to(at::kFloat);
@@ -78,9 +97,9 @@ struct Attention {
     const Tensor factor = factors(weights.sizes(), dropped, numbers);
     const Tensor of_weights = gradient.matmul(value.transpose(2, 3)).mul_(factor);
     const Tensor along_rows = of_weights.mul(weights).sum(-1, /*keepdim=*/true);
-    const Tensor of_scores = of_weights.sub(along_rows).mul_(weights).mul_(scale);
+    const Tensor of_bias = of_weights.sub(along_rows).mul_(weights), of_scores = of_bias.mul(scale);
     return {of_scores.matmul(key), of_scores.transpose(2, 3).matmul(query),
-            weights.mul(factor).transpose(2, 3).matmul(gradient)};
+            weights.mul(factor).transpose(2, 3).matmul(gradient), of_bias};
   }
 };
 
@@ -89,17 +108,12 @@ uint64_t number_in(const Tensor& tensor) {
   return static_cast<uint64_t>(tensor.to(at::kLong).reshape({-1})[0].item<int64_t>());
 }
 
-void refuse_bias(const c10::IValue& bias) {
-  if (bias.isTensor() && bias.toTensor().defined()) fail("attention with a bias");
-}
-
 constexpr int64_t kMultipleOfRows = 32;  // LibTorch rounds up the rows of logsumexp
 
 // (query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, *, scale)
 //   -> (output, log_sumexp, philox_seed, philox_offset)
 Stack efficient_attention(const Stack& given, const Philox& numbers) {
-  refuse_bias(given[3]);
-  auto [output, logsumexp] = Attention(given, 0, given[5], given[6], given[7]).forward(numbers);
+  auto [output, logsumexp] = Attention(given, 0, given[5], given[6], given[7], given[3]).forward(numbers);
   const int64_t missing = (kMultipleOfRows - logsumexp.size(2) % kMultipleOfRows) % kMultipleOfRows;
   logsumexp = given[4].toBool() ? at::constant_pad_nd(logsumexp, {0, missing}) : Tensor();
   return {output, logsumexp, number(numbers.seed), number(numbers.offset)};
@@ -108,11 +122,10 @@ Stack efficient_attention(const Stack& given, const Philox& numbers) {
 // (grad_out, query, key, value, attn_bias, out, logsumexp, philox_seed, philox_offset, dropout_p, grad_input_mask,
 // is_causal, *, scale) -> (grad_query, grad_key, grad_value, grad_attn_bias)
 Stack efficient_attention_backward(const Stack& given, const Philox&) {
-  refuse_bias(given[4]);
   const Philox numbers{number_in(given[7].toTensor()), number_in(given[8].toTensor())};
-  const auto [query, key, value] =
-      Attention(given, 1, given[9], given[11], given[12]).backward(given[0].toTensor(), given[6].toTensor(), numbers);
-  return {query, key, value, Tensor()};
+  const auto [query, key, value, bias] = Attention(given, 1, given[9], given[11], given[12], given[4])
+                                             .backward(given[0].toTensor(), given[6].toTensor(), numbers);
+  return {query, key, value, given[10].toBoolList().get(3) ? bias : Tensor()};
 }
 
 // (query, key, value, dropout_p, is_causal, return_debug_mask, *, scale)
@@ -132,12 +145,15 @@ Stack flash_attention_backward(const Stack& given, const Philox&) {
     const Tensor state = given[12].toTensor();
     numbers = {number_in(state[0]), number_in(state[1])};
   }
-  const auto [query, key, value] = attention.backward(given[0].toTensor(), given[5].toTensor(), numbers);
+  const auto [query, key, value, bias] = attention.backward(given[0].toTensor(), given[5].toTensor(), numbers);
   return {query, key, value};
 }
 
 const std::map<std::string, Drawing> kDrawings = {
     {"aten::native_dropout", dropout},
+    {"aten::bernoulli_.float", bernoulli},
+    {"aten::uniform_", uniform},
+    {"aten::normal_", normal},
     {"aten::_scaled_dot_product_efficient_attention", efficient_attention},
     {"aten::_scaled_dot_product_efficient_attention_backward", efficient_attention_backward},
     {"aten::_scaled_dot_product_flash_attention", flash_attention},
