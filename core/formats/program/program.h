@@ -94,8 +94,8 @@ using Argument =
     std::variant<None, Value, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                  std::vector<bool>, std::vector<Item>, Type, Layout, MemoryFormat, Device>;
 
-// Settings of `with` blocks for their calls; unset: inherited. A program is exported on a CPU, where
-// torch.autocast("cuda", ...) is off whatever its arguments are.
+// Settings of `with` blocks for their calls; unset: inherited. Where a program is exported, torch.autocast for another
+// kind of device has no effect; on a machine without this kind, torch.autocast is off whatever its arguments are.
 struct Modes {
   std::optional<bool> grad;
   struct Autocast {
@@ -104,8 +104,8 @@ struct Modes {
     bool cache;
     int64_t outermost;  // number of the outermost block around the call
   };
-  std::optional<Autocast> autocast;  // for the CPU
-  bool cuda_autocast_off = false;    // torch.autocast("cuda", enabled=False)
+  std::optional<Autocast> autocast;  // for Program::device
+  bool other_autocast_off = false;   // innermost: torch.autocast(..., enabled=False) for another kind of device
 };
 
 struct Call {
@@ -118,7 +118,10 @@ struct Call {
     std::vector<int> values;  // a single value unless is_list; empty: unused
   };
   std::vector<Result> results;
-  size_t modes = 0;    // index into Program::modes
+  size_t modes = 0;  // index into Program::modes
+  // Of an operator whose result depends on them (as_strided): strides and position of the first operand, at the export.
+  std::optional<std::vector<Size>> strides{};
+  Size offset{};
   std::string module;  // the user's module: "encoder.layer.0"; empty: the outermost
   std::string line;    // the user's source line: "net.py:12"; empty: unknown
 
@@ -129,6 +132,7 @@ struct Call {
 
 struct Program {
   std::string path;                 // for messages
+  std::string device = "cpu";       // "cpu" or "cuda": the kind of device of the inputs at the export
   std::string torch_version;        // "2.11.0+cu130"
   bool is_marked_training = false;  // set by `estrain export`
   // The only precision in which the program computes as its module does, if the export says so: "fp32" or "bf16".

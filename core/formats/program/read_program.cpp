@@ -77,6 +77,12 @@ Item item_of(const Json& value, const Scope& scope) {
   throw unknown_in_program(fmt::format("a list with a member of kind {}", kind));
 }
 
+std::string device_from(const Json& value) {
+  const std::string& type = text(field(value, "type"));
+  if (type != "cpu" && type != "cuda") throw unknown_in_program(fmt::format("a tensor on a device of kind {}", type));
+  return type;
+}
+
 Argument argument_of(const Json& argument, const Scope& scope) {
   const auto [kind, value] = one_of(argument);
   if (kind == "as_none") return None{};
@@ -95,7 +101,7 @@ Argument argument_of(const Json& argument, const Scope& scope) {
   if (kind == "as_scalar_type") return type_from(value);
   if (kind == "as_layout") return Layout{whole(value)};
   if (kind == "as_memory_format") return MemoryFormat{whole(value)};
-  if (kind == "as_device") return Device{text(field(value, "type"))};
+  if (kind == "as_device") return Device{device_from(value)};
   throw unknown_in_program(fmt::format("an argument of kind {}", kind));
 }
 
@@ -140,9 +146,11 @@ class Reader {
   const StoredTensor* sharing_memory(const StoredTensor& tensor) const;
   void add_stored(std::vector<StoredTensor>& to, const Json& spec, const char* name_field, Scope& scope);
   void read_calls(const Json& graph, Scope& scope, size_t modes);
-  void read_call(const Json& node, Scope& scope, size_t modes);
+  void read_call(const Json& graph, const Json& node, Scope& scope, size_t modes);
   void read_inner_graph(const Json& node, Scope& scope, size_t modes);
+  Error other_autocast(const std::string& device) const;
   void read_autocast(const Json& inputs, Modes& inner);
+  void read_strides(const Json& graph, const Json& node, Call& call) const;
   Call::Result read_result(const Json& output, Scope& scope);
   void read_outputs(const Json& graph, const Json& roles, const Scope& scope);
   int new_value(const std::string& name, Scope& scope) {
@@ -280,6 +288,7 @@ void Reader::read_user_input(const Json& argument, const Json& graph, Scope& sco
   input.type = type_from(field(meta, "dtype"));
   for (const Json& size : list_field(meta, "sizes")) input.sizes.push_back(size_from(size));
   input.value = new_value(input.name, scope);
+  if (program_.inputs.empty()) program_.device = device_from(field(meta, "device"));
   program_.inputs.push_back(std::move(input));
 }
 
@@ -304,7 +313,7 @@ void Reader::read_calls(const Json& graph, Scope& scope, size_t modes) {
     if (text(field(node, "target")).starts_with(kInnerGraph)) {
       read_inner_graph(node, scope, modes);
     } else {
-      read_call(node, scope, modes);
+      read_call(graph, node, scope, modes);
     }
   }
 }
@@ -330,7 +339,19 @@ void set_target(Call& call, const std::string& target) {
   set_operator(call, target);
 }
 
-void Reader::read_call(const Json& node, Scope& scope, size_t modes) {
+// Reads where the elements of the operand were in memory.
+void Reader::read_strides(const Json& graph, const Json& node, Call& call) const {
+  const Json& inputs = list_field(node, "inputs");
+  if (inputs.empty()) return;
+  const auto [kind, value] = one_of(field(inputs[0], "arg"));
+  if (kind != "as_tensor") return;
+  const Json& meta = field(field(graph, "tensor_values"), text(field(value, "name")).c_str());
+  call.strides.emplace();
+  for (const Json& stride : list_field(meta, "strides")) call.strides->push_back(size_from(stride));
+  call.offset = size_from(field(meta, "storage_offset"));
+}
+
+void Reader::read_call(const Json& graph, const Json& node, Scope& scope, size_t modes) {
   Call call;
   set_target(call, text(field(node, "target")));
   call.modes = modes;
@@ -343,6 +364,7 @@ void Reader::read_call(const Json& node, Scope& scope, size_t modes) {
   for (const Json& input : list_field(node, "inputs"))
     call.arguments.emplace_back(text(field(input, "name")), argument_of(field(input, "arg"), scope));
   for (const Json& output : list_field(node, "outputs")) call.results.push_back(read_result(output, scope));
+  if (call.name.starts_with("aten::as_strided")) read_strides(graph, node, call);
   program_.calls.push_back(std::move(call));
 }
 
@@ -363,22 +385,25 @@ const Json& inner_argument(const Json& inputs, size_t at, const char* kind) {
   return value;
 }
 
+Error Reader::other_autocast(const std::string& device) const {
+  return unknown_in_program(fmt::format("torch.autocast(\"{}\") in a program exported on {}", device, program_.device))
+      .advise("leave it out of the module: job.precision = \"bf16\" computes as torch.autocast does, on every device");
+}
+
 void Reader::read_autocast(const Json& inputs, Modes& inner) {
   const std::string& device = text(inner_argument(inputs, 0, "as_string"));
   const bool enabled = truth(inner_argument(inputs, 2, "as_bool"));
   if (inputs.size() < 4) throw damaged_program("torch.autocast lacks an argument");
-  if (device == "cuda" && !enabled) {
-    inner.cuda_autocast_off = true;
+  if (device != program_.device) {
+    if (enabled || (device != "cpu" && device != "cuda")) throw other_autocast(device);
+    inner.other_autocast_off = true;
     return;
   }
-  if (device != "cpu")
-    throw unknown_in_program(fmt::format("torch.autocast(\"{}\"), which is for another device than the CPU,", device))
-        .advise(
-            "leave it out of the module: job.precision = \"bf16\" computes as torch.autocast does, on every device");
   const auto cache = one_of(field(inputs[3], "arg"));
   inner.autocast = Modes::Autocast{enabled, type_from(inner_argument(inputs, 1, "as_scalar_type")),
                                    cache.first != "as_bool" || truth(cache.second),
                                    inner.autocast ? inner.autocast->outermost : autocasts_++};
+  inner.other_autocast_off = false;
 }
 
 // Reads `with torch.no_grad()` and `with torch.autocast(...)`: a graph that is called with values and returns values.

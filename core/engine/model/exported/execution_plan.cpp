@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/engine/model/exported/mode_switch.h"
@@ -42,6 +43,10 @@ constexpr Switch kSwitches[] = {
 };
 constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
 
+// Operators that need their operand in a certain order in memory, and operators with the same results for any order.
+constexpr std::pair<std::string_view, const char*> kViews[] = {
+    {"aten::view", "aten::reshape"}, {"aten::_unsafe_view", "aten::reshape"}, {"aten::view_as", "aten::reshape_as"}};
+
 const Switch* switch_of(std::string_view name) {
   const auto found = std::ranges::find(kSwitches, name, &Switch::name);
   return found == std::end(kSwitches) ? nullptr : found;
@@ -53,16 +58,30 @@ Error unfit(const Call& call, const std::string& what) {
       .advise("export the model again with the PyTorch release that this estrain is built with");
 }
 
+// Of an operator whose result depends on the order of its operand in memory.
+Error unfit_strides(const std::string& name, const std::string& place) {
+  return Error::make(Fault::mismatch, "{}{}{}: its operand is in another order in memory than at the export", name,
+                     place.empty() ? "" : " at ", place)
+      .advise("write it with operators that do not depend on the order: reshape, transpose, unfold, narrow");
+}
+
+bool are_numbers(const std::vector<program::Size>& strides, const program::Size& offset) {
+  return offset.symbol.empty() && std::ranges::all_of(strides, [](const auto& size) { return size.symbol.empty(); });
+}
+
 constexpr const char* kTrainInPython = "or train the module in Python: model.name = \"python\" (examples/python)";
 
 }  // namespace
 
-ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored)
+ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored, c10::Device device)
     : program_(program),
       use_(use),
+      device_(device),
       values_(static_cast<size_t>(program.values)),
       stays_(static_cast<size_t>(program.values)),
-      roots_(static_cast<size_t>(program.values)) {
+      roots_(static_cast<size_t>(program.values)),
+      shares_(static_cast<size_t>(program.values)) {
+  std::iota(shares_.begin(), shares_.end(), 0);
   for (const auto& [number, tensor] : stored) {
     values_[static_cast<size_t>(number)] = tensor;
     stays_[static_cast<size_t>(number)] = true;
@@ -78,8 +97,11 @@ ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const Sto
           .advise("export the model in eval() mode as well: model.eval_file");
   }
   find_reordered();
+  if (is_elsewhere()) let_views_copy();
   find_last_uses();
 }
+
+bool ExecutionPlan::is_elsewhere() const { return program_.device != (device_.is_cpu() ? "cpu" : "cuda"); }
 
 void ExecutionPlan::find_reordered() {
   std::map<int, int> uses;
@@ -169,13 +191,17 @@ void ExecutionPlan::add_operator(const Call& call, PlannedCall& step) {
       step.operands.push_back({.constant = *formal.default_value()});
       continue;
     }
-    std::optional<Operand> operand = to_operand(*found->second, formal);
+    std::optional<Operand> operand = to_operand(*found->second, formal, device_);
     if (!operand) throw unfit(call, fmt::format("its argument {} is of the wrong kind", formal.name()));
     step.operands.push_back(std::move(*operand));
     given.erase(found);
   }
   if (!given.empty()) throw unfit(call, fmt::format("it has no argument {}", given.begin()->first));
   if (step.results.size() > schema.returns().size()) throw unfit(call, "it gives fewer results");
+  if (call.strides && is_elsewhere() && !are_numbers(*call.strides, call.offset))
+    throw unfit_strides(call.full_name(), call.place());
+  step.strides = call.strides;
+  step.offset = call.offset;
 }
 
 // Counts calls in training mode and calls in evaluation mode.
@@ -226,11 +252,18 @@ bool ExecutionPlan::freeze(const Call& call, PlannedCall& step) {
 void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   std::set<int> shown;
+  int memory = -1;  // of the operands that results may share
+  const auto join = [&](int value) {
+    if (memory >= 0) shares_[static_cast<size_t>(memory_of(value))] = memory_of(memory);
+    memory = value;
+  };
   const auto note = [&](const Operand& operand, const c10::Argument& formal, bool writes) {
     if (operand.value < 0) return;
     const std::set<int>& roots = roots_[static_cast<size_t>(operand.value)];
     if (formal.alias_info() != nullptr) shown.insert(roots.begin(), roots.end());
     if (writes) written_.insert(roots.begin(), roots.end());
+    if (formal.alias_info() != nullptr) join(operand.value);
+    if (writes) last_write_[operand.value] = steps_.size();
   };
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
@@ -240,9 +273,38 @@ void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
     note(step.operands[i], formal, writes);
     for (const Operand& item : step.operands[i].items) note(item, formal, writes);
   }
-  if (shown.empty()) return;
-  for (const Call::Result& result : call.results)
-    for (const int value : result.values) roots_[static_cast<size_t>(value)].insert(shown.begin(), shown.end());
+  if (memory < 0) return;
+  for (const Call::Result& result : call.results) {
+    for (const int value : result.values) {
+      roots_[static_cast<size_t>(value)].insert(shown.begin(), shown.end());
+      join(value);
+    }
+  }
+}
+
+// Returns the name of the group of values that may share memory with `value`.
+int ExecutionPlan::memory_of(int value) const {
+  while (shares_[static_cast<size_t>(value)] != value) value = shares_[static_cast<size_t>(value)];
+  return value;
+}
+
+// Lets views run as reshapes where a copy has the values of the view until the end.
+void ExecutionPlan::let_views_copy() {
+  std::map<int, size_t> last_write;  // for each group
+  for (const auto& [value, position] : last_write_) {
+    size_t& last = last_write[memory_of(value)];
+    last = std::max(last, position);
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    PlannedCall& step = steps_[i];
+    if (!step.op) continue;
+    const auto view =
+        std::ranges::find(kViews, step.op->schema().name(), &std::pair<std::string_view, const char*>::first);
+    if (view == std::end(kViews) || step.operands[0].value < 0 || !step.op->schema().overload_name().empty()) continue;
+    const auto written = last_write.find(memory_of(step.operands[0].value));
+    if (written == last_write.end() || written->second < i)
+      step.op = c10::Dispatcher::singleton().findSchemaOrThrow(view->second, "");
+  }
 }
 
 void ExecutionPlan::find_last_uses() {
@@ -286,10 +348,24 @@ void ExecutionPlan::require_values_per_channel(const PlannedCall& step) const {
                     step.place);
 }
 
+// A size that is not a number is that of the export on the same kind of device.
+void ExecutionPlan::require_strides(const PlannedCall& step) const {
+  const at::Tensor& operand = stack_.front().toTensor();
+  const auto differs = [](const program::Size& at_export, int64_t here) {
+    return at_export.symbol.empty() && at_export.number != here;
+  };
+  bool is_other = differs(step.offset, operand.storage_offset());
+  for (int64_t d = 0; d < operand.dim(); ++d)
+    is_other =
+        is_other || (operand.size(d) > 1 && differs(step.strides->at(static_cast<size_t>(d)), operand.stride(d)));
+  if (is_other) throw unfit_strides(step.name, step.place);
+}
+
 void ExecutionPlan::make(PlannedCall& step) {
   stack_.clear();
   for (const Operand& operand : step.operands) stack_.push_back(evaluate(operand, values_));
   if (step.training_at > 0) require_values_per_channel(step);
+  if (step.strides) require_strides(step);
   if (step.op) {
     step.op->callBoxed(stack_);
   } else {
@@ -315,7 +391,7 @@ std::vector<torch::Tensor> ExecutionPlan::run(const std::vector<torch::Tensor>& 
     for (size_t i = 0; i < inputs.size(); ++i) values_[static_cast<size_t>(program_.inputs[i].value)] = inputs[i];
     for (const Reordered& one : reordered_) reorder(one);
     {
-      ModeSwitch modes(program_.modes, use_ == Use::training);
+      ModeSwitch modes(program_, use_ == Use::training, device_.type());
       for (PlannedCall& step : steps_) {
         at = &step;
         set_current_block(step.place);

@@ -8,6 +8,11 @@
 // transposed weight), a run first copies the tensor into the file's order, so that each operator gets the tensor as in
 // Python; the gradient is copied back.
 //
+// A plan runs on one device, given when the plan is made: every device that the program names becomes this device. On
+// another kind of device than at the export, LibTorch may give results another order in memory (attention on a GPU).
+// There a view() runs as a reshape(), if nothing later writes to the memory that the view would share; as_strided()
+// throws if its operand is not in memory as at the export.
+//
 // A plan calls only ATen's operators, and no operator that reads or writes files.
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -38,7 +43,7 @@ class ExecutionPlan {
 
   // `program` must outlive the plan. Throws Fault::mismatch naming an operator or argument missing in this LibTorch;
   // Fault::spec, with the user's line, if the program cannot be frozen; Fault::corrupt.
-  ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored);
+  ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored, c10::Device device);
 
   // Returns the program's outputs for its inputs, in the program's order. Throws c10::Error as LibTorch does, with the
   // user's line and module before LibTorch's message.
@@ -71,6 +76,8 @@ class ExecutionPlan {
     std::vector<int> last;  // values without a later use
     size_t modes = 0;
     size_t training_at = 0;  // for batch norm: the operand with the training flag; 0: another operator
+    std::optional<std::vector<program::Size>> strides;  // of the first operand, where the result depends on them
+    program::Size offset;
     std::string place;
     std::string name;
   };
@@ -82,18 +89,25 @@ class ExecutionPlan {
   bool freeze(const program::Call& call, PlannedCall& step);
   void note_mode(PlannedCall& step);
   void note_writes(const program::Call& call, const PlannedCall& step);
+  int memory_of(int value) const;
+  void let_views_copy();
   void find_last_uses();
+  bool is_elsewhere() const;
+  void require_strides(const PlannedCall& step) const;
   void require_values_per_channel(const PlannedCall& step) const;
   void make(PlannedCall& step);
   void take_results(const PlannedCall& step);
 
   const program::Program& program_;
   const Use use_;
+  const c10::Device device_;
   std::vector<PlannedCall> steps_;
   std::vector<Reordered> reordered_;
-  std::vector<c10::IValue> values_;             // by number
-  std::vector<bool> stays_;                     // true: a stored value, never released
-  std::vector<std::set<int>> roots_;            // for each value: stored values that may share its memory
+  std::vector<c10::IValue> values_;   // by number
+  std::vector<bool> stays_;           // true: a stored value, never released
+  std::vector<std::set<int>> roots_;  // for each value: stored values that may share its memory
+  std::vector<int> shares_;           // for each value: one that may share its memory; itself: the group's name
+  std::map<int, size_t> last_write_;  // for each value written in place: the call's position in steps_
   std::vector<std::pair<int, int>> mutations_;  // buffer, and the buffer's value after the calls
   std::set<int> written_;
   std::vector<c10::IValue> stack_;

@@ -154,6 +154,19 @@ void check_parameter(const Program& program, const StoredTensor& parameter) {
   }
 }
 
+void require_unwritten(const Program& program, const std::vector<StoredTensor>& list, const char* what,
+                       const std::set<int>& written) {
+  for (const StoredTensor& tensor : list) {
+    if (!written.contains(tensor.value)) continue;
+    throw Error::make(Fault::mismatch, "{}: the program writes to its {} {}", program.path, what, tensor.name)
+        .advise("make it a buffer, or leave its updates to the optimizer");
+  }
+}
+
+bool are_same(const StoredTensor& a, const StoredTensor& b) {
+  return a.type == b.type && a.sizes == b.sizes && a.strides == b.strides && std::ranges::equal(a.bytes, b.bytes);
+}
+
 void check_name(const Program& program, const std::string& name) {
   if (is_sound_name(name)) return;
   throw Error::make(Fault::corrupt, "{}: \"{}\" is not the name of a module or tensor", program.path, name)
@@ -185,18 +198,15 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
       const bool is_constant = list == &program.constants;
       const torch::Tensor values = loaded(tensor, draws || is_constant);
       // In C order for the state. Tensors already in C order keep their strides.
-      stored.emplace(tensor.value, is_constant ? values : values.contiguous());
+      stored.emplace(tensor.value, is_constant ? values.to(files.device) : values.contiguous());
     }
   }
   for (const StoredTensor& parameter : program.parameters) check_parameter(program, parameter);
-  training_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::training, stored);
+  training_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::training, stored, files.device);
   check_mode(program, *training_.plan);
   const std::set<int>& written = training_.plan->written();
-  for (const StoredTensor& parameter : program.parameters) {
-    if (written.contains(parameter.value))
-      throw Error::make(Fault::mismatch, "{}: the program writes to its parameter {}", program.path, parameter.name)
-          .advise("make it a buffer, or leave its updates to the optimizer");
-  }
+  require_unwritten(program, program.parameters, "parameter", written);
+  require_unwritten(program, program.constants, "constant", written);
   // Registers parameters under all of their names.
   for (const StoredTensor& parameter : program.parameters) {
     const auto [module, name] = split_name(parameter.name);
@@ -206,6 +216,7 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
     if (!buffer.persistent && !written.contains(buffer.value)) {
       const torch::Tensor constant = loaded(buffer, true);
       if (!buffer.bytes.empty()) stored.at(buffer.value).copy_(constant);
+      stored.at(buffer.value).set_data(stored.at(buffer.value).to(files.device));
       continue;
     }
     require_buffer_type(fmt::format("{}: buffer {}", program.path, buffer.name), scalar_type(buffer.type));
@@ -220,7 +231,8 @@ Exported::Exported(const ProgramFiles& files, const DataShape& shape, bool draws
 void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape, const StoredValues& stored) {
   if (files.evaluation.empty()) {
     try {
-      evaluation_.plan = std::make_unique<ExecutionPlan>(*training_.program, ExecutionPlan::Use::frozen, stored);
+      evaluation_.plan =
+          std::make_unique<ExecutionPlan>(*training_.program, ExecutionPlan::Use::frozen, stored, files.device);
       evaluation_.sources = training_.sources;
       evaluation_.samples = training_.samples;
     } catch (const Error& error) {
@@ -247,10 +259,16 @@ void Exported::make_evaluation(const ProgramFiles& files, const DataShape& shape
   };
   take(program.parameters, trained.parameters);
   take(program.buffers, trained.buffers);
-  for (const StoredTensor& constant : program.constants)
-    if (constant.alias_of.empty()) own.emplace(constant.value, loaded(constant, true));
+  for (const StoredTensor& constant : program.constants) {
+    if (!constant.alias_of.empty()) continue;
+    const auto same = [&](const StoredTensor& other) { return are_same(constant, other); };
+    const auto found = std::ranges::find_if(trained.constants, same);
+    own.emplace(constant.value,
+                found == trained.constants.end() ? loaded(constant, true).to(files.device) : stored.at(found->value));
+  }
   check_precision(program, files.precision);
-  evaluation_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::evaluation, own);
+  evaluation_.plan = std::make_unique<ExecutionPlan>(program, ExecutionPlan::Use::evaluation, own, files.device);
+  require_unwritten(program, program.constants, "constant", evaluation_.plan->written());
   for (const int value : evaluation_.plan->written()) {
     const auto changes = [&](const std::vector<StoredTensor>& list) {
       return std::ranges::find(list, value, &StoredTensor::value) != list.end();

@@ -8,6 +8,10 @@
 // gets the sample, a second input the target. If the program's types are wider, values are widened: smaller integers to
 // int64, integers to bool (non-zero), bool to integers, float32 to float64.
 //
+// Device. Constants are on the device that runs the model from the start; parameters and buffers are moved there by
+// whoever binds them to the state. A program takes this device wherever it names one (execution_plan.h): an export does
+// not tell x.cpu() or device="cpu" from device=x.device on a CPU.
+//
 // Evaluation uses the program exported for evaluation, or the training program, frozen (ExecutionPlan::Use::frozen).
 // Losses and metrics: users_model.h.
 
@@ -32,6 +36,7 @@ struct ProgramFiles {
   std::span<const std::byte> evaluation;  // empty: no file
   double label_smoothing = 0;
   spec::Precision precision = spec::Precision::fp32;
+  c10::Device device = c10::kCPU;  // which runs the model
 };
 
 class Exported : public UsersModel {

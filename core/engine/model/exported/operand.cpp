@@ -63,6 +63,7 @@ struct BadArgument {};
 // no such form.
 struct ToOperand {
   const Formal& formal;
+  const c10::Device device;
 
   static Operand constant(c10::IValue value) { return {.constant = std::move(value)}; }
 
@@ -148,17 +149,14 @@ struct ToOperand {
   Operand operator()(program::MemoryFormat format) const {
     return constant(static_cast<int64_t>(memory_format(format.number)));
   }
-  Operand operator()(const program::Device& device) const {
-    if (device.type != "cpu") throw BadArgument{};
-    return constant(c10::Device(c10::kCPU));
-  }
+  Operand operator()(const program::Device&) const { return constant(device); }
 };
 
 }  // namespace
 
-std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal) {
+std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal, c10::Device device) {
   try {
-    return std::visit(ToOperand{Formal(formal)}, argument);
+    return std::visit(ToOperand{Formal(formal), device}, argument);
   } catch (const BadArgument&) {
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/Device.h>
 
 #include <optional>
 #include <vector>
@@ -22,8 +23,9 @@ struct Operand {  // a constant, a value, or a list with values in it
   std::vector<Operand> items{};
 };
 
-// Returns the operand for an operator's `formal` argument; nothing if the kinds do not match.
-std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal);
+// Returns the operand for an operator's `formal` argument; nothing if the kinds do not match. Every device that the
+// program names becomes `device`.
+std::optional<Operand> to_operand(const program::Argument& argument, const c10::Argument& formal, c10::Device device);
 
 // Returns an operand for arithmetic on sizes: a number or a value; nothing for other arguments.
 std::optional<Operand> to_number(const program::Argument& argument);

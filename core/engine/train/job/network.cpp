@@ -39,14 +39,19 @@ model::Initializer initializer(const spec::JobSpec& spec, bool draws_weights) {
 }
 
 // The bytes lie in the memory of `files`. The caller may close the files once the model is built.
-model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<data::DataFile>& files) {
+model::ProgramFiles program_files(const spec::JobSpec& spec, const std::vector<data::DataFile>& files,
+                                  const device::ComputeDevice* device) {
   const auto bytes_of = [&](const char* what) -> std::span<const std::byte> {
     const auto found = std::ranges::find(files, what, &data::DataFile::what);
     if (found == files.end()) return {};
     return found->content.bytes;
   };
-  return {spec.model, bytes_of(data::program_file), bytes_of(data::evaluation_program_file), spec.train.label_smoothing,
-          spec.job.precision};
+  return {.section = spec.model,
+          .program = bytes_of(data::program_file),
+          .evaluation = bytes_of(data::evaluation_program_file),
+          .label_smoothing = spec.train.label_smoothing,
+          .precision = spec.job.precision,
+          .device = device == nullptr ? c10::Device(c10::kCPU) : device->torch_device()};
 }
 
 std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const JobSamples& samples,
@@ -91,8 +96,8 @@ Network::BuiltWith keep_what_was_built(model::PythonModel& module) {
 std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, const JobSamples& samples,
                                                      const Network::Options& options, Network::BuiltWith& built) {
   if (!spec.model.is_python()) {
-    auto program = model::build_program(program_files(spec, samples.data().files), model_shape(samples.train().shape()),
-                                        options.draws_weights);
+    auto program = model::build_program(program_files(spec, samples.data().files, options.python.device),
+                                        model_shape(samples.train().shape()), options.draws_weights);
     prepare(*program, spec);
     return program;
   }

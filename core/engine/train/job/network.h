@@ -17,7 +17,7 @@ model::MetricsWanted metrics_of(const spec::TrainSection& train);
 
 struct PythonSide {
   model::Interpreter* interpreter = nullptr;  // of the module
-  device::ComputeDevice* device = nullptr;    // a CPU
+  device::ComputeDevice* device = nullptr;    // which runs the model, module or program; null: the CPU
 };
 
 class Network {

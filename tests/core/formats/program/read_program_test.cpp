@@ -217,7 +217,7 @@ TEST_CASE("torch.autocast for GPUs that is switched off is a mode of its own; sw
   with_autocast("cuda", false)(parts);
   const Program program = read(parts);
   REQUIRE(program.modes.size() == 2);
-  CHECK(program.modes[1].cuda_autocast_off);
+  CHECK(program.modes[1].other_autocast_off);
   CHECK_FALSE(program.modes[1].autocast.has_value());
   CHECK(contains(complaint(with_autocast("cuda", true), Fault::mismatch), "torch.autocast(\"cuda\")"));
   CHECK(contains(complaint(with_autocast("mps", false), Fault::mismatch), "torch.autocast(\"mps\")"));
