@@ -51,13 +51,8 @@ optim::Optimizer optimizer_of(const spec::JobSpec& spec, const model::NamedTenso
                           arithmetic_of(spec.job.kernels, gpus));
 }
 
-AveragePlaces lay_out_averages(const spec::JobSpec& spec, const Network& network, bool gpus,
-                               checkpoint::StateLayout& layout) {
-  if (spec.ema.decay == 0) return {};
-  if (gpus)
-    throw Error(Fault::spec, "ema.decay: averages of the weights are kept by CPU workers alone, so far")
-        .advise("use CPU devices, or ema.decay = 0");
-  return {network.tensors(), layout};
+AveragePlaces lay_out_averages(const spec::JobSpec& spec, const Network& network, checkpoint::StateLayout& layout) {
+  return spec.ema.decay == 0 ? AveragePlaces() : AveragePlaces(network.tensors(), layout);
 }
 
 }  // namespace
@@ -114,7 +109,7 @@ StatePlaces TrainingJob::lay_out(bool cuda_streams) {
                      .optimizer = OptimizerPlaces(optimizer_, tensors, layout),
                      .ests = EstPlaces(spec_.job.ests, streams, layout),
                      .metrics = MetricPlaces(spec_, optimizer_.groups().groups.size(), timetable_.evaluates(), layout),
-                     .averages = lay_out_averages(spec_, network_, cuda_streams, layout),
+                     .averages = lay_out_averages(spec_, network_, layout),
                      .bytes = 0};
   places.bytes = layout.bytes;
   return places;

@@ -85,7 +85,8 @@ bool Stages::workers_exchange() const {
     if (!worker.device.is_gpu()) return false;
     gpus.insert(worker.device);
   }
-  return run_.spec.job.exchange == spec::Exchange::automatic && gpus.size() > 1 &&
+  // The host averages weights.
+  return run_.spec.job.exchange == spec::Exchange::automatic && run_.spec.ema.decay == 0 && gpus.size() > 1 &&
          gpus.size() == run_.job.workers.size();
 }
 
