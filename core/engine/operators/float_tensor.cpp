@@ -17,8 +17,16 @@ device::ComputeDevice* the_device = nullptr;
 
 void set_device(device::ComputeDevice* device) { the_device = device; }
 
-kernels::Execution execution_on(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) return {.device = the_device->queue()};
+void require_one_device(at::ArrayRef<const at::Tensor*> tensors) {
+  for (const at::Tensor* each : tensors) {
+    TORCH_CHECK(each == nullptr || each->device() == tensors[0]->device(),
+                "Expected all tensors to be on the same device, but found at least two devices, ", tensors[0]->device(),
+                " and ", each->device(), "! (in a portable kernel)");
+  }
+}
+
+kernels::Execution execution_on(c10::Device device) {
+  if (!device.is_cpu()) return {.device = the_device->queue()};
   static const kernels::Isa isa = device::portable_isa();
   return {isa, at::in_parallel_region() ? 1 : at::get_num_threads(), run_in_parallel};
 }

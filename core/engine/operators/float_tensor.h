@@ -14,9 +14,25 @@ namespace estrain::operators {
 // Sets the device for computations on the device's tensors; not owned.
 void set_device(device::ComputeDevice* device);
 
-// Returns the execution for the memory of `tensor`: this process's instruction set and LibTorch's intra-op threads, or
+// Returns the execution for the memory of a device: this process's instruction set and LibTorch's intra-op threads, or
 // the device's queue.
-kernels::Execution execution_on(const at::Tensor& tensor);
+kernels::Execution execution_on(c10::Device device);
+
+// Throws as LibTorch if the defined tensors are on two devices.
+void require_one_device(at::ArrayRef<const at::Tensor*> tensors);
+
+inline const at::Tensor* defined_or_null(const at::Tensor& tensor) { return tensor.defined() ? &tensor : nullptr; }
+inline const at::Tensor* defined_or_null(const std::optional<at::Tensor>& tensor) {
+  return tensor ? defined_or_null(*tensor) : nullptr;
+}
+
+// Returns the execution for a kernel that takes the addresses of these tensors: of all operands, of which some may be
+// undefined. The results, made like the first operand, may be left out. Throws as require_one_device().
+template <typename... More>
+kernels::Execution execution_on(const at::Tensor& first, const More&... more) {
+  require_one_device({&first, defined_or_null(more)...});
+  return execution_on(first.device());
+}
 
 // Returns LibTorch's own kernels for the device of the operands: the GPU if an operand is on the GPU.
 const device::LibraryKernels& library_of(const at::Tensor& tensor);

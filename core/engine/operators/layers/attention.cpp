@@ -88,7 +88,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     if (settings.dropout > 0) attention.dropout.stream = next_random_call({});
     const Tensor y = new_output(query, settings.dropout);
     const Tensor statistics = new_floats({attention.batch, attention.heads, attention.queries, 2}, q);
-    portable::attention(attention, {output(y), statistics.mutable_data_ptr<float>()}, execution_on(q));
+    portable::attention(attention, {output(y), statistics.mutable_data_ptr<float>()},
+                        execution_on(q, k, v, settings.mask));
     context->save_for_backward({q, k, v, settings.mask, y, statistics});
     const portable::Stream& stream = attention.dropout.stream;
     context->saved_data["dropout"] = settings.dropout;
@@ -123,7 +124,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     backward.query_gradient = output(dq);
     backward.key_gradient = output(dk);
     backward.value_gradient = output(dv);
-    portable::attention_backward(attention, backward, execution_on(q));
+    portable::attention_backward(attention, backward, execution_on(q, k, v, saved[3], y, dy, statistics));
     return {dq, dk, dv, {}};
   }
 };

@@ -86,7 +86,7 @@ Tensor transposed_convolution(const Tensor& x, const Tensor& w, const Tensor& b,
   const Transposed transposed("convolution", x, w, arguments, output_padding);
   Tensor y = new_floats(transposed.sizes, x);
   kernels::portable::convolution_backward_data(transposed.shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(),
-                                               y.mutable_data_ptr<float>(), execution_on(x));
+                                               y.mutable_data_ptr<float>(), execution_on(x, w));
   if (b.defined()) y.add_(b.view(x.dim() == 3 ? IntArrayRef{1, -1, 1} : IntArrayRef{1, -1, 1, 1}));
   return y;
 }
@@ -200,7 +200,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   const Convolution shape = shape_of("convolution", x, w, arguments);
   Tensor y = new_floats(image_sizes(x, shape.channels_out, shape.output_height(), shape.output_width()), x);
   kernels::portable::convolution_forward(shape, x.const_data_ptr<float>(), w.const_data_ptr<float>(), data_or_null(b),
-                                         y.mutable_data_ptr<float>(), execution_on(x));
+                                         y.mutable_data_ptr<float>(), execution_on(x, w, b));
   return in_format(y, format);
 }
 
@@ -219,12 +219,12 @@ Gradients transposed_backward(const Tensor& dy, const Tensor& x, const Tensor& w
   if (wanted[0]) {
     dx = new_like(x);
     kernels::portable::convolution_forward(shape, dy.const_data_ptr<float>(), w.const_data_ptr<float>(), nullptr,
-                                           dx.mutable_data_ptr<float>(), execution_on(x));
+                                           dx.mutable_data_ptr<float>(), execution_on(x, dy, w));
   }
   if (wanted[1]) {
     dw = new_like(w);
     kernels::portable::convolution_backward_filter(shape, dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
-                                                   dw.mutable_data_ptr<float>(), execution_on(x));
+                                                   dw.mutable_data_ptr<float>(), execution_on(x, dy));
   }
   if (wanted[2]) db = at::sum(dy.flatten(2), at::IntArrayRef{0, 2});
   return {dx, dw, db};
@@ -246,17 +246,17 @@ Gradients gradients_of(const Tensor& gradient, const Tensor& input, const Tensor
   if (wanted[0]) {
     dx = new_like(x);
     kernels::portable::convolution_backward_data(shape, dy.const_data_ptr<float>(), w.const_data_ptr<float>(),
-                                                 dx.mutable_data_ptr<float>(), execution_on(x));
+                                                 dx.mutable_data_ptr<float>(), execution_on(x, dy, w));
   }
   if (wanted[1]) {
     dw = new_like(w);
     kernels::portable::convolution_backward_filter(shape, x.const_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                                   dw.mutable_data_ptr<float>(), execution_on(x));
+                                                   dw.mutable_data_ptr<float>(), execution_on(x, dy));
   }
   if (wanted[2]) {
     db = new_floats({shape.channels_out}, x);
     kernels::portable::convolution_backward_bias(shape, dy.const_data_ptr<float>(), db.mutable_data_ptr<float>(),
-                                                 execution_on(x));
+                                                 execution_on(x, dy));
   }
   return {dx, dw, db};
 }

@@ -41,7 +41,7 @@ Tensor embedding_dense_backward(const Tensor& gradient, const Tensor& indices, i
   shape.scale_by_frequency = scale_by_frequency;
   Tensor weight = new_floats({rows, shape.d}, dy);
   kernels::portable::embedding_backward(weight.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                        index.const_data_ptr<int64_t>(), shape, execution_on(dy));
+                                        index.const_data_ptr<int64_t>(), shape, execution_on(dy, index));
   return weight;
 }
 

@@ -39,7 +39,7 @@ Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   gemm.c = y.mutable_data_ptr<float>();
   gemm.c_row_stride = gemm.n;
   if (bias.defined()) gemm.d = {bias.const_data_ptr<float>(), 0, 0, bias.stride(0)};
-  portable::gemm(gemm, execution_on(x));
+  portable::gemm(gemm, execution_on(x, weight, bias));
   return y;
 }
 
@@ -50,7 +50,7 @@ Tensor input_gradient(const Tensor& dy, const Tensor& x, const Tensor& weight) {
   gemm.b = {weight.const_data_ptr<float>(), 0, weight.stride(0), weight.stride(1)};
   gemm.c = dx.mutable_data_ptr<float>();
   gemm.c_row_stride = gemm.n;
-  portable::gemm(gemm, execution_on(dy));
+  portable::gemm(gemm, execution_on(dy, weight));
   return dx;
 }
 
@@ -62,7 +62,7 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x) {
   gemm.b = inputs.matrix();
   gemm.c = dw.mutable_data_ptr<float>();
   gemm.c_row_stride = gemm.n;
-  portable::gemm(gemm, execution_on(dy));
+  portable::gemm(gemm, execution_on(dy, x));
   return dw;
 }
 

@@ -85,7 +85,7 @@ std::tuple<Tensor, Tensor> nll_loss(const Tensor& self, const Tensor& target, co
   Tensor total = new_floats({}, a.x);
   checking_targets([&] {
     kernels::portable::nll_loss(out.mutable_data_ptr<float>(), total.mutable_data_ptr<float>(),
-                                a.x.const_data_ptr<float>(), a.loss, execution_on(a.x));
+                                a.x.const_data_ptr<float>(), a.loss, execution_on(a.x, a.target, a.weight));
   });
   return {out, total};
 }
@@ -97,7 +97,8 @@ Tensor nll_loss_backward(const Tensor& gradient, const Tensor& self, const Tenso
   Tensor dx = new_like(a.x);
   checking_targets([&] {
     kernels::portable::nll_loss_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                         total_weight.const_data_ptr<float>(), a.loss, execution_on(a.x));
+                                         total_weight.const_data_ptr<float>(), a.loss,
+                                         execution_on(a.x, a.target, a.weight, dy, total_weight));
   });
   return self.dim() == 4 ? new_like(self).copy_(dx.permute({0, 3, 1, 2})) : dx;
 }

@@ -55,7 +55,8 @@ Three native_batch_norm(const Tensor& input, const Optional& weight, const Optio
   if (!training) {
     const Tensor mean = floats(name, running_mean), var = floats(name, running_var);
     portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, parameters,
-                              mean.const_data_ptr<float>(), var.const_data_ptr<float>(), execution_on(x));
+                              mean.const_data_ptr<float>(), var.const_data_ptr<float>(),
+                              execution_on(x, w, b, mean, var));
     return {in_format_of(y, input), new_floats({0}, x), new_floats({0}, x)};
   }
   Tensor save_mean = new_floats({shape.channels}, x), save_invstd = new_floats({shape.channels}, x);
@@ -63,7 +64,7 @@ Three native_batch_norm(const Tensor& input, const Optional& weight, const Optio
                                            momentum};
   portable::batch_norm_train(y.mutable_data_ptr<float>(), save_mean.mutable_data_ptr<float>(),
                              save_invstd.mutable_data_ptr<float>(), x.const_data_ptr<float>(), shape, parameters,
-                             running, execution_on(x));
+                             running, execution_on(x, w, b, running_mean, running_var));
   return {in_format_of(y, input), save_mean, save_invstd};
 }
 
@@ -84,11 +85,11 @@ Three native_batch_norm_backward(const Tensor& gradient, const Tensor& input, co
   if (train) {
     portable::batch_norm_train_backward(gradients, dy.const_data_ptr<float>(), x.const_data_ptr<float>(), shape,
                                         data_or_null(w), mean.const_data_ptr<float>(), spread.const_data_ptr<float>(),
-                                        execution_on(x));
+                                        execution_on(x, dy, w, mean, spread));
   } else {
     portable::batch_norm_eval_backward(gradients, dy.const_data_ptr<float>(), x.const_data_ptr<float>(), shape,
                                        data_or_null(w), mean.const_data_ptr<float>(), spread.const_data_ptr<float>(),
-                                       eps, execution_on(x));
+                                       eps, execution_on(x, dy, w, mean, spread));
   }
   return {dx.defined() ? in_format_of(dx, input) : dx, dw, db};
 }
@@ -112,7 +113,8 @@ Three native_layer_norm(const Tensor& input, IntArrayRef normalized, const Optio
   Tensor y = new_like(x), mean = new_floats(statistics, x), rstd = new_floats(statistics, x);
   if (shape.d == 0) return {y, mean.zero_(), rstd.fill_(std::numeric_limits<float>::quiet_NaN())};
   portable::layer_norm(y.mutable_data_ptr<float>(), mean.mutable_data_ptr<float>(), rstd.mutable_data_ptr<float>(),
-                       x.const_data_ptr<float>(), shape, {data_or_null(w), data_or_null(b), eps}, execution_on(x));
+                       x.const_data_ptr<float>(), shape, {data_or_null(w), data_or_null(b), eps},
+                       execution_on(x, w, b));
   return {y, mean, rstd};
 }
 
@@ -129,7 +131,7 @@ Three native_layer_norm_backward(const Tensor& gradient, const Tensor& input, In
   const auto out = [](const Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; };
   portable::layer_norm_backward({out(dx), out(dw), out(db)}, dy.const_data_ptr<float>(), x.const_data_ptr<float>(),
                                 layer_shape(x, normalized), data_or_null(w), means.const_data_ptr<float>(),
-                                rstds.const_data_ptr<float>(), execution_on(x));
+                                rstds.const_data_ptr<float>(), execution_on(x, dy, w, means, rstds));
   return {dx, dw, db};
 }
 
@@ -162,7 +164,7 @@ Three native_group_norm(const Tensor& input, const Optional& weight, const Optio
   const Tensor weights = w.defined() ? groups.to_images(w) : w, biases = b.defined() ? groups.to_images(b) : b;
   portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), groups.channel_shape(),
                             {data_or_null(weights), data_or_null(biases), eps}, means.const_data_ptr<float>(),
-                            variances.const_data_ptr<float>(), execution_on(x));
+                            variances.const_data_ptr<float>(), execution_on(x, weights, biases, means, variances));
   return {in_format_of(y, input), mean, at::rsqrt(at::add(variance, eps))};
 }
 
@@ -173,7 +175,8 @@ Tensor scale_channels(const Tensor& x, const Groups& groups, const Tensor& shift
   const Tensor ones = at::ones_like(shift);  // as variance; without eps the inverse deviation is 1
   portable::batch_norm_eval(y.mutable_data_ptr<float>(), x.const_data_ptr<float>(), groups.channel_shape(),
                             {scale.const_data_ptr<float>(), offset.const_data_ptr<float>(), 0},
-                            shift.const_data_ptr<float>(), ones.const_data_ptr<float>(), execution_on(x));
+                            shift.const_data_ptr<float>(), ones.const_data_ptr<float>(),
+                            execution_on(x, shift, scale, offset));
   return y;
 }
 
@@ -191,7 +194,7 @@ Three native_group_norm_backward(const Tensor& gradient, const Tensor& input, co
   portable::batch_norm_train_backward({nullptr, dots.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>()},
                                       dy.const_data_ptr<float>(), x.const_data_ptr<float>(), groups.channel_shape(),
                                       nullptr, means.const_data_ptr<float>(), rstds.const_data_ptr<float>(),
-                                      execution_on(x));
+                                      execution_on(x, dy, means, rstds));
   Tensor dx, dw, db;
   if (wanted[0]) {
     const Tensor weights = w.defined() ? groups.to_images(w) : at::ones_like(means);

@@ -79,7 +79,7 @@ Tensor max_pool_backward(const Tensor& gradient, const Tensor& self, IntArrayRef
   const portable::PoolingShape shape = shape_of(name, self, {kernel, stride, padding, dilation, ceil_mode});
   Tensor dx = new_like(self);
   portable::max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                              chosen.const_data_ptr<int64_t>(), shape, execution_on(dy));
+                              chosen.const_data_ptr<int64_t>(), shape, execution_on(dy, chosen));
   return in_format_of(dx, self);
 }
 
@@ -142,7 +142,7 @@ Tensor adaptive_max_pool_backward(const Tensor& gradient, const Tensor& self, co
   Tensor dx = new_like(self);
   portable::adaptive_max_pool_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
                                        chosen.const_data_ptr<int64_t>(), adaptive_shape(self, dy.size(-2), dy.size(-1)),
-                                       execution_on(dy));
+                                       execution_on(dy, chosen));
   return in_format_of(dx, self);
 }
 

@@ -53,7 +53,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     forward.cells = cells.mutable_data_ptr<float>();
     forward.squashed = squashed.mutable_data_ptr<float>();
     forward.hidden = out.mutable_data_ptr<float>();
-    portable::lstm(shape, forward, execution_on(from));
+    portable::lstm(shape, forward, execution_on(from, h, c, w, b));
     context->save_for_backward({h, c, w, gates, cells, squashed, out});
     context->saved_data["bias"] = b.defined();
     context->set_materialize_grads(false);
@@ -98,7 +98,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     backward.weight_gradient = place(dw);
     backward.bias_gradient = place(db);
     backward.step_bias = place(scratch);
-    portable::lstm_backward(shape, backward, execution_on(w));
+    portable::lstm_backward(shape, backward, execution_on(w, h, c, gates, cells, squashed, out, output, dh, dc));
     return {dgates, dh, dc, dw, db};
   }
 };

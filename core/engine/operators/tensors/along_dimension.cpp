@@ -166,7 +166,7 @@ Tensor run(const char* name, Backward kernel, const Tensor& gradient, const Tens
   const Tensor dy = floats(name, gradient), y = floats(name, output);
   Tensor dx = new_like(y);
   kernel(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), y.const_data_ptr<float>(), shape_of(y, dim),
-         execution_on(y));
+         execution_on(y, dy));
   return dx;
 }
 

@@ -74,7 +74,7 @@ at::Tensor sum_into_rows(const at::Tensor& values, const at::Tensor& indices, in
   shape.n = index.numel();
   at::Tensor sums = new_floats({rows, shape.d}, dy);
   kernels::portable::embedding_backward(sums.mutable_data_ptr<float>(), dy.const_data_ptr<float>(),
-                                        index.const_data_ptr<int64_t>(), shape, execution_on(dy));
+                                        index.const_data_ptr<int64_t>(), shape, execution_on(dy, index));
   return sums;
 }
 

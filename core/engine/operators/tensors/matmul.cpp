@@ -78,7 +78,7 @@ void multiply_into(const Tensor& c, const Tensor& a, const Tensor& b) {
   gemm.c = c.mutable_data_ptr<float>();
   gemm.c_batch_stride = walks[0].c;
   gemm.c_row_stride = c.stride(-2);
-  run_along(gemm, walks, 1, execution_on(c));
+  run_along(gemm, walks, 1, execution_on(c, a, b));
 }
 
 bool has_lines(const Tensor& x) { return x.stride(-1) == 1 || x.stride(-2) == 1; }
@@ -183,7 +183,7 @@ Tensor product(const char* name, const Tensor& a, const Tensor& b, const Tensor&
   gemm.c = out.mutable_data_ptr<float>();
   gemm.c_batch_stride = gemm.m * gemm.n;
   gemm.c_row_stride = gemm.n;
-  kernels::portable::gemm(gemm, execution_on(a));
+  kernels::portable::gemm(gemm, execution_on(a, b, addend));
   return out;
 }
 

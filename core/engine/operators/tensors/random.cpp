@@ -129,7 +129,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   const double drop = train.value_or(true) ? p : 0;
   const portable::Stream call = next_random_call({});
   portable::dropout(out.mutable_data_ptr<float>(), mask.mutable_data_ptr<bool>(), x.const_data_ptr<float>(), x.numel(),
-                    drop, call, execution_on(x));
+                    drop, call, execution_on(x, out, mask));
   return {in_layout_of(out, input), in_layout_of(mask, input)};
 }
 
@@ -137,7 +137,7 @@ Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, doubl
   const Tensor dy = floats("native_dropout_backward", gradient), kept = mask.contiguous();
   Tensor dx = new_like(dy);
   portable::dropout_backward(dx.mutable_data_ptr<float>(), dy.const_data_ptr<float>(), kept.const_data_ptr<bool>(),
-                             dy.numel(), static_cast<float>(scale), execution_on(dy));
+                             dy.numel(), static_cast<float>(scale), execution_on(dy, kept));
   return laid_out_as_elements(dx, {gradient, mask});
 }
 
