@@ -29,4 +29,7 @@ class Setting {
   std::optional<std::string> before_;
 };
 
+// Whether this process, and programs that it starts, have simulated GPUs (tests/simulated_gpu/run).
+inline bool has_simulated_gpus() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
+
 }  // namespace estrain::testing

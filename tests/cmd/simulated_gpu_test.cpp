@@ -33,8 +33,6 @@ const Words kSmall = {"--set", "train.steps=2", "--set", "job.ests=3", "--set", 
 const Words kEvaluated = {"--set", "data.shape=[3, 8, 8]", "--set", "data.crop=[8, 8]", "--set", "train.eval_every=2"};
 const Words kInBf16 = {"--set", "job.precision=bf16"};
 
-bool is_here() { return std::getenv("ESTRAIN_PROGRAM") != nullptr; }
-
 // The GPUs of one run are slow where those of another are fast.
 void take_another_order() {
   static int times = 0;
@@ -80,11 +78,11 @@ const std::string& gpt_with_text() {
   return spec;
 }
 
-TEST_CASE("a build without CUDA says so" * doctest::skip(is_here())) {
+TEST_CASE("a build without CUDA says so" * doctest::skip(has_simulated_gpus())) {
   fmt::print("skipped: this build has no simulated GPUs\n");
 }
 
-TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!is_here()));
+TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!has_simulated_gpus()));
 
 // A GPU that keeps the state, GPUs that exchange it, and GPUs that exchange it with a CPU in host memory.
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
