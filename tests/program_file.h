@@ -78,6 +78,14 @@ struct ProgramParts {
     Json& specs = signature()["input_specs"];
     specs.insert(specs.begin() + static_cast<long>(weights["config"].size() - 1), object_of(kind, spec));
   }
+  void add_constant(const std::string& name, const std::string& value, const Json& meta, const std::string& bytes) {
+    constants["config"][name] = {
+        {"path_name", name}, {"is_param", false}, {"use_pickle", false}, {"tensor_meta", meta}};
+    files["data/constants/" + name] = bytes;
+    Json& specs = signature()["input_specs"];
+    specs.insert(specs.begin(),
+                 object_of("tensor_constant", {{"arg", {{"name", value}}}, {"tensor_constant_name", name}}));
+  }
   void add_input(const std::string& name, const Json& meta) {
     graph()["tensor_values"][name] = meta;
     signature()["input_specs"].push_back(object_of("user_input", object_of("arg", tensor_argument(name))));

@@ -272,5 +272,13 @@ def write(folder, names=ALL):
         export.export(*build(name), pathlib.Path(folder) / f"{name}.pt2", precision="bf16" if name in BF16 else "fp32")
 
 
+def write_unchecked(folder, name):
+    """For training alone, without a comparison with the module."""
+    module, batch = build(name)
+    args, kwargs = export.own_tensors(batch)
+    program = export.trace(module, args, kwargs)
+    torch.export.save(program, pathlib.Path(folder) / f"{name}.pt2", extra_files=export.TRAINING_MARK)
+
+
 if __name__ == "__main__":
     write(sys.argv[1], sys.argv[2:] or ALL)

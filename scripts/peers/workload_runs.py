@@ -18,21 +18,27 @@ from process_tree import end_tree, wait_until, with_descendants  # noqa: E402
 STEPS = 8  # of a run that stays where it is
 FEW = 4  # of one at D2
 STAGE = 3  # steps at least between two things that happen to an elastic run
+GPU_STEPS = 2  # of one at D2 on a simulated GPU
 FOREVER = 1_000_000_000
+SIMULATED = programs.EXAMPLES.parent / "tests/simulated_gpu"
 
 
 class Workload:
     """Everything lies in `folder`: the programs, a copy of the spec, and data/, which is there already."""
+    starts = []  # words before the command that trains
 
     def __init__(self, name, folder, estrain):
         self.name, self.folder, self.estrain = name, folder, estrain
-        programs.write(folder, [name])
         self.spec = folder / f"{name}.toml"
-        shutil.copy(programs.EXAMPLES / "workloads" / name / "small.toml", self.spec)
+        self.export()
+
+    def export(self):
+        programs.write(self.folder, [self.name])
+        shutil.copy(programs.EXAMPLES / "workloads" / self.name / "small.toml", self.spec)
 
     def command(self, run, devices, *settings):
         options = [word for setting in settings for word in ("--set", setting)]
-        return [self.estrain, "train", self.spec, "--run", run, "--devices", devices, *options]
+        return [*(self.starts or [self.estrain]), "train", self.spec, "--run", run, "--devices", devices, *options]
 
     def train(self, what, devices, *settings):
         """Returns the run directory and the finished process."""
@@ -71,22 +77,22 @@ class Workload:
         found = unequal(self.estrain, runs[0], runs[1:])
         return f"DIFFERENT: {found[0]}" if found else "equal"
 
-    def elastic(self):
+    def elastic(self, devices=("2", "1", "3"), resumed="cpu=1,cpu=3", ests=4, stage=STAGE):
         """Four ESTs: on 2 workers, resized to 1, to 3 of which one is killed, stopped, and resumed on 2. It ends by a
         stop; what is compared is all the steps until then."""
         run = self.folder / f"{self.name}.elastic"
         shutil.rmtree(run, ignore_errors=True)
-        settings = "job.ests=4", f"train.steps={FOREVER}", "train.eval_every=never"
-        with Running(self.command(run, "2", *settings), run) as job:
-            job.pass_steps()
-            job.resize("1")
-            job.pass_steps()
-            job.resize("3")
+        settings = f"job.ests={ests}", f"train.steps={FOREVER}", "train.eval_every=never"
+        with Running(self.command(run, devices[0], *settings), run, self.estrain, stage) as job:
+            for more in devices[1:]:
+                job.pass_steps()
+                job.resize(more)
             job.pass_steps()
             job.kill_a_worker()
             job.pass_steps()
             job.stop()
-        with Running([self.estrain, "train", "--resume", "--run", run, "--devices", "cpu=1,cpu=3"], run) as job:
+        resume = [*(self.starts or [self.estrain]), "train", "--resume", "--run", run, "--devices", resumed]
+        with Running(resume, run, self.estrain, stage) as job:
             job.pass_steps()
             job.stop()
         happened = [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
@@ -96,14 +102,51 @@ class Workload:
         return run
 
 
-class Running:
-    """A job that trains while things happen to it."""
+class OnGpus(Workload):
+    """On simulated GPUs (tests/simulated_gpu). The program is exported without a comparison, for training alone."""
 
-    def __init__(self, command, run):
-        self.run, self.log = run, run.with_suffix(".log")
+    def __init__(self, name, folder, estrain):
+        super().__init__(name, folder, estrain)
+        build = estrain.parent
+        self.starts = [SIMULATED / "run", build, build / "simulated_gpu/estrain"]
+
+    def export(self):
+        programs.write_unchecked(self.folder, self.name)
+        text = (programs.EXAMPLES / "workloads" / self.name / "small.toml").read_text()
+        text = "".join(line for line in text.splitlines(True) if not line.startswith("eval_file"))
+        self.spec.write_text(re.sub(r"(?m)^batch = .*", "batch = 2", text))
+
+    def over_gpus(self):
+        """At D1: two ESTs on two GPUs, resized to one and back to two, of which one is killed, stopped, and resumed on
+        one, have the bits of one GPU."""
+        run = self.elastic(("cuda:0,cuda:1", "cuda:1", "cuda:0,cuda:1"), "cuda:0", ests=2, stage=1)
+        steps = len((run / "metrics.jsonl").read_text().splitlines())
+        return self.compared(run, "cuda:0", f"train.steps={steps}")
+
+    def as_on_cpu(self):
+        """At D2 the steps of a CPU and a GPU."""
+        settings = "job.determinism=D2", f"train.steps={GPU_STEPS}"
+        return self.compared(self.trained("cpu", *settings), "cuda:0", *settings)
+
+    def trained(self, devices, *settings):
+        run, done = self.train(devices.replace(":", "-"), devices, "job.ests=2", "train.eval_every=never", *settings)
+        if done.returncode:
+            raise SystemExit(f"{self.name} on {devices}: estrain ended with {done.returncode}:\n{done.stdout}")
+        return run
+
+    def compared(self, run, devices, *settings):
+        steps = len((run / "metrics.jsonl").read_text().splitlines())
+        found = unequal(self.estrain, run, [self.trained(devices, *settings)])
+        return f"DIFFERENT: {found[0]}" if found else f"equal, {steps} steps"
+
+
+class Running:
+    """A job that trains while things happen to it, with `stage` steps at least in between."""
+
+    def __init__(self, command, run, estrain, stage=STAGE):
+        self.run, self.log, self.estrain, self.stage = run, run.with_suffix(".log"), estrain, stage
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        self.estrain = command[0]
 
     def __enter__(self):
         return self
@@ -117,7 +160,7 @@ class Running:
 
     def pass_steps(self):
         """Waits for some more. The first ones are those of a start."""
-        until = self.steps() + STAGE
+        until = self.steps() + self.stage
         try:
             wait_until(lambda: self.steps() >= until, f"step {until}", seconds=600, process=self.process)
         except RuntimeError as error:

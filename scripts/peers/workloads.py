@@ -15,7 +15,7 @@ import ddp_bits
 import programs
 from run_record import Run
 from workload_pace import Pace
-from workload_runs import Workload
+from workload_runs import OnGpus, Workload
 
 sys.path.insert(0, str(programs.EXAMPLES / "workloads"))
 import small_data  # noqa: E402
@@ -25,6 +25,7 @@ OTHERS = ("gpt2", "llama", "t5", "vit", "efficientnet", "lstm")
 COLUMNS = {  # key of a row: heading
     "plain": "2 ESTs = DDP", "elastic": "4 ESTs = DDP with tree, over resize, kill, resume", "kinds": "D2 over kinds",
     "d2": "D2/D1 step", "ddp": "step over DDP's, 1 worker", "ddp2": "2 workers", "memory": "8 ESTs, MB"}
+GPU_COLUMNS = {"d1": "D1: 2 GPUs = 1 GPU, over resizes, kill, resume", "d2": "D2: GPU = CPU"}
 DATA = {"yolov3": "boxes", "neumf": "ratings", "bert": "questions", "electra": "questions", "t5": "spans",
         "gpt2": "words", "llama": "words", "lstm": "words"}  # others: pictures
 
@@ -81,13 +82,33 @@ def fine_tune(folder, estrain):
     return subprocess.run([sys.executable, example / "evaluate.py", folder]).returncode == 0
 
 
+def on_gpus(names, folder, estrain, markdown):
+    """The table of GPU_COLUMNS; what failed is a cell of it."""
+    small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
+    rows = {}
+    for name in names:
+        begin = time.monotonic()
+        try:
+            workload = OnGpus(name, folder, estrain)
+            cells = {"d1": workload.over_gpus(), "d2": workload.as_on_cpu()}
+        except (SystemExit, subprocess.SubprocessError) as failure:
+            cells = {"d1": f"FAILED: {failure}"}
+        rows[name] = cells
+        print(f"{name}: {'; '.join(cells.values())}; {time.monotonic() - begin:.0f} s", flush=True)
+    text = "\n".join(table(rows, GPU_COLUMNS))
+    if markdown:
+        markdown.write_text(text + "\n")
+    print(text)
+    return 0 if all(cell.startswith("equal") for cells in rows.values() for cell in cells.values()) else 1
+
+
 def row(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def table(rows):
-    lines = [row(["model", *COLUMNS.values()]), row(["---"] * (1 + len(COLUMNS)))]
-    return lines + [row([name, *(cells.get(key, "-") for key in COLUMNS)]) for name, cells in rows.items()]
+def table(rows, columns=COLUMNS):
+    lines = [row(["model", *columns.values()]), row(["---"] * (1 + len(columns)))]
+    return lines + [row([name, *(cells.get(key, "-") for key in columns)]) for name, cells in rows.items()]
 
 
 def say(name, cells):
@@ -99,18 +120,21 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=EASYSCALE + OTHERS)
     parser.add_argument("--others", action="store_true", help=f"{', '.join(OTHERS)}, instead")
     parser.add_argument("--fine-tuning", action="store_true", help="examples/fine_tuning instead")
+    parser.add_argument("--gpus", action="store_true", help="all of them, on simulated GPUs")
     parser.add_argument("--no-times", action="store_true", help="only bits")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table there, too")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where programs, data and runs are left")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     arguments = parser.parse_args()
-    names = arguments.only or (OTHERS if arguments.others else EASYSCALE)
+    names = arguments.only or (EASYSCALE + OTHERS if arguments.gpus else OTHERS if arguments.others else EASYSCALE)
     folder = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="workloads-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     rows, wrong, begin = {}, [], time.monotonic()
     try:
         if arguments.fine_tuning:
             return 0 if fine_tune(folder, arguments.build.resolve() / "estrain") else 1
+        if arguments.gpus:
+            return on_gpus(names, folder, arguments.build.resolve() / "estrain", arguments.markdown)
         small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
         for name in names:
             workload = Workload(name, folder, arguments.build.resolve() / "estrain")

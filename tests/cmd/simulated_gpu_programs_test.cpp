@@ -52,14 +52,7 @@ class Program {
     return *this;
   }
   Program& add_constant(const std::string& name, const std::string& value, const std::vector<float>& values) {
-    parts_.constants["config"][name] = {{"path_name", name},
-                                        {"is_param", false},
-                                        {"use_pickle", false},
-                                        {"tensor_meta", meta_of({static_cast<int64_t>(values.size())})}};
-    parts_.files["data/constants/" + name] = raw(values);
-    Json& specs = parts_.signature()["input_specs"];
-    specs.insert(specs.begin(),
-                 object_of("tensor_constant", {{"arg", {{"name", value}}}, {"tensor_constant_name", name}}));
+    parts_.add_constant(name, value, meta_of({static_cast<int64_t>(values.size())}), raw(values));
     return *this;
   }
   Program& add_buffer_outside_the_state(const std::string& name, const std::string& value,

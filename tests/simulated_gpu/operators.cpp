@@ -6,11 +6,22 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/ops/_index_put_impl_cuda_dispatch.h>
 #include <ATen/ops/add_cuda_dispatch.h>
+#include <ATen/ops/cumprod_cuda_dispatch.h>
+#include <ATen/ops/cumsum_cuda_dispatch.h>
 #include <ATen/ops/div_cuda_dispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/floor_divide_cuda_dispatch.h>
+#include <ATen/ops/fmod_cuda_dispatch.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/index_add_cuda_dispatch.h>
 #include <ATen/ops/pow_cuda_dispatch.h>
+#include <ATen/ops/prod_cuda_dispatch.h>
+#include <ATen/ops/remainder_cuda_dispatch.h>
+#include <ATen/ops/scatter_add_cuda_dispatch.h>
+#include <ATen/ops/scatter_reduce_cuda_dispatch.h>
+#include <ATen/ops/sort_cuda_dispatch.h>
 #include <ATen/ops/sub_cuda_dispatch.h>
 #include <ATen/ops/sum_cuda_dispatch.h>
 #include <c10/core/GradMode.h>
@@ -22,6 +33,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/engine/device/quiet_warnings.h"
@@ -261,13 +273,17 @@ class Operators {
 
   // LibTorch's own implementation, even if replaced.
   template <typename... Arguments>
-  Tensor call(const std::string& name, const std::string& overload, const Arguments&... arguments) const {
+  Stack call_all(const std::string& name, const std::string& overload, const Arguments&... arguments) const {
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
     Stack stack;
     torch::jit::push(stack, arguments...);
     (*of_name_.at(overload.empty() ? name : name + "." + overload))(op, c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                                                     &stack);
-    return stack.back().toTensor();
+    return stack;
+  }
+  template <typename... Arguments>
+  Tensor call(const std::string& name, const std::string& overload, const Arguments&... arguments) const {
+    return call_all(name, overload, arguments...).back().toTensor();
   }
 
  private:
@@ -323,6 +339,45 @@ Tensor pow(const Tensor& self, const Scalar& exponent) {
 }
 Tensor sum(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype) {
   return operators.call("aten::sum", "dim_IntList", self, dims, keepdim, dtype);
+}
+
+Tensor div(const Tensor& self, const Tensor& other, std::optional<std::string_view> mode) {
+  return operators.call("aten::div", "Tensor_mode", self, other, mode);
+}
+Tensor floor_divide(const Tensor& self, const Tensor& other) {
+  return operators.call("aten::floor_divide", "", self, other);
+}
+Tensor remainder(const Tensor& self, const Tensor& other) {
+  return operators.call("aten::remainder", "Tensor", self, other);
+}
+Tensor fmod(const Tensor& self, const Tensor& other) { return operators.call("aten::fmod", "Tensor", self, other); }
+Tensor prod(const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType> dtype) {
+  return operators.call("aten::prod", "dim_int", self, dim, keepdim, dtype);
+}
+Tensor cumsum(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
+  return operators.call("aten::cumsum", "", self, dim, dtype);
+}
+Tensor cumprod(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
+  return operators.call("aten::cumprod", "", self, dim, dtype);
+}
+std::tuple<Tensor, Tensor> sort(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
+  const auto results = operators.call_all("aten::sort", "stable", self, stable, dim, descending);
+  return {results[0].toTensor(), results[1].toTensor()};
+}
+Tensor& _index_put_impl_(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values,
+                         bool accumulate, bool unsafe) {
+  operators.call("aten::_index_put_impl_", "", self, indices, values, accumulate, unsafe);
+  return self;
+}
+Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
+  return operators.call("aten::index_add", "", self, dim, index, source, alpha);
+}
+Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  return operators.call("aten::scatter_add", "", self, dim, index, source);
+}
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                      std::string_view reduce, bool include_self) {
+  return operators.call("aten::scatter_reduce", "two", self, dim, index, source, reduce, include_self);
 }
 
 }  // namespace at::cuda

@@ -198,7 +198,9 @@ TEST_CASE("a tensor in another order than C's keeps its strides; one tied to it 
   CHECK(contains(text, "layer.weight and turned, which share part of their memory"));
 }
 
-TEST_CASE("torch.autocast for GPUs that is switched off is a mode of its own; switched on it is refused") {
+TEST_CASE(
+    "torch.autocast for GPUs that is switched off is a mode of its own; switched on it is refused where there was "
+    "none") {
   const auto with_autocast = [](const std::string& device, bool enabled) {
     return [=](ProgramParts& parts) {
       Json inner = {{"inputs", Json::array()}, {"outputs", Json::array()}, {"nodes", Json::array()}};
@@ -221,6 +223,14 @@ TEST_CASE("torch.autocast for GPUs that is switched off is a mode of its own; sw
   CHECK_FALSE(program.modes[1].autocast.has_value());
   CHECK(contains(complaint(with_autocast("cuda", true), Fault::mismatch), "torch.autocast(\"cuda\")"));
   CHECK(contains(complaint(with_autocast("mps", false), Fault::mismatch), "torch.autocast(\"mps\")"));
+
+  ProgramParts of_gpu = small_program();
+  of_gpu.graph()["tensor_values"]["x"]["device"]["type"] = "cuda";
+  with_autocast("cuda", true)(of_gpu);
+  const Program exported_there = read(of_gpu);
+  CHECK(exported_there.device == "cuda");
+  CHECK(exported_there.modes[1].autocast.has_value());
+  CHECK_FALSE(exported_there.modes[1].other_autocast_off);
 }
 
 TEST_CASE("what the export notes beside the program is read, and modules that a SyncBatchNorm calls from") {

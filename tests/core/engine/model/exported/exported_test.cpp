@@ -507,6 +507,11 @@ TEST_CASE("files that cannot be trained from are refused by name") {
   CHECK(contains(complaint(half, Fault::mismatch), "parameter layer.bias is float16"));
   const auto writes = [](ProgramParts& p) { p.nodes()[2]["inputs"][0]["arg"] = tensor_argument("p_bias"); };
   CHECK(contains(complaint(writes, Fault::mismatch), "writes to its parameter layer.bias"));
+  const auto counts = [](ProgramParts& p) {
+    p.add_constant("calls", "c_calls", meta_of({}), raw<float>({0}));
+    p.nodes()[2]["inputs"][0]["arg"] = tensor_argument("c_calls");
+  };
+  CHECK(contains(complaint(counts, Fault::mismatch), "writes to its constant calls"));
   const auto name = [](ProgramParts& p) { p.model["graph_module"]["module_call_graph"][1]["fqn"] = "a..b"; };
   CHECK(contains(complaint(name, Fault::corrupt), "\"a..b\" is not the name of a module or tensor"));
 }
