@@ -272,9 +272,11 @@ def write(folder, names=ALL):
         export.export(*build(name), pathlib.Path(folder) / f"{name}.pt2", precision="bf16" if name in BF16 else "fp32")
 
 
-def write_unchecked(folder, name):
-    """For training alone, without a comparison with the module."""
+def write_unchecked(folder, name, pixels=None):
+    """For training alone, without a comparison with the module; of images with so many pixels on each side."""
     module, batch = build(name)
+    if pixels:
+        batch = (batch[0][..., :pixels, :pixels], *batch[1:])
     args, kwargs = export.own_tensors(batch)
     program = export.trace(module, args, kwargs)
     torch.export.save(program, pathlib.Path(folder) / f"{name}.pt2", extra_files=export.TRAINING_MARK)

@@ -18,6 +18,7 @@ from process_tree import end_tree, wait_until, with_descendants  # noqa: E402
 STEPS = 8  # of a run that stays where it is
 FEW = 4  # of one at D2
 STAGE = 3  # steps at least between two things that happen to an elastic run
+GPU_PIXELS = 32
 GPU_STEPS = 2  # of one at D2 on a simulated GPU
 FOREVER = 1_000_000_000
 SIMULATED = programs.EXAMPLES.parent / "tests/simulated_gpu"
@@ -111,10 +112,16 @@ class OnGpus(Workload):
         self.starts = [SIMULATED / "run", build, build / "simulated_gpu/estrain"]
 
     def export(self):
-        programs.write_unchecked(self.folder, self.name)
+        programs.write_unchecked(self.folder, self.name, self.pixels())
         text = (programs.EXAMPLES / "workloads" / self.name / "small.toml").read_text()
         text = "".join(line for line in text.splitlines(True) if not line.startswith("eval_file"))
+        if self.pixels():
+            text = re.sub(r"(?m)^(resize|crop) = .*", rf"\1 = [{GPU_PIXELS}, {GPU_PIXELS}]", text)
         self.spec.write_text(re.sub(r"(?m)^batch = .*", "batch = 2", text))
+
+    def pixels(self):
+        """Of networks of convolutions, whose algorithms take the simulation long, on each side; None: those of small()."""
+        return GPU_PIXELS if self.name in ("resnet50", "vgg19", "efficientnet", "shufflenetv2") else None
 
     def over_gpus(self):
         """At D1: two ESTs on two GPUs, resized to one and back to two, of which one is killed, stopped, and resumed on

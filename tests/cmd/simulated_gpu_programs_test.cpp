@@ -153,7 +153,7 @@ struct Trained {
   std::string on(const std::string& devices, const Words& more = {}) const {
     return train_on(folder, spec, devices, more);
   }
-  // Of a program that is not to train there.
+  // Trains a program that must fail on these devices.
   Ended refused_on(const std::string& devices) const {
     Ended ended = estrain({"train", spec, "--run", folder / "refused", "--devices", devices});
     INFO(ended.shown());

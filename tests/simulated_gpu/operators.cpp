@@ -232,7 +232,7 @@ class ComputedByCpu : public c10::OperatorKernel {
     } else {
       of_cuda_.callBoxed(op, keys, stack);
     }
-    for (size_t i = 0; i < given.size(); ++i) {  // the call may have given them other sizes
+    for (size_t i = 0; i < given.size(); ++i) {  // an out= tensor may have new sizes after the call
       const auto* alias = op.schema().arguments()[i].alias_info();
       if (alias != nullptr && alias->isWrite()) computation.given[i] = argument_of(given[i]);
     }

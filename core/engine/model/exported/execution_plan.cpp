@@ -44,7 +44,11 @@ constexpr Switch kSwitches[] = {
 constexpr std::string_view kAttention = "aten::scaled_dot_product_attention";
 
 // Operators that need their operand in a certain order in memory, and operators with the same results for any order.
-constexpr std::pair<std::string_view, const char*> kViews[] = {
+struct View {
+  std::string_view name;
+  const char* copying;
+};
+constexpr View kViews[] = {
     {"aten::view", "aten::reshape"}, {"aten::_unsafe_view", "aten::reshape"}, {"aten::view_as", "aten::reshape_as"}};
 
 const Switch* switch_of(std::string_view name) {
@@ -73,6 +77,22 @@ constexpr const char* kTrainInPython = "or train the module in Python: model.nam
 
 }  // namespace
 
+MemoryGroups::MemoryGroups(int values) : parents_(static_cast<size_t>(values)) {
+  std::iota(parents_.begin(), parents_.end(), 0);
+}
+
+int MemoryGroups::name_of(int value) const {
+  while (parents_[at(value)] != value) value = parents_[at(value)];
+  return value;
+}
+
+void MemoryGroups::note_write(int value, size_t call) { writes_[value] = call; }
+
+bool MemoryGroups::is_written_after(int value, size_t call) const {
+  return std::ranges::any_of(
+      writes_, [&](const auto& write) { return write.second > call && name_of(write.first) == name_of(value); });
+}
+
 ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const StoredValues& stored, c10::Device device)
     : program_(program),
       use_(use),
@@ -80,8 +100,7 @@ ExecutionPlan::ExecutionPlan(const program::Program& program, Use use, const Sto
       values_(static_cast<size_t>(program.values)),
       stays_(static_cast<size_t>(program.values)),
       roots_(static_cast<size_t>(program.values)),
-      shares_(static_cast<size_t>(program.values)) {
-  std::iota(shares_.begin(), shares_.end(), 0);
+      memory_(program.values) {
   for (const auto& [number, tensor] : stored) {
     values_[static_cast<size_t>(number)] = tensor;
     stays_[static_cast<size_t>(number)] = true;
@@ -252,10 +271,10 @@ bool ExecutionPlan::freeze(const Call& call, PlannedCall& step) {
 void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
   const c10::FunctionSchema& schema = step.op->schema();
   std::set<int> shown;
-  int memory = -1;  // of the operands that results may share
+  int shared = -1;  // an operand whose memory results may share
   const auto join = [&](int value) {
-    if (memory >= 0) shares_[static_cast<size_t>(memory_of(value))] = memory_of(memory);
-    memory = value;
+    if (shared >= 0) memory_.join(value, shared);
+    shared = value;
   };
   const auto note = [&](const Operand& operand, const c10::Argument& formal, bool writes) {
     if (operand.value < 0) return;
@@ -263,7 +282,7 @@ void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
     if (formal.alias_info() != nullptr) shown.insert(roots.begin(), roots.end());
     if (writes) written_.insert(roots.begin(), roots.end());
     if (formal.alias_info() != nullptr) join(operand.value);
-    if (writes) last_write_[operand.value] = steps_.size();
+    if (writes) memory_.note_write(operand.value, steps_.size());
   };
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
@@ -273,7 +292,7 @@ void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
     note(step.operands[i], formal, writes);
     for (const Operand& item : step.operands[i].items) note(item, formal, writes);
   }
-  if (memory < 0) return;
+  if (shared < 0) return;
   for (const Call::Result& result : call.results) {
     for (const int value : result.values) {
       roots_[static_cast<size_t>(value)].insert(shown.begin(), shown.end());
@@ -282,28 +301,14 @@ void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
   }
 }
 
-// Returns the name of the group of values that may share memory with `value`.
-int ExecutionPlan::memory_of(int value) const {
-  while (shares_[static_cast<size_t>(value)] != value) value = shares_[static_cast<size_t>(value)];
-  return value;
-}
-
 // Lets views run as reshapes where a copy has the values of the view until the end.
 void ExecutionPlan::let_views_copy() {
-  std::map<int, size_t> last_write;  // for each group
-  for (const auto& [value, position] : last_write_) {
-    size_t& last = last_write[memory_of(value)];
-    last = std::max(last, position);
-  }
   for (size_t i = 0; i < steps_.size(); ++i) {
     PlannedCall& step = steps_[i];
-    if (!step.op) continue;
-    const auto view =
-        std::ranges::find(kViews, step.op->schema().name(), &std::pair<std::string_view, const char*>::first);
-    if (view == std::end(kViews) || step.operands[0].value < 0 || !step.op->schema().overload_name().empty()) continue;
-    const auto written = last_write.find(memory_of(step.operands[0].value));
-    if (written == last_write.end() || written->second < i)
-      step.op = c10::Dispatcher::singleton().findSchemaOrThrow(view->second, "");
+    if (!step.op || step.operands.empty() || step.operands[0].value < 0) continue;
+    const auto view = std::ranges::find(kViews, toString(step.op->operator_name()), &View::name);
+    if (view != std::end(kViews) && !memory_.is_written_after(step.operands[0].value, i))
+      step.op = c10::Dispatcher::singleton().findSchemaOrThrow(view->copying, "");
   }
 }
 

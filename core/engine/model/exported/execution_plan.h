@@ -32,6 +32,23 @@ namespace estrain::model {
 // Values that exist before a run: parameters, buffers and constants, by number.
 using StoredValues = std::map<int, torch::Tensor>;
 
+// MemoryGroups are groups of a program's values that may share memory, with the last call that writes to each value.
+class MemoryGroups {
+ public:
+  explicit MemoryGroups(int values);
+
+  void join(int a, int b) { parents_[at(name_of(a))] = name_of(b); }
+  void note_write(int value, size_t call);
+  bool is_written_after(int value, size_t call) const;
+
+ private:
+  static size_t at(int value) { return static_cast<size_t>(value); }
+  int name_of(int value) const;
+
+  std::vector<int> parents_;  // of each value; a value that is its own parent names a group
+  std::map<int, size_t> writes_;
+};
+
 class ExecutionPlan {
  public:
   enum class Use {
@@ -89,7 +106,6 @@ class ExecutionPlan {
   bool freeze(const program::Call& call, PlannedCall& step);
   void note_mode(PlannedCall& step);
   void note_writes(const program::Call& call, const PlannedCall& step);
-  int memory_of(int value) const;
   void let_views_copy();
   void find_last_uses();
   bool is_elsewhere() const;
@@ -106,8 +122,7 @@ class ExecutionPlan {
   std::vector<c10::IValue> values_;   // by number
   std::vector<bool> stays_;           // true: a stored value, never released
   std::vector<std::set<int>> roots_;  // for each value: stored values that may share its memory
-  std::vector<int> shares_;           // for each value: one that may share its memory; itself: the group's name
-  std::map<int, size_t> last_write_;  // for each value written in place: the call's position in steps_
+  MemoryGroups memory_;
   std::vector<std::pair<int, int>> mutations_;  // buffer, and the buffer's value after the calls
   std::set<int> written_;
   std::vector<c10::IValue> stack_;
