@@ -1,6 +1,6 @@
 // cuDNN (libcudnn.so.9) on a simulated GPU: convolutions through its backend's descriptors, by a few engines with their
 // own bits. One more is not deterministic and reports it; another reports nothing. Batch norm computes nothing
-// (batch_norm_operators.h does).
+// (layer_operators.h does).
 
 #include <cudnn.h>
 
