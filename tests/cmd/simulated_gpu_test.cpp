@@ -332,11 +332,11 @@ TEST_CASE("a GPU without memory for the job ends it, and says so") {
   CHECK_FALSE(ended.says("PYTORCH"));
 }
 
-// The limit on a worker's GPU memory (tests/simulated_gpu/runtime.cpp).
-size_t most_memory(const std::string& spec, const Words& more) {
+// Returns the most memory that one GPU of a run needed (tests/simulated_gpu/runtime.cpp).
+size_t most_memory(const std::string& spec, const std::string& devices, const Words& more) {
   const ScratchFolder folder;
   const Setting noted("ESTRAIN_SIMULATED_MEMORY", folder.path());
-  const std::string run = train_in_another_order(folder, spec, "cuda:0", with(kMixedD2, more));
+  const std::string run = train_in_another_order(folder, spec, devices, with(kMixedD2, more));
   size_t most = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
     size_t bytes = 0;
@@ -346,13 +346,13 @@ size_t most_memory(const std::string& spec, const Words& more) {
   return most;
 }
 
-TEST_CASE("16 ESTs take the memory of one, and of the partial sums of a tree: four gradients") {
-  const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", R"([job]
+// Layers of 16 MB, so that the gradients of one are a small part of all.
+constexpr size_t kWideParameters = 21'135'370;
+const std::string kWideJob = R"([job]
 name = "wide"
 [model]
 name = "mlp"
-hidden = [2048, 2048]
+hidden = [2048, 2048, 2048, 2048, 2048, 2048]
 classes = 10
 [data]
 format = "synthetic"
@@ -362,15 +362,57 @@ batch = 1
 [optimizer]
 name = "adamw"
 [train]
-steps = 1
+steps = 2
 eval_every = "never"
-)");
-  constexpr size_t gradient = 4'349'962 * sizeof(float);
-  const size_t one = most_memory(spec, {"--set", "job.ests=1"}), many = most_memory(spec, {"--set", "job.ests=16"});
-  CAPTURE(one);
-  CAPTURE(many);
-  CHECK(many > one + 2 * gradient);
-  CHECK(many <= one + 4 * gradient);
+)";
+
+// State, gradients and sums take 4 bytes each for a parameter, of a GPU or of its share.
+struct MemoryOfGpu {
+  const char* name;
+  std::string devices;
+  Words more;
+  double least, most;  // bytes for each parameter
+};
+
+const Words kSgd = {"--set", "optimizer.name=sgd", "--set", "optimizer.momentum=0.9"};
+const Words kClipped = {"--set", "train.clip_grad_norm=0.1"};
+Words ests(int number) { return {"--set", fmt::format("job.ests={}", number)}; }
+
+void check_memory(const std::vector<MemoryOfGpu>& cases) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", kWideJob);
+  for (const MemoryOfGpu& one : cases) {
+    CAPTURE(one.name);
+    const double bytes = static_cast<double>(most_memory(spec, one.devices, one.more)) / kWideParameters;
+    fmt::print("GPU memory, {}: {:.2f} bytes a parameter\n", one.name, bytes);
+    CHECK(bytes >= one.least);
+    CHECK(bytes <= one.most);
+  }
+}
+
+TEST_CASE("a GPU has one copy of parameters and slots, and room for gradients: 16 bytes a parameter with AdamW") {
+  check_memory({{"AdamW", "cuda:0", ests(1), 16, 17},
+                {"AdamW, clipped", "cuda:0", with(ests(1), kClipped), 16, 17},
+                {"SGD with momentum", "cuda:0", with(ests(1), kSgd), 12, 13},
+                {"AdamW, 16 ESTs", "cuda:0", ests(16), 28, 33}});  // four partial sums
+}
+TEST_CASE("each of several GPUs has its own share of the slots, and sums of two buckets") {
+  check_memory({{"AdamW on 4 GPUs", "cuda*4", ests(4), 7, 12}});
+  if (is_at_length())
+    check_memory({{"AdamW on 8 GPUs", "cuda*8", ests(8), 6, 11},
+                  {"AdamW on 8 GPUs, clipped", "cuda*8", with(ests(8), kClipped), 6, 12}});
+}
+
+TEST_CASE("audits of GPUs compute with the parameters before the step's update") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Words more = with(kD1, {"--set", "audit.every=2"});
+  for (const std::string& devices : at_length({"cuda:0,cuda:1"}, {"cuda:0", "cuda:0,cuda:1,cuda:2"})) {
+    CAPTURE(devices);
+    const std::string run = train_in_another_order(folder, spec, devices, more);
+    CHECK(difference(reference(mlp_job(), "cuda:0", kD1), run).text == "");
+    CHECK(events(run, "fault").empty());
+  }
 }
 
 TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {

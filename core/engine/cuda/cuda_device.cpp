@@ -173,6 +173,12 @@ void CudaDevice::download(const at::Tensor& values, std::byte* host, std::functi
   arrivals_.push({[copied] { copied->synchronize(); }, [values, then = std::move(then)] { then(); }});
 }
 
+void CudaDevice::await_downloads() {
+  c10::cuda::CUDAEvent copied(cudaEventDisableTiming);
+  copied.record(to_host_);
+  copied.block(c10::cuda::getCurrentCUDAStream(index_));
+}
+
 void CudaDevice::defer(std::function<void()> action) { arrivals_.push({{}, std::move(action)}); }
 
 device::ExchangeId CudaDevice::new_exchange() { return new_nccl_id(); }

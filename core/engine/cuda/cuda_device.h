@@ -34,6 +34,7 @@ class CudaDevice : public device::ComputeDevice {
   void await_uploads() override { uploads_.await(); }
   void read(const at::Tensor& values, Reader reader) override;
   void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
+  void await_downloads() override;
   void defer(std::function<void()> action) override;
   device::CapturedPasses* captured_passes() override { return captured_passes_ ? &*captured_passes_ : nullptr; }
   device::ExchangeId new_exchange() override;

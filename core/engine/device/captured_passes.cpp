@@ -11,8 +11,8 @@ namespace {
 
 using Tensors = CapturedPasses::Tensors;
 
-std::vector<int64_t> key_of(const Tensors& inputs, int64_t variant) {
-  std::vector<int64_t> key = {variant};
+std::vector<int64_t> key_of(const Tensors& inputs) {
+  std::vector<int64_t> key;
   for (const at::Tensor& input : inputs) {
     key.insert(key.end(), {static_cast<int64_t>(input.scalar_type()), input.dim()});
     key.insert(key.end(), input.sizes().begin(), input.sizes().end());
@@ -35,9 +35,9 @@ Tensors copies_of(const Tensors& tensors) {
 
 }  // namespace
 
-std::optional<Tensors> CapturedPasses::run(const Tensors& inputs, int64_t variant, const Pass& pass) {
+std::optional<Tensors> CapturedPasses::run(const Tensors& inputs, const Pass& pass) {
   if (given_up_) return std::nullopt;
-  const Key key = key_of(inputs, variant);
+  const Key key = key_of(inputs);
   if (!recorded_.contains(key) && recorded_.size() == most_captures) return std::nullopt;
   Recorded& recorded = recorded_[key];
   const bool warming = recorded.runs++ < warm_runs;

@@ -48,15 +48,12 @@ class CapturedPasses {
   using Pass = std::function<Tensors(const Tensors& inputs)>;
 
   // Returns the outputs of `pass` for `inputs`, in separate memory; an output may be undefined if it always is. `pass`
-  // must be the same at every call with the same `variant`, and is stored. Returns nothing if the caller must run the
-  // pass; then the call had no side effects. Throws the errors of a running pass.
-  std::optional<Tensors> run(const Tensors& inputs, int64_t variant, const Pass& pass);
-
-  // Call this when the memory of passes has moved: the passes are captured again.
-  void forget() { recorded_.clear(); }
+  // must be the same at every call, and is stored. Returns nothing if the caller must run the pass; then the call had
+  // no side effects. Throws the errors of a running pass.
+  std::optional<Tensors> run(const Tensors& inputs, const Pass& pass);
 
  private:
-  using Key = std::vector<int64_t>;  // the variant; then for each input: type, number of dimensions, sizes
+  using Key = std::vector<int64_t>;  // for each input: type, number of dimensions, sizes
   struct Recorded {
     int64_t runs = 0;
     Tensors inputs, outputs;  // at the captured addresses

@@ -41,6 +41,7 @@ class CpuDevice : public ComputeDevice {
   at::Tensor upload(const at::Tensor& host) override { return host; }
   void read(const at::Tensor& values, Reader reader) override { reader(values.const_data_ptr<float>()); }
   void download(const at::Tensor& values, std::byte* host, std::function<void()> then) override;
+  void await_downloads() override {}
   void defer(std::function<void()> action) override { action(); }
   void finish_reads() override {}
   void finish() override {}

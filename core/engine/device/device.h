@@ -93,6 +93,8 @@ class ComputeDevice {
   // Copies the bytes of a contiguous tensor of this device to `host`, announced by expect_copies(), and calls `then`,
   // like read().
   virtual void download(const at::Tensor& values, std::byte* host, std::function<void()> then) = 0;
+  // Orders later work of the device after the copies of all reads and downloads requested so far.
+  virtual void await_downloads() = 0;
   // Calls `action` in order with the reads.
   virtual void defer(std::function<void()> action) = 0;
 

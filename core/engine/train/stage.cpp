@@ -88,21 +88,27 @@ bool Stage::traced_step(Step step) {
 bool Stage::step(Step step) {
   place_.model.read_parameters_of(step);
   audit_.begin_step(step);
-  if (!carrier_->begin_step(step) || !run_ests(step) || !audit_.holds()) return false;
+  if (!carrier_->begin_step(step) || !run_ests(step)) return false;
   if (!finish(step) || !audit_.is_sound()) return false;
   place_.require_memory();
   place_.require_covered();
   return carrier_->commit();
 }
 
-// Returns false if the stage was aborted; the next stage repeats the step.
+// Returns false if the stage was aborted or an audit failed; the next stage repeats the step.
 bool Stage::run_ests(Step step) {
   int64_t begin = monotonic_ns();
   const auto ests = static_cast<size_t>(order_.own().size());
   for (size_t arrival = 0; arrival < ests; ++arrival) {
     if (memory_.gate().aborted()) return false;
     run_est(arrival, step);
-    const int64_t waited = arrival + 1 == ests ? carrier_->pass() : 0;
+    int64_t waited = 0;
+    if (arrival + 1 == ests) {
+      const int64_t computed = monotonic_ns();
+      if (!audit_.holds()) return false;  // before the update, which may take the place of the parameters
+      waited = monotonic_ns() - computed;
+      waited += carrier_->pass();
+    }
     const int64_t end = monotonic_ns();
     pulse_.computed(end - begin - waited);
     pulse_.count_mini_batch();

@@ -3,78 +3,138 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "kernels/execution.h"
+#include "kernels/portable/calls/device_kernels.h"
 
 namespace estrain::train {
 namespace {
+
+constexpr size_t kBucketsUnderWay = 2;  // one being passed on, one being finished
 
 uint32_t worker_of_est_0(const StageOrder& order) {
   const auto holds = [](const EstRange& range) { return range.contains(VirtualRank(0)); };
   return static_cast<uint32_t>(std::ranges::find_if(order.ranges, holds) - order.ranges.begin());
 }
 
+size_t largest_share(const OwnShares& shares) {
+  size_t largest = 1;
+  for (size_t b = 0; b < shares.buckets(); ++b) largest = std::max(largest, shares.own(b).size());
+  return largest;
+}
+
+// Returns the elements of neighbouring parameters.
+BucketRange range_of(const ModelPlaces& places, const std::vector<size_t>& parameters) {
+  const size_t last = parameters.back();
+  return {places.gradient_offset(parameters.front()), places.gradient_offset(last) + places.elements(last)};
+}
+
+// Groups all parameters, so that each group of several parameters has at most `most` elements.
+std::vector<std::vector<size_t>> groups_of(const ModelPlaces& places, size_t most) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < places.num_parameters(); ++i) {
+    if (!groups.empty()) {
+      groups.back().push_back(i);
+      if (range_of(places, groups.back()).size() <= most) continue;
+      groups.back().pop_back();
+    }
+    groups.push_back({i});
+  }
+  return groups;
+}
+
 }  // namespace
 
 PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
                        comm::JobMemory& memory, device::ComputeDevice& device)
-    : shares_(shares), sums_(sums), memory_(memory), tree_(sum.finish(order.ranges)) {
-  std::vector<int64_t> first_slot;
-  int64_t slots = 0;
+    : shares_(shares), sums_(sums), memory_(memory), device_(device), tree_(sum.finish(order.ranges)) {
+  std::vector<int64_t> first_row;
+  int64_t rows = 0;
   for (const EstRange& range : order.ranges) {
-    first_slot.push_back(slots);
-    slots += sum.fold(range).passed_on;
+    first_row.push_back(rows);
+    rows += sum.fold(range).passed_on;
   }
+  size_t others = 0;
   for (const comm::FinishPlan::Source& source : tree_.sources) {
     const auto worker = static_cast<uint32_t>(source.worker.value);
-    const int64_t slot = first_slot[worker] + source.slot;
-    if (worker == shares_.worker()) {
-      sources_.push_back({worker, slot, sums_.values(source.slot)});
-      continue;
-    }
-    received_.push_back(new_floats(shares_.packed_floats(), device));
-    sources_.push_back({worker, slot, received_.back().mutable_data_ptr<float>()});
+    const bool own = worker == shares_.worker();
+    sources_.push_back({worker, first_row[worker] + source.slot, own ? static_cast<size_t>(source.slot) : others++});
   }
+  totals_ = new_floats(shares_.packed_floats(), device);
+  received_ = new_floats(kBucketsUnderWay * others * largest_share(shares_), device);
+  if (!sums_.has_slots()) scaled_ = new_floats(kBucketsUnderWay * shares_.largest_bucket(), device);
 }
 
-void PassedSums::show_presence(size_t parameter) {
-  int own_slot = 0;
+void PassedSums::begin_step() { gradients_.assign(shares_.parameters(), {}); }
+
+void PassedSums::take(size_t parameter, const at::Tensor& gradient) {
+  if (!sums_.has_slots()) gradients_[parameter] = gradient;
   for (const PassedSum& source : sources_) {
-    if (source.worker != shares_.worker()) continue;
-    const bool present = sums_.present(own_slot, parameter);
-    memory_.gradients()[source.slot].presence[parameter] = present ? 1 : 0;
-    if (!present) sums_.clear(own_slot, parameter);
-    ++own_slot;
+    if (!is_own(source)) continue;
+    const auto slot = static_cast<int>(source.place);
+    const bool present = sums_.has_slots() ? sums_.present(slot, parameter) : gradient.defined();
+    memory_.gradients()[source.row].presence[parameter] = present ? 1 : 0;
+    if (!present && sums_.has_slots()) sums_.clear(slot, parameter);
   }
 }
 
 bool PassedSums::reached(size_t parameter) const {
   return std::ranges::any_of(
-      sources_, [&](const PassedSum& source) { return memory_.gradients()[source.slot].presence[parameter] != 0; });
+      sources_, [&](const PassedSum& source) { return memory_.gradients()[source.row].presence[parameter] != 0; });
 }
 
-float* PassedSums::own_part(const PassedSum& source, size_t bucket) const {
-  const bool is_own = source.worker == shares_.worker();
-  return source.values + (is_own ? shares_.own(bucket).begin : shares_.packed_at(bucket));
+float* PassedSums::own_sum(const PassedSum& sum, size_t bucket, size_t offset) const {
+  if (sums_.has_slots()) return sums_.values(static_cast<int>(sum.place)) + offset;
+  return scaled_.mutable_data_ptr<float>() + bucket % kBucketsUnderWay * shares_.largest_bucket() +
+         (offset - shares_.bucket(bucket).begin);
 }
 
-void PassedSums::add_transfers(size_t bucket, std::vector<device::Transfer>& sends,
-                               std::vector<device::Transfer>& receives) const {
+float* PassedSums::own_part(const PassedSum& sum, size_t bucket) const {
+  if (is_own(sum)) return own_sum(sum, bucket, shares_.own(bucket).begin);
+  const size_t share = largest_share(shares_), others = static_cast<size_t>(received_.numel()) / share;
+  return received_.mutable_data_ptr<float>() + bucket % kBucketsUnderWay * (others / kBucketsUnderWay) * share +
+         sum.place * share;
+}
+
+// Writes the bucket's sums, and forgets gradients without parts in later buckets.
+void PassedSums::scale_gradients(size_t bucket) {
+  const BucketRange range = shares_.bucket(bucket);
+  float* const to = own_sum(sources_.front(), bucket, range.begin);
+  std::vector<kernels::FoldPiece> pieces;
+  for (const ParameterPiece& part : shares_.parts(bucket)) {
+    const at::Tensor& gradient = gradients_[part.parameter];
+    const size_t at = shares_.offset(part) - range.begin;
+    if (gradient.defined()) {
+      pieces.push_back({gradient.const_data_ptr<float>() + part.begin, at, part.size});
+    } else {
+      const auto first = static_cast<int64_t>(to - scaled_.const_data_ptr<float>()) + static_cast<int64_t>(at);
+      scaled_.narrow(0, first, static_cast<int64_t>(part.size)).zero_();
+    }
+  }
+  device_.queue()->updates->fold_scaled(to, {}, sums_.factor(), pieces, *device_.queue());
+  for (const ParameterPiece& part : shares_.parts(bucket))
+    if (shares_.buckets_of(part.parameter).back() == bucket) gradients_[part.parameter].reset();
+}
+
+void PassedSums::pass_on(size_t bucket, std::vector<device::Transfer>& sends, std::vector<device::Transfer>& receives) {
+  if (!sums_.has_slots()) scale_gradients(bucket);
   const size_t own_bytes = shares_.own(bucket).size() * sizeof(float);
   for (const PassedSum& source : sources_) {
-    if (source.worker != shares_.worker()) {
+    if (!is_own(source)) {
       if (own_bytes > 0) receives.push_back({source.worker, own_part(source, bucket), own_bytes});
       continue;
     }
     for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
       const BucketRange theirs = shares_.share(bucket, peer);
       if (peer != shares_.worker() && theirs.size() > 0)
-        sends.push_back({peer, source.values + theirs.begin, theirs.size() * sizeof(float)});
+        sends.push_back({peer, own_sum(source, bucket, theirs.begin), theirs.size() * sizeof(float)});
     }
   }
 }
 
-void PassedSums::finish(size_t bucket, float* whole, const kernels::DeviceQueue& queue) const {
-  const BucketRange own = shares_.own(bucket);
-  if (own.size() == 0) return;
+void PassedSums::finish(size_t bucket) {
+  const size_t size = shares_.own(bucket).size();
+  if (size == 0) return;
+  const kernels::DeviceQueue& queue = *device_.queue();
   std::vector<float*> stack;
   for (size_t at = 0; at < tree_.program.size(); ++at) {
     const int instruction = tree_.program[at];
@@ -85,8 +145,8 @@ void PassedSums::finish(size_t bucket, float* whole, const kernels::DeviceQueue&
     const float* const right = stack.back();
     stack.pop_back();
     const float* const left = stack.back();
-    if (whole != nullptr && at + 1 == tree_.program.size()) stack.back() = whole + own.begin;
-    queue.updates->add(stack.back(), left, right, own.size(), queue);
+    if (at + 1 == tree_.program.size()) stack.back() = total(bucket);
+    queue.updates->add(stack.back(), left, right, size, queue);
   }
 }
 
@@ -98,19 +158,26 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       passed_(job_.gradient_sum(), order, shares_, sums_, place.memory, place.device),
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order) {
-  if (clips_) whole_ = new_floats(job_.places().model.parameters_bytes() / sizeof(float), place.device);
+  if (!clips_) return;
+  clipped_ = groups_of(job_.places().model, shares_.largest_bucket());
+  size_t largest = 0;
+  for (const std::vector<size_t>& group : clipped_)
+    largest = std::max(largest, range_of(job_.places().model, group).size());
+  whole_ = new_floats(largest, place.device);
 }
 
 bool ExchangedUpdate::begin_step(Step step) {
-  awaited_ = shares_.parameters_in();
+  awaited_.clear();
+  for (size_t b = 0; b < shares_.buckets(); ++b) awaited_.push_back(shares_.parts(b).size());
   next_bucket_ = 0;
+  passed_.begin_step();
   return ResidentCarrier::begin_step(step);
 }
 
 void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) {
-  sums_.fold(arrival, parameter, gradient);
+  if (sums_.has_slots()) sums_.fold(arrival, parameter, gradient);
   if (arrival + 1 < sums_.ests()) return;
-  passed_.show_presence(parameter);
+  passed_.take(parameter, gradient);
   for (const size_t bucket : shares_.buckets_of(parameter)) --awaited_[bucket];
   // All workers send in one order, whatever the order of the workers' gradients.
   if (next_bucket_ < awaited_.size() && awaited_[next_bucket_] == 0) sums_.flush();
@@ -118,32 +185,63 @@ void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor
 }
 
 void ExchangedUpdate::send_sums(size_t bucket) {
+  if (bucket > 0) finish_sums(bucket - 1);
   sends_.clear();
   receives_.clear();
-  passed_.add_transfers(bucket, sends_, receives_);
+  passed_.pass_on(bucket, sends_, receives_);
   place_.exchange->transfer(sends_, receives_);
 }
 
-// Returns the sum of the tree, where PassedSums::finish() has left the sum.
-const float* ExchangedUpdate::gradient_of(const ParameterPiece& piece, size_t bucket) const {
-  const size_t offset = job_.places().model.gradient_offset(piece.parameter) + piece.begin;
-  if (clips_) return whole_.const_data_ptr<float>() + offset;
-  return passed_.sum(bucket) + (offset - shares_.own(bucket).begin);
-}
-
-const float* ExchangedUpdate::clip_factor() {
-  for (size_t b = 0; b < shares_.buckets(); ++b) share_out(b, whole_.mutable_data_ptr<float>());
+void ExchangedUpdate::finish_sums(size_t bucket) {
   place_.exchange->join();
-  std::vector<const float*> gradients;
-  for (size_t i = 0; i < job_.places().model.num_parameters(); ++i)
-    gradients.push_back(passed_.reached(i) ? whole_.const_data_ptr<float>() + job_.places().model.gradient_offset(i)
-                                           : nullptr);
-  return optimizer_.clip_factor(gradients);
+  passed_.finish(bucket);
 }
 
-void ExchangedUpdate::share_out(size_t bucket, float* values) {
+// Norms are of whole parameters, in the portable order.
+const float* ExchangedUpdate::clip_factor() {
+  const ModelPlaces& model = job_.places().model;
+  for (const std::vector<size_t>& group : clipped_) {
+    const BucketRange range = range_of(model, group);
+    gather_totals(range, whole_.mutable_data_ptr<float>());
+    place_.exchange->join();
+    std::vector<ResidentOptimizer::Gradient> gradients;
+    for (const size_t i : group) {
+      if (passed_.reached(i))
+        gradients.push_back({i, whole_.const_data_ptr<float>() + (model.gradient_offset(i) - range.begin)});
+    }
+    optimizer_.take_norms(gradients);
+  }
+  return optimizer_.clip_factor();
+}
+
+void ExchangedUpdate::gather_totals(const BucketRange& range, float* totals) {
+  const kernels::DeviceQueue& queue = *place_.device.queue();
   sends_.clear();
   receives_.clear();
+  for (size_t b = 0; b < shares_.buckets(); ++b) {
+    for (uint32_t owner = 0; owner < shares_.workers(); ++owner) {
+      const BucketRange share = shares_.share(b, owner);
+      const size_t begin = std::max(range.begin, share.begin), end = std::min(range.end, share.end);
+      if (begin >= end) continue;
+      float* const place = totals + (begin - range.begin);
+      const size_t bytes = (end - begin) * sizeof(float);
+      if (owner != shares_.worker()) {
+        receives_.push_back({owner, place, bytes});
+        continue;
+      }
+      float* const own = passed_.total(b) + (begin - share.begin);
+      queue.kernels->copy(place, own, static_cast<int64_t>(end - begin), {.device = &queue});
+      for (uint32_t peer = 0; peer < shares_.workers(); ++peer)
+        if (peer != owner) sends_.push_back({peer, own, bytes});
+    }
+  }
+  place_.exchange->transfer(sends_, receives_);
+}
+
+void ExchangedUpdate::share_out(size_t bucket) {
+  sends_.clear();
+  receives_.clear();
+  float* const values = place_.resident->parameters();
   const BucketRange own = shares_.own(bucket);
   for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
     if (peer == shares_.worker()) continue;
@@ -159,7 +257,7 @@ void ExchangedUpdate::share_buffers() {
   if (bytes == 0) return;
   sends_.clear();
   receives_.clear();
-  std::byte* const buffers = job_.places().model.buffers(place_.resident->copy(step_.next()));
+  void* const buffers = place_.resident->buffers(step_.next()).mutable_data_ptr();
   if (shares_.worker() != keeper_) receives_.push_back({keeper_, buffers, bytes});
   for (uint32_t peer = 0; peer < shares_.workers() && shares_.worker() == keeper_; ++peer) {
     if (peer != shares_.worker()) sends_.push_back({peer, buffers, bytes});
@@ -169,22 +267,13 @@ void ExchangedUpdate::share_buffers() {
 
 SavedPart ExchangedUpdate::saved_part() const {
   SavedPart part{.ests = own_, .counts = shares_.worker() == keeper_, .of_workers = shares_.workers()};
-  std::byte* const base = place_.resident->copy(Step(0));
-  const auto add = [&](const float* begin, size_t floats) {
-    const auto offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(begin) - base);
-    part.regions.push_back({offset, floats * sizeof(float)});
-  };
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     const BucketRange own = shares_.own(b);
-    if (own.size() > 0) add(job_.places().model.parameters(base) + own.begin, own.size());
-    for (const ParameterPiece& piece : shares_.pieces(b)) {
-      for (size_t k = 0; k < job_.places().optimizer.num_slots(piece.parameter); ++k)
-        add(job_.places().optimizer.slot(base, piece.parameter, k) + piece.begin, piece.size);
-    }
+    if (own.size() > 0) part.regions.push_back({own.begin * sizeof(float), own.size() * sizeof(float)});
   }
+  part.regions.insert(part.regions.end(), place_.resident->slots().begin(), place_.resident->slots().end());
   if (shares_.worker() == keeper_ && job_.places().model.buffers_bytes() > 0)
     part.regions.push_back({job_.places().model.buffers_offset(), job_.places().model.buffers_bytes()});
-  part.regions = joined(std::move(part.regions));
   return part;
 }
 
@@ -193,17 +282,18 @@ int64_t ExchangedUpdate::pass() {
   aborted_ = !gathered_.meet();
   const int64_t waited = monotonic_ns() - done;
   if (aborted_) return waited;
-  place_.exchange->join();
-  float* const whole = clips_ ? whole_.mutable_data_ptr<float>() : nullptr;
-  for (size_t b = 0; b < shares_.buckets(); ++b) passed_.finish(b, whole, *place_.device.queue());
+  if (shares_.buckets() > 0) finish_sums(shares_.buckets() - 1);
   const float* const factor = clips_ ? clip_factor() : nullptr;
   for (size_t i = 0; i < job_.places().model.num_parameters(); ++i) optimizer_.count(i, passed_.reached(i));
-  float* const parameters = job_.places().model.parameters(place_.resident->copy(step_.next()));
+  place_.resident->await_save();
   for (size_t b = 0; b < shares_.buckets(); ++b) {
-    for (const ParameterPiece& piece : shares_.pieces(b))
-      optimizer_.update(piece, passed_.reached(piece.parameter) ? gradient_of(piece, b) : nullptr);
+    const float* const totals = passed_.total(b);
+    for (const ParameterPiece& piece : shares_.pieces(b)) {
+      const bool reached = passed_.reached(piece.parameter);
+      optimizer_.update(piece, reached ? totals + (shares_.offset(piece) - shares_.own(b).begin) : nullptr);
+    }
     optimizer_.flush(factor);
-    share_out(b, parameters);
+    share_out(b);
   }
   share_buffers();
   place_.exchange->join();

@@ -3,8 +3,9 @@
 //
 // Every GPU has all parameters, and the optimizer slots of its share of each bucket (shares.h). When the last EST's
 // backward pass has completed a bucket, the worker sends its partial sums to the owners of the shares, during the rest
-// of the pass. When all workers have queued their sends, each finishes the tree over its shares, updates the shares,
-// and sends the new parameters to the other workers. EST 0's worker sends the buffers. The host waits once, at the end.
+// of the pass. Before the next bucket, each owner finishes the tree over its share: so a worker needs memory for the
+// sums of two buckets only. When all workers have passed on their sums, each updates its shares, and sends the new
+// parameters to the other workers. EST 0's worker sends the buffers. The host waits once, at the end.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,45 +22,55 @@
 
 namespace estrain::train {
 
-// The partial sums sent by workers to the owners of the shares (shares.h), and the tree over these sums.
+// The partial sums sent by workers to the owners of the shares (shares.h), and the tree over these sums, bucket by
+// bucket in their order. The sums of a bucket take the place of those of the second bucket before.
 class PassedSums {
  public:
   // `sums`: this worker's sums. All arguments must outlive the object.
   PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
              comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // Tells the other workers which of this worker's sums have the parameter. All workers must meet before a worker reads
-  // the answer. An absent sum is sent as zeros.
-  void show_presence(size_t parameter);
+  void begin_step();
+  // Takes the last EST's gradient of a parameter; undefined: absent. Tells the other workers which of this worker's
+  // sums have the parameter. All workers must meet before a worker reads the answer. An absent sum is sent as zeros.
+  void take(size_t parameter, const at::Tensor& gradient);
   // Returns whether a sum of at least one worker has the parameter.
   bool reached(size_t parameter) const;
 
-  // Appends the transfers of a bucket's sums to the owners of the bucket's shares.
-  void add_transfers(size_t bucket, std::vector<device::Transfer>& sends,
-                     std::vector<device::Transfer>& receives) const;
-
-  // Finishes the tree over the own share of a bucket, in the memory of the tree's left operands. Writes the result to
-  // `whole`, an array laid out like the parameters; null: leaves the result at sum().
-  void finish(size_t bucket, float* whole, const kernels::DeviceQueue& queue) const;
-  const float* sum(size_t bucket) const { return own_part(sources_[0], bucket); }
+  // Call these two functions for each bucket. The first function appends the transfers of the bucket's sums to the
+  // owners of the bucket's shares. Call the second function when the transfers are complete: the function finishes the
+  // tree over the own share, in the memory of the tree's left operands.
+  void pass_on(size_t bucket, std::vector<device::Transfer>& sends, std::vector<device::Transfer>& receives);
+  void finish(size_t bucket);
+  // Returns the finished sum over the own share of a bucket.
+  float* total(size_t bucket) const { return totals_.mutable_data_ptr<float>() + shares_.packed_at(bucket); }
 
  private:
   // A PassedSum is a partial sum of one of the workers.
   struct PassedSum {
     uint32_t worker;
-    int64_t slot;   // number over all workers; also the number of the row of presence flags
-    float* values;  // this worker's: laid out like the parameters; another's: the part of the own shares, by bucket
+    int64_t row;   // of presence flags
+    size_t place;  // on this worker's stack; of another worker's: in received_
   };
 
+  bool is_own(const PassedSum& sum) const { return sum.worker == shares_.worker(); }
+  // Returns where element `offset` of the bucket is in an own sum.
+  float* own_sum(const PassedSum& sum, size_t bucket, size_t offset) const;
   // Returns where this worker's share of a bucket begins.
-  float* own_part(const PassedSum& source, size_t bucket) const;
+  float* own_part(const PassedSum& sum, size_t bucket) const;
+  void scale_gradients(size_t bucket);
 
   const OwnShares& shares_;
   ResidentSums& sums_;
   comm::JobMemory& memory_;
+  device::ComputeDevice& device_;
   const comm::FinishPlan tree_;
-  std::vector<PassedSum> sources_;    // in the order of tree_.sources
-  std::vector<at::Tensor> received_;  // memory for the values of other workers
+  std::vector<PassedSum> sources_;  // in the order of tree_.sources
+  at::Tensor totals_;               // of all own shares, by bucket
+  at::Tensor received_;             // [2, sums of other workers, largest share]
+  // of a worker with one EST
+  at::Tensor scaled_;                  // [2, largest bucket]
+  std::vector<at::Tensor> gradients_;  // not yet passed on, of the step under way
 };
 
 class ExchangedUpdate : public ResidentCarrier {
@@ -76,17 +87,20 @@ class ExchangedUpdate : public ResidentCarrier {
   SavedPart saved_part() const override;
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   void send_sums(size_t bucket);
-  const float* gradient_of(const ParameterPiece& piece, size_t bucket) const;
+  void finish_sums(size_t bucket);
   const float* clip_factor();
-  // Sends this worker's share of a bucket to all workers, receives theirs. `values` is laid out like the parameters.
-  void share_out(size_t bucket, float* values);
+  // Sends the totals of this worker's shares in a range of the parameters to all workers, and receives theirs.
+  void gather_totals(const BucketRange& range, float* totals);
+  // Sends this worker's share of a bucket of new parameters to all workers, and receives theirs.
+  void share_out(size_t bucket);
   void share_buffers();
 
   const EstRange own_;
   const uint32_t keeper_;  // of the buffers: EST 0's worker
   const OwnShares shares_;
   PassedSums passed_;
-  at::Tensor whole_;  // with clipping: all summed gradients
+  std::vector<std::vector<size_t>> clipped_;  // groups of neighbouring parameters, whose norms are taken together
+  at::Tensor whole_;                          // with clipping: the totals of one group
   comm::WorkerPulse& pulse_;
   StageMeeting gathered_;
   std::vector<device::Transfer> sends_, receives_;  // of the group being queued

@@ -8,7 +8,6 @@
 #include "core/state/comm/records/step_record.h"
 #include "core/state/comm/stage_control.h"
 #include "kernels/execution.h"
-#include "kernels/portable/calls/device_kernels.h"
 
 namespace estrain::train {
 namespace {
@@ -38,11 +37,9 @@ float* ResidentOptimizer::norm() const {
 
 void ResidentOptimizer::begin_step(Step step) {
   step_ = step;
-  old_state_ = state_.copy(step);
-  new_state_ = state_.copy(step.next());
   rates_ = learning_rates(place_.job, place_.memory, step, state_.host(step));
   launches_.clear();
-  pending_elements_ = 0;
+  norms_taken_ = 0;
   results_.zero_();
 }
 
@@ -51,15 +48,11 @@ void ResidentOptimizer::update(const ParameterPiece& piece, const float* gradien
   if (gradient == nullptr) return keep(piece);
   const size_t i = piece.parameter;
   kernels::UpdatePiece update = {.n = piece.size, .first_word = piece.begin, .gradient = gradient};
-  update.parameter = places_.model.parameter(old_state_, i) + piece.begin;
-  update.new_parameter = places_.model.parameter(new_state_, i) + piece.begin;
-  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
-    update.slots[k] = places_.optimizer.slot(old_state_, i, k) + piece.begin;
-    update.new_slots[k] = places_.optimizer.slot(new_state_, i, k) + piece.begin;
-  }
+  update.parameter = update.new_parameter = state_.parameter(piece);
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k)
+    update.slots[k] = update.new_slots[k] = state_.slot(piece, k);
   update.digest = digest_of_parameter(i);
   launch_of(i).pieces.push_back(update);
-  pending_elements_ += piece.size;
 }
 
 ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
@@ -77,7 +70,6 @@ void ResidentOptimizer::flush(const float* factor) {
                                             factor, *place_.device.queue());
     launch.pieces.clear();
   }
-  pending_elements_ = 0;
 }
 
 void ResidentOptimizer::update_all_of(size_t parameter, const float* gradient) {
@@ -90,40 +82,39 @@ void ResidentOptimizer::count(size_t parameter, bool reached) {
 }
 
 void ResidentOptimizer::keep(const ParameterPiece& piece) {
-  const kernels::DeviceQueue& queue = *place_.device.queue();
   const size_t i = piece.parameter;
-  const auto copy = [&](float* to, const float* from, unsigned long long* sum) {
-    queue.kernels->copy(to + piece.begin, from + piece.begin, static_cast<int64_t>(piece.size), {.device = &queue});
-    const kernels::DigestPiece whole = {to + piece.begin, piece.size, piece.begin, sum};
-    queue.updates->digest({&whole, 1}, queue);
-  };
   kernels::UpdateDigest* const digest = digest_of_parameter(i);
-  copy(places_.model.parameter(new_state_, i), places_.model.parameter(old_state_, i), &digest->parameter);
-  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
-    copy(places_.optimizer.slot(new_state_, i, k), places_.optimizer.slot(old_state_, i, k), &digest->slots[k]);
-  }
+  std::vector<kernels::DigestPiece> kept = {{state_.parameter(piece), piece.size, piece.begin, &digest->parameter}};
+  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k)
+    kept.push_back({state_.slot(piece, k), piece.size, piece.begin, &digest->slots[k]});
+  place_.device.queue()->updates->digest(kept, *place_.device.queue());
 }
 
-const float* ResidentOptimizer::clip_factor(std::span<const float* const> gradients) {
+void ResidentOptimizer::take_norms(std::span<const Gradient> gradients) {
+  std::vector<kernels::NormPiece> pieces;
+  for (const Gradient& gradient : gradients) {
+    if (const size_t elements = places_.model.elements(gradient.parameter); elements > 0)
+      pieces.push_back({gradient.values, elements, norms_.mutable_data_ptr<float>() + norms_taken_++});
+  }
+  place_.device.queue()->updates->norms(pieces, *place_.device.queue());
+}
+
+const float* ResidentOptimizer::clip_factor() {
   const kernels::DeviceQueue& queue = *place_.device.queue();
   float* const norms = norms_.mutable_data_ptr<float>();
-  float* const factor = norms + gradients.size();
-  std::vector<kernels::NormPiece> pieces;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i] != nullptr && places_.model.elements(i) > 0)
-      pieces.push_back({gradients[i], places_.model.elements(i), norms + pieces.size()});
-  }
-  queue.updates->norms(pieces, queue);
-  const kernels::NormPiece all = {norms, pieces.size(), norm()};
+  float* const factor = norms + places_.model.num_parameters();
+  const kernels::NormPiece all = {norms, norms_taken_, norm()};
   queue.updates->norms({&all, 1}, queue);
   queue.updates->clip_factor(factor, norm(), static_cast<float>(place_.job.spec().train.clip_grad_norm), queue);
   return factor;
 }
 
 void ResidentOptimizer::digest_buffers() {
+  const auto* const values = static_cast<const std::byte*>(state_.buffers(step_.next()).const_data_ptr());
   std::vector<kernels::DigestPiece> buffers;
   for (size_t i = 0; i < places_.model.num_buffers(); ++i)
-    buffers.push_back({places_.model.buffer(new_state_, i), places_.model.buffer_bytes(i) / 4, 0, digest_of_buffer(i)});
+    buffers.push_back(
+        {values + places_.model.buffer_offset(i), places_.model.buffer_bytes(i) / 4, 0, digest_of_buffer(i)});
   place_.device.queue()->updates->digest(buffers, *place_.device.queue());
 }
 

@@ -21,8 +21,8 @@
 
 namespace estrain::train {
 
-// Queues updates from one copy of a resident state (resident_state.h) to the other on the device. Then reads the
-// results for the host: digests, the norm, and whether all values are finite.
+// Queues updates of a resident state (resident_state.h) on the device. Then reads the results for the host: digests,
+// the norm, and whether all values are finite.
 class ResidentOptimizer {
  public:
   explicit ResidentOptimizer(Workplace& place);
@@ -35,16 +35,20 @@ class ResidentOptimizer {
   void update(const ParameterPiece& piece, const float* gradient);
   // Updates a whole parameter, and counts the update.
   void update_all_of(size_t parameter, const float* gradient);
-  // Number of elements waiting for flush().
-  size_t pending() const { return pending_elements_; }
   // Queues the waiting updates, with gradients multiplied by *factor (null: 1).
   void flush(const float* factor);
   // Call this function once for each parameter: counts an update of a reached parameter.
   void count(size_t parameter, bool reached);
 
-  // Returns the factor of torch.nn.utils.clip_grad_norm_ for these summed gradients (one per parameter; null: absent),
-  // in the device's memory. Norms are summed in the portable order.
-  const float* clip_factor(std::span<const float* const> gradients);
+  // Take the norms of summed gradients, in the order of the parameters; a call may have some of the gradients. Then
+  // returns the factor of torch.nn.utils.clip_grad_norm_ in the device's memory. Norms are summed in the portable
+  // order.
+  struct Gradient {
+    size_t parameter;
+    const float* values;
+  };
+  void take_norms(std::span<const Gradient> gradients);
+  const float* clip_factor();
 
   // Computes the digests of the buffers in the new copy.
   void digest_buffers();
@@ -71,14 +75,12 @@ class ResidentOptimizer {
   Workplace& place_;
   const StatePlaces& places_;
   ResidentState& state_;
-  at::Tensor results_, norms_;  // float32; norms_: of every gradient, then the factor
+  at::Tensor results_, norms_;  // float32; norms_: of every gradient, and last the factor
   // of the step under way
   Step step_;
-  std::byte* old_state_ = nullptr;
-  std::byte* new_state_ = nullptr;
   std::vector<double> rates_;
   std::vector<Launch> launches_;
-  size_t pending_elements_ = 0;
+  size_t norms_taken_ = 0;
 };
 
 // Decides when the state of GPUs is saved to shared memory: every few seconds (time_between_saves), and before a pause,

@@ -13,7 +13,7 @@ at::Tensor new_floats(size_t count, const device::ComputeDevice& device) {
 ResidentSums::ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::ComputeDevice& device,
                            EstRange own)
     : places_(places), device_(device), plan_(sum.fold(own)), factor_(sum.factor()) {
-  for (int slot = 0; slot < plan_.buffers; ++slot) {
+  for (int slot = 0; slot < plan_.buffers && ests() > 1; ++slot) {
     slots_.push_back(new_floats(places.parameters_bytes() / sizeof(float), device));
     present_.emplace_back(places.num_parameters(), uint8_t{0});
   }
@@ -29,7 +29,7 @@ void ResidentSums::forget() {
   pending_elements_ = 0;
 }
 
-const float* ResidentSums::fold(size_t arrival, size_t parameter, const at::Tensor& gradient) {
+void ResidentSums::fold(size_t arrival, size_t parameter, const at::Tensor& gradient) {
   if (arrival != pending_arrival_) flush();
   pending_arrival_ = arrival;
   const auto [depth, merges] = plan_.arrivals[arrival];
@@ -39,7 +39,6 @@ const float* ResidentSums::fold(size_t arrival, size_t parameter, const at::Tens
   if (whole) fold_later(parameter, gradient);
   const bool is_present = whole || fold_absent(target, merges, parameter, gradient);
   present_[static_cast<size_t>(target)][parameter] = is_present ? 1 : 0;
-  return is_present ? values(target) + places_.gradient_offset(parameter) : nullptr;
 }
 
 void ResidentSums::fold_later(size_t parameter, const at::Tensor& gradient) {
@@ -67,11 +66,6 @@ void ResidentSums::flush() {
   device_.queue()->updates->fold_scaled(values(target), {left.data(), static_cast<size_t>(merges)}, factor_, pending_,
                                         *device_.queue());
   forget();
-}
-
-const float* ResidentSums::finish(size_t parameter, const at::Tensor& gradient) {
-  if (plan_.arrivals.back().merges > 0 || factor_ != 1.0f) return fold(ests() - 1, parameter, gradient);
-  return gradient.defined() ? gradient.const_data_ptr<float>() : nullptr;
 }
 
 void ResidentSums::clear(int slot, size_t parameter) {

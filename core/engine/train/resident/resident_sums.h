@@ -1,5 +1,6 @@
 #pragma once
-// A ResidentSums is a worker's stack of partial sums (core/state/comm/sums/reduction_tree.h) in the GPU's memory.
+// A ResidentSums is a worker's stack of partial sums (core/state/comm/sums/reduction_tree.h) in the GPU's memory. A
+// worker with one EST has no stack: its carrier takes the EST's gradients themselves.
 
 #include <ATen/core/Tensor.h>
 
@@ -26,16 +27,14 @@ class ResidentSums {
   ResidentSums(const ModelPlaces& places, const GradientSum& sum, device::ComputeDevice& device, EstRange own);
 
   size_t ests() const { return plan_.arrivals.size(); }
-  int passed_on() const { return plan_.passed_on; }  // number of partial sums after the last EST, in slots 0, 1, …
+  bool has_slots() const { return !slots_.empty(); }
+  float factor() const { return factor_; }  // 1/N: multiplies every EST's gradient before the addition
 
   // Forgets gradients waiting for flush().
   void forget();
   // Folds an EST's gradient of a parameter (undefined: absent) into the stack. `arrival`: place of the EST in the
-  // worker's range. Returns the place of the resulting sum (null: absent). The sum is valid after flush().
-  const float* fold(size_t arrival, size_t parameter, const at::Tensor& gradient);
-  // Folds the last EST of a job with one worker. Returns the whole sum, which may be in the gradient's memory.
-  const float* finish(size_t parameter, const at::Tensor& gradient);
-
+  // worker's range. The sum is valid after flush().
+  void fold(size_t arrival, size_t parameter, const at::Tensor& gradient);
   void flush();
 
   bool present(int slot, size_t parameter) const { return present_[static_cast<size_t>(slot)][parameter] != 0; }
@@ -52,7 +51,7 @@ class ResidentSums {
   const ModelPlaces& places_;
   device::ComputeDevice& device_;
   const comm::FoldPlan plan_;
-  const float factor_;  // 1/N
+  const float factor_;
   std::vector<at::Tensor> slots_;
   std::vector<std::vector<uint8_t>> present_;  // [slot][parameter]
   // gradients of one EST, not yet in the device's queue

@@ -1,8 +1,8 @@
 #pragma once
 // Updates in the memory of a GPU with the whole job (resident_state.h). The host reads only digests and losses.
 //
-// Without clipping, each parameter is updated soon after the last EST's gradient is ready. The new values go into the
-// new copy, while the backward pass still reads the old copy. With clipping, all updates follow the backward pass.
+// All updates follow the last EST's backward pass, since the pass may read parameters until its end, and the new values
+// take the place of the old values.
 
 #include "core/engine/train/resident/resident_carrier.h"
 
@@ -22,11 +22,10 @@ class ResidentUpdate : public ResidentCarrier {
  private:
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   SavedPart saved_part() const override;
-  void flush();
-  void clip_and_update();
+  const float* sum_of(size_t parameter) const;
 
   const EstRange ests_;
-  std::vector<at::Tensor> updated_from_;  // gradients of waiting updates
+  std::vector<at::Tensor> gradients_;  // of a job with one EST, in the step under way; undefined: absent
 };
 
 }  // namespace estrain::train

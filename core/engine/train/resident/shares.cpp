@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kUnit = 64;                  // floats: 256 bytes, as parameters are aligned
 constexpr size_t kLargestBucket = 8'000'000;  // floats; long enough for a link's full speed, short enough to overlap
-constexpr size_t kFewestBuckets = 4;
+constexpr size_t kFewestBuckets = 8;  // GPUs need memory for the sums of two buckets
 
 size_t round_up(size_t floats, size_t unit) { return (floats + unit - 1) / unit * unit; }
 
@@ -34,21 +34,29 @@ OwnShares::OwnShares(const ModelPlaces& places, uint32_t worker, uint32_t worker
       workers_(workers),
       shares_(places.parameters_bytes() / sizeof(float), workers),
       pieces_(shares_.buckets()),
-      buckets_of_(places.num_parameters()),
-      parameters_in_(shares_.buckets()) {
+      parts_(shares_.buckets()),
+      buckets_of_(places.num_parameters()) {
+  for (size_t i = 0; i < places.num_parameters(); ++i) offsets_.push_back(places.gradient_offset(i));
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     const BucketRange bucket = shares_.bucket(b), mine = own(b);
     packed_at_.push_back(packed_at_.back() + mine.size());
     for (size_t i = 0; i < places.num_parameters(); ++i) {
       const size_t first = places.gradient_offset(i), last = first + places.elements(i);
-      if (std::max(first, bucket.begin) < std::min(last, bucket.end)) {
-        buckets_of_[i].push_back(b);
-        ++parameters_in_[b];
-      }
-      const size_t begin = std::max(first, mine.begin), end = std::min(last, mine.end);
-      if (begin < end) pieces_[b].push_back({i, begin - first, end - begin});
+      const auto add_common = [&](const BucketRange& range, std::vector<ParameterPiece>& to) {
+        const size_t begin = std::max(first, range.begin), end = std::min(last, range.end);
+        if (begin < end) to.push_back({i, begin - first, end - begin});
+        return begin < end;
+      };
+      add_common(mine, pieces_[b]);
+      if (add_common(bucket, parts_[b])) buckets_of_[i].push_back(b);
     }
   }
+}
+
+size_t OwnShares::largest_bucket() const {
+  size_t largest = 0;
+  for (size_t b = 0; b < buckets(); ++b) largest = std::max(largest, bucket(b).size());
+  return largest;
 }
 
 }  // namespace estrain::train

@@ -40,29 +40,35 @@ class OwnShares {
  public:
   OwnShares(const ModelPlaces& places, uint32_t worker, uint32_t workers);
 
+  size_t parameters() const { return buckets_of_.size(); }
+  // Returns the offset of a piece in the array of all parameters.
+  size_t offset(const ParameterPiece& piece) const { return offsets_[piece.parameter] + piece.begin; }
+
   uint32_t worker() const { return worker_; }
   uint32_t workers() const { return workers_; }
   size_t buckets() const { return shares_.buckets(); }
   BucketRange share(size_t bucket, uint32_t worker) const { return shares_.share(bucket, worker); }
 
+  BucketRange bucket(size_t bucket) const { return shares_.bucket(bucket); }
+  size_t largest_bucket() const;  // number of elements
   BucketRange own(size_t bucket) const { return shares_.share(bucket, worker_); }
-  // Returns the pieces of parameters in the own share.
+  // Return the pieces of parameters in the own share, and in the whole bucket.
   const std::vector<ParameterPiece>& pieces(size_t bucket) const { return pieces_[bucket]; }
+  const std::vector<ParameterPiece>& parts(size_t bucket) const { return parts_[bucket]; }
   // Returns the offset of the own share in an array of all own shares, and the size of the array.
   size_t packed_at(size_t bucket) const { return packed_at_[bucket]; }
   size_t packed_floats() const { return packed_at_.back(); }
 
-  // Return the buckets with parts of a parameter, and the number of parameters in each bucket.
+  // Returns the buckets with parts of a parameter, in the order of the buckets.
   const std::vector<size_t>& buckets_of(size_t parameter) const { return buckets_of_[parameter]; }
-  const std::vector<size_t>& parameters_in() const { return parameters_in_; }
 
  private:
   const uint32_t worker_, workers_;
   const Shares shares_;
-  std::vector<std::vector<ParameterPiece>> pieces_;  // [bucket]
-  std::vector<size_t> packed_at_ = {0};              // [bucket], and the end
-  std::vector<std::vector<size_t>> buckets_of_;      // [parameter]
-  std::vector<size_t> parameters_in_;                // [bucket]
+  std::vector<size_t> offsets_;                              // [parameter]
+  std::vector<std::vector<ParameterPiece>> pieces_, parts_;  // [bucket]
+  std::vector<size_t> packed_at_ = {0};                      // [bucket], and the end
+  std::vector<std::vector<size_t>> buckets_of_;              // [parameter]
 };
 
 }  // namespace estrain::train

@@ -25,8 +25,9 @@ class OptimizerPlaces {
                   checkpoint::StateLayout& layout);
 
   float* slot(std::byte* base, size_t parameter, size_t k) const {
-    return reinterpret_cast<float*>(base + slots_[parameter][k]);
+    return reinterpret_cast<float*>(base + slot_offset(parameter, k));
   }
+  size_t slot_offset(size_t parameter, size_t k) const { return slots_[parameter][k]; }
   size_t num_slots(size_t parameter) const { return slots_[parameter].size(); }
 
   int64_t* updates(std::byte* base, size_t parameter) const {

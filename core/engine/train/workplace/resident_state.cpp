@@ -7,12 +7,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/engine/est/generator.h"
 
 namespace estrain::train {
+namespace {
+
+constexpr size_t kAlignment = 256;  // of a GPU's accesses
+
+}  // namespace
 
 std::chrono::nanoseconds time_between_saves(std::chrono::nanoseconds last_save) {
   constexpr std::chrono::nanoseconds least = std::chrono::seconds(2), most = std::chrono::minutes(1);
@@ -20,11 +26,11 @@ std::chrono::nanoseconds time_between_saves(std::chrono::nanoseconds last_save) 
   return last_save > most / times ? most : std::max(least, times * last_save);
 }
 
-std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
+std::vector<StateRegion> joined(std::vector<StateRegion> regions) {
   constexpr size_t alignment = 64;
-  std::ranges::sort(regions, {}, &SavedPart::Region::offset);
-  std::vector<SavedPart::Region> whole;
-  for (const SavedPart::Region& region : regions) {
+  std::ranges::sort(regions, {}, &StateRegion::offset);
+  std::vector<StateRegion> whole;
+  for (const StateRegion& region : regions) {
     if (!whole.empty() && region.offset - (whole.back().offset + whole.back().bytes) < alignment) {
       whole.back().bytes = region.offset + region.bytes - whole.back().offset;
     } else {
@@ -36,25 +42,68 @@ std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions) {
 
 void UnmapMemory::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
 
-ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device)
-    : places_(places), memory_(memory), device_(device) {
-  const size_t size = places.bytes;
+ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device,
+                             at::Tensor parameters, std::vector<StateRegion> slots)
+    : places_(places), memory_(memory), device_(device), parameters_(std::move(parameters)), slots_(std::move(slots)) {
   const auto options = at::TensorOptions(at::kByte).device(device.torch_device());
+  size_t slot_bytes = 0;
+  for (const StateRegion& region : slots_) {
+    slot_places_.push_back(slot_bytes);
+    slot_bytes += (region.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  slot_memory_ = at::empty({static_cast<int64_t>(slot_bytes)}, options);
   for (const int copy : {0, 1}) {
-    copies_[copy] = at::empty({static_cast<int64_t>(size)}, options);
+    buffers_[copy] = at::empty({static_cast<int64_t>(places.model.buffers_bytes())}, options);
     // Only written pages take memory.
-    void* host = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", size), errno);
-    host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{size}};
+    void* host =
+        ::mmap(nullptr, places.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (host == MAP_FAILED) throw system_error(fmt::format("cannot map {} bytes", places.bytes), errno);
+    host_[copy] = {static_cast<std::byte*>(host), UnmapMemory{places.bytes}};
   }
   const Step step = memory.commit().committed();
   std::byte* committed = memory.state_of(step);
-  tensor(step).copy_(at::from_blob(committed, {static_cast<int64_t>(size)}, at::kByte));
+  std::vector<StateRegion> loaded = slots_;
+  loaded.push_back({0, places.model.parameters_bytes()});
+  loaded.push_back({places.model.buffers_offset(), places.model.buffers_bytes()});
+  for (const StateRegion& region : loaded) {
+    if (region.bytes > 0)
+      memory_of(step, region)
+          .copy_(at::from_blob(committed + region.offset, {static_cast<int64_t>(region.bytes)}, at::kByte));
+  }
   copy_host_part(host(step), committed, {.ests = places.ests.all()});
 }
 
-at::Tensor ResidentState::bytes(Step step, size_t offset, size_t bytes) const {
-  return tensor(step).narrow(0, static_cast<int64_t>(offset), static_cast<int64_t>(bytes));
+// Of a place in slot_memory_, from the offset in a copy of the state.
+size_t ResidentState::slot_place(size_t offset) const {
+  const auto after = std::ranges::upper_bound(slots_, offset, {}, &StateRegion::offset);
+  if (after == slots_.begin()) throw Error(Fault::bug, "an optimizer slot of another worker");
+  const auto region = static_cast<size_t>(after - slots_.begin()) - 1;
+  return slot_places_[region] + (offset - slots_[region].offset);
+}
+
+float* ResidentState::parameter(const ParameterPiece& piece) const {
+  return parameters() + places_.model.gradient_offset(piece.parameter) + piece.begin;
+}
+
+float* ResidentState::slot(const ParameterPiece& piece, size_t k) const {
+  const size_t offset = places_.optimizer.slot_offset(piece.parameter, k) + piece.begin * sizeof(float);
+  return reinterpret_cast<float*>(static_cast<std::byte*>(slot_memory_.mutable_data_ptr()) + slot_place(offset));
+}
+
+at::Tensor ResidentState::memory_of(Step step, const StateRegion& region) const {
+  const auto part = [&region](const at::Tensor& whole, size_t begin) {
+    return whole.narrow(0, static_cast<int64_t>(begin), static_cast<int64_t>(region.bytes));
+  };
+  const ModelPlaces& model = places_.model;
+  if (region.offset < model.parameters_bytes()) return part(parameters_, region.offset);
+  if (region.offset - model.buffers_offset() < model.buffers_bytes())
+    return part(buffers(step), region.offset - model.buffers_offset());
+  return part(slot_memory_, slot_place(region.offset));
+}
+
+void ResidentState::await_save() {
+  if (saves_) device_.await_downloads();
+  saves_ = false;
 }
 
 void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const {
@@ -81,8 +130,9 @@ bool ResidentState::save(Step step, double lr, const SavedPart& part) {
   if (!memory_.hold().wait_writable(step)) return false;
   const int64_t begun = monotonic_ns();
   std::byte* target = memory_.state_of(step);
-  for (const SavedPart::Region& region : part.regions)
-    device_.download(bytes(step, region.offset, region.bytes), target + region.offset, [] {});
+  for (const StateRegion& region : part.regions)
+    device_.download(memory_of(step, region), target + region.offset, [] {});
+  saves_ = true;
   device_.defer([this, target, begun, step, lr, part] {
     copy_host_part(target, host(step), part);
     last_save_.store(std::chrono::nanoseconds(monotonic_ns() - begun));

@@ -1,11 +1,16 @@
 #pragma once
-// The state of a job in the memory of each of the job's GPUs. Each GPU has two copies as in shared memory
-// (core/state/comm/job_memory.h): step t reads copy t mod 2 and writes the second copy. Shared memory holds the state
-// of an earlier step and is updated during the training (time_between_saves). The state committed in shared memory
-// survives the loss of workers and GPUs; later steps are then repeated, with the same bits.
+// The state of a job in the memory of each of the job's GPUs: one copy, updated in place after a step's last backward
+// pass. Shared memory holds the state of an earlier step and is updated during the training (time_between_saves). The
+// state committed in shared memory survives the loss of workers and GPUs: the GPUs then load that state again and
+// repeat the later steps, with the same bits. So no GPU needs the state before a step.
 //
-// The host computes random streams, counts of updates and losses. These are in host memory of this worker, at the same
-// offsets. Each worker has all parameters and buffers, but only its own optimizer slots and random streams are current.
+// Each GPU has all parameters, in the memory that the model's tensors are views of (BoundModel), and the optimizer
+// slots that its worker updates. Of the buffers, which a step's ESTs read while EST 0 writes, each GPU has two copies:
+// step t reads copy t mod 2 and writes the second copy.
+//
+// The host computes random streams, counts of updates and losses. These are in host memory of this worker, at the
+// offsets of shared memory (core/state/comm/job_memory.h), in two copies. Each worker has all counts, but only its own
+// random streams are current.
 
 #include <ATen/core/Tensor.h>
 
@@ -32,51 +37,67 @@ struct UnmapMemory {
   void operator()(std::byte* memory) const;
 };
 
-// A SavedPart is the part of the state saved to shared memory by one worker.
-struct SavedPart {
-  struct Region {
-    size_t offset, bytes;  // of a copy of the state
-  };
-  std::vector<Region> regions = {};
-  EstRange ests = {};       // random streams and losses
-  bool counts = true;       // of updates
-  uint32_t of_workers = 1;  // number of parts of the state
+// Bytes [offset, offset + bytes) of a copy of the state.
+struct StateRegion {
+  size_t offset, bytes;
 };
 
 // Sorts regions by offset and joins neighbours, to need fewer copies. A gap smaller than the alignment of the state's
 // tensors is padding, and is copied, too.
-std::vector<SavedPart::Region> joined(std::vector<SavedPart::Region> regions);
+std::vector<StateRegion> joined(std::vector<StateRegion> regions);
+
+// A SavedPart is the part of the state saved to shared memory by one worker.
+struct SavedPart {
+  std::vector<StateRegion> regions = {};  // each of parameters, of buffers, or of slots that the worker has
+  EstRange ests = {};                     // random streams and losses
+  bool counts = true;                     // of updates
+  uint32_t of_workers = 1;                // number of parts of the state
+};
 
 class ResidentState {
  public:
-  // Copies the committed state. Throws c10::OutOfMemoryError.
-  ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
+  // Copies the committed state. `parameters`: uint8, the device's memory of all parameters. `slots`: joined() regions
+  // of the optimizer slots to keep. Throws c10::OutOfMemoryError.
+  ResidentState(const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device,
+                at::Tensor parameters, std::vector<StateRegion> slots);
 
-  // Returns the device's memory of the copy of `step`.
-  std::byte* copy(Step step) const { return static_cast<std::byte*>(tensor(step).mutable_data_ptr()); }
-  // Returns a part of the state of `step`. dtype uint8, [bytes]
-  at::Tensor bytes(Step step, size_t offset, size_t bytes) const;
-  const c10::Storage& storage(Step step) const { return tensor(step).storage(); }
+  // Return the device's memory of all parameters, and of the buffers of `step`, laid out like the state's.
+  float* parameters() const { return static_cast<float*>(parameters_.mutable_data_ptr()); }
+  const at::Tensor& buffers(Step step) const { return buffers_[step.value & 1]; }  // uint8
+  // Return the device's memory of a piece of a parameter, and of a slot of the piece that this device keeps.
+  float* parameter(const ParameterPiece& piece) const;
+  float* slot(const ParameterPiece& piece, size_t k) const;
   // The host's part.
   std::byte* host(Step step) const { return host_[step.value & 1].get(); }
+  const std::vector<StateRegion>& slots() const { return slots_; }
+
+  // Orders later work of the device, which may write to the state, after the copies of a save.
+  void await_save();
 
   // Returns whether the state of `step` can be saved now: its copy in shared memory is not the committed copy.
   bool can_save(Step step) const;
-  // Begins to write a part of the state of `step` to shared memory, while the device computes. ComputeDevice::finish()
-  // waits for the writing, and must return before the copy of `step` is written again. The last part commits the step.
-  // Returns false on abort.
+  // Begins to write a part of the state of `step`, the newest, to shared memory, while the device computes. The device
+  // must not write to parameters or slots before await_save(), nor to the buffers of `step` before
+  // ComputeDevice::finish(), which waits for the writing. The last part commits the step. Returns false on abort.
   bool save(Step step, double lr, const SavedPart& part);
   // Returns the duration of the last complete save; 0: no save yet.
   std::chrono::nanoseconds last_save() const { return last_save_.load(); }
 
  private:
-  const at::Tensor& tensor(Step step) const { return copies_[step.value & 1]; }
+  // Returns the device's memory of a region. dtype uint8, [bytes]
+  at::Tensor memory_of(Step step, const StateRegion& region) const;
+  size_t slot_place(size_t offset) const;
   void copy_host_part(std::byte* to, std::byte* from, const SavedPart& part) const;
 
   const StatePlaces& places_;
   comm::JobMemory& memory_;
   device::ComputeDevice& device_;
-  at::Tensor copies_[2];
+  const at::Tensor parameters_;
+  at::Tensor buffers_[2];
+  const std::vector<StateRegion> slots_;
+  std::vector<size_t> slot_places_;  // of each region of slots_, in slot_memory_
+  at::Tensor slot_memory_;
+  bool saves_ = false;  // copies of a save may be under way
   std::unique_ptr<std::byte, UnmapMemory> host_[2];
   std::atomic<std::chrono::nanoseconds> last_save_{};
 };

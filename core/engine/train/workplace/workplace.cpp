@@ -25,6 +25,12 @@ torch::Tensor view_of(const c10::Storage& storage, const torch::Tensor& like, ui
   return view;
 }
 
+at::Tensor bytes_of(const c10::Storage& storage, size_t bytes) {
+  at::Tensor all = torch::empty({0}, torch::dtype(torch::kByte).device(storage.device()));
+  all.set_(storage, 0, {static_cast<int64_t>(bytes)}, {1});
+  return all;
+}
+
 void switch_streams_in(Workplace& place, VirtualRank rank, Step step) {
   std::byte* state = place.host_state(step);
   const EstPlaces& ests = place.job.places().ests;
@@ -58,52 +64,31 @@ BoundModel::BoundModel(const Network& network, const StatePlaces& places, comm::
       parameters_(device.mirror(places.model.parameters_bytes(), MirrorUse::read_only)),
       buffers_(device.mirror(places.model.buffers_bytes(), MirrorUse::written)) {
   for (const Step step : {Step(0), Step(1)}) device.expect_copies(memory.state_of(step), places.bytes);
-  bind(parameters_->storage());
   const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < places.model.num_parameters(); ++i) {
+    torch::Tensor parameter = network.parameters()[i];
+    parameter.set_data(view_of(parameters_->storage(), parameter, places.model.gradient_offset(i) * sizeof(float)));
+  }
   for (size_t i = 0; i < places.model.num_buffers(); ++i) {
     torch::Tensor buffer = network.buffers()[i];
     buffer.set_data(view_of(buffers_->storage(), buffer, places.model.buffer_offset(i)));
   }
-  buffer_bytes_ = torch::empty({0}, torch::dtype(torch::kByte).device(device.torch_device()));
-  buffer_bytes_.set_(buffers_->storage(), 0, {static_cast<int64_t>(places.model.buffers_bytes())}, {1});
+  buffer_bytes_ = bytes_of(buffers_->storage(), places.model.buffers_bytes());
 }
 
-void BoundModel::bind(const c10::Storage& storage) {
-  const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
-    torch::Tensor parameter = network_.parameters()[i];
-    parameter.set_data(view_of(storage, parameter, places_.model.gradient_offset(i) * sizeof(float)));
-  }
-}
-
-void BoundModel::show(const ResidentState* resident) {
-  if (resident == nullptr && parameters_) return;
-  if (device::CapturedPasses* captured = device_.captured_passes()) captured->forget();
-  resident_ = resident;
-  if (resident == nullptr) {
-    parameters_ = device_.mirror(places_.model.parameters_bytes(), MirrorUse::read_only);
-    bind(parameters_->storage());
-    shown_ = {};
-    return;
-  }
-  shown_ = c10::Storage(c10::Storage::use_byte_size_t(), places_.model.parameters_bytes(),
-                        at::DataPtr(resident->copy(Step(0)), device_.torch_device()));
-  bind(shown_);
-  parameters_.reset();
+at::Tensor BoundModel::parameter_bytes() const {
+  return bytes_of(parameters_->storage(), places_.model.parameters_bytes());
 }
 
 void BoundModel::read_parameters_of(Step step) {
-  if (resident_ == nullptr) return parameters_->load(memory_.state_of(step));
-  shown_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(resident_->copy(step), device_.torch_device()));
+  if (resident_ == nullptr) parameters_->load(memory_.state_of(step));
 }
 
 void BoundModel::read_averages_of(Step step) { parameters_->load(places_.averages.averages(memory_.state_of(step))); }
 
 void BoundModel::load_buffers(Step step) {
   if (resident_ == nullptr) return buffers_->load(places_.model.buffers(memory_.state_of(step)));
-  if (places_.model.buffers_bytes() > 0)
-    buffer_bytes_.copy_(resident_->bytes(step, places_.model.buffers_offset(), places_.model.buffers_bytes()),
-                        /*non_blocking=*/true);
+  if (places_.model.buffers_bytes() > 0) buffer_bytes_.copy_(resident_->buffers(step), /*non_blocking=*/true);
 }
 
 void BoundModel::store_buffers(std::byte* state, std::function<void()> then) {
@@ -111,9 +96,7 @@ void BoundModel::store_buffers(std::byte* state, std::function<void()> then) {
 }
 
 void BoundModel::put_buffers(const ResidentState& state, Step step) {
-  if (places_.model.buffers_bytes() > 0)
-    state.bytes(step, places_.model.buffers_offset(), places_.model.buffers_bytes())
-        .copy_(buffer_bytes_, /*non_blocking=*/true);
+  if (places_.model.buffers_bytes() > 0) state.buffers(step).copy_(buffer_bytes_, /*non_blocking=*/true);
 }
 
 void Workplace::require_memory() const {
@@ -149,9 +132,7 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
     return outputs;
   };
   if (device::CapturedPasses* captured = place.device.captured_passes()) {
-    // The two copies of a resident state have different addresses.
-    const int64_t variant = place.resident ? step.value & 1 : 0;
-    if (auto outputs = captured->run(batch.tensors.tensors(), variant, pass)) {
+    if (auto outputs = captured->run(batch.tensors.tensors(), pass)) {
       const torch::Tensor loss = outputs->back();
       outputs->pop_back();
       return {batch.rank, loss, std::move(outputs)};

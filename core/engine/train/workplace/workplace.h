@@ -18,20 +18,21 @@
 
 namespace estrain::train {
 
-// A BoundModel binds the model's tensors to memory. Parameters are views of the state on the device; buffers are views
-// of a copy.
+// A BoundModel binds the model's tensors to memory. Parameters are views of one storage, and buffers of a second one.
 //
-// All parameters are views of one storage: to read another step's parameters, the BoundModel sets one pointer, for any
-// number of parameters. Without the state in a GPU's memory, the parameters are copied to the GPU instead.
+// On the CPU, the storage of the parameters is the shared memory of a step. On a GPU, the storage is memory of the GPU:
+// a copy of the shared memory, or the parameters of the state that lies in the GPU's memory.
 class BoundModel {
  public:
-  // Binds the model to shared memory.
   BoundModel(const Network& network, const StatePlaces& places, comm::JobMemory& memory, device::ComputeDevice& device);
 
-  // Binds the model to `resident`, which must live until the next call; null: to shared memory.
-  void show(const ResidentState* resident);
+  // From now on the state is `resident`, which has the parameters in parameter_bytes(). The state must live until the
+  // next call. Null: the state is in shared memory.
+  void show(const ResidentState* resident) { resident_ = resident; }
+  // Returns the memory of all parameters. dtype uint8, [bytes]
+  at::Tensor parameter_bytes() const;
 
-  // Makes parameters read the copy of `step`.
+  // Makes the parameters read the copy of `step` in shared memory. A resident state has the newest parameters only.
   void read_parameters_of(Step step);
   // Makes the parameters read the averages in `step`'s copy, in shared memory (AveragePlaces::are_kept).
   void read_averages_of(Step step);
@@ -40,20 +41,16 @@ class BoundModel {
   void load_buffers(Step step);
   // Writes the buffers to shared memory, then calls `then` (device::Mirror::store).
   void store_buffers(std::byte* state, std::function<void()> then);
-  // Writes the buffers to the copy of `step` in the device's memory.
+  // Writes the buffers to the buffers of `step` in the device's memory.
   void put_buffers(const ResidentState& state, Step step);
 
  private:
-  void bind(const c10::Storage& parameters);
-
   const Network& network_;
   const StatePlaces& places_;
   comm::JobMemory& memory_;
   device::ComputeDevice& device_;
   const ResidentState* resident_ = nullptr;
-  c10::Storage shown_;                          // over one of the resident copies
-  std::unique_ptr<device::Mirror> parameters_;  // of the shared memory
-  std::unique_ptr<device::Mirror> buffers_;
+  std::unique_ptr<device::Mirror> parameters_, buffers_;
   at::Tensor buffer_bytes_;  // all of buffers_
 };
 

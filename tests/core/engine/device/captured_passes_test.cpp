@@ -74,7 +74,7 @@ TEST_CASE("the first mini-batches run as ever, one is captured, and from there o
   std::vector<torch::Tensor> results;
   for (int call = 0; call < CapturedPasses::warm_runs + 4; ++call) {
     const torch::Tensor input = filled(static_cast<float>(call)), labels = torch::full({2}, call, torch::kLong);
-    const auto outputs = made.passes.run({input, labels}, 0, pass);
+    const auto outputs = made.passes.run({input, labels}, pass);
     REQUIRE(outputs.has_value());
     REQUIRE(outputs->size() == 2);
     CHECK_FALSE((*outputs)[1].defined());
@@ -96,7 +96,7 @@ TEST_CASE("each shape and type is captured by itself, up to a number; further on
   const auto often = [&](const torch::Tensor& input) {
     bool all = true;
     for (int call = 0; call <= CapturedPasses::warm_runs; ++call)
-      all = made.passes.run({input}, 0, pass).has_value() && all;
+      all = made.passes.run({input}, pass).has_value() && all;
     return all;
   };
   CHECK(often(filled(1, 3)));
@@ -104,26 +104,9 @@ TEST_CASE("each shape and type is captured by itself, up to a number; further on
   CHECK(often(torch::ones({3}, torch::kLong)));
   CHECK(often(torch::ones({1, 3})));
   CHECK(made.counts.captures == 4);
-  CHECK_FALSE(made.passes.run({filled(1, 5)}, 0, pass).has_value());
+  CHECK_FALSE(made.passes.run({filled(1, 5)}, pass).has_value());
   CHECK(often(filled(1, 4)));
   CHECK(made.counts.captures == 4);
-}
-
-TEST_CASE("variants are captured by themselves, and anew once they are forgotten") {
-  Fixture made;
-  float offset = 0;
-  const auto pass = [&](const Tensors& inputs) { return Tensors{inputs[0] + offset}; };
-  for (int round = 0; round < 2; ++round) {
-    for (int call = 0; call < 2 * (CapturedPasses::warm_runs + 2); ++call) {
-      const int64_t variant = call % 2;
-      offset = static_cast<float>(10 * variant);
-      const auto outputs = made.passes.run({filled(1)}, variant, pass);
-      REQUIRE(outputs.has_value());
-      CHECK(outputs->front().equal(filled(1 + offset)));
-    }
-    CHECK(made.counts.captures == 2 * (round + 1));
-    made.passes.forget();
-  }
 }
 
 TEST_CASE("where a pass cannot be captured, none is from then on, and nothing is thrown") {
@@ -133,10 +116,10 @@ TEST_CASE("where a pass cannot be captured, none is from then on, and nothing is
     ++runs;
     return Tensors{inputs[0].clone()};
   };
-  for (int call = 0; call < CapturedPasses::warm_runs; ++call) CHECK(made.passes.run({filled(1)}, 0, pass).has_value());
-  CHECK_FALSE(made.passes.run({filled(1)}, 0, pass).has_value());
-  CHECK_FALSE(made.passes.run({filled(1)}, 0, pass).has_value());
-  CHECK_FALSE(made.passes.run({filled(1, 2)}, 0, pass).has_value());
+  for (int call = 0; call < CapturedPasses::warm_runs; ++call) CHECK(made.passes.run({filled(1)}, pass).has_value());
+  CHECK_FALSE(made.passes.run({filled(1)}, pass).has_value());
+  CHECK_FALSE(made.passes.run({filled(1)}, pass).has_value());
+  CHECK_FALSE(made.passes.run({filled(1, 2)}, pass).has_value());
   CHECK(made.counts.captures == 1);
   CHECK(runs == CapturedPasses::warm_runs);
 }
@@ -144,7 +127,7 @@ TEST_CASE("where a pass cannot be captured, none is from then on, and nothing is
 TEST_CASE("what a pass throws that runs is the caller's to know") {
   Fixture made;
   const auto pass = [](const Tensors&) -> Tensors { throw std::runtime_error("a label is wrong"); };
-  CHECK_THROWS_WITH(made.passes.run({filled(1)}, 0, pass), "a label is wrong");
+  CHECK_THROWS_WITH(made.passes.run({filled(1)}, pass), "a label is wrong");
 }
 
 }  // namespace

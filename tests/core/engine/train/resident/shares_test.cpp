@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace estrain::train {
@@ -39,13 +40,43 @@ TEST_CASE("every float is in one bucket and has one owner") {
 }
 
 TEST_CASE("buckets are large enough for a link, and several even where there is little to pass on") {
-  CHECK(Shares(1000, 2).buckets() == 4);
+  CHECK(Shares(4000, 2).buckets() == 8);
   CHECK(Shares(140'000'000, 8).buckets() == 18);
   const Shares even(8192, 4);
   for (size_t b = 0; b < even.buckets(); ++b) {
-    for (uint32_t worker = 0; worker < 4; ++worker) CHECK(even.share(b, worker).size() == 512);
+    for (uint32_t worker = 0; worker < 4; ++worker) CHECK(even.share(b, worker).size() == 256);
   }
   CHECK(Shares(0, 2).buckets() == 0);
+}
+
+TEST_CASE("the parts of a bucket are those of all workers, and a parameter knows its buckets") {
+  checkpoint::StateLayout layout;
+  model::NamedTensors tensors;
+  for (const auto& [name, elements] : {std::pair("a", 700), std::pair("b", 3), std::pair("c", 300)})
+    tensors.parameters.emplace_back(name, torch::zeros({elements}));
+  const ModelPlaces places(tensors, layout);
+  constexpr uint32_t workers = 2;
+  std::vector<size_t> owned(places.num_parameters()), in_parts(places.num_parameters());
+  for (uint32_t worker = 0; worker < workers; ++worker) {
+    const OwnShares shares(places, worker, workers);
+    size_t largest = 0;
+    for (size_t b = 0; b < shares.buckets(); ++b) {
+      largest = std::max(largest, shares.bucket(b).size());
+      for (const ParameterPiece& piece : shares.pieces(b)) {
+        CHECK(shares.offset(piece) >= shares.own(b).begin);
+        CHECK(shares.offset(piece) + piece.size <= shares.own(b).end);
+        owned[piece.parameter] += piece.size;
+      }
+      for (const ParameterPiece& part : shares.parts(b)) {
+        if (worker == 0) in_parts[part.parameter] += part.size;
+        CHECK(std::ranges::count(shares.buckets_of(part.parameter), b) == 1);
+      }
+    }
+    CHECK(shares.largest_bucket() == largest);
+    for (size_t i = 0; i < places.num_parameters(); ++i) CHECK(std::ranges::is_sorted(shares.buckets_of(i)));
+  }
+  CHECK(owned == std::vector<size_t>{700, 3, 300});
+  CHECK(in_parts == owned);
 }
 
 }  // namespace
