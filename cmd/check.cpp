@@ -135,7 +135,7 @@ using launch::Machine;
 
 struct CheckArguments {
   std::string spec, devices, run, hosts, listen;
-  double wait_seconds = 5;
+  double wait_seconds = 5, gpu_gigabytes = 0;
   std::vector<std::string> overrides;
   bool operators = false, json = false;
 };
@@ -311,8 +311,11 @@ class Check {
       return;
     }
     try {
-      report_ = launch::probe_operators(*job, job_.devices.front().device, true);
+      const bool foretells =
+          arguments_.gpu_gigabytes > 0 || std::ranges::any_of(devices_of(job_.devices), &placement::Device::is_gpu);
+      report_ = launch::probe_operators(*job, job_.devices.front().device, true, foretells);
       job_.size = launch::job_size(*report_);
+      if (arguments_.gpu_gigabytes > 0) job_.size->gpu_memory = static_cast<uint64_t>(1e9 * arguments_.gpu_gigabytes);
       note_mini_batch();
       note_short_batches();
       note_determinism();
@@ -455,6 +458,9 @@ void add_check(CLI::App& app, Action& chosen) {
   verb->add_option("--set", arguments->overrides, "Override a key of the spec: --set data.batch=16")
       ->take_all()
       ->expected(1);
+  verb->add_option("--gpu-memory", arguments->gpu_gigabytes,
+                   "GB of a GPU: foretell the memory that GPUs need, and the fewest that hold the job; needs no GPU")
+      ->check(CLI::PositiveNumber);
   verb->add_flag("--operators", arguments->operators,
                  "List the model's operators: what covers their bits, calls in a mini-batch, layers");
   verb->add_flag("--json", arguments->json, "Print as JSON");

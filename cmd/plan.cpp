@@ -108,6 +108,7 @@ class Planning {
     if (!offered_.empty())
       report_.proposals = plan::grow(inputs_.job, report_.groups, groups_of(offered_), kMostProposals);
     try_threads();
+    foretell_gpu_memory();
     report_plans();
     return 0;
   }
@@ -126,6 +127,14 @@ class Planning {
     const double bytes =
         static_cast<double>(launch::probe_operators(spec_, held_.front().device, false).size.gradient_bytes);
     over_hosts_->make_plans(inputs_.job, report_.groups, bytes);
+  }
+
+  void foretell_gpu_memory() {
+    if (!held_.front().device.is_gpu()) return;
+    const comm::ProbeReport probed = launch::probe_operators(spec_, held_.front().device, false, /*foretells=*/true);
+    report_.gpu_bytes = probed.gpu_bytes;
+    const launch::CheckedJob job{spec_, held_, launch::job_size(probed)};
+    if (const auto found = launch::check_gpu_memory(job)) report_.gpu_memory = found->seen;
   }
 
   void report_plans() {

@@ -278,6 +278,7 @@ void print_json(const PlanReport& report) {
         {{"threads", each.threads}, {"devices", each.devices}, {"step_seconds", each.step_seconds}});
   }
   if (report.over_hosts) json["over_hosts"] = report.over_hosts->to_json(report.batch);
+  if (!report.gpu_bytes.empty()) json["gpu_bytes"] = report.gpu_bytes;
   json["crowding"] = report.crowding;
   json["database"] = report.database;
   fmt::print("{}\n", json_text(json));
@@ -294,6 +295,7 @@ void print_text(const PlanReport& report) {
                1e3 * one.plan.exchange_seconds, one.given ? "  (as listed)" : "");
   }
   fmt::print("\nbest: --devices {}: {}\n", report.best().devices, report.best().plan.reason);
+  if (!report.gpu_memory.empty()) fmt::print("GPU memory: {}\n", report.gpu_memory);
   if (report.over_hosts) report.over_hosts->print(report.batch);
   if (!report.threads.empty()) print_threads(report);
   if (report.weighs_offer) print_proposals(report);

@@ -21,6 +21,7 @@ comm::ProbeReport report_of(const comm::TryMiniBatch& request, const comm::Probe
   train::ProbeSetup setup;
   setup.spec = spec::parse_text(request.spec, "the job's spec");
   setup.measures = request.measures;
+  setup.foretells = request.foretells;
   setup.device = request.device;
   if (setup.spec.model.is_python()) {
     become_users_python(setup.spec, comm::PythonProbe{asker.descriptor(), setup.measures, setup.device}, -1);

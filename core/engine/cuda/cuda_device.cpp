@@ -117,6 +117,8 @@ std::string CudaDevice::describe() const {
                      device::describe_processor());
 }
 
+uint64_t CudaDevice::memory() const { return properties_of(index_).totalGlobalMem; }
+
 const device::LibraryKernels& CudaDevice::library_kernels() const {
   static constexpr device::LibraryKernels kernels = ESTRAIN_LIBRARY_KERNELS(at::cuda);
   return kernels;

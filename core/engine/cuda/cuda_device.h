@@ -23,6 +23,7 @@ class CudaDevice : public device::ComputeDevice {
 
   c10::Device torch_device() const override { return {c10::kCUDA, index_}; }
   std::string describe() const override;
+  uint64_t memory() const override;
   const kernels::DeviceQueue* queue() override { return queue_.current(); }
   const device::LibraryKernels& library_kernels() const override;
   std::optional<at::Generator> generator() const override;

@@ -14,6 +14,7 @@
 #include <c10/core/Storage.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -60,6 +61,9 @@ class ComputeDevice {
 
   // Returns a description of the kind of device for which D1's bits hold.
   virtual std::string describe() const = 0;
+
+  // Returns the size of the device's own memory, in bytes; 0: the CPU.
+  virtual uint64_t memory() const { return 0; }
 
   // Returns the queue for the portable kernels' work, ordered after the LibTorch work of this thread; null: the CPU.
   // The queue is valid until the next call.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "core/base/clock.h"
 #include "core/engine/train/carrier/carrier.h"
@@ -47,25 +46,6 @@ bool open_exchange(Workplace& place, const StageOrder& order) {
   });
 }
 
-// Returns the regions of the state with the optimizer slots that this worker updates. A worker alone has one region, to
-// need one copy: the region also covers the counts of updates, which are the host's.
-std::vector<StateRegion> slots_of(const Workplace& place, const StageOrder& order) {
-  const StatePlaces& places = place.job.places();
-  const OwnShares shares(places.model, static_cast<uint32_t>(order.worker.value), order.workers());
-  std::vector<StateRegion> regions;
-  for (size_t b = 0; b < shares.buckets(); ++b) {
-    for (const ParameterPiece& piece : shares.pieces(b)) {
-      for (size_t k = 0; k < places.optimizer.num_slots(piece.parameter); ++k)
-        regions.push_back({places.optimizer.slot_offset(piece.parameter, k) + piece.begin * sizeof(float),
-                           piece.size * sizeof(float)});
-    }
-  }
-  regions = joined(std::move(regions));
-  if (order.workers() > 1 || regions.empty()) return regions;
-  const size_t begin = regions.front().offset;
-  return {{begin, regions.back().offset + regions.back().bytes - begin}};
-}
-
 }  // namespace
 
 std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order) {
@@ -74,8 +54,10 @@ std::unique_ptr<Carrier> open_carrier(Workplace& place, const StageOrder& order)
   const bool can = can_be_resident(place, order), resident = can && !place.memory.commit().looks_closely();
   if (resident) {
     if (!open_exchange(place, order)) return nullptr;
-    place.resident = std::make_unique<ResidentState>(place.job.places(), place.memory, place.device,
-                                                     place.model.parameter_bytes(), slots_of(place, order));
+    const OwnShares own(place.job.places().model, static_cast<uint32_t>(order.worker.value), order.workers());
+    place.resident =
+        std::make_unique<ResidentState>(place.job.places(), place.memory, place.device, place.model.parameter_bytes(),
+                                        slot_regions(place.job.places(), own));
     place.model.show(place.resident.get());
   }
   if (!resident) return std::make_unique<SharedCarrier>(place, order, can);

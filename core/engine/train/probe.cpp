@@ -18,7 +18,9 @@
 #include "core/engine/operators/portable.h"
 #include "core/engine/operators/random_stream.h"
 #include "core/engine/train/initial_state.h"
+#include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/trial.h"
+#include "core/engine/train/resident/memory_need.h"
 
 namespace estrain::train {
 namespace {
@@ -139,6 +141,16 @@ comm::ProbedSize size_of(const TrainingJob& job) {
           .steps = job.timetable().total_steps()};
 }
 
+// With the kernels that the job takes.
+std::vector<uint64_t> foretell_gpus(const DryRun& trial, const data::LoadedBatch& batch, uint64_t batch_bytes,
+                                    bool has_portable) {
+  const spec::JobSpec& spec = trial.job.spec();
+  std::optional<PortableTurn> turn;
+  if (has_portable && spec.job.kernels == spec::Kernels::portable)
+    turn.emplace(trial.device, trial.job.network().interpreter());
+  return bytes_of_gpus(trial.job, measure_pass(trial, as_tensors(batch, trial.device)), batch_bytes);
+}
+
 comm::ProbedError as_report(const Error& error) { return {error.message(), error.advice()}; }
 
 // Takes the initial weights as the run's first worker does. A bad file of weights does not end the probe.
@@ -178,9 +190,12 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   std::ranges::move(has_portable ? scan_portable(trial, batch) : scan_operators(trial, batch, {}),
                     std::back_inserter(uses));
   for (const operators::OperatorUse& use : uses) report.operators.push_back(as_report(use));
+  report.size = size_of(job);
   if (setup.measures) report.seconds = measure(trial, batch, has_portable && is_covered(uses));
   report.memory = own_memory_use();
-  report.size = size_of(job);
+  report.gpu_memory = device->memory();
+  if (setup.foretells)
+    report.gpu_bytes = foretell_gpus(trial, batch, report.size.batch_bytes, has_portable && is_covered(uses));
   report.notes = job.network().notes();
   report.has_evaluation = data.test != nullptr;
   if (setup.spec.model.init.empty()) return report;

@@ -21,6 +21,8 @@ struct ProbeSetup {
   std::string device;     // "cpu", "cuda:0"
   std::string libraries;  // folder of the libraries for devices
   bool measures = false;  // also time mini-batches with both kinds of kernels, for about two seconds
+  bool foretells =
+      false;  // also foretell the memory that GPUs need; not of a module in Python, which GPUs do not train
   model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
 };
 

@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/engine/operators/random_stream.h"
 #include "core/engine/train/job/batch_tensors.h"
@@ -41,9 +43,9 @@ Error refused(const TrainingJob& job, const std::string& why) {
 
 }  // namespace
 
-void DryRun::run(const model::MiniBatch& batch) const {
+void DryRun::run(const model::MiniBatch& batch, est::DeviceGradientSink take) const {
   operators::begin_random_stream(0, operators::warming_stream, 0);
-  hooks.backward_on_device(job.network().model().loss(batch), [](size_t, const torch::Tensor&) {});
+  hooks.backward_on_device(job.network().model().loss(batch), std::move(take));
   device.finish();
 }
 

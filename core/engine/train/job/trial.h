@@ -23,8 +23,9 @@ struct DryRun {
   est::GradientHooks& hooks;
   device::ComputeDevice& device;
 
-  // Runs forward and backward pass, and waits for the end of both.
-  void run(const model::MiniBatch& batch) const;
+  // Runs forward and backward pass, and waits for the end of both. `take` receives the gradients.
+  void run(
+      const model::MiniBatch& batch, est::DeviceGradientSink take = [](size_t, const torch::Tensor&) {}) const;
   void run(const data::LoadedBatch& batch) const;
 };
 

@@ -9,37 +9,9 @@
 namespace estrain::train {
 namespace {
 
-constexpr size_t kBucketsUnderWay = 2;  // one being passed on, one being finished
-
 uint32_t worker_of_est_0(const StageOrder& order) {
   const auto holds = [](const EstRange& range) { return range.contains(VirtualRank(0)); };
   return static_cast<uint32_t>(std::ranges::find_if(order.ranges, holds) - order.ranges.begin());
-}
-
-size_t largest_share(const OwnShares& shares) {
-  size_t largest = 1;
-  for (size_t b = 0; b < shares.buckets(); ++b) largest = std::max(largest, shares.own(b).size());
-  return largest;
-}
-
-// Returns the elements of neighbouring parameters.
-BucketRange range_of(const ModelPlaces& places, const std::vector<size_t>& parameters) {
-  const size_t last = parameters.back();
-  return {places.gradient_offset(parameters.front()), places.gradient_offset(last) + places.elements(last)};
-}
-
-// Groups all parameters, so that each group of several parameters has at most `most` elements.
-std::vector<std::vector<size_t>> groups_of(const ModelPlaces& places, size_t most) {
-  std::vector<std::vector<size_t>> groups;
-  for (size_t i = 0; i < places.num_parameters(); ++i) {
-    if (!groups.empty()) {
-      groups.back().push_back(i);
-      if (range_of(places, groups.back()).size() <= most) continue;
-      groups.back().pop_back();
-    }
-    groups.push_back({i});
-  }
-  return groups;
 }
 
 }  // namespace
@@ -60,8 +32,20 @@ PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const Ow
     sources_.push_back({worker, first_row[worker] + source.slot, own ? static_cast<size_t>(source.slot) : others++});
   }
   totals_ = new_floats(shares_.packed_floats(), device);
-  received_ = new_floats(kBucketsUnderWay * others * largest_share(shares_), device);
+  received_ = new_floats(kBucketsUnderWay * others * shares_.largest_share(), device);
   if (!sums_.has_slots()) scaled_ = new_floats(kBucketsUnderWay * shares_.largest_bucket(), device);
+  load_kernels();
+}
+
+// Loading a kernel waits for all work under way, so for transfers of other workers. Loads what finish() and
+// scale_gradients() run between transfers.
+void PassedSums::load_kernels() const {
+  const kernels::DeviceQueue& queue = *device_.queue();
+  const at::Tensor one = new_floats(1, device_);
+  auto* const value = one.mutable_data_ptr<float>();
+  queue.updates->add(value, value, value, 1, queue);
+  const kernels::FoldPiece piece = {value, 0, 1};
+  queue.updates->fold_scaled(value, {}, 1, {&piece, 1}, queue);
 }
 
 void PassedSums::begin_step() { gradients_.assign(shares_.parameters(), {}); }
@@ -90,7 +74,7 @@ float* PassedSums::own_sum(const PassedSum& sum, size_t bucket, size_t offset) c
 
 float* PassedSums::own_part(const PassedSum& sum, size_t bucket) const {
   if (is_own(sum)) return own_sum(sum, bucket, shares_.own(bucket).begin);
-  const size_t share = largest_share(shares_), others = static_cast<size_t>(received_.numel()) / share;
+  const size_t share = shares_.largest_share(), others = static_cast<size_t>(received_.numel()) / share;
   return received_.mutable_data_ptr<float>() + bucket % kBucketsUnderWay * (others / kBucketsUnderWay) * share +
          sum.place * share;
 }
@@ -158,18 +142,17 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       passed_(job_.gradient_sum(), order, shares_, sums_, place.memory, place.device),
       pulse_(place.memory.pulse(order.rank())),
       gathered_(place.memory.meetings().gathered(), place.memory, order) {
+  tick_ = new_floats(1, place.device);
   if (!clips_) return;
   clipped_ = groups_of(job_.places().model, shares_.largest_bucket());
-  size_t largest = 0;
-  for (const std::vector<size_t>& group : clipped_)
-    largest = std::max(largest, range_of(job_.places().model, group).size());
-  whole_ = new_floats(largest, place.device);
+  whole_ = new_floats(largest_range(job_.places().model, clipped_), place.device);
 }
 
 bool ExchangedUpdate::begin_step(Step step) {
   awaited_.clear();
   for (size_t b = 0; b < shares_.buckets(); ++b) awaited_.push_back(shares_.parts(b).size());
   next_bucket_ = 0;
+  stalled_ns_ = 0;
   passed_.begin_step();
   return ResidentCarrier::begin_step(step);
 }
@@ -185,11 +168,19 @@ void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor
 }
 
 void ExchangedUpdate::send_sums(size_t bucket) {
-  if (bucket > 0) finish_sums(bucket - 1);
+  if (bucket > 0) finish_during_pass(bucket - 1);
   sends_.clear();
   receives_.clear();
   passed_.pass_on(bucket, sends_, receives_);
   place_.exchange->transfer(sends_, receives_);
+}
+
+// Notes for how long the device waited for other workers: such time is no time of the mini-batch. The arrivals of two
+// reads tell when the device came to the transfers, and when it went on.
+void ExchangedUpdate::finish_during_pass(size_t bucket) {
+  place_.device.read(tick_, [this](const float*) { stalled_ns_ -= monotonic_ns(); });
+  finish_sums(bucket);
+  place_.device.read(tick_, [this](const float*) { stalled_ns_ += monotonic_ns(); });
 }
 
 void ExchangedUpdate::finish_sums(size_t bucket) {
@@ -297,9 +288,12 @@ int64_t ExchangedUpdate::pass() {
   }
   share_buffers();
   place_.exchange->join();
-  place_.device.finish_reads();
+  waiting(pulse_, comm::Activity::meeting, [this] {
+    place_.device.finish_reads();
+    return true;
+  });
   optimizer_.read_results();
-  return waited;
+  return waited + stalled_ns_;
 }
 
 bool ExchangedUpdate::finish() {

@@ -59,6 +59,7 @@ class PassedSums {
   // Returns where this worker's share of a bucket begins.
   float* own_part(const PassedSum& sum, size_t bucket) const;
   void scale_gradients(size_t bucket);
+  void load_kernels() const;
 
   const OwnShares& shares_;
   ResidentSums& sums_;
@@ -87,6 +88,7 @@ class ExchangedUpdate : public ResidentCarrier {
   SavedPart saved_part() const override;
   void fold(size_t arrival, size_t parameter, const torch::Tensor& gradient) override;
   void send_sums(size_t bucket);
+  void finish_during_pass(size_t bucket);
   void finish_sums(size_t bucket);
   const float* clip_factor();
   // Sends the totals of this worker's shares in a range of the parameters to all workers, and receives theirs.
@@ -101,12 +103,14 @@ class ExchangedUpdate : public ResidentCarrier {
   PassedSums passed_;
   std::vector<std::vector<size_t>> clipped_;  // groups of neighbouring parameters, whose norms are taken together
   at::Tensor whole_;                          // with clipping: the totals of one group
+  at::Tensor tick_;                           // for reads that only tell the time
   comm::WorkerPulse& pulse_;
   StageMeeting gathered_;
   std::vector<device::Transfer> sends_, receives_;  // of the group being queued
   // of the step under way
   std::vector<size_t> awaited_;  // [bucket]: number of parameters without the last EST's gradient
   size_t next_bucket_ = 0;
+  int64_t stalled_ns_ = 0;  // of the device; written by its reads
   bool aborted_ = false;
 };
 

@@ -1,13 +1,14 @@
 #include "core/engine/train/resident/shares.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace estrain::train {
 namespace {
 
 constexpr size_t kUnit = 64;                  // floats: 256 bytes, as parameters are aligned
 constexpr size_t kLargestBucket = 8'000'000;  // floats; long enough for a link's full speed, short enough to overlap
-constexpr size_t kFewestBuckets = 8;  // GPUs need memory for the sums of two buckets
+constexpr size_t kFewestBuckets = 8;          // GPUs need memory for the sums of two buckets
 
 size_t round_up(size_t floats, size_t unit) { return (floats + unit - 1) / unit * unit; }
 
@@ -56,6 +57,51 @@ OwnShares::OwnShares(const ModelPlaces& places, uint32_t worker, uint32_t worker
 size_t OwnShares::largest_bucket() const {
   size_t largest = 0;
   for (size_t b = 0; b < buckets(); ++b) largest = std::max(largest, bucket(b).size());
+  return largest;
+}
+
+size_t OwnShares::largest_share() const {
+  size_t largest = 0;
+  for (size_t b = 0; b < buckets(); ++b) largest = std::max(largest, own(b).size());
+  return largest;
+}
+
+std::vector<StateRegion> slot_regions(const StatePlaces& places, const OwnShares& shares) {
+  std::vector<StateRegion> regions;
+  for (size_t b = 0; b < shares.buckets(); ++b) {
+    for (const ParameterPiece& piece : shares.pieces(b)) {
+      for (size_t k = 0; k < places.optimizer.num_slots(piece.parameter); ++k)
+        regions.push_back({places.optimizer.slot_offset(piece.parameter, k) + piece.begin * sizeof(float),
+                           piece.size * sizeof(float)});
+    }
+  }
+  regions = joined(std::move(regions));
+  if (shares.workers() > 1 || regions.empty()) return regions;
+  const size_t begin = regions.front().offset;
+  return {{begin, regions.back().offset + regions.back().bytes - begin}};
+}
+
+BucketRange range_of(const ModelPlaces& places, const std::vector<size_t>& group) {
+  const size_t last = group.back();
+  return {places.gradient_offset(group.front()), places.gradient_offset(last) + places.elements(last)};
+}
+
+std::vector<std::vector<size_t>> groups_of(const ModelPlaces& places, size_t most) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < places.num_parameters(); ++i) {
+    if (!groups.empty()) {
+      groups.back().push_back(i);
+      if (range_of(places, groups.back()).size() <= most) continue;
+      groups.back().pop_back();
+    }
+    groups.push_back({i});
+  }
+  return groups;
+}
+
+size_t largest_range(const ModelPlaces& places, const std::vector<std::vector<size_t>>& groups) {
+  size_t largest = 0;
+  for (const std::vector<size_t>& group : groups) largest = std::max(largest, range_of(places, group).size());
   return largest;
 }
 

@@ -9,7 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/engine/train/state/model_places.h"
+#include "core/engine/train/state/state_places.h"
+#include "core/engine/train/workplace/resident_state.h"
 
 namespace estrain::train {
 
@@ -18,6 +19,9 @@ struct BucketRange {
 
   size_t size() const { return end - begin; }
 };
+
+// The sums of so many buckets are on a device at once: one bucket is passed on while one is finished.
+inline constexpr size_t kBucketsUnderWay = 2;
 
 class Shares {
  public:
@@ -50,7 +54,9 @@ class OwnShares {
   BucketRange share(size_t bucket, uint32_t worker) const { return shares_.share(bucket, worker); }
 
   BucketRange bucket(size_t bucket) const { return shares_.bucket(bucket); }
-  size_t largest_bucket() const;  // number of elements
+  // Return numbers of elements: of the largest bucket, and of the largest own share.
+  size_t largest_bucket() const;
+  size_t largest_share() const;
   BucketRange own(size_t bucket) const { return shares_.share(bucket, worker_); }
   // Return the pieces of parameters in the own share, and in the whole bucket.
   const std::vector<ParameterPiece>& pieces(size_t bucket) const { return pieces_[bucket]; }
@@ -70,5 +76,15 @@ class OwnShares {
   std::vector<size_t> packed_at_ = {0};                      // [bucket], and the end
   std::vector<std::vector<size_t>> buckets_of_;              // [parameter]
 };
+
+// Returns the regions of the state with the optimizer slots of the own shares. A worker alone has one region, to need
+// one copy: the region also covers the counts of updates, which are the host's.
+std::vector<StateRegion> slot_regions(const StatePlaces& places, const OwnShares& shares);
+
+// Groups neighbouring parameters, so that each group of several parameters has at most `most` elements.
+std::vector<std::vector<size_t>> groups_of(const ModelPlaces& places, size_t most);
+// Returns the elements of a group in the array of all parameters.
+BucketRange range_of(const ModelPlaces& places, const std::vector<size_t>& group);
+size_t largest_range(const ModelPlaces& places, const std::vector<std::vector<size_t>>& groups);
 
 }  // namespace estrain::train

@@ -22,7 +22,9 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kProgramBytes = 16 * kMiB;    // launcher and scribe
 constexpr uint64_t kLeastFreeBytes = 64 * 1024;  // a run directory without a checkpoint
 constexpr uint64_t kLeastFreeFiles = 16;
-constexpr double kComfortableShare = 0.9;  // of the memory available
+constexpr double kComfortableShare = 0.9;      // of the memory available
+constexpr uint64_t kBytesOfCuda = 600 * kMiB;  // a context on a GPU, with the code of all kernels
+constexpr double kUsableShare = 0.95;          // of a GPU's memory: the rest is lost between blocks
 // Descriptors of a launcher beyond those at its start: lock, spec, worker library, shared memory, doorbell, kernel log,
 // signals, control socket, timer and epoll, a pidfd and a socket of the scribe, /dev/null; of each worker a pidfd and a
 // socket.
@@ -67,6 +69,18 @@ uint64_t log_bytes(const CheckedJob& job) {
 
 // Returns the number of the newest checkpoints to keep, plus step 0, plus the checkpoint being written.
 uint64_t checkpoints_kept(const CheckedJob& job) { return unsigned_of(job.spec.checkpoint.keep) + 2; }
+
+size_t gpus_of(const CheckedJob& job) {
+  const Devices devices = devices_of(job.devices);
+  return static_cast<size_t>(std::ranges::count_if(devices, &Device::is_gpu));
+}
+
+// Returns whether each worker has a GPU of its own, and GPUs exchange among themselves.
+bool keeps_state_on_gpus(const CheckedJob& job) {
+  const Devices devices = devices_of(job.devices);
+  return gpus_of(job) == devices.size() && std::set<Device>(devices.begin(), devices.end()).size() == devices.size() &&
+         (devices.size() == 1 || job.spec.job.exchange != spec::Exchange::host);
+}
 
 std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {
   return fmt::format("{} needed: {} by {}, {} shared (the state twice, {}), {} for saving, {} for programs",
@@ -127,7 +141,9 @@ JobSize job_size(const comm::ProbeReport& report) {
           .tensors = size.tensors,
           .digests = size.digests,
           .evaluation_bytes = size.evaluation_bytes,
-          .steps = size.steps};
+          .steps = size.steps,
+          .gpus = report.gpu_bytes,
+          .gpu_memory = report.gpu_memory};
 }
 
 MemoryNeeds memory_needs(const CheckedJob& job) {
@@ -221,6 +237,31 @@ Finding check_memory(const CheckedJob& job, const Machine& machine) {
   if (static_cast<double>(needs.total()) > kComfortableShare * static_cast<double>(available.bytes))
     return Finding::warn("memory", seen + ": little is left", advice);
   return Finding::fine("memory", seen);
+}
+
+std::optional<Finding> check_gpu_memory(const CheckedJob& job) {
+  if (!job.size || job.size->gpus.empty() || job.size->gpu_memory == 0) return std::nullopt;
+  const std::vector<uint64_t>& needs = job.size->gpus;
+  const size_t listed = gpus_of(job);
+  if (listed > 0 && !keeps_state_on_gpus(job)) return std::nullopt;
+  const auto fits = [&](uint64_t bytes) {
+    return static_cast<double>(bytes + kBytesOfCuda) <= kUsableShare * static_cast<double>(job.size->gpu_memory);
+  };
+  const auto fewest = static_cast<size_t>(std::ranges::find_if(needs, fits) - needs.begin());
+  const auto need = [&](size_t gpus) {
+    return fmt::format("{} on each of {}", format_bytes(needs[gpus - 1]), counted(gpus, "GPU"));
+  };
+  std::string seen = fmt::format("a GPU has {}", format_bytes(job.size->gpu_memory));
+  if (listed > 0) seen += "; needed: " + need(std::min(listed, needs.size()));
+  if (fewest == needs.size()) {
+    seen += fmt::format("; no number of GPUs holds the job: {}", need(needs.size()));
+    return Finding::machine_error("GPU memory", seen, "use a smaller data.batch or model, or GPUs with more memory");
+  }
+  seen += fmt::format("; the fewest that hold the job need {}", need(fewest + 1));
+  if (listed == 0 || listed > fewest) return Finding::fine("GPU memory", seen);
+  return Finding::machine_error(
+      "GPU memory", seen,
+      fmt::format("use {} or more, a smaller data.batch, or GPUs with more memory", counted(fewest + 1, "GPU")));
 }
 
 Finding check_shared_memory(const Machine& machine) {
@@ -338,6 +379,7 @@ Finding check_clock(const Machine& machine) {
 std::vector<Finding> check_machine(const CheckedJob& job, const Machine& machine) {
   std::vector<Finding> findings = {check_precision(job), check_run_directory(machine), check_disk(job, machine)};
   if (job.size) findings.push_back(check_memory(job, machine));
+  if (std::optional<Finding> found = check_gpu_memory(job)) findings.push_back(std::move(*found));
   findings.push_back(check_shared_memory(machine));
   findings.push_back(check_file_size(job, machine));
   findings.push_back(check_address_space(job, machine));

@@ -37,6 +37,8 @@ struct JobSize {
   int64_t digests = 0;            // per step
   uint64_t evaluation_bytes = 0;  // of an evaluation's results
   int64_t steps = 0;              // of the whole job
+  std::vector<uint64_t> gpus;     // of each of n GPUs, at n - 1 (engine/train/resident/memory_need.h); empty: unknown
+  uint64_t gpu_memory = 0;        // that a GPU has; 0: unknown
 };
 JobSize job_size(const comm::ProbeReport& report);
 
@@ -76,6 +78,11 @@ Finding check_precision(const CheckedJob& job);
 Finding check_run_directory(const Machine& machine);
 Finding check_disk(const CheckedJob& job, const Machine& machine);
 Finding check_memory(const CheckedJob& job, const Machine& machine);  // the job has a size
+
+// Checks whether the GPUs of the device list hold the job, and names the fewest that do. Without GPUs in the list names
+// the fewest only. Nothing if the memory of a GPU, or the job's need of it, is unknown, or where GPUs share the state
+// in host memory.
+std::optional<Finding> check_gpu_memory(const CheckedJob& job);
 Finding check_shared_memory(const Machine& machine);
 Finding check_file_size(const CheckedJob& job, const Machine& machine);
 Finding check_address_space(const CheckedJob& job, const Machine& machine);

@@ -32,7 +32,7 @@ std::vector<std::string> with_layers(const comm::ProbeReport& report, bool (*is_
 
 }  // namespace
 
-comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures) {
+comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures, bool foretells) {
   auto [ours, theirs] = comm::MessageSocket::pair();
   ChildOptions options;
   options.arguments = {own_executable(), "probe", "--socket", std::to_string(theirs.descriptor())};
@@ -42,7 +42,7 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
   ChildProcess process = ChildProcess::start(options);
   theirs.close();
   comm::ProbeChannel probe(std::move(ours));
-  probe.send(comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures});
+  probe.send(comm::TryMiniBatch{spec::to_toml(spec), device.text(), measures, foretells});
   comm::ProbeAnswer answer;
   const comm::Received received = probe.receive(&answer, -1);
   const ChildEnd ended = process.wait();

@@ -11,8 +11,9 @@
 
 namespace estrain::launch {
 
-// Returns the probe's report. Throws an error of the probe with the probe's fault.
-comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures);
+// Returns the probe's report (comm::TryMiniBatch). Throws an error of the probe with the probe's fault.
+comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& device, bool measures,
+                                  bool foretells = false);
 
 // Returns the operators of a report without a portable kernel, as "aten::name on Double (layer, layer)".
 std::vector<std::string> uncovered_operators(const comm::ProbeReport& report);

@@ -20,11 +20,12 @@ namespace estrain::comm {
 
 struct TryMiniBatch {
   static constexpr std::string_view name = "try";
-  std::string spec;       // TOML
-  std::string device;     // "cpu", "cuda:0"
-  bool measures = false;  // also times mini-batches of both kinds of kernels, for about two seconds
+  std::string spec;        // TOML
+  std::string device;      // "cpu", "cuda:0"
+  bool measures = false;   // also times mini-batches of both kinds of kernels, for about two seconds
+  bool foretells = false;  // also foretells the memory that GPUs need
 
-  ESTRAIN_FIELDS(spec, device, measures)
+  ESTRAIN_FIELDS(spec, device, measures, foretells)
 };
 
 // An operator used by the job.
@@ -80,8 +81,11 @@ struct ProbeReport {
   std::optional<ProbedError> init_error;         // model.init cannot be taken
   std::vector<std::string> notes;                // unexpected facts about the computation, for the user
   bool has_evaluation = true;                    // the data have samples for evaluation
+  std::vector<uint64_t> gpu_bytes;               // foretold memory of each of n GPUs, at n - 1; empty: not asked for
+  uint64_t gpu_memory = 0;                       // of the device, in bytes; 0: a CPU
 
-  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, notes, has_evaluation)
+  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, notes, has_evaluation, gpu_bytes,
+                 gpu_memory)
 };
 
 using ProbeRequest = std::variant<TryMiniBatch>;

@@ -195,6 +195,30 @@ TEST_CASE("memory: what only fits with swapping, or barely, is a warning; a cgro
   CHECK(check_memory(job, machine).severity == Severity::error);
 }
 
+TEST_CASE("GPU memory: the list's need of a GPU beside what it has, and the fewest GPUs that hold the job") {
+  CheckedJob job = sample_job();
+  const auto on = [&job](const std::string& devices) {
+    job.devices = parse_devices(devices);
+    return check_gpu_memory(job);
+  };
+  CHECK_FALSE(on("cuda:0"));  // nothing is known
+  job.size->gpus = {90'000 * kMiB, 50'000 * kMiB, 40'000 * kMiB};
+  job.size->gpu_memory = 80'000 * kMiB;
+  const std::optional<Finding> one = on("cuda:0");
+  REQUIRE(one);
+  CHECK(one->severity == Severity::error);
+  CHECK(one->origin == Origin::machine);
+  CHECK(
+      says(*one, "a GPU has 78.1 GiB; needed: 87.9 GiB on each of 1 GPU; the fewest that hold the job need 48.8 GiB"));
+  CHECK(one->advice.starts_with("use 2 GPUs or more"));
+  CHECK(on("cuda:0,cuda:1")->severity == Severity::ok);
+  CHECK(says(*on("cpu"), "a GPU has 78.1 GiB; the fewest that hold the job need 48.8 GiB on each of 2 GPUs"));
+  CHECK_FALSE(on("cuda:0,cpu"));  // in host memory
+  CHECK_FALSE(on("cuda:0*2"));
+  job.size->gpu_memory = 41'000 * kMiB;  // CUDA needs some, too
+  CHECK(says(*on("cuda:0,cuda:1,cuda:2"), "no number of GPUs holds the job"));
+}
+
 TEST_CASE("disk: the checkpoints that are kept, step 0, and the one being written must fit") {
   CheckedJob job = sample_job();
   Machine machine = sample_machine();
