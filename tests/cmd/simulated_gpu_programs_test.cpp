@@ -16,7 +16,7 @@ namespace estrain::testing {
 namespace {
 
 constexpr int kFloat = 7, kBfloat16 = 13;  // of the schema
-const Words kMixedD2 = {"--set", "job.determinism=D2", "--allow-mixed"};
+const Words kD2OnAll = {"--set", "job.determinism=D2", "--allow-mixed"};
 
 Json number(const char* kind, const Json& value) { return object_of(kind, value); }
 Json device(const std::string& type) { return object_of("as_device", {{"type", type}, {"index", nullptr}}); }
@@ -171,17 +171,17 @@ TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!has_simulated_gpus()));
 
 TEST_CASE("devices, constants and buffers of a program are the GPU's: at D2 it has the CPU's bits") {
   const Trained trained(program_with_all("cpu"));
-  const std::string on_cpu = trained.on("cpu", kMixedD2);
-  CHECK(difference(on_cpu, trained.on("cuda:0", kMixedD2)).text == "");
-  CHECK(difference(on_cpu, trained.on("cuda:0,cpu", kMixedD2)).text == "");
+  const std::string on_cpu = trained.on("cpu", kD2OnAll);
+  CHECK(difference(on_cpu, trained.on("cuda:0", kD2OnAll)).text == "");
+  CHECK(difference(on_cpu, trained.on("cuda:0,cpu", kD2OnAll)).text == "");
 }
 
 TEST_CASE("a program exported on a GPU trains on a CPU, and has the bits of one exported on a CPU") {
   const Trained of_cpu(program_with_all("cpu")), of_gpu(program_with_all("cuda"));
-  const std::string reference = of_cpu.on("cpu", kMixedD2);
+  const std::string reference = of_cpu.on("cpu", kD2OnAll);
   for (const char* devices : {"cpu", "cuda:0"}) {
     CAPTURE(devices);
-    const std::string run = of_gpu.on(devices, kMixedD2);
+    const std::string run = of_gpu.on(devices, kD2OnAll);
     CHECK(difference(reference, run).text == "");
   }
 }
@@ -197,7 +197,7 @@ TEST_CASE("at D1 a program on GPUs has no trace of their number, nor of a replay
 
 TEST_CASE("averages of the weights are kept where a program trains on GPUs, too") {
   const Trained trained(program_with_all("cpu"));
-  const Words averaged = with(kMixedD2, {"--set", "ema.decay=0.5"});
+  const Words averaged = with(kD2OnAll, {"--set", "ema.decay=0.5"});
   const std::string on_cpu = trained.on("cpu", averaged);
   for (const char* devices : {"cuda:0", "cuda:0,cuda:1"}) {
     CAPTURE(devices);
@@ -211,7 +211,7 @@ TEST_CASE("a view of attention's result runs as a reshape on a GPU") {
   const Trained trained(program.file("flat"));
   trained.on("cpu");
   CHECK(difference(trained.on("cuda:0"), trained.on("cuda:0,cuda:1")).text == "");
-  CHECK(difference(trained.on("cpu", kMixedD2), trained.on("cuda:0", kMixedD2)).text == "");
+  CHECK(difference(trained.on("cpu", kD2OnAll), trained.on("cuda:0", kD2OnAll)).text == "");
 }
 
 TEST_CASE("a view that a later call writes through must stay a view: a GPU refuses it by its line") {

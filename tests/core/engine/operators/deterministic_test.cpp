@@ -54,6 +54,16 @@ TEST_CASE("cases that stay with LibTorch's own kernels") {
   CHECK(at::equal(sums(), expected));
 }
 
+TEST_CASE("places that are not numbers take nothing from the input") {
+  const DeterministicOperators composed(cpu);
+  const at::Tensor nowhere = at::full({1, 2, 2, 2}, std::numeric_limits<double>::quiet_NaN());
+  for (const int64_t padding : {0, 1, 2}) {
+    const auto gradients = at::grid_sampler_2d_backward(at::ones({1, 3, 2, 2}), at::ones({1, 3, 4, 4}), nowhere, 0,
+                                                        padding, false, {true, true});
+    CHECK(at::equal(std::get<0>(gradients), at::zeros({1, 3, 4, 4})));
+  }
+}
+
 TEST_CASE("how GPUs compute an operator") {
   CHECK((on_gpu("aten::mm") == OnGpu::repeatable));
   CHECK((on_gpu("aten::put_") == OnGpu::composed));
