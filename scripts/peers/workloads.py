@@ -82,22 +82,22 @@ def fine_tune(folder, estrain):
     return subprocess.run([sys.executable, example / "evaluate.py", folder]).returncode == 0
 
 
-def on_gpus(names, folder, estrain, markdown):
+def on_gpus(names, folder, arguments):
     """The table of GPU_COLUMNS; what failed is a cell of it."""
     small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
     rows = {}
     for name in names:
         begin = time.monotonic()
         try:
-            workload = OnGpus(name, folder, estrain)
-            cells = {"d1": workload.over_gpus(), "d2": workload.as_on_cpu()}
+            workload = OnGpus(name, folder, arguments.build.resolve() / "estrain")
+            cells = {"d1": workload.over_gpus(arguments.brief), "d2": workload.as_on_cpu()}
         except (SystemExit, subprocess.SubprocessError) as failure:
             cells = {"d1": f"FAILED: {failure}"}
         rows[name] = cells
         print(f"{name}: {'; '.join(cells.values())}; {time.monotonic() - begin:.0f} s", flush=True)
     text = "\n".join(table(rows, GPU_COLUMNS))
-    if markdown:
-        markdown.write_text(text + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text(text + "\n")
     print(text)
     return 0 if all(cell.startswith("equal") for cells in rows.values() for cell in cells.values()) else 1
 
@@ -121,6 +121,7 @@ def main():
     parser.add_argument("--others", action="store_true", help=f"{', '.join(OTHERS)}, instead")
     parser.add_argument("--fine-tuning", action="store_true", help="examples/fine_tuning instead")
     parser.add_argument("--gpus", action="store_true", help="all of them, on simulated GPUs")
+    parser.add_argument("--brief", action="store_true", help="with --gpus: the larger ones are not resized and killed")
     parser.add_argument("--no-times", action="store_true", help="only bits")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table there, too")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where programs, data and runs are left")
@@ -134,7 +135,7 @@ def main():
         if arguments.fine_tuning:
             return 0 if fine_tune(folder, arguments.build.resolve() / "estrain") else 1
         if arguments.gpus:
-            return on_gpus(names, folder, arguments.build.resolve() / "estrain", arguments.markdown)
+            return on_gpus(names, folder, arguments)
         small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
         for name in names:
             workload = Workload(name, folder, arguments.build.resolve() / "estrain")
