@@ -416,6 +416,22 @@ TEST_CASE("each of several GPUs has its own share of the slots, and sums of two 
                   {"AdamW on 8 GPUs, clipped", "cuda*8", 8, with(ests(8), kClipped), 6, 12}});
 }
 
+TEST_CASE("check and plan name what each GPU needs, and the fewest GPUs that hold the job") {
+  const ScratchFolder folder;
+  const Setting profiles("ESTRAIN_PROFILES", folder / "profiles.json");
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const auto says = [&](const Words& command, const std::string& words, int code = 0) {
+    const Ended ended = estrain(with({command.front(), spec}, Words(command.begin() + 1, command.end())));
+    INFO(ended.shown());
+    CHECK(ended.code == code);
+    CHECK(ended.says(words));
+  };
+  says({"check", "--devices", "cpu", "--gpu-memory", "0.1"}, "no number of GPUs holds the job", 1);
+  says({"check", "--devices", "cpu", "--gpu-memory", "80"}, "the fewest that hold the job need ");
+  says(with({"plan", "--devices", "cuda:0,cuda:1", "--seconds", "0.01"}, kD2),
+       "GPU memory: a GPU has 64.0 GiB; needed: ");
+}
+
 TEST_CASE("an audit of a GPU computes with the parameters before the step's update") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());

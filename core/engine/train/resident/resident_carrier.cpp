@@ -65,6 +65,7 @@ ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
 }
 
 void ResidentOptimizer::flush(const float* factor) {
+  state_.require_awaited();
   for (Launch& launch : launches_) {
     place_.job.optimizer().update_on_device(launch.group, launch.updates_before, rates_[launch.group], launch.pieces,
                                             factor, *place_.device.queue());

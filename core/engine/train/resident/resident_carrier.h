@@ -35,7 +35,8 @@ class ResidentOptimizer {
   void update(const ParameterPiece& piece, const float* gradient);
   // Updates a whole parameter, and counts the update.
   void update_all_of(size_t parameter, const float* gradient);
-  // Queues the waiting updates, with gradients multiplied by *factor (null: 1).
+  // Queues the waiting updates, with gradients multiplied by *factor (null: 1). Call ResidentState::await_save()
+  // before.
   void flush(const float* factor);
   // Call this function once for each parameter: counts an update of a reached parameter.
   void count(size_t parameter, bool reached);

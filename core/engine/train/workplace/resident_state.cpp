@@ -73,6 +73,10 @@ ResidentState::ResidentState(const StatePlaces& places, comm::JobMemory& memory,
   copy_host_part(host(step), committed, {.ests = places.ests.all()});
 }
 
+void ResidentState::require_awaited() const {
+  if (saves_) throw Error(Fault::bug, "an update in the place of a state that is being saved");
+}
+
 // Of a place in slot_memory_, from the offset in a copy of the state.
 size_t ResidentState::slot_place(size_t offset) const {
   const auto after = std::ranges::upper_bound(slots_, offset, {}, &StateRegion::offset);

@@ -71,8 +71,10 @@ class ResidentState {
   std::byte* host(Step step) const { return host_[step.value & 1].get(); }
   const std::vector<StateRegion>& slots() const { return slots_; }
 
-  // Orders later work of the device, which may write to the state, after the copies of a save.
+  // Orders later work of the device, which may write to the state, after the copies of a save. Then require_awaited()
+  // does not throw; without the call a copy could have values of two steps.
   void await_save();
+  void require_awaited() const;
 
   // Returns whether the state of `step` can be saved now: its copy in shared memory is not the committed copy.
   bool can_save(Step step) const;

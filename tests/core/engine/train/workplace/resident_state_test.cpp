@@ -90,8 +90,11 @@ TEST_CASE("an update in place waits for the copies of a save: the saved step is 
   *state.slot(piece, 0) = 2;
   const SavedPart part{.regions = {{0, made.places.model.parameters_bytes()}, state.slots().front()},
                        .ests = made.places.ests.all()};
+  state.require_awaited();
   REQUIRE(state.save(Step(1), 0.1, part));
+  CHECK_THROWS_WITH(state.require_awaited(), "an update in the place of a state that is being saved");
   state.await_save();
+  state.require_awaited();
   *state.parameter(piece) = -1;  // the next step's update
   *state.slot(piece, 0) = -1;
   made.worker.place().device.finish();
