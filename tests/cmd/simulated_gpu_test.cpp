@@ -409,7 +409,7 @@ TEST_CASE("a GPU has one copy of parameters and slots, and room for gradients: 1
                 {"SGD with momentum", "cuda:0", 1, with(ests(1), kSgd), 12, 13},
                 {"AdamW, 16 ESTs", "cuda:0", 1, ests(16), 28, 33}});  // four partial sums
 }
-TEST_CASE("each of several GPUs has its own share of the slots, and sums of two buckets") {
+TEST_CASE("each of several GPUs has its own share of the slots, and sums of one bucket") {
   check_memory({{"AdamW on 4 GPUs", "cuda*4", 4, ests(4), 7, 12}});
   if (is_at_length())
     check_memory({{"AdamW on 8 GPUs", "cuda*8", 8, ests(8), 6, 11},

@@ -32,8 +32,8 @@ PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const Ow
     sources_.push_back({worker, first_row[worker] + source.slot, own ? static_cast<size_t>(source.slot) : others++});
   }
   totals_ = new_floats(shares_.packed_floats(), device);
-  received_ = new_floats(kBucketsUnderWay * others * shares_.largest_share(), device);
-  if (!sums_.has_slots()) scaled_ = new_floats(kBucketsUnderWay * shares_.largest_bucket(), device);
+  received_ = new_floats(others * shares_.largest_share(), device);
+  if (!sums_.has_slots()) scaled_ = new_floats(shares_.largest_bucket(), device);
   load_kernels();
 }
 
@@ -68,15 +68,12 @@ bool PassedSums::reached(size_t parameter) const {
 
 float* PassedSums::own_sum(const PassedSum& sum, size_t bucket, size_t offset) const {
   if (sums_.has_slots()) return sums_.values(static_cast<int>(sum.place)) + offset;
-  return scaled_.mutable_data_ptr<float>() + bucket % kBucketsUnderWay * shares_.largest_bucket() +
-         (offset - shares_.bucket(bucket).begin);
+  return scaled_.mutable_data_ptr<float>() + (offset - shares_.bucket(bucket).begin);
 }
 
 float* PassedSums::own_part(const PassedSum& sum, size_t bucket) const {
   if (is_own(sum)) return own_sum(sum, bucket, shares_.own(bucket).begin);
-  const size_t share = shares_.largest_share(), others = static_cast<size_t>(received_.numel()) / share;
-  return received_.mutable_data_ptr<float>() + bucket % kBucketsUnderWay * (others / kBucketsUnderWay) * share +
-         sum.place * share;
+  return received_.mutable_data_ptr<float>() + sum.place * shares_.largest_share();
 }
 
 // Writes the bucket's sums, and forgets gradients without parts in later buckets.
@@ -90,8 +87,7 @@ void PassedSums::scale_gradients(size_t bucket) {
     if (gradient.defined()) {
       pieces.push_back({gradient.const_data_ptr<float>() + part.begin, at, part.size});
     } else {
-      const auto first = static_cast<int64_t>(to - scaled_.const_data_ptr<float>()) + static_cast<int64_t>(at);
-      scaled_.narrow(0, first, static_cast<int64_t>(part.size)).zero_();
+      scaled_.narrow(0, static_cast<int64_t>(at), static_cast<int64_t>(part.size)).zero_();
     }
   }
   device_.queue()->updates->fold_scaled(to, {}, sums_.factor(), pieces, *device_.queue());

@@ -4,7 +4,7 @@
 // Every GPU has all parameters, and the optimizer slots of its share of each bucket (shares.h). When the last EST's
 // backward pass has completed a bucket, the worker sends its partial sums to the owners of the shares, during the rest
 // of the pass. Before the next bucket, each owner finishes the tree over its share: so a worker needs memory for the
-// sums of two buckets only. When all workers have passed on their sums, each updates its shares, and sends the new
+// sums of one bucket only. When all workers have passed on their sums, each updates its shares, and sends the new
 // parameters to the other workers. EST 0's worker sends the buffers. The host waits once, at the end.
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,8 @@
 namespace estrain::train {
 
 // The partial sums sent by workers to the owners of the shares (shares.h), and the tree over these sums, bucket by
-// bucket in their order. The sums of a bucket take the place of those of the second bucket before.
+// bucket in their order. The sums of a bucket take the place of those of the bucket before, so the tree over the bucket
+// before must be finished first.
 class PassedSums {
  public:
   // `sums`: this worker's sums. All arguments must outlive the object.
@@ -68,9 +69,9 @@ class PassedSums {
   const comm::FinishPlan tree_;
   std::vector<PassedSum> sources_;  // in the order of tree_.sources
   at::Tensor totals_;               // of all own shares, by bucket
-  at::Tensor received_;             // [2, sums of other workers, largest share]
+  at::Tensor received_;             // of the bucket under way: [sums of other workers, largest share]
   // of a worker with one EST
-  at::Tensor scaled_;                  // [2, largest bucket]
+  at::Tensor scaled_;                  // of the bucket under way
   std::vector<at::Tensor> gradients_;  // not yet passed on, of the step under way
 };
 

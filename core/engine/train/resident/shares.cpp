@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kUnit = 64;                  // floats: 256 bytes, as parameters are aligned
 constexpr size_t kLargestBucket = 8'000'000;  // floats; long enough for a link's full speed, short enough to overlap
-constexpr size_t kFewestBuckets = 8;          // GPUs need memory for the sums of two buckets
+constexpr size_t kFewestBuckets = 8;          // GPUs need memory for the sums of a bucket
 
 size_t round_up(size_t floats, size_t unit) { return (floats + unit - 1) / unit * unit; }
 

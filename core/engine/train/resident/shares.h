@@ -20,9 +20,6 @@ struct BucketRange {
   size_t size() const { return end - begin; }
 };
 
-// The sums of so many buckets are on a device at once: one bucket is passed on while one is finished.
-inline constexpr size_t kBucketsUnderWay = 2;
-
 class Shares {
  public:
   // Cuts an array of `floats` elements.
