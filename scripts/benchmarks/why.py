@@ -323,6 +323,8 @@ def main():
         seeds = list(range(1 if arguments.brief else arguments.seeds))
         runs = Path(tempfile.mkdtemp(prefix="runs-", dir=arguments.out.resolve()))
         torch.set_num_threads(1)
+        if arguments.brief:
+            del WAYS["2 workers"], WAYS["4 workers"]
         found = Experiment(estrain, runs, arguments.model, seeds, arguments.brief).measure()
         shutil.rmtree(runs)
         report = {"model": arguments.model, "found": found}

@@ -21,6 +21,7 @@ sys.path.insert(0, str(programs.EXAMPLES / "workloads"))
 import small_data  # noqa: E402
 
 EASYSCALE = ("shufflenetv2", "resnet50", "vgg19", "yolov3", "neumf", "bert", "electra", "swin")
+LARGE = ("vgg19", "resnet50")  # not tried in brief
 OTHERS = ("gpt2", "llama", "t5", "vit", "efficientnet", "lstm")
 COLUMNS = {  # key of a row: heading
     "plain": "2 ESTs = DDP", "elastic": "4 ESTs = DDP with tree, over resize, kill, resume", "kinds": "D2 over kinds",
@@ -121,13 +122,15 @@ def main():
     parser.add_argument("--others", action="store_true", help=f"{', '.join(OTHERS)}, instead")
     parser.add_argument("--fine-tuning", action="store_true", help="examples/fine_tuning instead")
     parser.add_argument("--gpus", action="store_true", help="all of them, on simulated GPUs")
-    parser.add_argument("--brief", action="store_true", help="with --gpus: the larger ones are not resized and killed")
+    parser.add_argument("--brief", action="store_true", help="with --gpus: without the largest; the larger ones are not resized and killed")
     parser.add_argument("--no-times", action="store_true", help="only bits")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table there, too")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where programs, data and runs are left")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     arguments = parser.parse_args()
     names = arguments.only or (EASYSCALE + OTHERS if arguments.gpus else OTHERS if arguments.others else EASYSCALE)
+    if arguments.brief:
+        names = [name for name in names if name not in LARGE]
     folder = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="workloads-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     rows, wrong, begin = {}, [], time.monotonic()

@@ -1,5 +1,5 @@
 #pragma once
-// Workers that stop before they have done anything, so that a test acts while they start, however quick they are.
+// Stops workers at their start: a test can act while workers start, however quick the workers are.
 
 #include <filesystem>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace estrain::testing {
 
-// Concerns the jobs that begin during its life. Their workers are held from begin() to end()
+// Concerns jobs that begin during the object's life. Their workers are stopped from begin() to end()
 // (preload/holds_starts.cpp).
 class HeldStarts {
  public:

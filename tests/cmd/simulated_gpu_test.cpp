@@ -435,9 +435,12 @@ TEST_CASE("check and plan name what each GPU needs, and the fewest GPUs that hol
 TEST_CASE("an audit of a GPU computes with the parameters before the step's update") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());
-  const std::string run = train_in_another_order(folder, spec, "cuda:0", with(kD1, {"--set", "audit.every=2"}));
-  CHECK(difference(reference(mlp_job(), "cuda:0", kD1), run).text == "");
-  CHECK(events(run, "fault").empty());
+  for (const char* devices : {"cuda:0", "cuda:0,cuda:1"}) {
+    CAPTURE(devices);
+    const std::string run = train_in_another_order(folder, spec, devices, with(kD1, {"--set", "audit.every=2"}));
+    CHECK(difference(reference(mlp_job(), "cuda:0", kD1), run).text == "");
+    CHECK(events(run, "fault").empty());
+  }
 }
 
 TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {

@@ -44,8 +44,7 @@ Gradients cudnn_grid_sampler_backward(const Tensor& input, const Tensor& grid, c
                                          /*align_corners=*/true, {true, true});
 }
 
-// Registers an operator for a device. Some cases of an operator may stay with LibTorch's own kernel, which raises its
-// error for them.
+// Registers an operator for a device. LibTorch's own kernel may compute some cases of the operator, or raise its error.
 using Put = void (*)(torch::Library& library, c10::DispatchKey key, const char* name);
 
 template <auto function>

@@ -82,8 +82,8 @@ Target target_of(const scheduling::Placement& placement, const std::vector<std::
   return target;
 }
 
-// Gives each job whose type is open, and which was not yet started, the type on which its gang would be fastest, of the
-// devices that no job has yet (EasyScale, section 3.4). Where none is spare, the job keeps its type.
+// Gives each unstarted job with an open type the type of spare devices on which the job's gang would be fastest
+// (EasyScale, section 3.4). Without spare devices the job keeps its type.
 void choose_types(const State& state, const std::vector<Job*>& jobs, const SharedSpeeds& shared) {
   Target spare;  // by type
   for (const std::string& group : groups_of(state)) spare[type_in(group)] += capacity(state, group);

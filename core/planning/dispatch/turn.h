@@ -66,8 +66,8 @@ void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job);
 void assign_devices(DispatchTurn& turn);
 
 // homes.cpp
-// A job spread over more hosts than its devices need moves together, if that pays (plan::weigh): of such jobs the one
-// that gains most. One job at a decision: each move changes what is spare for the others.
+// Moves a job that is spread over more hosts than its devices need together, if the move pays (plan::weigh). One job moves
+// at a decision, the job with the largest gain: a move changes the spare devices.
 void gather_one(DispatchTurn& turn, const SharedSpeeds& shared);
 
 // bring_about.cpp

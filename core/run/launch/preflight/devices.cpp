@@ -268,4 +268,8 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
   return environment;
 }
 
+bool gpus_may_exchange(const spec::JobSpec& spec) {
+  return spec.job.exchange == spec::Exchange::automatic && spec.ema.decay == 0 && spec.audit.every == 0;
+}
+
 }  // namespace estrain::launch

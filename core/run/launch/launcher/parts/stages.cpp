@@ -85,9 +85,7 @@ bool Stages::workers_exchange() const {
     if (!worker.device.is_gpu()) return false;
     gpus.insert(worker.device);
   }
-  // The host averages weights.
-  return run_.spec.job.exchange == spec::Exchange::automatic && run_.spec.ema.decay == 0 && gpus.size() > 1 &&
-         gpus.size() == run_.job.workers.size();
+  return gpus_may_exchange(run_.spec) && gpus.size() > 1 && gpus.size() == run_.job.workers.size();
 }
 
 // Releases the memory of gradient slots which the stage's workers do not fold into.
