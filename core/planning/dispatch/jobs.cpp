@@ -16,20 +16,21 @@ int64_t held_in_all(const State& state, JobId id) { return std::ranges::count(st
 
 // Where the job has fewer devices than expected, the job declined devices, was unable to take them, or lost them: the
 // policy is told the truth, and offers the job no devices before that moment. A job with as many as expected did its
-// part: the job was not yet asked to take the rest of its target.
-void limit_to_held(const State& state, Job& job, const Target& expected, double no_growth_before) {
+// part: the job was not yet asked to take the rest of its target. Returns whether the job has fewer.
+bool limit_to_held(const State& state, Job& job, const Target& expected, double no_growth_before) {
   const Target has = held_by(state, job.id);
   const auto falls_short = [&](const auto& entry) {
     const auto at = has.find(entry.first);
     return std::min(entry.second, wanted(job, entry.first)) > (at == has.end() ? 0 : at->second);
   };
-  if (std::ranges::none_of(expected, falls_short)) return;
+  if (std::ranges::none_of(expected, falls_short)) return false;
   job.no_growth_before = no_growth_before;
   for (auto& [group, count] : job.target) {
     const auto at = has.find(group);
     count = std::min(count, at == has.end() ? 0 : at->second);
   }
   std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
+  return true;
 }
 
 void count_lost(State& state, Job& job, double lost) {
@@ -202,7 +203,11 @@ void on(DispatchTurn& turn, const DevicesChanged& event) {
   one.phase = Phase::running;
   if (event.step > 0) begin_to_watch(state, one, event.step, now);
   state.underway.asked_to_let_go.erase(id);
-  limit_to_held(state, one, state.underway.asked[id].then, now + turn.settings.growth_pause);
+  const Underway::DevicesAsked& asked = state.underway.asked[id];
+  const bool is_as_before = one.target == asked.then && held_by(state, id) == asked.had;
+  const bool has_fewer = limit_to_held(state, one, asked.then, now + turn.settings.growth_pause);
+  // A job that declined an exchange keeps the devices that it would have given back.
+  if (has_fewer && is_as_before) one.target = asked.had;
   const bool was_asked_for_devices = std::exchange(one.batch.wanted, 0) == 0;
   if (was_asked_for_devices) turn.act(changed_note(one, event.lost));
   wake(turn);

@@ -178,6 +178,19 @@ TEST_CASE("a job moves to another home, with a checkpoint, for a larger gain onl
   }
 }
 
+TEST_CASE("a job that declines to move together keeps the devices that it has") {
+  FakeWorld world("fifo", 0, {.refusing = 1, .spread = 0.5}, {}, {{"h1", 1}, {"h2", 1}});
+  Request two;
+  two.devices = 2;
+  const JobId id = world.submit(2, 20000, 0.1, two);
+  world.run(10);
+  world.add_host("h1", 1);
+  world.run(30);
+  REQUIRE(world.times_of(id, "grows").size() == 1);
+  CHECK(world.times_of(id, "shrinks").empty());
+  CHECK(held_by(world.state(), id) == Target{{"h1/cpu", 1}, {"h2/cpu", 1}});
+}
+
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
   for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
