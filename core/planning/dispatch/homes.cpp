@@ -45,7 +45,7 @@ void exchange_for(const State& state, Job& job, const std::string& group, Gives&
   std::erase_if(job.target, [](const auto& entry) { return entry.second == 0; });
 }
 
-// A group of the job's type, and how many devices of the group the job could have.
+// A group of the job's type, and how many devices of the group the job could have; of a job that is up: at once.
 struct Room {
   std::string group;
   int64_t devices;
@@ -57,7 +57,8 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
     const bool may_lead = !is_up(job.phase) || job.home.empty() || !host_in(group).empty();
     if (type_in(group) != type || !may_lead) continue;
     const auto own = job.target.find(group);
-    const int64_t spare = capacity(state, group) - targeted_of(state, group);
+    int64_t spare = capacity(state, group) - targeted_of(state, group);
+    if (is_up(job.phase)) spare = std::min(spare, free_slots(state, group));
     const int64_t devices = spare + (own == job.target.end() ? 0 : own->second);
     if (devices > 0) rooms.push_back({group, devices});
   }
@@ -131,8 +132,8 @@ Gathering gathering_on(const DispatchTurn& turn, const Speeds& speeds, Job& job,
 }
 
 Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job& job) {
-  const bool is_settled =
-      job.phase == Phase::running && job.batch.wanted == 0 && job.target == held_by(turn.state, job.id);
+  const bool is_settled = job.phase == Phase::running && !job.is_leaderless && job.batch.wanted == 0 &&
+                          job.target == held_by(turn.state, job.id);
   if (!is_settled || job.target.size() < 2 || turn.now < job.no_growth_before) return {};
   const std::string type = type_in(job.target.begin()->first);
   const auto is_other = [&](const auto& entry) { return type_in(entry.first) != type; };

@@ -191,6 +191,18 @@ TEST_CASE("a job that declines to move together keeps the devices that it has") 
   CHECK(held_by(world.state(), id) == Target{{"h1/cpu", 1}, {"h2/cpu", 1}});
 }
 
+TEST_CASE("a job does not shrink to move together onto a device that another job still holds") {
+  Spread at(20000, 0.5);
+  const JobId other = at.world.submit(1, 20000, 0.1);
+  at.world.add_host("h1", 1);
+  at.world.run(10);
+  REQUIRE(at.world.job(other).target == Target{{"h1/cpu", 1}});
+  at.world.tell(CancelAsked{other});
+  at.world.run(20);
+  CHECK(at.world.times_of(at.job, "shrinks").empty());
+  CHECK(held_by(at.world.state(), at.job) == Target{{"h1/cpu", 2}});
+}
+
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
   for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
