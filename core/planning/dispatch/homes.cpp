@@ -140,6 +140,9 @@ Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job
   if (std::ranges::any_of(job.target, is_other)) return {};
   const Speeds speeds = shared.speeds_of(job);
   Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, /*keeps_home=*/true));
+  // A job that stops to move has no devices for a moment: a waiting job could take them.
+  const auto waits = [](const auto& entry) { return entry.second.phase == Phase::waiting; };
+  if (std::ranges::any_of(turn.state.jobs, waits)) return at_home;
   Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, /*keeps_home=*/false));
   return anywhere.seconds > at_home.seconds ? std::move(anywhere) : std::move(at_home);
 }

@@ -203,6 +203,21 @@ TEST_CASE("a job does not shrink to move together onto a device that another job
   CHECK(held_by(at.world.state(), at.job) == Target{{"h1/cpu", 2}});
 }
 
+TEST_CASE("a job does not stop to move together while another one waits for devices") {
+  FakeWorld world("fifo", 0, {.spread = 0.5}, {}, {{"h1", 1}, {"h2", 1}});
+  Request two, four;
+  two.devices = 2, four.devices = 4, four.priority = 1;
+  const JobId id = world.submit(2, 20000, 0.1, two);
+  world.run(10);
+  const JobId larger = world.submit(4, 20000, 0.1, four);
+  world.run(5);
+  REQUIRE(world.job(larger).phase == Phase::waiting);
+  world.add_host("h3", 2);
+  world.run(30);
+  CHECK(world.job(id).phase == Phase::running);
+  CHECK(world.job(larger).phase == Phase::waiting);
+}
+
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
   for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
