@@ -22,7 +22,7 @@
 namespace estrain::operators::composed {
 namespace {
 
-constexpr size_t kMostWeights = 256;  // kept: jobs with ever new sizes make new weights
+constexpr size_t kMostWeights = 256;  // kept; beyond them, weights are made at every call
 
 // What the weights of a side depend on.
 struct Side {
@@ -45,7 +45,7 @@ Tensor new_weights(const Side& side, const Forward& forward, const at::TensorOpt
 }
 
 // Thread-safe. Weights are made on the host once: a copy at every call would stall the host, and break the capture of a
-// CUDA graph.
+// CUDA graph. Kept weights stay where they are: a captured CUDA graph reads them.
 Tensor weights_of(const Side& side, const Forward& forward, const at::TensorOptions& options) {
   using Key = std::tuple<std::string, Side, at::ScalarType, c10::DeviceType, c10::DeviceIndex>;
   static std::mutex mutex;
@@ -57,7 +57,7 @@ Tensor weights_of(const Side& side, const Forward& forward, const at::TensorOpti
   const Key key{side.kind, without_kind, options.dtype().toScalarType(), device.type(), device.index()};
   const std::lock_guard lock(mutex);
   if (const auto found = kept->find(key); found != kept->end()) return found->second;
-  if (kept->size() >= kMostWeights) kept->clear();
+  if (kept->size() >= kMostWeights) return new_weights(side, forward, options);
   return kept->emplace(key, new_weights(side, forward, options)).first->second;
 }
 

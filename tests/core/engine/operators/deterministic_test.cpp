@@ -1,7 +1,12 @@
 #include "core/engine/operators/deterministic.h"
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <string_view>
 
 #include "tests/core/engine/operators/nondeterministic_cases.h"
 #include "tests/core/engine/operators/portable_cpu.h"
@@ -38,6 +43,32 @@ TEST_CASE("gradients in bfloat16 are rounded once") {
       at::upsample_bilinear2d_backward(gradient.to(at::kBFloat16).to(at::kFloat), {9, 7}, {2, 3, 4, 5}, false);
   const at::Tensor rounded = at::upsample_bilinear2d_backward(gradient.to(at::kBFloat16), {9, 7}, {2, 3, 4, 5}, false);
   CHECK(at::equal(rounded, exact.to(at::kBFloat16)));
+}
+
+// Returns how often `work` calls upsample_linear1d.
+int64_t upsamples_in(const std::function<void()>& work) {
+  static int64_t calls = 0;
+  calls = 0;
+  const auto count = [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+    if (std::string_view(function.name()) == "aten::upsample_linear1d") ++calls;
+    return nullptr;
+  };
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(count));
+  work();
+  at::removeCallback(handle);
+  return calls;
+}
+
+TEST_CASE("weights stay where captured graphs read them, whatever the number of sizes") {
+  const DeterministicOperators composed(cpu);
+  const auto pass = [](int64_t size) {
+    return at::upsample_linear1d_backward(at::ones({1, 1, size}), {size}, {1, 1, 3}, false);
+  };
+  pass(7);
+  CHECK(upsamples_in([&] {
+          for (int64_t size = 8; size < 300; ++size) pass(size);
+        }) > 256);
+  CHECK(upsamples_in([&] { pass(7); }) == 0);
 }
 
 TEST_CASE("cases that stay with LibTorch's own kernels") {
