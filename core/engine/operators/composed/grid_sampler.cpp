@@ -61,7 +61,7 @@ class GridSampler {
         gradient_(gradient.flatten(2).transpose(1, 2)),
         of_sample_(at::arange(samples_, grid.options().dtype(at::kLong)).unsqueeze(1)),
         gradient_of_values_(at::zeros(values_.sizes(), values_.options())) {
-    const Tensor places = grid.reshape({samples_, -1, sides_});
+    const Tensor places = grid.flatten(1, sides_);
     for (int64_t i = 0; i < sides_; ++i)  // the grid's first number is of the input's last side
       lines_.emplace_back(places.select(2, i), input.size(-1 - i), padding, align_corners);
   }

@@ -69,8 +69,8 @@ Tensor weighted_bincount(const Tensor& values, const Tensor& weights, int64_t le
               "bincount only supports 1-d non-negative integral inputs.");
   TORCH_CHECK(values.sizes() == weights.sizes(), "weights should be 1-d and have the same length as input");
   TORCH_CHECK(least >= 0, "minlength should be >= 0");
+  if (values.numel() == 0) return at::zeros({least}, values.options().dtype(at::kLong));
   const Tensor added = weights.scalar_type() == at::kFloat ? weights : weights.to(at::kDouble);
-  if (values.numel() == 0) return at::zeros({least}, added.options());
   TORCH_CHECK(values.min().item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   Tensor counts = at::zeros({std::max(least, values.max().item<int64_t>() + 1)}, added.options());
   return counts.index_put_({values.to(at::kLong)}, added, /*accumulate=*/true);

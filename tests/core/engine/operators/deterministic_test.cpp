@@ -82,6 +82,7 @@ TEST_CASE("cases that stay with LibTorch's own kernels") {
   const DeterministicOperators composed(cpu);
   CHECK(at::equal(at::bincount(numbers), counts));
   CHECK((at::bincount(numbers).scalar_type() == at::kLong));
+  CHECK((at::bincount(numbers.slice(0, 0, 0), at::ones({0}), 3).scalar_type() == at::kLong));  // with weights, too
   CHECK(at::equal(sums(), expected));
 }
 

@@ -61,6 +61,10 @@ void add_upsampling(Cases& cases) {
       {"upsample_bilinear2d_backward with other scales", [](const To& to) -> Tensors {
          return {at::upsample_bilinear2d_backward(to(floats({1, 2, 9, 8})), {9, 8}, {1, 2, 4, 4}, false, 2.4, 2.1)};
        }});
+  cases.push_back(
+      {"upsample_bicubic2d_backward with scales to equal sizes", [](const To& to) -> Tensors {
+         return {at::upsample_bicubic2d_backward(to(floats({2, 3, 5, 6})), {5, 6}, {2, 3, 5, 6}, false, 1.1, 1.1)};
+       }});
 }
 
 void add_padding(Cases& cases) {
@@ -180,6 +184,10 @@ void add_grid_samplers(Cases& cases) {
                      places.view(-1).slice(0, 0, 3).copy_(at::tensor({1e30, -1e30, 3e9}));
                      return both(at::grid_sampler_2d_backward(to(floats({1, 2, 2, 2})), to(floats({1, 2, 3, 3})),
                                                               to(places), 0, 0, false, {true, true}));
+                   }});
+  cases.push_back({"grid_sampler_2d_backward of no samples", [=](const To& to) -> Tensors {
+                     return both(at::grid_sampler_2d_backward(to(floats({0, 2, 2, 2})), to(floats({0, 2, 3, 3})),
+                                                              to(floats({0, 2, 2, 2})), 0, 0, false, {true, true}));
                    }});
 }
 
