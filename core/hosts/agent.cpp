@@ -307,7 +307,8 @@ class Agent {
   // the newest checkpoint is the newest state, and any host may resume from the checkpoint.
   void look_for_coordinator() {
     if (joins()) return look_after_registration();
-    if (held_.orphan || is_led()) led_ns_ = monotonic_ns();
+    const bool may_succeed = held_.orphan && held_.orphan->opened_a_stage();
+    if (may_succeed || is_led()) led_ns_ = monotonic_ns();
     if (is_over()) return;
     const bool waits =
         workers_.empty() && !held_.courier->holding().last_stage() && held_.courier->links().to("") == nullptr;

@@ -36,6 +36,8 @@ class OrphanHost {
 
   void lose(const std::string& host) { happened(HostUnreached{host}); }
   void hear(const std::string& host, const Claim& claim) { happened(ClaimArrived{host, claim}); }
+  // A host without a stage has no part in the succession to a run that has ended.
+  bool opened_a_stage() const { return succession_.orphan.stage > 0; }
 
  private:
   void happened(const SuccessionEvent& event);

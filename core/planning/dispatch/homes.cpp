@@ -86,13 +86,21 @@ Room take_room(std::vector<Room>& rooms, int64_t count, bool takes_first) {
   return room;
 }
 
-// As packed(). `keeps_home`: with devices at home, for a job that is up.
-Target packed_on(const State& state, const Job& job, bool keeps_home) {
+// Which devices packed_on() takes first, or leaves out.
+enum class Packing {
+  anywhere,
+  from_home,  // of a job that is up: devices at home first
+  of_agents,  // none of the daemon's own host
+};
+
+Target packed_on(const State& state, const Job& job, Packing packing) {
   Target counts, result;
   for (const auto& [group, count] : job.target) counts[type_in(group)] += count;
   for (const auto& [type, count] : counts) {
     std::vector<Room> rooms = rooms_for(state, job, type);
-    bool takes_first = keeps_home && !rooms.empty() && host_in(rooms.front().group) == job.home;
+    if (packing == Packing::of_agents)
+      std::erase_if(rooms, [](const Room& room) { return host_in(room.group).empty(); });
+    bool takes_first = packing == Packing::from_home && !rooms.empty() && host_in(rooms.front().group) == job.home;
     int64_t left = count;
     while (left > 0 && !rooms.empty()) {
       const Room room = take_room(rooms, left, std::exchange(takes_first, false));
@@ -139,11 +147,11 @@ Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job
   const auto is_other = [&](const auto& entry) { return type_in(entry.first) != type; };
   if (std::ranges::any_of(job.target, is_other)) return {};
   const Speeds speeds = shared.speeds_of(job);
-  Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, /*keeps_home=*/true));
+  Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::from_home));
   // A job that stops to move has no devices for a moment: a waiting job could take them.
   const auto waits = [](const auto& entry) { return entry.second.phase == Phase::waiting; };
   if (std::ranges::any_of(turn.state.jobs, waits)) return at_home;
-  Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, /*keeps_home=*/false));
+  Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::anywhere));
   return anywhere.seconds > at_home.seconds ? std::move(anywhere) : std::move(at_home);
 }
 
@@ -187,7 +195,14 @@ std::optional<std::string> spare_group(const State& state, const Job& job) {
   });
 }
 
-Target packed(const State& state, const Job& job) { return packed_on(state, job, /*keeps_home=*/false); }
+Target packed(const State& state, const Job& job) {
+  Target close = packed_on(state, job, Packing::anywhere);
+  const size_t hosts = by_host(close).size();
+  if (hosts < 2 || !by_host(close).contains("")) return close;
+  // A job led from the daemon's own host could never leave this host.
+  const Target of_agents = packed_on(state, job, Packing::of_agents);
+  return by_host(of_agents).contains("") || by_host(of_agents).size() > hosts ? close : of_agents;
+}
 
 void gather_one(DispatchTurn& turn, const SharedSpeeds& shared) {
   Gathering best;

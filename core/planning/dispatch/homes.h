@@ -25,7 +25,8 @@ std::optional<std::string> spare_group(const State& state, const Job& job);
 
 // Returns the job's target with the same number of devices of each type on as few hosts as possible, of spare devices
 // and the job's own (Philly, section 2.3): on the fullest host with room for all, else on the emptiest hosts and a last
-// one with just room for the rest.
+// one with just room for the rest. A job on several hosts takes devices of the daemon's own host only if this saves a
+// host.
 Target packed(const State& state, const Job& job);
 
 // Takes devices on further hosts back from a job that cannot be spread. A job that can be spread, and is up, may stay

@@ -123,6 +123,19 @@ TEST_CASE("a gang starts on the fullest host with room for it, else on few hosts
   CHECK(submit(4) == Target{{"h4/cpu", 2}, {"h5/cpu", 2}});
 }
 
+TEST_CASE("a job on several hosts takes devices of the daemon's own host only if this saves a host") {
+  Request three;
+  three.devices = 3;
+  FakeWorld world("fifo", 1, {}, {}, {{"h1", 2}, {"h2", 2}});
+  const JobId spread = world.submit(5, 20000, 0.1, three);
+  world.run(5);
+  CHECK(world.job(spread).target == Target{{"h1/cpu", 2}, {"h2/cpu", 1}});
+  FakeWorld small("fifo", 2, {}, {}, {{"h1", 1}, {"h2", 1}});
+  const JobId led = small.submit(5, 20000, 0.1, three);
+  small.run(5);
+  CHECK(small.job(led).target == Target{{"cpu", 2}, {"h1/cpu", 1}});
+}
+
 // A job with a device on h1, its home, and a device on h2: no host has room for both.
 struct Spread {
   explicit Spread(int64_t steps, double spread) : world("fifo", 0, {.spread = spread}, {}, {{"h1", 1}, {"h2", 1}}) {
