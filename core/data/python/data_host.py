@@ -22,7 +22,10 @@ import traceback
 with open(int(sys.argv[1])) as passed:
     JOB = json.load(passed)
 CONTROL = socket.socket(fileno=JOB["socket"])
+for each in JOB["sets"]:
+    each["file"] = os.path.abspath(each["file"])
 FOLDER = os.path.dirname(JOB["sets"][0]["file"])
+os.chdir(FOLDER)  # where relative paths begin, wherever the job was started
 sys.argv = [JOB["sets"][0]["file"]]
 sys.path[0] = FOLDER  # as with `python data.py`
 MOST_SHOWN = 20000  # characters of a traceback

@@ -5,8 +5,8 @@ import sys
 
 
 def main():
-    # A model in Python runs in this Python, which has the torch that the wheel requires.
-    os.environ["ESTRAIN_PYTHON"] = sys.executable
+    # Unless the user names another, a model in Python runs in this Python, which has the torch that the wheel requires.
+    os.environ.setdefault("ESTRAIN_PYTHON", sys.executable)
     # Python ignores these two signals, and the program would ignore the two, too.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

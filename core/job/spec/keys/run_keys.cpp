@@ -146,7 +146,7 @@ std::vector<Key<JobSpec>> run_keys() {
               "Steps between audits, which find devices that compute wrong results: one mini-batch is computed a "
               "second "
               "time, on another device if there is one, and the state in memory is compared with its digests; 0: none. "
-              "With several hosts, each host audits its own devices. Several GPUs then sum gradients in host memory."),
+              "With several hosts, each host audits its own devices."),
       ESTRAIN_KEY(audit.redo)
           .not_in_bits()
           .means("Whether the job, after an audit has found something wrong, redoes the steps since the last good "

@@ -171,7 +171,7 @@ void Ending::fail() {
     advice += (advice.empty() ? "" : "\n") + ("log: " + loss->details.at("log").get<std::string>());
   }
   const std::string back = parts_.audits.go_back(error.advise(advice));
-  advice += back.empty() ? advice_at_failure() : "\n" + back;
+  advice += back.empty() ? advice_at_failure(error.cause() == "user_code") : "\n" + back;
   Json details = loss == nullptr ? Json{{"error", error.message()}} : loss->details;
   details["last_good_step"] = run_.memory ? Json(run_.trained()) : Json();
   run_.journal.log("failed", details);
@@ -180,7 +180,7 @@ void Ending::fail() {
 }
 
 // Says where the state is after a failure.
-std::string Ending::advice_at_failure() const {
+std::string Ending::advice_at_failure(bool is_users_code) const {
   std::string advice;
   if (run_.memory && run_.job.scribe.last_saved_step != run_.trained()) {
     advice += fmt::format(
@@ -188,8 +188,10 @@ std::string Ending::advice_at_failure() const {
         run_.job.scribe.last_save_error.empty() ? "no scribe ran to write it" : run_.job.scribe.last_save_error);
   }
   if (run_.memory && run_.job.scribe.last_saved_step >= 0) {
-    advice += fmt::format("\nlast good step: {}, saved; resume with `estrain train --resume --run {}`",
-                          run_.job.scribe.last_saved_step, run_.journal.directory.path());
+    advice += fmt::format("\nlast good step: {}, saved; resume with `estrain train --resume --run {}{}`",
+                          run_.job.scribe.last_saved_step, run_.journal.directory.path(),
+                          is_users_code ? " --accept-data" : "");
+    if (is_users_code) advice += "; --accept-data takes the corrected code";
   }
   return advice;
 }

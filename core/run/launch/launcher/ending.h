@@ -45,7 +45,7 @@ class Ending {
   void report_faults();
   void report_stages();
   [[noreturn]] void fail();
-  std::string advice_at_failure() const;
+  std::string advice_at_failure(bool is_users_code) const;
   void answer_stops(const Json& answer);
 
   const RunView run_;

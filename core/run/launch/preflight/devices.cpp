@@ -269,7 +269,7 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
 }
 
 bool gpus_may_exchange(const spec::JobSpec& spec) {
-  return spec.job.exchange == spec::Exchange::automatic && spec.ema.decay == 0 && spec.audit.every == 0;
+  return spec.job.exchange == spec::Exchange::automatic && spec.ema.decay == 0;
 }
 
 }  // namespace estrain::launch

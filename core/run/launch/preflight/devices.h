@@ -73,8 +73,8 @@ void check_devices(const Devices& devices, const Permissions& permissions);
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
                                                                     const resources::Environment& inherited);
 
-// Returns whether GPUs, each with a worker of its own, may keep the state and exchange partial sums among themselves. The
-// host averages weights, and an audited mini-batch needs the random stream of another worker's EST from the host.
+// Returns whether GPUs, each with a worker of its own, may keep the state and exchange partial sums among themselves:
+// the host averages weights.
 bool gpus_may_exchange(const spec::JobSpec& spec);
 
 }  // namespace estrain::launch

@@ -65,11 +65,11 @@ int64_t most_ests(const spec::JobSpec& spec, const std::set<int64_t>& numbers) {
 }
 
 // With other ESTs an epoch ends in other short mini-batches, which the job does not have: the short mini-batches are
-// left out if the data set is large enough.
+// left out if the data set is large enough. A small data set gives short mini-batches alone.
 spec::JobSpec with_full_batches(spec::JobSpec spec, int64_t ests, const Device& device) {
-  if (spec.data.drop_last) return spec;
   spec::JobSpec full = spec;
   full.data.drop_last = true;
+  spec.data.drop_last = false;
   try {
     probe_operators(shortened(full, ests), device, false);
     return full;

@@ -60,6 +60,9 @@ class Collated(Train):
 class Many(Train):
     def __getitem__(self, i):
         return torch.full((1, 2, 3), float(i)), i % 3
+def beside():
+    open("beside.py").close()
+    return Train()
 def many():
     return Many(200)
 class Empty(Train):
@@ -201,6 +204,11 @@ TEST_CASE("samples have the bits of a plain loop that seeds alike" * doctest::sk
   CHECK(known == std::vector<std::string>{
                      data_code_file, "training samples: 7 samples, images float32 [1, 2, 3] with a class",
                      "data module beside.py", "evaluation samples: 4 samples, images float32 [1, 2, 3] with a class"});
+}
+
+TEST_CASE("relative paths of the code begin in its folder" * doctest::skip(!is_here())) {
+  const PythonData data("beside");
+  CHECK(data.open().train->size() == 7);
 }
 
 TEST_CASE("no sample is overwritten while the reader is slower than the data worker" * doctest::skip(!is_here())) {
