@@ -68,7 +68,11 @@ std::vector<Job*> queue(State& state, double now) {
     if (!may_run || job.is_unwanted) continue;
     if (job.request.type.empty() && !state.slots.empty()) {
       const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::type);
-      job.request.type = cpu != state.slots.end() ? "cpu" : state.slots.front().type();
+      const auto other = std::ranges::find_if(
+          state.slots, [&](const std::string& type) { return job.request.may_have(type); }, &Slot::type);
+      job.request.type = cpu != state.slots.end()     ? "cpu"
+                         : other != state.slots.end() ? other->type()
+                                                      : state.slots.front().type();
       job.is_type_open = true;
     }
     places.push_back({shares.of(job.request.user), &job});
