@@ -125,8 +125,17 @@ void StepAudit::end_pass(const torch::Tensor& loss) {
 }
 
 bool StepAudit::holds() {
-  if (audit_.is_under_way()) place_.device.finish();
+  if (audit_.is_under_way()) finish_device();
   return audit_.holds();
+}
+
+// The device's work may wait for the sums of other workers. Such a wait is no sign that this worker hangs.
+void StepAudit::finish_device() {
+  if (!place_.exchange) return place_.device.finish();
+  waiting(pulse_, comm::Activity::meeting, [this] {
+    place_.device.finish();
+    return true;
+  });
 }
 
 void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {

@@ -72,6 +72,7 @@ class StepAudit : private audit::Auditee {
   std::string name_of_result(size_t word) const override;
   std::string name_of_state(size_t digest) const override;
   Witness witness_for(uint64_t* row);
+  void finish_device();
 
   Workplace& place_;
   comm::WorkerPulse& pulse_;
