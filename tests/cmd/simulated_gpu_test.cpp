@@ -443,6 +443,14 @@ TEST_CASE("an audit of a GPU computes with the parameters before the step's upda
   }
 }
 
+TEST_CASE("an audit between GPUs computes with the random streams of the other GPU's ESTs") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const std::string run = train_in_another_order(folder, spec, "cuda:0,cuda:1", with(kD1, {"--set", "audit.every=1"}));
+  CHECK(difference(reference(mlp_job(), "cuda:0", kD1), run).text == "");
+  CHECK(events(run, "fault").empty());
+}
+
 TEST_CASE("a job moves between GPUs and the CPU, and nothing shows it") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", mlp_job());

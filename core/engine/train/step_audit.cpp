@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -107,9 +108,15 @@ Witness StepAudit::witness_for(uint64_t* row) {
   return Witness({place_.hooks, place_.device, network.parameters(), network.buffers()}, row);
 }
 
+void StepAudit::begin_step(Step step) {
+  step_ = step;
+  audit_.begin_step(step);
+}
+
 void StepAudit::begin_pass(VirtualRank rank) {
   uint64_t* row = audit_.row_of(rank);
   if (row == nullptr) return;
+  if (lacks_streams()) show_streams(rank);
   witness_.emplace(witness_for(row));
   witness_->begin();
 }
@@ -125,8 +132,32 @@ void StepAudit::end_pass(const torch::Tensor& loss) {
 }
 
 bool StepAudit::holds() {
-  if (audit_.is_under_way()) finish_device();
-  return audit_.holds();
+  if (!audit_.is_under_way()) return true;
+  finish_device();
+  return (!lacks_streams() || compared_.meet()) && audit_.holds();  // the streams are there after the meeting
+}
+
+// Several workers with a resident state have the streams of their own ESTs only.
+bool StepAudit::lacks_streams() const { return place_.resident && place_.exchange; }
+
+void StepAudit::show_streams(VirtualRank rank) {
+  const EstPlaces& ests = place_.job.places().ests;
+  std::byte* const state = place_.host_state(step_);
+  std::byte* const shown = place_.memory.audits().streams();
+  std::memcpy(shown, ests.generator(state, rank), est::generator_state_bytes());
+  if (ests.has_cuda_streams())
+    std::memcpy(shown + est::generator_state_bytes(), ests.cuda_generator(state, rank),
+                est::cuda_generator_state_bytes);
+}
+
+void StepAudit::take_streams(VirtualRank rank) {
+  const EstPlaces& ests = place_.job.places().ests;
+  std::byte* const state = place_.host_state(step_);
+  const std::byte* const shown = place_.memory.audits().streams();
+  std::memcpy(ests.generator(state, rank), shown, est::generator_state_bytes());
+  if (ests.has_cuda_streams())
+    std::memcpy(ests.cuda_generator(state, rank), shown + est::generator_state_bytes(),
+                est::cuda_generator_state_bytes);
 }
 
 // The device's work may wait for the sums of other workers. Such a wait is no sign that this worker hangs.
@@ -140,6 +171,7 @@ void StepAudit::finish_device() {
 
 void StepAudit::compute(Step step, VirtualRank rank, uint64_t* row) {
   pulse_.beat(comm::Activity::computing, monotonic_ns());
+  if (lacks_streams()) take_streams(rank);
   data::Loader loader = place_.job.samples().loader_of_step(step, {rank, VirtualRank(rank.value + 1)});
   const data::LoadedBatch batch = loader.next();
   const device::FinishAtEnd finish(place_.device);

@@ -55,7 +55,7 @@ class StepAudit : private audit::Auditee {
   StepAudit& operator=(const StepAudit&) = delete;
 
   // Call this function when the step after `step` begins.
-  void begin_step(Step step) { audit_.begin_step(step); }
+  void begin_step(Step step);
   // Call these around the backward pass of each of this worker's mini-batches.
   void begin_pass(VirtualRank rank);
   void take(const Gradients& gradients);  // of a replayed pass
@@ -73,11 +73,16 @@ class StepAudit : private audit::Auditee {
   std::string name_of_state(size_t digest) const override;
   Witness witness_for(uint64_t* row);
   void finish_device();
+  bool lacks_streams() const;  // of other workers' ESTs
+  // Copy the random streams of an EST, before the mini-batch under way, to the other workers and from the EST's worker.
+  void show_streams(VirtualRank rank);
+  void take_streams(VirtualRank rank);
 
   Workplace& place_;
   comm::WorkerPulse& pulse_;
   StageMeeting compared_;
   audit::Audit audit_;
+  Step step_;                       // the step under way begins from the state of step_
   std::optional<Witness> witness_;  // of the current mini-batch, in an audit
 };
 

@@ -114,7 +114,7 @@ void JobMemory::lay_out(const MemoryPlan& plan) {
   h.ring = regions.take(h.record_bytes * h.ring_records);
   h.evaluation = regions.take(plan.evaluation_bytes());
   h.audit_words = static_cast<uint64_t>(plan.audit_words);
-  h.audit = regions.take(AuditBoard::kRows * h.audit_words * sizeof(uint64_t));
+  h.audit = regions.take((AuditBoard::kRows + 1) * h.audit_words * sizeof(uint64_t));
   h.ests = plan.ests;
   h.parameters = plan.parameters;
   h.digests = plan.digests;

@@ -137,7 +137,8 @@ comm::MemoryPlan TrainingJob::memory_plan() const {
   plan.evaluation_samples = samples_.evaluated();
   plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_.train).columns());
   plan.ring_records = comm::records_of_ring;
-  plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()));
+  plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()),
+                                                    est::generator_state_bytes() + est::cuda_generator_state_bytes);
   return plan;
 }
 

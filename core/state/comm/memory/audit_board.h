@@ -7,6 +7,8 @@
 //
 // All accesses of words are sequentially consistent. Meetings order the accesses of rows.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,12 +20,17 @@ namespace estrain::comm {
 class AuditBoard {
  public:
   static constexpr size_t kRows = 4;
-  // The length of a row: the gradients of all parameters, all buffers, the loss, the random stream.
-  static int64_t words_of_row(int64_t parameters, int64_t buffers) { return parameters + buffers + 2; }
+  // The length of a row: the gradients of all parameters, all buffers, the loss, the random stream. At least as long as
+  // the random streams of an EST.
+  static int64_t words_of_row(int64_t parameters, int64_t buffers, size_t stream_bytes = 0) {
+    return std::max(parameters + buffers + 2, static_cast<int64_t>((stream_bytes + 7) / 8));
+  }
 
   AuditBoard(MemoryHeader& words, uint64_t* rows) : words_(words), rows_(rows) {}
 
   uint64_t* row(size_t number) const { return rows_ + number * words_.audit_words; }
+  // Memory for the random streams of the audited EST, before its mini-batch.
+  std::byte* streams() const { return reinterpret_cast<std::byte*>(row(kRows)); }
   std::vector<uint64_t> digests(size_t number) const { return {row(number), row(number + 1)}; }
 
   // The number of passed audits of this job's memory, and their newest step; Step(0): no audit passed.
