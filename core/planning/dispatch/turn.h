@@ -66,8 +66,8 @@ void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job);
 void assign_devices(DispatchTurn& turn);
 
 // homes.cpp
-// Moves a job that is spread over more hosts than its devices need together, if the move pays (plan::weigh). One job moves
-// at a decision, the job with the largest gain: a move changes the spare devices.
+// Moves a job that is spread over more hosts than its devices need together, if the move pays (plan::weigh). One job
+// moves at a decision, the job with the largest gain: a move changes the spare devices.
 void gather_one(DispatchTurn& turn, const SharedSpeeds& shared);
 
 // bring_about.cpp
