@@ -81,7 +81,7 @@ Room take_room(std::vector<Room>& rooms, int64_t count, bool takes_first) {
     for (auto at = rooms.begin() + 1; at != rooms.end(); ++at)
       if (is_better(*at, *chosen)) chosen = at;
   }
-  const Room room = *chosen;
+  Room room = *chosen;
   rooms.erase(chosen);
   return room;
 }
