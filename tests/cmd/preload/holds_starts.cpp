@@ -1,6 +1,6 @@
 // A library for LD_PRELOAD: a worker that starts is stopped (SIGSTOP) before it has done anything, as long as the
-// folder ESTRAIN_TEST_HELD contains a file "hold". The worker first writes its process id there, as an empty file of
-// that name.
+// folder ESTRAIN_TEST_HELD contains a file "hold". Before the stop the worker makes an empty file in the folder, whose
+// name is the worker's process id.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -11,18 +11,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string_view>
+
+#include "own_verb.h"
 
 namespace {
-
-bool is_process_of(std::string_view verb) {
-  char line[4096] = {};
-  const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  const ssize_t length = ::read(file, line, sizeof line - 1);
-  ::close(file);
-  return length > 0 && verb == line + std::strlen(line) + 1;
-}
 
 void hold() {
   const char* const folder = std::getenv("ESTRAIN_TEST_HELD");
@@ -36,7 +28,7 @@ void hold() {
 
 // A worker that starts by exec.
 [[gnu::constructor]] void hold_worker() {
-  if (is_process_of("worker")) hold();
+  if (own_verb() == "worker") hold();
 }
 
 }  // namespace
@@ -50,6 +42,6 @@ extern "C" int prctl(int option, ...) noexcept {
   va_start(more, option);
   for (unsigned long& value : values) value = va_arg(more, unsigned long);
   va_end(more);
-  if (option == PR_SET_PDEATHSIG && is_process_of("fork-server")) hold();
+  if (option == PR_SET_PDEATHSIG && own_verb() == "fork-server") hold();
   return next(option, values[0], values[1], values[2], values[3]);
 }

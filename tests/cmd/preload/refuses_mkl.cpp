@@ -10,8 +10,9 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
+
+#include "own_verb.h"
 
 namespace {
 
@@ -19,12 +20,7 @@ constexpr size_t kLeastBuffer = 32768;
 
 bool is_worker() {
   static const bool answer = [] {
-    char line[4096] = {};
-    const int file = ::open("/proc/self/cmdline", O_RDONLY);
-    const ssize_t length = ::read(file, line, sizeof line - 1);
-    ::close(file);
-    if (length <= 0) return false;
-    const std::string_view verb(line + std::strlen(line) + 1);
+    const std::string verb = own_verb();
     return verb == "worker" || verb == "fork-server";  // whose copies are workers
   }();
   return answer;
