@@ -346,7 +346,7 @@ size_t most_memory(const std::string& spec, const std::string& devices, const Wo
   return most;
 }
 
-// Layers of 16 MB, so that the gradients of one are a small part of all.
+// Layers of 16 MB: the gradients of one layer are a small part of all gradients.
 constexpr size_t kWideParameters = 21'135'370;
 const std::string kWideJob = R"([job]
 name = "wide"

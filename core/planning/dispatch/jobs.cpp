@@ -206,7 +206,7 @@ void on(DispatchTurn& turn, const DevicesChanged& event) {
   const Underway::DevicesAsked& asked = state.underway.asked[id];
   const bool is_as_before = one.target == asked.then && held_by(state, id) == asked.had;
   const bool has_fewer = limit_to_held(state, one, asked.then, now + turn.settings.growth_pause);
-  // A job that declined an exchange keeps the devices that it would have given back.
+  // A job that declined an exchange keeps all of its devices.
   if (has_fewer && is_as_before) one.target = asked.had;
   const bool was_asked_for_devices = std::exchange(one.batch.wanted, 0) == 0;
   if (was_asked_for_devices) turn.act(changed_note(one, event.lost));

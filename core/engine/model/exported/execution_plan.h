@@ -121,7 +121,7 @@ class ExecutionPlan {
   std::vector<Reordered> reordered_;
   std::vector<c10::IValue> values_;   // by number
   std::vector<bool> stays_;           // true: a stored value, never released
-  std::vector<std::set<int>> roots_;  // for each value: stored values that may share its memory
+  std::vector<std::set<int>> roots_;  // for each value: stored values that may share memory with the value
   MemoryGroups memory_;
   std::vector<std::pair<int, int>> mutations_;  // buffer, and the buffer's value after the calls
   std::set<int> written_;

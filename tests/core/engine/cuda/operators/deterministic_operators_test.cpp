@@ -1,5 +1,5 @@
-// The operators without a deterministic GPU kernel, on a simulated GPU: LibTorch's own CUDA code raises its errors
-// there.
+// The operators without a deterministic GPU kernel, on a simulated GPU, where LibTorch's own CUDA code raises the
+// errors.
 
 #include <ATen/ATen.h>
 #include <doctest/doctest.h>
