@@ -86,9 +86,8 @@ Target target_of(const scheduling::Placement& placement, const std::vector<std::
 // (EasyScale, section 3.4). Without spare devices the job keeps its type.
 void choose_types(const State& state, const std::vector<Job*>& jobs, const SharedSpeeds& shared) {
   Target spare;  // by type
-  for (const std::string& group : groups_of(state)) spare[type_in(group)] += capacity(state, group);
-  for (const auto& [id, job] : state.jobs)
-    for (const auto& [group, count] : job.target) spare[type_in(group)] -= count;
+  for (const std::string& group : groups_of(state))
+    spare[type_in(group)] += capacity(state, group) - targeted_of(state, group);
   for (Job* job : jobs) {
     if (!job->is_type_open || job->starts > 0) continue;
     for (const auto& [group, count] : job->target) spare[type_in(group)] += count;

@@ -43,7 +43,7 @@ double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& al
     const auto same = all.find(at);
     if (at.type != key.type || own.times == 0 || same == all.end()) continue;
     const Mean others = mean_of_others(same->second, job.id);
-    const std::pair away{apart(at.hosts, key.hosts), apart(at.devices, key.devices)};
+    const std::pair away = apart(at, key);
     if (others.times == 0 || away >= nearest) continue;
     nearest = away;
     ratio = own.seconds / others.seconds;

@@ -16,6 +16,10 @@ double apart(int64_t one, int64_t other) {
   return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
 }
 
+std::pair<double, double> apart(const Speeds::Key& one, const Speeds::Key& other) {
+  return {apart(one.hosts, other.hosts), apart(one.devices, other.devices)};
+}
+
 void Speeds::observe(const Key& key, double step_seconds) {
   if (!(step_seconds > 0) || !std::isfinite(step_seconds) || key.devices < 1) return;
   Measured& measured = measured_[key];
@@ -76,7 +80,7 @@ double Speeds::step_seconds(const Key& key, int64_t ests) const {
   std::pair<double, double> distance;
   for (const auto& entry : measured_) {
     if (entry.first.type != key.type) continue;
-    const std::pair away{apart(entry.first.hosts, key.hosts), apart(entry.first.devices, key.devices)};
+    const std::pair away = apart(entry.first, key);
     if (nearest != nullptr && away >= distance) continue;
     nearest = &entry;
     distance = away;

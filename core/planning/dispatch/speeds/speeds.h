@@ -121,4 +121,7 @@ class Speeds {
   Paces paces_;
 };
 
+// Returns the distances in hosts and in devices: the first counts before the second.
+std::pair<double, double> apart(const Speeds::Key& one, const Speeds::Key& other);
+
 }  // namespace estrain::dispatch
