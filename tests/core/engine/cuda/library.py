@@ -15,7 +15,7 @@ OF_CUDA = ("libtorch_cuda", "libc10_cuda", "libcuda.", "libcudart", "libcublas",
 
 
 def output(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def needed(file):
