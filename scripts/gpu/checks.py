@@ -10,12 +10,13 @@ import equality
 import kernel_checks
 import pace
 import pinned_choices
+import programs
 import restarts
 import sharing
 import torch_bits
 import traces
 
-GROUPS = ("bits", "speed", "cost", "rest")
+GROUPS = ("bits", "programs", "speed", "cost", "rest")
 
 
 @dataclass
@@ -54,6 +55,7 @@ def all_checks():
         Check("sanitizer racecheck", kernel_checks.sanitizer("racecheck"), 130),
         Check("GPUs exchange", equality.exchange("resnet18"), 130),
         Check("a GPU that is not there is refused", equality.refuses_missing_gpu, 60),
+        *(Check(f"program {name}", programs.check(name), 170, group="programs") for name in programs.NAMES),
         timed("throughput gpt", pace.throughput("gpt"), 190),
         timed("throughput resnet50", pace.throughput("resnet50"), 240),
         timed("D2 over D1: gpt, resnet18", pace.d2_over_d1("gpt", "resnet18"), 130),
@@ -74,3 +76,8 @@ def wanted(group, words):
     """The checks of a group (None: of all) whose name has one of the words, if there are any."""
     checks = [check for check in all_checks() if group in (None, check.group)]
     return [check for check in checks if not words or any(word in check.name for word in words)]
+
+
+def programs_of(some_checks):
+    """Names of the exported networks that the checks train."""
+    return [check.name.removeprefix("program ") for check in some_checks if check.group == "programs"]

@@ -58,10 +58,10 @@ def refuses_missing_gpu(machine, _):
     return f"cuda:99: exit code {code}, by name, at once"
 
 
-def disturbed(machine, model, folder):
+def disturbed(machine, model, folder, ests=ESTS):
     """One worker, two, one of them killed, one again, stopped; then resumed on two for some steps more, by what the
     checkpoint says of algorithms alone. Returns the run, its steps, and the seconds that it stood still in resizes."""
-    with Run(machine, model, folder, ESTS, 1_000_000, machine.devices(1)) as run:
+    with Run(machine, model, folder, ests, 1_000_000, machine.devices(1)) as run:
         run.wait_for_step(2, 240)
         grown = run.resize(machine.devices(2))
         run.wait_for_step(grown["step"] + 2)

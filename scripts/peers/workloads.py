@@ -17,7 +17,8 @@ from run_record import Run
 from workload_pace import Pace
 from workload_runs import OnGpus, Workload
 
-sys.path.insert(0, str(programs.EXAMPLES / "workloads"))
+sys.path[:0] = [str(programs.EXAMPLES / "workloads"), str(programs.EXAMPLES.parent / "scripts/gpu")]
+import drawn_weights  # noqa: E402
 import small_data  # noqa: E402
 
 EASYSCALE = ("shufflenetv2", "resnet50", "vgg19", "yolov3", "neumf", "bert", "electra", "swin")
@@ -103,6 +104,18 @@ def on_gpus(names, folder, arguments):
     return 0 if all(cell.startswith("equal") for cells in rows.values() for cell in cells.values()) else 1
 
 
+def write(names, folder, arguments):
+    """NAME.toml, NAME.pt2 for training alone, and data/, as on simulated GPUs."""
+    small_data.write(folder / "data", dict.fromkeys(DATA.get(name, "pictures") for name in names))
+    for name in names:
+        OnGpus(name, folder, arguments.build.resolve() / "estrain")
+        if arguments.no_weights:
+            program = folder / f"{name}.pt2"
+            drawn_weights.take_weights(program, program.with_suffix(".packed"))
+            program.unlink()
+    return 0
+
+
 def row(cells):
     return "| " + " | ".join(cells) + " |"
 
@@ -123,14 +136,18 @@ def main():
     parser.add_argument("--fine-tuning", action="store_true", help="examples/fine_tuning instead")
     parser.add_argument("--gpus", action="store_true", help="all of them, on simulated GPUs")
     parser.add_argument("--brief", action="store_true", help="with --gpus: without the largest; the larger ones are not resized and killed")
+    parser.add_argument("--write", type=pathlib.Path, metavar="DIR", help="only write specs, programs and data of all of them there")
+    parser.add_argument("--no-weights", action="store_true", help="with --write: without large weights, see scripts/gpu/drawn_weights.py")
     parser.add_argument("--no-times", action="store_true", help="only bits")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the table there, too")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where programs, data and runs are left")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     arguments = parser.parse_args()
-    names = arguments.only or (EASYSCALE + OTHERS if arguments.gpus else OTHERS if arguments.others else EASYSCALE)
+    names = arguments.only or (EASYSCALE + OTHERS if arguments.gpus or arguments.write else OTHERS if arguments.others else EASYSCALE)
     if arguments.brief:
         names = [name for name in names if name not in LARGE]
+    if arguments.write:
+        return write(names, arguments.write.resolve(), arguments)
     folder = (arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="workloads-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     rows, wrong, begin = {}, [], time.monotonic()
