@@ -58,6 +58,8 @@ def all_checks():
         *(Check(f"program {name}", programs.check(name), 170, group="programs") for name in programs.NAMES),
         timed("throughput gpt", pace.throughput("gpt"), 190),
         timed("throughput resnet50", pace.throughput("resnet50"), 240),
+        timed("strong baselines gpt", pace.baselines("large gpt"), 200),
+        timed("strong baselines resnet50", pace.baselines("large resnet50"), 200),
         timed("D2 over D1: gpt, resnet18", pace.d2_over_d1("gpt", "resnet18"), 130),
         timed("gemm", kernel_checks.gemm, 60),
         timed("D2 over D1: resnet50, lenet", pace.d2_over_d1("resnet50", "lenet"), 130),

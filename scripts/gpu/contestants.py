@@ -24,13 +24,16 @@ D2, BF16 = 'determinism = "D2"\n', 'precision = "bf16"\n'
 def cases(machine):
     if machine.dry_run:
         small = {name: Case(name, "lenet", 2, (1, 28, 28)) for name in ("lenet", "resnet18", "resnet50", "vgg19")}
-        return small | {"gpt": gpt(32, 2, 32, 2)}
+        return small | {"gpt": gpt(32, 2, 32, 2), "large gpt": gpt(32, 2, 32, 2), "large resnet50": small["resnet50"]}
     return {
         "lenet": Case("lenet", "lenet", 128, (1, 28, 28)),
         "resnet18": Case("resnet18", "resnet18", 64, (3, 32, 32)),
         "resnet50": Case("resnet50", "resnet50", 32, (3, 224, 224)),
         "vgg19": Case("vgg19", "vgg19", 64, (3, 32, 32)),
         "gpt": gpt(384, 6, 256, 16),
+        # That keep the GPU busy. GPT-2's smallest network has this width, these layers and this context.
+        "large gpt": gpt(768, 12, 1024, 16),
+        "large resnet50": Case("large-resnet50", "resnet50", 128, (3, 224, 224)),
     }
 
 
@@ -61,10 +64,10 @@ class Eager:
     """The loop of eager.py in one of its modes."""
 
     def __init__(self, machine, case, mode):
-        self.log, self.notes = machine.new_folder(f"{case.name}-eager") / "eager.log", []
+        self.log, self.notes = machine.new_folder(f"{case.name}-{mode}") / "eager.log", []
         environment = dict(os.environ)
         environment.pop("CUBLAS_WORKSPACE_CONFIG", None)
-        if mode == "deterministic":
+        if "deterministic" in mode:
             environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
         script = Path(__file__).with_name("eager.py")
         with open(self.log, "w") as log:

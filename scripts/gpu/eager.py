@@ -1,7 +1,8 @@
 """A plain PyTorch training loop that takes turns: eager.py DEVICE MODE CASE.
 
-MODE: "deterministic" (torch's deterministic algorithms), "plain", or "benchmark" (cuDNN chooses algorithms by trying
-them); of the whole process, since choices are remembered. CASE: what scripts/benchmarks/cases.py says in JSON. Prints
+MODE: "plain", or words joined by "+": "deterministic" (torch's deterministic algorithms), "benchmark" (cuDNN chooses
+algorithms by trying them), "channels_last" (of images), "fused" (the optimizer), "compiled" (torch.compile). The mode is
+that of the whole process, since choices are remembered. CASE: what scripts/benchmarks/cases.py says in JSON. Prints
 {} when it is ready, then for each line {"precision", "seconds"} of its input {"seconds": of a step, "note"}, over so
 many seconds of training. fp32 without TF32, or bf16 autocast; one stream; the batch is copied from pinned memory at
 each step.
@@ -34,8 +35,9 @@ def batch_of(case, pinned):
 
 
 class Loop:
-    def __init__(self, device, case, deterministic):
+    def __init__(self, device, case, mode):
         self.note = ""
+        deterministic = "deterministic" in mode
         # Strictly: some operators, attention among them, take another form where torch is only to warn.
         torch.use_deterministic_algorithms(deterministic)
         torch.utils.deterministic.fill_uninitialized_memory = False
@@ -43,14 +45,18 @@ class Loop:
         torch.set_num_threads(1)
         self.device = torch.device(device)
         self.model = twins.twin(shape=case["shape"], classes=case["classes"], **case["model"]).to(self.device)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        self.layout = torch.channels_last if "channels_last" in mode and case["shape"] else torch.preserve_format
+        self.model.to(memory_format=self.layout)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, fused="fused" in mode)
+        self.forward = torch.compile(self.model) if "compiled" in mode else self.model
         self.batch = batch_of(case, self.device.type == "cuda")
 
     def step(self, precision):
         x, y = (part.to(self.device, non_blocking=True) for part in self.batch)
+        x = x.contiguous(memory_format=self.layout) if self.layout == torch.channels_last else x
         bf16 = torch.autocast(self.device.type, torch.bfloat16)
         with bf16 if precision == "bf16" else contextlib.nullcontext():
-            loss = F.cross_entropy(self.model(x).flatten(0, -2), y.flatten())
+            loss = F.cross_entropy(self.forward(x).flatten(0, -2), y.flatten())
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -83,10 +89,10 @@ class Loop:
 
 
 def main():
-    device, mode, case = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    device, mode, case = sys.argv[1], sys.argv[2].split("+"), json.loads(sys.argv[3])
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.benchmark = mode == "benchmark"
-    loop = Loop(device, case, mode == "deterministic")
+    torch.backends.cudnn.benchmark = "benchmark" in mode
+    loop = Loop(device, case, mode)
     print("{}", flush=True)
     for line in sys.stdin:
         turn = json.loads(line)

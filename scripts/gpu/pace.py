@@ -8,6 +8,9 @@ from report import Skipped, each_by_itself
 
 D2_TARGETS = {"gpt": 1.3, "resnet18": 1.5, "resnet50": 1.5, "lenet": 1.5}
 MODES = ("deterministic", "plain", "benchmark")
+# PyTorch as one who wants speed trains with it: with its deterministic algorithms, without, and compiled.
+FAST = "benchmark+channels_last+fused"
+STRONG_MODES = {"deterministic": f"deterministic+{FAST}", "eager": FAST, "compiled": f"{FAST}+compiled"}
 GRAPHS_OF = ("gpt", "resnet18")  # whose graphs are timed, in fp32
 GRAPHS = 'cuda_graphs = "auto"\n'
 ROUNDS, GRAPH_ROUNDS, D2_ROUNDS = 3, 2, 2
@@ -76,6 +79,32 @@ def compare(report, name, seconds, note, how, more, strict):
         report.figure(f"{name}: {what}", HIGHER, target, ratios(seconds[mode], ours), how, "", note, more)
     percent = [100 * (ratio - 1) for ratio in ratios(ours, seconds["benchmark"])]
     report.figure(f"{name}: D1's cost against PyTorch's benchmark mode", LOWER, 3, percent, how, " %", note, more)
+
+
+def baselines(name):
+    """1 EST in bf16 against the fastest ways of PyTorch, of a network that keeps the GPU busy."""
+
+    def check(machine, report):
+        if not machine.python:
+            raise Skipped("there is no Python with torch here")
+        case, rounds = cases(machine)[name], machine.rounds(ROUNDS, 2)
+        turn, eager_turn = machine.rounds(STATE_TURN, 0.2), machine.rounds(2 * EAGER_TURN, 0.2)
+        loops = {kind: lambda mode=mode: Eager(machine, case, mode) for kind, mode in STRONG_MODES.items()}
+        with all_started({"estrain": lambda: Turns(machine, case, job=BF16)}, loops) as started:
+            ours, notes = started.pop("estrain"), []
+            turns = {kind: lambda seconds, loop=loop: loop.turn("bf16", seconds) for kind, loop in started.items()}
+            seconds = side_by_side(turns | {"estrain": ours.timed_turn}, rounds,
+                                   dict.fromkeys(turns, eager_turn) | {"estrain": turn})  # fmt: skip
+            notes = [note for loop in started.values() for note in loop.notes]
+        rates, note = per_second(case, seconds)
+        how, more = HOW.format(case.batch, f"{turn} and {eager_turn}", rounds), {"samples_per_second": rates}
+        for kind, mode in STRONG_MODES.items():
+            over = ratios(seconds[kind], seconds["estrain"])
+            figure = f"{name} bf16: samples/s over PyTorch's, {mode.replace('+', ', ')}"
+            report.figure(figure, HIGHER, 1.0, over, how, "", "; ".join([note, *notes]), more)
+        return note
+
+    return check
 
 
 def d2_over_d1(*names):
