@@ -1,18 +1,21 @@
 """The cost of many ESTs on one worker: time against one EST, memory against one EST and against packed processes."""
 
 import contextlib
+import json
 import statistics
 
 from contestants import STATE_TURN, Eager, Turns, all_started, cases, ratios, side_by_side
 from figures import LOWER
 from paired_rounds import spread
 from process_tree import memory_of, with_descendants
+from report import Failed
 
 ESTS = (1, 2, 4, 8, 16)
 ROUNDS = 3
 LEAST_STEPS = 10  # of a turn
 PACKED = 4
 BYTES_OF_FLOAT = 4
+BYTES_OF_CUDA = 600 << 20  # as core/run/launch/preflight/early_checks.cpp has it
 # Parameters of the models of contestants.cases.
 PARAMETERS = {"resnet50": 23_528_522, "gpt": 10_844_160}
 SMALL_PARAMETERS = {"resnet50": 44_426, "gpt": 34_688}
@@ -21,6 +24,10 @@ HOW_SWITCHING = (
     "this may be below 0; turns of {} s, or of 10 steps if they take longer; median of {} rounds side by side"
 )
 HOW_MEMORY = "memory of the GPU taken (nvidia-smi) with 16 ESTs less that with 1, in copies of the gradient"
+HOW_FORETOLD = (
+    "memory of the GPU taken (nvidia-smi) with 1 to 16 ESTs over what `estrain check` foretells from a mini-batch on the "
+    "CPU, CUDA's own memory included"
+)
 HOW_PACKED = f"memory of the GPU taken by 16 ESTs on one worker over that of {PACKED} processes of PyTorch side by side"
 
 
@@ -69,11 +76,14 @@ def memory(machine, report):
         # A job that measures algorithms keeps memory of the trials: the first one is not weighed.
         with all_started({"job": lambda: Turns(machine, case)}):
             pass
-        for ests in (1, 16):
-            with all_started({"job": lambda: Turns(machine, case, ests)}) as started:
+        over = []
+        for ests in ESTS:
+            with all_started({"job": lambda ests=ests: Turns(machine, case, ests)}) as started:
                 taken[f"{ests} ESTs"] = scale.weigh([started["job"].process])
+            over.append(taken[f"{ests} ESTs"] / foretold(machine, case, ests))
         gradient = BYTES_OF_FLOAT * parameters[name]
         copies = (taken["16 ESTs"] - taken["1 ESTs"]) / gradient
+        report.figure(f"{name}: memory over what was foretold", LOWER, 1.1, over, HOW_FORETOLD)
         if machine.python:
             taken |= packed(machine, case, scale)
         note = "MB: " + ", ".join(f"{what} {taken_bytes / 1e6:.0f}" for what, taken_bytes in taken.items())
@@ -84,6 +94,16 @@ def memory(machine, report):
         words.append(f"{name}: {note}")
         report.found(words[-1])
     return "; ".join(words)
+
+
+def foretold(machine, case, ests):
+    """Bytes of one GPU."""
+    spec = case.spec(machine.new_folder(f"{case.name}-foretold"), ests, 1)
+    words = ("check", spec, "--devices", "cpu", "--gpu-memory", "80", "--json")
+    code, text = machine.call(*words, seconds=machine.patience(60))
+    if code:
+        raise Failed(f"{' '.join(map(str, words))}: exit code {code}\n{text}")
+    return json.loads(text)["gpu_bytes"][0] + BYTES_OF_CUDA
 
 
 def packed(machine, case, scale):
