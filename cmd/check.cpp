@@ -177,11 +177,8 @@ class Check {
   // Returns the steps of the whole job, or 0 if the data could not be read.
   int64_t total_steps() const {
     if (!readable_ || scan_.train_samples == 0) return 0;
-    const spec::JobSpec& spec = job_.spec;
-    if (spec.train.steps) return *spec.train.steps;
-    const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
-    const batches::BatchSchedule schedule{each, spec.data.batch, spec.data.drop_last, spec.elastic.changes};
-    return schedule.end_of(Epoch(spec.train.epochs.value_or(0))).value;
+    if (job_.spec.train.steps) return *job_.spec.train.steps;
+    return schedule().end_of(Epoch(job_.spec.train.epochs.value_or(0))).value;
   }
 
   int print() const {
@@ -236,6 +233,13 @@ class Check {
     return fields;
   }
 
+  // The number of samples is that of scan_.
+  batches::BatchSchedule schedule() const {
+    const spec::JobSpec& spec = job_.spec;
+    const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
+    return {each, spec.data.batch, spec.data.drop_last, spec.elastic.changes};
+  }
+
   void add(std::vector<Finding> findings) { std::ranges::move(findings, std::back_inserter(findings_)); }
 
   std::string run_directory() const {
@@ -279,6 +283,9 @@ class Check {
     }
     scan_ = data::scan(data::data_section(job_.spec), job_.spec.model.context, job_.spec.model.classes, arrays);
     add(scan_.findings);
+    if (scan_.train_samples > 0 && !schedule().has_empty_epoch())
+      findings_.push_back(Finding::fine(
+          "steps", fmt::format("{} in all; the first epoch has {}", total_steps(), schedule().end_of(Epoch(1)).value)));
   }
 
   // Returns the job with synthetic images in place of faulty files, so the model can still be tried. Returns nothing if

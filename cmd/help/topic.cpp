@@ -252,7 +252,6 @@ std::vector<Topic> find_topics(const std::vector<Topic>& topics, std::string_vie
   std::vector<Topic> found;
   std::ranges::copy_if(topics, std::back_inserter(found),
                        [&](const Topic& topic) { return topic.name == word || is_word(topic, word); });
-  if (!found.empty()) return found;
   std::ranges::copy_if(topics, std::back_inserter(found),
                        [&](const Topic& topic) { return is_last_part(topic, word); });
   if (found.empty()) found = topics_of_id(topics, word);

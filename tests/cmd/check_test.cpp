@@ -73,10 +73,13 @@ TEST_CASE("a job that can run: a line for everything, exit code 0, nothing left 
   CHECK(found.code == 0);
   CHECK(found.count("error") == 0);
   for (const char* word :
-       {"spec", "devices", "data", "mini-batch", "determinism", "run directory", "disk space", "memory",
+       {"spec", "devices", "data", "steps", "mini-batch", "determinism", "run directory", "disk space", "memory",
         "shared memory", "file size", "address space", "open files", "tasks", "cores", "readers", "clock"})
     CHECK(found.about(word).size() == 1);
   CHECK(found.says("devices", "2 workers"));
+  // 150 samples: each of 8 ESTs has 19, in mini-batches of 4.
+  CHECK(
+      found.says("steps", fmt::format("{} in all; the first epoch has 5", found.report.at("total_steps").get<int>())));
   CHECK(found.says("memory", "2 workers"));
   CHECK(found.report.at("operators").size() > 5);
   CHECK(found.report.at("verdict").get<std::string>().starts_with("D"));

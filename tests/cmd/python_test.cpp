@@ -313,6 +313,7 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
       {"pass", "return Net().double()", 1, "parameter fc.weight is float64, but must be float32"},
       {"with torch.no_grad(): self.fc.weight.mul_(0.5)", net, 2, "forward wrote fc.weight"},
       {"return 'loss'", net, 2, "forward returned a str where a tensor"},
+      {"return", net, 2, "forward returned None: end it with a `return`"},
       {"return images.sum()", net, 2, "the model's loss depends on no parameter that is trained"},
       {"return self.fc(images.flatten(1))", net, 2, "the model's first output is [4, 4], not one number"},
   };
@@ -322,6 +323,9 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
     const std::string file = files.folder.write("net.py", code(wrong.forward, wrong.build));
     CHECK(refused(files, files.spec(file + ":build"), wrong.code).says(wrong.says));
   }
+  const std::string file =
+      files.folder.write("net.py", code("pass", net) + "\ndef of(width, *, depth, bias=True): pass\n");
+  CHECK(refused(files, files.spec(file + ":of"), 2).says("of needs width, depth, but is called without arguments"));
 }
 
 TEST_CASE("a Python or a file that will not do is refused by name" * doctest::skip(!is_here())) {

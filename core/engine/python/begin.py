@@ -6,6 +6,7 @@ returns a module, or a module and an example mini-batch: a tensor, a tuple or li
 forward's arguments by name. torch, random and numpy are seeded before the call.
 """
 import importlib.util
+import inspect
 import json
 import os
 import random
@@ -83,12 +84,25 @@ def call_function(seed):
     function = load_function()
     torch.manual_seed(seed)
     seed_streams(seed)
+    refuse_arguments(function)
     made = function()
     module, batch = made if isinstance(made, (tuple, list)) and len(made) == 2 else (made, None)
     if not isinstance(module, torch.nn.Module):
         raise Refused(f"{FUNCTION} returned a {type(made).__name__}, not a torch.nn.Module, alone or with an example "
                       "mini-batch")
     return module, batch
+
+
+def refuse_arguments(function):
+    """The function is called without arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    names = [each.name for each in signature.parameters.values()
+             if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    if names:
+        raise Refused(f"{FUNCTION} needs {', '.join(names)}, but is called without arguments: give each a default value")
 
 
 def users_frames(trace):

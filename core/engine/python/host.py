@@ -76,6 +76,8 @@ class Module:
         with watched:
             outputs = self.module(*inputs) if self.names is None else self.module(**dict(zip(self.names, inputs)))
         tensors = list(flattened(outputs))
+        if outputs is None:
+            raise Refused("forward returned None: end it with a `return` of the loss, or of what model.loss reads")
         if not tensors:
             raise Refused(f"forward returned {type(outputs).__name__} without a tensor")
         returned(tensors)

@@ -34,7 +34,8 @@ TEST_CASE("a word of every kind is found") {
   CHECK(kinds_of(find_topics(all, "corrupt")) == std::set{Kind::error});
   CHECK(kinds_of(find_topics(all, "disk_full")) == std::set{Kind::cause});
   CHECK(kinds_of(find_topics(all, "device_lost")) == std::set{Kind::event});
-  CHECK(kinds_of(find_topics(all, "resize")) == std::set{Kind::command, Kind::event});
+  CHECK(kinds_of(find_topics(all, "resize")) == std::set{Kind::command, Kind::key, Kind::event});
+  CHECK(kinds_of(find_topics(all, "determinism")) == std::set{Kind::key, Kind::event});
 }
 
 TEST_CASE("estrain's own words are found, in capitals or not; a word may be an event, too") {

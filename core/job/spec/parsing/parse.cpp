@@ -82,7 +82,8 @@ auto read_spec(Read&& read) {
   try {
     return read();
   } catch (const Error& error) {
-    throw Error(Fault::spec, error.message()).advise(error.advice());
+    throw Error(Fault::spec, error.message())
+        .advise(error.advice().empty() ? "name a spec; `estrain init` writes one to start from" : error.advice());
   }
 }
 

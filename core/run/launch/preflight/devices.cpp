@@ -91,6 +91,8 @@ void append_item(Assignment& shares, std::string_view list, std::string_view ite
     item = item.substr(0, equals);
   }
   const std::optional<Device> device = placement::parse_device(item);
+  if (!device && !item.empty() && item.find_first_not_of("0123456789") == item.npos)
+    throw bad_list(list, fmt::format("a job has 1 to {} workers", kMostDevices));
   if (!device) {
     throw bad_list(list, item.empty()
                              ? std::string("an empty name")
