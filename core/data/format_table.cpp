@@ -15,6 +15,7 @@
 #include "core/data/formats/synthetic.h"
 #include "core/data/formats/tokens.h"
 #include "core/data/photos/image_folder.h"
+#include "core/data/photos/photo_files.h"
 #include "core/data/photos/voc.h"
 #include "core/data/photos/webdataset.h"
 #include "core/data/python/python_dataset.h"
@@ -65,6 +66,11 @@ spec::DataSection recognise_folder(const std::string& path) {
     if (row && format_of_set(folder / test) == row) return section(*row, {folder / "train", folder / test});
   }
   if (const FormatRow* row = format_of_set(folder)) return section(*row, {path});
+  if (has_file(folder, {".jpg", ".jpeg", ".png"}))
+    throw Error::make(Fault::usage, "{}: pictures without classes", path)
+        .advise(
+            "put the pictures of each class into a folder of its own; or read pictures and labels by a Dataset in "
+            "Python: data.py:train");
   throw Error::make(Fault::usage, "{}: no data set recognised in this folder", path).advise(recognised_data);
 }
 

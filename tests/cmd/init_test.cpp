@@ -253,6 +253,8 @@ TEST_CASE("init keeps a file that is there, and helps with names") {
   const Ended empty = estrain({"init", folder / "empty"});
   CHECK(empty.code == 2);
   CHECK(empty.says("no data set recognised"));
+  folder.write("empty/1.PNG", "");
+  CHECK(estrain({"init", folder / "empty"}).says("pictures without classes"));
 }
 
 TEST_CASE("train without a spec says how to make one") {
