@@ -322,7 +322,8 @@ class Check {
           arguments_.gpu_gigabytes > 0 || std::ranges::any_of(devices_of(job_.devices), &placement::Device::is_gpu);
       report_ = launch::probe_operators(*job, job_.devices.front().device, true, foretells);
       job_.size = launch::job_size(*report_);
-      if (arguments_.gpu_gigabytes > 0) job_.size->gpu_memory = static_cast<uint64_t>(1e9 * arguments_.gpu_gigabytes);
+      if (arguments_.gpu_gigabytes > 0)
+        job_.size->gpu_memory = report_->gpu_memory = static_cast<uint64_t>(1e9 * arguments_.gpu_gigabytes);
       note_mini_batch();
       note_short_batches();
       note_determinism();
@@ -397,7 +398,7 @@ class Check {
     if (const auto& error = report_->init_error) {
       findings_.push_back(Finding::user_error("model.init", error->message, error->advice));
     } else {
-      findings_.push_back(Finding::fine("model.init", job_.spec.model.init + ": fits the model"));
+      findings_.push_back(Finding::fine("model.init", job_.spec.model.init + ": " + report_->init_words));
     }
   }
 

@@ -8,8 +8,11 @@
 #include "cmd/commands.h"
 #include "cmd/validators.h"
 #include "core/base/error.h"
+#include "core/base/files/memory_file.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
+#include "core/base/process/python.h"
 #include "core/base/visible_text.h"
 #include "core/data/files/file_bytes.h"
 #include "core/formats/program/write_program.h"
@@ -17,6 +20,7 @@
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/models/export_model.h"
+#include "core/state/checkpoint/models/weights_file.h"
 
 namespace estrain::cmd {
 namespace {
@@ -93,8 +97,12 @@ WrittenProgram write_program(const checkpoint::CheckpointFile& from, const Progr
   return written;
 }
 
+constexpr const char* convert_code =
+#include <estrain/python_convert.inc>
+    ;
+
 struct WeightsArguments {
-  std::string source, format = "safetensors", out, program;
+  std::string source, format = "safetensors", out, program, key, python;
   std::optional<int64_t> step;
   bool average = false, force = false, json = false;
 };
@@ -125,9 +133,41 @@ CheckpointFile source_of(const WeightsArguments& arguments) {
   return CheckpointFile::open(arguments.source);
 }
 
+// Writes the tensors of a file of torch.save as a safetensors file, by Python.
+int convert(const WeightsArguments& arguments, const std::string& out) {
+  if (arguments.format != "safetensors" || arguments.step || arguments.average || !arguments.program.empty())
+    throw Error::make(Fault::usage, "{}: a file of torch.save becomes a safetensors file, without other options",
+                      arguments.source);
+  const UsersPython python = find_python(arguments.python, "--python");
+  const UniqueFd answer = memory_file("estrain-answer", ""), code = memory_file("estrain-code", convert_code);
+  const Json request = {{"file", arguments.source}, {"out", out}, {"key", arguments.key}, {"answer", answer.get()}};
+  ChildOptions options;
+  options.arguments = {python.program, fmt::format("/proc/self/fd/{}", code.get()), json_text(request)};
+  options.inherited = {answer.get(), code.get()};
+  const ChildEnd end = ChildProcess::start(options).wait();
+  const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
+  if (told.is_discarded())
+    throw Error::make(Fault::peer, "{}: {} ended with {} before it was done", arguments.source, python.program,
+                      end.text())
+        .advise("its last lines of output, if any, say why");
+  if (told.contains("error"))
+    throw Error::make(Fault::mismatch, "{}: {}", arguments.source, told.at("error").get<std::string>())
+        .advise(told.at("advice").get<std::string>());
+  if (arguments.json) {
+    fmt::print("{}\n", json_text({{"path", out}, {"format", "safetensors"}, {"tensors", told.at("tensors")}}));
+  } else {
+    fmt::print("{}: {} tensors of {}\n", out, told.at("tensors").get<int64_t>(), arguments.source);
+  }
+  return 0;
+}
+
 int write_weights(const WeightsArguments& arguments) {
   const std::string out = arguments.out.empty() ? default_name(arguments.format) : arguments.out;
   if (!arguments.force) require_absent(out, "choose another name, or replace it with --force");
+  if (checkpoint::is_of_torch_save(arguments.source)) return convert(arguments, out);
+  if (!arguments.key.empty() || !arguments.python.empty())
+    throw Error::make(Fault::usage, "--key and --python are for a file of torch.save, which {} is not",
+                      arguments.source);
   if (!arguments.program.empty() && arguments.format != "pt2")
     throw Error::make(Fault::usage, "--program is for --format pt2, not {}", arguments.format);
   const CheckpointFile from = source_of(arguments);
@@ -162,7 +202,11 @@ int write_weights(const WeightsArguments& arguments) {
 void add_weights(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("weights", "Write a run's weights to a file for other programs");
   auto arguments = std::make_shared<WeightsArguments>();
-  verb->add_option("SOURCE", arguments->source, "Run directory or checkpoint")->required();
+  verb->add_option(
+          "SOURCE", arguments->source,
+          "Run directory or checkpoint; or a file of torch.save, whose tensors are written as model.init takes "
+          "them")
+      ->required();
   verb->add_option("OUT", arguments->out, "File to write (default: model.safetensors, model.h5 or model.pt2, here)");
   verb->add_option("--format", arguments->format,
                    "safetensors, hdf5 as model.init takes it, or pt2: the exported program that the job evaluates "
@@ -173,6 +217,11 @@ void add_weights(CLI::App& app, Action& chosen) {
                    "pt2: put the weights into this program of the model, such as model.file");
   verb->add_option("--step", arguments->step, "The checkpoint of this step (default: the newest)");
   verb->add_flag("--ema", arguments->average, "The averages of the weights (ema.decay) in the place of the weights");
+  verb->add_option("--key", arguments->key,
+                   "Of a file of torch.save with several state_dicts: which one, such as model or ema.model");
+  verb->add_option("--python", arguments->python,
+                   "The Python with torch for a file of torch.save, such as venv/bin/python (default: ESTRAIN_PYTHON, "
+                   "else python3)");
   verb->add_flag("--force", arguments->force, "Replace OUT if it is there");
   verb->add_flag("--json", arguments->json, "Print what was written as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return write_weights(*arguments); }; });

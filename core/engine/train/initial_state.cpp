@@ -5,7 +5,6 @@
 
 #include "core/engine/est/generator.h"
 #include "core/engine/train/evaluation/evaluation.h"
-#include "core/state/checkpoint/models/model_file.h"
 #include "core/state/checkpoint/state/est_streams.h"
 
 namespace estrain::train {
@@ -25,7 +24,7 @@ void write_first_streams(const TrainingJob& job, VirtualRank rank, std::byte* st
 
 }  // namespace
 
-void write_first_state(TrainingJob& job, std::byte* state) {
+std::optional<checkpoint::TakenWeights> write_first_state(TrainingJob& job, std::byte* state) {
   const StatePlaces& places = job.places();
   for (size_t i = 0; i < places.model.num_parameters(); ++i) {
     const torch::Tensor& parameter = job.network().parameters()[i];
@@ -35,13 +34,17 @@ void write_first_state(TrainingJob& job, std::byte* state) {
     const torch::Tensor& buffer = job.network().buffers()[i];
     std::memcpy(places.model.buffer(state, i), buffer.const_data_ptr(), buffer.nbytes());
   }
-  if (!job.spec().model.init.empty()) checkpoint::read_model(job.spec().model.init, job.layout(), state);
+  const spec::ModelSection& model = job.spec().model;
+  std::optional<checkpoint::TakenWeights> taken;
+  if (!model.init.empty())
+    taken = checkpoint::read_model({model.init, model.init_match, model.init_prefix}, job.layout(), state);
   if (places.metrics.has_plateau())
     places.metrics.write_plateau(state,
                                  {optim::plateau_start(job.spec().schedule), job.schedules().scheduled_at(Step(0))});
   if (places.metrics.has_early_stop()) write_first_early_stop(job, state);
   if (places.averages.are_kept()) std::memcpy(places.averages.averages(state), state, places.model.parameters_bytes());
   for (VirtualRank rank; rank.value < job.spec().job.ests; ++rank) write_first_streams(job, rank, state);
+  return taken;
 }
 
 void read_state(const checkpoint::CheckpointFile& file, const TrainingJob& job, std::byte* state) {

@@ -160,7 +160,7 @@ void try_first_state(TrainingJob& job, comm::ProbeReport& report) {
       static_cast<std::byte*>(::operator new(job.places().bytes, alignment)),
       [](std::byte* memory) { ::operator delete (memory, std::align_val_t{64}); });
   try {
-    write_first_state(job, state.get());
+    if (const auto taken = write_first_state(job, state.get())) report.init_words = taken->words();
   } catch (const Error& error) {
     report.init_error = as_report(error);
   }

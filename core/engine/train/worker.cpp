@@ -75,7 +75,8 @@ void build_state(TrainingJob& job, comm::JobMemory& memory, const WorkerSetup& s
   job.set_data(data_of_run(files, file, setup.options.accepts_data).to_json());
   memory.lay_out(job.memory_plan());
   if (!file) {
-    write_first_state(job, memory.state_of(Step(0)));
+    if (const auto taken = write_first_state(job, memory.state_of(Step(0))))
+      fmt::print(stderr, "{}: {}\n", job.spec().model.init, taken->words());
     return;
   }
   const Step step = file->meta().step;

@@ -64,20 +64,22 @@ struct CodePlace {
 
 struct ModelSection {
   std::string name;                     // mlp, lenet, resnet18/34/50, vgg11/19, gpt, program, python
-  std::string init;                     // HDF5 file with the initial weights; empty: from the seed
-  std::optional<int64_t> classes;       // default: the data set's (text: the vocabulary of 256 bytes)
-  std::vector<int64_t> hidden = {128};  // mlp: width of each hidden layer
-  std::optional<double> dropout;        // gpt: 0.1; vgg: 0.5; mlp: 0
-  int64_t layers = 2;                   // gpt: number of blocks
-  int64_t heads = 2;                    // gpt
-  int64_t width = 64;                   // gpt: embedding width; a multiple of heads
-  int64_t context = 64;                 // gpt: longest sequence, in tokens
-  bool tied = true;                     // gpt: output projection shares the token embedding
-  std::string file;                     // program: exported in train() mode; python: "net.py:build"
-  std::string eval_file;                // program: exported in eval() mode; empty: `file` with dropout off
-  Loss loss = Loss::output;             // program, python
-  std::string loss_target;              // both: the input for the loss to compare with; empty: the data's labels
-  std::string python;                   // python: the interpreter; empty: python3 of the environment
+  std::string init;                     // file with the initial weights; empty: from the seed
+  std::vector<std::string> init_match;  // names that come from `init`, patterns; "!…" leaves out; empty: all, strictly
+  std::vector<std::string> init_prefix;  // "A=B": names that begin with A in `init` begin with B in the model
+  std::optional<int64_t> classes;        // default: the data set's (text: the vocabulary of 256 bytes)
+  std::vector<int64_t> hidden = {128};   // mlp: width of each hidden layer
+  std::optional<double> dropout;         // gpt: 0.1; vgg: 0.5; mlp: 0
+  int64_t layers = 2;                    // gpt: number of blocks
+  int64_t heads = 2;                     // gpt
+  int64_t width = 64;                    // gpt: embedding width; a multiple of heads
+  int64_t context = 64;                  // gpt: longest sequence, in tokens
+  bool tied = true;                      // gpt: output projection shares the token embedding
+  std::string file;                      // program: exported in train() mode; python: "net.py:build"
+  std::string eval_file;                 // program: exported in eval() mode; empty: `file` with dropout off
+  Loss loss = Loss::output;              // program, python
+  std::string loss_target;               // both: the input for the loss to compare with; empty: the data's labels
+  std::string python;                    // python: the interpreter; empty: python3 of the environment
 
   bool is_python() const { return name == "python"; }
   bool is_users() const { return name == "program" || is_python(); }

@@ -39,8 +39,17 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(model.name).choices(models).must_be_given().means("The network to train."),
       ESTRAIN_KEY(model.init)
           .path()
-          .means("HDF5 or safetensors file with a PyTorch state_dict to start from; empty: initial weights from the "
-                 "seed."),
+          .means("HDF5 or safetensors file with a PyTorch state_dict to start from, a checkpoint, or a "
+                 "model.safetensors.index.json; empty: initial weights from the seed."),
+      ESTRAIN_KEY(model.init_match)
+          .not_in_bits()
+          .means("Parameters and buffers that come from model.init, as patterns: [\"backbone.*\"], or [\"*\", "
+                 "\"!head.*\"] for all but a head. All others keep their values from the seed, and the file may have "
+                 "more. Empty: all come from the file, which has no others."),
+      ESTRAIN_KEY(model.init_prefix)
+          .not_in_bits()
+          .means("How names begin in model.init and in the model: [\"module.\"] removes the beginning, "
+                 "[\"bert.=encoder.\"] gives another one, [\"=net.\"] adds one."),
       ESTRAIN_KEY(model.classes)
           .min(1)
           .max(kMostUnits)

@@ -103,6 +103,8 @@ void Combinations::job() {
 
 void Combinations::model() {
   const auto& model = spec_.model;
+  require(!model.init.empty() || (model.init_match.empty() && model.init_prefix.empty()),
+          {"model.init_match", "model.init_prefix", "model.init"}, "belongs to model.init, which names no file");
   require(!is_gpt() || is_for_gpt() || format_.is_code, {"model.name", "data.format"},
           "gpt learns text: it needs data.format = \"text\", \"tokens\" or \"python\"");
   if (model.is_users()) return users_model();

@@ -1,117 +1,25 @@
 #include "core/state/checkpoint/models/model_file.h"
 
-#include <bit>
-#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 
 #include "core/base/error.h"
-#include "core/formats/h5/file.h"
 #include "core/state/checkpoint/checkpoint_file.h"
-#include "core/state/checkpoint/models/safetensors.h"
+#include "core/state/checkpoint/models/weights_file.h"
 #include "core/state/checkpoint/state/array_match.h"
 #include "core/state/checkpoint/state/state_layout.h"
 #include "core/state/checkpoint/state/structure.h"
 
 namespace estrain::checkpoint {
 namespace {
-
-// Converts the elements of a state_dict to the types of a model, as torch's Tensor.copy_ does.
-struct Bfloat16 {
-  uint16_t bits;
-  float value() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
-};
-
-struct Half {
-  uint16_t bits;
-  float value() const {
-    const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 0x3ffu;
-    if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-    if (exponent > 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-    const float small = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -small : small;
-  }
-};
-
-struct Boolean {
-  uint8_t byte;
-  uint8_t value() const { return byte != 0; }
-};
-
-template <typename Number>
-struct Plain {
-  Number number;
-  Number value() const { return number; }
-};
-
-// Calls visit() with an element of the type. Returns false if the type cannot be converted.
-template <typename Visit>
-bool with_element(std::string_view type, Visit visit) {
-  if (type == "float32") return visit(Plain<float>{}), true;
-  if (type == "float64") return visit(Plain<double>{}), true;
-  if (type == "BF16") return visit(Bfloat16{}), true;
-  if (type == "F16") return visit(Half{}), true;
-  if (type == "BOOL") return visit(Boolean{}), true;
-  if (type == "int8" || type == "I8") return visit(Plain<int8_t>{}), true;
-  if (type == "int16" || type == "I16") return visit(Plain<int16_t>{}), true;
-  if (type == "int32" || type == "I32") return visit(Plain<int32_t>{}), true;
-  if (type == "int64") return visit(Plain<int64_t>{}), true;
-  if (type == "uint8") return visit(Plain<uint8_t>{}), true;
-  if (type == "uint16" || type == "U16") return visit(Plain<uint16_t>{}), true;
-  if (type == "uint32" || type == "U32") return visit(Plain<uint32_t>{}), true;
-  if (type == "uint64" || type == "U64") return visit(Plain<uint64_t>{}), true;
-  return false;
-}
-
-// A float beyond all integers becomes the least, as on x86.
-template <typename To, typename From>
-To converted(From value) {
-  if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    const bool fits = value >= -0x1p63 && value < 0x1p63;
-    return static_cast<To>(fits ? static_cast<int64_t>(value) : INT64_MIN);
-  } else {
-    return static_cast<To>(value);
-  }
-}
-
-template <typename To, typename Element>
-void convert(const std::byte* in, uint64_t count, std::byte* out) {
-  for (uint64_t i = 0; i < count; ++i) {
-    Element element;
-    std::memcpy(&element, in + i * sizeof(Element), sizeof(Element));
-    const To value = converted<To>(element.value());
-    std::memcpy(out + i * sizeof(To), &value, sizeof(To));
-  }
-}
-
-// Tells whether elements of this type can be converted: by its name in array_match.h, or by safetensors' word ("BF16").
-bool is_convertible(std::string_view type) {
-  return with_element(type, [](auto) {});
-}
-
-// `out` has room for `count` elements. The type is convertible.
-void convert_elements(std::string_view type, const std::byte* in, uint64_t count, DType as, std::byte* out) {
-  const bool done = with_element(type, [&]<typename Element>(Element) {
-    switch (as) {
-      case DType::f32:
-        return convert<float, Element>(in, count, out);
-      case DType::f64:
-        return convert<double, Element>(in, count, out);
-      case DType::i32:
-        return convert<int32_t, Element>(in, count, out);
-      case DType::i64:
-        return convert<int64_t, Element>(in, count, out);
-      case DType::u8:
-        return convert<uint8_t, Element>(in, count, out);
-    }
-  });
-  if (!done) throw Error::make(Fault::bug, "elements of type {} are not converted", type);
-}
 
 bool of_model(Role role) { return role == Role::parameter || role == Role::buffer; }
 
@@ -133,76 +41,9 @@ std::vector<WantedName> wanted_names(const StateLayout& layout) {
   return names;
 }
 
-// A foreign file: its arrays by state_dict name, and a function to read an array as the model's type.
-struct Source {
-  std::vector<ArrayForm> forms;
-  std::function<void(const std::string& name, const StateTensor& as, std::byte* out)> read;
-  // Whether a tied tensor may have only one of its names in the file.
-  bool ties_once = false;
-};
-
-using Found = std::map<std::string, h5::Dataset>;
-
-void collect(const h5::Group& group, Found& found) {
-  for (const h5::Child& child : group.children())
-    if (child.kind == h5::Child::Kind::dataset) found.emplace(child.name, group.dataset(child.name));
-}
-
-// Finds the arrays anywhere in the file.
-Found find_arrays(const h5::Group& root) {
-  Found found;
-  if (!root.contains("model")) collect(root, found);
-  for (const char* folder : {"model", "buffers"})
-    if (root.contains(folder)) collect(root.group(folder), found);
-  return found;
-}
-
-// HDF5 itself makes floats of half precision.
-h5::Type type_to_read(const h5::Dataset& data) {
-  return data.type() == h5::Type::other && data.is_float() ? h5::Type::f32 : data.type();
-}
-
-Source hdf5_source(const std::string& path) {
-  const auto file = std::make_shared<h5::File>(h5::File::open(path));
-  if (file->root().has("format")) throw Error(Fault::corrupt, "a checkpoint whose seal is damaged");
-  const auto found = std::make_shared<Found>(find_arrays(file->root()));
-  Source source;
-  for (const auto& [name, dataset] : *found)
-    source.forms.push_back({name, std::string(h5::type_name(type_to_read(dataset))), dataset.shape(), ""});
-  source.read = [file, found](const std::string& name, const StateTensor& as, std::byte* out) {
-    const h5::Dataset& data = found->at(name);
-    const h5::Type stored = type_to_read(data);
-    if (stored == h5_type(as.dtype)) return data.read(stored, out);
-    std::vector<std::byte> elements(static_cast<size_t>(data.elements()) * h5::type_size(stored));
-    data.read(stored, elements.data());
-    convert_elements(h5::type_name(stored), elements.data(), as.elements(), as.dtype, out);
-  };
-  return source;
-}
-
-Source safetensors_source(const std::string& path) {
-  const auto file = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path));
-  Source source = {.forms = {}, .read = {}, .ties_once = true};
-  std::map<std::string, size_t> by_name;
-  for (size_t i = 0; i < file->tensors().size(); ++i) {
-    const Safetensor& tensor = file->tensors()[i];
-    source.forms.push_back({tensor.name, tensor.dtype, tensor.shape, ""});
-    by_name.emplace(tensor.name, i);
-  }
-  source.read = [file, by_name](const std::string& name, const StateTensor& as, std::byte* out) {
-    const size_t tensor = by_name.at(name);
-    const Safetensor& stored = file->tensors()[tensor];
-    if (stored.dtype == dtype_name(as.dtype)) return file->read(tensor, out);
-    std::vector<std::byte> elements(stored.bytes);
-    file->read(tensor, elements.data());
-    convert_elements(stored.dtype, elements.data(), as.elements(), as.dtype, out);
-  };
-  return source;
-}
-
 // Returns the names to look for. A tied tensor has several: if one name suffices, the names present in the file; if the
 // file has none of these, all names.
-std::vector<WantedName> names_to_read(const StateLayout& layout, const Source& source) {
+std::vector<WantedName> names_to_read(const StateLayout& layout, const WeightsFile& source) {
   std::vector<WantedName> names = wanted_names(layout);
   if (!source.ties_once) return names;
   std::set<std::string> present;
@@ -237,7 +78,8 @@ std::vector<ArrayForm> converted_forms(std::vector<ArrayForm> found, const std::
 }
 
 // Two names of one tensor may be two arrays in a foreign file: both arrays must have the same bits.
-void require_same_bits(const WantedName& name, const StateTensor& tensor, const Source& source, const std::byte* have) {
+void require_same_bits(const WantedName& name, const StateTensor& tensor, const WeightsFile& source,
+                       const std::byte* have) {
   std::vector<std::byte> again(tensor.bytes());
   source.read(name.name, tensor, again.data());
   if (std::memcmp(again.data(), have, again.size()) != 0)
@@ -245,10 +87,128 @@ void require_same_bits(const WantedName& name, const StateTensor& tensor, const 
                       name.name);
 }
 
-void read_foreign(const Source& source, const StateLayout& layout, std::byte* state) {
-  const std::vector<WantedName> names = names_to_read(layout, source);
+// Gives the arrays of the file the beginnings that the model's names have: the first prefix that fits a name is
+// replaced.
+WeightsFile with_prefixes(WeightsFile file, const std::vector<std::string>& prefixes) {
+  if (prefixes.empty()) return file;
+  std::map<std::string, std::string> original;
+  for (ArrayForm& form : file.forms) {
+    std::string name = form.path;
+    for (const std::string& rule : prefixes) {
+      const size_t equals = std::min(rule.find('='), rule.size());
+      const std::string begin = rule.substr(0, equals);
+      if (!name.starts_with(begin)) continue;
+      name = (equals < rule.size() ? rule.substr(equals + 1) : "") + name.substr(begin.size());
+      break;
+    }
+    const auto [other, is_new] = original.emplace(name, form.path);
+    if (!is_new)
+      throw Error::make(Fault::mismatch, "{} and {} both become {} by model.init_prefix", other->second, form.path,
+                        name);
+    form.path = name;
+  }
+  file.read = [read = std::move(file.read), original = std::move(original)](
+                  const std::string& name, const StateTensor& as, std::byte* out) { read(original.at(name), as, out); };
+  return file;
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+// A pattern that begins with "!" leaves out what the other patterns take; alone, such patterns leave out of everything.
+bool is_taken(const std::vector<std::string>& patterns, const std::string& name) {
+  const auto leaves_out = [](const std::string& pattern) { return pattern.starts_with('!'); };
+  bool taken = std::ranges::all_of(patterns, leaves_out);
+  for (const std::string& pattern : patterns) {
+    if (!leaves_out(pattern))
+      taken |= matches(pattern, name);
+    else if (matches(pattern.substr(1), name))
+      return false;
+  }
+  return taken;
+}
+
+void require_use(const std::vector<std::string>& patterns, const std::vector<WantedName>& names) {
+  for (const std::string& pattern : patterns) {
+    const std::string glob = pattern.substr(pattern.starts_with('!') ? 1 : 0);
+    if (std::ranges::any_of(names, [&](const WantedName& name) { return matches(glob, name.name); })) continue;
+    std::vector<std::string> some;
+    for (size_t i = 0; i < names.size() && i < 4; ++i) some.push_back(names[i].name);
+    throw Error::make(Fault::spec, "model.init_match: \"{}\" is the name of no parameter or buffer", pattern)
+        .advise(
+            fmt::format("the model's names are {}{}", fmt::join(some, ", "), names.size() > some.size() ? ", …" : ""));
+  }
+}
+
+// Leaves the tensors that have a name which is taken.
+void keep_taken(std::vector<WantedName>& names, const std::vector<std::string>& patterns) {
+  std::set<size_t> taken;
+  for (const WantedName& name : names)
+    if (is_taken(patterns, name.name)) taken.insert(name.tensor);
+  std::erase_if(names, [&](const WantedName& name) { return !taken.contains(name.tensor); });
+}
+
+// Returns the prefix that would make a name of the file the model's first name that is missing. Empty: there is none.
+std::string fitting_prefix(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found) {
+  std::set<std::string> present;
+  for (const ArrayForm& form : found) present.insert(form.path);
+  const auto missing =
+      std::ranges::find_if(wanted, [&](const ArrayForm& form) { return !present.contains(form.path); });
+  if (missing == wanted.end()) return "";
+  for (const ArrayForm& form : found) {
+    if (form.shape != missing->shape || form.path == missing->path) continue;
+    if (form.path.ends_with("." + missing->path)) return form.path.substr(0, form.path.size() - missing->path.size());
+    if (missing->path.ends_with("." + form.path))
+      return "=" + missing->path.substr(0, missing->path.size() - form.path.size());
+  }
+  return "";
+}
+
+// Returns a pattern for the module of the first tensor that does not fit.
+std::string unfit_module(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found) {
+  std::map<std::string, const ArrayForm*> by_path;
+  for (const ArrayForm& form : found) by_path.emplace(form.path, &form);
+  for (const ArrayForm& want : wanted) {
+    const auto have = by_path.find(want.path);
+    if (have != by_path.end() && have->second->shape == want.shape) continue;
+    return want.path.find('.') == want.path.npos ? want.path : want.path.substr(0, want.path.rfind('.')) + ".*";
+  }
+  return "head.*";
+}
+
+void require_fit(const std::vector<ArrayForm>& wanted, const std::vector<ArrayForm>& found) {
+  try {
+    require_same_arrays(wanted, found);
+  } catch (const Error& error) {
+    const std::string fitting = fitting_prefix(wanted, found);
+    throw Error(error.fault(), error.message())
+        .advise(fitting.empty()
+                    ? fmt::format("model.init_match takes a part, such as [\"*\", \"!{}\"]; all else keeps its values "
+                                  "from the seed",
+                                  unfit_module(wanted, found))
+                    : fmt::format("names begin otherwise in the file: try model.init_prefix = [\"{}\"]", fitting));
+  }
+}
+
+TakenWeights read_foreign(const WeightsFile& source, const FirstWeights& from, const StateLayout& layout,
+                          std::byte* state) {
+  std::vector<WantedName> names = names_to_read(layout, source);
+  require_use(from.match, wanted_names(layout));
+  if (!from.match.empty()) keep_taken(names, from.match);
   const std::vector<ArrayForm> wanted = wanted_forms(layout, names);
-  require_same_arrays(wanted, converted_forms(source.forms, wanted));
+  std::vector<ArrayForm> found = converted_forms(source.forms, wanted);
+  TakenWeights taken;
+  if (!from.match.empty()) {
+    std::set<std::string> paths;
+    for (const ArrayForm& form : wanted) paths.insert(form.path);
+    std::erase_if(found, [&](const ArrayForm& form) {
+      if (paths.contains(form.path)) return false;
+      taken.left.push_back(form.path);
+      return true;
+    });
+  }
+  require_fit(wanted, found);
   std::set<size_t> done;
   for (const WantedName& name : names) {
     const StateTensor& tensor = layout.tensors[name.tensor];
@@ -257,17 +217,29 @@ void read_foreign(const Source& source, const StateLayout& layout, std::byte* st
     else
       require_same_bits(name, tensor, source, state + tensor.offset);
   }
+  for (size_t i = 0; i < layout.tensors.size(); ++i)
+    if (of_model(layout.tensors[i].role) && !done.contains(i)) taken.kept.push_back(layout.tensors[i].name);
+  taken.tensors = done.size();
+  return taken;
 }
 
 }  // namespace
 
-void read_model(const std::string& path, const StateLayout& layout, std::byte* state) {
-  if (is_checkpoint(path)) return CheckpointFile::open(path).read_state(layout, state, StatePart::model);
-  if (is_safetensors(path)) {
-    const Source source = safetensors_source(path);  // names the file itself
-    return with_context(path, [&] { read_foreign(source, layout, state); });
+std::string TakenWeights::words() const {
+  std::string text = kept.empty() ? fmt::format("all {} tensors come from the file", tensors)
+                                  : fmt::format("{} of {} tensors come from the file; from the seed: {}", tensors,
+                                                tensors + kept.size(), fmt::join(kept, ", "));
+  if (!left.empty()) text += fmt::format("; left in the file: {}", fmt::join(left, ", "));
+  return text;
+}
+
+TakenWeights read_model(const FirstWeights& from, const StateLayout& layout, std::byte* state) {
+  if (from.match.empty() && from.prefix.empty() && is_checkpoint(from.path)) {
+    CheckpointFile::open(from.path).read_state(layout, state, StatePart::model);
+    return {.tensors = static_cast<size_t>(std::ranges::count_if(layout.tensors, of_model, &StateTensor::role))};
   }
-  with_context(path, [&] { read_foreign(hdf5_source(path), layout, state); });
+  const WeightsFile file = open_weights(from.path);
+  return with_context(from.path, [&] { return read_foreign(with_prefixes(file, from.prefix), from, layout, state); });
 }
 
 }  // namespace estrain::checkpoint

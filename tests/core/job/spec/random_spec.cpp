@@ -93,6 +93,8 @@ class Draw {
 
   void model(ModelSection& model, bool tokens) {
     if (coin()) model.init = path();
+    if (!model.init.empty() && coin()) model.init_match = {"*", "!fc.*"};
+    if (!model.init.empty() && coin()) model.init_prefix = {"module.=x \"\\"};
     if (coin() || tokens) model.classes = integer(256, 1000);
     if (model.name == "mlp") model.hidden = integers(below(4));
     if (model.name == "mlp" || model.name == "gpt" || model.name == "vgg11" || model.name == "vgg19") {

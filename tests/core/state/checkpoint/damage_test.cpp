@@ -126,7 +126,7 @@ TEST_CASE("damaged elements are named, and are refused as initial weights too") 
   CHECK(error_of([&] { CheckpointFile::open(path).verify(); }).message() ==
         path + ": /model/layer1.0.bias: its elements are damaged: their digest differs");
   State into(state.layout);
-  CHECK(error_of([&] { read_model(path, into.layout, into.bytes()); }).fault() == Fault::corrupt);
+  CHECK(error_of([&] { read_model({path}, into.layout, into.bytes()); }).fault() == Fault::corrupt);
 }
 
 TEST_CASE("a checkpoint that lost its seal is no source of weights") {
@@ -138,7 +138,7 @@ TEST_CASE("a checkpoint that lost its seal is no source of weights") {
   bytes[3] ^= 1;
   replace_bytes(path, bytes);
   State into(state.layout);
-  const Error error = error_of([&] { read_model(path, into.layout, into.bytes()); });
+  const Error error = error_of([&] { read_model({path}, into.layout, into.bytes()); });
   CHECK(error.fault() == Fault::corrupt);
   CHECK(error.message() == path + ": a checkpoint whose seal is damaged");
 }

@@ -61,7 +61,7 @@ TEST_CASE("a state_dict is taken from /model and /buffers, from /model alone, or
     CAPTURE(buffers);
     write_state_dict(folder / "dict.h5", state, {.parameters = parameters, .buffers = buffers});
     State read(state.layout);
-    read_model(folder / "dict.h5", read.layout, read.bytes());
+    read_model({folder / "dict.h5"}, read.layout, read.bytes());
     CHECK(read.words == model_of(state).words);
   }
 }
@@ -72,7 +72,7 @@ TEST_CASE("a checkpoint gives its weights and leaves optimizer and ESTs aside") 
   write_checkpoint(folder / "a.h5", state.layout, state.bytes(), sample_meta());
   StateLayout more_ests = small_layout(6, 5);
   State read(more_ests);
-  read_model(folder / "a.h5", read.layout, read.bytes());
+  read_model({folder / "a.h5"}, read.layout, read.bytes());
   const State expected = model_of(state);
   CHECK(std::memcmp(read.bytes(), expected.bytes(), state.layout.tensors[6].offset) == 0);
   CHECK(std::all_of(read.words.begin() + static_cast<long>(state.layout.tensors[6].offset / 8), read.words.end(),
@@ -90,7 +90,7 @@ TEST_CASE("names missing, superfluous and of another shape are all told") {
   wanted.tensors[1].shape = {7};
   wanted.tensors[4].dtype = DType::f32;
   State read(wanted);
-  const Error error = error_of([&] { read_model(folder / "dict.h5", read.layout, read.bytes()); });
+  const Error error = error_of([&] { read_model({folder / "dict.h5"}, read.layout, read.bytes()); });
   CHECK(error.fault() == Fault::mismatch);
   CHECK(error.message() == folder / "dict.h5" +
                                ": does not fit the model: layer1.0.bias is float32 [6] in the file, float32 [7] in the "
@@ -124,7 +124,7 @@ TEST_CASE("arrays of another type become the model's, half precision too") {
   layout.append(Role::parameter, "integer", "", DType::f32, {3});
   layout.append(Role::buffer, "whole", "", DType::i64, {3});
   State read(layout);
-  read_model(path, read.layout, read.bytes());
+  read_model({path}, read.layout, read.bytes());
   const auto at = [&](size_t tensor, const auto& expected) {
     return std::memcmp(read.bytes() + read.layout.tensors[tensor].offset, expected.data(),
                        sizeof expected[0] * expected.size()) == 0;
@@ -141,7 +141,7 @@ TEST_CASE("tied weights that differ in the file are refused") {
   const State state = filled(small_layout());
   write_state_dict(folder / "dict.h5", state, {.tied_change = 3.5f});
   State read(state.layout);
-  const Error error = error_of([&] { read_model(folder / "dict.h5", read.layout, read.bytes()); });
+  const Error error = error_of([&] { read_model({folder / "dict.h5"}, read.layout, read.bytes()); });
   CHECK(error.fault() == Fault::mismatch);
   CHECK(error.message() ==
         folder / "dict.h5" + ": embed.weight and head.weight are tied in the model, but differ in the file");
@@ -150,9 +150,13 @@ TEST_CASE("tied weights that differ in the file are refused") {
 TEST_CASE("a file that is absent or no HDF5 says so") {
   const ScratchFolder folder;
   State read(small_layout());
-  CHECK(error_of([&] { read_model(folder / "x.h5", read.layout, read.bytes()); }).fault() == Fault::io);
+  CHECK(error_of([&] { read_model({folder / "x.h5"}, read.layout, read.bytes()); }).fault() == Fault::io);
   replace_bytes(folder / "x.h5", "PK\x03\x04 a torch.save file");
-  CHECK(error_of([&] { read_model(folder / "x.h5", read.layout, read.bytes()); }).fault() == Fault::corrupt);
+  const Error pickled = error_of([&] { read_model({folder / "x.h5"}, read.layout, read.bytes()); });
+  CHECK(pickled.message() == folder / "x.h5" + ": a file of torch.save, which only Python can read");
+  CHECK(pickled.advice().find("estrain weights") != std::string::npos);
+  replace_bytes(folder / "x.h5", "PK");
+  CHECK(error_of([&] { read_model({folder / "x.h5"}, read.layout, read.bytes()); }).fault() == Fault::corrupt);
 }
 
 }  // namespace

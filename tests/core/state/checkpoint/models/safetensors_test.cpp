@@ -83,7 +83,7 @@ TEST_CASE("an exported model is taken by model.init with the same bits, in both 
     const State state = filled(small_layout());
     const std::string path = exported(folder, state, format);
     State read(small_layout(6, 5));
-    read_model(path, read.layout, read.bytes());
+    read_model({path}, read.layout, read.bytes());
     State expected(small_layout(6, 5));
     std::memcpy(expected.bytes(), model_part(state).bytes(), state.layout.tensors[6].offset);
     CHECK(read.words == expected.words);
@@ -119,7 +119,7 @@ TEST_CASE("a tied weight may stand in the file under one of its names, whichever
     }
     const std::string path = written(folder, safetensors_header(forms, {}) + elements);
     State read(state.layout);
-    read_model(path, read.layout, read.bytes());
+    read_model({path}, read.layout, read.bytes());
     CHECK(read.words == model_part(state).words);
   }
 }
@@ -134,7 +134,7 @@ TEST_CASE("tied weights that differ, other types and names are refused by name")
   State read(layout);
   const auto complaint = [&](const std::string& bytes) {
     const std::string path = written(folder, bytes);
-    const Error error = error_of([&] { read_model(path, read.layout, read.bytes()); });
+    const Error error = error_of([&] { read_model({path}, read.layout, read.bytes()); });
     CHECK(error.fault() == Fault::mismatch);
     return error.message().substr(path.size() + 2);
   };
@@ -164,7 +164,7 @@ TEST_CASE("numbers of another type become the model's, as load_state_dict makes 
     State read(layout);
     const std::string header =
         R"({"x":{"dtype":")" + type + R"(","shape":[4],"data_offsets":[0,)" + std::to_string(elements.size()) + "]}}";
-    read_model(written(folder, with_length(header, elements)), read.layout, read.bytes());
+    read_model({written(folder, with_length(header, elements))}, read.layout, read.bytes());
     CHECK(std::memcmp(read.bytes(), expected.data(), 4 * sizeof(Number)) == 0);
   };
   const float infinity = std::numeric_limits<float>::infinity();

@@ -1,0 +1,111 @@
+"""Writes the tensors of a file of torch.save as a safetensors file: `python CODE REQUEST`, with any release of torch.
+
+REQUEST is JSON: {"file", "out", "key", "answer"}: `key` names the state_dict in the file, such as "model" or "ema.model"
+(empty: the only one); `answer` is the descriptor of a file that gets {"tensors", "key"}, or {"error", "advice"}. The
+file is loaded with weights_only: it can run no code. Formats: https://huggingface.co/docs/safetensors.
+"""
+import ctypes
+import json
+import os
+import struct
+import sys
+
+REQUEST = json.loads(sys.argv[1])
+MOST_NAMED = 8
+
+
+class Refused(Exception):
+    def __init__(self, error, advice):
+        super().__init__(error)
+        self.advice = advice
+
+
+def load(path):
+    try:
+        import torch
+    except ImportError as error:
+        raise Refused(f"{sys.executable}: torch cannot be imported: {error}",
+                      "name a Python with torch by --python, such as venv/bin/python")
+    try:
+        return torch, torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # noqa: BLE001: whatever torch finds in a stranger's file
+        told = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        why = next((line for line in told if "WeightsUnpickler error" in line), told[0])
+        raise Refused(f"torch cannot load it without running code from it: {why}",
+                      "let the program that wrote the file save module.state_dict() alone")
+
+
+def dictionaries(torch, value, key=""):
+    """Yields (key, dictionary) of all dictionaries whose values are tensors."""
+    if not isinstance(value, dict) or not value:
+        return
+    if all(isinstance(each, torch.Tensor) for each in value.values()):
+        yield key, value
+        return
+    for name, each in value.items():
+        yield from dictionaries(torch, each, f"{key}.{name}" if key else str(name))
+
+
+def chosen(torch, loaded, key):
+    found = {at: tensors for at, tensors in dictionaries(torch, loaded) if all(isinstance(name, str) for name in tensors)}
+    named = ", ".join([at or "the file itself" for at in found][:MOST_NAMED])
+    if key:
+        if key not in found:
+            raise Refused(f"there is no state_dict {key}", f"there are: {named}" if found else "the file has none")
+        return key, found[key]
+    if not found:
+        raise Refused("no state_dict: a dictionary of tensors by name", "save module.state_dict()")
+    if len(found) > 1:
+        raise Refused(f"several state_dicts: {named}", "choose one by --key")
+    return next(iter(found.items()))
+
+
+def words(torch):
+    names = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+             "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
+    return {getattr(torch, name): word for name, word in names.items()}
+
+
+def write(torch, tensors, path):
+    known = words(torch)
+    for name, tensor in tensors.items():
+        if tensor.dtype not in known or tensor.layout != torch.strided:
+            raise Refused(f"{name}: {tensor.dtype}, {tensor.layout}", "no model of a job has such a tensor")
+    order = sorted(tensors, key=lambda name: -tensors[name].element_size())  # so that each lies at a multiple of its size
+    header, at = {}, 0
+    for name in order:
+        tensor = tensors[name]
+        end = at + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": known[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 8) % 64)
+    part = f"{path}.{os.getpid()}"
+    try:
+        with open(part, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for name in order:
+                whole = tensors[name].detach().contiguous()
+                if whole.numel():
+                    file.write((ctypes.c_char * (whole.numel() * whole.element_size())).from_address(whole.data_ptr()))
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def main():
+    try:
+        torch, loaded = load(REQUEST["file"])
+        key, tensors = chosen(torch, loaded, REQUEST["key"])
+        write(torch, tensors, REQUEST["out"])
+        answer = {"tensors": len(tensors), "key": key}
+    except Refused as error:
+        answer = {"error": str(error), "advice": error.advice}
+    except OSError as error:
+        answer = {"error": str(error), "advice": "mend what the message names, and try again"}
+    os.write(REQUEST["answer"], json.dumps(answer).encode())
+
+
+main()

@@ -1,0 +1,104 @@
+// Weights that torch.save wrote become a job's first weights: converted by the user's Python, under other names, in
+// part.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "job.h"
+#include "job_specs.h"
+
+namespace estrain::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool python_is_there() { return fs::exists(ESTRAIN_PEERS_PYTHON); }
+
+constexpr const char* kSave = R"(import sys
+import h5py
+import torch
+with h5py.File(sys.argv[1]) as file:
+    arrays = {name: torch.from_numpy(file["model"][name][...]) for name in file["model"]}
+wrapped = {"module." + name: array for name, array in arrays.items()}
+torch.save({"state_dict": wrapped, "epoch": 7}, sys.argv[2])
+torch.save({"model": wrapped, "ema": {"model": arrays}}, sys.argv[3], _use_new_zipfile_serialization=False)
+torch.save(torch.nn.Linear(2, 2), sys.argv[4])
+torch.save({"epoch": 7}, sys.argv[5])
+)";
+
+// A trained job, and its weights as Python's programs keep them.
+struct Published {
+  ScratchFolder folder;
+  std::string spec = folder.write("job.toml", mlp_job());
+  std::string run = train_on(folder, spec, "1", {"--set", "train.steps=2"});
+  std::string one = folder / "one.pth", several = folder / "several.pth", module = folder / "module.pth",
+              empty = folder / "empty.pth";
+
+  Published() {
+    REQUIRE(estrain({"weights", run, folder / "a.h5", "--format", "hdf5"}).code == 0);
+    const std::string script = folder.write("save.py", kSave);
+    const std::string command =
+        fmt::format("{} {} {} {} {} {} {}", ESTRAIN_PEERS_PYTHON, script, folder / "a.h5", one, several, module, empty);
+    REQUIRE(std::system(command.c_str()) == 0);
+  }
+  Ended convert(const std::string& file, const Words& more = {}) const {
+    return estrain(
+        with({"weights", file, folder / "out.safetensors", "--force", "--python", ESTRAIN_PEERS_PYTHON}, more));
+  }
+  std::string trained(const std::string& name, const std::string& devices, const Words& more) const {
+    const std::string to = folder / name;
+    const Ended ended = estrain(with(
+        {"train", spec, "--run", to, "--devices", devices, "--set", "train.steps=3", "--set", "train.eval_every=never"},
+        more));
+    INFO(ended.shown());
+    CHECK(ended.code == 0);
+    return to;
+  }
+  int compared(const std::string& a, const std::string& b) const { return estrain({"verify", a, b}).code; }
+};
+
+TEST_CASE("a file of torch.save is converted, and gives a job the weights that it has" *
+          doctest::skip(!python_is_there())) {
+  const Published files;
+  const Words checkpoint = {"--set", "model.init=" + files.run + "/checkpoints/latest"};
+  const std::string expected = files.trained("expected", "1", checkpoint);
+  const Words converted = {"--set", "model.init=" + files.folder / "out.safetensors"};
+  const Words prefix = {"--set", "model.init_prefix=[\"module.\"]"};
+
+  CHECK(files.convert(files.one).code == 0);
+  CHECK(files.compared(files.trained("one", "2", with(converted, prefix)), expected) == 0);
+  CHECK(files.convert(files.several, {"--key", "ema.model"}).code == 0);
+  CHECK(files.compared(files.trained("averages", "1", converted), expected) == 0);
+
+  // The last layer from the seed: other bits, whichever the workers, also over a kill and a resize.
+  const Words part = with(converted, {"--set", R"(model.init_match=["*", "!layers.2.*"])"});
+  const std::string of_one = files.trained("part", "1", part);
+  CHECK(files.compared(of_one, expected) == 3);
+  CHECK(files.compared(files.trained("part-of-two", "2", part), of_one) == 0);
+}
+
+TEST_CASE("what is no state_dict is refused by name" * doctest::skip(!python_is_there())) {
+  const Published files;
+  const auto refused = [&](const std::string& file, const Words& more, const char* says, const char* advice) {
+    const Ended ended = files.convert(file, more);
+    INFO(ended.shown());
+    CHECK(ended.code == 1);
+    CHECK(ended.says(says));
+    CHECK(ended.says(advice));
+    CHECK_FALSE(fs::exists(files.folder / "out.safetensors"));
+  };
+  refused(files.several, {}, "several state_dicts: model, ema.model", "--key");
+  refused(files.several, {"--key", "emma"}, "there is no state_dict emma", "model, ema.model");
+  refused(files.module, {}, "without running code", "state_dict()");
+  refused(files.empty, {}, "no state_dict", "state_dict()");
+  const Ended spec = estrain({"train", files.spec, "--run", files.folder / "x", "--set", "model.init=" + files.one});
+  CHECK(spec.code != 0);
+  CHECK(spec.says("a file of torch.save"));
+  CHECK(spec.says("estrain weights"));
+  CHECK(estrain({"weights", files.run, "--key", "model"}).code == 2);
+  CHECK(estrain({"weights", files.one, files.folder / "x.h5", "--format", "hdf5"}).code == 2);
+}
+
+}  // namespace
+}  // namespace estrain::testing

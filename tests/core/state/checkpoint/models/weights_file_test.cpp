@@ -1,0 +1,189 @@
+// model.init takes a part of a file, under other names, from a file in parts, and tells what it took.
+
+#include "core/state/checkpoint/models/weights_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "core/state/checkpoint/checkpoint_file.h"
+#include "core/state/checkpoint/models/model_file.h"
+#include "core/state/checkpoint/models/safetensors.h"
+#include "tests/core/state/checkpoint/sample_state.h"
+#include "tests/error_of.h"
+#include "tests/scratch_folder.h"
+
+namespace estrain::checkpoint {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+// An array of one dimension, every element of one value.
+struct Array {
+  std::string name;
+  int64_t length;
+  float value;
+};
+
+std::string file_of(const std::vector<Array>& arrays) {
+  std::vector<SafetensorForm> forms;
+  std::string elements;
+  for (const Array& array : arrays) {
+    forms.push_back({array.name, DType::f32, {array.length}});
+    for (int64_t i = 0; i < array.length; ++i)
+      elements.append(reinterpret_cast<const char*>(&array.value), sizeof array.value);
+  }
+  return safetensors_header(forms, {}) + elements;
+}
+
+// A network of two layers and a head; every value is -1.
+struct Network {
+  State state;
+
+  Network() : state(layout()) {
+    for (const StateTensor& tensor : state.layout.tensors) fill(tensor, -1);
+  }
+  static StateLayout layout() {
+    StateLayout all;
+    for (const char* name : {"body.0.weight", "body.1.weight", "head.weight"})
+      all.append(Role::parameter, name, "", DType::f32, {3});
+    all.append(Role::buffer, "body.1.mean", "", DType::f32, {2});
+    return all;
+  }
+  void fill(const StateTensor& tensor, float value) {
+    for (uint64_t i = 0; i < tensor.elements(); ++i)
+      std::memcpy(state.bytes() + tensor.offset + 4 * i, &value, sizeof value);
+  }
+  TakenWeights read(const FirstWeights& from) { return read_model(from, state.layout, state.bytes()); }
+  // The first values of its tensors.
+  std::vector<float> values() const {
+    std::vector<float> all;
+    for (const StateTensor& tensor : state.layout.tensors) {
+      float value = 0;
+      std::memcpy(&value, state.bytes() + tensor.offset, sizeof value);
+      all.push_back(value);
+    }
+    return all;
+  }
+};
+
+const std::vector<Array> kPublished = {
+    {"body.0.weight", 3, 1}, {"body.1.weight", 3, 2}, {"body.1.mean", 2, 4}, {"head.weight", 1000, 3}, {"extra", 1, 5}};
+
+TEST_CASE("all but another head: the head keeps its values, and what was left is named") {
+  const ScratchFolder folder;
+  const std::string file = folder.write("a.safetensors", file_of(kPublished));
+  for (const Strings& match : {Strings{"*", "!head.*"}, Strings{"!head.*"}, Strings{"body.*"}}) {
+    Network network;
+    const TakenWeights taken = network.read({file, match});
+    CHECK(network.values() == std::vector<float>{1, 2, -1, 4});
+    CHECK(taken.tensors == 3);
+    CHECK(taken.kept == Strings{"head.weight"});
+    CHECK(taken.left == Strings{"head.weight", "extra"});
+    CHECK(taken.words() ==
+          "3 of 4 tensors come from the file; from the seed: head.weight; left in the file: "
+          "head.weight, extra");
+  }
+  Network whole;
+  const Error error = error_of([&] { whole.read({file}); });
+  CHECK(error.message() == file +
+                               ": does not fit the model: head.weight is float32 [1000] in the file, float32 [3] in "
+                               "the model; superfluous: extra");
+  CHECK(error.advice().find(R"(["*", "!head.*"])") != std::string::npos);
+}
+
+TEST_CASE("what a pattern takes must be in the file, and a pattern must take something") {
+  const ScratchFolder folder;
+  const std::string file = folder.write("a.safetensors", file_of({kPublished[0], kPublished[3]}));
+  Network network;
+  const Error missing = error_of([&] { network.read({file, {"body.*"}}); });
+  CHECK(missing.fault() == Fault::mismatch);
+  CHECK(missing.message().ends_with("missing: body.1.weight, body.1.mean"));
+  const Error other = error_of([&] { network.read({file, {"body.0.*", "head.*"}}); });
+  CHECK(other.message().find("head.weight is float32 [1000] in the file, float32 [3] in the model") !=
+        std::string::npos);
+  CHECK(network.values() == std::vector<float>{-1, -1, -1, -1});
+  for (const char* pattern : {"boddy.*", "!boddy.*"}) {
+    const Error unused = error_of([&] { network.read({file, {"body.0.*", pattern}}); });
+    CHECK(unused.fault() == Fault::spec);
+    CHECK(unused.message().find(pattern) != std::string::npos);
+    CHECK(unused.advice().find("body.0.weight") != std::string::npos);
+  }
+}
+
+TEST_CASE("names begin otherwise in the file: removed, exchanged, added; the advice tells what would fit") {
+  const ScratchFolder folder;
+  const auto written = [&](const Strings& names) {
+    return folder.write("a.safetensors",
+                        file_of({{names[0], 3, 1}, {names[1], 3, 2}, {names[2], 3, 3}, {names[3], 2, 4}}));
+  };
+  const auto reads = [](const std::string& file, const Strings& prefix) {
+    Network network;
+    network.read({.path = file, .prefix = prefix});
+    CHECK(network.values() == std::vector<float>{1, 2, 3, 4});
+  };
+  const auto advised = [](const std::string& file) {
+    Network network;
+    return error_of([&] { network.read({file}); }).advice();
+  };
+  std::string file =
+      written({"module.body.0.weight", "module.body.1.weight", "module.head.weight", "module.body.1.mean"});
+  CHECK(advised(file).ends_with("try model.init_prefix = [\"module.\"]"));
+  reads(file, {"module."});
+  reads(file, {"module.="});
+  file = written({"0.weight", "1.weight", "2.weight", "1.mean"});
+  CHECK(advised(file).ends_with("try model.init_prefix = [\"=body.\"]"));
+  reads(file, {"2.=head.", "=body."});
+  file = written({"enc.0.weight", "enc.1.weight", "cls.weight", "enc.1.mean"});
+  reads(file, {"enc.=body.", "cls=head"});
+  Network network;
+  const Error same = error_of([&] { network.read({.path = file, .prefix = {"enc.0=x", "enc.1=x", "cls=x"}}); });
+  CHECK(same.fault() == Fault::mismatch);
+  CHECK(same.message().find("both become x.weight") != std::string::npos);
+}
+
+TEST_CASE("a file in parts is read by its index, which must tell the truth") {
+  const ScratchFolder folder;
+  folder.write("a-1.safetensors", file_of({kPublished[0], kPublished[1]}));
+  folder.write("a-2.safetensors", file_of({{"head.weight", 3, 3}, kPublished[2]}));
+  const auto index = [&](const std::string& map) {
+    return folder.write("model.safetensors.index.json", R"({"metadata":{"total_size":44},"weight_map":{)" + map + "}}");
+  };
+  const std::string first = R"("body.0.weight":"a-1.safetensors","body.1.weight":"a-1.safetensors",)";
+  Network network;
+  CHECK(network.read({index(first + R"("head.weight":"a-2.safetensors","body.1.mean":"a-2.safetensors")")}).words() ==
+        "all 4 tensors come from the file");
+  CHECK(network.values() == std::vector<float>{1, 2, 3, 4});
+  const std::pair<std::string, const char*> wrong[] = {
+      {first + R"("head.weight":"a-2.safetensors")", "a-2.safetensors has body.1.mean, which the index does not say"},
+      {first + R"("head.weight":"a-2.safetensors","body.1.mean":"a-2.safetensors","x":"a-1.safetensors")",
+       "names 5 arrays, its parts have 4"},
+      {first + R"("head.weight":"a-1.safetensors","body.1.mean":"a-2.safetensors")", "head.weight"},
+      {R"("head.weight":"../a-2.safetensors")", "head.weight lies in no file beside the index"},
+      {R"("head.weight":3)", "head.weight lies in no file beside the index"},
+      {R"("head.weight":"b.safetensors")", "b.safetensors"}};
+  for (const auto& [map, says] : wrong) {
+    CAPTURE(map);
+    CHECK(error_of([&] { network.read({index(map)}); }).message().find(says) != std::string::npos);
+  }
+  folder.write("model.safetensors.index.json", "[]");
+  CHECK(error_of([&] { network.read({folder / "model.safetensors.index.json"}); }).fault() == Fault::corrupt);
+}
+
+TEST_CASE("a part of a checkpoint, with its ties") {
+  const ScratchFolder folder;
+  const State state = filled(small_layout());
+  write_checkpoint(folder / "a.h5", state.layout, state.bytes(), sample_meta());
+  State read(small_layout());
+  const TakenWeights taken = read_model({folder / "a.h5", {"head.*", "bn.*"}}, read.layout, read.bytes());
+  CHECK(taken.kept == Strings{"layer1.0.bias", "scale", "nothing"});
+  CHECK(taken.left == Strings{"layer1.0.bias", "nothing", "scale"});
+  for (const size_t tensor : {0, 3, 4}) {
+    const StateTensor& at = state.layout.tensors[tensor];
+    CHECK(std::memcmp(read.bytes() + at.offset, state.bytes() + at.offset, at.bytes()) == 0);
+  }
+  CHECK(read.words[state.layout.tensors[1].offset / 8] == 0);
+}
+
+}  // namespace
+}  // namespace estrain::checkpoint
