@@ -160,6 +160,7 @@ TEST_CASE("a file in parts is read by its index, which must tell the truth") {
        "names 5 arrays, its parts have 4"},
       {first + R"("head.weight":"a-1.safetensors","body.1.mean":"a-2.safetensors")", "head.weight"},
       {R"("head.weight":"../a-2.safetensors")", "head.weight lies in no file beside the index"},
+      {R"("head.weight":"/a-2.safetensors")", "head.weight lies in no file beside the index"},
       {R"("head.weight":3)", "head.weight lies in no file beside the index"},
       {R"("head.weight":"b.safetensors")", "b.safetensors"}};
   for (const auto& [map, says] : wrong) {
