@@ -2,6 +2,8 @@
 // Operators for which LibTorch has no deterministic GPU kernel. Some raise an error under deterministic algorithms,
 // some add in the order of arrival without a word. `scripts/gpu-check` and tests/core/engine/cuda call all of them.
 
+#include <ATen/core/ivalue.h>
+
 #include <memory>
 #include <string_view>
 
@@ -9,7 +11,7 @@
 
 namespace estrain::operators {
 
-// How a GPU computes an operator of LibTorch under deterministic algorithms (core/engine/cuda/determinism.h).
+// How a GPU computes a call of an operator below D2 (core/engine/cuda/determinism.h), in ascending order of concern.
 enum class OnGpu {
   repeatable,  // LibTorch's own kernel has repeatable bits on GPUs of one model
   composed,    // by DeterministicOperators; LibTorch's own kernel has no repeatable bits
@@ -18,8 +20,10 @@ enum class OnGpu {
 
 const char* to_string(OnGpu kind);
 
-// `name`: "aten::index_reduce", with or without overload.
-OnGpu on_gpu(std::string_view name);
+using Arguments = c10::ArrayRef<const c10::IValue>;
+
+// `name`: with the overload, "aten::scatter.reduce". `arguments`: of the call, in the schema's order.
+OnGpu on_gpu(std::string_view name, Arguments arguments);
 
 class DeterministicOperators {
  public:

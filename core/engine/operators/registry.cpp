@@ -8,12 +8,6 @@
 namespace estrain::operators {
 namespace {
 
-c10::OperatorHandle operator_of(const std::string& name) {
-  const size_t dot = name.find('.');
-  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-  return c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(), overload.c_str());
-}
-
 // A Kept kernel stays valid when another kernel is registered over it.
 struct Kept : c10::OperatorKernel {
   explicit Kept(c10::SafeKernelFunction own) : kernel(std::move(own)) {}
@@ -24,6 +18,12 @@ struct Kept : c10::OperatorKernel {
 };
 
 }  // namespace
+
+c10::OperatorHandle operator_of(const std::string& name) {
+  const size_t dot = name.find('.');
+  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + name.substr(0, dot)).c_str(), overload.c_str());
+}
 
 void OperandCheck::see(const at::Tensor& tensor) {
   if (!tensor.defined()) return;

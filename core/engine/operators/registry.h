@@ -52,11 +52,15 @@ class OperandCheck {
   bool all_whole_ = true;
 };
 
+// `name`: without "aten::", with the overload. Throws if LibTorch has no such operator.
+c10::OperatorHandle operator_of(const std::string& name);
+
 // LibTorch's own kernel of an operator, from before the replacement. A call throws if LibTorch has no kernel.
 class OwnKernel {
  public:
   OwnKernel(const std::string& name, c10::DispatchKey key);
 
+  void call_boxed(torch::jit::Stack* stack) const { kernel_.callBoxed(op_, c10::DispatchKeySet(key_), stack); }
   template <typename Return, typename... Arguments>
   Return call(Arguments... arguments) const {
     return kernel_.call<Return, Arguments...>(op_, c10::DispatchKeySet(key_), std::forward<Arguments>(arguments)...);

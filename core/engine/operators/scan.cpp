@@ -12,13 +12,23 @@
 namespace estrain::operators {
 namespace {
 
+// RecordFunction::inputs() throws where this code is compiled with assertions and LibTorch without. A template's
+// argument may name a private member.
+Arguments arguments_of(const at::RecordFunction& function);
+template <auto member>
+struct Opened {
+  friend Arguments arguments_of(const at::RecordFunction& function) { return function.*member; }
+};
+template struct Opened<&at::RecordFunction::inputs_>;
+
 constexpr std::string_view own_operators = "estrain::";  // pass tensors between Python and this library
 
 struct Call {
   std::string name;
   std::string layer;
-  std::string which;                 // the gap of the portable kernel or of a kernel inside the call
-  bool inside_known = false;         // inside an operator judged as a whole
+  std::string which;          // the gap of the portable kernel or of a kernel inside the call
+  bool inside_known = false;  // inside an operator judged as a whole
+  OnGpu on_gpu = OnGpu::repeatable;
   std::optional<Coverage> coverage;  // for a call judged as a whole, outside other such calls
   bool is_operator = false;          // otherwise a step of autograd's engine
   bool is_backward = false;          // begins a node of the backward pass
@@ -95,6 +105,7 @@ void Scanner::begin(const at::RecordFunction& function) {
   const c10::OperatorName name = *function.operator_name();
   call.name = full_name(name);
   call.layer = layer_of(function);
+  call.on_gpu = operators::on_gpu(call.name, arguments_of(function));
   call.inside_known = !open_.empty() && (open_.back().inside_known || open_.back().coverage);
   if (!open_.empty()) open_.back().has_parts = true;
   const std::optional<Coverage> coverage = judge(name, options_);
@@ -133,6 +144,7 @@ void Scanner::note(const Call& call, Coverage coverage) {
   use.name = call.name;
   use.which = call.which;
   use.coverage = coverage;
+  use.on_gpu = std::max(use.on_gpu, call.on_gpu);
   use.calls += 1;
   if (!call.layer.empty() && std::ranges::find(use.layers, call.layer) == use.layers.end())
     use.layers.push_back(call.layer);
@@ -162,6 +174,7 @@ class Observing {
   explicit Observing(Scanner& with) {
     scanner = &with;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_begin, on_end)
+                                             .needsInputs(true)
                                              .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
   }
   ~Observing() {

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/engine/operators/deterministic.h"
+
 namespace estrain::operators {
 
 enum class Coverage {
@@ -27,7 +29,8 @@ const char* to_string(Coverage coverage);
 struct OperatorUse {
   std::string name;  // "aten::convolution"
   Coverage coverage = Coverage::exact;
-  std::string which;  // the gap of the portable kernel: "on Double", "with products"
+  std::string which;                 // the gap of the portable kernel: "on Double", "with products"
+  OnGpu on_gpu = OnGpu::repeatable;  // of all calls the one of most concern
   int64_t calls = 0;
   std::vector<std::string> layers;  // blocks of the model with the operator, in order of first use
 

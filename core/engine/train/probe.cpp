@@ -45,7 +45,7 @@ comm::ProbedOperator as_report(const operators::OperatorUse& use) {
           .which = use.which,
           .calls = use.calls,
           .layers = std::move(layers),
-          .on_gpus = operators::to_string(operators::on_gpu(use.name))};
+          .on_gpus = operators::to_string(use.on_gpu)};
 }
 
 double time_mini_batch(const DryRun& trial, const data::LoadedBatch& batch) {
@@ -172,6 +172,8 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   // LibTorch counts the devices once, at the first use.
   const auto device = device::open_device(setup.device, setup.libraries, device_options(setup.spec));
   device::configure_cpu(setup.spec.job.threads);
+  std::optional<operators::DeterministicOperators> deterministic;
+  if (!device->torch_device().is_cpu()) deterministic.emplace(*device);
   const data::DataPair data = setup.data.get();
   const bool has_portable = setup.spec.job.precision == spec::Precision::fp32;
   std::optional<TrainingJob> made;

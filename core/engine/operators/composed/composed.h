@@ -9,6 +9,7 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
 #include <tuple>
 
 namespace estrain::operators::composed {
@@ -46,13 +47,27 @@ Tensor& put_(Tensor& self, const Tensor& index, const Tensor& source, bool accum
 Tensor weighted_bincount(const Tensor& values, const Tensor& weights, int64_t least);
 // Of mode "max". `sizes` [bags]; `places` [bags, width]: the row of the table that gave each maximum.
 Tensor embedding_bag_max_backward(const Tensor& gradient, const Tensor& sizes, const Tensor& places, int64_t rows);
-// Of equal medians the first in the order of a stable sort.
-std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim, bool keepdim);
+// Of floating-point numbers. The counts of bins are exact.
+Tensor histc(const Tensor& self, int64_t bins, const at::Scalar& least, const at::Scalar& most);
 std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target,
                                               const std::optional<Tensor>& weight, int64_t reduction, int64_t ignored);
 
+// Along a dimension. Of equal elements the first in the order of a stable sort counts.
+std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim, bool keepdim);
+std::tuple<Tensor, Tensor> nanmedian(const Tensor& self, int64_t dim, bool keepdim);
+std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim);
+// Of a tensor with a single line.
+Tensor cumprod(const Tensor& self, int64_t dim, std::optional<at::ScalarType> type);
+Tensor logcumsumexp(const Tensor& self, int64_t dim);
+// `reduce`: "prod", "mean", "amax" or "amin". Equal places are reduced in a tree over the order of the source. An index
+// outside of `self` is an error, which a GPU reports later.
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                      std::string_view reduce, bool include_self);
+Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                    bool include_self);
+
 // Pictures and volumes. `padding` is LibTorch's number: 0 zeros, 1 border, 2 reflection.
-enum Interpolation : int64_t { kBilinear = 0, kNearest = 1 };
+enum Interpolation : int64_t { kBilinear = 0, kNearest = 1, kBicubic = 2 };
 std::tuple<Tensor, Tensor> grid_sampler_backward(const Tensor& gradient, const Tensor& input, const Tensor& grid,
                                                  int64_t interpolation, int64_t padding, bool align_corners,
                                                  std::array<bool, 2> wanted);

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <array>
 #include <vector>
 
 #include "core/engine/operators/composed/composed.h"
@@ -19,13 +20,24 @@ struct Line {
   Tensor at, slope;
   int64_t size;
 
-  Line(const Tensor& grid, int64_t side, int64_t padding, bool align_corners) : size(side) {
+  Line(const Tensor& grid, int64_t side, bool align_corners) : size(side) {
     const double half = 0.5 * static_cast<double>(align_corners ? size - 1 : size);
     at = align_corners ? grid.add(1).mul(half) : grid.add(1).mul(half).sub(0.5);
     slope = at::zeros_like(at).add_(half);
+  }
+
+  void bring_inside(int64_t padding, bool align_corners) {
     if (padding == kReflection) reflect(align_corners);
     if (padding != kZeros) clip();
     at = at.nan_to_num(kNowhere, static_cast<double>(size - kNowhere), kNowhere);
+  }
+
+  // Returns the place `tap` elements after the element before the sample.
+  Tensor place_of_tap(int64_t tap, int64_t padding, bool align_corners) const {
+    Line element = *this;
+    element.at = at.floor().add(tap);
+    element.bring_inside(padding, align_corners);
+    return element.at;
   }
 
   Tensor contains(const Tensor& place) const { return place.ge(0).logical_and(place.le(size - 1)); }
@@ -52,10 +64,34 @@ struct Line {
   }
 };
 
+// A tap's share of a sample at a distance x from the tap's element, by LibTorch's cubic curve; and the share's slope.
+constexpr double kCurve = -0.75;
+struct Cubic {
+  Tensor share, slope;
+
+  static Cubic near(const Tensor& x) {
+    return {x.mul(kCurve + 2).sub(kCurve + 3).mul(x).mul(x).add(1),
+            x.mul(3 * (kCurve + 2)).sub(2 * (kCurve + 3)).mul(x)};
+  }
+  static Cubic far(const Tensor& x) {
+    return {x.sub(5).mul(x).add(8).mul(x).sub(4).mul(kCurve), x.mul(3).sub(10).mul(x).add(8).mul(kCurve)};
+  }
+  Cubic mirrored() const { return {share, slope.neg()}; }
+};
+
+// Of the four taps around a sample.
+std::array<Cubic, 4> cubics(const Tensor& at) {
+  const Tensor after = at.sub(at.floor()).nan_to_num(0), before = after.neg().add(1);
+  return {Cubic::far(after.add(1)), Cubic::near(after), Cubic::near(before).mirrored(),
+          Cubic::far(before.add(1)).mirrored()};
+}
+
 class GridSampler {
  public:
   GridSampler(const Tensor& gradient, const Tensor& input, const Tensor& grid, int64_t padding, bool align_corners)
-      : sides_(input.dim() - 2),
+      : padding_(padding),
+        align_corners_(align_corners),
+        sides_(input.dim() - 2),
         samples_(input.size(0)),
         values_(input.flatten(2).transpose(1, 2)),
         gradient_(gradient.flatten(2).transpose(1, 2)),
@@ -63,21 +99,38 @@ class GridSampler {
         gradient_of_values_(at::zeros(values_.sizes(), values_.options())) {
     const Tensor places = grid.flatten(1, sides_);
     for (int64_t i = 0; i < sides_; ++i)  // the grid's first number is of the input's last side
-      lines_.emplace_back(places.select(2, i), input.size(-1 - i), padding, align_corners);
+      lines_.emplace_back(places.select(2, i), input.size(-1 - i), align_corners);
   }
 
-  void nearest() {
+  Tensor nearest(const Tensor& grid) {
+    bring_inside();
     std::vector<Tensor> places;
     for (const Line& line : lines_) places.push_back(line.at.round());
     take_corner(places, at::zeros_like(lines_[0].at).add_(1), nullptr);
+    return at::zeros_like(grid, at::MemoryFormat::Contiguous);
   }
 
   // Adds the corners around each place in a fixed order. Returns the gradient of the grid.
   Tensor linear(const Tensor& grid) {
+    bring_inside();
     std::vector<Tensor> slopes(lines_.size(), at::zeros_like(lines_[0].at));
     for (int64_t corner = 0; corner < int64_t{1} << sides_; ++corner) add_corner(corner, slopes);
-    for (size_t i = 0; i < lines_.size(); ++i) slopes[i] = slopes[i].mul(lines_[i].slope);
-    return at::stack(slopes, 2).view(grid.sizes());
+    return gradient_of_grid(grid, slopes);
+  }
+
+  // Of pictures: adds the 16 taps around each place in a fixed order. Each tap is brought inside alone.
+  Tensor cubic(const Tensor& grid) {
+    const std::array<Cubic, 4> across = cubics(lines_[0].at), down = cubics(lines_[1].at);
+    std::vector<Tensor> slopes(2, at::zeros_like(lines_[0].at));
+    for (size_t row = 0; row < down.size(); ++row) {
+      for (size_t column = 0; column < across.size(); ++column) {
+        Tensor along;
+        take_corner({place_of_tap(0, column), place_of_tap(1, row)}, across[column].share.mul(down[row].share), &along);
+        slopes[0] = slopes[0].add(along.mul(across[column].slope).mul(down[row].share));
+        slopes[1] = slopes[1].add(along.mul(across[column].share).mul(down[row].slope));
+      }
+    }
+    return gradient_of_grid(grid, slopes);
   }
 
   Tensor gradient_of_input(const Tensor& input) const {
@@ -85,6 +138,17 @@ class GridSampler {
   }
 
  private:
+  void bring_inside() {
+    for (Line& line : lines_) line.bring_inside(padding_, align_corners_);
+  }
+  Tensor place_of_tap(size_t side, size_t tap) const {
+    return lines_[side].place_of_tap(static_cast<int64_t>(tap) - 1, padding_, align_corners_);
+  }
+  Tensor gradient_of_grid(const Tensor& grid, std::vector<Tensor> slopes) const {
+    for (size_t i = 0; i < lines_.size(); ++i) slopes[i] = slopes[i].mul(lines_[i].slope);
+    return at::stack(slopes, 2).view(grid.sizes());
+  }
+
   void add_corner(int64_t corner, std::vector<Tensor>& slopes) {
     std::vector<Tensor> places, shares;
     for (size_t i = 0; i < lines_.size(); ++i) {
@@ -119,6 +183,8 @@ class GridSampler {
     *along = values_.index({of_sample_, number}).mul(gradient_).sum(2).mul(exists);
   }
 
+  int64_t padding_;
+  bool align_corners_;
   int64_t sides_, samples_;
   Tensor values_, gradient_;  // [samples, places, channels]
   Tensor of_sample_;
@@ -132,11 +198,9 @@ std::tuple<Tensor, Tensor> grid_sampler_backward(const Tensor& gradient, const T
                                                  int64_t interpolation, int64_t padding, bool align_corners,
                                                  std::array<bool, 2> wanted) {
   GridSampler sampler(gradient, input, grid, padding, align_corners);
-  Tensor of_grid;
-  if (interpolation == kBilinear)
-    of_grid = sampler.linear(grid);
-  else
-    sampler.nearest(), of_grid = at::zeros_like(grid, at::MemoryFormat::Contiguous);
+  const Tensor of_grid = interpolation == kBilinear  ? sampler.linear(grid)
+                         : interpolation == kNearest ? sampler.nearest(grid)
+                                                     : sampler.cubic(grid);
   return {wanted[0] ? sampler.gradient_of_input(input) : Tensor(), of_grid};
 }
 

@@ -1,13 +1,13 @@
+#include <ATen/OpMathType.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/isnan.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/nll_loss_forward.h>
-#include <ATen/ops/sort.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <vector>
 
 #include "core/engine/operators/composed/composed.h"
@@ -84,18 +84,22 @@ Tensor embedding_bag_max_backward(const Tensor& gradient, const Tensor& sizes, c
   return result.index_put_({places.clamp_min(0), columns}, gradient.mul(has_rows), /*accumulate=*/true);
 }
 
-std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim, bool keepdim) {
-  if (self.dim() == 0) return {self.clone(), at::zeros({}, self.options().dtype(at::kLong))};
-  const auto [sorted, order] = at::sort(self, /*stable=*/true, dim, /*descending=*/false);
-  const int64_t middle = (self.size(dim) - 1) / 2;
-  Tensor values = sorted.narrow(dim, middle, 1), places = order.narrow(dim, middle, 1);
-  if (self.is_floating_point()) {
-    const Tensor is_nan = at::isnan(self), has_nan = is_nan.any(dim, /*keepdim=*/true);
-    values = at::where(has_nan, at::full_like(values, std::numeric_limits<double>::quiet_NaN()), values);
-    places = at::where(has_nan, is_nan.to(at::kInt).argmax(dim, /*keepdim=*/true), places);
-  }
-  if (!keepdim) values = values.squeeze(dim), places = places.squeeze(dim);
-  return {values.contiguous(), places.contiguous()};
+Tensor histc(const Tensor& self, int64_t bins, const at::Scalar& least, const at::Scalar& most) {
+  TORCH_CHECK(bins > 0, "bins must be > 0");
+  const Tensor values = self.reshape({-1}).to(at::toOpMathType(self.scalar_type()));
+  double low = least.toDouble(), high = most.toDouble();
+  if (low == high && values.numel() > 0) low = values.min().item<double>(), high = values.max().item<double>();
+  if (low == high) low -= 1, high += 1;
+  TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "range of [", low, ", ", high, "] is not finite");
+  TORCH_CHECK(low < high, "max must be larger than min");
+  // LibTorch multiplies by the reciprocal of a number: a tensor divides.
+  const Tensor width = at::full({1}, high, values.options()).sub(low), at = values.sub(low).mul(bins).div(width);
+  const Tensor is_in = values.ge(low).logical_and(values.le(high));
+  const Tensor bin = at::where(is_in, at, bins).to(at::kLong).clamp_max(bins - 1).add(is_in.logical_not());
+  const Tensor counts = at::zeros({bins + 1}, bin.options());
+  return counts.index_put({bin}, at::ones({1}, bin.options()), /*accumulate=*/true)
+      .narrow(0, 0, bins)
+      .to(self.scalar_type());
 }
 
 std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target,

@@ -4,10 +4,14 @@
 #include <ATen/record_function.h>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 
+#include "core/engine/operators/scan.h"
 #include "tests/core/engine/operators/nondeterministic_cases.h"
 #include "tests/core/engine/operators/portable_cpu.h"
 
@@ -96,13 +100,128 @@ TEST_CASE("places that are not numbers take nothing from the input") {
   }
 }
 
-TEST_CASE("how GPUs compute an operator") {
-  CHECK((on_gpu("aten::mm") == OnGpu::repeatable));
-  CHECK((on_gpu("aten::put_") == OnGpu::composed));
-  CHECK((on_gpu("aten::median.dim") == OnGpu::composed));
-  CHECK((on_gpu("aten::_ctc_loss_backward.Tensor") == OnGpu::composed));
-  CHECK((on_gpu("aten::index_reduce_") == OnGpu::raises));
-  CHECK((on_gpu("mine::put_") == OnGpu::repeatable));
+using OfTwo = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& y)>;
+
+// The gradients of a weighted sum of the results.
+std::vector<at::Tensor> gradients_of_two(const OfTwo& function, const at::Tensor& x, const at::Tensor& y) {
+  const std::vector<at::Tensor> leaves = {x.detach().requires_grad_(), y.detach().requires_grad_()};
+  const at::Tensor result = function(leaves[0], leaves[1]);
+  result.mul(at::arange(1, result.numel() + 1).view(result.sizes())).sum().backward();
+  return {leaves[0].grad(), leaves[1].grad()};
+}
+
+TEST_CASE("autograd differentiates composed operators as LibTorch's") {
+  at::manual_seed(3);
+  const at::Tensor x = at::rand({4, 5}).add(0.5), y = at::rand({7, 5}).add(0.5);
+  const at::Tensor rows = at::randint(4, {7}, at::kLong), places = rows.unsqueeze(1).expand({7, 5}).contiguous();
+  std::vector<OfTwo> functions;
+  for (const char* reduce : {"prod", "amax", "amin", "mean"}) {
+    for (const bool includes : {false, true}) {
+      functions.emplace_back([=](const at::Tensor& a, const at::Tensor& b) {
+        return at::scatter_reduce(a, 0, places, b, reduce, includes);
+      });
+      functions.emplace_back(
+          [=](const at::Tensor& a, const at::Tensor& b) { return at::index_reduce(a, 0, rows, b, reduce, includes); });
+    }
+  }
+  functions.emplace_back([](const at::Tensor& a, const at::Tensor& b) {
+    return at::cumprod(a.reshape({-1}), 0).sum().add(at::logcumsumexp(b.reshape({1, -1}), 1)).view({-1});
+  });
+  functions.emplace_back([](const at::Tensor& a, const at::Tensor& b) {
+    return std::get<0>(at::kthvalue(a, 3, 0)).mul(std::get<0>(at::nanmedian(b, 0)));
+  });
+  functions.emplace_back([](const at::Tensor& a, const at::Tensor& b) {
+    return at::grid_sampler_2d(a.view({1, 1, 4, 5}), b.view({-1}).slice(0, 0, 34).view({1, 17, 1, 2}).sub(1), 2, 2,
+                               true);
+  });
+  std::vector<std::vector<at::Tensor>> expected;
+  for (const OfTwo& function : functions) expected.push_back(gradients_of_two(function, x, y));
+  const DeterministicOperators composed(cpu);
+  for (size_t i = 0; i < functions.size(); ++i) {
+    CAPTURE(i);
+    const std::vector<at::Tensor> found = gradients_of_two(functions[i], x, y), again = gradients_of_two(functions[i], x, y);
+    for (size_t k = 0; k < found.size(); ++k) {
+      CHECK(at::allclose(found[k], expected[i][k], 1e-4, 1e-5));
+      CHECK(at::equal(found[k], again[k]));
+    }
+  }
+}
+
+TEST_CASE("of equal elements the first has the index") {
+  const DeterministicOperators composed(cpu);
+  const at::Tensor x = at::tensor({2.0f, 1.0f, 3.0f, 1.0f, 2.0f, 1.0f});
+  CHECK(std::get<1>(at::kthvalue(x, 2)).item<int64_t>() == 3);  // the second of the stable order
+  CHECK(std::get<1>(at::kthvalue(x, 1)).item<int64_t>() == 1);
+  CHECK(std::get<1>(at::median(x, 0)).item<int64_t>() == 5);
+  CHECK(std::get<1>(at::nanmedian(x, 0)).item<int64_t>() == 5);
+}
+
+TEST_CASE("an equal place takes the sources in their order, whatever the order of the other places") {
+  const DeterministicOperators composed(cpu);
+  const at::Tensor values = at::randn({1000}), index = at::zeros({1000}, at::kLong);
+  const at::Tensor alone = at::ones({1}).scatter_reduce(0, index, values.mul(1.7), "prod");
+  const at::Tensor order = at::stack({at::zeros({1000}, at::kLong), at::arange(1, 1001)}, 1).reshape({-1});
+  const at::Tensor mixed = at::stack({values.mul(1.7), at::randn({1000})}, 1).reshape({-1});
+  CHECK(at::equal(at::ones({1001}).scatter_reduce(0, order, mixed, "prod")[0], alone[0]));
+  CHECK(at::equal(at::ones({1}).index_reduce(0, index, values.mul(1.7), "prod"), alone));
+  CHECK_THROWS(at::ones({2}).scatter_reduce(0, at::full({1}, 2, at::kLong), at::ones({1}), "prod"));
+}
+
+TEST_CASE("zeros of both signs have one maximum") {
+  const DeterministicOperators composed(cpu);
+  const at::Tensor zeros = at::tensor({0.0f, -0.0f});
+  for (const at::Tensor& values : {zeros, zeros.flip(0)}) {
+    const at::Tensor found = at::full({1}, -1.0f).scatter_reduce(0, at::zeros({2}, at::kLong), values, "amax");
+    CHECK(std::signbit(found.item<float>()) == std::signbit(at::maximum(values[0], values[1]).item<float>()));
+  }
+}
+
+// Returns how a GPU computes the call of the operator `name` in `work`.
+OnGpu on_gpu_in(const std::string& name, const std::function<void()>& work) {
+  const std::set<std::string> none;
+  for (const OperatorUse& use : scan({.replaced = &none, .layer = {}}, work))
+    if (use.name == "aten::" + name) return use.on_gpu;
+  FAIL(name << " was not called");
+  return {};
+}
+
+TEST_CASE("how GPUs compute a call depends on the overload and the arguments") {
+  const at::Tensor x = at::rand({6}), index = at::zeros({6}, at::kLong), pairs = at::rand({2, 3});
+  const auto check = [](const std::string& name, OnGpu expected, const std::function<void()>& work) {
+    CAPTURE(name);
+    CHECK(std::string(to_string(on_gpu_in(name, work))) == to_string(expected));
+  };
+  check("mul.Tensor", OnGpu::repeatable, [&] { at::mul(x, x); });
+  for (const auto& [reduce, expected] : {std::pair{"prod", OnGpu::composed},
+                                         {"amax", OnGpu::composed},
+                                         {"mean", OnGpu::repeatable},
+                                         {"sum", OnGpu::repeatable}})
+    check("scatter_reduce.two", expected, [&, name = reduce] { x.scatter_reduce(0, index, x, name); });
+  check("scatter_reduce_.two", OnGpu::composed, [&] { x.clone().scatter_reduce_(0, index, x, "prod"); });
+  check("scatter.reduce", OnGpu::composed, [&] { x.scatter(0, index, x, "multiply"); });
+  check("scatter.reduce", OnGpu::repeatable, [&] { x.scatter(0, index, x, "add"); });
+  check("scatter.value_reduce", OnGpu::repeatable, [&] { x.scatter(0, index, 2, "multiply"); });
+  check("scatter.src", OnGpu::repeatable, [&] { x.scatter(0, index, x); });
+  check("index_reduce_", OnGpu::composed, [&] { x.clone().index_reduce_(0, index, x, "amin"); });
+  check("median", OnGpu::repeatable, [&] { at::median(x); });
+  check("nanmedian", OnGpu::repeatable, [&] { at::nanmedian(x); });
+  check("nanmedian.dim_values", OnGpu::composed, [&] { at::nanmedian(x, 0); });
+  check("kthvalue.values", OnGpu::composed, [&] { at::kthvalue(x, 2); });
+  check("histc", OnGpu::composed, [&] { at::histc(x); });
+  check("bincount", OnGpu::repeatable, [&] { at::bincount(index); });
+  check("bincount", OnGpu::composed, [&] { at::bincount(index, x); });
+  check("cumprod", OnGpu::composed, [&] { at::cumprod(x, 0); });
+  check("cumprod", OnGpu::repeatable, [&] { at::cumprod(pairs, 0); });
+  check("cumsum", OnGpu::repeatable, [&] { at::cumsum(x, 0); });
+  check("_logcumsumexp", OnGpu::composed, [&] { at::logcumsumexp(x, 0); });
+  for (const auto& [type, expected] : {std::pair{at::kFloat, OnGpu::composed}, {at::kDouble, OnGpu::raises}}) {
+    const at::Tensor logits = at::rand({7, 1, 5}, type).requires_grad_();
+    check("_ctc_loss_backward", expected, [&] {
+      at::ctc_loss(logits.log_softmax(2), at::ones({1, 2}, at::kLong), at::IntArrayRef{7}, at::IntArrayRef{2})
+          .backward();
+    });
+  }
+  CHECK((on_gpu("mine::put_", {}) == OnGpu::repeatable));
 }
 
 }  // namespace

@@ -154,7 +154,10 @@ void add_pooling(Cases& cases) {
                    }});
 }
 
-Tensors both(const std::tuple<Tensor, Tensor>& pair) { return {std::get<0>(pair), std::get<1>(pair)}; }
+template <typename Pair>
+Tensors both(const Pair& pair) {
+  return {std::get<0>(pair), std::get<1>(pair)};
+}
 
 void add_grid_samplers(Cases& cases) {
   // Places inside, outside, and in the middle of elements.
@@ -163,7 +166,7 @@ void add_grid_samplers(Cases& cases) {
     places.view(-1).slice(0, 0, 4).copy_(at::tensor({-1.0, 1.0, 0.0, 2.6}));
     return places;
   };
-  for (const int64_t interpolation : {0, 1})
+  for (const int64_t interpolation : {0, 1, 2})
     for (const int64_t padding : {0, 1, 2})
       for (const bool corners : {false, true}) {
         const std::string words = " interpolation " + std::to_string(interpolation) + " padding " +
@@ -173,6 +176,7 @@ void add_grid_samplers(Cases& cases) {
                                                                     to(grid({2, 3, 4, 2})), interpolation, padding,
                                                                     corners, {true, true}));
                          }});
+        if (interpolation == 2) continue;  // for pictures alone
         cases.push_back({"grid_sampler_3d_backward" + words, [=](const To& to) -> Tensors {
                            return both(at::grid_sampler_3d_backward(
                                to(floats({2, 3, 2, 3, 4})), to(floats({2, 3, 4, 5, 6})), to(grid({2, 2, 3, 4, 3})),
@@ -189,6 +193,84 @@ void add_grid_samplers(Cases& cases) {
                      return both(at::grid_sampler_2d_backward(to(floats({0, 2, 2, 2})), to(floats({0, 2, 3, 3})),
                                                               to(floats({0, 2, 2, 2})), 0, 0, false, {true, true}));
                    }});
+}
+
+void add_places_along_a_dimension(Cases& cases) {
+  const auto few = [](IntArrayRef sizes) { return classes(3, sizes); };  // many equal places
+  for (const bool includes : {false, true}) {
+    const std::string words = includes ? " with the start" : "";
+    for (const char* reduce : {"prod", "amax", "amin"}) {
+      cases.push_back({"scatter_reduce.two " + std::string(reduce) + words,
+                       [=](const To& to) -> Tensors {
+                         return {at::scatter_reduce(to(floats({4, 5, 3})), 1, to(few({3, 7, 2})), to(floats({4, 8, 3})),
+                                                    reduce, includes)};
+                       },
+                       /*is_silent=*/std::string_view(reduce) != "prod"});
+    }
+    for (const char* reduce : {"prod", "mean", "amax", "amin"}) {
+      cases.push_back({"index_reduce " + std::string(reduce) + words, [=](const To& to) -> Tensors {
+                         return {at::index_reduce(to(flipped({3, 5, 4})), 1, to(few({9})), to(floats({3, 9, 4})),
+                                                  reduce, includes)};
+                       }});
+      cases.push_back({"index_reduce_ of whole numbers " + std::string(reduce) + words, [=](const To& to) -> Tensors {
+                         return {
+                             to(classes(9, {5})).index_reduce_(0, to(few({9})), to(classes(9, {9})), reduce, includes)};
+                       }});
+    }
+  }
+  cases.push_back({"scatter_reduce_.two", [=](const To& to) -> Tensors {
+                     return {to(flipped({4, 5})).scatter_reduce_(-1, to(few({2, 9})), to(floats({4, 9})), "prod")};
+                   }});
+  cases.push_back({"scatter.reduce", [=](const To& to) -> Tensors {
+                     return {at::scatter(to(floats({4, 5})), 0, to(few({7, 5})), to(floats({7, 5})), "multiply")};
+                   }});
+  cases.push_back({"scatter_.reduce", [=](const To& to) -> Tensors {
+                     return {to(floats({4})).scatter_(0, to(few({7})), to(floats({7})), "multiply")};
+                   }});
+  cases.push_back({"kthvalue",
+                   [](const To& to) -> Tensors {
+                     return both(at::kthvalue(to(at::randperm(30).view({5, 6}).to(at::kFloat)), 2, 0, true));
+                   },
+                   /*is_silent=*/true});
+  cases.push_back({"nanmedian.dim", [](const To& to) -> Tensors {
+                     Tensor x = at::randperm(30).to(at::kFloat).view({5, 6});
+                     x[2][3] = std::numeric_limits<float>::quiet_NaN();
+                     x[2][4] = std::numeric_limits<float>::quiet_NaN();
+                     x[4].fill_(std::numeric_limits<float>::quiet_NaN());
+                     return {std::get<0>(at::nanmedian(to(x), 1, true)), std::get<1>(at::nanmedian(to(x), 1))[2]};
+                   }});
+  for (const bool falls : {false, true}) {
+    const auto line = [=](int64_t size) { return falls ? at::rand({size, 1}) : at::rand({1, size}); };
+    cases.push_back({"cumprod", [=](const To& to) -> Tensors { return {at::cumprod(to(line(9)), falls ? 0 : 1)}; },
+                     /*is_silent=*/true});
+    cases.push_back({"_logcumsumexp",
+                     [=](const To& to) -> Tensors { return {at::logcumsumexp(to(line(9)), falls ? 0 : 1)}; },
+                     /*is_silent=*/true});
+  }
+  for (const auto& [least, most] : {std::pair{0.0, 0.0}, {-1.0, 1.5}})
+    cases.push_back({"histc from " + std::to_string(least), [least = least, most = most](const To& to) -> Tensors {
+                       Tensor x = floats({6, 7});
+                       x.view(-1).slice(0, 0, 3).copy_(at::tensor({-1.0, 1.5, 0.25}));
+                       if (least < most) x[3][3] = std::numeric_limits<float>::quiet_NaN();
+                       return {at::histc(to(x), 10, least, most)};
+                     }});
+}
+
+// Overloads that write into given tensors.
+void add_writing(Cases& cases) {
+  cases.push_back({"histc.out", [](const To& to) -> Tensors {
+                     Tensor out = to(at::empty({0}));
+                     return {at::histc_out(out, to(floats({20})), 5)};
+                   }});
+  cases.push_back({"median.dim_values", [](const To& to) -> Tensors {
+                     Tensor values = to(at::empty({0})), places = to(at::empty({0}, at::kLong));
+                     return both(at::median_out(values, places, to(at::randperm(15).view({3, 5}).to(at::kFloat)), 1));
+                   }});
+  cases.push_back(
+      {"upsample_bilinear2d_backward.grad_input", [](const To& to) -> Tensors {
+         Tensor out = to(at::empty({0}));
+         return {at::upsample_bilinear2d_backward_out(out, to(floats({2, 3, 9, 7})), {9, 7}, {2, 3, 4, 5}, false)};
+       }});
 }
 
 void add_others(Cases& cases) {
@@ -246,6 +328,8 @@ std::vector<NondeterministicCase> nondeterministic_cases() {
   add_padding(cases);
   add_pooling(cases);
   add_grid_samplers(cases);
+  add_places_along_a_dimension(cases);
+  add_writing(cases);
   add_others(cases);
   return cases;
 }

@@ -13,7 +13,7 @@ namespace estrain::operators {
 using To = std::function<at::Tensor(const at::Tensor&)>;
 
 struct NondeterministicCase {
-  std::string name;  // of the operator, without "aten::", then a space and words
+  std::string name;  // of the operator, without "aten::", with the overload, then a space and words
   std::function<std::vector<at::Tensor>(const To& to)> call;
   bool is_silent = false;  // LibTorch's GPU kernel raises no error
 
