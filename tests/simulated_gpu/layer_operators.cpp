@@ -68,7 +68,35 @@ Stack lstm_cell_backward(const Stack& given) {
   return {gradients, dc * forget, given[5].toBool() ? gradients.sum(0) : Tensor()};
 }
 
+std::vector<Tensor> three_gates(const c10::IValue& sums, const c10::IValue& bias) {
+  const auto added = optional(bias);
+  return (added && added->defined() ? sums.toTensor() + *added : sums.toTensor()).chunk(3, 1);
+}
+
+// (input_gates, hidden_gates, hx, input_bias, hidden_bias) -> (hy, workspace)
+Stack gru_cell(const Stack& given) {
+  const std::vector<Tensor> in = three_gates(given[0], given[3]), hidden = three_gates(given[1], given[4]);
+  const Tensor hx = given[2].toTensor(), reset = (in[0] + hidden[0]).sigmoid(), keep = (in[1] + hidden[1]).sigmoid();
+  const Tensor fresh = (in[2] + reset * hidden[2]).tanh();
+  return {fresh + keep * (hx - fresh), at::cat({reset, keep, fresh, hx, hidden[2]}, 1)};
+}
+
+// (grad_hy, workspace, has_bias) -> (grad_input_gates, grad_hidden_gates, grad_hx, grad_input_bias, grad_hidden_bias)
+Stack gru_cell_backward(const Stack& given) {
+  const Tensor dh = given[0].toTensor();
+  const std::vector<Tensor> saved = given[1].toTensor().chunk(5, 1);
+  const Tensor &reset = saved[0], &keep = saved[1], &fresh = saved[2], &hx = saved[3], &hidden = saved[4];
+  const Tensor of_keep = dh * (hx - fresh) * (1 - keep) * keep, of_fresh = dh * (1 - keep) * (1 - fresh * fresh);
+  const Tensor of_reset = of_fresh * hidden * (1 - reset) * reset;
+  const Tensor input = at::cat({of_reset, of_keep, of_fresh}, 1);
+  const Tensor inner = at::cat({of_reset, of_keep, of_fresh * reset}, 1);
+  const bool has_bias = given[2].toBool();
+  return {input, inner, dh * keep, has_bias ? input.sum(0) : Tensor(), has_bias ? inner.sum(0) : Tensor()};
+}
+
 const std::map<std::string, LayerOperator> kLayerOperators = {
+    {"aten::_thnn_fused_gru_cell", gru_cell},
+    {"aten::_thnn_fused_gru_cell_backward", gru_cell_backward},
     {"aten::_thnn_fused_lstm_cell", lstm_cell},
     {"aten::_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward},
     {"aten::native_batch_norm", native},

@@ -7,9 +7,9 @@ namespace estrain::cuda {
 // sm_80 lack TF32 and always compute in float32.
 enum class Tf32 { never, allowed };
 
-// Sets deterministic algorithms everywhere: an operator without such an algorithm throws. Composes recurrent layers of
-// products, instead of cuDNN's. Sets TF32 where allowed. The environment also matters
-// (core/run/launch/preflight/devices.cpp). Call this once, before the first operator.
+// Sets deterministic algorithms everywhere: an operator without such an algorithm throws. Sets TF32 where
+// allowed. The environment also matters (core/run/launch/preflight/devices.cpp). Call this once, before the first
+// operator.
 void compute_deterministically(Tf32 tf32);
 
 }  // namespace estrain::cuda

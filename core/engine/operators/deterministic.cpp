@@ -206,6 +206,23 @@ class Writing : public c10::OperatorKernel {
   c10::OperatorHandle returning_;
 };
 
+// LibTorch's recurrent layers, above autograd.
+constexpr std::string_view kRecurrent[] = {"gru.data",      "gru.input",      "lstm.data",     "lstm.input",
+                                           "rnn_relu.data", "rnn_relu.input", "rnn_tanh.data", "rnn_tanh.input"};
+
+class Recurrent : public c10::OperatorKernel {
+ public:
+  explicit Recurrent(OwnKernel own) : own_(std::move(own)) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
+    const WithoutCudnn without;
+    own_.call_boxed(stack);
+  }
+
+ private:
+  OwnKernel own_;
+};
+
 template <typename Functor, typename... Parts>
 torch::CppFunction boxed(Parts&&... parts) {
   return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Functor>(std::forward<Parts>(parts)...));
@@ -242,6 +259,7 @@ OnGpu on_gpu(std::string_view name, Arguments arguments) {
   constexpr std::string_view kSpace = "aten::";
   if (!name.starts_with(kSpace)) return OnGpu::repeatable;
   name.remove_prefix(kSpace.size());
+  if (std::ranges::find(kRecurrent, name) != std::end(kRecurrent)) return OnGpu::composed;
   if (is_ctc_loss(name)) return ctc_loss_on_gpu(name, arguments);
   for (const Row& row : kRows) {
     const std::vector<std::string> names = overloads_of(row);
@@ -260,8 +278,11 @@ DeterministicOperators::DeterministicOperators(const device::ComputeDevice& devi
   const device::QuietWarnings quiet;
   const c10::DispatchKey key = c10::computeDispatchKey(at::kFloat, at::kStrided, device.torch_device());
   registrations_.reset(new Registrations{OperatorRegistry::DispatchPlace(key)});
-  for (const Row& row : kRows) put(row, registrations_->place.kernels, key);
-  OperatorRegistry registry(nullptr, &registrations_->place, registrations_->names);
+  OperatorRegistry::DispatchPlace& place = registrations_->place;
+  for (const Row& row : kRows) put(row, place.kernels, key);
+  for (const std::string_view name : kRecurrent)
+    place.autograd.impl(name.data(), boxed<Recurrent>(OwnKernel(std::string(name), place.autograd_key)));
+  OperatorRegistry registry(nullptr, &place, registrations_->names);
   registry.leave_refused();
   register_ctc_loss(registry);
 }

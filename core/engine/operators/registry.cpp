@@ -54,4 +54,9 @@ OwnLibraries::OwnLibraries() : mkldnn_(at::globalContext().userEnabledMkldnn()) 
 }
 OwnLibraries::~OwnLibraries() { at::globalContext().setUserEnabledMkldnn(mkldnn_); }
 
+WithoutCudnn::WithoutCudnn() : cudnn_(at::globalContext().userEnabledCuDNN()) {
+  at::globalContext().setUserEnabledCuDNN(false);
+}
+WithoutCudnn::~WithoutCudnn() { at::globalContext().setUserEnabledCuDNN(cudnn_); }
+
 }  // namespace estrain::operators

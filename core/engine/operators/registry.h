@@ -84,6 +84,20 @@ class OwnLibraries {
   bool mkldnn_;
 };
 
+// During the object's lifetime LibTorch composes recurrent layers of products. cuDNN keeps the state of the dropout
+// between layers in the process: it would not move with an EST. It also chooses among algorithms that sum in different
+// orders.
+class WithoutCudnn {
+ public:
+  WithoutCudnn();
+  ~WithoutCudnn();
+  WithoutCudnn(const WithoutCudnn&) = delete;
+  WithoutCudnn& operator=(const WithoutCudnn&) = delete;
+
+ private:
+  bool cudnn_;
+};
+
 template <typename Return, typename... Arguments>
 class GuardedKernel {
  public:

@@ -145,8 +145,10 @@ bool fits(const Tensor& input, TensorList start, TensorList parameters, bool has
 
 Three lstm(const Tensor& input, TensorList start, TensorList parameters, bool has_biases, int64_t layers,
            double dropout, bool train, bool both, bool batch_first) {
-  if (!fits(input, start, parameters, has_biases, layers, both))
+  if (!fits(input, start, parameters, has_biases, layers, both)) {
+    const WithoutCudnn without;
     return at::native::lstm(input, start, parameters, has_biases, layers, dropout, train, both, batch_first);
+  }
   const std::vector<Tensor> hiddens = start[0].unbind(0), cells = start[1].unbind(0);
   std::vector<Tensor> last_hiddens, last_cells;
   Tensor x = batch_first ? input.transpose(0, 1) : input;

@@ -3,7 +3,6 @@
 #include "core/engine/cuda/determinism.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <doctest/doctest.h>
 
 namespace estrain::cuda {
@@ -27,19 +26,6 @@ TEST_CASE("TF32 is on where it is allowed, and off else, whichever way LibTorch 
     CHECK(context.deterministicCuDNN());
     CHECK_FALSE(context.benchmarkCuDNN());
   }
-}
-
-TEST_CASE("recurrent layers on GPUs are composed, without cuDNN") {
-  compute_deterministically(Tf32::never);
-  for (const char* name : {"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"}) {
-    for (const char* overload : {"input", "data"}) {
-      CAPTURE(name);
-      CAPTURE(overload);
-      const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
-      CHECK(op.hasKernelForDispatchKey(c10::DispatchKey::AutogradCUDA));
-    }
-  }
-  CHECK(at::globalContext().userEnabledCuDNN());
 }
 
 }  // namespace
