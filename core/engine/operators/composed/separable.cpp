@@ -94,6 +94,15 @@ Forward linear_line(int64_t outputs, bool align_corners, Scale scale) {
 
 using MakeForward = std::function<Forward(int64_t outputs, bool align_corners, Scale scale)>;
 
+// LibTorch's CPU kernels ignore the scale of a side that stays equal, where the GPU kernels take it. One output more
+// makes the CPU's take it; the weights of the others stay the same.
+Forward with_scale(const MakeForward& make, int64_t outputs, int64_t inputs, bool align_corners, Scale scale) {
+  if (outputs != inputs || !scale || align_corners) return make(outputs, align_corners, scale);
+  return [outputs, forward = make(outputs + 1, align_corners, scale)](const Tensor& line) {
+    return forward(line).narrow(-1, 0, outputs);
+  };
+}
+
 // `scales`: of the sides in the order of `output`.
 Tensor upsample_backward(const char* kind, const MakeForward& make, const Tensor& gradient, IntArrayRef output,
                          IntArrayRef input, bool align_corners, const std::vector<Scale>& scales) {
@@ -102,9 +111,16 @@ Tensor upsample_backward(const char* kind, const MakeForward& make, const Tensor
   for (int64_t i = 0; i < sides; ++i) {
     const auto at = static_cast<size_t>(i);
     backward.along(i - sides, {kind, output[at], input[at + 2], {align_corners}, scales[at].value_or(0)},
-                   make(output[at], align_corners, scales[at]));
+                   with_scale(make, output[at], input[at + 2], align_corners, scales[at]));
   }
   return backward.result();
+}
+
+// Without antialiasing LibTorch's GPU kernels copy if all sides stay equal, whatever the scales are.
+Tensor copy_or_backward(const char* kind, const MakeForward& make, const Tensor& gradient, IntArrayRef output,
+                        IntArrayRef input, bool align_corners, const std::vector<Scale>& scales) {
+  if (output == input.slice(2)) return gradient.contiguous();
+  return upsample_backward(kind, make, gradient, output, input, align_corners, scales);
 }
 
 MakeForward by_two_sides(Upsample2d upsample) {
@@ -127,23 +143,22 @@ Tensor bicubic_aa(const Tensor& image, IntArrayRef output, bool align_corners, S
 
 Tensor upsample_linear1d_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, bool align_corners,
                                   Scale scale) {
-  return upsample_backward("linear", linear_line, gradient, output, input, align_corners, {scale});
+  return copy_or_backward("linear", linear_line, gradient, output, input, align_corners, {scale});
 }
 
 Tensor upsample_bilinear2d_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, bool align_corners,
                                     Scale rows, Scale columns) {
-  return upsample_backward("linear", linear_line, gradient, output, input, align_corners, {rows, columns});
+  return copy_or_backward("linear", linear_line, gradient, output, input, align_corners, {rows, columns});
 }
 
 Tensor upsample_trilinear3d_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, bool align_corners,
                                      Scale depth, Scale rows, Scale columns) {
-  return upsample_backward("linear", linear_line, gradient, output, input, align_corners, {depth, rows, columns});
+  return copy_or_backward("linear", linear_line, gradient, output, input, align_corners, {depth, rows, columns});
 }
 
 Tensor upsample_bicubic2d_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input, bool align_corners,
                                    Scale rows, Scale columns) {
-  if (output == input.slice(2)) return gradient.contiguous();  // LibTorch copies, whatever the scales are
-  return upsample_backward("bicubic", by_two_sides(bicubic), gradient, output, input, align_corners, {rows, columns});
+  return copy_or_backward("bicubic", by_two_sides(bicubic), gradient, output, input, align_corners, {rows, columns});
 }
 
 Tensor upsample_bilinear2d_aa_backward(const Tensor& gradient, IntArrayRef output, IntArrayRef input,

@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -47,6 +48,30 @@ TEST_CASE("gradients in bfloat16 are rounded once") {
       at::upsample_bilinear2d_backward(gradient.to(at::kBFloat16).to(at::kFloat), {9, 7}, {2, 3, 4, 5}, false);
   const at::Tensor rounded = at::upsample_bilinear2d_backward(gradient.to(at::kBFloat16), {9, 7}, {2, 3, 4, 5}, false);
   CHECK(at::equal(rounded, exact.to(at::kBFloat16)));
+}
+
+// Returns [outputs, inputs]: the weights of LibTorch's GPU kernel of linear upsampling.
+at::Tensor linear_weights(int64_t outputs, int64_t inputs, double scale) {
+  at::Tensor weights = at::zeros({outputs, inputs});
+  for (int64_t i = 0; i < outputs; ++i) {
+    const double from = std::max(0.0, (static_cast<double>(i) + 0.5) / scale - 0.5);
+    const int64_t low = static_cast<int64_t>(from), high = std::min(low + 1, inputs - 1);
+    weights[i][low] += 1 - (from - static_cast<double>(low));
+    weights[i][high] += from - static_cast<double>(low);
+  }
+  return weights;
+}
+
+TEST_CASE("a side that stays equal takes its scale, as on GPUs") {
+  const DeterministicOperators composed(cpu);
+  const at::Tensor rows = linear_weights(8, 4, 2), columns = linear_weights(6, 6, 1.3), gradient = at::randn({8, 6});
+  const at::Tensor expected = rows.t().matmul(gradient).matmul(columns);
+  const at::Tensor found =
+      at::upsample_bilinear2d_backward(gradient.view({1, 1, 8, 6}), {8, 6}, {1, 1, 4, 6}, false, 2.0, 1.3);
+  CHECK(at::allclose(found.view({4, 6}), expected, 1e-4, 1e-5));
+  const at::Tensor volume = at::upsample_trilinear3d_backward(gradient.view({1, 1, 1, 8, 6}), {1, 8, 6},
+                                                              {1, 1, 1, 4, 6}, false, 1.0, 2.0, 1.3);
+  CHECK(at::allclose(volume.view({4, 6}), expected, 1e-4, 1e-5));
 }
 
 // Returns how often `work` calls upsample_linear1d.
@@ -139,7 +164,8 @@ TEST_CASE("autograd differentiates composed operators as LibTorch's") {
   const DeterministicOperators composed(cpu);
   for (size_t i = 0; i < functions.size(); ++i) {
     CAPTURE(i);
-    const std::vector<at::Tensor> found = gradients_of_two(functions[i], x, y), again = gradients_of_two(functions[i], x, y);
+    const std::vector<at::Tensor> found = gradients_of_two(functions[i], x, y),
+                                  again = gradients_of_two(functions[i], x, y);
     for (size_t k = 0; k < found.size(); ++k) {
       CHECK(at::allclose(found[k], expected[i][k], 1e-4, 1e-5));
       CHECK(at::equal(found[k], again[k]));

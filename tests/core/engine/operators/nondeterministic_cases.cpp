@@ -67,6 +67,38 @@ void add_upsampling(Cases& cases) {
        }});
 }
 
+// Of sides that stay equal, LibTorch's CPU and GPU kernels take the scales with antialiasing. Without it, both copy if
+// all sides stay equal.
+void add_equal_sides(Cases& cases) {
+  for (const int64_t out : {8, 4}) {
+    const std::string words = out == 4 ? " with scales, all sides equal" : " with scales, one side equal";
+    const double scale = out == 4 ? 1.2 : 2;
+    cases.push_back({"_upsample_bilinear2d_aa_backward" + words, [=](const To& to) -> Tensors {
+                       return {at::_upsample_bilinear2d_aa_backward(to(floats({2, 3, out, 6})), {out, 6}, {2, 3, 4, 6},
+                                                                    false, scale, 1.3)};
+                     }});
+    cases.push_back({"_upsample_bicubic2d_aa_backward" + words, [=](const To& to) -> Tensors {
+                       return {at::_upsample_bicubic2d_aa_backward(to(floats({2, 3, out, 6})), {out, 6}, {2, 3, 4, 6},
+                                                                   false, scale, 0.5)};
+                     }});
+    cases.push_back({"upsample_bicubic2d_backward" + words, [=](const To& to) -> Tensors {
+                       return {at::upsample_bicubic2d_backward(to(floats({2, 3, out, 6})), {out, 6}, {2, 3, 4, 6},
+                                                               false, scale, 1.3)};
+                     }});
+  }
+  cases.push_back(
+      {"upsample_bilinear2d_backward with scales, all sides equal", [](const To& to) -> Tensors {
+         return {at::upsample_bilinear2d_backward(to(floats({2, 3, 4, 6})), {4, 6}, {2, 3, 4, 6}, false, 1.2, 1.3)};
+       }});
+  cases.push_back({"upsample_trilinear3d_backward with scales, all sides equal", [](const To& to) -> Tensors {
+                     return {at::upsample_trilinear3d_backward(to(floats({2, 3, 5, 4, 6})), {5, 4, 6}, {2, 3, 5, 4, 6},
+                                                               false, 1.2, 1.3, 1.3)};
+                   }});
+  cases.push_back({"upsample_linear1d_backward with scales, all sides equal", [](const To& to) -> Tensors {
+                     return {at::upsample_linear1d_backward(to(floats({2, 3, 4})), {4}, {2, 3, 4}, false, 1.3)};
+                   }});
+}
+
 void add_padding(Cases& cases) {
   for (const bool swapped : {false, true}) {  // equal sizes, with other weights
     const std::vector<int64_t> padding = swapped ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{3, 1};
@@ -325,6 +357,7 @@ void add_others(Cases& cases) {
 std::vector<NondeterministicCase> nondeterministic_cases() {
   Cases cases;
   add_upsampling(cases);
+  add_equal_sides(cases);
   add_padding(cases);
   add_pooling(cases);
   add_grid_samplers(cases);
