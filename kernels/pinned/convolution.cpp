@@ -3,6 +3,7 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "kernels/pinned/algorithm.h"
@@ -32,16 +33,23 @@ CudnnDescriptor tensor(int64_t id, Element element, const std::vector<int64_t>& 
   return std::move(descriptor).finalized("a tensor");
 }
 
+// Returns `first` and a number of each axis.
+template <typename Number>
+std::vector<int64_t> with_axes(std::vector<int64_t> first, const ConvolutionProblem& c, Number number) {
+  for (const ConvolutionExtent& axis : c.axes()) first.push_back(std::invoke(number, axis));
+  return first;
+}
+
 CudnnDescriptor geometry(const ConvolutionProblem& c) {
-  const std::vector<int64_t> padding = {c.height.padding, c.width.padding};
+  const std::vector<int64_t> padding = with_axes({}, c, &ConvolutionExtent::padding);
   CudnnDescriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2})
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, static_cast<int64_t>(padding.size()))
       .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
       .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION)
       .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, padding)
       .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, padding)
-      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, std::vector{c.height.dilation, c.width.dilation})
-      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, std::vector{c.height.stride, c.width.stride});
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, with_axes({}, c, &ConvolutionExtent::dilation))
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, with_axes({}, c, &ConvolutionExtent::stride));
   return std::move(descriptor).finalized("a convolution");
 }
 
@@ -118,10 +126,10 @@ struct Composed {
 // Returns a graph of the one operation. The number of groups follows from the channels of image and filter.
 Composed graph_of(const Device& device, const ConvolutionProblem& c) {
   const PassNames names = names_of(c.pass);
-  CudnnDescriptor x = tensor(kX, c.element, {c.batch, c.channels_in, c.height.size, c.width.size});
+  CudnnDescriptor x = tensor(kX, c.element, with_axes({c.batch, c.channels_in}, c, &ConvolutionExtent::size));
   CudnnDescriptor w =
-      tensor(kW, c.element, {c.channels_out, c.channels_in / c.groups, c.height.filter, c.width.filter});
-  CudnnDescriptor y = tensor(kY, c.element, {c.batch, c.channels_out, c.height.output(), c.width.output()});
+      tensor(kW, c.element, with_axes({c.channels_out, c.channels_in / c.groups}, c, &ConvolutionExtent::filter));
+  CudnnDescriptor y = tensor(kY, c.element, with_axes({c.batch, c.channels_out}, c, &ConvolutionExtent::output));
   CudnnDescriptor shape = geometry(c);
   CudnnDescriptor operation(names.type);
   operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f)

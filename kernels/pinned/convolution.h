@@ -1,5 +1,6 @@
 #pragma once
-// Convolutions of images and the gradients, through cuDNN, by a named algorithm instead of cuDNN's heuristics.
+// Convolutions of images and volumes, and the gradients, through cuDNN, by a named algorithm instead of cuDNN's
+// heuristics.
 //
 // An algorithm is a text, "engine=5 knobs=2:7,14:3": the global index of an engine in cuDNN's backend and the values of
 // the engine's knobs (cudnnBackendKnobType_t). The text is enough to rebuild the execution plan. The same text, shape
@@ -8,8 +9,8 @@
 // bf16; in float32 engines that convert inputs to 16-bit floats, and at Math::exact engines on tensor cores; and
 // engines that need more than most_workspace().
 //
-// Images are NCHW, filters KCRS, contiguous; pointers are in device memory, multiples of kConvolutionAlignment bytes. A
-// one-dimensional image has height 1. For one thread at a time.
+// Images are NCHW, volumes NCDHW, filters KCRS or KCTRS, contiguous; pointers are in device memory, multiples of
+// kConvolutionAlignment bytes. A one-dimensional image has height 1. For one thread at a time.
 
 #include <algorithm>
 #include <compare>
@@ -49,14 +50,19 @@ struct ConvolutionProblem {
   Math math = Math::exact;
   int64_t batch = 1, channels_in = 1, channels_out = 1, groups = 1;
   ConvolutionExtent height, width;
+  ConvolutionExtent depth;  // of a volume; an image has depth 1
 
-  bool filter_fits() const { return height.filter_fits() && width.filter_fits(); }
+  bool is_volume() const { return depth != ConvolutionExtent(); }
+  // From the outermost axis on.
+  std::vector<ConvolutionExtent> axes() const {
+    return is_volume() ? std::vector{depth, height, width} : std::vector{height, width};
+  }
+  bool filter_fits() const { return depth.filter_fits() && height.filter_fits() && width.filter_fits(); }
   // Returns bytes. Tensor-core engines rearrange images to channels-last in the workspace, which takes about the bytes
   // of the operands. The limit is twice these bytes, or kMostWorkspace if larger.
   size_t most_workspace() const {
-    const int64_t x = batch * channels_in * height.size * width.size;
-    const int64_t y = batch * channels_out * height.output() * width.output();
-    const int64_t w = channels_out * (channels_in / groups) * height.filter * width.filter;
+    int64_t x = batch * channels_in, y = batch * channels_out, w = channels_out * (channels_in / groups);
+    for (const ConvolutionExtent& axis : axes()) x *= axis.size, y *= axis.output(), w *= axis.filter;
     return std::max(kMostWorkspace, 2 * bytes_of(element) * static_cast<size_t>(x + w + y));
   }
   auto operator<=>(const ConvolutionProblem&) const = default;

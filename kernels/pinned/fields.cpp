@@ -1,14 +1,20 @@
 #include "kernels/pinned/fields.h"
 
-#include <initializer_list>
+#include <vector>
 
 namespace estrain::kernels::pinned {
 namespace {
 
-std::string text_of(std::initializer_list<int64_t> sizes) {
+std::string text_of(const std::vector<int64_t>& sizes) {
   std::string text;
   for (const int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
   return text;
+}
+
+// Of `first` and a number of each axis.
+std::string text_of(std::vector<int64_t> first, const ConvolutionProblem& c, int64_t ConvolutionExtent::*number) {
+  for (const ConvolutionExtent& axis : c.axes()) first.push_back(axis.*number);
+  return text_of(first);
 }
 
 std::string text_of(const ProductProblem::MatrixOperand& operand) {
@@ -33,9 +39,9 @@ std::string operation_of(const ConvolutionProblem& c) {
 Fields fields_of(const ProductProblem& p) {
   return {{"element", name_of(p.element)},
           {"math", name_of(p.math)},
-          {"batch", text_of({p.batch})},
-          {"size", text_of({p.m, p.n, p.k})},
-          {"alignment", text_of({p.alignment})},
+          {"batch", std::to_string(p.batch)},
+          {"size", text_of(std::vector{p.m, p.n, p.k})},
+          {"alignment", std::to_string(p.alignment)},
           {"a", text_of(p.a)},
           {"b", text_of(p.b)},
           {"addend", text_of(p.addend, p.c)},
@@ -45,12 +51,12 @@ Fields fields_of(const ProductProblem& p) {
 Fields fields_of(const ConvolutionProblem& c) {
   return {{"element", name_of(c.element)},
           {"math", name_of(c.math)},
-          {"input", text_of({c.batch, c.channels_in, c.height.size, c.width.size})},
-          {"filter", text_of({c.channels_out, c.channels_in / c.groups, c.height.filter, c.width.filter})},
-          {"groups", text_of({c.groups})},
-          {"stride", text_of({c.height.stride, c.width.stride})},
-          {"padding", text_of({c.height.padding, c.width.padding})},
-          {"dilation", text_of({c.height.dilation, c.width.dilation})}};
+          {"input", text_of({c.batch, c.channels_in}, c, &ConvolutionExtent::size)},
+          {"filter", text_of({c.channels_out, c.channels_in / c.groups}, c, &ConvolutionExtent::filter)},
+          {"groups", std::to_string(c.groups)},
+          {"stride", text_of({}, c, &ConvolutionExtent::stride)},
+          {"padding", text_of({}, c, &ConvolutionExtent::padding)},
+          {"dilation", text_of({}, c, &ConvolutionExtent::dilation)}};
 }
 
 }  // namespace estrain::kernels::pinned

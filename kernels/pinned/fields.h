@@ -10,8 +10,8 @@
 
 namespace estrain::kernels::pinned {
 
-// Made of letters, digits, '_' and '-': {"input", "8x3x224x224"}, {"a", "n64-4096"} (not transposed, rows 64 elements
-// apart, matrices 4096).
+// Made of letters, digits, '_' and '-': {"input", "8x3x224x224"} (a volume has five sizes), {"a", "n64-4096"} (not
+// transposed, rows 64 elements apart, matrices 4096).
 using Fields = std::map<std::string, std::string>;
 
 std::string operation_of(const ProductProblem& product);          // "product"

@@ -5,8 +5,10 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "tests/simulated_gpu/algorithms.h"
@@ -72,7 +74,9 @@ struct Tensor {
   Type type;
   void* memory;
 
-  int64_t plane() const { return sizes[2] * sizes[3]; }
+  int64_t plane() const {
+    return std::accumulate(sizes.begin() + 2, sizes.end(), int64_t{1}, std::multiplies<int64_t>());
+  }
   float at(int64_t a, int64_t b, int64_t place) const { return element(memory, type, index(a, b, place)); }
   void set(int64_t a, int64_t b, int64_t place, float value) const {
     set_element(memory, type, index(a, b, place), value);
@@ -95,10 +99,17 @@ struct Convolution {
 
   int64_t inputs() const { return w.sizes[1]; }  // per group
   int64_t outputs() const { return y.sizes[1] * inputs() / x.sizes[1]; }
-  // Along height (0) or width (1): the input position of output i and tap k; -1 if outside.
-  int64_t input(size_t axis, int64_t i, int64_t k) const {
-    const int64_t at = i * stride[axis] - padding[axis] + k * dilation[axis];
-    return at < x.sizes[2 + axis] ? at : -1;
+  // The position in the input of an output's place and a tap; -1 if outside.
+  int64_t input(int64_t place, int64_t tap) const {
+    int64_t position = 0, step = 1;
+    for (size_t axis = stride.size(); axis-- > 0;) {
+      const int64_t i = place % y.sizes[2 + axis], k = tap % w.sizes[2 + axis];
+      const int64_t at = i * stride[axis] - padding[axis] + k * dilation[axis];
+      if (at < 0 || at >= x.sizes[2 + axis]) return -1;
+      position += at * step, step *= x.sizes[2 + axis];
+      place /= y.sizes[2 + axis], tap /= w.sizes[2 + axis];
+    }
+    return position;
   }
 
   std::vector<Meeting> meetings() const;
@@ -111,9 +122,8 @@ std::vector<Meeting> Convolution::meetings() const {
   std::vector<Meeting> all;
   for (int64_t place = 0; place < y.plane(); ++place) {
     for (int64_t tap = 0; tap < w.plane(); ++tap) {
-      const int64_t row = input(0, place / y.sizes[3], tap / w.sizes[3]);
-      const int64_t column = input(1, place % y.sizes[3], tap % w.sizes[3]);
-      if (row >= 0 && column >= 0) all.push_back({row * x.sizes[3] + column, tap, place});
+      const int64_t position = input(place, tap);
+      if (position >= 0) all.push_back({position, tap, place});
     }
   }
   return all;

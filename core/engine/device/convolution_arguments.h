@@ -11,6 +11,7 @@ struct ConvolutionArguments {
   at::IntArrayRef stride, padding, dilation;  // one number per dimension of the image, or one for all
   int64_t groups = 1;
   bool transposed = false;
+  at::IntArrayRef output_padding{};  // of a transposed convolution; empty: 0
 
   // The sizes along one axis of the image.
   struct SpatialAxis {

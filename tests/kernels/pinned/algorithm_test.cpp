@@ -140,24 +140,26 @@ TEST_CASE("convolutions that differ in anything have other words") {
                                    {"math", "exact"},
                                    {"padding", "0x0"},
                                    {"stride", "1x1"}});
+  ConvolutionProblem volume = first;
+  volume.depth = {.size = 7, .filter = 2, .stride = 3, .padding = 1, .dilation = 4};
+  CHECK(fields_of(volume) == Fields{{"dilation", "4x1x1"},
+                                    {"element", "f32"},
+                                    {"filter", "12x3x2x3x5"},
+                                    {"groups", "2"},
+                                    {"input", "8x6x7x32x30"},
+                                    {"math", "exact"},
+                                    {"padding", "1x0x0"},
+                                    {"stride", "3x1x1"}});
   const std::vector<std::function<void(ConvolutionProblem&)>> changes = {
-      [](ConvolutionProblem& c) { c.pass = Pass::data; },
-      [](ConvolutionProblem& c) { c.pass = Pass::filter; },
-      [](ConvolutionProblem& c) { c.element = Element::bf16; },
-      [](ConvolutionProblem& c) { c.math = Math::tf32; },
-      [](ConvolutionProblem& c) { c.batch = 9; },
-      [](ConvolutionProblem& c) { c.channels_in = 8; },
-      [](ConvolutionProblem& c) { c.height.size = 33; },
-      [](ConvolutionProblem& c) { c.width.size = 31; },
-      [](ConvolutionProblem& c) { c.channels_out = 14; },
-      [](ConvolutionProblem& c) { c.height.filter = 4; },
-      [](ConvolutionProblem& c) { c.width.filter = 4; },
-      [](ConvolutionProblem& c) { c.groups = 1; },
-      [](ConvolutionProblem& c) { c.height.stride = 2; },
-      [](ConvolutionProblem& c) { c.width.stride = 2; },
-      [](ConvolutionProblem& c) { c.height.padding = 1; },
-      [](ConvolutionProblem& c) { c.width.padding = 1; },
-      [](ConvolutionProblem& c) { c.height.dilation = 2; },
+      [](ConvolutionProblem& c) { c.depth.size = 2; },      [](ConvolutionProblem& c) { c.pass = Pass::data; },
+      [](ConvolutionProblem& c) { c.pass = Pass::filter; }, [](ConvolutionProblem& c) { c.element = Element::bf16; },
+      [](ConvolutionProblem& c) { c.math = Math::tf32; },   [](ConvolutionProblem& c) { c.batch = 9; },
+      [](ConvolutionProblem& c) { c.channels_in = 8; },     [](ConvolutionProblem& c) { c.height.size = 33; },
+      [](ConvolutionProblem& c) { c.width.size = 31; },     [](ConvolutionProblem& c) { c.channels_out = 14; },
+      [](ConvolutionProblem& c) { c.height.filter = 4; },   [](ConvolutionProblem& c) { c.width.filter = 4; },
+      [](ConvolutionProblem& c) { c.groups = 1; },          [](ConvolutionProblem& c) { c.height.stride = 2; },
+      [](ConvolutionProblem& c) { c.width.stride = 2; },    [](ConvolutionProblem& c) { c.height.padding = 1; },
+      [](ConvolutionProblem& c) { c.width.padding = 1; },   [](ConvolutionProblem& c) { c.height.dilation = 2; },
       [](ConvolutionProblem& c) { c.width.dilation = 2; }};
   CHECK(different_words(first, changes) == changes.size() + 1);
 }

@@ -47,6 +47,9 @@ std::vector<ConvolutionProblem> shapes() {
   line.height.size = line.height.filter = 1;
   line.height.padding = 0;
   some.push_back(line);
+  ConvolutionProblem volume = convolution(16, 28, 32, 3);
+  volume.depth = {.size = 8, .filter = 3, .stride = 2, .padding = 1};
+  some.push_back(volume);
   return some;
 }
 

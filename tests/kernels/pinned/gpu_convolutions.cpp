@@ -35,29 +35,58 @@ ConvolutionProblem drawn_convolution(Draw& draw) {
     c.width.padding = draw.integer(0, 2);
     c.height.dilation = c.height.size == 1 || draw.chance(80) ? 1 : 2;
     c.width.dilation = draw.chance(80) ? 1 : 2;
-  } while (c.height.output() < 1 || c.width.output() < 1);
+    c.depth = {};
+    if (draw.chance(20))
+      c.depth = {draw.integer(2, 6), draw.integer(1, 3), draw.integer(1, 2), draw.integer(0, 1), draw.integer(1, 2)};
+  } while (c.depth.output() < 1 || c.height.output() < 1 || c.width.output() < 1);
   return c;
 }
+
+// A place in the output and a tap of the filter that meet in a place of the image, all as numbers in their planes.
+struct Meeting {
+  int64_t x, w, y;
+};
+
+// Returns the meetings of the axes before, joined with the meetings along one more axis.
+std::vector<Meeting> joined(const std::vector<Meeting>& before, const pinned::ConvolutionExtent& axis) {
+  std::vector<Meeting> all;
+  for (const Meeting& at : before) {
+    for (int64_t p = 0; p < axis.output(); ++p) {
+      for (int64_t r = 0; r < axis.filter; ++r) {
+        const int64_t x = p * axis.stride - axis.padding + r * axis.dilation;
+        if (x < 0 || x >= axis.size) continue;
+        all.push_back({at.x * axis.size + x, at.w * axis.filter + r, at.y * axis.output() + p});
+      }
+    }
+  }
+  return all;
+}
+
+// The numbers of places in a plane.
+struct Planes {
+  int64_t image = 1, filter = 1, output = 1;
+
+  explicit Planes(const ConvolutionProblem& c) {
+    for (const pinned::ConvolutionExtent& axis : c.axes())
+      image *= axis.size, filter *= axis.filter, output *= axis.output();
+  }
+};
 
 // Calls `visit` with the positions of every product's three operands, in image, filter and output.
 template <typename Visit>
 void for_each_product(const ConvolutionProblem& c, Visit visit) {
   const int64_t in_group = c.channels_in / c.groups, out_group = c.channels_out / c.groups;
+  const Planes planes(c);
+  std::vector<Meeting> meetings = {{0, 0, 0}};
+  for (const pinned::ConvolutionExtent& axis : c.axes()) meetings = joined(meetings, axis);
   for (int64_t n = 0; n < c.batch; ++n)
     for (int64_t k = 0; k < c.channels_out; ++k)
-      for (int64_t p = 0; p < c.height.output(); ++p)
-        for (int64_t q = 0; q < c.width.output(); ++q)
-          for (int64_t i = 0; i < in_group; ++i)
-            for (int64_t r = 0; r < c.height.filter; ++r)
-              for (int64_t s = 0; s < c.width.filter; ++s) {
-                const int64_t y = p * c.height.stride - c.height.padding + r * c.height.dilation;
-                const int64_t x = q * c.width.stride - c.width.padding + s * c.width.dilation;
-                if (y < 0 || y >= c.height.size || x < 0 || x >= c.width.size) continue;
-                const int64_t channel = k / out_group * in_group + i;
-                visit(((n * c.channels_in + channel) * c.height.size + y) * c.width.size + x,
-                      ((k * in_group + i) * c.height.filter + r) * c.width.filter + s,
-                      ((n * c.channels_out + k) * c.height.output() + p) * c.width.output() + q);
-              }
+      for (int64_t i = 0; i < in_group; ++i)
+        for (const Meeting& at : meetings) {
+          const int64_t channel = k / out_group * in_group + i;
+          visit((n * c.channels_in + channel) * planes.image + at.x, (k * in_group + i) * planes.filter + at.w,
+                (n * c.channels_out + k) * planes.output + at.y);
+        }
 }
 
 }  // namespace
@@ -66,9 +95,9 @@ void check_convolution(uint32_t seed, PinnedOutcome& outcome) {
   static const pinned::Convolutions library;
   Draw draw(seed);
   const ConvolutionProblem c = drawn_convolution(draw);
-  const int64_t image = c.batch * c.channels_in * c.height.size * c.width.size;
-  const int64_t filter = c.channels_out * (c.channels_in / c.groups) * c.height.filter * c.width.filter;
-  const int64_t output = c.batch * c.channels_out * c.height.output() * c.width.output();
+  const Planes planes(c);
+  const int64_t image = c.batch * c.channels_in * planes.image, output = c.batch * c.channels_out * planes.output;
+  const int64_t filter = c.channels_out * (c.channels_in / c.groups) * planes.filter;
   // Magnitudes that TF32 can represent and half precision cannot.
   const bool tf32 = c.math == Math::tf32;
   const auto values = [&](int64_t count, int exponent) {

@@ -1,5 +1,6 @@
 #pragma once
-// Convolutions of tensors on the GPU, and the gradients, by pinned algorithms.
+// Convolutions of tensors on the GPU, transposed convolutions, and the gradients, by pinned algorithms. A transposed
+// convolution is the data pass of the convolution that leads from the output to the input.
 
 #include <ATen/Tensor.h>
 
@@ -36,8 +37,9 @@ class PinnedConvolutions {
  public:
   explicit PinnedConvolutions(algorithms::PinnedAlgorithms& algorithms) : plans_(algorithms) {}
 
-  // Returns whether a convolution has pinned algorithms: not transposed, one or two dimensions, all float32 or all
-  // bfloat16, no size 0, and matching operands. `gradient`: the output's gradient; undefined in the forward pass.
+  // Returns whether a convolution has pinned algorithms: one to three dimensions, all float32 or all bfloat16, no size
+  // 0, matching operands, and output_padding below the stride. `gradient`: the output's gradient; undefined in the
+  // forward pass.
   static bool is_pinned(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& gradient,
                         const device::ConvolutionArguments& arguments);
 

@@ -144,7 +144,7 @@ void PinnedOperators::replace_convolutions() {
   library_.impl("convolution", [this](const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                                       IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                                       IntArrayRef output_padding, int64_t groups) {
-    const ConvolutionArguments arguments = {stride, padding, dilation, groups, transposed};
+    const ConvolutionArguments arguments = {stride, padding, dilation, groups, transposed, output_padding};
     Tensor result;
     if (PinnedConvolutions::is_pinned(input, weight, {}, arguments)) {
       const std::lock_guard one(one_at_a_time_);
@@ -154,8 +154,11 @@ void PinnedOperators::replace_convolutions() {
       return at::compositeexplicitautograd::convolution(input, weight, bias, stride, padding, dilation, transposed,
                                                         output_padding, groups);
     }
-    if (bias.has_value() && bias->defined())
-      result.add_(bias->reshape(input.dim() == 3 ? std::vector<int64_t>{1, -1, 1} : std::vector<int64_t>{1, -1, 1, 1}));
+    if (bias.has_value() && bias->defined()) {
+      std::vector<int64_t> along_channels(static_cast<size_t>(input.dim()), 1);
+      along_channels[1] = -1;
+      result.add_(bias->reshape(along_channels));
+    }
     return result;
   });
 
@@ -164,7 +167,7 @@ void PinnedOperators::replace_convolutions() {
       [this](const Tensor& gradient, const Tensor& input, const Tensor& weight, at::OptionalIntArrayRef bias_sizes,
              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
              int64_t groups, std::array<bool, 3> wanted) -> Gradients {
-        const ConvolutionArguments arguments = {stride, padding, dilation, groups, transposed};
+        const ConvolutionArguments arguments = {stride, padding, dilation, groups, transposed, output_padding};
         const auto by_libtorch = [&](std::array<bool, 3> parts) {
           return at::cuda::convolution_backward(gradient, input, weight, bias_sizes, stride, padding, dilation,
                                                 transposed, output_padding, groups, parts);
@@ -180,8 +183,7 @@ void PinnedOperators::replace_convolutions() {
         }
         if (wanted[0] && !dx.defined()) dx = std::get<0>(by_libtorch({true, false, false}));
         if (wanted[1] && !dw.defined()) dw = std::get<1>(by_libtorch({false, true, false}));
-        if (wanted[2])
-          db = at::sum(gradient, input.dim() == 3 ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{0, 2, 3});
+        if (wanted[2]) db = gradient.transpose(0, 1).flatten(1).sum(1);
         return {dx, dw, db};
       });
 }

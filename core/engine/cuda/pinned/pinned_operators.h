@@ -2,15 +2,14 @@
 // Convolutions and matrix products of LibTorch on the GPU by pinned algorithms (core/state/algorithms/pinning.h),
 // instead of the choices of cuDNN's and cuBLAS's heuristics.
 //
-// Pinned are aten's convolution and convolution_backward of one and two dimensions, and mm, addmm, bmm, baddbmm
-// with their out= and in-place forms: all operators of linear layers, matmul and convolutional layers. Types are
-// float32, without TF32 unless LibTorch allows TF32, and bfloat16 with float32 sums. Results are contiguous. A
-// convolution's bias is added to the convolution's result; a linear layer's 1-D bias is added to the float32
-// sum.
+// Pinned are aten's convolution and convolution_backward of one to three dimensions, also transposed, and mm, addmm,
+// bmm, baddbmm with their out= and in-place forms: all operators of linear layers, matmul and convolutional layers.
+// Types are float32, without TF32 unless LibTorch allows TF32, and bfloat16 with float32 sums. Results are contiguous.
+// A convolution's bias is added to the convolution's result; a linear layer's 1-D bias is added to the float32 sum.
 //
 // LibTorch's own kernels, made deterministic by core/engine/cuda/determinism.h, compute the rest: other element types,
-// tensors without elements, transposed convolutions and volumes, mv and dot, and shapes without an algorithm in the
-// library.
+// tensors without elements, transposed convolutions with output_padding of a stride or more, mv and dot, and shapes
+// without an algorithm in the library.
 
 #include <torch/library.h>
 
