@@ -375,13 +375,29 @@ class Check {
   // Judged without a GPU. At D2 portable kernels compute.
   void note_gpus() {
     if (job_.spec.job.determinism == spec::Determinism::d2) return;
+    const bool has_gpu =
+        std::ranges::any_of(job_.devices, [](const placement::Share& each) { return each.device.is_gpu(); });
+    note_raising(has_gpu);
+    if (has_gpu && job_.spec.job.algorithms == spec::Algorithms::measured) note_unpinned();
+  }
+
+  void note_unpinned() {
+    const std::vector<std::string> unpinned = launch::unpinned_operators(*report_);
+    if (unpinned.empty()) return;
+    findings_.push_back(Finding::warn(
+        "GPUs",
+        fmt::format(
+            "not pinned: CUDA's libraries choose the algorithm of {}. Another version of them may have other bits",
+            fmt::join(unpinned, "; ")),
+        "compute it in float32 or bfloat16, or use job.determinism = \"D2\" where it is covered"));
+  }
+
+  void note_raising(bool has_gpu) {
     const std::vector<std::string> raising = launch::raising_operators(*report_);
     if (raising.empty()) return;
     const std::string seen =
         fmt::format("below D2 a GPU fails: LibTorch has no deterministic kernel for {}", fmt::join(raising, "; "));
     const std::string advice = "write it with other operators, or use job.determinism = \"D2\" where they are covered";
-    const bool has_gpu =
-        std::ranges::any_of(job_.devices, [](const placement::Share& each) { return each.device.is_gpu(); });
     findings_.push_back(has_gpu ? Finding::user_error("GPUs", seen, advice) : Finding::warn("GPUs", seen, advice));
   }
 

@@ -241,6 +241,56 @@ OnGpu ctc_loss_on_gpu(std::string_view name, Arguments arguments) {
   return name.starts_with("_ctc_loss_backward") ? OnGpu::raises : OnGpu::repeatable;
 }
 
+// Operators of the CUDA libraries, without overload; of the pinned operators (core/engine/cuda/pinned) the calls that
+// are not pinned.
+bool is_other_number(Arguments arguments) {
+  const at::ScalarType type = arguments[0].toTensor().scalar_type();
+  return type != at::kFloat && type != at::kBFloat16;
+}
+bool is_wide_transposed(const c10::IValue& transposed, const c10::IValue& output_padding, const c10::IValue& stride) {
+  const std::vector<int64_t> added = output_padding.toIntVector(), steps = stride.toIntVector();
+  if (!transposed.toBool() || steps.empty()) return false;
+  for (size_t i = 0; i < added.size(); ++i)
+    if (added[i] >= steps[std::min(i, steps.size() - 1)]) return true;
+  return false;
+}
+bool is_unpinned_convolution(Arguments arguments) {
+  return is_other_number(arguments) || is_wide_transposed(arguments[6], arguments[7], arguments[3]);
+}
+bool is_unpinned_gradient(Arguments arguments) {
+  return is_other_number(arguments) || is_wide_transposed(arguments[7], arguments[8], arguments[4]);
+}
+
+struct LibraryRow {
+  std::string_view name;
+  Condition condition = nullptr;  // none: all calls
+};
+constexpr LibraryRow kUnpinned[] = {
+    {"_addmm_activation"},
+    {"addmm", is_other_number},
+    {"addmm_", is_other_number},
+    {"addmv"},
+    {"addmv_"},
+    {"baddbmm", is_other_number},
+    {"baddbmm_", is_other_number},
+    {"bmm", is_other_number},
+    {"convolution", is_unpinned_convolution},
+    {"convolution_backward", is_unpinned_gradient},
+    {"dot"},
+    {"mm", is_other_number},
+    {"mv"},
+    {"vdot"},
+};
+constexpr std::string_view kLibraries[] = {"_fft_", "_linalg_", "linalg_"};  // cuFFT, cuSOLVER: prefixes
+
+bool is_unpinned(std::string_view name, Arguments arguments) {
+  name = name.substr(0, name.find('.'));
+  if (std::ranges::any_of(kLibraries, [&](std::string_view prefix) { return name.starts_with(prefix); })) return true;
+  return std::ranges::any_of(kUnpinned, [&](const LibraryRow& row) {
+    return row.name == name && (row.condition == nullptr || row.condition(arguments));
+  });
+}
+
 }  // namespace
 
 const char* to_string(OnGpu kind) {
@@ -249,6 +299,8 @@ const char* to_string(OnGpu kind) {
       return "repeatable";
     case OnGpu::composed:
       return "composed";
+    case OnGpu::unpinned:
+      return "unpinned";
     case OnGpu::raises:
       break;
   }
@@ -266,7 +318,7 @@ OnGpu on_gpu(std::string_view name, Arguments arguments) {
     if (std::ranges::find(names, name) == names.end()) continue;
     return is_composed(row, arguments) ? OnGpu::composed : OnGpu::repeatable;
   }
-  return OnGpu::repeatable;
+  return is_unpinned(name, arguments) ? OnGpu::unpinned : OnGpu::repeatable;
 }
 
 struct DeterministicOperators::Registrations {

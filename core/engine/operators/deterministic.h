@@ -15,6 +15,7 @@ namespace estrain::operators {
 enum class OnGpu {
   repeatable,  // LibTorch's own kernel has repeatable bits on GPUs of one model
   composed,    // by DeterministicOperators; LibTorch's own kernel has no repeatable bits
+  unpinned,    // repeatable by an algorithm that a CUDA library chooses by its heuristics, not the run by measuring
   raises,      // LibTorch raises an error
 };
 

@@ -66,6 +66,11 @@ std::vector<std::string> raising_operators(const comm::ProbeReport& report) {
                      [](const comm::ProbedOperator& use) { return use.on_gpus == comm::ProbedOperator::raises; });
 }
 
+std::vector<std::string> unpinned_operators(const comm::ProbeReport& report) {
+  return with_layers(report,
+                     [](const comm::ProbedOperator& use) { return use.on_gpus == comm::ProbedOperator::unpinned; });
+}
+
 void Verdict::settle(spec::JobSection& job) const {
   job.determinism = determinism;
   job.kernels = kernels;

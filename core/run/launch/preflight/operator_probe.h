@@ -19,6 +19,8 @@ comm::ProbeReport probe_operators(const spec::JobSpec& spec, const Device& devic
 std::vector<std::string> uncovered_operators(const comm::ProbeReport& report);
 // In the same form, the operators that fail on GPUs below D2: LibTorch has no deterministic kernel.
 std::vector<std::string> raising_operators(const comm::ProbeReport& report);
+// The operators whose algorithm a CUDA library chooses on GPUs below D2, where the run would choose others.
+std::vector<std::string> unpinned_operators(const comm::ProbeReport& report);
 
 // D2 where every operator is covered and a mini-batch takes at most this many times LibTorch's.
 inline constexpr double most_cost_of_d2 = 1.05;

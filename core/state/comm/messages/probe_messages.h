@@ -32,13 +32,15 @@ struct TryMiniBatch {
 struct ProbedOperator {
   static constexpr std::string_view not_covered = "not covered";
   static constexpr std::string_view raises = "raises";
+  static constexpr std::string_view unpinned = "unpinned";
 
   std::string name;                 // "aten::convolution"
   std::string coverage;             // "replaced" | "exact" | "not covered"
   std::string which;                // the part that no portable kernel covers: "on Double"; empty: all
   int64_t calls = 0;                // in the mini-batch
   std::vector<std::string> layers;  // the calling modules
-  std::string on_gpus;              // below D2: "repeatable" | "composed" | "raises" (engine/operators/deterministic.h)
+  // On GPUs below D2: "repeatable" | "composed" | "unpinned" | "raises" (engine/operators/deterministic.h).
+  std::string on_gpus;
 
   ESTRAIN_FIELDS(name, coverage, which, calls, layers, on_gpus)
 };

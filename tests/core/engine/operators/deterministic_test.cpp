@@ -247,6 +247,18 @@ TEST_CASE("how GPUs compute a call depends on the overload and the arguments") {
           .backward();
     });
   }
+  const at::Tensor wide = pairs.to(at::kDouble), image = at::rand({1, 2, 4, 4}), filter = at::rand({2, 1, 3, 3});
+  check("mm", OnGpu::repeatable, [&] { at::mm(pairs, pairs.t()); });
+  check("mm", OnGpu::unpinned, [&] { at::mm(wide, wide.t()); });
+  check("dot", OnGpu::unpinned, [&] { at::dot(x, x); });
+  check("_fft_r2c", OnGpu::unpinned, [&] { at::_fft_r2c(x, 0, 0, true); });
+  const std::set<std::string> convolutions = {"aten::convolution", "aten::convolution_backward"};
+  for (const auto& [padding, expected] : {std::pair<int64_t, OnGpu>{0, OnGpu::repeatable}, {1, OnGpu::unpinned}}) {
+    for (const OperatorUse& use : scan({.replaced = &convolutions, .layer = {}}, [&, p = padding] {
+           at::conv_transpose2d(image, filter.clone().requires_grad_(), {}, 1, 0, p, 1, 2).sum().backward();
+         }))
+      if (convolutions.contains(use.name)) CHECK((use.on_gpu == expected));
+  }
   CHECK((on_gpu("mine::put_", {}) == OnGpu::repeatable));
 }
 

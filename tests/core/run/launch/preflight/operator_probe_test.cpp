@@ -70,6 +70,9 @@ TEST_CASE("operators that fail on GPUs are named with their layers") {
                                            use("aten::histc", "not covered", "", {"head"})};
   operators[0].on_gpus = "composed", operators[1].on_gpus = "raises";
   CHECK(raising_operators(report(1, 1, operators)) == std::vector<std::string>{"aten::histc (head)"});
+  CHECK(unpinned_operators(report(1, 1, operators)).empty());
+  operators[0].on_gpus = "unpinned";
+  CHECK(unpinned_operators(report(1, 1, operators)) == std::vector<std::string>{"aten::mm"});
 }
 
 TEST_CASE("the table has a line for each operator") {
