@@ -180,7 +180,7 @@ class Choice : public c10::OperatorKernel {
   c10::KernelFunction composed_;
 };
 
-// An overload that writes into given tensors, through the overload that returns new ones.
+// An overload that writes into given tensors, through the overload that returns new tensors.
 class Writing : public c10::OperatorKernel {
  public:
   explicit Writing(c10::OperatorHandle returning) : returning_(std::move(returning)) {}

@@ -85,8 +85,8 @@ class OwnLibraries {
 };
 
 // During the object's lifetime LibTorch composes recurrent layers of products. cuDNN keeps the state of the dropout
-// between layers in the process: it would not move with an EST. It also chooses among algorithms that sum in different
-// orders.
+// between layers in the process: it would not move with an EST. cuDNN also chooses among algorithms that sum in
+// different orders.
 class WithoutCudnn {
  public:
   WithoutCudnn();

@@ -94,8 +94,7 @@ Forward linear_line(int64_t outputs, bool align_corners, Scale scale) {
 
 using MakeForward = std::function<Forward(int64_t outputs, bool align_corners, Scale scale)>;
 
-// LibTorch's CPU kernels ignore the scale of a side that stays equal, where the GPU kernels take it. One output more
-// makes the CPU's take it; the weights of the others stay the same.
+// LibTorch's CPU kernels ignore the scale of a side that stays equal, X
 Forward with_scale(const MakeForward& make, int64_t outputs, int64_t inputs, bool align_corners, Scale scale) {
   if (outputs != inputs || !scale || align_corners) return make(outputs, align_corners, scale);
   return [outputs, forward = make(outputs + 1, align_corners, scale)](const Tensor& line) {
