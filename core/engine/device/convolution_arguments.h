@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace estrain::device {
@@ -12,6 +13,18 @@ struct ConvolutionArguments {
   int64_t groups = 1;
   bool transposed = false;
   at::IntArrayRef output_padding{};  // of a transposed convolution; empty: 0
+
+  // Returns whether a transposed convolution has output_padding of a stride or more along an axis. Then it is not the
+  // gradient of a convolution: that convolution's output would be larger than the transposed one's input.
+  bool pads_output_widely() const {
+    if (!transposed) return false;
+    const size_t axes = std::max(output_padding.size(), stride.size());
+    for (size_t axis = 0; axis < axes && !output_padding.empty(); ++axis) {
+      const auto at = [axis](at::IntArrayRef values) { return values[values.size() == 1 ? 0 : axis]; };
+      if (at(output_padding) >= at(stride)) return true;
+    }
+    return false;
+  }
 
   // The sizes along one axis of the image.
   struct SpatialAxis {

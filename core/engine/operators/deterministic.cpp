@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/device/convolution_arguments.h"
 #include "core/engine/device/quiet_warnings.h"
 #include "core/engine/operators/composed/composed.h"
 #include "core/engine/operators/registry.h"
@@ -247,18 +248,17 @@ bool is_other_number(Arguments arguments) {
   const at::ScalarType type = arguments[0].toTensor().scalar_type();
   return type != at::kFloat && type != at::kBFloat16;
 }
-bool is_wide_transposed(const c10::IValue& transposed, const c10::IValue& output_padding, const c10::IValue& stride) {
+bool pads_output_widely(const c10::IValue& transposed, const c10::IValue& output_padding, const c10::IValue& stride) {
   const std::vector<int64_t> added = output_padding.toIntVector(), steps = stride.toIntVector();
-  if (!transposed.toBool() || steps.empty()) return false;
-  for (size_t i = 0; i < added.size(); ++i)
-    if (added[i] >= steps[std::min(i, steps.size() - 1)]) return true;
-  return false;
+  const device::ConvolutionArguments arguments{
+      .stride = steps, .padding = {}, .dilation = {}, .transposed = transposed.toBool(), .output_padding = added};
+  return arguments.pads_output_widely();
 }
 bool is_unpinned_convolution(Arguments arguments) {
-  return is_other_number(arguments) || is_wide_transposed(arguments[6], arguments[7], arguments[3]);
+  return is_other_number(arguments) || pads_output_widely(arguments[6], arguments[7], arguments[3]);
 }
 bool is_unpinned_gradient(Arguments arguments) {
-  return is_other_number(arguments) || is_wide_transposed(arguments[7], arguments[8], arguments[4]);
+  return is_other_number(arguments) || pads_output_widely(arguments[7], arguments[8], arguments[4]);
 }
 
 struct LibraryRow {

@@ -54,6 +54,8 @@ std::vector<int64_t> image_sizes(const Tensor& like, int64_t channels, int64_t h
   return {like.size(0), channels, height, width};
 }
 
+constexpr const char* kWidelyPadded = "output_padding of a stride or more";
+
 // The convolution from a transposed convolution's output, [n, channels_out, ...], to the transposed one's input.
 struct Transposed {
   std::vector<int64_t> sizes;  // of the output
@@ -193,7 +195,8 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                    int64_t groups) {
   const Tensor x = floats("convolution", input), w = floats("convolution", weight), b = floats("convolution", bias);
-  const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
+  const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed, output_padding};
+  if (arguments.pads_output_widely()) refuse_case("convolution", kWidelyPadded);
   if (x.dim() == 5) return VolumeConvolution("convolution", w, arguments, output_padding).forward(x, b);
   const at::MemoryFormat format = format_of(input, weight);
   if (transposed) return in_format(transposed_convolution(x, w, b, arguments, output_padding), format);
@@ -235,7 +238,8 @@ Gradients gradients_of(const Tensor& gradient, const Tensor& input, const Tensor
                        IntArrayRef output_padding, int64_t groups, std::array<bool, 3> wanted) {
   constexpr const char* name = "convolution_backward";
   const Tensor dy = floats(name, gradient), x = floats(name, input), w = floats(name, weight);
-  const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed};
+  const ConvolutionArguments arguments{stride, padding, dilation, groups, transposed, output_padding};
+  if (arguments.pads_output_widely()) refuse_case(name, kWidelyPadded);
   if (x.dim() == 5) {
     const auto [dx, dw] = VolumeConvolution(name, w, arguments, output_padding).backward(dy, x, wanted[0], wanted[1]);
     return {dx, dw, wanted[2] ? at::sum(dy, at::IntArrayRef{0, 2, 3, 4}) : Tensor()};

@@ -85,6 +85,10 @@ TEST_CASE("what the portable kernels refuse is listed, and LibTorch's own comput
     CHECK(table.grad().defined());
     const Tensor half = torch::rand({2, 3, 8, 8}).to(torch::kBFloat16);
     CHECK((at::conv2d(half, torch::rand({4, 3, 3, 3}).to(torch::kBFloat16)).scalar_type() == torch::kBFloat16));
+    const Tensor filters = torch::rand({2, 3, 3, 3}).requires_grad_(true);
+    const Tensor wide = at::conv_transpose2d(torch::rand({1, 2, 4, 4}), filters, {}, 1, 0, /*output_padding=*/1, 1, 2);
+    CHECK(wide.sizes() == at::IntArrayRef{1, 3, 9, 9});
+    wide.sum().backward();
     CHECK((torch::rand({5}, torch::kDouble).cumprod(0).scalar_type() == torch::kDouble));
     CHECK((at::linalg_vector_norm(torch::rand({5}, torch::kDouble), 3).scalar_type() == torch::kDouble));
   });
@@ -96,6 +100,8 @@ TEST_CASE("what the portable kernels refuse is listed, and LibTorch's own comput
   CHECK(has("aten::_embedding_bag", "with mode = \"max\""));
   CHECK(has("aten::_embedding_bag_backward", "with mode = \"max\""));
   CHECK(has("aten::convolution", "on BFloat16"));
+  CHECK(has("aten::convolution", "with output_padding of a stride or more"));
+  CHECK(has("aten::convolution_backward", "with output_padding of a stride or more"));
   CHECK(has("aten::cumprod", "on Double"));
   CHECK(has("aten::linalg_vector_norm", "on Double"));
 }
