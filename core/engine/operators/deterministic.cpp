@@ -248,6 +248,11 @@ bool is_other_number(Arguments arguments) {
   const at::ScalarType type = arguments[0].toTensor().scalar_type();
   return type != at::kFloat && type != at::kBFloat16;
 }
+// LibTorch takes products with vectors to cuBLAS's mv and dot.
+bool is_unpinned_product(Arguments arguments) {
+  const auto is_vector = [](const c10::IValue& operand) { return operand.toTensor().dim() == 1; };
+  return is_other_number(arguments) || is_vector(arguments[0]) || is_vector(arguments[1]);
+}
 bool pads_output_widely(const c10::IValue& transposed, const c10::IValue& output_padding, const c10::IValue& stride) {
   const std::vector<int64_t> added = output_padding.toIntVector(), steps = stride.toIntVector();
   const device::ConvolutionArguments arguments{
@@ -277,6 +282,8 @@ constexpr LibraryRow kUnpinned[] = {
     {"convolution", is_unpinned_convolution},
     {"convolution_backward", is_unpinned_gradient},
     {"dot"},
+    {"linear", is_unpinned_product},
+    {"matmul", is_unpinned_product},
     {"mm", is_other_number},
     {"mv"},
     {"vdot"},

@@ -1,6 +1,7 @@
 #pragma once
 // Operators for which LibTorch has no deterministic GPU kernel. Some raise an error under deterministic algorithms,
-// some add in the order of arrival without a word. `scripts/gpu-check` and tests/core/engine/cuda call all of them.
+// some add in the order of arrival without a word (core/engine/cuda/README.md has the list).
+// tests/core/engine/operators/nondeterministic_cases.h calls all of them.
 
 #include <ATen/core/ivalue.h>
 

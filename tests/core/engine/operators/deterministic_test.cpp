@@ -204,8 +204,8 @@ TEST_CASE("zeros of both signs have one maximum") {
 
 // Returns how a GPU computes the call of the operator `name` in `work`.
 OnGpu on_gpu_in(const std::string& name, const std::function<void()>& work) {
-  const std::set<std::string> none;
-  for (const OperatorUse& use : scan({.replaced = &none, .layer = {}}, work))
+  const std::set<std::string> as_a_whole = {"aten::" + name};
+  for (const OperatorUse& use : scan({.replaced = &as_a_whole, .layer = {}}, work))
     if (use.name == "aten::" + name) return use.on_gpu;
   FAIL(name << " was not called");
   return {};
@@ -250,6 +250,9 @@ TEST_CASE("how GPUs compute a call depends on the overload and the arguments") {
   const at::Tensor wide = pairs.to(at::kDouble), image = at::rand({1, 2, 4, 4}), filter = at::rand({2, 1, 3, 3});
   check("mm", OnGpu::repeatable, [&] { at::mm(pairs, pairs.t()); });
   check("mm", OnGpu::unpinned, [&] { at::mm(wide, wide.t()); });
+  check("matmul", OnGpu::repeatable, [&] { at::matmul(pairs, pairs.t()); });
+  check("matmul", OnGpu::unpinned, [&] { at::matmul(pairs, x.slice(0, 0, 3)); });
+  check("linear", OnGpu::unpinned, [&] { at::linear(wide, wide); });
   check("dot", OnGpu::unpinned, [&] { at::dot(x, x); });
   check("_fft_r2c", OnGpu::unpinned, [&] { at::_fft_r2c(x, 0, 0, true); });
   const std::set<std::string> convolutions = {"aten::convolution", "aten::convolution_backward"};
