@@ -85,6 +85,7 @@ void on(DispatchTurn& turn, const BatchRefused& event) {
   if (event.for_good && wanted > in_force) terms.most = std::min(terms.most, in_force + (wanted - in_force) / 2);
   if (event.for_good && wanted < in_force) terms.least = std::max(terms.least, in_force - (in_force - wanted) / 2);
   if (job.phase == Phase::changing) job.phase = Phase::running;
+  turn.state.underway.asked_to_let_go.erase(job.id);
   turn.act(note_of(job, "batch_refused", fmt::format("mini-batches of {} samples: {}", wanted, event.reason)));
   wake(turn);
 }

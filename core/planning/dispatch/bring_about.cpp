@@ -58,6 +58,11 @@ class Change {
       case Phase::changing:
         // The job is to give all devices back, in a hurry: the stop replaces the request under way.
         if (is_hurried && is_to_end) return stop(job);
+        if (is_to_let_go(job)) {
+          underway_.asked_to_let_go.try_emplace(job.id, now);
+        } else {
+          underway_.asked_to_let_go.erase(job.id);
+        }
         return;
       default:
         return;
@@ -84,6 +89,16 @@ class Change {
                                [](const Slot* slot) { return slot->state == Slot::State::leaving; }) ||
            std::ranges::any_of(held_by(job.id),
                                [&](const auto& entry) { return entry.second > wanted(job, entry.first); });
+  }
+
+  // Returns whether devices of the job, which changes, are to be free: by the request under way, or by its target.
+  bool is_to_let_go(const Job& job) const {
+    if (job.is_unwanted || job.targeted() == 0 || has_too_many(job)) return true;
+    const auto asked = underway_.asked.find(job.id);
+    return asked != underway_.asked.end() && std::ranges::any_of(asked->second.had, [&](const auto& entry) {
+             const auto then = asked->second.then.find(entry.first);
+             return entry.second > (then == asked->second.then.end() ? 0 : then->second);
+           });
   }
 
   // Returns the most urgent request for one of the job's devices. Null: no request, or no request with a time limit.
@@ -199,7 +214,6 @@ class Change {
     job.phase = Phase::changing;
     ++job.starts;
     turn_.act(std::move(action));
-    underway_.asked_to_let_go[job.id] = turn_.now;
     underway_.asked[job.id] = {held_by(job.id), std::move(kept)};
     note(job, "shrinks", job.reason);
   }

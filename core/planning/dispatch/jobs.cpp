@@ -277,8 +277,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event) {
   const bool was_asked = one.phase == Phase::changing || one.phase == Phase::stopping;
   const bool is_at_it = one.phase == Phase::stopping ? event.doing == FoundAtWork::Doing::ends : !trains;
   if (was_asked && is_at_it) {  // devices that the job is about to take stay its own
-    if (one.phase == Phase::stopping || held_in_all(state, id) > one.targeted())
-      state.underway.asked_to_let_go[id] = now;
+    if (one.phase == Phase::stopping) state.underway.asked_to_let_go[id] = now;
     return wake(turn);
   }
   const Target had = held_by(state, id);
@@ -321,7 +320,7 @@ void on(DispatchTurn& turn, const Moved& event) {
   one.home = event.home;
   one.is_leaderless = false;
   one.seen_at = 0;
-  if (one.phase == Phase::stopping) state.underway.asked_to_let_go.erase(id);  // the launcher that was asked is gone
+  state.underway.asked_to_let_go.erase(id);  // the launcher that was asked is gone
   Target expected = held_by(state, id);
   if (one.phase == Phase::changing) {  // the launcher that was asked may have done it, or not
     const Underway::DevicesAsked& asked = state.underway.asked[id];

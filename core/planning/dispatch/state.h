@@ -178,7 +178,7 @@ struct Settings {
   double within = 30;        // s for a job to let go of devices if no client waits for the devices
   int64_t retries = 3;       // failures in a row without a step in between
   double first_charge = 3;   // s, the cost of a change of devices until a change was seen
-  double patience = 120;     // s for a launcher to answer a request to let go of devices; then it is killed
+  double patience = 120;     // s for a launcher to answer while its devices are to be free; then it is killed
   double growth_pause = 60;  // s without an offer after a job has declined devices
 };
 
@@ -200,8 +200,9 @@ struct Owed {
 // event TakenUp begins anew.
 struct Underway {
   std::vector<Owed> owed;
-  std::set<JobId> killed;                   // for not letting go of devices
-  std::map<JobId, double> asked_to_let_go;  // the moment of the unanswered request
+  std::set<JobId> killed;  // for not letting go of devices
+  // Since when an unanswered request keeps devices that are to be free.
+  std::map<JobId, double> asked_to_let_go;
   // The devices of a job in Phase::changing before the job carries out the request, and after it. Meanwhile the policy
   // may have given the job another target.
   struct DevicesAsked {

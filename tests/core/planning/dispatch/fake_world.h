@@ -25,7 +25,7 @@ struct FakeOptions {
   uint64_t seed = 1;
   double failing = 0;   // part of the starts that end in a fault
   double refusing = 0;  // part of the growths that are declined
-  double hanging = 0;   // part of the requests to let go that are not heard: a kill is needed
+  double hanging = 0;   // part of the requests to let go, also in exchange, that are not heard: a kill is needed
   double losing = 0.5;  // part of the requests under way that get lost with a daemon
   double start_seconds = 2, change_seconds = 1;
   double refusing_batch = 0;   // part of the changes of batches that are refused
@@ -383,8 +383,9 @@ class FakeWorld {
     REQUIRE(launchers_.contains(action.job));
     check_home(launchers_[action.job], action.all);
     const bool takes = !happens(options_.refusing);
+    const bool is_heard = action.given_back.empty() || !happens(options_.hanging);
     requests_[action.job] = {now + drawn(options_.change_seconds), takes ? action.all : launchers_[action.job].held,
-                             true};
+                             is_heard};
   }
   void carry_out(const ShrinkJob& action) {
     REQUIRE(launchers_.contains(action.job));

@@ -138,7 +138,8 @@ TEST_CASE("a job on several hosts takes devices of the daemon's own host only if
 
 // A job with a device on h1, its home, and a device on h2: no host has room for both.
 struct Spread {
-  explicit Spread(int64_t steps, double spread) : world("fifo", 0, {.spread = spread}, {}, {{"h1", 1}, {"h2", 1}}) {
+  explicit Spread(int64_t steps, double spread, double hanging = 0)
+      : world("fifo", 0, {.hanging = hanging, .spread = spread}, {}, {{"h1", 1}, {"h2", 1}}) {
     Request two;
     two.devices = 2;
     job = world.submit(2, steps, 0.1, two);
@@ -202,6 +203,18 @@ TEST_CASE("a job that declines to move together keeps the devices that it has") 
   REQUIRE(world.times_of(id, "grows").size() == 1);
   CHECK(world.times_of(id, "shrinks").empty());
   CHECK(held_by(world.state(), id) == Target{{"h1/cpu", 1}, {"h2/cpu", 1}});
+}
+
+TEST_CASE("a job that does not answer an exchange of devices is killed, and starts again on its new devices") {
+  Spread at(20000, 0.5, 1);
+  at.world.add_host("h1", 1);
+  at.world.run(Settings().patience - 10);
+  REQUIRE(at.now().phase == Phase::changing);
+  REQUIRE(at.world.killed[at.job] == 0);
+  at.world.run(20);
+  CHECK(at.world.killed[at.job] == 1);
+  CHECK(at.now().failures == 0);
+  CHECK(held_by(at.world.state(), at.job) == Target{{"h1/cpu", 2}});
 }
 
 TEST_CASE("a job does not shrink to move together onto a device that another job still holds") {

@@ -154,6 +154,60 @@ TEST_CASE(
   CHECK(names_of(world.state(), id).size() == 4);
 }
 
+bool has_kill(const std::vector<Action>& actions) {
+  return std::ranges::any_of(actions, [](const Action& action) { return std::holds_alternative<KillJob>(action); });
+}
+
+// A pool of two devices whose job was asked at 200 to grow to both.
+Dispatcher pool_with_a_growth() {
+  State state;
+  state.policy = "optimus";
+  Dispatcher pool(state, {});
+  pool.on(DevicesAdded{{"cpu"}}, 100);
+  Request request;
+  request.ests = request.most = 4;
+  request.total_steps = 100'000;
+  pool.on(Submitted{request}, 100);
+  pool.on(Checked{1, true, "", 0.1, 100'000}, 100);
+  pool.on(TrainingBegan{1}, 101);
+  pool.on(DevicesAdded{{"cpu"}}, 200);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::changing);
+  return pool;
+}
+
+TEST_CASE("a growth may take its time; only where its devices are to be free is a job that does not answer killed") {
+  const double patience = Settings().patience;
+  Dispatcher pool = pool_with_a_growth();
+  CHECK_FALSE(has_kill(pool.on(TimePassed{}, 200 + 5 * patience)));
+  const double cancelled = 201 + 5 * patience;
+  pool.on(CancelAsked{1}, cancelled);
+  CHECK_FALSE(has_kill(pool.on(TimePassed{}, cancelled + patience - 1)));
+  CHECK(has_kill(pool.on(TimePassed{}, cancelled + patience)));
+  Dispatcher taken = pool_with_a_growth();
+  taken.on(Withdrawal{{"cpu"}, std::nullopt, true, 0}, 300);
+  CHECK_FALSE(has_kill(taken.on(TimePassed{}, 300 + patience - 1)));
+  CHECK(has_kill(taken.on(TimePassed{}, 300 + patience)));
+}
+
+TEST_CASE("a job that another host leads since it was asked for devices is not killed for the launcher's silence") {
+  State state;
+  state.policy = "fifo";
+  Dispatcher pool(state, {});
+  pool.on(DevicesAdded{{"h1/cpu", "h2/cpu", "h2/cpu"}}, 100);
+  Request request;
+  request.ests = request.devices = request.most = 3;
+  request.total_steps = 1000;
+  pool.on(Submitted{request}, 100);
+  pool.on(Checked{1, true, "", 0.1, 1000}, 100);
+  pool.on(TrainingBegan{1}, 101);
+  pool.on(Withdrawal{{"h2/cpu"}, 60, false, 1}, 200);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::changing);
+  pool.on(Orphaned{1}, 201);
+  pool.on(Moved{1, "h2", {"h2/cpu"}}, 202);
+  REQUIRE(pool.state().jobs.at(1).phase == Phase::running);
+  CHECK_FALSE(has_kill(pool.on(TimePassed{}, 400)));
+}
+
 TEST_CASE("devices that a job is to keep after all, while it gives them back, are not taken for declined") {
   FakeWorld world("optimus", 4, {.change_seconds = 5});
   const JobId id = world.submit(8, 100'000, 0.1);
