@@ -15,6 +15,7 @@
 #include "core/base/files/run_files.h"
 #include "core/base/finding.h"
 #include "core/base/json/json_text.h"
+#include "core/base/process/child_process.h"
 #include "core/base/process/memory_use.h"
 #include "core/base/visible_text.h"
 #include "core/data/format_table.h"
@@ -23,6 +24,7 @@
 #include "core/job/spec/enum_names.h"
 #include "core/job/spec/job_spec.h"
 #include "core/job/spec/parsing/parse.h"
+#include "core/planning/profile/profile_store.h"
 #include "core/run/faults/diagnosis.h"
 #include "core/run/launch/preflight/early_checks.h"
 #include "core/run/launch/preflight/operator_probe.h"
@@ -190,6 +192,7 @@ class Check {
       all["reason"] = verdict_ ? verdict_->reason : "";
       if (const int64_t steps = total_steps(); steps > 0) all["total_steps"] = steps;
       if (verdict_) all["work"] = work();
+      if (verdict_ && report_ && report_->seconds) all["mini_batch_seconds"] = mini_batch_seconds();
       all["checks"] = launch::to_json(findings_);
       fmt::print("{}\n", json_text(all));
       return code;
@@ -223,12 +226,16 @@ class Check {
       fmt::print("\n{} in a mini-batch: --operators lists them\n", counted(report_->operators.size(), "operator"));
   }
 
-  // Jobs with the same fields take as long for a mini-batch, on the same device.
-  Json work() const {
+  spec::JobSpec settled() const {
     spec::JobSpec spec = job_.spec;
     if (spec.job.determinism == spec::Determinism::automatic) verdict_->settle(spec.job);
+    return spec;
+  }
+
+  // Jobs with the same fields take as long for a mini-batch, on the same device.
+  Json work() const {
     const std::string device = job_.devices.front().device.text();
-    Json fields = profile::describe_work(spec, device, launch::profile_host(machine_.cores)).to_json();
+    Json fields = profile::describe_work(settled(), device, launch::profile_host(machine_.cores)).to_json();
     fields.erase("device");
     return fields;
   }
@@ -238,6 +245,24 @@ class Check {
     const spec::JobSpec& spec = job_.spec;
     const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
     return {each, spec.data.batch, spec.data.drop_last, spec.elastic.changes};
+  }
+
+  // By type of device, as far as the profiles of earlier runs tell.
+  Json mini_batch_seconds() const {
+    const spec::JobSpec spec = settled();
+    const bool portable = spec.job.determinism == spec::Determinism::d2 && report_->seconds->portable;
+    const double tried = portable ? *report_->seconds->portable : report_->seconds->torch;
+    const std::string path = profile::default_store_path(own_environment());
+    const profile::ProfileStore store(path, [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
+    const profile::Host host = launch::profile_host(machine_.cores);
+    Json all = Json::object();
+    const profile::Profiles known = path.empty() ? profile::Profiles() : store.load();
+    for (const auto& [device, seconds] :
+         known.guess_mini_batches(spec, host, job_.devices.front().device.text(), tried)) {
+      const bool is_gpu = std::ranges::find(host.gpus, device) != host.gpus.end();
+      if (is_gpu || device.starts_with("cpu")) all[is_gpu ? "cuda" : device] = seconds;
+    }
+    return all;
   }
 
   void add(std::vector<Finding> findings) { std::ranges::move(findings, std::back_inserter(findings_)); }

@@ -3,6 +3,7 @@
 // once, in the order of noticing. In JSON an event is a message of core/base/json/codec.h.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,11 +83,12 @@ struct Checked {  // the answer to CheckJob
   static constexpr std::string_view name = "checked";
   JobId job = 0;
   bool fine = false;
-  std::string reason = {};        // if not fine
-  double mini_batch_seconds = 0;  // 0: not known
-  int64_t total_steps = 0;        // 0: not known
-  std::string work = {};          // decides how long a mini-batch takes on a device; empty: not known
-  ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work)
+  std::string reason = {};                          // if not fine
+  double mini_batch_seconds = 0;                    // 0: not known
+  int64_t total_steps = 0;                          // 0: not known
+  std::string work = {};                            // decides how long a mini-batch takes on a device; empty: not known
+  std::map<std::string, double> mini_batches = {};  // s on each type of device, as far as profiles tell
+  ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches)
 };
 struct TrainingBegan {
   static constexpr std::string_view name = "training_began";
@@ -97,10 +99,11 @@ struct Progressed {  // decides nothing: the next TimePassed does
   static constexpr std::string_view name = "progressed";
   JobId job = 0;
   int64_t step = 0, total_steps = 0;
-  double step_seconds = 0;      // lately; 0: not known
-  int64_t devices = 0;          // held by the job
-  int64_t devices_at_work = 0;  // the part of `devices` used by the job
-  ESTRAIN_FIELDS(job, step, total_steps, step_seconds, devices, devices_at_work)
+  double step_seconds = 0;                          // lately; 0: not known
+  int64_t devices = 0;                              // held by the job
+  int64_t devices_at_work = 0;                      // the part of `devices` used by the job
+  std::map<std::string, double> mini_batches = {};  // s of an EST's on each type of device, as workers measure
+  ESTRAIN_FIELDS(job, step, total_steps, step_seconds, devices, devices_at_work, mini_batches)
 };
 struct DevicesChanged {  // the answer to GrowJob or ShrinkJob, or a loss of devices
   static constexpr std::string_view name = "devices_changed";

@@ -143,6 +143,7 @@ void on(DispatchTurn& turn, const Checked& event) {
   if (event.total_steps > 0) one.request.total_steps = event.total_steps;
   if (one.request.batch) one.batch.own_steps = event.total_steps;
   if (event.mini_batch_seconds > 0) one.speeds.expect(event.mini_batch_seconds);
+  for (const auto& [type, seconds] : event.mini_batches) one.speeds.expect_on(type, seconds);
   one.work = event.work;
   turn.act(note_of(one, "admitted", "check found nothing"));
   wake(turn);
@@ -169,14 +170,20 @@ void on(DispatchTurn& turn, const Progressed& event) {
   if (event.total_steps > 0) one.request.total_steps = event.total_steps;
   const std::vector<Slot*> slots = slots_of(state, event.job);
   const bool settled = one.phase == Phase::running && !slots.empty() && event.devices == std::ssize(slots);
-  const bool alike = std::ranges::all_of(slots, [&](const Slot* slot) { return slot->type() == slots[0]->type(); });
-  if (!settled || !alike) {
+  DeviceSet devices;
+  std::set<std::string> hosts;
+  for (const Slot* slot : slots) {
+    ++devices[slot->type()];
+    hosts.insert(slot->host());
+  }
+  if (settled) {
+    for (const auto& [type, seconds] : event.mini_batches) one.speeds.observe_mini_batch(type, seconds);
+    one.speeds.observe(Speeds::key_of(devices, std::ssize(hosts)), event.step_seconds);
+  }
+  if (!settled || devices.size() > 1) {
     if (one.phase == Phase::running) one.seen_at = 0;  // while the job changes or stops, seen_at stays
     return;
   }
-  std::set<std::string> hosts;
-  for (const Slot* slot : slots) hosts.insert(slot->host());
-  one.speeds.observe({slots[0]->type(), event.devices, std::ssize(hosts)}, event.step_seconds);
   if (one.request.batch && event.devices_at_work > 0) {
     const int64_t turns = most_ests(one.request.ests, event.devices_at_work);
     one.batch_times.observe(one.batch_in_force(), event.step_seconds / static_cast<double>(turns));

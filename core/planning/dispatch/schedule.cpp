@@ -21,14 +21,15 @@ class RealOutlook : public scheduling::Outlook {
       : job_(job), speeds_(std::move(speeds)), cluster_(cluster) {}
 
   double seconds_left(const scheduling::Shape& shape) const override {
-    double steps_in_a_second = 0;
+    DeviceSet devices;
+    int64_t hosts = 1;  // devices of another type may be on the same hosts
     for (size_t type = 0; type < cluster_.types().size(); ++type) {
       if (shape.devices[type] == 0) continue;
-      steps_in_a_second +=
-          1 / speeds_.step_seconds({cluster_.types()[type], shape.devices[type], shape.hosts[type]}, job_.request.ests);
+      devices[cluster_.types()[type]] = shape.devices[type];
+      hosts = std::max<int64_t>(hosts, shape.hosts[type]);
     }
-    if (steps_in_a_second <= 0) return std::numeric_limits<double>::infinity();
-    return steps_left() / steps_in_a_second;
+    if (devices.empty()) return std::numeric_limits<double>::infinity();
+    return steps_left() * speeds_.step_seconds(Speeds::key_of(devices, hosts), job_.request.ests);
   }
 
   double step_seconds(int64_t devices) const override {
@@ -82,14 +83,16 @@ Target target_of(const scheduling::Placement& placement, const std::vector<std::
   return target;
 }
 
-// Gives each unstarted job with an open type the type of spare devices on which the job's gang would be fastest
-// (EasyScale, section 3.4). Without spare devices the job keeps its type.
+// Gives each job with an open type the type of spare devices on which the job's gang would be fastest (EasyScale,
+// section 3.4), before its first start; a waiting job at D2, whose bits are the same on all types, before each start.
+// Without spare devices the job keeps its type.
 void choose_types(const State& state, const std::vector<Job*>& jobs, const SharedSpeeds& shared) {
   Target spare;  // by type
   for (const std::string& group : groups_of(state))
     spare[type_in(group)] += capacity(state, group) - targeted_of(state, group);
   for (Job* job : jobs) {
-    if (!job->is_type_open || job->starts > 0) continue;
+    const bool may_change = job->starts == 0 || (job->request.mixes_types && job->phase == Phase::waiting);
+    if (!job->is_type_open || !may_change) continue;
     for (const auto& [group, count] : job->target) spare[type_in(group)] += count;
     const Speeds speeds = shared.speeds_of(*job);
     const int64_t wanted = std::clamp<int64_t>(job->request.devices, 1, job->request.ests);

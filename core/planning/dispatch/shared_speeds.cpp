@@ -14,6 +14,8 @@ SharedSpeeds::SharedSpeeds(const State& state) {
     if (job.work.empty()) continue;
     auto& steps = steps_[{work_of(job), job.batch_in_force()}];
     for (const auto& [key, measured] : job.speeds.measured()) add(steps[key], id, measured);
+    auto& by_type = by_type_[{work_of(job), job.batch_in_force()}];
+    for (const auto& [type, measured] : job.speeds.mini_batches()) add(by_type[type], id, measured);
     if (!job.request.batch) continue;
     auto& mini_batches = mini_batches_[work_of(job)];
     for (const auto& [batch, measured] : job.batch_times.measured()) add(mini_batches[batch], id, measured);
@@ -54,6 +56,8 @@ double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& al
 Speeds SharedSpeeds::speeds_of(const Job& job) const {
   Speeds speeds;
   speeds.expect(job.speeds.expected());
+  for (const auto& [type, seconds] : job.speeds.expected_on()) speeds.expect_on(type, seconds);
+  for (const auto& [type, measured] : job.speeds.mini_batches()) speeds.restore_mini_batch(type, measured);
   for (const auto& [key, measured] : job.speeds.measured()) speeds.restore(key, measured);
   const auto known = steps_.find({work_of(job), job.batch_in_force()});
   if (job.work.empty() || known == steps_.end()) return speeds;
@@ -62,6 +66,11 @@ Speeds SharedSpeeds::speeds_of(const Job& job) const {
     if (own != job.speeds.measured().end() && own->second.times > 0) continue;
     const Mean others = mean_of_others(all, job.id);
     if (others.times > 0) speeds.restore(key, {others.seconds * slower(job, known->second, key), others.times});
+  }
+  for (const auto& [type, all] : by_type_.at(known->first)) {
+    const Mean others = mean_of_others(all, job.id);
+    if (others.times > 0 && !job.speeds.mini_batches().contains(type))
+      speeds.restore_mini_batch(type, {others.seconds, others.times});
   }
   return speeds;
 }

@@ -46,7 +46,9 @@ class SharedSpeeds {
   static Mean mean_of_others(const All& all, JobId job);
   static double slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key);
 
-  std::map<std::pair<Work, int64_t>, std::map<Speeds::Key, All>> steps_;  // by work and the batch in force
+  // By work and the batch in force: of steps; of an EST's mini-batch, by type of device.
+  std::map<std::pair<Work, int64_t>, std::map<Speeds::Key, All>> steps_;
+  std::map<std::pair<Work, int64_t>, std::map<std::string, All>> by_type_;
   std::map<Work, std::map<int64_t, All>> mini_batches_;
 };
 

@@ -163,6 +163,32 @@ std::optional<double> Profiles::change_seconds() const {
   return upper_median(std::move(all));
 }
 
+std::map<std::string, double> Profiles::guess_mini_batches(const spec::JobSpec& spec, const Host& host,
+                                                           const std::string& device, double seconds) const {
+  const std::string here = host.model_of(device);
+  const auto without_device = [](Work work) {
+    std::erase_if(work.fields, [](const auto& field) { return field.first == "device"; });
+    return work.to_json().dump();
+  };
+  std::map<std::string, std::map<std::string, double>> by_work;
+  for (const Entry& entry : entries_) {
+    const Json fields = entry.work.to_json();
+    if (const MiniBatchSample* base = entry.capability.base(); base != nullptr && fields.contains("device"))
+      by_work[without_device(entry.work)][fields.at("device")] = base->estimate.seconds;
+  }
+  std::map<std::string, double> all = by_work[without_device(describe_work(spec, device, host))];
+  if (seconds > 0) all.try_emplace(here, seconds);
+  if (!all.contains(here)) return all;
+  std::map<std::string, std::vector<double>> ratios;
+  for (const auto& [work, times] : by_work) {
+    const auto reference = times.find(here);
+    if (reference == times.end()) continue;
+    for (const auto& [other, time] : times) ratios[other].push_back(time / reference->second);
+  }
+  for (auto& [other, known] : ratios) all.try_emplace(other, all.at(here) * upper_median(std::move(known)));
+  return all;
+}
+
 void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& given, int64_t now) {
   StageSpeed stage = given;
   std::set<std::string> kinds;

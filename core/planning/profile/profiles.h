@@ -2,6 +2,7 @@
 // All measurements, by kind of work. In memory and pure: the caller passes the time; profile_store.h handles the file.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,12 @@ class Profiles {
                     int64_t now);
   // Returns the median over all kinds of work; nothing if no change was measured.
   std::optional<double> change_seconds() const;
+
+  // Returns the seconds of a mini-batch of this job by device, for all devices ever measured: of this work; else by the
+  // median ratio to `device` of works measured on both. Without a measurement on `device`, this job takes `seconds`
+  // there.
+  std::map<std::string, double> guess_mini_batches(const spec::JobSpec& spec, const Host& host,
+                                                   const std::string& device, double seconds) const;
 
   // The file's JSON document. Reading throws Fault::corrupt, with the reason, for another format or impossible
   // times.

@@ -257,6 +257,8 @@ void Checks::on_ended(dispatch::JobId id) {
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
   if (answer.contains("work")) result.work = json_text(answer.at("work"));
+  for (const auto& [type, time] : object_in(answer, "mini_batch_seconds").items())
+    if (time.is_number()) result.mini_batches[type] = time.get<double>();
   dispatcher_.tell(result);
   start();
 }

@@ -217,8 +217,8 @@ void JobNews::on_look(JobId id, const JobLook& look) {
 void JobNews::tell_progress(JobId id, const JobLook& look) {
   if (!look.step || !look.trains()) return;
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
-  dispatcher_.tell(
-      dispatch::Progressed{id, *look.step, look.total_steps, look.step_seconds, held, look.devices_at_work});
+  dispatcher_.tell(dispatch::Progressed{id, *look.step, look.total_steps, look.step_seconds, held, look.devices_at_work,
+                                        look.mini_batches});
 }
 
 void JobNews::on_task_ended(const std::string& host, const TellTaskEnd& event) {

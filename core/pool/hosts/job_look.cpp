@@ -1,11 +1,22 @@
 #include "core/pool/hosts/job_look.h"
 
 #include "core/base/error.h"
+#include "core/planning/dispatch/state.h"
 #include "core/run/launch/control/control_socket.h"
 #include "core/run/launch/control/run_status.h"
 
 namespace estrain::pool {
 namespace {
+
+std::map<std::string, double> mini_batches_of(const std::vector<launch::WorkerStatus>& workers) {
+  std::map<std::string, double> seconds, counts;
+  for (const launch::WorkerStatus& worker : workers) {
+    if (!worker.seconds_per_mini_batch) continue;
+    const std::string type = dispatch::Slot{0, worker.device}.type();
+    seconds[type] += (*worker.seconds_per_mini_batch - seconds[type]) / ++counts[type];
+  }
+  return seconds;
+}
 
 JobLook look_of(const launch::RunStatus& status) {
   JobLook look;
@@ -14,6 +25,7 @@ JobLook look_of(const launch::RunStatus& status) {
   look.total_steps = status.total_steps.value_or(0);
   look.held = status.held;
   look.devices_at_work = status.workers ? std::ssize(*status.workers) : 0;
+  if (status.workers) look.mini_batches = mini_batches_of(*status.workers);
   look.step_seconds = status.plan ? status.plan->measured_step_seconds : 0;
   if (status.batch && status.lr_factor) {
     const double noise = status.gradient_noise ? status.gradient_noise->scale : 0;

@@ -3,6 +3,7 @@
 // agents look at theirs, and report the look in hosts/NAME/agent.json.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,10 +27,11 @@ struct JobLook {
   int64_t total_steps = 0;                       // 0: not known
   std::optional<std::vector<std::string>> held;  // devices, in the launcher's words
   int64_t devices_at_work = 0;
-  double step_seconds = 0;         // lately; 0: not known
-  std::optional<BatchLook> batch;  // where the batch may be changed
+  double step_seconds = 0;                          // lately; 0: not known
+  std::optional<BatchLook> batch;                   // where the batch may be changed
+  std::map<std::string, double> mini_batches = {};  // s of an EST's, the mean over the workers of a type of device
   bool trains() const { return state == "training"; }
-  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch)
+  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch, mini_batches)
 };
 
 // Asks a run for its progress. Returns nothing if no launcher on this host answers in time.

@@ -1,7 +1,10 @@
 #pragma once
 // The time of a job's steps by type and number of devices, and by the number of hosts that they are spread over
-// (Philly, section 3.2): measured while the job ran, else estimated from the nearest measurement, else from the
-// mini-batch that was tried at submission.
+// (Philly, section 3.2): measured while the job ran, else estimated from the nearest measurement, else from the times
+// of a mini-batch on each type (EasyScale's 1/C_i, section 3.4): as workers measure, else as guessed at submission.
+//
+// Devices of several types at work together are a set. A set's step that was not measured takes the shortest pace at
+// which the set hosts all ESTs (planning/plan), times how much longer a measured step took than its pace.
 
 #include <cstdint>
 #include <map>
@@ -22,6 +25,10 @@ int64_t most_ests(int64_t ests, int64_t devices);
 // Returns the distance between two numbers of devices: 0 if they are equal.
 double apart(int64_t one, int64_t other);
 
+using DeviceSet = std::map<std::string, int64_t>;  // devices by type: each at least one
+// "cpu:avx2*2+cpu:avx512*1"; of one type the type alone.
+std::string text_of(const DeviceSet& devices);
+
 class Speeds {
  public:
   static constexpr double kUnknownMiniBatch = 1;  // s, if nothing is known
@@ -33,7 +40,7 @@ class Speeds {
     ESTRAIN_FIELDS(seconds, times)
   };
   struct Key {
-    std::string type;
+    std::string type;  // of several types, text_of(DeviceSet)
     int64_t devices = 1, hosts = 1;
     auto operator<=>(const Key&) const = default;
     // A list, as key of a map (core/base/json/codec.h).
@@ -91,6 +98,18 @@ class Speeds {
   // Forward and backward pass of an EST; the rest of a step is learnt.
   void expect(double mini_batch_seconds) { mini_batch_ = mini_batch_seconds; }
   double expected() const { return mini_batch_; }
+  // The same on a type of device, as guessed before the first step. The ratios of guesses count, once workers have
+  // measured a type.
+  void expect_on(const std::string& type, double mini_batch_seconds);
+  const std::map<std::string, double>& expected_on() const { return guesses_; }
+  // The same, as workers measure.
+  void observe_mini_batch(const std::string& type, double seconds);
+  const std::map<std::string, Measured>& mini_batches() const { return mini_batches_; }
+  void restore_mini_batch(const std::string& type, const Measured& value) { mini_batches_[type] = value; }
+  // Measured, else guessed, else as on other types.
+  double mini_batch(const std::string& type) const;
+
+  static Key key_of(const DeviceSet& devices, int64_t hosts);
   void observe(const Key& key, double step_seconds);
   void saw(const Look& look, double now);
 
@@ -109,13 +128,19 @@ class Speeds {
   void restore(const Pace& pace) { paces_.add(pace); }
   bool operator==(const Speeds&) const = default;
   // What the pool's ledger keeps in the job's row: the paces have rows of their own.
-  ESTRAIN_FIELDS(mini_batch_, measured_, seen_)
+  ESTRAIN_FIELDS(mini_batch_, guesses_, mini_batches_, measured_, seen_)
 
  private:
   static constexpr double kNewest = 0.3;
   static constexpr double kCoarsest = 0.01;  // of the job's age
 
-  double mini_batch_ = 0;  // 0: not known
+  static void observe(Measured& measured, double seconds);
+  double pace(const Key& key, int64_t ests) const;
+  double over_pace(const Key& key, int64_t ests) const;
+
+  double mini_batch_ = 0;                         // 0: not known
+  std::map<std::string, double> guesses_;         // by type
+  std::map<std::string, Measured> mini_batches_;  // by type
   std::map<Key, Measured> measured_;
   std::map<SeenKey, Seen> seen_;
   Paces paces_;

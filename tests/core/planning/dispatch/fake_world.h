@@ -28,12 +28,14 @@ struct FakeOptions {
   double hanging = 0;   // part of the requests to let go, also in exchange, that are not heard: a kill is needed
   double losing = 0.5;  // part of the requests under way that get lost with a daemon
   double start_seconds = 2, change_seconds = 1;
-  double refusing_batch = 0;   // part of the changes of batches that are refused
-  double noise_scale = 0;      // of gradients, in samples; 0: not measured
-  std::string work = {};       // of all jobs; empty: not known
-  double spread = 0;           // a step over several hosts takes this part longer; then a check tells the mini-batch
-  double fixed_part = 0;       // part of a mini-batch's time with the owner's batch that is the same with every batch
-  DecisionLog* log = nullptr;  // of what the pool is told and decides; null: none is kept
+  double refusing_batch = 0;  // part of the changes of batches that are refused
+  double noise_scale = 0;     // of gradients, in samples; 0: not measured
+  std::string work = {};      // of all jobs; empty: not known
+  double spread = 0;          // a step over several hosts takes this part longer; then a check tells the mini-batch
+  double fixed_part = 0;      // part of a mini-batch's time with the owner's batch that is the same with every batch
+  std::map<std::string, double> speeds = {};  // of types of devices; 1 where absent
+  bool has_profiles = false;                  // checks tell the mini-batch on each type of `speeds`
+  DecisionLog* log = nullptr;                 // of what the pool is told and decides; null: none is kept
 };
 
 inline bool policy_changes_batches(const std::string& policy) {
@@ -89,15 +91,19 @@ class FakeWorld {
     return id;
   }
 
-  void take(int64_t devices, double within, ClientId client) {
+  void take(const std::vector<std::string>& names, double within, ClientId client) {
     promised_[client] = now + within;
-    tell(Withdrawal{std::vector<std::string>(static_cast<size_t>(devices), "cpu"), within, false, client});
+    tell(Withdrawal{names, within, false, client});
     settle();
   }
-  void lend(int64_t devices) {
-    tell(DevicesLent{std::vector<std::string>(static_cast<size_t>(devices), "cpu")});
+  void take(int64_t devices, double within, ClientId client) {
+    take(std::vector<std::string>(static_cast<size_t>(devices), "cpu"), within, client);
+  }
+  void lend(const std::vector<std::string>& names) {
+    tell(DevicesLent{names});
     settle();
   }
+  void lend(int64_t devices) { lend(std::vector<std::string>(static_cast<size_t>(devices), "cpu")); }
 
   void add_host(const std::string& host, int64_t devices) {
     tell(DevicesAdded{std::vector<std::string>(static_cast<size_t>(devices), host + "/cpu")});
@@ -279,10 +285,34 @@ class FakeWorld {
     for (auto& [id, launcher] : launchers_) {
       if (launcher.trains_at > now || launcher.ends_at >= 0) continue;
       Truth& truth = truth_[id];
-      const auto ests = job(id).request.ests, devices = static_cast<int64_t>(launcher.held.size());
-      truth.step += seconds * owners_batches(truth) /
-                    (mini_batch_of(truth) * slowdown(launcher) * static_cast<double>((ests + devices - 1) / devices));
+      truth.step += seconds * owners_batches(truth) / step_seconds(id, launcher);
     }
+  }
+
+  double speed_of(const std::string& type) const {
+    const auto speed = options_.speeds.find(type);
+    return speed == options_.speeds.end() ? 1 : speed->second;
+  }
+  // Each EST goes to the device that would be done with it first.
+  double step_seconds(JobId id, const Launcher& launcher) const {
+    std::vector<std::pair<double, double>> devices;  // busy so far, and a mini-batch
+    for (const std::string& name : launcher.held) devices.emplace_back(0, 1 / speed_of(Slot{0, name}.type()));
+    const auto done = [](const auto& device) { return device.first + device.second; };
+    double all = 0;
+    for (int64_t est = 0; est < job(id).request.ests; ++est) {
+      const auto first = std::ranges::min_element(devices, {}, done);
+      first->first += first->second;
+      all = std::max(all, first->first);
+    }
+    return all * mini_batch_of(truth_.at(id)) * slowdown(launcher);
+  }
+  std::map<std::string, double> mini_batches(JobId id, const Launcher& launcher) const {
+    std::map<std::string, double> seconds;
+    for (const std::string& name : launcher.held) {
+      const std::string type = Slot{0, name}.type();
+      seconds[type] = mini_batch_of(truth_.at(id)) / speed_of(type);
+    }
+    return seconds;
   }
 
   double slowdown(const Launcher& launcher) const {
@@ -355,10 +385,8 @@ class FakeWorld {
       tell(DevicesChanged{id, launcher.held});  // the answer was lost
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
-    tell(Progressed{id, static_cast<int64_t>(truth_[id].step), job(id).request.total_steps,
-                    mini_batch_of(truth_[id]) * slowdown(launcher) *
-                        static_cast<double>((job(id).request.ests + devices - 1) / devices),
-                    devices, devices});
+    tell(Progressed{id, static_cast<int64_t>(truth_[id].step), job(id).request.total_steps, step_seconds(id, launcher),
+                    devices, devices, mini_batches(id, launcher)});
   }
 
   void settle() {
@@ -371,7 +399,10 @@ class FakeWorld {
 
   void carry_out(const CheckJob& action) {
     const double mini_batch = options_.spread > 0 ? truth_[action.job].mini_batch : 0;
-    tell(Checked{action.job, true, "", mini_batch, 0, options_.work});
+    std::map<std::string, double> profiles;
+    for (const auto& [type, speed] : options_.speeds)
+      if (options_.has_profiles) profiles[type] = truth_[action.job].mini_batch / speed;
+    tell(Checked{action.job, true, "", mini_batch, 0, options_.work, std::move(profiles)});
   }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));

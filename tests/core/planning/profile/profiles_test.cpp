@@ -55,6 +55,34 @@ TEST_CASE("what changes of devices cost is kept, and the median over all work to
   CHECK(Profiles::from_json(learner.profiles.to_json()).change_seconds() == 5.0);
 }
 
+TEST_CASE("a device without a measurement of this work is guessed from the ratios of other works") {
+  Learner learner;
+  learner.host.gpus = {"L4"};
+  const auto guess = [&](const std::string& device, double seconds) {
+    return learner.profiles.guess_mini_batches(learner.job, learner.host, device, seconds);
+  };
+  CHECK(guess("cpu:avx2", 0) == std::map<std::string, double>{});
+  CHECK(guess("cpu:avx2", 0.5) == std::map<std::string, double>{{"cpu:avx2", 0.5}});
+  const spec::JobSpec asked = learner.job;
+  for (const double seconds : {0.010, 0.020, 0.040}) {
+    ++learner.job.data.batch;
+    learner.learn(stage({{"cpu:avx2", 4, 0.020}}, 0));
+    learner.learn(stage({{"cpu:sse", 4, seconds}}, 0));
+    learner.learn(stage({{"cuda:0", 4, 0.002}}, 0));
+  }
+  learner.job = asked;
+  std::map<std::string, double> all = guess("cpu:avx2", 0.5);
+  CHECK(all.size() == 3);
+  CHECK(all["cpu:sse"] == doctest::Approx(0.5));  // the median of ratios
+  CHECK(all["L4"] == doctest::Approx(0.05));
+  learner.learn(stage({{"cpu:sse", 4, 0.3}}, 0));
+  learner.learn(stage({{"cpu:avx2", 4, 0.1}}, 0));
+  all = guess("cpu:avx2", 0.5);
+  CHECK(all["cpu:avx2"] == doctest::Approx(0.1));
+  CHECK(all["cpu:sse"] == doctest::Approx(0.3));
+  CHECK(all["L4"] == doctest::Approx(0.01));
+}
+
 TEST_CASE("one worker tells its time alone, two tell crowding and exchange") {
   Learner learner;
   learner.learn(stage({{"cpu", 4, 0.010}}, 0));

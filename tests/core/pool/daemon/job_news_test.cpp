@@ -61,6 +61,17 @@ TEST_CASE("a job that starts runs once its launcher is seen to train") {
   CHECK(at.job().step == 5);
 }
 
+TEST_CASE("a look tells the pool how long a mini-batch takes on each type of device") {
+  News at(state_with_job(Phase::running, {"cpu:avx2", "cpu:sse"}));
+  at.processes.launchers[1] = {};
+  JobLook one = look("training", {"cpu:avx2", "cpu:sse"});
+  one.mini_batches = {{"cpu:avx2", 0.1}, {"cpu:sse", 0.4}};
+  one.step_seconds = 0.5;
+  at.news.on_look(1, one);
+  CHECK(at.job().speeds.mini_batch("cpu:sse") == 0.4);
+  CHECK(at.job().speeds.measured().contains({"cpu:avx2*1+cpu:sse*1", 2, 1}));
+}
+
 TEST_CASE("a job that has lost a device holds what its run says, but not while a request is under way") {
   News at(state_with_job(Phase::running, {"cpu", "cpu"}));
   at.processes.launchers[1] = {};

@@ -34,6 +34,29 @@ TEST_CASE("steps over several hosts are measured by themselves") {
   CHECK(speeds.step_seconds({"cpu", 8, 3}, 8) == 0.5);  // the nearest number of hosts
 }
 
+TEST_CASE("a step on several types takes the pace of the set, and as much longer as measured steps did") {
+  Speeds speeds;
+  speeds.observe_mini_batch("avx2", 0.2);
+  speeds.observe_mini_batch("avx512", 0.1);
+  const auto step = [&](const DeviceSet& devices, int64_t ests) {
+    return speeds.step_seconds(Speeds::key_of(devices, 1), ests);
+  };
+  const DeviceSet set = {{"avx2", 2}, {"avx512", 1}};
+  CHECK(text_of(set) == "avx2*2+avx512*1");
+  CHECK(step(set, 8) == doctest::Approx(0.4));
+  CHECK(step(set, 9) == doctest::Approx(0.5));
+  CHECK(step(set, 1) == doctest::Approx(0.1));  // the others have nothing to do
+  CHECK(step({{"avx2", 2}}, 8) == doctest::Approx(0.8));
+  speeds.observe({"avx2", 1, 1}, 2);  // of eight mini-batches: 1.25 times the pace
+  CHECK(step(set, 8) == doctest::Approx(0.5));
+  CHECK(step({{"avx512", 1}}, 8) == doctest::Approx(1));
+  speeds.observe(Speeds::key_of(set, 1), 0.7);
+  CHECK(step(set, 8) == doctest::Approx(0.7));
+  speeds.rescale(2);
+  CHECK(step(set, 8) == doctest::Approx(1.4));
+  CHECK(speeds.mini_batch("avx2") == doctest::Approx(0.4));
+}
+
 TEST_CASE("steps seen from outside are summed by themselves, by what else was in use") {
   Speeds speeds;
   speeds.observe({"cpu", 2, 1}, 1.0);
