@@ -261,6 +261,13 @@ std::vector<std::string> policies_to_try() {
   return all;
 }
 
+// Devices of three types, each of which is twice as fast as the one before; of one type for policies that know one.
+std::vector<std::string> devices_for(const std::string& policy) {
+  const bool knows_types = scheduling::make_policy_for_real_jobs(policy, 1).policy->knows_types();
+  if (!knows_types) return {"cpu:sse", "cpu:sse", "cpu:sse", "cpu:sse"};
+  return {"cpu:sse", "cpu:sse", "cpu:avx2", "cpu:avx512"};
+}
+
 // Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
 TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
   for (const std::string& policy : policies_to_try()) {
@@ -269,9 +276,16 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
       CAPTURE(seed);
       std::mt19937_64 random(seed * 77);
       const auto below = [&](uint64_t limit) { return static_cast<int64_t>(random() % limit); };
-      FakeWorld world(policy, 4,
-                      {.seed = seed, .failing = 0.05, .refusing = 0.2, .hanging = 0.1, .refusing_batch = 0.2});
-      int64_t away = 0;
+      FakeWorld world(policy, 0,
+                      {.seed = seed,
+                       .failing = 0.05,
+                       .refusing = 0.2,
+                       .hanging = 0.1,
+                       .refusing_batch = 0.2,
+                       .speeds = {{"cpu:sse", 1}, {"cpu:avx2", 2}, {"cpu:avx512", 4}},
+                       .has_profiles = seed % 2 == 0});
+      std::vector<std::string> there = devices_for(policy), away;
+      world.tell(DevicesAdded{there});
       ClientId client = 0;
       for (int event = 0; event < 40; ++event) {
         world.run(static_cast<double>(below(60)) / 10);
@@ -283,19 +297,26 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
             request.user = below(2) == 0 ? "anna" : "bert";
             request.priority = below(3);
             request.least = below(4) == 0 ? 1 : 0;
+            request.mixes_types = below(2) == 0;
+            if (below(3) == 0) request.type = devices_for(policy)[static_cast<size_t>(below(4))];
             if (below(2) == 0) request.batch = {{16, 1 + below(16), 16 + below(100)}, below(12)};
             world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
             break;
           }
           case 2:
-            if (const int64_t count = 1 + below(2); away + count <= 4) {
-              world.take(count, 2, ++client);
-              world.run(2.2);
-              away += count;
+            for (int64_t count = 1 + below(2); count > 0 && !there.empty(); --count) {
+              std::swap(there[static_cast<size_t>(below(there.size()))], there.back());
+              away.push_back(there.back());
+              there.pop_back();
+              world.take({away.back()}, 2, ++client);
             }
+            world.run(2.2);
             break;
           case 3:
-            if (away > 0) world.lend(1), --away;
+            if (away.empty()) break;
+            world.lend({away.back()});
+            there.push_back(away.back());
+            away.pop_back();
             break;
           case 4:
             world.restart_daemon();
@@ -304,7 +325,7 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
             if (below(4) == 0) world.reboot();
         }
       }
-      if (away > 0) world.lend(away);
+      if (!away.empty()) world.lend(away);
       world.run_out();
       for (const auto& [id, changes] : world.batches) {
         REQUIRE(policy_changes_batches(policy));
