@@ -123,7 +123,7 @@ int run(const SimulateArguments& arguments) {
     return 0;
   }
   if (!arguments.json.empty()) write_file_atomically(arguments.json, json_text(all) + "\n");
-  fmt::print("{}", visible(simulate::format_table(results)));
+  fmt::print("{}{}", visible(simulate::format_table(results)), visible(simulate::format_delays(results)));
   return 0;
 }
 

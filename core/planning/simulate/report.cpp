@@ -40,6 +40,24 @@ std::string format_line(const std::string& policy, const std::string& workload, 
       figures.makespan, figures.mean_devices_in_use, figures.resizes_per_job, met);
 }
 
+Json to_json(const Delays::OfSize& size) {
+  return {{"jobs", size.jobs},
+          {"fair_share", size.fair_share},
+          {"fragmentation", size.fragmentation},
+          {"out_of_order", size.out_of_order}};
+}
+
+double percent(double part, double all) { return all > 0 ? 100 * part / all : 0; }
+
+std::string format_line(const Result& result, const std::string& size, const Delays::OfSize& jobs) {
+  const auto occurrences = static_cast<double>(jobs.fair_share + jobs.fragmentation);
+  const auto share = static_cast<double>(jobs.fair_share), fragments = static_cast<double>(jobs.fragmentation);
+  return fmt::format("{:<32} {:<12} {:>7} {:>6} {:>9} ({:4.1f} %) {:>9} ({:4.1f} %) {:>9} ({:4.1f} %)\n", result.policy,
+                     result.workload, size, jobs.jobs, jobs.fair_share, percent(share, occurrences), jobs.fragmentation,
+                     percent(fragments, occurrences), jobs.out_of_order,
+                     percent(static_cast<double>(jobs.out_of_order), static_cast<double>(jobs.jobs)));
+}
+
 }  // namespace
 
 Figures figures_of(const Result& result) {
@@ -62,6 +80,22 @@ Figures figures_of(const Result& result) {
   figures.makespan = result.end - result.begin;
   figures.mean_devices_in_use = result.device_seconds / figures.makespan;
   return figures;
+}
+
+Delays delays_of(const Result& result) {
+  constexpr double kShort = 60;  // s
+  Delays delays;
+  for (const JobResult& job : result.jobs) {
+    if (job.finished - job.started < kShort) continue;
+    Delays::OfSize& size = job.devices <= Delays::kSmall ? delays.small : delays.large;
+    ++size.jobs;
+    size.fair_share += job.waits.fair_share > 0;
+    size.fragmentation += job.waits.fragmentation > 0;
+    size.out_of_order += job.is_out_of_order;
+    delays.fair_share_seconds += job.waits.fair_share;
+    delays.fragmentation_seconds += job.waits.fragmentation;
+  }
+  return delays;
 }
 
 Json to_json(const Result& result) {
@@ -90,6 +124,13 @@ Json to_json(const Result& result) {
                {"deadlines_met", figures.deadlines_met},
                {"jct_s", std::move(jcts)},
                {"wait_s", std::move(waits)}};
+  if (result.has_quotas) {
+    const Delays delays = delays_of(result);
+    json["delays"] = {{"small", to_json(delays.small)},
+                      {"large", to_json(delays.large)},
+                      {"fair_share_s", delays.fair_share_seconds},
+                      {"fragmentation_s", delays.fragmentation_seconds}};
+  }
   for (const DecisionMade& decision : result.decisions) {
     json["decisions"].push_back({{"at_s", decision.at},
                                  {"job", decision.job},
@@ -118,6 +159,26 @@ std::string format_table(const std::vector<Result>& results) {
               "\n";
     }
     of_policy.clear();
+  }
+  return text;
+}
+
+std::string format_delays(const std::vector<Result>& results) {
+  std::string text;
+  for (const Result& result : results) {
+    if (!result.has_quotas) continue;
+    if (text.empty()) {
+      text = fmt::format(
+          "\ndelays of jobs that ran for a minute, by cause (Philly, Table 2)\n{:<32} {:<12} {:>7} {:>6} "
+          "{:>18} {:>18} {:>18}\n",
+          "policy", "workload", "devices", "jobs", "fair share", "fragmentation", "out of order");
+    }
+    const Delays delays = delays_of(result);
+    text += format_line(result, fmt::format("<= {}", Delays::kSmall), delays.small);
+    text += format_line(result, fmt::format("> {}", Delays::kSmall), delays.large);
+    const double all = delays.fair_share_seconds + delays.fragmentation_seconds;
+    text += fmt::format("{:<32} {:<12} waiting: {:.0f} h, {:.1f} % of it by fragmentation\n", result.policy,
+                        result.workload, all / 3600, percent(delays.fragmentation_seconds, all));
   }
   return text;
 }

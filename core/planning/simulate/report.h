@@ -20,15 +20,30 @@ struct Figures {
 
 Figures figures_of(const Result& result);
 
+// Table 2 of Philly (ATC'19): how often jobs that ran for a minute or more waited for each of two causes, and for how
+// long; and how many first starts were out of order.
+struct Delays {
+  static constexpr int64_t kSmall = 4;  // devices of a small job, at the most
+  struct OfSize {
+    size_t jobs = 0, fair_share = 0, fragmentation = 0, out_of_order = 0;  // each counts jobs
+  } small, large;
+  double fair_share_seconds = 0, fragmentation_seconds = 0;
+};
+Delays delays_of(const Result& result);
+
 // {policy, workload, seed, charge_s, jobs, mean_jct_s, median_jct_s, p99_jct_s, makespan_s, resizes_per_job,
 //  mean_devices_in_use, mean_wait_s, deadlines, deadlines_met, jct_s: {job: seconds},
 //  wait_s: {job: seconds until its first devices}}. A replayed pool also has
-//  decisions: [{at_s, job, devices, reason}].
+//  decisions: [{at_s, job, devices, reason}]. A workload with quotas also has
+//  delays: {small, large: {jobs, fair_share, fragmentation, out_of_order}, fair_share_s, fragmentation_s}.
 // If several jobs have the same name, the first counts.
 Json to_json(const Result& result);
 
 // Returns a line for each result; if a policy has several workloads, also a line with the policy's means.
 std::string format_table(const std::vector<Result>& results);
+
+// Returns the delays of each result with quotas, a block of lines; empty if none has quotas.
+std::string format_delays(const std::vector<Result>& results);
 
 // Returns a self-contained HTML page: the table, and for each result the devices in use over time and a bar for each
 // job. Needs Limits::keep_stretches.

@@ -3,21 +3,81 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "core/base/error.h"
 
 namespace estrain::simulate {
 namespace {
 
+// Tells for each job why the job waits for its first devices, from decision to decision.
+class Queueing {
+ public:
+  explicit Queueing(const Workload& workload) : of_job_(workload.jobs.size()) {
+    has_quotas_ = std::ranges::any_of(workload.jobs, [](const auto& job) { return job->facts.quota > 0; });
+  }
+
+  bool has_quotas() const { return has_quotas_; }
+
+  void pass(const std::vector<SimulatedJob*>& active, double seconds) {
+    if (!has_quotas_) return;
+    for (const SimulatedJob* job : active) {
+      if (job->facts.started) continue;
+      OfJob& one = of_job_[static_cast<size_t>(job->facts.order)];
+      (one.is_above_quota ? one.waits.fair_share : one.waits.fragmentation) += seconds;
+    }
+  }
+
+  // After a decision at this moment; `active`: in order of submission.
+  void decided(const std::vector<SimulatedJob*>& active, double now) {
+    if (!has_quotas_) return;
+    std::map<std::string_view, int64_t> in_use;
+    std::set<std::string_view> waits;  // owners with a job that came earlier
+    for (const SimulatedJob* job : active) in_use[job->facts.owner] += scheduling::devices_of(job->facts.placement);
+    for (const SimulatedJob* job : active) {
+      const scheduling::Job& facts = job->facts;
+      OfJob& one = of_job_[static_cast<size_t>(facts.order)];
+      if (!facts.started) {
+        one.is_above_quota = in_use[facts.owner] + facts.requested > facts.quota;
+        waits.insert(facts.owner);
+      } else if (*facts.started == now && waits.contains(facts.owner)) {
+        one.is_out_of_order = true;
+      }
+    }
+  }
+
+  void write(JobResult& result, const scheduling::Job& job) const {
+    const OfJob& one = of_job_[static_cast<size_t>(job.order)];
+    result.waits = one.waits;
+    result.is_out_of_order = one.is_out_of_order;
+  }
+
+ private:
+  struct OfJob {
+    Waits waits = {};
+    bool is_above_quota = false, is_out_of_order = false;
+  };
+
+  bool has_quotas_ = false;
+  std::vector<OfJob> of_job_;  // by Job::order
+};
+
 class Simulation {
  public:
   Simulation(Workload workload, const scheduling::PolicyChoice& choice, const Limits& limits)
-      : workload_(std::move(workload)), policy_(*choice.policy), limits_(limits), clock_(workload_.begin) {
+      : workload_(std::move(workload)),
+        policy_(*choice.policy),
+        limits_(limits),
+        clock_(workload_.begin),
+        queueing_(workload_) {
     result_.policy = choice.text;
     result_.workload = workload_.name;
     result_.charge = workload_.charge;
     result_.begin = workload_.begin;
     result_.devices = workload_.cluster->devices();
+    result_.has_quotas = queueing_.has_quotas();
     check_order();
   }
 
@@ -27,6 +87,7 @@ class Simulation {
       const double until = end_of_round();
       for (SimulatedJob* job : active_) job->run(clock_, until - clock_);
       count_devices(until);
+      queueing_.pass(active_, until - clock_);
       clock_ = until;
       drop_finished();
       admit();
@@ -97,6 +158,7 @@ class Simulation {
     for (const SimulatedJob* job : active_) views_.push_back(&job->facts);
     const scheduling::View view{*workload_.cluster, views_, clock_, workload_.round, workload_.charge};
     place(policy_.decide(view).placements);
+    queueing_.decided(active_, clock_);
   }
 
   void place(const std::vector<scheduling::Placement>& after) {
@@ -146,7 +208,8 @@ class Simulation {
     for (const auto& job : workload_.jobs) {
       const scheduling::Job& facts = job->facts;
       result_.jobs.push_back({facts.name, facts.submitted, facts.started.value_or(*job->finished), *job->finished,
-                              facts.starts, facts.deadline});
+                              facts.starts, facts.deadline, facts.requested});
+      queueing_.write(result_.jobs.back(), facts);
       result_.end = std::max(result_.end, *job->finished);
     }
     if (workload_.whole_rounds) result_.end = clock_ - workload_.round;
@@ -161,6 +224,7 @@ class Simulation {
   size_t next_ = 0;  // next job to submit
   std::vector<SimulatedJob*> active_;
   std::vector<const scheduling::Job*> views_;
+  Queueing queueing_;
   int64_t idle_rounds_ = 0;
   std::vector<size_t> open_;
   Result result_;

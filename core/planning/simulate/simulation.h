@@ -12,11 +12,20 @@
 
 namespace estrain::simulate {
 
+// How long a job waited for its first devices, by cause, in a workload with quotas (Philly, section 3.1.1).
+struct Waits {
+  double fair_share = 0;     // s with an owner who had all of the owner's quota
+  double fragmentation = 0;  // s within the quota: too few devices were free close to each other
+};
+
 struct JobResult {
   std::string name;
   double submitted = 0, started = 0, finished = 0;
   int64_t starts = 0;
   std::optional<double> deadline;
+  int64_t devices = 1;  // requested
+  Waits waits = {};
+  bool is_out_of_order = false;  // started before a job of the same owner that came earlier
   double jct() const { return finished - submitted; }
 };
 
@@ -47,6 +56,7 @@ struct Result {
   std::vector<JobResult> jobs;
   std::vector<Stretch> stretches;  // empty unless asked for
   std::vector<DecisionMade> decisions;
+  bool has_quotas = false;  // the jobs' waits are known by cause
 };
 
 struct Limits {

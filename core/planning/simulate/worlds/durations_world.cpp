@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/planning/simulate/tables/csv_table.h"
@@ -13,8 +15,51 @@ namespace {
 
 constexpr double kRoundOfTraces = 60;
 
+// How much slower jobs are on more hosts: measured for some models, numbers of devices and hosts. The nearest
+// measurement counts; a job of an unknown model is as slow as the models are in the mean.
+class PlacementSlowdown {
+ public:
+  // Columns: model, gpus, nodes, rel_speed (1: on one host).
+  static PlacementSlowdown read(const std::string& path) {
+    PlacementSlowdown all;
+    std::map<Place, double> models;
+    const CsvTable table = CsvTable::read(path);
+    const size_t model = table.column("model"), gpus = table.column("gpus"), nodes = table.column("nodes"),
+                 speed = table.column("rel_speed");
+    for (size_t row = 0; row < table.rows(); ++row) {
+      const Place place{table.whole(row, gpus, 1), table.whole(row, nodes, 1)};
+      const double value = table.number_from(row, speed, 0);
+      if (value <= 0 || value > 1) throw Error::make(Fault::spec, "{}: rel_speed {} is not in (0, 1]", path, value);
+      all.speeds_[std::string(table.text(row, model))][place] = value;
+      double& mean = all.speeds_[""][place];
+      mean += (value - mean) / ++models[place];
+    }
+    return all;
+  }
+
+  double speed(const std::string& model, int64_t devices, int64_t hosts) const {
+    if (hosts <= 1 || speeds_.empty()) return 1;
+    const auto known = speeds_.find(model);
+    const auto& places = (known == speeds_.end() ? speeds_.find("") : known)->second;
+    const auto away = [&](const auto& entry) {
+      const auto apart = [](int64_t one, int64_t other) {
+        return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
+      };
+      return std::tuple(entry.first.hosts == 1, apart(entry.first.devices, devices), apart(entry.first.hosts, hosts));
+    };
+    return std::ranges::min_element(places, {}, away)->second;
+  }
+
+ private:
+  struct Place {
+    int64_t devices, hosts;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::map<std::string, std::map<Place, double>> speeds_;  // by model; "": the mean
+};
+
 struct DurationJob {
-  std::string name, owner;
+  std::string name, owner, model;
   double submitted, duration;
   int64_t devices;
   std::optional<double> deadline;
@@ -27,6 +72,10 @@ class DurationsWorld : public World {
     for (const std::string& name : names_) clusters_.emplace(name, cluster_of(name));
     check_sizes();
     read_quotas();
+    std::error_code none;
+    const std::string slowdown = files_.folder + "/placement_slowdown.csv";
+    if (!files_.folder.empty() && std::filesystem::exists(slowdown, none))
+      slowdown_ = PlacementSlowdown::read(slowdown);
   }
 
   std::vector<std::string> workloads() const override { return names_; }
@@ -41,11 +90,16 @@ class DurationsWorld : public World {
     const std::vector<DurationJob>& jobs = workloads_.at(name);
     workload.begin = jobs.front().submitted;
     for (const DurationJob& job : jobs) {
-      const int64_t ests = job.devices;
-      const auto speed = [ests](const scheduling::Shape& shape) {
+      const auto spread = [this, &job](const scheduling::Shape& shape) {
+        int64_t hosts = 0;
+        for (const int32_t of_type : shape.hosts) hosts += of_type;
+        return slowdown_.speed(job.model, shape.all_devices(), hosts);
+      };
+      const double as_requested = spread(scheduling::packed(*workload.cluster, 0, job.devices));
+      const auto speed = [ests = job.devices, spread, as_requested](const scheduling::Shape& shape) {
         const int64_t devices = shape.all_devices();
         const int64_t turns = (ests + devices - 1) / devices;
-        return 1 / static_cast<double>(turns);
+        return spread(shape) / as_requested / static_cast<double>(turns);
       };
       auto made = std::make_unique<TimedJob>(*workload.cluster, job.duration,
                                              TimedJob::Charges{workload.charge, workload.charge}, speed);
@@ -78,8 +132,8 @@ class DurationsWorld : public World {
       if (name.empty()) name = std::to_string(row);
       if (!workloads_.contains(workload)) names_.push_back(workload);
       workloads_[workload].push_back(
-          {std::move(name), text("vc", row), trace.number_from(row, submit, 0), trace.number_from(row, duration, 0),
-           trace.whole(row, devices, 1),
+          {std::move(name), text("vc", row), text("model", row), trace.number_from(row, submit, 0),
+           trace.number_from(row, duration, 0), trace.whole(row, devices, 1),
            has_deadlines ? std::optional(trace.number(row, trace.column("deadline_s"))) : std::nullopt});
     }
     for (auto& [name, jobs] : workloads_) std::ranges::stable_sort(jobs, {}, &DurationJob::submitted);
@@ -134,6 +188,7 @@ class DurationsWorld : public World {
   std::map<std::string, std::vector<DurationJob>> workloads_;
   std::map<std::string, scheduling::Cluster> clusters_;
   std::map<std::string, int64_t> quotas_;  // devices by virtual cluster
+  PlacementSlowdown slowdown_;
 };
 
 }  // namespace

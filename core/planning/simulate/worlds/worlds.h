@@ -17,6 +17,9 @@ namespace estrain::simulate {
 // determines the speed; on more devices the job is no faster. A change of devices costs nothing unless --charge sets a
 // cost, since these traces have no cost.
 //
+// With placement_slowdown.csv in the folder (model, gpus, nodes, rel_speed), a job on more hosts than its requested
+// devices need is slower; the trace may have the column model. A trace's duration is that on the fewest hosts.
+//
 // Policies able to act on events act on events; the rest decides every 60 s.
 //
 // The cluster comes from philly_machines.csv in the folder (quotas: philly_vc_nodes.csv); in a folder with

@@ -99,6 +99,59 @@ TEST_CASE("Philly's machines, ITP's clusters, and none") {
   CHECK(error.exit_code() == 2);
 }
 
+TEST_CASE("a job on more hosts than it needs is as slow as its model was measured to be, or the models in the mean") {
+  const ScratchFolder folder;
+  folder.write("placement_slowdown.csv",
+               "model,gpus,nodes,rel_speed\nvgg,2,1,1.0\nvgg,2,2,0.5\nvgg,4,2,0.4\nvgg,4,4,0.2\nnet,2,2,1.0\n");
+  const std::string trace = folder.write(
+      "t.csv",
+      "job,model,submit_s,num_gpus,duration_s\na,vgg,0,2,100\nb,net,0,2,100\nc,other,0,2,100\nd,vgg,0,4,100\n");
+  const auto world = open_world({folder.path(), trace, "4x2"});
+  const Workload workload = world->make("1", {}, {}, 1);
+  const auto seconds = [&](size_t job, int32_t devices, int32_t hosts) {
+    return workload.jobs[job]->facts.outlook->seconds_left({{devices}, {hosts}});
+  };
+  CHECK(seconds(0, 2, 1) == 100);
+  CHECK(seconds(0, 2, 2) == 200);
+  CHECK(seconds(1, 2, 2) == 100);
+  CHECK(seconds(2, 2, 2) == doctest::Approx(100 / 0.75));
+  CHECK(seconds(3, 4, 2) == 100);  // four devices need two hosts
+  CHECK(seconds(3, 4, 4) == 200);
+  folder.write("placement_slowdown.csv", "model,gpus,nodes,rel_speed\nvgg,2,2,1.5\n");
+  CHECK(error_of([&] {
+          open_world({folder.path(), trace, "4x2"});
+        })
+            .message()
+            .find("rel_speed 1.5") != std::string::npos);
+}
+
+TEST_CASE("waits are told by their cause where owners have quotas, and starts out of order are counted") {
+  const ScratchFolder folder;
+  folder.write("philly_vc_nodes.csv", "vc,nodes_8gpu\nx,2\ny,1\n");
+  // a and b leave three devices on each of two hosts. c finds no eight on one host, d starts before it. e is beyond
+  // y's quota.
+  const std::string trace = folder.write("t.csv", kDurationsHeader +
+                                                      "a,z,0,5,1000\nb,y,0,5,1000\nc,x,100,8,600\nd,x,101,3,600\n"
+                                                      "e,y,102,8,600\nf,x,103,1,1\n");
+  const auto world = open_world({folder.path(), trace, "2x8"});
+  const Result result = run_once(*world, "1", "philly:tries=1000");
+  const auto job = [&](const std::string& name) { return *std::ranges::find(result.jobs, name, &JobResult::name); };
+  CHECK(job("c").waits.fair_share == 0);
+  CHECK(job("c").waits.fragmentation > 900);
+  CHECK(job("d").is_out_of_order);
+  CHECK_FALSE(job("c").is_out_of_order);
+  CHECK(job("e").waits.fair_share > 900);
+  const Delays delays = delays_of(result);
+  CHECK(delays.small.jobs == 1);  // f ran too briefly
+  CHECK(delays.small.out_of_order == 1);
+  CHECK(delays.large.fragmentation >= 1);
+  CHECK(delays.large.fair_share == 1);
+  CHECK(to_json(result).at("delays").at("large").at("jobs") == 4);
+  CHECK(format_delays({result}).find("(Philly, Table 2)") != std::string::npos);
+  folder.write("philly_vc_nodes.csv", "vc,nodes_8gpu\n");
+  CHECK(format_delays({run_once(*open_world({folder.path(), trace, "2x8"}), "1", "fifo")}).empty());
+}
+
 TEST_CASE("a report has all that was promised") {
   const ScratchFolder folder;
   const std::string trace =
