@@ -88,7 +88,8 @@ struct Checked {  // the answer to CheckJob
   int64_t total_steps = 0;                          // 0: not known
   std::string work = {};                            // decides how long a mini-batch takes on a device; empty: not known
   std::map<std::string, double> mini_batches = {};  // s on each type of device, as far as profiles tell
-  ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches)
+  double gradient_bytes = 0;                        // of all parameters; 0: not known
+  ESTRAIN_FIELDS(job, fine, reason, mini_batch_seconds, total_steps, work, mini_batches, gradient_bytes)
 };
 struct TrainingBegan {
   static constexpr std::string_view name = "training_began";
@@ -200,6 +201,12 @@ struct CoresKnown {  // of a host whose devices are or will be in the pool
   int64_t cores = 1;
   ESTRAIN_FIELDS(host, cores)
 };
+struct LinkMeasured {  // to a host, by the agents of a run there
+  static constexpr std::string_view name = "link_measured";
+  std::string host;
+  double bytes_per_second = 0, round_trip_seconds = 0;
+  ESTRAIN_FIELDS(host, bytes_per_second, round_trip_seconds)
+};
 // The host's devices are gone. A job with devices on this host alone waits to resume from its checkpoint; a job whose
 // launcher was on this host is orphaned.
 struct HostVanished {
@@ -208,9 +215,9 @@ struct HostVanished {
   ESTRAIN_FIELDS(host, why)
 };
 
-using Event =
-    std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, PolicyChosen,
-                 DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed, DevicesChanged,
-                 BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved, CoresKnown, HostVanished>;
+using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, PolicyChosen,
+                           DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed, DevicesChanged,
+                           BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved, CoresKnown, LinkMeasured,
+                           HostVanished>;
 
 }  // namespace estrain::dispatch

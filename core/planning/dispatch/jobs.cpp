@@ -145,6 +145,7 @@ void on(DispatchTurn& turn, const Checked& event) {
   if (event.mini_batch_seconds > 0) one.speeds.expect(event.mini_batch_seconds);
   for (const auto& [type, seconds] : event.mini_batches) one.speeds.expect_on(type, seconds);
   one.work = event.work;
+  one.gradient_bytes = event.gradient_bytes;
   turn.act(note_of(one, "admitted", "check found nothing"));
   wake(turn);
 }
@@ -343,6 +344,11 @@ void on(DispatchTurn& turn, const Moved& event) {
 void on(DispatchTurn& turn, const CoresKnown& event) {
   State& state = turn.state;
   state.cores[event.host] = event.cores;
+}
+
+void on(DispatchTurn& turn, const LinkMeasured& event) {
+  if (event.bytes_per_second > 0 && event.round_trip_seconds >= 0)
+    turn.state.links[event.host] = {event.bytes_per_second, event.round_trip_seconds};
 }
 
 void on(DispatchTurn& turn, const HostVanished& event) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace estrain::dispatch {
 
@@ -9,6 +10,15 @@ SharedSpeeds::SharedSpeeds(const State& state) {
   const auto add = [](All& all, JobId job, const auto& measured) {
     if (measured.times > 0 && all.size() < kJobs) all.push_back({job, measured.seconds, measured.times});
   };
+  std::set<std::string> hosts;
+  for (const Slot& slot : state.slots) hosts.insert(slot.host());
+  hosts_ = std::ssize(hosts);
+  for (const auto& [host, link] : state.links) {
+    if (!hosts.contains(host)) continue;
+    if (!link_) link_ = link;
+    link_->bytes_per_second = std::min(link_->bytes_per_second, link.bytes_per_second);
+    link_->round_trip_seconds = std::max(link_->round_trip_seconds, link.round_trip_seconds);
+  }
   for (auto newest = state.jobs.rbegin(); newest != state.jobs.rend(); ++newest) {
     const auto& [id, job] = *newest;
     if (job.work.empty()) continue;
@@ -20,6 +30,13 @@ SharedSpeeds::SharedSpeeds(const State& state) {
     auto& mini_batches = mini_batches_[work_of(job)];
     for (const auto& [batch, measured] : job.batch_times.measured()) add(mini_batches[batch], id, measured);
   }
+}
+
+// A job's exchange among hosts that are not known yet: over links as slow as the slowest.
+void SharedSpeeds::expect_exchanges(const Job& job, Speeds& speeds) const {
+  if (!link_ || !(job.gradient_bytes > 0)) return;
+  for (int64_t hosts = 2; hosts <= std::min(hosts_, job.request.ests); ++hosts)
+    speeds.expect_exchange(hosts, plan::exchange_seconds({job.gradient_bytes}, hosts, *link_));
 }
 
 SharedSpeeds::Work SharedSpeeds::work_of(const Job& job) {
@@ -56,6 +73,7 @@ double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& al
 Speeds SharedSpeeds::speeds_of(const Job& job) const {
   Speeds speeds;
   speeds.expect(job.speeds.expected());
+  expect_exchanges(job, speeds);
   for (const auto& [type, seconds] : job.speeds.expected_on()) speeds.expect_on(type, seconds);
   for (const auto& [type, measured] : job.speeds.mini_batches()) speeds.restore_mini_batch(type, measured);
   for (const auto& [key, measured] : job.speeds.measured()) speeds.restore(key, measured);

@@ -7,6 +7,7 @@
 // the same number of ESTs and the same batch. Jobs do not share the noise of gradients: learning rates matter, too.
 
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -23,8 +24,9 @@ class SharedSpeeds {
 
   explicit SharedSpeeds(const State& state);
 
-  // Returns the input of step_seconds(): the job's own speeds, else the mean of the other jobs, multiplied by how much
-  // slower this job was than the others at the nearest number of devices used by both.
+  // Returns the input of step_seconds(), with the exchange over the slowest link: the job's own speeds, else the mean
+  // of the other jobs, multiplied by how much slower this job was than the others at the nearest number of devices used
+  // by both.
   Speeds speeds_of(const Job& job) const;
   // Returns the job's own times of a mini-batch, by batch, and the mean of the other jobs for batches without a time.
   scheduling::BatchTimes batch_times_of(const Job& job) const;
@@ -42,6 +44,7 @@ class SharedSpeeds {
   };
   // The answer of `estrain check`; the number of ESTs; the owner's batch if the pool may change the batch, else 0.
   using Work = std::tuple<std::string_view, int64_t, int64_t>;
+  void expect_exchanges(const Job& job, Speeds& speeds) const;
   static Work work_of(const Job& job);
   static Mean mean_of_others(const All& all, JobId job);
   static double slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key);
@@ -50,6 +53,8 @@ class SharedSpeeds {
   std::map<std::pair<Work, int64_t>, std::map<Speeds::Key, All>> steps_;
   std::map<std::pair<Work, int64_t>, std::map<std::string, All>> by_type_;
   std::map<Work, std::map<int64_t, All>> mini_batches_;
+  std::optional<plan::Link> link_;  // the slowest known to a host of the pool
+  int64_t hosts_ = 0;               // of the pool
 };
 
 }  // namespace estrain::dispatch

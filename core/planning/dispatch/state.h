@@ -14,6 +14,7 @@
 #include "core/base/json/fields.h"
 #include "core/base/json/json.h"
 #include "core/planning/dispatch/speeds/speeds.h"
+#include "core/planning/plan/hosts/over_hosts.h"
 #include "core/planning/scheduling/batch_times.h"
 #include "core/planning/scheduling/linear_batch.h"
 
@@ -121,6 +122,7 @@ struct Job {
   Phase phase = Phase::checking;
   std::string reason;                     // why the job is in this phase
   bool is_type_open = false;              // the owner leaves Request::type to the pool, until the first start
+  double gradient_bytes = 0;              // of all parameters; 0: not known
   std::string work;                       // decides how long the job's mini-batch takes on a device; empty: not known
   bool is_unwanted = false;               // cancelled by the owner, and still up
   std::map<std::string, int64_t> target;  // the devices meant for the job, by group
@@ -150,9 +152,9 @@ struct Job {
 
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
-  ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, work, is_unwanted, target, home, owed, step,
-                 not_before, no_growth_before, failures, failed_at, attained, held, lost, starts, started, finished,
-                 speeds, batch, batch_times, seen_at, seen_devices, seen_step)
+  ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, gradient_bytes, work, is_unwanted, target, home,
+                 owed, step, not_before, no_growth_before, failures, failed_at, attained, held, lost, starts, started,
+                 finished, speeds, batch, batch_times, seen_at, seen_devices, seen_step)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
@@ -227,8 +229,9 @@ struct State {
   double seen = 0;  // the moment of the last event
   // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
-  std::map<std::string, int64_t> cores;  // of hosts with an agent that have been in the pool
-  Underway underway;                     // not kept
+  std::map<std::string, int64_t> cores;     // of hosts with an agent that have been in the pool
+  std::map<std::string, plan::Link> links;  // to hosts, as runs over several hosts measured; not kept
+  Underway underway;                        // not kept
 };
 
 // The most checks of submitted jobs (`estrain check`) at a time. A check keeps a processor busy and slows running jobs.

@@ -256,6 +256,7 @@ void Checks::on_ended(dispatch::JobId id) {
   const bool portable = job_of(id).request.mixes_types;
   result.mini_batch_seconds = number_in(seconds, portable ? "portable" : "torch").value_or(0);
   result.total_steps = whole_in(answer, "total_steps").value_or(0);
+  result.gradient_bytes = number_in(object_in(answer, "size"), "gradient_bytes").value_or(0);
   if (answer.contains("work")) result.work = json_text(answer.at("work"));
   for (const auto& [type, time] : object_in(answer, "mini_batch_seconds").items())
     if (time.is_number()) result.mini_batches[type] = time.get<double>();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "core/base/clock.h"
@@ -213,9 +214,23 @@ void JobNews::on_look(JobId id, const JobLook& look) {
   tell_progress(id, look);
 }
 
+// A link that is about as known is not news.
+void JobNews::tell_links(const std::vector<LinkLook>& links) {
+  constexpr double kSame = 0.1;
+  for (const LinkLook& link : links) {
+    const auto& known = dispatcher_.state().links;
+    const auto at = known.find(link.host);
+    if (at != known.end() &&
+        std::abs(at->second.bytes_per_second - link.bytes_per_second) <= kSame * at->second.bytes_per_second)
+      continue;
+    dispatcher_.tell(dispatch::LinkMeasured{link.host, link.bytes_per_second, link.round_trip_seconds});
+  }
+}
+
 // Tells the progress of a training job.
 void JobNews::tell_progress(JobId id, const JobLook& look) {
   if (!look.step || !look.trains()) return;
+  tell_links(look.links);
   const int64_t held = look.held ? std::ssize(*look.held) : 0;
   dispatcher_.tell(dispatch::Progressed{id, *look.step, look.total_steps, look.step_seconds, held, look.devices_at_work,
                                         look.mini_batches});

@@ -45,6 +45,7 @@ class JobNews {
   void take_up_elsewhere(JobId id);
   void tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);
+  void tell_links(const std::vector<LinkLook>& links);
   void tell_progress(JobId id, const JobLook& look);
   void tell_batch(JobId id, const std::optional<BatchLook>& batch);
 

@@ -25,6 +25,10 @@ JobLook look_of(const launch::RunStatus& status) {
   look.total_steps = status.total_steps.value_or(0);
   look.held = status.held;
   look.devices_at_work = status.workers ? std::ssize(*status.workers) : 0;
+  for (const launch::HostStatus& host : status.hosts.value_or(std::vector<launch::HostStatus>())) {
+    if (host.bytes_per_second.value_or(0) > 0)
+      look.links.push_back({host.host, *host.bytes_per_second, host.round_trip_seconds.value_or(0)});
+  }
   if (status.workers) look.mini_batches = mini_batches_of(*status.workers);
   look.step_seconds = status.plan ? status.plan->measured_step_seconds : 0;
   if (status.batch && status.lr_factor) {

@@ -21,6 +21,14 @@ struct BatchLook {
   ESTRAIN_FIELDS(batch, lr_factor, epoch, noise_scale)
 };
 
+// To a host of the run from the launcher's.
+struct LinkLook {
+  std::string host;
+  double bytes_per_second = 0, round_trip_seconds = 0;
+  bool operator==(const LinkLook&) const = default;
+  ESTRAIN_FIELDS(host, bytes_per_second, round_trip_seconds)
+};
+
 struct JobLook {
   std::string state;                             // as in launch::RunStatus
   std::optional<int64_t> step;                   // absent: no step is known
@@ -30,8 +38,9 @@ struct JobLook {
   double step_seconds = 0;                          // lately; 0: not known
   std::optional<BatchLook> batch;                   // where the batch may be changed
   std::map<std::string, double> mini_batches = {};  // s of an EST's, the mean over the workers of a type of device
+  std::vector<LinkLook> links = {};
   bool trains() const { return state == "training"; }
-  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch, mini_batches)
+  ESTRAIN_FIELDS(state, step, total_steps, held, devices_at_work, step_seconds, batch, mini_batches, links)
 };
 
 // Asks a run for its progress. Returns nothing if no launcher on this host answers in time.

@@ -165,6 +165,11 @@ bool Speeds::Paces::operator==(const Paces& other) const {
   return closed_ == other.closed_ || num_closed() == 0 || *closed_ == *other.closed_;
 }
 
+double Speeds::exchange(int64_t hosts) const {
+  const auto known = exchanges_.find(hosts);
+  return known == exchanges_.end() ? 0 : known->second;
+}
+
 void Speeds::rescale(double factor) {
   mini_batch_ *= factor;
   for (auto& [type, seconds] : guesses_) seconds *= factor;
@@ -182,12 +187,13 @@ double Speeds::step_seconds(const Key& key, int64_t ests) const {
     nearest = &entry;
     distance = away;
   }
-  if (nearest == nullptr) return pace(key, ests) * over_pace(key, ests);
+  if (nearest == nullptr) return pace(key, ests) * over_pace(key, ests) + exchange(key.hosts);
   const auto turns = static_cast<double>(most_ests(ests, key.devices));
   const double scaled = nearest->second.seconds * turns / static_cast<double>(most_ests(ests, nearest->first.devices));
   // Fewer hosts than ever measured exchange less.
   const bool has_fewer = mini_batch_ > 0 && nearest->first.hosts > key.hosts;
-  return has_fewer ? std::min(scaled, pace(key, ests)) : scaled;
+  const double more = key.hosts > nearest->first.hosts ? exchange(key.hosts) - exchange(nearest->first.hosts) : 0;
+  return has_fewer ? std::min(scaled, pace(key, ests)) : scaled + std::max(0.0, more);
 }
 
 }  // namespace estrain::dispatch

@@ -106,6 +106,8 @@ class Speeds {
   void observe_mini_batch(const std::string& type, double seconds);
   const std::map<std::string, Measured>& mini_batches() const { return mini_batches_; }
   void restore_mini_batch(const std::string& type, const Measured& value) { mini_batches_[type] = value; }
+  // The time by which a step over so many hosts is longer than on one host, where no such step was measured.
+  void expect_exchange(int64_t hosts, double seconds) { exchanges_[hosts] = seconds; }
   // Measured, else guessed, else as on other types.
   double mini_batch(const std::string& type) const;
 
@@ -117,7 +119,7 @@ class Speeds {
   void rescale(double factor);
 
   // Returns the time for a job with this many ESTs: the worker with most ESTs decides. A measurement on as many hosts
-  // counts before one on more or fewer hosts.
+  // counts before one on more or fewer hosts; one on fewer hosts lacks the exchange among more.
   double step_seconds(const Key& key, int64_t ests) const;
 
   const std::map<Key, Measured>& measured() const { return measured_; }
@@ -135,12 +137,14 @@ class Speeds {
   static constexpr double kCoarsest = 0.01;  // of the job's age
 
   static void observe(Measured& measured, double seconds);
+  double exchange(int64_t hosts) const;
   double pace(const Key& key, int64_t ests) const;
   double over_pace(const Key& key, int64_t ests) const;
 
   double mini_batch_ = 0;                         // 0: not known
   std::map<std::string, double> guesses_;         // by type
   std::map<std::string, Measured> mini_batches_;  // by type
+  std::map<int64_t, double> exchanges_;           // by number of hosts
   std::map<Key, Measured> measured_;
   std::map<SeenKey, Seen> seen_;
   Paces paces_;

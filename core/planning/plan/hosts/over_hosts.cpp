@@ -25,6 +25,32 @@ bool is_quicker(const HostsPlan& plan, const HostsPlan& other) {
   return plan.step_seconds < other.step_seconds * (1 - kEqual);
 }
 
+double bytes_sent(GradientTraffic traffic, size_t hosts, int64_t partial_sums) {
+  const auto count = static_cast<double>(hosts);
+  return traffic.bytes * (count - 1) / count * static_cast<double>(partial_sums + 1);
+}
+
+// The sums passed on by a host of the exchange, and the host's link.
+struct Exchanging {
+  int64_t partial_sums;
+  Link link;
+};
+
+double seconds_of(GradientTraffic traffic, const std::vector<Exchanging>& hosts) {
+  if (hosts.size() < 2) return 0;
+  const auto count = static_cast<double>(hosts.size());
+  int64_t all = 0;
+  for (const Exchanging& host : hosts) all += host.partial_sums;
+  double longest = 0, round_trip = 0;
+  for (const Exchanging& host : hosts) {
+    const double received = traffic.bytes / count * (static_cast<double>(all - host.partial_sums) + count - 1);
+    const double most = std::max(bytes_sent(traffic, hosts.size(), host.partial_sums), received);
+    longest = std::max(longest, most / host.link.bytes_per_second);
+    round_trip = std::max(round_trip, host.link.round_trip_seconds);
+  }
+  return longest + kTripsOfStep / 2 * round_trip;
+}
+
 // The best plan of one host for each number of ESTs.
 class Alone {
  public:
@@ -87,24 +113,12 @@ class Planner {
     return most;
   }
 
-  double bytes_sent(const Hosts& set, int64_t partial_sums) const {
-    const auto count = static_cast<double>(set.size());
-    return traffic_.bytes * (count - 1) / count * static_cast<double>(partial_sums + 1);
-  }
-
   // `partial_sums`: the sums passed on by each host of the set.
   double between(const Hosts& set, const std::vector<int64_t>& partial_sums) const {
-    if (set.size() == 1) return 0;
-    const auto count = static_cast<double>(set.size());
-    const int64_t all = std::accumulate(partial_sums.begin(), partial_sums.end(), int64_t{0});
-    double longest = 0, round_trip = 0;
-    for (size_t i = 0; i < set.size(); ++i) {
-      const double received = traffic_.bytes / count * (static_cast<double>(all - partial_sums[i]) + count - 1);
-      const double most = std::max(bytes_sent(set, partial_sums[i]), received);
-      longest = std::max(longest, most / bandwidth(set[i]));
-      round_trip = std::max(round_trip, hosts_[set[i]].link.round_trip_seconds);
-    }
-    return longest + kTripsOfStep / 2 * round_trip;
+    std::vector<Exchanging> all;
+    for (size_t i = 0; i < set.size(); ++i)
+      all.push_back({partial_sums[i], {bandwidth(set[i]), hosts_[set[i]].link.round_trip_seconds}});
+    return seconds_of(traffic_, all);
   }
 
   // Returns the possible times of the set's hosts, shortest first.
@@ -151,7 +165,7 @@ class Planner {
     }
     plan.exchange_seconds = between(set, sums);
     plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;
-    plan.bytes_sent = set.size() == 1 ? 0 : bytes_sent(set, std::ranges::max(sums));
+    plan.bytes_sent = set.size() == 1 ? 0 : bytes_sent(traffic_, set.size(), std::ranges::max(sums));
     plan.reason = reason_of(plan);
     return plan;
   }
@@ -208,6 +222,10 @@ void check_hosts(const Job& job, GradientTraffic traffic, const std::vector<Host
 }
 
 }  // namespace
+
+double exchange_seconds(GradientTraffic traffic, int64_t hosts, const Link& link) {
+  return seconds_of(traffic, std::vector<Exchanging>(static_cast<size_t>(hosts), {1, link}));
+}
 
 std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic,
                                         const std::vector<HostDevices>& hosts) {

@@ -48,6 +48,9 @@ struct GradientTraffic {
   double bytes = 0;  // of the gradients of all parameters: B
 };
 
+// Returns the time of between(H) for H hosts with links like this one, each of which passes on one partial sum.
+double exchange_seconds(GradientTraffic traffic, int64_t hosts, const Link& link);
+
 // Returns the best plan for each number of hosts with room for all ESTs, always including the launcher's own; fewest
 // hosts first. With more than twelve hosts only the fastest hosts and those with the quickest links are tried as sets.
 // Throws Fault::infeasible if no set of hosts can host all ESTs; also as best_plan.

@@ -33,6 +33,7 @@ struct FakeOptions {
   std::string work = {};      // of all jobs; empty: not known
   double spread = 0;          // a step over several hosts takes this part longer; then a check tells the mini-batch
   double fixed_part = 0;      // part of a mini-batch's time with the owner's batch that is the same with every batch
+  double gradient_bytes = 0;  // of all jobs; 0: not known
   std::map<std::string, double> speeds = {};  // of types of devices; 1 where absent
   bool has_profiles = false;                  // checks tell the mini-batch on each type of `speeds`
   DecisionLog* log = nullptr;                 // of what the pool is told and decides; null: none is kept
@@ -402,7 +403,7 @@ class FakeWorld {
     std::map<std::string, double> profiles;
     for (const auto& [type, speed] : options_.speeds)
       if (options_.has_profiles) profiles[type] = truth_[action.job].mini_batch / speed;
-    tell(Checked{action.job, true, "", mini_batch, 0, options_.work, std::move(profiles)});
+    tell(Checked{action.job, true, "", mini_batch, 0, options_.work, std::move(profiles), options_.gradient_bytes});
   }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));

@@ -168,6 +168,18 @@ TEST_CASE("a job spread over hosts moves together in one change, once a host has
   CHECK(at.now().starts == 2);
 }
 
+TEST_CASE("a job is not spread over a link that would cost it more than the devices beyond are worth") {
+  for (const double bytes_per_second : {1e7, 1e10}) {
+    CAPTURE(bytes_per_second);
+    FakeWorld world("estrain", 0, {.gradient_bytes = 1e8}, {}, {{"h1", 2}, {"h2", 2}});
+    world.tell(LinkMeasured{"h2", bytes_per_second, 0.001});
+    world.tell(LinkMeasured{"h1", bytes_per_second, 0.001});
+    const JobId id = world.submit(4, 20000, 0.1);
+    world.run(60);
+    CHECK(world.job(id).targeted() == (bytes_per_second < 1e8 ? 2 : 4));
+  }
+}
+
 TEST_CASE("a job stays spread where a move would not pay: near its end, or where hosts cost nothing") {
   for (const auto& [steps, spread] : {std::pair<int64_t, double>{120, 0.5}, {20000, 0.01}}) {
     CAPTURE(steps);

@@ -46,6 +46,25 @@ TEST_CASE("a job has the speeds of others of its work where it has measured none
   CHECK(jobs.state.jobs[4].speeds.measured().size() == 1);
 }
 
+TEST_CASE("a step over more hosts than measured takes the exchange longer, over the slowest link of the pool") {
+  Jobs jobs;
+  Job& job = jobs.add(2, 1.0);
+  job.gradient_bytes = 1e9;
+  jobs.state.slots = {{1, "cpu"}, {2, "h1/cpu"}, {3, "h2/cpu"}};
+  const auto seconds = [&](int64_t hosts) {
+    return SharedSpeeds(jobs.state).speeds_of(job).step_seconds({"cpu", 2, hosts}, 8);
+  };
+  CHECK(seconds(2) == 1.0);  // no link is known
+  jobs.state.links = {{"h1", {1e9, 0.5}}, {"h2", {4e9, 0.25}}, {"gone", {1, 0.25}}};
+  // Each of two hosts sends half of a partial sum and half of the sum, and messages go three times one way.
+  CHECK(seconds(2) == doctest::Approx(1 + 1 + 0.75));
+  CHECK(seconds(3) == doctest::Approx(1 + 4.0 / 3 + 0.75));
+  CHECK(seconds(1) == 1.0);
+  job.speeds.observe({"cpu", 2, 2}, 1.5);
+  CHECK(seconds(2) == 1.5);  // measured
+  CHECK(seconds(3) == doctest::Approx(1.5 + 1.0 / 3));
+}
+
 TEST_CASE("a job that is slower than others where it has measured is taken to be so with other devices") {
   Jobs jobs;
   for (const auto& [devices, seconds] : {std::pair(1, 1.0), {2, 0.75}, {4, 0.5}, {8, 0.5}}) jobs.add(devices, seconds);

@@ -41,13 +41,14 @@ struct Checking : RestingPool {
 TEST_CASE("a job that a check finds nothing against waits for devices, with what the check has measured") {
   Checking at(
       R"({"checks": [], "seconds": {"torch": 0.5, "portable": 4}, "total_steps": 120, "work": {"model.name": "lenet"},)"
-      R"( "mini_batch_seconds": {"cpu:avx2": 0.25}})");
+      R"( "mini_batch_seconds": {"cpu:avx2": 0.25}, "size": {"gradient_bytes": 4000}})");
   at.checks.carry_out({1});
   at.checks.on_ended(1);
   CHECK(at.job().phase == Phase::waiting);
   CHECK(at.job().request.total_steps == 120);
   CHECK(at.job().speeds.expected() == 0.5);
   CHECK(at.job().speeds.mini_batch("cpu:avx2") == 0.25);
+  CHECK(at.job().gradient_bytes == 4000);
   CHECK(at.job().work == R"({"model.name":"lenet"})");
   CHECK(at.checks.processes().empty());
 }

@@ -67,8 +67,16 @@ TEST_CASE("a look tells the pool how long a mini-batch takes on each type of dev
   JobLook one = look("training", {"cpu:avx2", "cpu:sse"});
   one.mini_batches = {{"cpu:avx2", 0.1}, {"cpu:sse", 0.4}};
   one.step_seconds = 0.5;
+  one.links = {{"nodeB", 1e9, 0.001}};
   at.news.on_look(1, one);
-  CHECK(at.job().speeds.mini_batch("cpu:sse") == 0.4);
+  CHECK(at.dispatcher.state().links.at("nodeB").bytes_per_second == 1e9);
+  one.links[0].bytes_per_second = 1.05e9;  // about as known
+  at.news.on_look(1, one);
+  CHECK(at.dispatcher.state().links.at("nodeB").bytes_per_second == 1e9);
+  one.links[0].bytes_per_second = 2e9;
+  at.news.on_look(1, one);
+  CHECK(at.dispatcher.state().links.at("nodeB").bytes_per_second == 2e9);
+  CHECK(at.job().speeds.mini_batch("cpu:sse") == doctest::Approx(0.4));
   CHECK(at.job().speeds.measured().contains({"cpu:avx2*1+cpu:sse*1", 2, 1}));
 }
 

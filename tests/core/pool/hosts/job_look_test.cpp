@@ -15,13 +15,15 @@ TEST_CASE("a look is read as it was written, with what is not known left out") {
                      .devices_at_work = 1,
                      .step_seconds = 0.5,
                      .batch = BatchLook{64, 2, 3, 1.5},
-                     .mini_batches = {{"cpu:sse", 0.25}}};
+                     .mini_batches = {{"cpu:sse", 0.25}},
+                     .links = {{"nodeB", 1e9, 0.001}}};
   JobLook read;
   codec::read_fields(codec::fields_of(look), read);
   CHECK(read.trains());
   CHECK(read.step == 5);
   CHECK(read.held == look.held);
   CHECK(read.mini_batches == look.mini_batches);
+  CHECK(read.links == look.links);
   REQUIRE(read.batch);
   CHECK(read.batch->epoch == 3);
   CHECK(read.batch->noise_scale == 1.5);

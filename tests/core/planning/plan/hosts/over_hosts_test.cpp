@@ -25,6 +25,17 @@ std::vector<int64_t> ests_of(const HostsPlan& plan) {
 
 Job job_of(int64_t ests) { return {.ests = ests, .one_kind = true, .exchange = {}, .crowding = {}}; }
 
+TEST_CASE("hosts with equal links exchange as long as their plan says") {
+  CHECK(exchange_seconds({1e9}, 1, {1e9, 1}) == 0);
+  CHECK(exchange_seconds({1e9}, 2, {1e9, 0.5}) == doctest::Approx(1.75));
+  Job job;
+  job.ests = 2;
+  const DeviceGroup one{.kind = "cpu", .count = 1, .mini_batches_per_second = 0.1};
+  const std::vector<HostsPlan> plans = plans_over_hosts(job, {1e9}, {{"a", {one}}, {"b", {one}, {1e9, 0.5}}});
+  REQUIRE(plans.size() == 2);
+  CHECK(plans[1].exchange_seconds == doctest::Approx(1.75));
+}
+
 TEST_CASE("equal hosts on a fast network share the ESTs evenly, and more of them are quicker") {
   const std::vector<HostDevices> hosts = {
       {"a", {cores(2)}}, {"b", {cores(2)}, kFast}, {"c", {cores(2)}, kFast}, {"d", {cores(2)}, kFast}};
