@@ -4,6 +4,8 @@
 #include <limits>
 #include <set>
 
+#include "core/base/median.h"
+
 namespace estrain::dispatch {
 
 SharedSpeeds::SharedSpeeds(const State& state) {
@@ -21,6 +23,12 @@ SharedSpeeds::SharedSpeeds(const State& state) {
   }
   for (auto newest = state.jobs.rbegin(); newest != state.jobs.rend(); ++newest) {
     const auto& [id, job] = *newest;
+    for (const auto& [one, time] : job.speeds.mini_batches()) {
+      for (const auto& [other, other_time] : job.speeds.mini_batches()) {
+        std::vector<double>& ratios = ratios_[{one, other}];
+        if (one != other && ratios.size() < kJobs) ratios.push_back(other_time.seconds / time.seconds);
+      }
+    }
     if (job.work.empty()) continue;
     auto& steps = steps_[{work_of(job), job.batch_in_force()}];
     for (const auto& [key, measured] : job.speeds.measured()) add(steps[key], id, measured);
@@ -37,6 +45,20 @@ void SharedSpeeds::expect_exchanges(const Job& job, Speeds& speeds) const {
   if (!link_ || !(job.gradient_bytes > 0)) return;
   for (int64_t hosts = 2; hosts <= std::min(hosts_, job.request.ests); ++hosts)
     speeds.expect_exchange(hosts, plan::exchange_seconds({job.gradient_bytes}, hosts, *link_));
+}
+
+// From the type that the job knows best.
+void SharedSpeeds::expect_other_types(Speeds& speeds) const {
+  const auto& known = speeds.mini_batches();
+  if (known.empty()) return;
+  const auto times = [](const auto& entry) { return entry.second.times; };
+  const auto& [best, measured] = *std::ranges::max_element(known, {}, times);
+  for (const auto& [types, ratios] : ratios_) {
+    const auto& [one, other] = types;
+    if (one != best || ratios.empty() || known.contains(other) || speeds.expected_on().contains(other)) continue;
+    speeds.expect_on(best, measured.seconds);
+    speeds.expect_on(other, measured.seconds * upper_median(ratios));
+  }
 }
 
 SharedSpeeds::Work SharedSpeeds::work_of(const Job& job) {
@@ -78,7 +100,10 @@ Speeds SharedSpeeds::speeds_of(const Job& job) const {
   for (const auto& [type, measured] : job.speeds.mini_batches()) speeds.restore_mini_batch(type, measured);
   for (const auto& [key, measured] : job.speeds.measured()) speeds.restore(key, measured);
   const auto known = steps_.find({work_of(job), job.batch_in_force()});
-  if (job.work.empty() || known == steps_.end()) return speeds;
+  if (job.work.empty() || known == steps_.end()) {
+    expect_other_types(speeds);
+    return speeds;
+  }
   for (const auto& [key, all] : known->second) {
     const auto own = job.speeds.measured().find(key);
     if (own != job.speeds.measured().end() && own->second.times > 0) continue;
@@ -90,6 +115,7 @@ Speeds SharedSpeeds::speeds_of(const Job& job) const {
     if (others.times > 0 && !job.speeds.mini_batches().contains(type))
       speeds.restore_mini_batch(type, {others.seconds, others.times});
   }
+  expect_other_types(speeds);
   return speeds;
 }
 

@@ -5,6 +5,7 @@
 //
 // The work is the same if `estrain check` says the same of both jobs (planning/profile/work.h), and if both jobs have
 // the same number of ESTs and the same batch. Jobs do not share the noise of gradients: learning rates matter, too.
+// Where no job of the work knows a type of device, the ratios of all jobs that know two types tell.
 
 #include <map>
 #include <optional>
@@ -45,6 +46,7 @@ class SharedSpeeds {
   // The answer of `estrain check`; the number of ESTs; the owner's batch if the pool may change the batch, else 0.
   using Work = std::tuple<std::string_view, int64_t, int64_t>;
   void expect_exchanges(const Job& job, Speeds& speeds) const;
+  void expect_other_types(Speeds& speeds) const;
   static Work work_of(const Job& job);
   static Mean mean_of_others(const All& all, JobId job);
   static double slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key);
@@ -53,6 +55,8 @@ class SharedSpeeds {
   std::map<std::pair<Work, int64_t>, std::map<Speeds::Key, All>> steps_;
   std::map<std::pair<Work, int64_t>, std::map<std::string, All>> by_type_;
   std::map<Work, std::map<int64_t, All>> mini_batches_;
+  // How many times the time on the first type jobs of any work took on the second, the newest job first.
+  std::map<std::pair<std::string, std::string>, std::vector<double>> ratios_;
   std::optional<plan::Link> link_;  // the slowest known to a host of the pool
   int64_t hosts_ = 0;               // of the pool
 };

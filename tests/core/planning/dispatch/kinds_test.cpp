@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/planning/dispatch/shared_speeds.h"
 #include "core/planning/dispatch/slots.h"
 #include "tests/core/planning/dispatch/fake_world.h"
 
@@ -62,6 +63,22 @@ TEST_CASE("before any step the ratio of profiles decides; a type without a profi
   speeds.observe_mini_batch("cpu:avx2", 0.5);
   CHECK(speeds.mini_batch("cpu:avx512") == doctest::Approx(0.25));
   CHECK(speeds.mini_batch("cpu:sse") == 0.3);
+}
+
+TEST_CASE("a type that no job of a work knows is as much faster as for the other jobs of the pool") {
+  State state;
+  for (const double times : {2.0, 3.0, 4.0}) {
+    Job& job = state.jobs[++state.last_job];
+    job.speeds.observe_mini_batch("cpu:avx2", 0.3);
+    job.speeds.observe_mini_batch("cpu:avx512", 0.3 / times);
+  }
+  Job fresh;
+  fresh.id = 9;
+  fresh.speeds.observe_mini_batch("cpu:avx2", 0.6);
+  CHECK(SharedSpeeds(state).speeds_of(fresh).mini_batch("cpu:avx512") == doctest::Approx(0.2));
+  fresh.speeds.expect_on("cpu:avx2", 0.1);
+  fresh.speeds.expect_on("cpu:avx512", 0.05);  // its own profile counts before
+  CHECK(SharedSpeeds(state).speeds_of(fresh).mini_batch("cpu:avx512") == doctest::Approx(0.3));
 }
 
 TEST_CASE("no device is idle for more than a round while a job that could use it waits, or could grow") {
