@@ -22,7 +22,7 @@ struct SubmitArguments {
   int64_t least = 0, priority = 0;
   std::optional<int64_t> most;
   std::optional<double> deadline;
-  bool json = false;
+  bool alone = false, json = false;
 };
 
 std::string own_name() {
@@ -38,7 +38,8 @@ int submit(const SubmitArguments& arguments) {
                                          .least = arguments.least,
                                          .most = arguments.most,
                                          .deadline = arguments.deadline,
-                                         .priority = arguments.priority});
+                                         .priority = arguments.priority,
+                                         .alone = arguments.alone});
   if (arguments.json) {
     fmt::print("{}\n", json_text(pool::encode_reply(reply)));
   } else {
@@ -69,6 +70,7 @@ void add_pool_submit(CLI::App& pool, Action& chosen) {
       ->check(seconds_from(0.001));
   verb->add_option("--priority", arguments->priority, "From -20 to 20; jobs of a higher one come first (default 0)")
       ->check(CLI::Range(-20, 20));
+  verb->add_flag("--alone", arguments->alone, "Keep other jobs off the hosts that it has devices on");
   verb->add_option("--user", arguments->user, "User whose fair share it counts against (default: who submits it)")
       ->check(not_empty());
   verb->add_flag("--json", arguments->json, "Print as JSON");

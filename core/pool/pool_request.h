@@ -44,7 +44,8 @@ struct SubmitRequest {
   std::optional<int64_t> most;     // devices; absent: the job's ESTs
   std::optional<double> deadline;  // s from now
   int64_t priority = 0;
-  ESTRAIN_FIELDS(spec, user, least, most, deadline, priority)
+  bool alone = false;  // no other job on the job's hosts
+  ESTRAIN_FIELDS(spec, user, least, most, deadline, priority, alone)
 };
 struct CancelRequest {
   using Reply = DoneReply;

@@ -55,7 +55,7 @@ std::vector<Room> rooms_for(const State& state, const Job& job, const std::strin
   std::vector<Room> rooms;
   for (const std::string& group : groups_of(state)) {
     const bool may_lead = !is_up(job.phase) || job.home.empty() || !host_in(group).empty();
-    if (type_in(group) != type || !may_lead) continue;
+    if (type_in(group) != type || !may_lead || !is_open_to(state, job, host_in(group))) continue;
     const auto own = job.target.find(group);
     int64_t spare = capacity(state, group) - targeted_of(state, group);
     if (is_up(job.phase)) spare = std::min(spare, free_slots(state, group));
@@ -110,6 +110,33 @@ Target packed_on(const State& state, const Job& job, Packing packing) {
     if (left > 0) return job.target;
   }
   return result;
+}
+
+// Returns whether a group is on a host that is not open to the job.
+auto is_closed_to(const State& state, const Job& job) {
+  return [&](const auto& entry) { return !is_open_to(state, job, host_in(entry.first)); };
+}
+
+void place(const State& state, Job& job) {
+  job.target = packed(state, job);
+  if (std::ranges::none_of(job.target, is_closed_to(state, job))) return;
+  job.target.clear();
+  job.reason = job.request.alone ? "waits for a host to itself" : "waits: another job is alone on the hosts with room";
+}
+
+void keep_off_closed_hosts(const State& state, Job& job) {
+  const Target has = held_by(state, job.id);
+  const auto is_closed = is_closed_to(state, job);
+  std::erase_if(job.target, [&](const auto& entry) { return !has.contains(entry.first) && is_closed(entry); });
+}
+
+// The other waiting jobs are placed later.
+void place_alone(const State& state, Job& job, const std::vector<Job*>& jobs) {
+  std::map<Job*, Target> later;
+  for (Job* other : jobs)
+    if (other->phase == Phase::waiting && !other->request.alone) later[other] = std::exchange(other->target, {});
+  place(state, job);
+  for (auto& [other, target] : later) other->target = std::move(target);
 }
 
 // A move to another home stops the job with a checkpoint, and starts it again.
@@ -184,10 +211,36 @@ bool may_take(const Job& job, const std::string& group) {
   return !job.request.one_host && !host.empty() && by_host(job.target).contains(job.home);
 }
 
+bool is_open_to(const State& state, const Job& job, const std::string& host) {
+  const auto is_on_host = [&](const auto& group) { return host_in(group.first) == host; };
+  const auto is_in_the_way = [&](const auto& entry) {
+    const auto& [id, other] = entry;
+    if (id == job.id || is_over(other.phase) || !(job.request.alone || other.request.alone)) return false;
+    return std::ranges::any_of(other.target, is_on_host) || std::ranges::any_of(held_by(state, id), is_on_host);
+  };
+  return std::ranges::none_of(state.jobs, is_in_the_way);
+}
+
+void place_together(const State& state, const std::vector<Job*>& jobs) {
+  for (const bool alone : {true, false}) {
+    for (Job* job : jobs) {
+      if (job->request.alone != alone || job->target.empty()) continue;
+      if (job->phase != Phase::waiting) {
+        keep_off_closed_hosts(state, *job);
+      } else if (alone) {
+        place_alone(state, *job, jobs);
+      } else {
+        place(state, *job);
+      }
+    }
+  }
+}
+
 std::optional<std::string> spare_group(const State& state, const Job& job) {
   std::vector<std::string> groups = groups_of(state);
   std::erase_if(groups, [&](const std::string& group) {
-    return !may_take(job, group) || capacity(state, group) <= targeted_of(state, group);
+    return !may_take(job, group) || capacity(state, group) <= targeted_of(state, group) ||
+           !is_open_to(state, job, host_in(group));
   });
   if (groups.empty()) return std::nullopt;
   return *std::ranges::min_element(groups, {}, [&](const std::string& group) {
@@ -226,6 +279,7 @@ void settle_on_hosts(const State& state, Job& job) {
   }
   for (const std::string& group : groups) {  // of the daemon's own host, elsewhere
     if (job.home.empty() || host_in(group).empty() || !may_take(job, group)) continue;
+    if (!is_open_to(state, job, host_in(group))) continue;
     exchange_for(state, job, group, [](const std::string& host) { return host.empty(); });
   }
 }

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/planning/dispatch/state.h"
 
@@ -20,6 +21,13 @@ std::string home_for(const Target& target);
 int64_t targeted_of(const State& state, const std::string& group);
 // Returns whether the home of the job, which is up, may stay if the job gets one more device of this group.
 bool may_take(const Job& job, const std::string& group);
+// Returns whether the job may have devices of this host: if the job, or another job there, is to be alone on its hosts,
+// no other job has devices of the host, or is meant to have some.
+bool is_open_to(const State& state, const Job& job, const std::string& host);
+// Places the jobs of the queue: each waiting job with the devices that the policy chose on as few hosts as possible,
+// jobs that are to be alone on their hosts first. A job waits if the hosts left for it have no room; a job that is up
+// does not grow onto a host that is not open to it.
+void place_together(const State& state, const std::vector<Job*>& jobs);
 // Returns a group with a spare device for the job: at home, else where the job has devices, else any.
 std::optional<std::string> spare_group(const State& state, const Job& job);
 

@@ -83,6 +83,17 @@ Target target_of(const scheduling::Placement& placement, const std::vector<std::
   return target;
 }
 
+// Returns the number of a group's devices that the policy sees: where a job is alone on the host, the job's own.
+int64_t visible(const State& state, const std::string& group) {
+  const auto is_on_host = [&](const auto& entry) { return host_in(entry.first) == host_in(group); };
+  const auto is_alone_there = [&](const auto& entry) {
+    return entry.second.request.alone && !is_over(entry.second.phase) &&
+           (std::ranges::any_of(entry.second.target, is_on_host) ||
+            std::ranges::any_of(held_by(state, entry.first), is_on_host));
+  };
+  return std::ranges::any_of(state.jobs, is_alone_there) ? targeted_of(state, group) : capacity(state, group);
+}
+
 // Gives each job with an open type the type of spare devices on which the job's gang would be fastest (EasyScale,
 // section 3.4), before its first start; a waiting job at D2, whose bits are the same on all types, before each start.
 // Without spare devices the job keeps its type.
@@ -121,8 +132,16 @@ void assign_devices(DispatchTurn& turn) {
   make_fit(state);
   give_back_owed(state, now);
   std::vector<scheduling::Host> hosts;
-  const std::vector<std::string> groups = groups_of(state);
-  for (const std::string& group : groups) hosts.push_back({type_in(group), capacity(state, group)});
+  std::vector<std::string> groups;
+  Target of_type, most_of_type;  // all devices; of the largest host
+  for (const std::string& group : groups_of(state)) {
+    of_type[type_in(group)] += capacity(state, group);
+    most_of_type[type_in(group)] = std::max(most_of_type[type_in(group)], capacity(state, group));
+    const int64_t devices = visible(state, group);
+    if (devices == 0) continue;
+    groups.push_back(group);
+    hosts.push_back({type_in(group), devices});
+  }
   const std::vector<Job*> all = queue(state, now);
   const SharedSpeeds shared(state);
   choose_types(state, all, shared);
@@ -143,8 +162,7 @@ void assign_devices(DispatchTurn& turn) {
       facts.submitted = job->submitted;
       facts.type = static_cast<size_t>(std::ranges::find(types, request.type) - types.begin());
       // Devices of the job's type within reach of the job at the same time.
-      const int64_t reach =
-          request.one_host ? round.cluster.host_size(facts.type) : round.cluster.devices_of_type(facts.type);
+      const int64_t reach = request.one_host ? most_of_type[request.type] : of_type[request.type];
       facts.most = std::min(request.most, request.ests);
       if (request.one_host) facts.most = std::min(facts.most, reach);
       if (now < job->no_growth_before) facts.most = std::max<int64_t>(1, std::min(facts.most, job->targeted()));
@@ -179,10 +197,8 @@ void assign_devices(DispatchTurn& turn) {
       job.reason = decision.reasons[i];
     }
   }
-  for (Job* job : all) {
-    if (job->phase == Phase::waiting) job->target = packed(state, *job);
-    settle_on_hosts(state, *job);
-  }
+  place_together(state, all);
+  for (Job* job : all) settle_on_hosts(state, *job);
   keep_least(state, all, now);
   gather_one(turn, shared);
   for (Job* job : all) choose_batch(turn, shared, *job);

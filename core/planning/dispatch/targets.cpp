@@ -123,7 +123,7 @@ void keep_least(State& state, const std::vector<Job*>& jobs, double now) {
         const auto gives_way = [&](const Job* other) {
           if (other == job || (is_up(other->phase) && other->targeted() <= other->request.least)) return false;
           for (const auto& [theirs, count] : other->target) {
-            if (!may_take(*job, theirs)) continue;
+            if (!may_take(*job, theirs) || !is_open_to(state, *job, host_in(theirs))) continue;
             group = theirs;
             return true;
           }

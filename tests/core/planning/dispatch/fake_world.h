@@ -382,7 +382,7 @@ class FakeWorld {
       launcher.held = request->second.held;
       requests_.erase(request);
       tell(DevicesChanged{id, launcher.held, kCost, static_cast<int64_t>(truth_[id].step)});
-    } else if (job(id).phase == Phase::changing && request == requests_.end()) {
+    } else if (job(id).phase == Phase::changing && request == requests_.end() && orders_.empty()) {
       tell(DevicesChanged{id, launcher.held});  // the answer was lost
     }
     const auto devices = static_cast<int64_t>(launcher.held.size());
@@ -478,11 +478,23 @@ class FakeWorld {
     for (const auto& [id, launcher] : launchers_) {
       for (const std::string& name : launcher.held) ++believed[name];
     }
+    check_who_is_alone();
     for (const Slot& slot : state().slots) there[slot.name] += slot.state != Slot::State::away || slot.holder != 0;
     INFO(text());
     for (const auto& [name, count] : believed) REQUIRE(count <= there[name]);
     // 2: no client waits longer than promised.
     for (const auto& [client, until] : promised_) REQUIRE(now <= until + 0.11);
+  }
+
+  void check_who_is_alone() const {
+    std::map<std::string, std::set<JobId>> on_host;
+    for (const auto& [id, launcher] : launchers_) {
+      for (const std::string& name : launcher.held) on_host[Slot{0, name}.host()].insert(id);
+    }
+    for (const auto& [host, jobs] : on_host) {
+      const bool is_shared = jobs.size() > 1;
+      for (const JobId id : jobs) REQUIRE_FALSE((is_shared && job(id).request.alone));
+    }
   }
 
   FakeOptions options_;

@@ -256,6 +256,48 @@ TEST_CASE("a job does not stop to move together while another one waits for devi
   CHECK(world.job(larger).phase == Phase::waiting);
 }
 
+TEST_CASE("a job that is to be alone waits for an empty host, and others are placed beside it on other hosts only") {
+  FakeWorld world("fifo-backfill", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
+  Request alone;
+  alone.alone = true;
+  const JobId first = world.submit(1, 300, 0.1), second = world.submit(1, 100'000, 0.1, alone);
+  world.run(5);
+  const Target on_h1 = {{"h1/cpu", 1}}, on_h2 = {{"h2/cpu", 1}};
+  REQUIRE(world.job(first).target == on_h1);
+  CHECK(world.job(second).target == on_h2);
+  const JobId third = world.submit(1, 300, 0.1, alone), fourth = world.submit(1, 100, 0.1);
+  world.run(5);
+  CHECK(world.job(third).phase == Phase::waiting);
+  CHECK(world.job(third).reason == "waits for a host to itself");
+  CHECK(world.job(fourth).phase == Phase::waiting);  // the last device is meant for the job before
+  world.add_host("h3", 1);
+  world.run(5);
+  CHECK(world.job(third).target == Target{{"h3/cpu", 1}});
+  CHECK(world.job(fourth).target == on_h1);
+  world.tell(CancelAsked{second});
+  world.run_out();
+}
+
+TEST_CASE("beside a job that is alone, a gang is not made smaller; and no job grows there") {
+  FakeWorld world("estrain", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
+  Request alone, wide;
+  alone.alone = true;
+  alone.most = 1;
+  wide.devices = 4;
+  const JobId first = world.submit(1, 2000, 0.1, alone), second = world.submit(8, 4000, 0.1, wide);
+  world.run(30);
+  CHECK(world.job(first).targeted() == 1);
+  CHECK(world.job(second).targeted() == 2);
+  world.run_out();
+  FakeWorld strict("fifo", 0, {}, {}, {{"h1", 2}, {"h2", 2}});
+  const JobId before = strict.submit(1, 200, 0.1, alone), gang = strict.submit(8, 100, 0.1, wide);
+  strict.run(15);
+  CHECK(strict.job(before).phase == Phase::running);
+  CHECK(strict.job(gang).phase == Phase::waiting);
+  strict.run_out();
+  CHECK(strict.job(gang).seen_devices <= 4);
+}
+
 TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are led where they are, all end") {
   for (uint64_t seed = 1; seed <= testing::rounds(10, 40); ++seed) {
     CAPTURE(seed);
@@ -268,6 +310,7 @@ TEST_CASE("hosts come and go, daemons die: no device is given twice, jobs are le
         Request request;
         request.devices = 1 + static_cast<int64_t>(random() % 4);
         request.one_host = random() % 4 == 0;
+        request.alone = random() % 4 == 0;
         request.least = static_cast<int64_t>(random() % 2);
         request.most = 8;
         world.submit(8, 200 + static_cast<int64_t>(random() % 1500), 0.05, request);
