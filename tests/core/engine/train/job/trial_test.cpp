@@ -47,10 +47,11 @@ TEST_CASE("every model of the zoo is covered at D2") {
 }
 
 TEST_CASE("uncovered operators are refused by name and layer") {
+  using operators::Coverage, operators::OnGpu;
   const std::vector<operators::OperatorUse> uses = {
-      {"aten::cumsum", operators::Coverage::uncovered, "", 1, {"stem", "head"}},
-      {"aten::mm", operators::Coverage::uncovered, "on Double", 1, {}},
-      {"aten::relu", operators::Coverage::exact, "", 1, {}}};
+      {"aten::cumsum", Coverage::uncovered, "", OnGpu::repeatable, 1, {"stem", "head"}},
+      {"aten::mm", Coverage::uncovered, "on Double", OnGpu::repeatable, 1, {}},
+      {"aten::relu", Coverage::exact, "", OnGpu::repeatable, 1, {}}};
   try {
     refuse_uncovered(uses);
     FAIL("not refused");
