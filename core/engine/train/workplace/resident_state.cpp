@@ -118,6 +118,9 @@ void ResidentState::copy_host_part(std::byte* to, std::byte* from, const SavedPa
   for (VirtualRank rank = part.ests.begin; rank < part.ests.end; ++rank) {
     std::memcpy(places_.ests.generator(to, rank), places_.ests.generator(from, rank), est::generator_state_bytes());
     *places_.ests.last_loss(to, rank) = *places_.ests.last_loss(from, rank);
+    if (places_.ests.python_bytes() > 0)
+      std::memcpy(places_.ests.python_streams(to, rank), places_.ests.python_streams(from, rank),
+                  places_.ests.python_bytes());
     if (!places_.ests.has_cuda_streams()) continue;
     std::memcpy(places_.ests.cuda_generator(to, rank), places_.ests.cuda_generator(from, rank),
                 est::cuda_generator_state_bytes);
