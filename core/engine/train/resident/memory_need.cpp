@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,9 +20,14 @@ constexpr uint64_t kSegment = 2 << 20;  // LibTorch's allocator asks CUDA for mu
 constexpr uint64_t kBatches = 2;        // one in use, and one arriving
 constexpr uint64_t kBufferCopies = 3;   // one in use by an EST, and two of the state
 
-// Counts the bytes of tensors during its lifetime.
-class TensorBytes : public c10::MemoryReportingInfoBase {
+namespace profiler = torch::profiler::impl;
+
+// Counts the bytes of tensors during its lifetime. LibTorch tells the bytes to a profiler: this one profiles nothing
+// else, and Python's autograd functions, which ask the profiler for its settings, are told so.
+class TensorBytes : public profiler::ProfilerStateBase {
  public:
+  TensorBytes() : ProfilerStateBase(profiler::ProfilerConfig(profiler::ProfilerState::Disabled)) {}
+  profiler::ActiveProfilerType profilerType() override { return profiler::ActiveProfilerType::NONE; }
   void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
     const int64_t now = now_ += size;
     int64_t most = most_;
