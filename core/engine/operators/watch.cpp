@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct Watch::Observed {
 
   ScanOptions options;
   std::unordered_map<c10::OperatorName, std::optional<Coverage>> verdicts;
-  std::vector<Call> open;
+  std::mutex mutex;  // of verdicts and uncovered
   std::string uncovered;
   at::CallbackHandle handle{};
 
@@ -26,8 +27,10 @@ struct Watch::Observed {
 
 namespace {
 
-// On the watching thread: autograd computes a CPU's backward pass on the thread that asks for the pass.
-thread_local Watch::Observed* observed = nullptr;
+// Autograd computes a CPU's backward pass on the thread that asks for the pass, a GPU's on a thread of its own.
+// LibTorch calls the observer there, too.
+Watch::Observed* observed = nullptr;
+thread_local std::vector<Watch::Observed::Call> open;
 
 }  // namespace
 
@@ -38,6 +41,7 @@ void Watch::Observed::begin(const at::RecordFunction& function) {
     open.push_back({.name = {}, .judged = !open.empty() && open.back().judged, .has_parts = true});
     return;
   }
+  const std::lock_guard lock(mutex);
   auto found = verdicts.find(*name);
   if (found == verdicts.end()) found = verdicts.emplace(*name, judge(*name, options)).first;
   if (found->second == Coverage::uncovered && uncovered.empty()) uncovered = full_name(*name);
@@ -52,7 +56,9 @@ void Watch::Observed::end() {
   if (open.empty()) return;  // began before the watch
   const Call call = std::move(open.back());
   open.pop_back();
-  if (!call.judged && !call.has_parts && uncovered.empty()) uncovered = full_name(*call.name);
+  if (call.judged || call.has_parts) return;
+  const std::lock_guard lock(mutex);
+  if (uncovered.empty()) uncovered = full_name(*call.name);
 }
 
 namespace {

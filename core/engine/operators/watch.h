@@ -9,7 +9,8 @@
 
 namespace estrain::operators {
 
-// Watches this thread while the object lives. Only one Watch may exist at a time.
+// Watches this thread, and autograd's threads at work for it, while the object lives. Only one Watch may exist at a
+// time.
 class Watch {
  public:
   struct Observed;

@@ -51,16 +51,20 @@ void DryRun::run(const model::MiniBatch& batch, est::DeviceGradientSink take) co
 
 void DryRun::run(const data::LoadedBatch& batch) const { run(as_tensors(batch, device)); }
 
+c10::DispatchKey key_of(const device::ComputeDevice& device) {
+  return c10::computeDispatchKey(std::nullopt, std::nullopt, device.torch_device());
+}
+
 std::vector<operators::OperatorUse> scan_operators(const DryRun& trial, const data::LoadedBatch& batch,
                                                    const std::set<std::string>& replaced) {
   const model::MiniBatch tensors = as_tensors(batch, trial.device);  // copies to the device are no operators
-  const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, trial.device.torch_device());
   model::Interpreter* python = trial.job.network().interpreter();
   if (python != nullptr) python->tell_modules(true);
-  auto uses = operators::scan({.replaced = &replaced, .device = key, .layer = model::current_block}, [&] {
-    trial.run(tensors);
-    if (trial.job.timetable().evaluates()) trial.job.network().model().evaluate(tensors);
-  });
+  auto uses =
+      operators::scan({.replaced = &replaced, .device = key_of(trial.device), .layer = model::current_block}, [&] {
+        trial.run(tensors);
+        if (trial.job.timetable().evaluates()) trial.job.network().model().evaluate(tensors);
+      });
   if (python != nullptr) python->tell_modules(false);
   return uses;
 }

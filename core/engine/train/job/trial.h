@@ -29,6 +29,9 @@ struct DryRun {
   void run(const data::LoadedBatch& batch) const;
 };
 
+// Returns ScanOptions::device.
+c10::DispatchKey key_of(const device::ComputeDevice& device);
+
 // Returns the operators of a step and, if the job evaluates, of an evaluation. Runs both on `batch`. Uses the portable
 // kernels if they are registered: the portable kernels replace `replaced`.
 std::vector<operators::OperatorUse> scan_operators(const DryRun& trial, const data::LoadedBatch& batch,
