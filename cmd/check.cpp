@@ -380,6 +380,10 @@ class Check {
       findings_.push_back(Finding::warn("model", note,
                                         "where that matters, train with fewer ESTs of larger mini-batches: job.ests, "
                                         "data.batch"));
+    for (const std::string& note : report_->settings)
+      findings_.push_back(Finding::warn("model", note,
+                                        "take the setting out of the code; job.precision = \"tf32\" allows TF32, and "
+                                        "job.algorithms chooses who chooses the algorithms"));
   }
 
   void note_short_batches() {

@@ -24,7 +24,8 @@ comm::ProbeReport report_of(const comm::TryMiniBatch& request, const comm::Probe
   setup.foretells = request.foretells;
   setup.device = request.device;
   if (setup.spec.model.is_python()) {
-    become_users_python(setup.spec, comm::PythonProbe{asker.descriptor(), setup.measures, setup.device}, -1);
+    const comm::PythonProbe task{asker.descriptor(), setup.measures, setup.foretells, setup.device};
+    become_users_python(setup.spec, task, -1);
   }
   setup.libraries = library_folder();
   setup.data = std::async(std::launch::async, [&spec = setup.spec] { return data::open_job(spec); });

@@ -43,8 +43,7 @@ void require_python(const UsersPython& python) {
 }
 
 // In the form of base/process/build_id.h.
-uint64_t build_of_libtorch() {
-  const std::string digits = ESTRAIN_LIBTORCH_BUILD;
+uint64_t build_of(const std::string& digits) {
   std::array<unsigned char, sizeof(uint64_t)> bytes{};
   for (size_t i = 0; i < bytes.size() && 2 * i + 2 <= digits.size(); ++i)
     bytes[i] = static_cast<unsigned char>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
@@ -92,7 +91,10 @@ void become_users_python(const spec::JobSpec& spec, const comm::PythonTask& task
   const UsersPython python = find_python(spec.model.python, "model.python");
   require_python(python);
   Json job = codec::encode(task, comm::kPythonTask);
-  job.update(codec::fields_of(comm::PythonSetting{spec::to_toml(spec), library_folder(), build_of_libtorch()}));
+  job.update(codec::fields_of(comm::PythonSetting{.spec = spec::to_toml(spec),
+                                                  .libraries = library_folder(),
+                                                  .libtorch = build_of(ESTRAIN_LIBTORCH_BUILD),
+                                                  .libtorch_cuda = build_of(ESTRAIN_LIBTORCH_CUDA_BUILD)}));
   job.update(job_of(spec.model, python));
   job["portable"] = spec.job.kernels == spec::Kernels::portable;
   job["library"] = worker_library_path(library);

@@ -47,7 +47,8 @@ class Adaptive(nn.Module):
             if ((x >= 0) != (before >= 0)).float().mean().item() < 0.15:  # few signs changed: enough
                 break
         if self.training:
-            x = x + 0.1 * torch.from_numpy(numpy.random.standard_normal(x.shape[1]).astype("float32"))[:, None, None]
+            noise = torch.from_numpy(numpy.random.standard_normal(x.shape[1]).astype("float32")).to(x.device)
+            x = x + 0.1 * noise[:, None, None]
         logits = self.head(self.dropout(F.adaptive_avg_pool2d(x.relu(), 4).flatten(1)))
         loss = F.cross_entropy(logits, labels)
         return loss if self.training else (loss, logits.argmax(1) == labels)

@@ -7,6 +7,7 @@
 #   LibTorch_LIBRARIES_DIR  the folder of libtorch_cpu.so
 #   LibTorch_VERSION        what torch.__version__ is
 #   LibTorch_BUILD          the build ID of libtorch_cpu.so
+#   LibTorch_CUDA_BUILD     the build ID of libtorch_cuda.so, where the wheel has it
 set(ESTRAIN_LIBTORCH "" CACHE PATH "Folder of the unpacked LibTorch wheel; empty: the one that scripts/setup makes")
 
 # The folder that scripts/locations.sh calls $libtorch.
@@ -39,9 +40,13 @@ if(EXISTS ${LibTorch_LIBRARIES_DIR}/libtorch_cpu.so)
   set(LibTorch_LIBRARY ${LibTorch_LIBRARIES_DIR}/libtorch_cpu.so)
   file(STRINGS ${LibTorch_FOLDER}/torch/version.py LibTorch_VERSION REGEX "^__version__")
   string(REGEX REPLACE "^[^']*'([^']*)'.*" "\\1" LibTorch_VERSION "${LibTorch_VERSION}")
-  execute_process(COMMAND readelf -n ${LibTorch_LIBRARY} OUTPUT_VARIABLE notes ERROR_QUIET)
-  string(REGEX MATCH "Build ID: ([0-9a-f]+)" notes "${notes}")
-  set(LibTorch_BUILD ${CMAKE_MATCH_1})
+  foreach(part cpu;cuda)
+    execute_process(COMMAND readelf -n ${LibTorch_LIBRARIES_DIR}/libtorch_${part}.so OUTPUT_VARIABLE notes ERROR_QUIET)
+    string(REGEX MATCH "Build ID: ([0-9a-f]+)" notes "${notes}")
+    set(LibTorch_BUILD_${part} ${CMAKE_MATCH_1})
+  endforeach()
+  set(LibTorch_BUILD ${LibTorch_BUILD_cpu})
+  set(LibTorch_CUDA_BUILD ${LibTorch_BUILD_cuda})
 endif()
 
 include(FindPackageHandleStandardArgs)

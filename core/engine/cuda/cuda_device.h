@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "core/engine/cuda/copies/uploads.h"
+#include "core/engine/cuda/kept_settings.h"
 #include "core/engine/cuda/pinned/pinned_operators.h"
 #include "core/engine/cuda/portable/kernel_queue.h"
 #include "core/engine/device/arrivals.h"
@@ -28,6 +29,7 @@ class CudaDevice : public device::ComputeDevice {
   const device::LibraryKernels& library_kernels() const override;
   std::optional<at::Generator> generator() const override;
   void pin_algorithms(const algorithms::Pinning& pinning) override;
+  std::unique_ptr<device::KeptSettings> keep_settings() override { return cuda::keep_settings(); }
   void expect_copies(std::byte* host, size_t bytes) override;
   std::unique_ptr<device::Mirror> mirror(size_t bytes, device::MirrorUse use) override;
   HostMemory host_memory() const override;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/process/host_memory.h"
 #include "core/engine/device/captured_passes.h"
@@ -50,6 +51,19 @@ class Mirror {
 // compute on host memory. A written mirror is always a copy: the committed state is never written.
 enum class MirrorUse { read_only, written };
 
+// What decides a device's bits and can be changed by a user's code, which runs in this process: flags of LibTorch, the
+// calling thread's current device and stream. Holds the values from the time of its making.
+class KeptSettings {
+ public:
+  virtual ~KeptSettings() = default;
+  KeptSettings() = default;
+  KeptSettings(const KeptSettings&) = delete;
+  KeptSettings& operator=(const KeptSettings&) = delete;
+
+  // Sets back what has changed. Returns the names of the changed settings, in Python's words.
+  virtual std::vector<std::string> restore() = 0;
+};
+
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
@@ -76,6 +90,9 @@ class ComputeDevice {
   // From now on, an operation with several algorithms of different bits uses the run's choice. No effect on devices
   // that have only LibTorch's own kernels.
   virtual void pin_algorithms(const algorithms::Pinning&) {}
+
+  // Returns null for the CPU.
+  virtual std::unique_ptr<KeptSettings> keep_settings() { return nullptr; }
 
   // Announces host memory for loads and stores; the memory stays mapped as long as the device lives.
   virtual void expect_copies(std::byte* host, size_t bytes) = 0;

@@ -21,15 +21,22 @@
 namespace estrain::python {
 namespace {
 
-// A run's bits are the bits of one LibTorch. `wanted`: the build id of the LibTorch that this library was linked with.
-void require_same_libtorch(uint64_t wanted) {
-  const uint64_t here = build_id_of_library("libtorch_cpu.so");
+// `wanted`: the build id of the library that estrain was linked with.
+void require_same_library(const char* library, uint64_t wanted) {
+  const uint64_t here = build_id_of_library(library);
   if (here == wanted) return;
   throw Error::make(Fault::mismatch,
-                    "this Python's libtorch_cpu.so is another build (build id {:016x}) than the one that estrain is "
-                    "built with ({:016x})",
-                    here, wanted)
+                    "this Python's {} is another build (build id {:016x}) than the one that estrain is built with "
+                    "({:016x})",
+                    library, here, wanted)
       .advise("install PyPI's wheel of torch, or name another Python: model.python");
+}
+
+// A run's bits are the bits of one LibTorch. libestrain_cuda.so, loaded later, computes with the libtorch_cuda.so that
+// Python has loaded.
+void require_same_libtorch(const comm::PythonSetting& setting, const std::string& device) {
+  require_same_library("libtorch_cpu.so", setting.libtorch);
+  if (device.starts_with("cuda")) require_same_library("libtorch_cuda.so", setting.libtorch_cuda);
 }
 
 std::future<data::DataPair> open_data(const spec::JobSpec& spec) {
@@ -45,7 +52,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     return exit_code(error.fault());
   };
   try {
-    require_same_libtorch(setting.libtorch);
+    require_same_libtorch(setting, task.options.device);
     setup.spec = spec::parse_text(setting.spec, "the job's spec");
     setup.options = task.options;
     setup.options.checkpoint = task.checkpoint;
@@ -75,11 +82,12 @@ int run(HostInterpreter&, const comm::PythonSetting&, const comm::PythonServer&)
 int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const comm::PythonProbe& task) {
   comm::ProbesOwnChannel asker{comm::MessageSocket(UniqueFd(task.socket))};
   comm::answer_with(asker, [&] {
-    require_same_libtorch(setting.libtorch);
+    require_same_libtorch(setting, task.device);
     train::ProbeSetup setup;
     setup.spec = spec::parse_text(setting.spec, "the job's spec");
     setup.data = open_data(setup.spec);
     setup.measures = task.measures;
+    setup.foretells = task.foretells;
     setup.device = task.device;
     setup.libraries = setting.libraries;
     setup.interpreter = &interpreter;

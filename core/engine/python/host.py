@@ -60,6 +60,19 @@ class Module:
         self.frozen = self.parameters + constants
         self.versions = [tensor._version for *_, tensor in self.frozen]
 
+    def move(self, device):
+        """Moves the module as module.to() does. Parameters and buffers stay the objects that they are, also where two names
+        have one tensor: the library knows these objects."""
+        torch.cuda.init()  # not during a mini-batch: torch would seed the generators of GPUs then
+        kept = [(getattr(owner, kind), name, tensor) for owner in self.module.modules() for kind in ("_parameters", "_buffers")
+                for name, tensor in getattr(owner, kind).items() if tensor is not None]
+        self.module.to(device)
+        for place, name, tensor in kept:
+            if place[name] is not tensor:
+                tensor.data = place[name].data
+                place[name] = tensor
+        self.versions = [tensor._version for *_, tensor in self.frozen]
+
     def keep(self, names):
         """Makes these constants buffers."""
         kept = [place for place in self.frozen if place[3] in names]
@@ -364,7 +377,8 @@ def tell_modules(tells, watched=[]):
 user = None
 # In the order of `Duty` in core/engine/python/interpreter.cpp.
 DUTIES = (build, take_names, lambda trains: user.forward(bool(trains)), lambda _: user.backward(_), seed_streams,
-          load_streams, store_streams, tell_modules, imported, lambda _: user.keep(OPS.names.default()), run_eagerly)
+          load_streams, store_streams, tell_modules, imported, lambda _: user.keep(OPS.names.default()), run_eagerly,
+          lambda index: user.move(torch.device("cuda", index)))
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int64)

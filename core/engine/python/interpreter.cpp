@@ -26,7 +26,8 @@ enum Duty : int {
   tell,
   list_imported,
   keep_constants,
-  eager
+  eager,
+  move_module
 };
 
 using Tensors = std::vector<torch::Tensor>;
@@ -106,6 +107,8 @@ model::PythonModule HostInterpreter::build(uint64_t seed) {
   return module;
 }
 
+void HostInterpreter::move_to(c10::Device gpu) { ask(move_module, gpu.index()); }
+
 void HostInterpreter::pass_by_name(const std::vector<std::string>& names) {
   crossing().names = names;
   ask(take_names, static_cast<int64_t>(names.size()));
@@ -115,14 +118,14 @@ void HostInterpreter::pass_by_position() { ask(take_names, -1); }
 
 std::vector<torch::Tensor> HostInterpreter::forward(const std::vector<torch::Tensor>& inputs, bool trains) {
   crossing().given = inputs;
-  ask(run_forward, trains ? 1 : 0);
+  guard_([&] { ask(run_forward, trains ? 1 : 0); });
   crossing().given.clear();
   return std::exchange(crossing().returned, {});
 }
 
 void HostInterpreter::run_backward_of(const torch::Tensor& loss, bool is_first) {
   crossing().given = {loss};
-  ask(run_backward, is_first ? 1 : 0);
+  guard_([&] { ask(run_backward, is_first ? 1 : 0); });
   crossing().given.clear();
 }
 

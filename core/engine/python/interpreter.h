@@ -5,6 +5,7 @@
 // Control crosses by a plain function given by Python, tensors by operators that this library defines for Python.
 
 #include <string>
+#include <utility>
 
 #include "core/engine/model/python/interpreter.h"
 
@@ -22,6 +23,8 @@ class HostInterpreter : public model::Interpreter {
   HostInterpreter(Callback call, size_t stream_bytes) : call_(call), stream_bytes_(stream_bytes) {}
 
   model::PythonModule build(uint64_t seed) override;
+  void move_to(c10::Device gpu) override;
+  void guard_calls(Guard guard) override { guard_ = std::move(guard); }
   void pass_by_name(const std::vector<std::string>& names) override;
   void pass_by_position() override;
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs, bool trains) override;
@@ -43,6 +46,7 @@ class HostInterpreter : public model::Interpreter {
 
   Callback call_;
   size_t stream_bytes_;
+  Guard guard_ = [](const std::function<void()>& call) { call(); };
 };
 
 }  // namespace estrain::python

@@ -27,11 +27,11 @@ void write_first_streams(const TrainingJob& job, VirtualRank rank, std::byte* st
 std::optional<checkpoint::TakenWeights> write_first_state(TrainingJob& job, std::byte* state) {
   const StatePlaces& places = job.places();
   for (size_t i = 0; i < places.model.num_parameters(); ++i) {
-    const torch::Tensor& parameter = job.network().parameters()[i];
+    const torch::Tensor parameter = job.network().parameters()[i].cpu();
     std::memcpy(places.model.parameter(state, i), parameter.const_data_ptr(), parameter.nbytes());
   }
   for (size_t i = 0; i < places.model.num_buffers(); ++i) {
-    const torch::Tensor& buffer = job.network().buffers()[i];
+    const torch::Tensor buffer = job.network().buffers()[i].cpu();
     std::memcpy(places.model.buffer(state, i), buffer.const_data_ptr(), buffer.nbytes());
   }
   const spec::ModelSection& model = job.spec().model;

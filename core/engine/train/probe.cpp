@@ -199,6 +199,7 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   if (setup.foretells)
     report.gpu_bytes = foretell_gpus(trial, batch, report.size.batch_bytes, has_portable && is_covered(uses));
   report.notes = job.network().notes();
+  report.settings = job.network().built_with().settings;
   report.has_evaluation = data.test != nullptr;
   if (setup.spec.model.init.empty()) return report;
   if (!device->torch_device().is_cpu()) job.network().model().to(torch::kCPU);

@@ -18,11 +18,10 @@ namespace estrain::train {
 struct ProbeSetup {
   spec::JobSpec spec;
   std::future<data::DataPair> data;
-  std::string device;     // "cpu", "cuda:0"
-  std::string libraries;  // folder of the libraries for devices
-  bool measures = false;  // also time mini-batches with both kinds of kernels, for about two seconds
-  bool foretells =
-      false;  // also foretell the memory that GPUs need; not of a module in Python, which GPUs do not train
+  std::string device;      // "cpu", "cuda:0"
+  std::string libraries;   // folder of the libraries for devices
+  bool measures = false;   // also time mini-batches with both kinds of kernels, for about two seconds
+  bool foretells = false;  // also foretell the memory that GPUs need
   model::Interpreter* interpreter = nullptr;  // as in WorkerSetup
 };
 

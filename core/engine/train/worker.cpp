@@ -36,8 +36,9 @@ uint64_t build_of(std::initializer_list<uint64_t> parts) {
   return build;
 }
 
-// If the program or LibTorch was replaced while the job ran, a worker started now may compute different bits.
-void require_same_builds(comm::BuildWords run) {
+// If the program or LibTorch was replaced while the job ran, a worker started now may compute different bits. A user's
+// Python has loaded LibTorch's part for CUDA for a worker on the CPU, too.
+void require_same_builds(comm::BuildWords run, const device::ComputeDevice& device) {
   const auto* own_code = reinterpret_cast<const void*>(&estrain_run_worker);
   const auto refuse = [](const char* what) {
     throw Error::make(Fault::mismatch, "this worker runs another build of {} than the run's first one", what)
@@ -45,7 +46,10 @@ void require_same_builds(comm::BuildWords run) {
   };
   const uint64_t program =
       build_of({build_id_of_program(), build_id_of_code(own_code), build_id_of_library("libtorch_cpu.so")});
-  const uint64_t cuda = build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
+  const uint64_t cuda =
+      device.torch_device().is_cpu()
+          ? 0
+          : build_of({build_id_of_library("libestrain_cuda.so"), build_id_of_library("libtorch_cuda.so")});
   if (!run.admits_program(program)) refuse("estrain or LibTorch");
   if (!run.admits_cuda(cuda)) refuse("estrain's or LibTorch's part for CUDA");
 }
@@ -188,7 +192,7 @@ void run_worker(WorkerSetup& setup) {
     pin_algorithms(*device, setup);
   }
   comm::JobMemory memory(setup.memory);
-  require_same_builds(memory.builds());
+  require_same_builds(memory.builds(), *device);
   data::DataPair data = setup.data.get();
   const bool draws = setup.options.builds && setup.options.checkpoint.empty();
   std::optional<TrainingJob> made;
@@ -196,8 +200,8 @@ void run_worker(WorkerSetup& setup) {
     made.emplace(setup.spec, data, draws, setup.options.cuda_streams, PythonSide{setup.interpreter, device.get()});
   };
   const bool watches = setup.interpreter != nullptr && setup.spec.job.determinism == spec::Determinism::d2;
-  const operators::ScanOptions scanned{.replaced = watches ? &portable->names() : nullptr,
-                                       .layer = model::current_block};
+  const operators::ScanOptions scanned{
+      .replaced = watches ? &portable->names() : nullptr, .device = key_of(*device), .layer = model::current_block};
   if (watches) {
     operators::scan(scanned, make);  // LibTorch computes operators without a portable kernel
     refuse_uncovered(uses_of_building(made->network()));
@@ -234,7 +238,10 @@ void run_worker(WorkerSetup& setup) {
   if (setup.options.builds) refuse_short_batches(place, setup.options.checkpoint);
   place.require_memory();
   comm::Ready ready;
-  if (setup.options.builds) ready.notes = job.samples().data().notes;
+  if (setup.options.builds) {
+    for (const std::string& note : job.samples().data().notes) ready.notes.push_back("data: " + note);
+    for (const std::string& note : job.network().built_with().settings) ready.notes.push_back("model: " + note);
+  }
   setup.launcher.send(ready);
   obey(place, setup.launcher);
 }

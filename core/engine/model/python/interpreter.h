@@ -5,10 +5,12 @@
 //
 // An exception of the user's code is Fault::spec: the exception in one line, then Python's traceback.
 
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +49,13 @@ class Interpreter {
   // Imports the user's file, seeds torch, random and numpy with `seed`, and calls the function. Throws Fault::spec
   // where the function is missing or returns no module.
   virtual PythonModule build(uint64_t seed) = 0;
+
+  // Moves the module to a GPU by module.to(). Parameters and buffers stay the tensors that they are: their values move.
+  virtual void move_to(c10::Device gpu) = 0;
+
+  // From now on `guard` runs each call of the user's code: forward() and backward().
+  using Guard = std::function<void(const std::function<void()>& call)>;
+  virtual void guard_calls(Guard guard) = 0;
 
   // Sets how forward() passes inputs from now on: by these names, or by position.
   virtual void pass_by_name(const std::vector<std::string>& names) = 0;

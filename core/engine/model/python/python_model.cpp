@@ -20,10 +20,14 @@ void check_name(const std::string& name) {
   throw Error::make(Fault::mismatch, "\"{}\" is no name that a checkpoint can hold", name).advise("rename the module");
 }
 
-void check_place(const std::string& what, const torch::Tensor& tensor) {
-  if (!tensor.device().is_cpu())
+void check_place(const std::string& what, const torch::Tensor& tensor, c10::Device wanted) {
+  if (tensor.device() != wanted && wanted.is_cpu())
     throw Error::make(Fault::mismatch, "{} is on {}, but must be on the CPU", what, tensor.device().str())
         .advise("leave devices to estrain: build the module on the CPU");
+  if (tensor.device() != wanted)
+    throw Error::make(Fault::mismatch, "{} is on {} after the module's to(\"{}\")", what, tensor.device().str(),
+                      wanted.str())
+        .advise("let the module's to(), or the _apply() behind it, move all parameters and buffers");
   if (tensor.layout() != torch::kStrided || !tensor.is_contiguous())
     throw Error::make(Fault::mismatch, "{} is not contiguous, which the state's memory is", what)
         .advise(
@@ -34,14 +38,14 @@ void check_place(const std::string& what, const torch::Tensor& tensor) {
 void check_parameter(const PythonModule::Named& parameter) {
   const std::string what = "parameter " + parameter.name;
   check_name(parameter.name);
-  check_place(what, parameter.tensor);
+  check_place(what, parameter.tensor, c10::kCPU);
   require_parameter_type(what, parameter.tensor.scalar_type());
 }
 
-void check_buffer(const PythonModule::Named& buffer) {
+void check_buffer(const PythonModule::Named& buffer, c10::Device device) {
   const std::string what = "buffer " + buffer.name;
   check_name(buffer.name);
-  check_place(what, buffer.tensor);
+  check_place(what, buffer.tensor, device);
   require_buffer_type(what, buffer.tensor.scalar_type());
 }
 
@@ -73,7 +77,7 @@ void PythonModel::make_modules(const PythonModule& module) {
 }
 
 void PythonModel::add_buffer(const PythonModule::Named& buffer) {
-  check_buffer(buffer);
+  check_buffer(buffer, device_);
   const auto [owner, name] = split_name(buffer.name);
   module_at(*this, owner).register_buffer(name, buffer.tensor);
 }
@@ -91,6 +95,14 @@ std::vector<std::string> PythonModel::keep_constants() {
   }
   interpreter_.keep(kept);
   return outside;
+}
+
+void PythonModel::move_to(c10::Device device) {
+  if (device.is_cpu()) return;
+  interpreter_.move_to(device);
+  device_ = device;
+  for (const auto& parameter : named_parameters()) check_place("parameter " + parameter.key(), *parameter, device);
+  for (const auto& buffer : named_buffers()) check_place("buffer " + buffer.key(), *buffer, device);
 }
 
 void PythonModel::try_out(const MiniBatch& batch, bool evaluates) {

@@ -28,6 +28,10 @@ class PythonModel : public UsersModel {
   PythonModel(const spec::ModelSection& section, double label_smoothing, const DataShape& shape,
               Interpreter& interpreter, uint64_t seed);
 
+  // Moves the module to the device that trains the module. Call this after keep_constants(), before try_out(). Throws
+  // Fault::mismatch where a parameter or buffer stays behind, naming it; as Interpreter::move_to().
+  void move_to(c10::Device device);
+
   // Runs forward and backward of a mini-batch, and an evaluation if the job has any, before the model is bound to the
   // state: code that writes to its parameters writes to its own tensors, and code that raises does so before the job
   // begins. Restores the buffers. Call this once. Throws as loss(), Interpreter::backward() and build_python_model().
@@ -54,6 +58,7 @@ class PythonModel : public UsersModel {
   const std::vector<InputSource>& sources() const override { return sources_; }
 
   Interpreter& interpreter_;
+  c10::Device device_ = c10::kCPU;
   std::vector<PythonModule::Named> constants_;
   std::vector<std::string> kept_elsewhere_;
   std::vector<InputSource> sources_;

@@ -75,8 +75,9 @@ bool Timetable::saves_after(Step step) const {
 }
 
 device::DeviceOptions device_options(const spec::JobSpec& spec) {
-  // The portable kernels' random numbers are keyed on the host: a replay would draw the captured numbers again.
-  const bool can_replay = spec.job.kernels == spec::Kernels::torch;
+  // The portable kernels' random numbers are keyed on the host: a replay would draw the captured numbers again. A
+  // replay would not run a module's Python code.
+  const bool can_replay = spec.job.kernels == spec::Kernels::torch && !spec.model.is_python();
   return {.tf32 = spec.job.precision == spec::Precision::tf32,
           .graphs = can_replay && spec.job.cuda_graphs == spec::CudaGraphs::automatic};
 }

@@ -1,8 +1,10 @@
 #include "core/engine/train/job/network.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/base/error.h"
 #include "core/data/job_data.h"
@@ -65,9 +67,6 @@ std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const J
 std::shared_ptr<model::PythonModel> build_module(const spec::JobSpec& spec, const JobSamples& samples,
                                                  const PythonSide& python) {
   if (python.interpreter == nullptr) throw Error(Fault::bug, "a module in Python, and no interpreter");
-  if (!python.device->torch_device().is_cpu())
-    throw Error(Fault::infeasible, "model.name = \"python\" is for CPU workers, so far")
-        .advise("use CPU devices, or export the module: model.name = \"program\"");
   // Portable random operators called by the user's code take keys from the seeded default generator.
   operators::begin_est_stream(operators::building_stream, 0);
   return model::build_python_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()),
@@ -88,9 +87,40 @@ void prepare(model::Model& model, const spec::JobSpec& spec) {
 // Operators without a portable kernel give different results on different kinds of device, so one place computes them:
 // parameters and buffers are the state, given by the first worker to all; constants become a part of the state.
 Network::BuiltWith keep_what_was_built(model::PythonModel& module) {
-  Network::BuiltWith built{.uncovered = operators::uncovered_so_far(), .unkept = {}};
+  Network::BuiltWith built{.uncovered = operators::uncovered_so_far(), .unkept = {}, .settings = {}};
   if (!built.uncovered.empty()) built.unkept = module.keep_constants();
   return built;
+}
+
+std::string note_of_setting(const std::string& name) {
+  return name + " of the model's Python code is not applied: estrain chooses a GPU's algorithms and types";
+}
+
+// The mini-batches of other ESTs and workers would be computed by another setting: they must have the same bits.
+void refuse_changed(const std::vector<std::string>& settings) {
+  if (settings.empty()) return;
+  throw Error::make(Fault::spec, "forward or backward of the model's Python code left {} changed",
+                    fmt::join(settings, ", "))
+      .advise("leave the setting to estrain, or set it back in the same call; job.precision = \"tf32\" allows TF32")
+      .caused_by("user_code");
+}
+
+// Builds the module on the CPU, so that the first values are the same for all devices, and then moves the module. The
+// settings that importing and building have changed had no part in anything computed on a GPU: they are set back.
+std::shared_ptr<model::PythonModel> build_on_device(const spec::JobSpec& spec, const JobSamples& samples,
+                                                    const PythonSide& python, Network::BuiltWith& built) {
+  const std::unique_ptr<device::KeptSettings> settings = python.device->keep_settings();
+  auto module = build_module(spec, samples, python);
+  built = keep_what_was_built(*module);
+  module->move_to(python.device->torch_device());
+  if (settings == nullptr) return module;
+  for (const std::string& name : settings->restore()) built.settings.push_back(note_of_setting(name));
+  python.interpreter->guard_calls([&device = *python.device](const std::function<void()>& call) {
+    const std::unique_ptr<device::KeptSettings> kept = device.keep_settings();
+    call();
+    refuse_changed(kept->restore());
+  });
+  return module;
 }
 
 std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, const JobSamples& samples,
@@ -101,8 +131,7 @@ std::shared_ptr<model::UsersModel> build_users_model(const spec::JobSpec& spec, 
     prepare(*program, spec);
     return program;
   }
-  auto module = build_module(spec, samples, options.python);
-  built = keep_what_was_built(*module);
+  auto module = build_on_device(spec, samples, options.python, built);
   prepare(*module, spec);
   try_out(*module, samples, options);
   return module;

@@ -32,6 +32,7 @@ class Network {
   struct BuiltWith {
     std::vector<std::string> uncovered;  // operators without a portable kernel
     std::vector<std::string> unkept;     // with uncovered operators: tensors of the module outside the state
+    std::vector<std::string> settings;   // notes on settings that the user's code has changed: each note is a sentence
   };
 
   // Builds the model. A Python module tries a mini-batch of `samples`. Throws Fault::spec if model and data do not fit.

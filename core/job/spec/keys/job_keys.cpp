@@ -29,7 +29,7 @@ std::vector<Key<JobSpec>> job_and_model_keys() {
       ESTRAIN_KEY(job.cuda_graphs)
           .not_in_bits()
           .means("Whether GPUs launch an EST's forward and backward pass as one CUDA graph, if it can be captured; "
-                 "not with the portable kernels."),
+                 "not with the portable kernels, and not for a module in Python."),
       ESTRAIN_KEY(job.exchange)
           .not_in_bits()
           .means("How several workers sum gradients: \"auto\": by NCCL between GPUs, if each worker has one "

@@ -83,12 +83,13 @@ struct ProbeReport {
   std::optional<ProbedError> init_error;         // model.init cannot be taken
   std::string init_words;                        // what was taken from model.init
   std::vector<std::string> notes;                // unexpected facts about the computation, for the user
+  std::vector<std::string> settings;             // changed by a module's Python code, and not applied: notes
   bool has_evaluation = true;                    // the data have samples for evaluation
   std::vector<uint64_t> gpu_bytes;               // foretold memory of each of n GPUs, at n - 1; empty: not asked for
   uint64_t gpu_memory = 0;                       // of the device, in bytes; 0: a CPU
 
-  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, init_words, notes, has_evaluation, gpu_bytes,
-                 gpu_memory)
+  ESTRAIN_FIELDS(operators, seconds, memory, size, short_batch_error, init_error, init_words, notes, settings,
+                 has_evaluation, gpu_bytes, gpu_memory)
 };
 
 using ProbeRequest = std::variant<TryMiniBatch>;

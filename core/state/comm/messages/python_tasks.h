@@ -28,10 +28,10 @@ struct PythonWorker {
 struct PythonProbe {
   static constexpr std::string_view name = "probe";
   int socket = -1;
-  bool measures = false;
+  bool measures = false, foretells = false;
   std::string device;
 
-  ESTRAIN_FIELDS(socket, measures, device)
+  ESTRAIN_FIELDS(socket, measures, foretells, device)
 };
 
 // A fork server (core/base/process/fork_server.h): the copies are workers, with the rest in their arguments.
@@ -48,11 +48,12 @@ inline constexpr std::string_view kPythonTask = "runs";  // the key of the task'
 
 // The surroundings of a task, beside the task in the same object.
 struct PythonSetting {
-  std::string spec;       // TOML
-  std::string libraries;  // folder of the libraries for devices
-  uint64_t libtorch = 0;  // build id of estrain's own LibTorch
+  std::string spec;            // TOML
+  std::string libraries;       // folder of the libraries for devices
+  uint64_t libtorch = 0;       // build id of estrain's own LibTorch
+  uint64_t libtorch_cuda = 0;  // of its part for GPUs
 
-  ESTRAIN_FIELDS(spec, libraries, libtorch)
+  ESTRAIN_FIELDS(spec, libraries, libtorch, libtorch_cuda)
 };
 
 }  // namespace estrain::comm

@@ -54,7 +54,7 @@ struct HostLost {
 // The worker has a model and data, and waits for its first stage.
 struct Ready {
   static constexpr std::string_view name = "ready";
-  std::vector<std::string> notes;  // from the builder of the state: the run's notes about the data
+  std::vector<std::string> notes;  // from the builder of the state: the run's notes, such as "data: ..."
   ESTRAIN_FIELDS(notes)
 };
 

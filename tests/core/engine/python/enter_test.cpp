@@ -31,9 +31,10 @@ int run(const comm::PythonTask& task, const comm::PythonSetting& setting) {
   return estrain_python_run([](int, int64_t) { return 1; }, job_text(task, setting).c_str(), 0);
 }
 
-comm::Failed failure_of_worker(const comm::PythonSetting& setting, Fault exit) {
+comm::Failed failure_of_worker(const comm::PythonSetting& setting, Fault exit, const char* device = "cpu") {
   auto [launchers, workers] = comm::MessageSocket::pair();
   comm::PythonWorker task;
+  task.options.device = device;
   task.socket = ::dup(workers.descriptor());
   CHECK(run(task, setting) == exit_code(exit));
   comm::WorkerChannel channel(std::move(launchers));
@@ -49,6 +50,14 @@ TEST_CASE("a worker in a Python with another LibTorch tells the launcher, and do
   CHECK(failed.error().fault() == Fault::mismatch);
   CHECK(failed.message.find("is another build") != failed.message.npos);
   CHECK(failed.advice.find("model.python") != failed.advice.npos);
+}
+
+TEST_CASE("a GPU's worker also compares LibTorch's part for CUDA, which this process has not loaded") {
+  comm::PythonSetting setting = setting_of(build_id_of_library("libtorch_cpu.so"), "no spec");
+  setting.libtorch_cuda = 5;
+  const comm::Failed failed = failure_of_worker(setting, Fault::mismatch, "cuda:0");
+  CHECK(failed.message.find("libtorch_cuda.so is another build (build id 0000000000000000)") != failed.message.npos);
+  failure_of_worker(setting, Fault::spec, "cpu:avx2");
 }
 
 TEST_CASE("a worker whose spec cannot be read tells the launcher why") {

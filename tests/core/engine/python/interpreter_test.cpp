@@ -25,7 +25,10 @@ enum Duty {
   load,
   store,
   tell,
-  list_imported
+  list_imported,
+  keep_constants,
+  eager,
+  move_module
 };  // DUTIES in host.py
 
 // Calls an operator by its schema, as torch.ops does.
@@ -135,6 +138,27 @@ TEST_CASE("the modules that have been imported are those that Python announces n
   CHECK(host.imported() == imported);
   imported.clear();
   CHECK(host.imported().empty());
+}
+
+TEST_CASE("a module moves to a GPU by its number") {
+  HostInterpreter host = interpreter([](int, int64_t) {});
+  host.move_to({c10::kCUDA, 3});
+  CHECK(calls == std::vector<std::pair<int, int64_t>>{{move_module, 3}});
+}
+
+TEST_CASE("the guard runs forward and backward, and no other call") {
+  HostInterpreter host = interpreter([](int, int64_t) {});
+  std::vector<size_t> guarded;  // numbers of calls
+  host.guard_calls([&](const std::function<void()>& run) {
+    guarded.push_back(calls.size());
+    run();
+    if (calls.size() == 3) throw Error(Fault::spec, "left changed");
+  });
+  host.forward({}, true);
+  host.seed_streams(5);
+  CHECK_THROWS_AS(host.backward(torch::ones({})), Error);
+  CHECK(calls.size() == 3);
+  CHECK(guarded == std::vector<size_t>{0, 2});
 }
 
 TEST_CASE("inputs go by name or by position as the interpreter is told") {

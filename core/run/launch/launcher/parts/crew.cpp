@@ -115,7 +115,7 @@ std::optional<decisions::Event> Crew::hear(WorkerId id) {
 // Once: a later worker may build the state again.
 void Crew::note_data(const comm::Ready& ready) {
   for (const std::string& note : ready.notes)
-    if (data_notes_.insert(note).second) run_.journal.note("data: " + note);
+    if (data_notes_.insert(note).second) run_.journal.note(note);
 }
 
 std::optional<decisions::Event> Crew::lose_by_error(WorkerId id, const comm::Failed& failed) {

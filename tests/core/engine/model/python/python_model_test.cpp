@@ -30,6 +30,8 @@ class PretendPython : public Interpreter {
     seed_of_build = seed;
     return module;
   }
+  void move_to(c10::Device gpu) override { moved_to.push_back(gpu.str()); }
+  void guard_calls(Guard) override {}
   void pass_by_name(const Strings& names) override { names_passed = names; }
   void pass_by_position() override { by_position = true; }
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs, bool trains) override {
@@ -58,6 +60,7 @@ class PretendPython : public Interpreter {
   void store_streams(std::byte*) override {}
 
   PythonModule module;
+  Strings moved_to;
   uint64_t seed_of_build = 0;
   Strings names_passed;
   bool by_position = false;
@@ -172,6 +175,17 @@ TEST_CASE("tensors that the state cannot hold are refused by name") {
         }).starts_with("model: buffer body.seen is not contiguous"));
   CHECK(refused([](PythonModule& m) { m.modules[0] = "body\n"; }).find("no name that a checkpoint can hold") !=
         std::string::npos);
+}
+
+TEST_CASE("a parameter that the module leaves behind is refused by name; on the CPU nothing moves") {
+  PretendPython python;
+  const auto model = built(python, VectorShape{3});
+  model->move_to(c10::kCPU);
+  CHECK(python.moved_to.empty());
+  const Error error = error_of([&] { model->move_to({c10::kCUDA, 2}); });
+  CHECK(error.fault() == Fault::mismatch);
+  CHECK(error.message() == "parameter body.weight is on cpu after the module's to(\"cuda:2\")");
+  CHECK(python.moved_to == Strings{"cuda:2"});
 }
 
 }  // namespace
