@@ -95,7 +95,7 @@ class Planning {
     spec_ = read_spec(arguments);
     const resources::Allocation allocation = resources::current_resources();
     cores_ = allocation.cores;
-    gpus_ = launch::automatic_gpus(spec_, allocation);
+    gpus_ = launch::automatic_gpus(allocation);
     host_ = launch::profile_host(cores_);
     choose_devices();
     decide_determinism(spec_, held_.front().device);

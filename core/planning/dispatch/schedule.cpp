@@ -113,7 +113,7 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
     };
     std::string best = job->request.type;
     for (const auto& [type, count] : spare)
-      if (job->request.may_have(type) && steps_in_a_second(type) > steps_in_a_second(best)) best = type;
+      if (steps_in_a_second(type) > steps_in_a_second(best)) best = type;
     if (best != job->request.type) job->target.clear();
     job->request.type = best;
     spare[best] -= std::min(spare[best], wanted);

@@ -109,11 +109,9 @@ struct Request {
   std::optional<BatchFreedom> batch = {};  // nothing: the batch is the owner's, whatever the policy
   bool one_host = false;                   // the job cannot be spread over hosts
   bool alone = false;                      // no other job may have devices on the job's hosts
-  bool cpus_only = false;                  // GPUs are not for the job: the pool does not choose them
   bool operator==(const Request&) const = default;
-  bool may_have(const std::string& type_of_device) const { return !cpus_only || type_of_device.starts_with("cpu"); }
   ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
-                 total_steps, batch, one_host, alone, cpus_only)
+                 total_steps, batch, one_host, alone)
 };
 
 struct Job {

@@ -68,11 +68,7 @@ std::vector<Job*> queue(State& state, double now) {
     if (!may_run || job.is_unwanted) continue;
     if (job.request.type.empty() && !state.slots.empty()) {
       const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::type);
-      const auto may_have = [&request = job.request](const std::string& type) { return request.may_have(type); };
-      const auto other = std::ranges::find_if(state.slots, may_have, &Slot::type);
-      job.request.type = cpu != state.slots.end()     ? "cpu"
-                         : other != state.slots.end() ? other->type()
-                                                      : state.slots.front().type();
+      job.request.type = cpu != state.slots.end() ? "cpu" : state.slots.front().type();
       job.is_type_open = true;
     }
     places.push_back({shares.of(job.request.user), &job});

@@ -46,7 +46,6 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   request.ests = spec.job.ests;
   request.least = asked.least;
   request.most = std::min(asked.most.value_or(spec.job.ests), spec.job.ests);
-  request.cpus_only = spec.model.is_python();
   request.mixes_types = spec.job.determinism == spec::Determinism::d2;
   request.weighs_offers = spec.elastic.mode == spec::ElasticMode::automatic;
   // True for jobs refused by a launcher over several hosts: launch::check_hosts().

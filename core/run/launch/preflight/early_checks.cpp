@@ -164,10 +164,8 @@ MemoryNeeds memory_needs(const CheckedJob& job) {
 
 uint64_t checkpoint_bytes(const JobSize& size) { return size.state + unsigned_of(size.tensors) * 1024 + 64 * 1024; }
 
-resources::AutomaticGpus automatic_gpus(const spec::JobSpec& spec, const resources::Allocation& allocation) {
-  resources::AutomaticGpus gpus = resources::automatic_gpus(resources::GpuFacts::here(allocation));
-  if (spec.model.is_python()) gpus.leave("a module in Python trains on CPUs; an exported one on GPUs, too");
-  return gpus;
+resources::AutomaticGpus automatic_gpus(const resources::Allocation& allocation) {
+  return resources::automatic_gpus(resources::GpuFacts::here(allocation));
 }
 
 std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::string& list, int64_t cores,
@@ -176,7 +174,7 @@ std::vector<Finding> check_device_list(const spec::JobSpec& spec, const std::str
   note_errors(findings, "devices", [&] {
     const bool automatic = list == automatic_devices;
     const std::string chosen =
-        automatic ? automatic_gpus(spec, resources::current_resources()).device_list(spec.job.ests) : list;
+        automatic ? automatic_gpus(resources::current_resources()).device_list(spec.job.ests) : list;
     devices = choose_devices(chosen, spec.job, cores);
   });
   std::set<Device> seen;

@@ -64,8 +64,8 @@ MemoryNeeds memory_needs(const CheckedJob& job);
 
 uint64_t checkpoint_bytes(const JobSize& size);  // of one file, rounded up
 
-// Returns the GPUs that "auto" takes for the job on this machine: none for a module in Python (CPUs alone).
-resources::AutomaticGpus automatic_gpus(const spec::JobSpec& spec, const resources::Allocation& allocation);
+// Returns the GPUs that "auto" takes on this machine.
+resources::AutomaticGpus automatic_gpus(const resources::Allocation& allocation);
 
 // Checks the device list: this machine has its kinds, and the job has enough ESTs. Fills in `devices` as far as the
 // list makes sense. `cores`: for "auto".

@@ -146,7 +146,7 @@ std::optional<bool> had_gpus(const StartRequest& request) {
 // Returns the GPUs for "auto". Below D2 a run keeps to the kind of device that it began on.
 resources::AutomaticGpus gpus_for(const StartRequest& request, const spec::JobSpec& spec,
                                   const resources::Allocation& allocation) {
-  resources::AutomaticGpus gpus = automatic_gpus(spec, allocation);
+  resources::AutomaticGpus gpus = automatic_gpus(allocation);
   if (!request.hosts.empty())
     gpus.leave("with --hosts, \"auto\" takes cores; name the GPUs: --devices nodeA/cuda:0,nodeB/cuda:0");
   if (spec.job.determinism == spec::Determinism::d2) return gpus;

@@ -384,19 +384,6 @@ TEST_CASE("a job that names no type takes a free device of any type, and keeps t
   CHECK(world.job(third).phase == Phase::waiting);
 }
 
-TEST_CASE("a job for CPUs alone takes no free GPU") {
-  FakeWorld world("fifo-backfill", 1);
-  world.tell(DevicesAdded{{"cuda:0"}});
-  Request cpus;
-  cpus.cpus_only = true;
-  const JobId first = world.submit(1, 20000, 0.1, cpus), second = world.submit(1, 20000, 0.1, cpus);
-  const JobId any = world.submit(1, 20000, 0.1);
-  world.run(5);
-  CHECK(world.job(first).target == Target{{"cpu", 1}});
-  CHECK(world.job(second).phase == Phase::waiting);
-  CHECK(world.job(any).target == Target{{"cuda", 1}});
-}
-
 TEST_CASE("of free types a job takes the type on which the same work was faster") {
   FakeWorld world("fifo-backfill", 1, {.work = "the same"});
   world.tell(DevicesAdded{{"cpu:sse", "cpu:avx2"}});
