@@ -312,6 +312,7 @@ TEST_CASE("code that cannot be trained is refused before the job begins" * docte
       {"pass", "return 3", 2, "build returned a int, not a torch.nn.Module"},
       {"pass", "return Net().double()", 1, "parameter fc.weight is float64, but must be float32"},
       {"with torch.no_grad(): self.fc.weight.mul_(0.5)", net, 2, "forward wrote fc.weight"},
+      {"self.fc.weight.data = self.fc.weight.data.clone()", net, 2, "forward gave fc.weight other memory"},
       {"return 'loss'", net, 2, "forward returned a str where a tensor"},
       {"return", net, 2, "forward returned None: end it with a `return`"},
       {"return images.sum()", net, 2, "the model's loss depends on no parameter that is trained"},

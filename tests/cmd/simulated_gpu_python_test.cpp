@@ -153,6 +153,24 @@ TEST_CASE("a module in Python goes on over resizes of GPUs, a killed worker, a s
   CHECK(difference(job.run(), whole).text == "");
 }
 
+// cuDNN would give the weights memory of their own.
+TEST_CASE("flatten_parameters() of a recurrent layer leaves the weights in the state") {
+  const PythonOnGpus python;
+  const std::string net =
+      "import torch\n"
+      "class Net(torch.nn.Module):\n"
+      "    def __init__(self):\n"
+      "        super().__init__()\n"
+      "        self.lstm = torch.nn.LSTM(4, 6, batch_first=True)\n"
+      "    def forward(self, x):\n"
+      "        self.lstm.flatten_parameters()\n"
+      "        return (self.lstm(x.view(-1, 6, 4))[0] ** 2).mean()\n"
+      "def build():\n"
+      "    return Net()\n";
+  CHECK(difference(python.on("cuda:0", {}, net), python.on("cuda:0,cuda:1", {}, net)).text == "");
+  CHECK(difference(python.on("cpu", kOnAllAtD2, net), python.on("cuda:0", kOnAllAtD2, net)).text == "");
+}
+
 TEST_CASE("a pass of a module in Python is never replayed: its Python code runs for each mini-batch") {
   const PythonOnGpus python;
   // Without values on the host, so that CUDA could capture the pass.

@@ -64,6 +64,8 @@ class Module:
         """Moves the module as module.to() does. Parameters and buffers stay the objects that they are, also where two names
         have one tensor: the library knows these objects."""
         torch.cuda.init()  # not during a mini-batch: torch would seed the generators of GPUs then
+        # It would give weights other memory than the state's, for cuDNN, which does not compute recurrent layers here.
+        torch.nn.RNNBase.flatten_parameters = lambda layer: None
         kept = [(getattr(owner, kind), name, tensor) for owner in self.module.modules() for kind in ("_parameters", "_buffers")
                 for name, tensor in getattr(owner, kind).items() if tensor is not None]
         self.module.to(device)
@@ -82,6 +84,7 @@ class Module:
 
     def forward(self, trains):
         inputs = given()
+        self.memory = self.addresses()
         if trains == (self.modes is not None):
             self.switch(trains)
         watched = CallsToRanks() if self.is_new else contextlib.nullcontext()
@@ -93,6 +96,8 @@ class Module:
             raise Refused("forward returned None: end it with a `return` of the loss, or of what model.loss reads")
         if not tensors:
             raise Refused(f"forward returned {type(outputs).__name__} without a tensor")
+        if not trains:
+            self.check_memory()
         returned(tensors)
 
     def switch(self, trains):
@@ -111,6 +116,7 @@ class Module:
             self.find_written()
         self.check_gradients(is_first)
         self.check_frozen()
+        self.check_memory()
         self.keep_buffers()
 
     def find_written(self):
@@ -143,6 +149,16 @@ class Module:
             if tensor._version != version:
                 raise Refused(f"forward wrote {full}; only the optimizer writes parameters, and a buffer with "
                                    "persistent=False that forward leaves alone in the first mini-batch must be constant")
+
+    def addresses(self):
+        return [tensor.data_ptr() for *_, tensor in self.parameters + self.buffers]
+
+    def check_memory(self):
+        """A tensor with other memory than the state's would keep its values while the state's are trained."""
+        for (*_, full, _), before, now in zip(self.parameters + self.buffers, self.memory, self.addresses()):
+            if now != before:
+                raise Refused(f"forward gave {full} other memory, as by \"{full}.data = ...\"; write a buffer's values by "
+                              "copy_()")
 
     def keep_buffers(self):
         """If forward has put a tensor in a buffer's place, copies the tensor into the buffer, which holds the state."""
