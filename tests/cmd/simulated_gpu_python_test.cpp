@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 const Words kOnAllAtD2 = {"--set", "job.determinism=D2", "--allow-mixed"};
 const Words kEndless = {"--set", "train.steps=1000000", "--set", "train.eval_every=never"};
 
-// The backward pass of Twice is Python. The module has a tied weight, and a buffer outside the state that is written in
-// the first mini-batch; it draws from the streams of torch, Python and numpy.
+// The backward pass of Twice is Python. The module has a tied weight, a buffer with two names, and a buffer outside the
+// state that is written in the first mini-batch; the module draws from the streams of torch, Python and numpy.
 std::string net_of(const std::string& forward = "pass", const std::string& backward = "pass",
                    const std::string& build = "return Net()") {
   return fmt::format(R"(import os, random, threading, time
@@ -48,15 +48,16 @@ class Twice(torch.autograd.Function):
         {}
         return gradient * 2
 class Part(torch.nn.Module):
-    def __init__(self, weight):
+    def __init__(self, weight, seen):
         super().__init__()
         self.weight = weight
-        self.register_buffer("seen", torch.zeros(24))
+        self.register_buffer("seen", seen)
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.first = torch.nn.Linear(24, 24)
-        self.a, self.b = Part(self.first.weight), Part(torch.nn.Parameter(torch.ones(24)))
+        seen = torch.zeros(24)
+        self.a, self.b = Part(self.first.weight, seen), Part(torch.nn.Parameter(torch.ones(24)), seen)
         self.register_buffer("written", torch.zeros(()), persistent=False)
         self.register_buffer("scale", torch.full((24,), 0.5), persistent=False)
         self.dropout, self.calls = torch.nn.Dropout(0.25), 0
@@ -69,7 +70,7 @@ class Net(torch.nn.Module):
             x = x * (1 + random.random()) + torch.from_numpy(noise).to(x.device)
         x = self.dropout(Twice.apply(self.first(x))) @ self.a.weight * self.b.weight * self.scale
         if self.training:
-            self.a.seen += x.detach()[0]
+            self.b.seen += x.detach()[0]
             self.written += 1
         return ((x + self.a.seen * 0.01) ** 2).mean() + 0 * self.written
 def build():

@@ -1,5 +1,7 @@
 #include "core/engine/train/state/model_places.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace estrain::train {
@@ -40,7 +42,11 @@ ModelPlaces::ModelPlaces(const model::NamedTensors& tensors, checkpoint::StateLa
     buffers_.push_back({offset - buffers_at_, tensor.nbytes()});
     buffers_bytes_ = layout.bytes - buffers_at_;
   }
-  for (const auto& [name, target] : tensors.aliases) layout.aliases.push_back({Role::parameter, name, target});
+  for (const auto& [name, target] : tensors.aliases) {
+    const auto is_target = [&target = target](const auto& parameter) { return parameter.first == target; };
+    const bool is_parameter = std::ranges::any_of(tensors.parameters, is_target);
+    layout.aliases.push_back({is_parameter ? Role::parameter : Role::buffer, name, target});
+  }
 }
 
 }  // namespace estrain::train
