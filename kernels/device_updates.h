@@ -22,7 +22,8 @@ struct UpdateDigest {
   int unused = 0;
 };
 
-// A piece of a parameter, like OptimizerPiece, with arrays in the device's memory.
+// A piece of a parameter, like OptimizerPiece, with arrays in the device's memory. new_parameter may be `gradient`'s
+// memory.
 struct UpdatePiece {
   size_t n = 0;
   uint64_t first_word = 0;
@@ -32,6 +33,8 @@ struct UpdatePiece {
   const float* slots[most_slots] = {};
   float* new_slots[most_slots] = {};
   UpdateDigest* digest = nullptr;
+  // Null, or in the device's memory: 0 keeps the values, and adds their digest, whatever the gradient.
+  const float* reached = nullptr;
 };
 
 // Adds digest(words, 4 * n, first_word) to *sum.
@@ -82,6 +85,9 @@ struct DeviceUpdates {
   void (*digest)(std::span<const DigestPiece> pieces, const DeviceQueue& queue) = nullptr;
 
   void (*norms)(std::span<const NormPiece> pieces, const DeviceQueue& queue) = nullptr;
+  // Moves the norms that count to the front, in their order, and sets the rest to zero: norms[i] counts if it is not
+  // below 0, and `reached` is null or reached[i] is not 0. A norm of norms is the same with such zeros and without.
+  void (*compact_norms)(float* norms, const float* reached, size_t n, const DeviceQueue& queue) = nullptr;
   // *factor = clip_factor(*norm, max_norm) of portable/reduction.h
   void (*clip_factor)(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) = nullptr;
 

@@ -22,7 +22,7 @@ struct Table {
   unsigned first_block[most];
   unsigned count = 0;
 };
-using Updates = Table<UpdatePiece, 40>;
+using Updates = Table<UpdatePiece, 36>;
 using Folds = Table<FoldPiece, 96>;
 using Digests = Table<DigestPiece, 64>;
 using Norms = Table<NormPiece, 96>;
@@ -113,6 +113,7 @@ __global__ void update_elements(Rule rule, const float* gradient_factor, Updates
   const UpdatePiece& piece = table.pieces[own];
   const int64_t first = first_element(table, own), n = static_cast<int64_t>(piece.n);
   const float factor = gradient_factor == nullptr ? 1.0f : *gradient_factor;
+  const bool reached = piece.reached == nullptr || *piece.reached != 0;
   float parameter[kEach], gradient[kEach], slot[kEach][slots + 1] = {};
 #pragma unroll
   for (int e = 0; e < kEach; ++e) {
@@ -121,14 +122,14 @@ __global__ void update_elements(Rule rule, const float* gradient_factor, Updates
     gradient[e] = read(piece.gradient, i, n) * factor;
 #pragma unroll
     for (int s = 0; s < slots; ++s)
-      if (rule.reads_slots()) slot[e][s] = read(piece.slots[s], i, n);
+      if (rule.reads_slots() || !reached) slot[e][s] = read(piece.slots[s], i, n);
   }
   unsigned long long words[1 + slots] = {};
 #pragma unroll
   for (int e = 0; e < kEach; ++e) {
     const int64_t i = first + e * int64_t{kThreads};
     if (i >= n) break;
-    update_element(rule, parameter[e], gradient[e], slot[e]);
+    if (reached) update_element(rule, parameter[e], gradient[e], slot[e]);
     const uint64_t word = piece.first_word + static_cast<uint64_t>(i);
     piece.new_parameter[i] = parameter[e];
     words[0] += weighted(parameter[e], word);
@@ -139,7 +140,7 @@ __global__ void update_elements(Rule rule, const float* gradient_factor, Updates
       words[1 + s] += weighted(slot[e][s], word);
       finite &= is_finite(slot[e][s]);
     }
-    if (!finite) atomicOr(&piece.digest->not_finite, 1);
+    if (reached && !finite) atomicOr(&piece.digest->not_finite, 1);
   }
   unsigned long long* sums[1 + slots] = {&piece.digest->parameter};
 #pragma unroll
@@ -183,6 +184,27 @@ __global__ void finish_norms(Norms table, unsigned blocks, const float* partials
   const unsigned first = table.first_block[own], end = own + 1 < table.count ? table.first_block[own + 1] : blocks;
   const float total = warp_total(partials + first, end - first);
   if (threadIdx.x == 0) *table.pieces[own].norm = square_root(total);
+}
+
+// One block of threads.
+__global__ void compact(float* norms, const float* reached, int64_t n) {
+  __shared__ int counts[kThreads];
+  int64_t end = 0;
+  for (int64_t begin = 0; begin < n; begin += kThreads) {
+    const int64_t i = begin + threadIdx.x;
+    const float norm = read(norms, i, n);
+    counts[threadIdx.x] = i < n && !(norm < 0) && (reached == nullptr || reached[i] != 0) ? 1 : 0;
+    __syncthreads();
+    int before = 0, all = 0;
+    for (unsigned t = 0; t < static_cast<unsigned>(kThreads); ++t) {
+      if (t < threadIdx.x) before += counts[t];
+      all += counts[t];
+    }
+    if (counts[threadIdx.x] != 0) norms[end + before] = norm;
+    end += all;
+    __syncthreads();
+  }
+  for (int64_t i = end + threadIdx.x; i < n; i += kThreads) norms[i] = 0;
 }
 
 __global__ void compute_clip_factor(float* factor, const float* norm, float max_norm) {
@@ -254,6 +276,10 @@ void norms(std::span<const NormPiece> pieces, const DeviceQueue& queue) {
   });
 }
 
+void compact_norms(float* norms, const float* reached, size_t n, const DeviceQueue& queue) {
+  launch("compact_norms", queue, Grid{1, kThreads}, compact, norms, reached, static_cast<int64_t>(n));
+}
+
 void clip_factor(float* factor, const float* norm, float max_norm, const DeviceQueue& queue) {
   launch("clip_factor", queue, Grid{1, 32}, compute_clip_factor, factor, norm, max_norm);
 }
@@ -281,6 +307,7 @@ void add_zero(float* dst, const float* a, size_t n, const DeviceQueue& queue) {
 const DeviceUpdates device_updates = {.optimizers = loops_of(Optimizers{}),
                                       .digest = digest,
                                       .norms = norms,
+                                      .compact_norms = compact_norms,
                                       .clip_factor = clip_factor,
                                       .fold_scaled = fold_scaled,
                                       .add = add,

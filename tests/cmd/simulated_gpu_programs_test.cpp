@@ -62,6 +62,13 @@ class Program {
       if (spec.contains("buffer")) spec["buffer"]["persistent"] = false;
     return *this;
   }
+  // A parameter that no call reads.
+  Program& add_unreached_parameter(const std::string& name, const std::string& value,
+                                   const std::vector<float>& values) {
+    parts_.add_stored("parameter", name, value, meta_of({static_cast<int64_t>(values.size())}, kFloat, true),
+                      raw(values));
+    return *this;
+  }
   // The calls of `body` are in the block; its value `result` leaves it.
   Program& in_autocast(const std::string& of_device, bool enabled, const std::string& taken, const std::string& result,
                        const std::function<void(Program&)>& body) {
@@ -193,6 +200,25 @@ TEST_CASE("at D1 a program on GPUs has no trace of their number, nor of a replay
   const std::string replayed = trained.on("cuda:0", {"--set", "job.cuda_graphs=auto"});
   CHECK(difference(one, replayed).text == "");
   CHECK(read_file(replayed + "/worker-0.log").find("not captured") == std::string::npos);
+}
+
+// With weight decay and momentum, an update would show.
+TEST_CASE("a parameter that no EST reaches stays as it is, on any number of GPUs") {
+  Program program;
+  program.add_unreached_parameter("aside", "p_aside", std::vector<float>(700, 0.5f));
+  const Trained trained(program.file("linear"));
+  for (const char* clipped : {"train.clip_grad_norm=0", "train.clip_grad_norm=0.01"}) {
+    CAPTURE(clipped);
+    const Words more = with(kD2OnAll, {"--set", "optimizer.weight_decay=0.1", "--set", clipped});
+    const std::string on_cpu = trained.on("cpu", more);
+    for (const char* devices : {"cuda:0", "cuda:0,cuda:1"}) {
+      CAPTURE(devices);
+      const std::string on_gpus = trained.on(devices, more);
+      CHECK(difference(on_cpu, on_gpus).text == "");
+      const std::string last = fmt::format("/checkpoints/step-{:09}.h5", checkpoint_steps(on_cpu).back());
+      CHECK(checkpoint_difference(on_cpu + last, on_gpus + last) == "");
+    }
+  }
 }
 
 TEST_CASE("averages of the weights are kept where a program trains on GPUs, too") {

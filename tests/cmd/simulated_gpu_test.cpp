@@ -416,6 +416,50 @@ TEST_CASE("each of several GPUs has its own share of the slots, and sums of one 
                   {"AdamW on 8 GPUs, clipped", "cuda*8", 8, with(ests(8), kClipped), 6, 12}});
 }
 
+// The calls of a step of one worker (tests/simulated_gpu/machine.h).
+struct StepCalls {
+  int64_t groups = 0, transfers = 0, gathers = 0, stream_waits = 0, host_waits = 0;
+};
+
+// Returns the number of calls of `steps` steps, over all workers.
+std::array<int64_t, 5> calls_of_run(const std::string& spec, const std::string& devices, int steps, const Words& more) {
+  const ScratchFolder folder;
+  const Setting counted("ESTRAIN_SIMULATED_CALLS", folder.path());
+  const std::string number = fmt::format("train.steps={}", steps);
+  train_in_another_order(folder, spec, devices, with(kMixedD2, with({"--set", number}, more)));
+  std::array<int64_t, 5> all = {};
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    std::array<int64_t, 5> calls = {};
+    std::ifstream in(file.path(), std::ios::binary);
+    if (!file.is_regular_file() || !in.read(reinterpret_cast<char*>(calls.data()), sizeof calls) || calls[0] == 0)
+      continue;
+    for (size_t i = 0; i < all.size(); ++i) all[i] += calls[i];
+  }
+  return all;
+}
+
+StepCalls calls_of_step(const std::string& spec, const std::string& devices, int64_t workers, const Words& more) {
+  constexpr int few = 2, more_steps = 8;
+  const std::array<int64_t, 5> long_run = calls_of_run(spec, devices, few + more_steps, more),
+                               short_run = calls_of_run(spec, devices, few, more);
+  const auto each = [&](size_t i) { return (long_run[i] - short_run[i]) / (more_steps * workers); };
+  return {each(0), each(1), each(2), each(3), each(4)};
+}
+
+TEST_CASE("several GPUs pass on their sums in one group for each bucket, and the host waits for results alone") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", mlp_job());
+  const Words brief = {"--set", "train.eval_every=\"never\""};
+  constexpr int64_t buckets = 7, sharing = 1, reads = 2 + 2;  // two losses, the time and the results
+  const StepCalls plain =
+      calls_of_step(spec, "cuda:0,cuda:1", 2, with(with(brief, ests(4)), {"--set", "train.clip_grad_norm=0"}));
+  CHECK(plain.groups == buckets + sharing);
+  CHECK(plain.transfers <= 2 * (buckets + sharing));  // bucket 0 has unequal shares
+  CHECK(plain.gathers <= 2 * buckets);                // what workers tell each other, and new parameters
+  CHECK(plain.host_waits == reads);
+  CHECK(plain.stream_waits <= buckets + sharing + 1 + reads + 2);  // to share, to go on, and for the mini-batches
+}
+
 TEST_CASE("check and plan name what each GPU needs, and the fewest GPUs that hold the job") {
   const ScratchFolder folder;
   const Setting profiles("ESTRAIN_PROFILES", folder / "profiles.json");

@@ -1,6 +1,7 @@
 #include "tests/simulated_gpu/machine.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,22 @@ thread_local int computed_elsewhere = 0;
 void fail(const std::string& what) {
   std::fprintf(stderr, "simulated GPU: %s\n", what.c_str());
   std::abort();
+}
+
+void count(Call call) {
+  static std::atomic<uint64_t>* const numbers = [] {
+    static std::atomic<uint64_t> of_nobody[kCalls];
+    const char* const folder = std::getenv("ESTRAIN_SIMULATED_CALLS");
+    if (folder == nullptr) return of_nobody;
+    const std::string name = std::string(folder) + "/" + std::to_string(::getpid());
+    const int file = ::open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    constexpr size_t bytes = kCalls * sizeof(uint64_t);
+    if (file < 0 || ::ftruncate(file, bytes) != 0) fail("calls cannot be counted in " + name);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) fail("calls cannot be counted in " + name);
+    return static_cast<std::atomic<uint64_t>*>(memory);
+  }();
+  ++numbers[static_cast<size_t>(call)];
 }
 
 int& last_error() {

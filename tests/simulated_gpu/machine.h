@@ -120,6 +120,12 @@ class Fault {
 
 [[noreturn]] void fail(const std::string& what);
 
+// Calls that a process makes of CUDA and NCCL. With ESTRAIN_SIMULATED_CALLS=FOLDER, their numbers are 64-bit integers, in
+// this order, in a file of each process.
+enum class Call { group, transfer, gather, stream_wait, host_wait };
+constexpr size_t kCalls = 5;
+void count(Call call);
+
 // CUDA's last error in this thread (a cudaError_t). Libraries above CUDA leave an error, too.
 int& last_error();
 

@@ -49,9 +49,17 @@ struct Exchanged {
   std::deque<Transfer> out, in;
 };
 
+// The own part of an all-gather.
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
 // The transfers of a group.
 struct Transfers {
   std::vector<Exchanged> peers;
+  std::vector<Copy> copies;
   cudaStream_t stream = nullptr;
 };
 
@@ -136,6 +144,8 @@ bool carry_out(const ncclComm& communicator, Transfers& transfers) {
     return true;
   }
   if (communicator.state != ncclSuccess || communicator.silent) return false;
+  for (const Copy& copy : transfers.copies) std::memmove(copy.to, copy.from, copy.bytes);
+  transfers.copies.clear();
   bool is_through = true;
   for (size_t rank = 0; rank < transfers.peers.size(); ++rank) {
     Exchanged& peer = transfers.peers[rank];
@@ -147,15 +157,21 @@ bool carry_out(const ncclComm& communicator, Transfers& transfers) {
   return is_through;
 }
 
-ncclResult_t add(ncclComm_t communicator, int peer, cudaStream_t stream, std::deque<Transfer> Exchanged::*which,
-                 const void* memory, size_t bytes) {
+// The group under way, for one more call.
+Transfers& open_group(ncclComm_t communicator, cudaStream_t stream) {
   if (groups_open == 0) fail("a transfer outside of a group");
   ncclComm& comm = *of(communicator);
   if (comm.state != ncclSuccess) fail("a transfer before all have met");
   comm.group.peers.resize(comm.sockets.size());
   comm.group.stream = stream;
   grouped = &of(communicator);
-  (comm.group.peers[static_cast<size_t>(peer)].*which)
+  return comm.group;
+}
+
+ncclResult_t add(ncclComm_t communicator, int peer, cudaStream_t stream, std::deque<Transfer> Exchanged::*which,
+                 const void* memory, size_t bytes) {
+  count(Call::transfer);
+  (open_group(communicator, stream).peers[static_cast<size_t>(peer)].*which)
       .push_back({static_cast<std::byte*>(const_cast<void*>(memory)), bytes});
   return ncclSuccess;
 }
@@ -205,6 +221,7 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (--groups_open > 0 || grouped == nullptr) return ncclSuccess;
   const Handle communicator = *std::exchange(grouped, nullptr);
+  count(Call::group);
   if (communicator->fault.strikes()) communicator->state = ncclRemoteError;
   if (communicator->silence.strikes()) communicator->silent = true;
   auto transfers = std::make_shared<Transfers>(std::exchange(communicator->group, {}));
@@ -232,6 +249,22 @@ ncclResult_t ncclRecv(void* memory, size_t count, ncclDataType_t type, int peer,
                       cudaStream_t stream) {
   if (type != ncclUint8) fail("only bytes are transferred");
   return add(communicator, peer, stream, &Exchanged::in, memory, count);
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream) {
+  if (type != ncclUint8) fail("only bytes are transferred");
+  estrain::simulated::count(Call::gather);
+  Transfers& group = open_group(communicator, stream);
+  auto* const parts = static_cast<std::byte*>(to);
+  const auto own = static_cast<size_t>(of(communicator)->rank);
+  for (size_t peer = 0; peer < group.peers.size(); ++peer) {
+    if (peer == own) continue;
+    group.peers[peer].out.push_back({static_cast<std::byte*>(const_cast<void*>(from)), count});
+    group.peers[peer].in.push_back({parts + peer * count, count});
+  }
+  group.copies.push_back({parts + own * count, from, count});
+  return ncclSuccess;
 }
 
 }  // extern "C"

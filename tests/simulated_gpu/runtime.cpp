@@ -51,6 +51,7 @@ cudaError_t of_query(bool is_done) {
 bool is_captured(cudaStream_t stream) { return of(stream)->captured != nullptr; }
 
 cudaError_t synchronize(cudaStream_t stream) {
+  count(Call::host_wait);
   if (is_captured(stream)) return returned(cudaErrorStreamCaptureUnsupported);
   machine().synchronize(machine().now(of(stream)));
   return returned(state());
@@ -251,6 +252,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  count(Call::host_wait);
   machine().synchronize();
   return returned(state());
 }
@@ -350,6 +352,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  count(Call::stream_wait);
   machine().await(of(stream), *of(event));
   return cudaSuccess;
 }
@@ -373,6 +376,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return of_query(machine().is_done(*of(event))); }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  count(Call::host_wait);
   machine().synchronize(*of(event));
   return returned(state());
 }

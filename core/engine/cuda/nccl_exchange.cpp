@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <nccl.h>
 
@@ -49,13 +50,16 @@ class NcclExchange : public device::DeviceExchange {
   // Returns false on abort.
   bool meet(const ncclUniqueId& id);
 
-  void transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) override;
-  void join() override;
+  void follow() override;
+  void transfer(const device::TransferGroup& group) override;
+  void run(const std::function<void()>& work) override;
+  std::function<void()> mark() override;
   void check() override;
 
  private:
   void watch();
   void settle(std::unique_lock<std::mutex>& lock, const char* call);
+  void await_enqueued();
   void connect();
   void end(std::string why);
 
@@ -147,42 +151,66 @@ void NcclExchange::connect() {
   const at::Tensor bytes = at::empty({static_cast<int64_t>(party_.workers * kConnectingBytes)},
                                      at::TensorOptions(at::kByte).device(c10::Device(c10::kCUDA, index_)));
   auto* const place = static_cast<std::byte*>(bytes.mutable_data_ptr());
-  std::vector<device::Transfer> sends, receives;
+  device::TransferGroup group;
   for (uint32_t peer = 0; peer < party_.workers; ++peer) {
     if (peer == party_.worker) continue;
-    sends.push_back({peer, place + party_.worker * kConnectingBytes, kConnectingBytes});
-    receives.push_back({peer, place + peer * kConnectingBytes, kConnectingBytes});
+    group.sends.push_back({peer, place + party_.worker * kConnectingBytes, kConnectingBytes});
+    group.receives.push_back({peer, place + peer * kConnectingBytes, kConnectingBytes});
   }
-  transfer(sends, receives);
+  follow();
+  transfer(group);
+  device::TransferGroup gathers;
+  gathers.gathers.push_back({place + party_.worker * kConnectingBytes, place, kConnectingBytes});
+  transfer(gathers);
   join();  // before the memory is reused
 }
 
-void NcclExchange::transfer(std::span<const device::Transfer> sends, std::span<const device::Transfer> receives) {
+void NcclExchange::follow() {
+  await_enqueued();
   c10::cuda::CUDAEvent computed(cudaEventDisableTiming);
   computed.record(c10::cuda::getCurrentCUDAStream(index_));
   computed.block(stream_);
+}
+
+void NcclExchange::transfer(const device::TransferGroup& group) {
   std::unique_lock lock(mutex_);
-  if (communicator_ == nullptr || (sends.empty() && receives.empty())) return;
+  settle(lock, "ncclGroupEnd");
+  if (communicator_ == nullptr || group.is_empty()) return;
   std::string first_failure;
   const auto note = [&first_failure](const char* call, ncclResult_t result) {
     if (failed(result) && first_failure.empty()) first_failure = in_words(call, result);
   };
   note("ncclGroupStart", ncclGroupStart());
-  for (const device::Transfer& send : sends)
+  for (const device::Transfer& send : group.sends)
     note("ncclSend",
          ncclSend(send.memory, send.bytes, ncclUint8, static_cast<int>(send.peer), communicator_, stream_.stream()));
-  for (const device::Transfer& receive : receives)
+  for (const device::Transfer& receive : group.receives)
     note("ncclRecv", ncclRecv(receive.memory, receive.bytes, ncclUint8, static_cast<int>(receive.peer), communicator_,
                               stream_.stream()));
+  for (const device::Gather& gather : group.gathers)
+    note("ncclAllGather",
+         ncclAllGather(gather.from, gather.to, gather.bytes, ncclUint8, communicator_, stream_.stream()));
   note("ncclGroupEnd", ncclGroupEnd());  // always: an open group would absorb later calls
-  if (!first_failure.empty()) return end(first_failure);
+  if (!first_failure.empty()) end(first_failure);
+}
+
+// NCCL enqueues a group a while after its end. Only the next call that needs the order in the stream waits for this.
+void NcclExchange::await_enqueued() {
+  std::unique_lock lock(mutex_);
   settle(lock, "ncclGroupEnd");
 }
 
-void NcclExchange::join() {
-  c10::cuda::CUDAEvent transferred(cudaEventDisableTiming);
-  transferred.record(stream_);
-  transferred.block(c10::cuda::getCurrentCUDAStream(index_));
+void NcclExchange::run(const std::function<void()>& work) {
+  await_enqueued();
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  work();
+}
+
+std::function<void()> NcclExchange::mark() {
+  await_enqueued();
+  const auto reached = std::make_shared<c10::cuda::CUDAEvent>(cudaEventDisableTiming);
+  reached->record(stream_);
+  return [this, reached] { reached->block(c10::cuda::getCurrentCUDAStream(index_)); };
 }
 
 void NcclExchange::check() {

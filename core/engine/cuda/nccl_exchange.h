@@ -1,6 +1,6 @@
 #pragma once
-// Exchange between the GPUs of one host by NCCL: groups of sends and receives, on a separate stream in parallel with
-// computations. NCCL never adds.
+// Exchange between the GPUs of one host by NCCL: groups of sends, receives and all-gathers, on a separate stream in
+// parallel with computations. NCCL never adds.
 //
 // A thread watches the exchange. If the stage is aborted because a worker was lost, or if NCCL reports an error, the
 // thread ends the communicator: then kernels that wait for a peer finish, and so does every wait for the GPU. The

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <vector>
 
 namespace estrain::device {
 
@@ -20,12 +20,32 @@ struct ExchangeParty {
   std::function<void()> beat;
 };
 
+// All memory of transfers is the device's, at least 4-byte aligned.
 struct Transfer {
   uint32_t peer;  // worker of the stage
-  void* memory;   // of the device, at least 4-byte aligned
+  void* memory;
   size_t bytes;
 };
 
+// All workers get all workers' `from`, in the order of the workers. `from` may be the worker's own place in `to`.
+struct Gather {
+  const void* from;  // [bytes], the same number on every worker
+  void* to;          // [worker, bytes]
+  size_t bytes;
+};
+
+// Transfers that run together. The n-th send to a peer matches the peer's n-th receive from this worker, with the same
+// number of bytes; the n-th gathers of all workers match.
+struct TransferGroup {
+  std::vector<Transfer> sends = {}, receives = {};
+  std::vector<Gather> gathers = {};
+
+  bool is_empty() const { return sends.empty() && receives.empty() && gathers.empty(); }
+};
+
+// Transfers and the work of run() go one after another, in the order of the calls, in parallel with the device's other
+// work: in the exchange's queue. No call waits for the device.
+//
 // Not thread-safe. Every worker must request the same groups of transfers in the same order. If a worker is lost, the
 // rest is released once the stage is aborted; transfers in progress then leave arbitrary bytes.
 class DeviceExchange {
@@ -35,12 +55,18 @@ class DeviceExchange {
   DeviceExchange(const DeviceExchange&) = delete;
   DeviceExchange& operator=(const DeviceExchange&) = delete;
 
-  // Queues one group: the n-th send to a peer matches the peer's n-th receive from this worker, with the same number of
-  // bytes. Begins after all earlier work of the device; later work does not wait for the group until join().
-  virtual void transfer(std::span<const Transfer> sends, std::span<const Transfer> receives) = 0;
+  // Makes later transfers and work of run() wait for all earlier work of the device.
+  virtual void follow() = 0;
 
-  // Makes later work of the device wait for all transfers.
-  virtual void join() = 0;
+  virtual void transfer(const TransferGroup& group) = 0;
+
+  // Calls `work`: what it requests of the device, by operators or by ComputeDevice::queue(), goes to the exchange's queue.
+  virtual void run(const std::function<void()>& work) = 0;
+
+  // Returns a function that makes later work of the device wait for the exchange's queue, as far as it is full now.
+  virtual std::function<void()> mark() = 0;
+  // Makes later work of the device wait for all transfers and all work of run().
+  void join() { mark()(); }
 
   // Call this after ComputeDevice::finish(). Throws Fault::device if transfers failed and the stage is not aborted.
   virtual void check() = 0;

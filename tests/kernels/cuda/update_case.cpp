@@ -1,3 +1,4 @@
+#include <cmath>
 #include <list>
 #include <numeric>
 
@@ -56,7 +57,8 @@ struct Parameter {
   std::string difference() {
     // A digest covers NaN payloads, which depend on the machine, so it is compared only if all values are finite.
     const std::string digests = digest.here()[kFiniteWord] == 0 ? digest.difference("digest") : "";
-    std::string differences = new_parameter.difference("parameter") + digests;
+    std::string differences =
+        new_parameter.difference("parameter") + gradient.difference("in the gradient's place") + digests;
     for (Twin<float>& slot : new_slots) differences += slot.difference("slot");
     return differences;
   }
@@ -99,6 +101,19 @@ Settings draw_settings(Draw& draw) {
   return s;
 }
 
+// The expected values and digest of a parameter that no gradient reached, after the update `found` of the same slots.
+OptimizerDigest keep(Parameter& parameter, const OptimizerDigest& found) {
+  const auto kept = [&](Twin<float>& to, Twin<float>& from) {
+    std::copy_n(from.here(), from.size(), to.here());
+    return digest(from.here(), sizeof(float) * from.size(), parameter.first_word);
+  };
+  OptimizerDigest expected;
+  expected.parameter = kept(parameter.new_parameter, parameter.parameter);
+  for (size_t s = 0; s < most_slots; ++s)
+    if (found.slots[s] != 0) expected.slots[s] = kept(parameter.new_slots[s], parameter.slots[s]);
+  return expected;
+}
+
 template <typename Settings>
 std::string update_case(Draw& draw, uint32_t seed) {
   const auto settings = draw_settings<Settings>(draw);
@@ -107,11 +122,23 @@ std::string update_case(Draw& draw, uint32_t seed) {
   const Isa isa = kIsas[static_cast<size_t>(draw.integer(0, static_cast<int64_t>(best_isa())))];
   std::list<Parameter> parameters;
   std::vector<UpdatePiece> pieces;
+  Twin<float> reached(std::vector<float>{0, 1, 3});
   for (const int64_t n : draw_sizes(draw)) {
     Parameter& parameter = parameters.emplace_back(draw, n, static_cast<uint64_t>(seed) * 777);
     pieces.push_back(parameter.there());
     const OptimizerPiece here = parameter.here(scaled ? 0.625f : 1);
-    const std::vector<uint64_t> words = words_of(update(settings, here, isa));
+    OptimizerDigest expected = update(settings, here, isa);
+    if (const auto which = draw.integer(0, 3); which < 3) {
+      pieces.back().reached = reached.there() + which;
+      if (which == 0) expected = keep(parameter, expected);
+    }
+    if (draw.chance(25)) {  // in the gradient's place
+      std::swap_ranges(parameter.new_parameter.here(), parameter.new_parameter.here() + n, parameter.gradient.here());
+      pieces.back().new_parameter = parameter.gradient.there();
+      const std::vector<float> blank = Draw::blank(n);
+      std::copy(blank.begin(), blank.end(), parameter.new_parameter.here());
+    }
+    const std::vector<uint64_t> words = words_of(expected);
     std::copy(words.begin(), words.end(), parameter.digest.here());
   }
   const float* gradient_factor = scaled ? factor.there() : nullptr;
@@ -199,7 +226,31 @@ std::string norm_case(uint32_t seed) {
   return report(norms.difference("norm"), shape_of("arrays", pieces.size()));
 }
 
+// Norms of some parameters, and the norm of these without a trace of the others.
+std::string compact_case(uint32_t seed) {
+  Draw draw(seed);
+  const int64_t n = draw.one_of<int64_t>({1, 255, 256, 257, draw.integer(1, 3000), 5000});
+  std::vector<float> norms = draw.positive(n), reached, counted;
+  const bool all = draw.chance(20);
+  for (float& norm : norms) {
+    if (draw.chance(5)) norm = draw.chance(50) ? -1 : NAN;
+    reached.push_back(draw.chance(60) ? static_cast<float>(draw.integer(1, 4)) : 0);
+    if (!(norm < 0) && (all || reached.back() != 0)) counted.push_back(norm);
+  }
+  Twin<float> values(norms), flags(reached), total(std::vector<float>(1, 0));
+  if (!counted.empty())
+    portable::l2_norm(total.here(), counted.data(), {1, static_cast<int64_t>(counted.size()), 1}, on_cpu());
+  counted.resize(norms.size(), 0);
+  std::copy(counted.begin(), counted.end(), values.here());
+  const DeviceQueue& queue = *on_device().device;
+  const NormPiece piece = {values.there(), values.size(), total.there()};
+  queue.updates->compact_norms(values.there(), all ? nullptr : flags.there(), values.size(), queue);
+  queue.updates->norms({&piece, 1}, queue);
+  return report(values.difference("norm") + total.difference("norm of norms"), shape_of("norms", n));
+}
+
 std::string sum_case(uint32_t seed) {
+  if (seed % 7 == 6) return compact_case(seed);
   if (seed % 5 == 4) return norm_case(seed);
   if (seed % 4 == 0) return fold_case(seed);
   if (seed % 4 == 1) return digest_case(seed);

@@ -17,23 +17,19 @@ uint32_t worker_of_est_0(const StageOrder& order) {
 }  // namespace
 
 PassedSums::PassedSums(const GradientSum& sum, const StageOrder& order, const OwnShares& shares, ResidentSums& sums,
-                       comm::JobMemory& memory, device::ComputeDevice& device)
-    : shares_(shares), sums_(sums), memory_(memory), device_(device), tree_(sum.finish(order.ranges)) {
-  std::vector<int64_t> first_row;
-  int64_t rows = 0;
-  for (const EstRange& range : order.ranges) {
-    first_row.push_back(rows);
-    rows += sum.fold(range).passed_on;
-  }
+                       device::ComputeDevice& device)
+    : shares_(shares), sums_(sums), device_(device), tree_(sum.finish(order.ranges)) {
   size_t others = 0;
   for (const comm::FinishPlan::Source& source : tree_.sources) {
     const auto worker = static_cast<uint32_t>(source.worker.value);
-    const bool own = worker == shares_.worker();
-    sources_.push_back({worker, first_row[worker] + source.slot, own ? static_cast<size_t>(source.slot) : others++});
+    sources_.push_back({worker, worker == shares_.worker() ? static_cast<size_t>(source.slot) : others++});
   }
   totals_ = new_floats(shares_.packed_floats(), device);
   received_ = new_floats(others * shares_.largest_share(), device);
-  if (!sums_.has_slots()) scaled_ = new_floats(shares_.largest_bucket(), device);
+  reached_ = new_floats(shares_.parameters(), device);
+  told_ = new_floats(shares_.parameters() * shares_.workers(), device);
+  for (at::Tensor& scaled : scaled_)
+    if (!sums_.has_slots()) scaled = new_floats(shares_.largest_bucket(), device);
   load_kernels();
 }
 
@@ -46,29 +42,35 @@ void PassedSums::load_kernels() const {
   queue.updates->add(value, value, value, 1, queue);
   const kernels::FoldPiece piece = {value, 0, 1};
   queue.updates->fold_scaled(value, {}, 1, {&piece, 1}, queue);
+  queue.kernels->copy(value, value, 1, {.device = &queue});
 }
 
-void PassedSums::begin_step() { gradients_.assign(shares_.parameters(), {}); }
+void PassedSums::begin_step() {
+  gradients_.assign(shares_.parameters(), {});
+  for (std::function<void()>& await : await_passed_) await = nullptr;
+  reached_.fill_(1);
+}
 
 void PassedSums::take(size_t parameter, const at::Tensor& gradient) {
+  bool reached = gradient.defined();
   if (!sums_.has_slots()) gradients_[parameter] = gradient;
   for (const PassedSum& source : sources_) {
-    if (!is_own(source)) continue;
+    if (!is_own(source) || !sums_.has_slots()) continue;
     const auto slot = static_cast<int>(source.place);
-    const bool present = sums_.has_slots() ? sums_.present(slot, parameter) : gradient.defined();
-    memory_.gradients()[source.row].presence[parameter] = present ? 1 : 0;
-    if (!present && sums_.has_slots()) sums_.clear(slot, parameter);
+    reached |= sums_.present(slot, parameter);
+    if (!sums_.present(slot, parameter)) sums_.clear(slot, parameter);
   }
+  if (!reached) reached_.narrow(0, static_cast<int64_t>(parameter), 1).zero_();
 }
 
-bool PassedSums::reached(size_t parameter) const {
-  return std::ranges::any_of(
-      sources_, [&](const PassedSum& source) { return memory_.gradients()[source.row].presence[parameter] != 0; });
+float* PassedSums::told_by(uint32_t worker, size_t bucket) const {
+  const BucketRange parts = shares_.first_parts(bucket);
+  return told_.mutable_data_ptr<float>() + parts.begin * shares_.workers() + worker * parts.size();
 }
 
 float* PassedSums::own_sum(const PassedSum& sum, size_t bucket, size_t offset) const {
   if (sums_.has_slots()) return sums_.values(static_cast<int>(sum.place)) + offset;
-  return scaled_.mutable_data_ptr<float>() + (offset - shares_.bucket(bucket).begin);
+  return scaled_[bucket % kScaled].mutable_data_ptr<float>() + (offset - shares_.bucket(bucket).begin);
 }
 
 float* PassedSums::own_part(const PassedSum& sum, size_t bucket) const {
@@ -87,7 +89,7 @@ void PassedSums::scale_gradients(size_t bucket) {
     if (gradient.defined()) {
       pieces.push_back({gradient.const_data_ptr<float>() + part.begin, at, part.size});
     } else {
-      scaled_.narrow(0, static_cast<int64_t>(at), static_cast<int64_t>(part.size)).zero_();
+      scaled_[bucket % kScaled].narrow(0, static_cast<int64_t>(at), static_cast<int64_t>(part.size)).zero_();
     }
   }
   device_.queue()->updates->fold_scaled(to, {}, sums_.factor(), pieces, *device_.queue());
@@ -95,23 +97,45 @@ void PassedSums::scale_gradients(size_t bucket) {
     if (shares_.buckets_of(part.parameter).back() == bucket) gradients_[part.parameter].reset();
 }
 
-void PassedSums::pass_on(size_t bucket, std::vector<device::Transfer>& sends, std::vector<device::Transfer>& receives) {
-  if (!sums_.has_slots()) scale_gradients(bucket);
+void PassedSums::prepare(size_t bucket) {
+  if (sums_.has_slots()) return;
+  if (await_passed_[bucket % kScaled]) await_passed_[bucket % kScaled]();
+  scale_gradients(bucket);
+}
+
+void PassedSums::pass_on(size_t bucket, device::TransferGroup& group) {
+  const BucketRange parts = shares_.first_parts(bucket);
+  if (parts.size() > 0)
+    group.gathers.push_back(
+        {reached_.const_data_ptr<float>() + parts.begin, told_by(0, bucket), parts.size() * sizeof(float)});
   const size_t own_bytes = shares_.own(bucket).size() * sizeof(float);
   for (const PassedSum& source : sources_) {
     if (!is_own(source)) {
-      if (own_bytes > 0) receives.push_back({source.worker, own_part(source, bucket), own_bytes});
+      if (own_bytes > 0) group.receives.push_back({source.worker, own_part(source, bucket), own_bytes});
       continue;
     }
     for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
       const BucketRange theirs = shares_.share(bucket, peer);
       if (peer != shares_.worker() && theirs.size() > 0)
-        sends.push_back({peer, own_sum(source, bucket, theirs.begin), theirs.size() * sizeof(float)});
+        group.sends.push_back({peer, own_sum(source, bucket, theirs.begin), theirs.size() * sizeof(float)});
     }
   }
 }
 
-void PassedSums::finish(size_t bucket) {
+void PassedSums::unite_told(size_t bucket, float* reached) const {
+  const size_t parameters = shares_.first_parts(bucket).size();
+  std::vector<const float*> others;
+  for (uint32_t worker = 1; worker < shares_.workers(); ++worker) others.push_back(told_by(worker, bucket));
+  kernels::FoldPiece piece = {told_by(0, bucket), 0, parameters};
+  for (size_t begin = 0; begin < others.size(); begin += kernels::kMostDeviceOperands) {
+    const size_t count = std::min(others.size() - begin, kernels::kMostDeviceOperands);
+    device_.queue()->updates->fold_scaled(reached, {others.data() + begin, count}, 1, {&piece, 1}, *device_.queue());
+    piece.src = reached;
+  }
+}
+
+void PassedSums::finish(size_t bucket, float* reached) {
+  if (shares_.first_parts(bucket).size() > 0) unite_told(bucket, reached + shares_.first_parts(bucket).begin);
   const size_t size = shares_.own(bucket).size();
   if (size == 0) return;
   const kernels::DeviceQueue& queue = *device_.queue();
@@ -135,9 +159,8 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
       own_(order.own()),
       keeper_(worker_of_est_0(order)),
       shares_(job_.places().model, static_cast<uint32_t>(order.worker.value), order.workers()),
-      passed_(job_.gradient_sum(), order, shares_, sums_, place.memory, place.device),
-      pulse_(place.memory.pulse(order.rank())),
-      gathered_(place.memory.meetings().gathered(), place.memory, order) {
+      passed_(job_.gradient_sum(), order, shares_, sums_, place.device),
+      pulse_(place.memory.pulse(order.rank())) {
   tick_ = new_floats(1, place.device);
   if (!clips_) return;
   clipped_ = groups_of(job_.places().model, shares_.largest_bucket());
@@ -145,10 +168,10 @@ ExchangedUpdate::ExchangedUpdate(Workplace& place, const StageOrder& order)
 }
 
 bool ExchangedUpdate::begin_step(Step step) {
-  awaited_.clear();
-  for (size_t b = 0; b < shares_.buckets(); ++b) awaited_.push_back(shares_.parts(b).size());
+  awaited_.assign(shares_.buckets(), 0);
+  for (size_t i = 0; i < shares_.parameters(); ++i)
+    for (const size_t bucket : shares_.buckets_of(i)) ++awaited_[bucket];
   next_bucket_ = 0;
-  stalled_ns_ = 0;
   passed_.begin_step();
   return ResidentCarrier::begin_step(step);
 }
@@ -163,48 +186,56 @@ void ExchangedUpdate::fold(size_t arrival, size_t parameter, const torch::Tensor
   while (next_bucket_ < awaited_.size() && awaited_[next_bucket_] == 0) send_sums(next_bucket_++);
 }
 
+// A bucket is finished when the next one is sent: NCCL has enqueued its transfers by then, and the host need not wait.
 void ExchangedUpdate::send_sums(size_t bucket) {
-  if (bucket > 0) finish_during_pass(bucket - 1);
-  sends_.clear();
-  receives_.clear();
-  passed_.pass_on(bucket, sends_, receives_);
-  place_.exchange->transfer(sends_, receives_);
-}
-
-// Notes for how long the device waited for other workers: such time is no time of the mini-batch. The arrivals of two
-// reads tell when the device came to the transfers, and when it went on.
-void ExchangedUpdate::finish_during_pass(size_t bucket) {
-  place_.device.read(tick_, [this](const float*) { stalled_ns_ -= monotonic_ns(); });
-  finish_sums(bucket);
-  place_.device.read(tick_, [this](const float*) { stalled_ns_ += monotonic_ns(); });
+  if (bucket > 0) {
+    finish_sums(bucket - 1);
+    if (!sums_.has_slots()) passed_.passed(bucket - 1, place_.exchange->mark());
+  }
+  passed_.prepare(bucket);
+  place_.exchange->follow();
+  group_ = {};
+  passed_.pass_on(bucket, group_);
+  place_.exchange->transfer(group_);
 }
 
 void ExchangedUpdate::finish_sums(size_t bucket) {
-  place_.exchange->join();
-  passed_.finish(bucket);
+  place_.exchange->run([this, bucket] {
+    passed_.finish(bucket, optimizer_.reached());
+    if (!clips_) update_share(bucket, nullptr);
+  });
+}
+
+void ExchangedUpdate::update_share(size_t bucket, const float* factor) {
+  place_.resident->await_save();
+  for (const ParameterPiece& piece : shares_.pieces(bucket))
+    optimizer_.update_apart(piece, passed_.total(bucket) + (shares_.offset(piece) - shares_.own(bucket).begin));
+  optimizer_.flush(factor);
 }
 
 // Norms are of whole parameters, in the portable order.
-const float* ExchangedUpdate::clip_factor() {
+void ExchangedUpdate::update_clipped() {
   const ModelPlaces& model = job_.places().model;
   for (const std::vector<size_t>& group : clipped_) {
     const BucketRange range = range_of(model, group);
     gather_totals(range, whole_.mutable_data_ptr<float>());
-    place_.exchange->join();
     std::vector<ResidentOptimizer::Gradient> gradients;
-    for (const size_t i : group) {
-      if (passed_.reached(i))
-        gradients.push_back({i, whole_.const_data_ptr<float>() + (model.gradient_offset(i) - range.begin)});
-    }
-    optimizer_.take_norms(gradients);
+    for (const size_t i : group)
+      gradients.push_back({i, whole_.const_data_ptr<float>() + (model.gradient_offset(i) - range.begin)});
+    place_.exchange->run([&] { optimizer_.take_norms(gradients); });
   }
-  return optimizer_.clip_factor();
+  place_.exchange->run([this] {
+    const float* const factor = optimizer_.clip_factor(optimizer_.reached());
+    for (size_t b = 0; b < shares_.buckets(); ++b) update_share(b, factor);
+  });
 }
 
 void ExchangedUpdate::gather_totals(const BucketRange& range, float* totals) {
-  const kernels::DeviceQueue& queue = *place_.device.queue();
-  sends_.clear();
-  receives_.clear();
+  group_ = {};
+  const auto copy_own = [this](float* to, const float* from, size_t floats) {
+    const kernels::DeviceQueue& queue = *place_.device.queue();
+    queue.kernels->copy(to, from, static_cast<int64_t>(floats), {.device = &queue});
+  };
   for (size_t b = 0; b < shares_.buckets(); ++b) {
     for (uint32_t owner = 0; owner < shares_.workers(); ++owner) {
       const BucketRange share = shares_.share(b, owner);
@@ -213,43 +244,46 @@ void ExchangedUpdate::gather_totals(const BucketRange& range, float* totals) {
       float* const place = totals + (begin - range.begin);
       const size_t bytes = (end - begin) * sizeof(float);
       if (owner != shares_.worker()) {
-        receives_.push_back({owner, place, bytes});
+        group_.receives.push_back({owner, place, bytes});
         continue;
       }
       float* const own = passed_.total(b) + (begin - share.begin);
-      queue.kernels->copy(place, own, static_cast<int64_t>(end - begin), {.device = &queue});
+      place_.exchange->run([&] { copy_own(place, own, end - begin); });
       for (uint32_t peer = 0; peer < shares_.workers(); ++peer)
-        if (peer != owner) sends_.push_back({peer, own, bytes});
+        if (peer != owner) group_.sends.push_back({peer, own, bytes});
     }
   }
-  place_.exchange->transfer(sends_, receives_);
+  place_.exchange->transfer(group_);
 }
 
 void ExchangedUpdate::share_out(size_t bucket) {
-  sends_.clear();
-  receives_.clear();
   float* const values = place_.resident->parameters();
   const BucketRange own = shares_.own(bucket);
+  float* const from = passed_.total(bucket);
+  if (shares_.is_even(bucket)) {
+    group_.gathers.push_back({from, values + shares_.bucket(bucket).begin, own.size() * sizeof(float)});
+    return;
+  }
   for (uint32_t peer = 0; peer < shares_.workers(); ++peer) {
     if (peer == shares_.worker()) continue;
     const BucketRange theirs = shares_.share(bucket, peer);
-    if (own.size() > 0) sends_.push_back({peer, values + own.begin, own.size() * sizeof(float)});
-    if (theirs.size() > 0) receives_.push_back({peer, values + theirs.begin, theirs.size() * sizeof(float)});
+    if (own.size() > 0) group_.sends.push_back({peer, from, own.size() * sizeof(float)});
+    if (theirs.size() > 0) group_.receives.push_back({peer, values + theirs.begin, theirs.size() * sizeof(float)});
   }
-  place_.exchange->transfer(sends_, receives_);
+  place_.exchange->run([&] {
+    const kernels::DeviceQueue& queue = *place_.device.queue();
+    queue.kernels->copy(values + own.begin, from, static_cast<int64_t>(own.size()), {.device = &queue});
+  });
 }
 
 void ExchangedUpdate::share_buffers() {
   const size_t bytes = job_.places().model.buffers_bytes();
   if (bytes == 0) return;
-  sends_.clear();
-  receives_.clear();
   void* const buffers = place_.resident->buffers(step_.next()).mutable_data_ptr();
-  if (shares_.worker() != keeper_) receives_.push_back({keeper_, buffers, bytes});
+  if (shares_.worker() != keeper_) group_.receives.push_back({keeper_, buffers, bytes});
   for (uint32_t peer = 0; peer < shares_.workers() && shares_.worker() == keeper_; ++peer) {
-    if (peer != shares_.worker()) sends_.push_back({peer, buffers, bytes});
+    if (peer != shares_.worker()) group_.sends.push_back({peer, buffers, bytes});
   }
-  place_.exchange->transfer(sends_, receives_);
 }
 
 SavedPart ExchangedUpdate::saved_part() const {
@@ -265,40 +299,26 @@ SavedPart ExchangedUpdate::saved_part() const {
 }
 
 int64_t ExchangedUpdate::pass() {
-  const int64_t done = monotonic_ns();
-  aborted_ = !gathered_.meet();
-  const int64_t waited = monotonic_ns() - done;
-  if (aborted_) return waited;
+  place_.device.read(tick_, [this](const float*) { computed_ns_ = monotonic_ns(); });
   if (shares_.buckets() > 0) finish_sums(shares_.buckets() - 1);
-  const float* const factor = clips_ ? clip_factor() : nullptr;
-  for (size_t i = 0; i < job_.places().model.num_parameters(); ++i) optimizer_.count(i, passed_.reached(i));
-  place_.resident->await_save();
-  for (size_t b = 0; b < shares_.buckets(); ++b) {
-    const float* const totals = passed_.total(b);
-    for (const ParameterPiece& piece : shares_.pieces(b)) {
-      const bool reached = passed_.reached(piece.parameter);
-      optimizer_.update(piece, reached ? totals + (shares_.offset(piece) - shares_.own(b).begin) : nullptr);
-    }
-    optimizer_.flush(factor);
-    share_out(b);
-  }
+  if (clips_) update_clipped();
+  place_.exchange->follow();  // the pass is over: nothing reads the parameters
+  group_ = {};
+  for (size_t b = 0; b < shares_.buckets(); ++b) share_out(b);
   share_buffers();
+  place_.exchange->transfer(group_);
   place_.exchange->join();
+  optimizer_.read_results(/*counts=*/true);
   waiting(pulse_, comm::Activity::meeting, [this] {
     place_.device.finish_reads();
     return true;
   });
-  optimizer_.read_results();
-  return waited + stalled_ns_;
+  return monotonic_ns() - computed_ns_;
 }
 
 bool ExchangedUpdate::finish() {
-  if (aborted_) return false;
-  return waiting(pulse_, comm::Activity::meeting, [this] {
-    place_.device.finish_reads();
-    place_.exchange->check();
-    return !place_.memory.gate().aborted();
-  });
+  place_.exchange->check();
+  return !place_.memory.gate().aborted();
 }
 
 }  // namespace estrain::train

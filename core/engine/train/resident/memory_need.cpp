@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 
+#include "core/engine/train/resident/exchanged_update.h"
 #include "core/engine/train/resident/resident_sums.h"
 #include "core/engine/train/resident/shares.h"
 
@@ -94,7 +95,7 @@ class GpuNeed {
     if (is_alone()) return bytes;
     const uint64_t others = shares_.workers() - 1;
     for (const size_t floats :
-         {shares_.packed_floats(), others * shares_.largest_share(), ests_ == 1 ? shares_.largest_bucket() : 0,
+         {shares_.packed_floats(), others * shares_.largest_share(), ests_ == 1 ? PassedSums::kScaled * shares_.largest_bucket() : 0,
           job_.spec().train.clip_grad_norm > 0 ? largest_group() : 0})
       bytes += in_segments(floats * sizeof(float));
     return bytes;

@@ -20,7 +20,8 @@ ResidentOptimizer::ResidentOptimizer(Workplace& place)
     : place_(place), places_(place.job.places()), state_(*place.resident) {
   const size_t parameters = places_.model.num_parameters();
   const size_t bytes =
-      parameters * sizeof(kernels::UpdateDigest) + (places_.model.num_buffers() + 1) * sizeof(uint64_t);
+      parameters * sizeof(kernels::UpdateDigest) + (places_.model.num_buffers() + 1) * sizeof(uint64_t) +
+      parameters * sizeof(float);
   results_ = new_floats(bytes / sizeof(float), place.device);
   norms_ = new_floats(parameters + 1, place.device);
 }
@@ -34,25 +35,36 @@ unsigned long long* ResidentOptimizer::digest_of_buffer(size_t i) const {
 float* ResidentOptimizer::norm() const {
   return reinterpret_cast<float*>(digest_of_buffer(places_.model.num_buffers()));
 }
+float* ResidentOptimizer::reached() const { return norm() + sizeof(uint64_t) / sizeof(float); }
 
 void ResidentOptimizer::begin_step(Step step) {
   step_ = step;
   rates_ = learning_rates(place_.job, place_.memory, step, state_.host(step));
   launches_.clear();
-  norms_taken_ = 0;
   results_.zero_();
+  if (place_.job.spec().train.clip_grad_norm > 0) norms_.fill_(-1);
 }
 
 void ResidentOptimizer::update(const ParameterPiece& piece, const float* gradient) {
   if (piece.size == 0) return;
   if (gradient == nullptr) return keep(piece);
-  const size_t i = piece.parameter;
+  launch_of(piece.parameter).pieces.push_back(update_of(piece, gradient));
+}
+
+void ResidentOptimizer::update_apart(const ParameterPiece& piece, float* gradient) {
+  kernels::UpdatePiece update = update_of(piece, gradient);
+  update.new_parameter = gradient;
+  update.reached = reached() + piece.parameter;
+  launch_of(piece.parameter).pieces.push_back(update);
+}
+
+kernels::UpdatePiece ResidentOptimizer::update_of(const ParameterPiece& piece, const float* gradient) const {
   kernels::UpdatePiece update = {.n = piece.size, .first_word = piece.begin, .gradient = gradient};
   update.parameter = update.new_parameter = state_.parameter(piece);
-  for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k)
+  for (size_t k = 0; k < places_.optimizer.num_slots(piece.parameter); ++k)
     update.slots[k] = update.new_slots[k] = state_.slot(piece, k);
-  update.digest = digest_of_parameter(i);
-  launch_of(i).pieces.push_back(update);
+  update.digest = digest_of_parameter(piece.parameter);
+  return update;
 }
 
 ResidentOptimizer::Launch& ResidentOptimizer::launch_of(size_t parameter) {
@@ -95,16 +107,18 @@ void ResidentOptimizer::take_norms(std::span<const Gradient> gradients) {
   std::vector<kernels::NormPiece> pieces;
   for (const Gradient& gradient : gradients) {
     if (const size_t elements = places_.model.elements(gradient.parameter); elements > 0)
-      pieces.push_back({gradient.values, elements, norms_.mutable_data_ptr<float>() + norms_taken_++});
+      pieces.push_back({gradient.values, elements, norms_.mutable_data_ptr<float>() + gradient.parameter});
   }
   place_.device.queue()->updates->norms(pieces, *place_.device.queue());
 }
 
-const float* ResidentOptimizer::clip_factor() {
+const float* ResidentOptimizer::clip_factor(const float* are_reached) {
   const kernels::DeviceQueue& queue = *place_.device.queue();
+  const size_t parameters = places_.model.num_parameters();
   float* const norms = norms_.mutable_data_ptr<float>();
-  float* const factor = norms + places_.model.num_parameters();
-  const kernels::NormPiece all = {norms, norms_taken_, norm()};
+  float* const factor = norms + parameters;
+  const kernels::NormPiece all = {norms, parameters, norm()};
+  queue.updates->compact_norms(norms, are_reached, parameters, queue);
   queue.updates->norms({&all, 1}, queue);
   queue.updates->clip_factor(factor, norm(), static_cast<float>(place_.job.spec().train.clip_grad_norm), queue);
   return factor;
@@ -119,11 +133,13 @@ void ResidentOptimizer::digest_buffers() {
   place_.device.queue()->updates->digest(buffers, *place_.device.queue());
 }
 
-void ResidentOptimizer::read_results() {
-  place_.device.read(results_, [this](const float* found) { record(reinterpret_cast<const std::byte*>(found)); });
+void ResidentOptimizer::read_results(bool counts) {
+  place_.device.read(results_, [this, counts](const float* found) {
+    record(reinterpret_cast<const std::byte*>(found), counts);
+  });
 }
 
-void ResidentOptimizer::record(const std::byte* results) {
+void ResidentOptimizer::record(const std::byte* results, bool counts) {
   const size_t parameters = places_.model.num_parameters(), buffers = places_.model.num_buffers();
   comm::RecordView record = place_.memory.ring().pending();
   bool finite = true;
@@ -141,6 +157,8 @@ void ResidentOptimizer::record(const std::byte* results) {
   }
   float norm = 0;
   std::memcpy(&norm, results, sizeof norm);
+  const auto* const are_reached = reinterpret_cast<const float*>(results + sizeof(uint64_t));
+  for (size_t i = 0; i < parameters && counts; ++i) count(i, are_reached[i] != 0);
   if (!std::isfinite(norm)) {
     comm::mark_suspect(*record.head, comm::Nonfinite::Where::norm);
   } else if (!finite) {

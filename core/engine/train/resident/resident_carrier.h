@@ -33,6 +33,11 @@ class ResidentOptimizer {
   // Updates a piece with its summed gradient. flush() queues the update, so the gradient must live until the device has
   // read it. Null: no EST reached the parameter; the parameter keeps its values and slots.
   void update(const ParameterPiece& piece, const float* gradient);
+  // Updates a piece, if reached()[parameter] is not 0 on the device then. The new values take the place of the gradient;
+  // the state's parameter is not written.
+  void update_apart(const ParameterPiece& piece, float* gradient);
+  // Returns the device's memory for whether any EST of the job reached the parameters of the step. [parameter], at first 0
+  float* reached() const;
   // Updates a whole parameter, and counts the update.
   void update_all_of(size_t parameter, const float* gradient);
   // Queues the waiting updates, with gradients multiplied by *factor (null: 1). Call ResidentState::await_save()
@@ -41,21 +46,22 @@ class ResidentOptimizer {
   // Call this function once for each parameter: counts an update of a reached parameter.
   void count(size_t parameter, bool reached);
 
-  // Take the norms of summed gradients, in the order of the parameters; a call may have some of the gradients. Then
-  // returns the factor of torch.nn.utils.clip_grad_norm_ in the device's memory. Norms are summed in the portable
-  // order.
+  // Take the norms of summed gradients; a call may have some of the gradients. Then returns the factor of
+  // torch.nn.utils.clip_grad_norm_ in the device's memory. Norms are summed in the portable order, and in the order of
+  // the parameters. are_reached: null, or reached(): without the norms of parameters that are not.
   struct Gradient {
     size_t parameter;
     const float* values;
   };
   void take_norms(std::span<const Gradient> gradients);
-  const float* clip_factor();
+  const float* clip_factor(const float* are_reached = nullptr);
 
   // Computes the digests of the buffers in the new copy.
   void digest_buffers();
 
-  // Queues reading the results. ComputeDevice::finish() adds the results to the step's record.
-  void read_results();
+  // Queues reading the results. ComputeDevice::finish() adds the results to the step's record. counts: also counts an
+  // update of each parameter that is reached().
+  void read_results(bool counts = false);
 
  private:
   // A Launch takes pieces of parameters with the same group and number of earlier updates.
@@ -65,23 +71,24 @@ class ResidentOptimizer {
     std::vector<kernels::UpdatePiece> pieces;
   };
 
-  // Parts of an array in the device's memory: digests of all parameters, digests of all buffers, and the norm.
+  // Parts of an array in the device's memory: digests of all parameters, digests of all buffers, the norm, and which
+  // parameters are reached.
   kernels::UpdateDigest* digest_of_parameter(size_t i) const;
   unsigned long long* digest_of_buffer(size_t i) const;
   float* norm() const;
   Launch& launch_of(size_t parameter);
-  void record(const std::byte* results);
+  kernels::UpdatePiece update_of(const ParameterPiece& piece, const float* gradient) const;
+  void record(const std::byte* results, bool counts);
   void keep(const ParameterPiece& piece);
 
   Workplace& place_;
   const StatePlaces& places_;
   ResidentState& state_;
-  at::Tensor results_, norms_;  // float32; norms_: of every gradient, and last the factor
+  at::Tensor results_, norms_;  // float32; norms_: of every gradient (below 0: none), and last the factor
   // of the step under way
   Step step_;
   std::vector<double> rates_;
   std::vector<Launch> launches_;
-  size_t norms_taken_ = 0;
 };
 
 // Decides when the state of GPUs is saved to shared memory: every few seconds (time_between_saves), and before a pause,

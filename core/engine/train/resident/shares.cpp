@@ -16,9 +16,9 @@ size_t round_up(size_t floats, size_t unit) { return (floats + unit - 1) / unit 
 
 Shares::Shares(size_t floats, uint32_t workers) : workers_(workers) {
   const size_t wanted = std::min(kLargestBucket, (floats + kFewestBuckets - 1) / kFewestBuckets);
-  const size_t size = std::max(kUnit, round_up(wanted, kUnit));
+  const size_t size = std::max<size_t>(1, round_up(wanted, kUnit * workers));
   for (size_t end = floats; end > 0;) {
-    const size_t begin = end > size ? round_up(end - size, kUnit) : 0;
+    const size_t begin = (end - 1) / size * size;
     buckets_.push_back({begin, end});
     end = begin;
   }
@@ -52,6 +52,16 @@ OwnShares::OwnShares(const ModelPlaces& places, uint32_t worker, uint32_t worker
       if (add_common(bucket, parts_[b])) buckets_of_[i].push_back(b);
     }
   }
+  for (size_t i = parameters(), after = 0; i-- > 0 && buckets() > 0; after = buckets_of_[i].front())
+    if (buckets_of_[i].empty()) buckets_of_[i].push_back(after);
+}
+
+BucketRange OwnShares::first_parts(size_t bucket) const {
+  const auto begin_of = [this](size_t b) {
+    const auto is_later = [b](const std::vector<size_t>& buckets) { return buckets.front() > b; };
+    return static_cast<size_t>(std::ranges::partition_point(buckets_of_, is_later) - buckets_of_.begin());
+  };
+  return {begin_of(bucket), bucket == 0 ? parameters() : begin_of(bucket - 1)};
 }
 
 size_t OwnShares::largest_bucket() const {

@@ -2,8 +2,9 @@
 // Decides which device updates which parameters in a job on several devices (exchanged_update.h).
 //
 // The parameters, in the order of the state, are cut into buckets. The backward pass reaches the last parameters first,
-// so bucket 0 is at the end. Each bucket is cut into one share for each worker. Cuts are at multiples of 64 floats,
-// also within parameters. The cuts do not affect the bits, since sums and updates go element by element.
+// so bucket 0 is at the end. Each bucket is cut into one share for each worker: all shares of a bucket have one size,
+// except in bucket 0, which has the rest. Cuts are at multiples of 64 floats, also within parameters. The cuts do not
+// affect the bits, since sums and updates go element by element.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,8 @@ class Shares {
   BucketRange bucket(size_t b) const { return buckets_[b]; }
   // Returns a worker's share of a bucket; a share may be empty.
   BucketRange share(size_t b, uint32_t worker) const;
+  // Returns whether all shares of a bucket have one size.
+  bool is_even(size_t b) const { return bucket(b).size() == workers_ * share(b, 0).size(); }
 
  private:
   uint32_t workers_;
@@ -49,6 +52,7 @@ class OwnShares {
   uint32_t workers() const { return workers_; }
   size_t buckets() const { return shares_.buckets(); }
   BucketRange share(size_t bucket, uint32_t worker) const { return shares_.share(bucket, worker); }
+  bool is_even(size_t bucket) const { return shares_.is_even(bucket); }
 
   BucketRange bucket(size_t bucket) const { return shares_.bucket(bucket); }
   // Return numbers of elements: of the largest bucket, and of the largest own share.
@@ -62,8 +66,11 @@ class OwnShares {
   size_t packed_at(size_t bucket) const { return packed_at_[bucket]; }
   size_t packed_floats() const { return packed_at_.back(); }
 
-  // Returns the buckets with parts of a parameter, in the order of the buckets.
+  // Returns the buckets with parts of a parameter, in the order of the buckets. A parameter without elements counts as
+  // a part of the bucket after it.
   const std::vector<size_t>& buckets_of(size_t parameter) const { return buckets_of_[parameter]; }
+  // Returns the parameters that a bucket is the first one of.
+  BucketRange first_parts(size_t bucket) const;
 
  private:
   const uint32_t worker_, workers_;

@@ -49,6 +49,37 @@ TEST_CASE("buckets are large enough for a link, and several even where there is 
   CHECK(Shares(0, 2).buckets() == 0);
 }
 
+TEST_CASE("all buckets but the first have equal shares") {
+  for (const size_t floats : {size_t{64}, size_t{1000}, size_t{50'000}, size_t{140'000'000}}) {
+    for (const uint32_t workers : {2u, 3u, 7u}) {
+      const Shares shares(floats, workers);
+      for (size_t b = 1; b < shares.buckets(); ++b) {
+        CHECK(shares.is_even(b));
+        for (uint32_t worker = 0; worker < workers; ++worker)
+          CHECK(shares.share(b, worker).size() * workers == shares.bucket(b).size());
+      }
+    }
+  }
+  CHECK_FALSE(Shares(65, 2).is_even(0));
+}
+
+TEST_CASE("each parameter is told of with its first bucket, and so is one without elements") {
+  checkpoint::StateLayout layout;
+  model::NamedTensors tensors;
+  for (const int64_t elements : {0, 700, 0, 3, 300, 0})
+    tensors.parameters.emplace_back("p" + std::to_string(tensors.parameters.size()), torch::zeros({elements}));
+  const ModelPlaces places(tensors, layout);
+  const OwnShares shares(places, 1, 2);
+  size_t end = places.num_parameters();
+  for (size_t b = 0; b < shares.buckets(); ++b) {
+    const BucketRange told = shares.first_parts(b);
+    CHECK(told.end == end);
+    end = told.begin;
+    for (size_t i = told.begin; i < told.end; ++i) CHECK(shares.buckets_of(i).front() == b);
+  }
+  CHECK(end == 0);
+}
+
 TEST_CASE("the parts of a bucket are those of all workers, and a parameter knows its buckets") {
   checkpoint::StateLayout layout;
   model::NamedTensors tensors;
