@@ -51,6 +51,20 @@ struct View {
 constexpr View kViews[] = {
     {"aten::view", "aten::reshape"}, {"aten::_unsafe_view", "aten::reshape"}, {"aten::view_as", "aten::reshape_as"}};
 
+// Operators that may return an operand or a view of it, though their schemas do not say so: dropout with p = 0, type_as
+// of the same type, and more.
+constexpr std::string_view kSilentViews[] = {
+    "aten::dropout",          "aten::feature_dropout", "aten::alpha_dropout",
+    "aten::type_as",          "aten::meshgrid",        "aten::feature_alpha_dropout",
+    "aten::sum_to_size",      "aten::atleast_1d",      "aten::atleast_2d",
+    "aten::atleast_3d",       "aten::unsafe_chunk",    "aten::unsafe_split",
+    "aten::cartesian_prod",   "aten::pixel_shuffle",   "aten::unsafe_split_with_sizes",
+    "aten::broadcast_tensors"};
+
+bool may_share_memory(const c10::FunctionSchema& schema, const c10::Argument& operand) {
+  return operand.alias_info() != nullptr || std::ranges::find(kSilentViews, schema.name()) != std::end(kSilentViews);
+}
+
 const Switch* switch_of(std::string_view name) {
   const auto found = std::ranges::find(kSwitches, name, &Switch::name);
   return found == std::end(kSwitches) ? nullptr : found;
@@ -279,9 +293,10 @@ void ExecutionPlan::note_writes(const Call& call, const PlannedCall& step) {
   const auto note = [&](const Operand& operand, const c10::Argument& formal, bool writes) {
     if (operand.value < 0) return;
     const std::set<int>& roots = roots_[static_cast<size_t>(operand.value)];
-    if (formal.alias_info() != nullptr) shown.insert(roots.begin(), roots.end());
+    const bool shares = may_share_memory(schema, formal);
+    if (shares) shown.insert(roots.begin(), roots.end());
     if (writes) written_.insert(roots.begin(), roots.end());
-    if (formal.alias_info() != nullptr) join(operand.value);
+    if (shares) join(operand.value);
     if (writes) memory_.note_write(operand.value, steps_.size());
   };
   for (size_t i = 0; i < step.operands.size(); ++i) {
