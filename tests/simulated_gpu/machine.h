@@ -120,8 +120,8 @@ class Fault {
 
 [[noreturn]] void fail(const std::string& what);
 
-// Calls that a process makes of CUDA and NCCL. With ESTRAIN_SIMULATED_CALLS=FOLDER, their numbers are 64-bit integers, in
-// this order, in a file of each process.
+// Calls that a process makes of CUDA and NCCL. With ESTRAIN_SIMULATED_CALLS=FOLDER, their numbers are 64-bit integers,
+// in this order, in a file of each process.
 enum class Call { group, transfer, gather, stream_wait, host_wait };
 constexpr size_t kCalls = 5;
 void count(Call call);

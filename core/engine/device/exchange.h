@@ -60,7 +60,8 @@ class DeviceExchange {
 
   virtual void transfer(const TransferGroup& group) = 0;
 
-  // Calls `work`: what it requests of the device, by operators or by ComputeDevice::queue(), goes to the exchange's queue.
+  // Calls `work`: what it requests of the device, by operators or by ComputeDevice::queue(), goes to the exchange's
+  // queue.
   virtual void run(const std::function<void()>& work) = 0;
 
   // Returns a function that makes later work of the device wait for the exchange's queue, as far as it is full now.

@@ -5,9 +5,9 @@
 // backward pass has completed a bucket, the worker sends its partial sums to the owners of the shares, and tells all
 // workers which parameters of the bucket its ESTs reached. Each owner then finishes the tree over its share and updates
 // its share: slots in place, parameters apart, since the pass may read parameters until its end. All of this goes
-// through the exchange's queue during the rest of the pass, which waits for nothing of it; clipping needs all sums first,
-// so then the updates follow the pass. After the pass all workers gather the new parameters, and EST 0's worker sends the
-// buffers. The host waits once, at the end.
+// through the exchange's queue during the rest of the pass, which waits for nothing of it; clipping needs all sums
+// first, so then the updates follow the pass. After the pass all workers gather the new parameters, and EST 0's worker
+// sends the buffers. The host waits once, at the end.
 
 #include <ATen/core/Tensor.h>
 
@@ -39,9 +39,9 @@ class PassedSums {
 
   // Call these functions for each bucket. prepare() completes this worker's sums of the bucket in the device's memory.
   // pass_on() appends the transfers of the sums to the owners of the bucket's shares, and what workers tell each other.
-  // finish() goes to the exchange's queue after the transfers: it writes to `reached` ([parameter]) which of the bucket's
-  // parameters (OwnShares::first_parts) a worker's ESTs reached, and finishes the tree over the own share, in the memory
-  // of the tree's left operands.
+  // finish() goes to the exchange's queue after the transfers: it writes to `reached` ([parameter]) which of the
+  // bucket's parameters (OwnShares::first_parts) a worker's ESTs reached, and finishes the tree over the own share, in
+  // the memory of the tree's left operands.
   void prepare(size_t bucket);
   void pass_on(size_t bucket, device::TransferGroup& group);
   void finish(size_t bucket, float* reached);
@@ -81,7 +81,7 @@ class PassedSums {
   at::Tensor reached_;              // of this worker: 1 or 0. [parameter]
   at::Tensor told_;                 // of all workers: [bucket, worker, parameter of first_parts()]
   // of a worker with one EST
-  at::Tensor scaled_[kScaled];         // of the last buckets
+  at::Tensor scaled_[kScaled];  // of the last buckets
   std::function<void()> await_passed_[kScaled];
   std::vector<at::Tensor> gradients_;  // not yet passed on, of the step under way
 };

@@ -94,9 +94,9 @@ class GpuNeed {
     uint64_t bytes = slots_of_sums() * in_segments(places_.model.parameters_bytes());
     if (is_alone()) return bytes;
     const uint64_t others = shares_.workers() - 1;
-    for (const size_t floats :
-         {shares_.packed_floats(), others * shares_.largest_share(), ests_ == 1 ? PassedSums::kScaled * shares_.largest_bucket() : 0,
-          job_.spec().train.clip_grad_norm > 0 ? largest_group() : 0})
+    for (const size_t floats : {shares_.packed_floats(), others * shares_.largest_share(),
+                                ests_ == 1 ? PassedSums::kScaled * shares_.largest_bucket() : 0,
+                                job_.spec().train.clip_grad_norm > 0 ? largest_group() : 0})
       bytes += in_segments(floats * sizeof(float));
     return bytes;
   }

@@ -19,9 +19,8 @@ constexpr int64_t kStepsInSharedMemory = 16;  // from a step with a non-finite v
 ResidentOptimizer::ResidentOptimizer(Workplace& place)
     : place_(place), places_(place.job.places()), state_(*place.resident) {
   const size_t parameters = places_.model.num_parameters();
-  const size_t bytes =
-      parameters * sizeof(kernels::UpdateDigest) + (places_.model.num_buffers() + 1) * sizeof(uint64_t) +
-      parameters * sizeof(float);
+  const size_t bytes = parameters * sizeof(kernels::UpdateDigest) +
+                       (places_.model.num_buffers() + 1) * sizeof(uint64_t) + parameters * sizeof(float);
   results_ = new_floats(bytes / sizeof(float), place.device);
   norms_ = new_floats(parameters + 1, place.device);
 }
@@ -134,9 +133,8 @@ void ResidentOptimizer::digest_buffers() {
 }
 
 void ResidentOptimizer::read_results(bool counts) {
-  place_.device.read(results_, [this, counts](const float* found) {
-    record(reinterpret_cast<const std::byte*>(found), counts);
-  });
+  place_.device.read(results_,
+                     [this, counts](const float* found) { record(reinterpret_cast<const std::byte*>(found), counts); });
 }
 
 void ResidentOptimizer::record(const std::byte* results, bool counts) {

@@ -33,10 +33,11 @@ class ResidentOptimizer {
   // Updates a piece with its summed gradient. flush() queues the update, so the gradient must live until the device has
   // read it. Null: no EST reached the parameter; the parameter keeps its values and slots.
   void update(const ParameterPiece& piece, const float* gradient);
-  // Updates a piece, if reached()[parameter] is not 0 on the device then. The new values take the place of the gradient;
-  // the state's parameter is not written.
+  // Updates a piece, if reached()[parameter] is not 0 on the device then. The new values take the place of the
+  // gradient; the state's parameter is not written.
   void update_apart(const ParameterPiece& piece, float* gradient);
-  // Returns the device's memory for whether any EST of the job reached the parameters of the step. [parameter], at first 0
+  // Returns the device's memory for whether any EST of the job reached the parameters of the step. [parameter], at
+  // first 0
   float* reached() const;
   // Updates a whole parameter, and counts the update.
   void update_all_of(size_t parameter, const float* gradient);
