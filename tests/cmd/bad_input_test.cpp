@@ -65,7 +65,8 @@ TEST_CASE("a spec file that is wrong is told by line and column") {
   check_refused({"key", {}, 2, {key + ":3:1", "job.steps"}}, estrain({"train", key, "--run", folder / "run"}));
   check_refused({"no file", {}, 2, {"nowhere.toml"}}, estrain({"train", folder / "nowhere.toml"}));
   for (const char* verb : {"train", "plan", "check"}) {
-    check_refused({verb, {}, 2, {"nowhere.toml: No such file", "estrain init"}}, estrain({verb, folder / "nowhere.toml"}));
+    check_refused({verb, {}, 2, {"nowhere.toml: No such file", "estrain init"}},
+                  estrain({verb, folder / "nowhere.toml"}));
     check_refused({verb, {}, 2, {folder.path() + ": Is a directory"}}, estrain({verb, folder.path()}));
   }
   fs::create_symlink("loop", folder / "loop");
