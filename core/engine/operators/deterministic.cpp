@@ -79,10 +79,11 @@ bool multiplies(Arguments arguments) { return arguments[4].toStringView() == "mu
 bool is_no_sum(Arguments arguments) {
   return arguments[4].toStringView() != "sum" && arguments[4].toStringView() != "mean";
 }
-// CUB scans a line with partial results in the order of arrival. LibTorch has its own kernel for several lines.
+// CUB scans a line with partial results in the order of arrival. LibTorch has its own kernel for several lines. A line
+// without elements needs no scan: as two lines it would be an empty tensor again, and be composed without end.
 bool is_one_line(Arguments arguments) {
   const Tensor& self = arguments[0].toTensor();
-  return self.dim() > 0 && self.numel() == self.size(arguments[1].toInt());
+  return self.numel() > 0 && self.dim() > 0 && self.numel() == self.size(arguments[1].toInt());
 }
 
 struct Row {

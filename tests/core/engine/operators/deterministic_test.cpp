@@ -193,6 +193,16 @@ TEST_CASE("an equal place takes the sources in their order, whatever the order o
   CHECK_THROWS(at::ones({2}).scatter_reduce(0, at::full({1}, 2, at::kLong), at::ones({1}), "prod"));
 }
 
+TEST_CASE("a line without elements is scanned") {
+  const DeterministicOperators composed(cpu);
+  for (const at::Tensor& empty : {at::empty({0}), at::empty({0, 3}), at::empty({2, 0, 1})}) {
+    for (int64_t dim = 0; dim < empty.dim(); ++dim) {
+      CHECK(at::cumprod(empty, dim).sizes() == empty.sizes());
+      CHECK(at::logcumsumexp(empty, dim).sizes() == empty.sizes());
+    }
+  }
+}
+
 TEST_CASE("zeros of both signs have one maximum") {
   const DeterministicOperators composed(cpu);
   const at::Tensor zeros = at::tensor({0.0f, -0.0f});
