@@ -158,6 +158,10 @@ Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const 
   const Tensor own = with_dimensions(self).movedim(dim, -1), values = with_dimensions(source).movedim(dim, -1);
   TORCH_CHECK(values.size(-1) == index.numel(),
               "index_reduce(): source and index have different sizes along dimension ", dim);
+  TORCH_CHECK(
+      self.dim() == source.dim() && own.sizes().slice(0, own.dim() - 1) == values.sizes().slice(0, own.dim() - 1),
+      "index_reduce(): source [", source.sizes(), "] and self [", self.sizes(),
+      "] must have the same sizes along all other dimensions than ", dim);
   const Tensor result = reduced(own, index.reshape({-1}).to(at::kLong), values, reduce, include_self);
   return result.movedim(-1, dim).reshape(self.sizes()).contiguous();
 }

@@ -203,6 +203,15 @@ TEST_CASE("a line without elements is scanned") {
   }
 }
 
+TEST_CASE("index_reduce refuses a source of other sizes, as LibTorch does") {
+  const DeterministicOperators composed(cpu);
+  const at::Tensor self = at::ones({4, 3}), index = at::zeros({2}, at::kLong);
+  CHECK(self.index_reduce(0, index, at::full({2, 3}, 2), "prod")[0][0].item<float>() == 4);
+  CHECK_THROWS(self.index_reduce(0, index, at::full({2, 1}, 2), "prod"));
+  CHECK_THROWS(self.index_reduce(0, index, at::full({2}, 2), "prod"));
+  CHECK_THROWS(self.index_reduce(-1, index, at::full({1, 2}, 2), "prod"));
+}
+
 TEST_CASE("zeros of both signs have one maximum") {
   const DeterministicOperators composed(cpu);
   const at::Tensor zeros = at::tensor({0.0f, -0.0f});
