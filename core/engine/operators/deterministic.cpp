@@ -290,9 +290,11 @@ constexpr LibraryRow kUnpinned[] = {
     {"vdot"},
 };
 constexpr std::string_view kLibraries[] = {"_fft_", "_linalg_", "linalg_"};  // cuFFT, cuSOLVER: prefixes
+constexpr std::string_view kOwnOfLibTorch[] = {"linalg_cross", "linalg_vector_norm"};
 
 bool is_unpinned(std::string_view name, Arguments arguments) {
   name = name.substr(0, name.find('.'));
+  if (std::ranges::find(kOwnOfLibTorch, name) != std::end(kOwnOfLibTorch)) return false;
   if (std::ranges::any_of(kLibraries, [&](std::string_view prefix) { return name.starts_with(prefix); })) return true;
   return std::ranges::any_of(kUnpinned, [&](const LibraryRow& row) {
     return row.name == name && (row.condition == nullptr || row.condition(arguments));

@@ -273,6 +273,9 @@ TEST_CASE("how GPUs compute a call depends on the overload and the arguments") {
   check("matmul", OnGpu::unpinned, [&] { at::matmul(pairs, x.slice(0, 0, 3)); });
   check("linear", OnGpu::unpinned, [&] { at::linear(wide, wide); });
   check("dot", OnGpu::unpinned, [&] { at::dot(x, x); });
+  check("linalg_inv_ex", OnGpu::unpinned, [&] { at::linalg_inv_ex(at::eye(3)); });
+  check("linalg_vector_norm", OnGpu::repeatable, [&] { at::linalg_vector_norm(pairs, 2); });
+  check("linalg_cross", OnGpu::repeatable, [&] { at::linalg_cross(pairs, pairs); });
   check("_fft_r2c", OnGpu::unpinned, [&] { at::_fft_r2c(x, 0, 0, true); });
   const std::set<std::string> convolutions = {"aten::convolution", "aten::convolution_backward"};
   for (const auto& [padding, expected] : {std::pair<int64_t, OnGpu>{0, OnGpu::repeatable}, {1, OnGpu::unpinned}}) {
