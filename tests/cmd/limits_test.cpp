@@ -17,9 +17,10 @@ Ended under(const std::string& limit, const Words& words) { return Command(words
 std::string told_without_files(const ScratchFolder& folder, const Words& words, int* code) {
   static int pipes = 0;
   const std::string pipe = folder / ("pipe-" + std::to_string(pipes++));
-  Command command(words, {.before = "mkfifo " + pipe + "; cat " + pipe + " & exec >" + pipe + " 2>&1; ulimit -f 0"});
+  Command command(
+      words, {.before = "mkfifo " + pipe + "; { cat " + pipe + "; echo END; } & exec >" + pipe + " 2>&1; ulimit -f 0"});
   *code = command.wait().code;
-  wait_until("what it said", [&] { return command.text().ends_with("\n"); });
+  wait_until("all that it said", [&] { return command.text().ends_with("END\n"); });
   return command.text();
 }
 

@@ -260,6 +260,18 @@ TEST_CASE("a write through a value that shares the memory, though its operator d
   CHECK(trained.refused_on("cuda:0").says("view size is not compatible"));
 }
 
+TEST_CASE("einsum may return its operand: a write through it counts") {
+  Program program;
+  program.attend().call("same", "einsum.default",
+                        {{"equation", number("as_string", "abcd->abcd")},
+                         {"tensors", {{"as_tensors", Json::array({{{"name", "attended"}}})}}}});
+  program.view("flat", "attended", {-1, 24});
+  program.call("written", "add_.Tensor", {{"self", tensor_argument("same")}, {"other", number("as_float", 1)}});
+  const Trained trained(program.file("flat"));
+  trained.on("cpu");
+  CHECK(trained.refused_on("cuda:0").says("view size is not compatible"));
+}
+
 TEST_CASE("as_strided of a tensor that a GPU has in another order than the export is refused by its line") {
   Program program;
   program.attend().set_strides("attended", {24, 12, 4, 1});

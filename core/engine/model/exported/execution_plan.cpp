@@ -54,12 +54,12 @@ constexpr View kViews[] = {
 // Operators that may return an operand or a view of it, though their schemas do not say so: dropout with p = 0, type_as
 // of the same type, and more.
 constexpr std::string_view kSilentViews[] = {
-    "aten::dropout",          "aten::feature_dropout", "aten::alpha_dropout",
-    "aten::type_as",          "aten::meshgrid",        "aten::feature_alpha_dropout",
-    "aten::sum_to_size",      "aten::atleast_1d",      "aten::atleast_2d",
-    "aten::atleast_3d",       "aten::unsafe_chunk",    "aten::unsafe_split",
-    "aten::cartesian_prod",   "aten::pixel_shuffle",   "aten::unsafe_split_with_sizes",
-    "aten::broadcast_tensors"};
+    "aten::dropout",           "aten::feature_dropout", "aten::alpha_dropout",
+    "aten::type_as",           "aten::meshgrid",        "aten::feature_alpha_dropout",
+    "aten::sum_to_size",       "aten::atleast_1d",      "aten::atleast_2d",
+    "aten::atleast_3d",        "aten::unsafe_chunk",    "aten::unsafe_split",
+    "aten::cartesian_prod",    "aten::pixel_shuffle",   "aten::unsafe_split_with_sizes",
+    "aten::broadcast_tensors", "aten::einsum",          "aten::_cast_Float"};
 
 bool may_share_memory(const c10::FunctionSchema& schema, const c10::Argument& operand) {
   return operand.alias_info() != nullptr || std::ranges::find(kSilentViews, schema.name()) != std::end(kSilentViews);

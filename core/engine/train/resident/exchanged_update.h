@@ -108,7 +108,6 @@ class ExchangedUpdate : public ResidentCarrier {
   // Appends the transfers of new parameters, and of buffers, from their workers to all workers.
   void share_out(size_t bucket);
   void share_buffers();
-  void read_results();
 
   const EstRange own_;
   const uint32_t keeper_;  // of the buffers: EST 0's worker
