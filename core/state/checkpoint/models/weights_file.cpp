@@ -192,9 +192,14 @@ WeightsFile indexed_weights(const std::string& path) {
   for (const auto& [name, part] : part_of) {
     if (parts->contains(part)) continue;
     if (parts->size() == kMostParts) throw Error::make(Fault::corrupt, "more than {} parts", kMostParts);
-    parts->emplace(part, safetensors_weights(std::filesystem::path(path).parent_path() / part));
+    const std::string at = std::filesystem::path(path).parent_path() / part;
+    if (is_of_torch_save(at))
+      throw Error::make(Fault::mismatch, "its part {} is a file of torch.save", part)
+          .advise("take the safetensors files of the same weights, by their model.safetensors.index.json");
+    parts->emplace(part, safetensors_weights(at));
   }
   WeightsFile weights = {.forms = {}, .read = {}, .ties_once = true};
+  std::map<std::string, std::string> missing = part_of;
   for (const auto& [part, file] : *parts) {
     for (const ArrayForm& form : file.forms) {
       const auto place = part_of.find(form.path);
@@ -203,9 +208,10 @@ WeightsFile indexed_weights(const std::string& path) {
       weights.forms.push_back(form);
     }
   }
-  if (weights.forms.size() != part_of.size())
-    throw Error::make(Fault::corrupt, "the index names {} arrays, its parts have {}", part_of.size(),
-                      weights.forms.size());
+  for (const ArrayForm& form : weights.forms) missing.erase(form.path);
+  if (!missing.empty())
+    throw Error::make(Fault::corrupt, "the index names {}, which {} does not have", missing.begin()->first,
+                      missing.begin()->second);
   weights.read = [parts, part_of](const std::string& name, const StateTensor& as, std::byte* out) {
     parts->at(part_of.at(name)).read(name, as, out);
   };

@@ -157,12 +157,14 @@ TEST_CASE("a file in parts is read by its index, which must tell the truth") {
   const std::pair<std::string, const char*> wrong[] = {
       {first + R"("head.weight":"a-2.safetensors")", "a-2.safetensors has body.1.mean, which the index does not say"},
       {first + R"("head.weight":"a-2.safetensors","body.1.mean":"a-2.safetensors","x":"a-1.safetensors")",
-       "names 5 arrays, its parts have 4"},
+       "the index names x, which a-1.safetensors does not have"},
       {first + R"("head.weight":"a-1.safetensors","body.1.mean":"a-2.safetensors")", "head.weight"},
       {R"("head.weight":"../a-2.safetensors")", "head.weight lies in no file beside the index"},
       {R"("head.weight":"/a-2.safetensors")", "head.weight lies in no file beside the index"},
       {R"("head.weight":3)", "head.weight lies in no file beside the index"},
+      {R"("head.weight":"c.bin")", "its part c.bin is a file of torch.save"},
       {R"("head.weight":"b.safetensors")", "b.safetensors"}};
+  folder.write("c.bin", "PK\x03\x04 and more");
   for (const auto& [map, says] : wrong) {
     CAPTURE(map);
     CHECK(error_of([&] { network.read({index(map)}); }).message().find(says) != std::string::npos);
