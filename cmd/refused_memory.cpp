@@ -82,6 +82,12 @@ constinit Behind<void*(void*, size_t)> next_realloc{"realloc"};
 constinit Behind<void*(size_t, size_t)> next_memalign{"memalign"}, next_aligned_alloc{"aligned_alloc"};
 constinit Behind<int(void**, size_t, size_t)> next_posix_memalign{"posix_memalign"};
 
+// A look-up inside dlerror() would free the text that dlerror() is about to return.
+[[gnu::constructor]] void look_up_all() {
+  const auto look_up = [](auto&... all) { (all.get(), ...); };
+  look_up(next_malloc, next_calloc, next_realloc, next_memalign, next_aligned_alloc, next_posix_memalign);
+}
+
 }  // namespace
 
 using estrain::cmd::counted;
