@@ -20,6 +20,7 @@
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/models/export_model.h"
+#include "core/state/checkpoint/models/safetensors.h"
 #include "core/state/checkpoint/models/weights_file.h"
 
 namespace estrain::cmd {
@@ -130,6 +131,9 @@ CheckpointFile checkpoint_of_run(const std::string& run, std::optional<int64_t> 
 CheckpointFile source_of(const WeightsArguments& arguments) {
   if (std::filesystem::is_directory(arguments.source)) return checkpoint_of_run(arguments.source, arguments.step);
   if (arguments.step) throw Error::make(Fault::usage, "--step needs a run directory, but {} is none", arguments.source);
+  if (checkpoint::is_safetensors(arguments.source))
+    throw Error::make(Fault::usage, "{}: a safetensors file already", arguments.source)
+        .advise("model.init takes it as it is");
   return CheckpointFile::open(arguments.source);
 }
 

@@ -7,6 +7,7 @@ file is loaded with weights_only: it can run no code. Formats: https://huggingfa
 import ctypes
 import json
 import os
+import pickle
 import struct
 import sys
 
@@ -28,11 +29,18 @@ def load(path):
                       "name a Python with torch by --python, such as venv/bin/python")
     try:
         return torch, torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001: whatever torch finds in a stranger's file
-        told = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        why = next((line for line in told if "WeightsUnpickler error" in line), told[0])
-        raise Refused(f"torch cannot load it without running code from it: {why}",
+    except pickle.UnpicklingError as error:
+        told = lines_of(error)
+        named = [line for mark in ("GLOBAL", "WeightsUnpickler error") for line in told if mark in line] + told
+        raise Refused(f"torch cannot load it without running code from it: {named[0].split(' Please use')[0]}",
                       "let the program that wrote the file save module.state_dict() alone")
+    except Exception as error:  # noqa: BLE001: whatever torch finds in a stranger's file
+        raise Refused(f"torch cannot read it: {lines_of(error)[0]}",
+                      "the file may be damaged or cut short: copy or download it again")
+
+
+def lines_of(error):
+    return [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
 
 
 def dictionaries(torch, value, key=""):
@@ -71,6 +79,9 @@ def write(torch, tensors, path):
     for name, tensor in tensors.items():
         if tensor.dtype not in known or tensor.layout != torch.strided:
             raise Refused(f"{name}: {tensor.dtype}, {tensor.layout}", "no model of a job has such a tensor")
+        if tensor.is_meta:
+            raise Refused(f"{name} has a shape and no values: it was saved from the device meta",
+                          "save the module with its values")
     order = sorted(tensors, key=lambda name: -tensors[name].element_size())  # so that each lies at a multiple of its size
     header, at = {}, 0
     for name in order:
@@ -85,7 +96,7 @@ def write(torch, tensors, path):
         with open(part, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
             for name in order:
-                whole = tensors[name].detach().contiguous()
+                whole = tensors[name].detach().resolve_neg().contiguous()
                 if whole.numel():
                     file.write((ctypes.c_char * (whole.numel() * whole.element_size())).from_address(whole.data_ptr()))
             os.fsync(file.fileno())
