@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 bool python_is_there() { return fs::exists(ESTRAIN_PEERS_PYTHON); }
 
-constexpr const char* kSave = R"(import sys
+constexpr const char* kSave = R"(import os
+import sys
 import h5py
 import torch
 with h5py.File(sys.argv[1]) as file:
@@ -25,6 +26,16 @@ torch.save({"state_dict": wrapped, "epoch": 7}, sys.argv[2])
 torch.save({"model": wrapped, "ema": {"model": arrays}}, sys.argv[3], _use_new_zipfile_serialization=False)
 torch.save(torch.nn.Linear(2, 2), sys.argv[4])
 torch.save({"epoch": 7}, sys.argv[5])
+beside = sys.argv[5].removesuffix("empty.pth")
+torch.save({"weight": torch.empty(3, device="meta")}, beside + "meta.pth")
+class Runs:
+    def __reduce__(self):
+        return os.system, ("true",)
+torch.save({"weight": Runs()}, beside + "code.pth")
+with open(sys.argv[2], "rb") as file:
+    half = file.read()[:1000]
+with open(beside + "half.pth", "wb") as file:
+    file.write(half)
 )";
 
 // A trained job, and its weights as Python's programs keep them.
@@ -91,12 +102,20 @@ TEST_CASE("what is no state_dict is refused by name" * doctest::skip(!python_is_
   refused(files.several, {}, "several state_dicts: model, ema.model", "--key");
   refused(files.several, {"--key", "emma"}, "there is no state_dict emma", "model, ema.model");
   refused(files.module, {}, "without running code", "state_dict()");
+  refused(files.folder / "code.pth", {}, "without running code from it: Trying to load unsupported GLOBAL", "save");
+  refused(files.folder / "half.pth", {}, "torch cannot read it", "cut short");
+  refused(files.folder / "meta.pth", {}, "weight has a shape and no values", "with its values");
   refused(files.empty, {}, "no state_dict", "state_dict()");
   const Ended spec = estrain({"train", files.spec, "--run", files.folder / "x", "--set", "model.init=" + files.one});
   CHECK(spec.code != 0);
   CHECK(spec.says("a file of torch.save"));
   CHECK(spec.says("estrain weights"));
   CHECK(estrain({"weights", files.run, "--key", "model"}).code == 2);
+  const std::string safetensors = files.folder / "a.safetensors";
+  REQUIRE(estrain({"weights", files.run, safetensors}).code == 0);
+  const Ended again = estrain({"weights", safetensors, files.folder / "b.safetensors"});
+  CHECK(again.code == 2);
+  CHECK(again.says("a safetensors file already"));
   CHECK(estrain({"weights", files.one, files.folder / "x.h5", "--format", "hdf5"}).code == 2);
 }
 

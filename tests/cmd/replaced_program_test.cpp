@@ -130,5 +130,15 @@ TEST_CASE("the library is overwritten by another build: a resize that needs it i
   check_undisturbed(running);
 }
 
+TEST_CASE("a program without its worker library says so") {
+  const ScratchFolder folder;
+  const Setting under_test("ESTRAIN_PROGRAM", RunningCopy::copy(folder / "estrain"));
+  REQUIRE(fs::remove(folder / "libestrain_worker.so"));
+  const Ended ended = estrain({"check", folder.write("job.toml", mlp_job())});
+  INFO(ended.shown());
+  CHECK(ended.code != 0);
+  CHECK(ended.says("cannot load the worker library"));
+}
+
 }  // namespace
 }  // namespace estrain::testing
