@@ -122,15 +122,10 @@ std::string evaluation_program(const std::string& trained) {
   return path.parent_path() / (path.stem().string() + "-eval.pt2");
 }
 
-Json ask_users_python(const spec::ModelSection& model, const std::string& named, Json question) {
-  const UsersPython python = find_python(model.python, "--python");
-  require_python(python);
+Json ask_python(const UsersPython& python, const char* code, const std::string& named, Json question) {
   const UniqueFd answer = memory_file("estrain-answer", "");
-  question.update(job_of(model, python));
-  question["named"] = named;
   question["answer"] = answer.get();
-  question["faults"] = {{"spec", static_cast<int>(Fault::spec)}, {"infeasible", static_cast<int>(Fault::infeasible)}};
-  const PythonCommand command = python_command(python, export_code, question);
+  const PythonCommand command = python_command(python, code, question);
   ChildOptions options;
   options.arguments = command.arguments;
   options.inherited = {answer.get(), command.kept[0].get(), command.kept[1].get()};
@@ -139,6 +134,16 @@ Json ask_users_python(const spec::ModelSection& model, const std::string& named,
   if (told.is_discarded())
     throw Error::make(Fault::peer, "{}: {} ended with {} before it was done", named, python.program, end.text())
         .advise("its last lines of output, if any, say why");
+  return told;
+}
+
+Json ask_users_python(const spec::ModelSection& model, const std::string& named, Json question) {
+  const UsersPython python = find_python(model.python, "--python");
+  require_python(python);
+  question.update(job_of(model, python));
+  question["named"] = named;
+  question["faults"] = {{"spec", static_cast<int>(Fault::spec)}, {"infeasible", static_cast<int>(Fault::infeasible)}};
+  Json told = ask_python(python, export_code, named, std::move(question));
   if (!told.contains("refusal")) return told;
   comm::Failed failed;
   codec::read_fields(told.at("refusal"), failed);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/json/json.h"
+#include "core/base/process/python.h"
 #include "core/job/spec/job_spec.h"
 #include "core/state/comm/messages/python_tasks.h"
 #include "core/state/comm/messages/worker_arguments.h"
@@ -27,6 +28,11 @@ spec::ModelSection users_function(const std::string& named, const std::string& p
 
 // The program for evaluations that an export writes beside the program `trained`: net-eval.pt2 beside net.pt2.
 std::string evaluation_program(const std::string& trained);
+
+// Runs `code` in a child process, as `python CODE DESCRIPTOR`: the descriptor of a file with the question, whose field
+// "answer" is the descriptor of the file for the answer. Returns the answer. `named`: what the question is about, for
+// messages. Throws Fault::peer if the Python ends without an answer.
+Json ask_python(const UsersPython& python, const char* code, const std::string& named, Json question);
 
 // Runs core/engine/python/export.py over the function in a child process. `named`: the function, for messages.
 // `question`: the fields that only this file reads. Returns the answer. Throws Fault::spec if there is no Python;

@@ -6,12 +6,11 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/users_python.h"
 #include "cmd/validators.h"
 #include "core/base/error.h"
-#include "core/base/files/memory_file.h"
 #include "core/base/files/run_files.h"
 #include "core/base/json/json_text.h"
-#include "core/base/process/child_process.h"
 #include "core/base/process/python.h"
 #include "core/base/visible_text.h"
 #include "core/data/files/file_bytes.h"
@@ -143,17 +142,8 @@ int convert(const WeightsArguments& arguments, const std::string& out) {
     throw Error::make(Fault::usage, "{}: a file of torch.save becomes a safetensors file, without other options",
                       arguments.source);
   const UsersPython python = find_python(arguments.python, "--python");
-  const UniqueFd answer = memory_file("estrain-answer", ""), code = memory_file("estrain-code", convert_code);
-  const Json request = {{"file", arguments.source}, {"out", out}, {"key", arguments.key}, {"answer", answer.get()}};
-  ChildOptions options;
-  options.arguments = {python.program, fmt::format("/proc/self/fd/{}", code.get()), json_text(request)};
-  options.inherited = {answer.get(), code.get()};
-  const ChildEnd end = ChildProcess::start(options).wait();
-  const Json told = Json::parse(read_memory_file(answer.get()), nullptr, false);
-  if (told.is_discarded())
-    throw Error::make(Fault::peer, "{}: {} ended with {} before it was done", arguments.source, python.program,
-                      end.text())
-        .advise("its last lines of output, if any, say why");
+  const Json told = ask_python(python, convert_code, arguments.source,
+                               {{"file", arguments.source}, {"out", out}, {"key", arguments.key}});
   if (told.contains("error"))
     throw Error::make(Fault::mismatch, "{}: {}", arguments.source, told.at("error").get<std::string>())
         .advise(told.at("advice").get<std::string>());
@@ -222,7 +212,7 @@ void add_weights(CLI::App& app, Action& chosen) {
   verb->add_option("--step", arguments->step, "The checkpoint of this step (default: the newest)");
   verb->add_flag("--ema", arguments->average, "The averages of the weights (ema.decay) in the place of the weights");
   verb->add_option("--key", arguments->key,
-                   "Of a file of torch.save with several state_dicts: which one, such as model or ema.model");
+                   "The state_dict of a file of torch.save with several, such as model or ema.model");
   verb->add_option("--python", arguments->python,
                    "The Python with torch for a file of torch.save, such as venv/bin/python (default: ESTRAIN_PYTHON, "
                    "else python3)");

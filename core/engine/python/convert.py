@@ -1,6 +1,7 @@
-"""Writes the tensors of a file of torch.save as a safetensors file: `python CODE REQUEST`, with any release of torch.
+"""Writes the tensors of a file of torch.save as a safetensors file: `python CODE DESCRIPTOR`, with any release of
+torch.
 
-REQUEST is JSON: {"file", "out", "key", "answer"}: `key` names the state_dict in the file, such as "model" or "ema.model"
+DESCRIPTOR is the descriptor of a file with JSON: {"file", "out", "key", "answer"}: `key` names the state_dict in the file, such as "model" or "ema.model"
 (empty: the only one); `answer` is the descriptor of a file that gets {"tensors", "key"}, or {"error", "advice"}. The
 file is loaded with weights_only: it can run no code. Formats: https://huggingface.co/docs/safetensors.
 """
@@ -11,7 +12,8 @@ import pickle
 import struct
 import sys
 
-REQUEST = json.loads(sys.argv[1])
+with open(int(sys.argv[1])) as passed:
+    REQUEST = json.load(passed)
 MOST_NAMED = 8
 
 
@@ -82,7 +84,7 @@ def write(torch, tensors, path):
         if tensor.is_meta:
             raise Refused(f"{name} has a shape and no values: it was saved from the device meta",
                           "save the module with its values")
-    order = sorted(tensors, key=lambda name: -tensors[name].element_size())  # so that each lies at a multiple of its size
+    order = sorted(tensors, key=lambda name: -tensors[name].element_size())  # each tensor then lies at a multiple of its elements' size
     header, at = {}, 0
     for name in order:
         tensor = tensors[name]
