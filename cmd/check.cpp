@@ -343,8 +343,7 @@ class Check {
       return;
     }
     try {
-      const bool foretells =
-          arguments_.gpu_gigabytes > 0 || std::ranges::any_of(devices_of(job_.devices), &placement::Device::is_gpu);
+      const bool foretells = arguments_.gpu_gigabytes > 0 || has_gpu();
       report_ = launch::probe_operators(*job, job_.devices.front().device, true, foretells);
       job_.size = launch::job_size(*report_);
       if (arguments_.gpu_gigabytes > 0)
@@ -401,13 +400,15 @@ class Check {
     }
   }
 
+  bool has_gpu() const {
+    return std::ranges::any_of(job_.devices, [](const placement::Share& each) { return each.device.is_gpu(); });
+  }
+
   // Judged without a GPU. At D2 portable kernels compute.
   void note_gpus() {
     if (job_.spec.job.determinism == spec::Determinism::d2) return;
-    const bool has_gpu =
-        std::ranges::any_of(job_.devices, [](const placement::Share& each) { return each.device.is_gpu(); });
-    note_raising(has_gpu);
-    if (has_gpu && job_.spec.job.algorithms == spec::Algorithms::measured) note_unpinned();
+    note_raising();
+    if (has_gpu() && job_.spec.job.algorithms == spec::Algorithms::measured) note_unpinned();
   }
 
   void note_unpinned() {
@@ -421,13 +422,13 @@ class Check {
         "compute it in float32 or bfloat16, or use job.determinism = \"D2\" where it is covered"));
   }
 
-  void note_raising(bool has_gpu) {
+  void note_raising() {
     const std::vector<std::string> raising = launch::raising_operators(*report_);
     if (raising.empty()) return;
     const std::string seen =
         fmt::format("below D2 a GPU fails: LibTorch has no deterministic kernel for {}", fmt::join(raising, "; "));
     const std::string advice = "write it with other operators, or use job.determinism = \"D2\" where they are covered";
-    findings_.push_back(has_gpu ? Finding::user_error("GPUs", seen, advice) : Finding::warn("GPUs", seen, advice));
+    findings_.push_back(has_gpu() ? Finding::user_error("GPUs", seen, advice) : Finding::warn("GPUs", seen, advice));
   }
 
   // Returns the spec's level, and the level that "auto" would choose.
