@@ -37,26 +37,27 @@ std::string train_in_two(const ScratchFolder& folder, const std::string& spec, c
   return run;
 }
 
-void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices) {
+void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices,
+                         const DisturbedPlaces& places) {
   const Words for_long = {"--set", "train.steps=1000000", "--set", "train.eval_every=never"};
-  Job job(spec, folder / "moved", with({"--devices", "1"}, for_long));
-  job.reach(4);
+  Job job(spec, folder / "moved", with({"--devices", places.first}, for_long));
+  job.reach(places.steps);
   for (const std::string& list : devices) {
     const Ended resize = job.resize(list);
     INFO(resize.shown());
     REQUIRE(resize.code == 0);
-    job.reach(job.step() + 4);
+    job.reach(job.step() + places.steps);
   }
   REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
-  job.reach(job.step() + 20);
+  job.reach(job.step() + 5 * places.steps);
   REQUIRE(job.stop().code == 0);
   CHECK(job.launcher().wait().code == 75);
-  const Words steps = {"--set", "train.steps=" + std::to_string(last_step(job.run()) + 6)};
-  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "2"}, steps));
+  const Words steps = {"--set", "train.steps=" + std::to_string(last_step(job.run()) + places.steps + 2)};
+  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", places.resumed}, steps));
   INFO(resumed.shown());
   REQUIRE(resumed.code == 0);
   const Words whole = with({"--set", "train.eval_every=never"}, steps);
-  CHECK(difference(job.run(), train_on(folder, spec, "1", whole)).text == "");
+  CHECK(difference(job.run(), train_on(folder, spec, places.first, whole)).text == "");
 }
 
 Job::Job(std::string run, const Words& arguments, Command::Options options)

@@ -18,9 +18,15 @@ std::string train_on(const ScratchFolder& folder, const std::string& spec, const
 std::string train_in_two(const ScratchFolder& folder, const std::string& spec, const std::string& first,
                          const std::string& last);
 
-// Trains 4 ESTs on one worker, then on each of these device lists, kills a worker, stops the job and resumes it on two
-// workers. The bits must equal an undisturbed run's on one worker. The spec's own number of steps does not matter.
-void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices);
+struct DisturbedPlaces {
+  std::string first = "1", resumed = "2";
+  int64_t steps = 4;  // between two changes
+};
+
+// Trains 4 ESTs on the first place, then on each of these device lists, kills a worker, stops the job and resumes the
+// job. The bits must equal an undisturbed run's on the first place. The spec's own number of steps does not matter.
+void check_disturbed_job(const ScratchFolder& folder, const std::string& spec, const Words& devices,
+                         const DisturbedPlaces& places = {});
 
 class Job {
  public:

@@ -132,26 +132,8 @@ TEST_CASE("at D2 a module in Python has the CPU's bits on GPUs, from the first v
 // Trains at D1 on GPUs, disturbed; the bits are those of one GPU, undisturbed.
 TEST_CASE("a module in Python goes on over resizes of GPUs, a killed worker, a stop and a resume") {
   const PythonOnGpus python;
-  const std::string spec = python.spec_of(net_of());
-  Job job(spec, python.folder / "moved", with({"--devices", "cuda:0"}, kEndless));
-  for (const char* devices : {"cuda:0,cuda:1", "cuda:1", "cuda:0=1,cuda:1=3"}) {
-    CAPTURE(devices);
-    job.reach(job.step() + 2);
-    const Ended ended = job.resize(devices);
-    INFO(ended.shown());
-    REQUIRE(ended.code == 0);
-  }
-  job.reach(job.step() + 2);
-  REQUIRE(::kill(job.workers().at(1), SIGKILL) == 0);
-  job.reach(job.step() + 10);
-  REQUIRE(job.stop().code == 0);
-  CHECK(job.launcher().wait().code == 75);
-  const Words steps = {"--set", fmt::format("train.steps={}", last_step(job.run()) + 4)};
-  const Ended resumed = estrain(with({"train", "--resume", "--run", job.run(), "--devices", "cuda:1"}, steps));
-  INFO(resumed.shown());
-  REQUIRE(resumed.code == 0);
-  const std::string whole = train_on(python.folder, spec, "cuda:0", with(steps, {"--set", "train.eval_every=never"}));
-  CHECK(difference(job.run(), whole).text == "");
+  check_disturbed_job(python.folder, python.spec_of(net_of()), {"cuda:0,cuda:1", "cuda:1", "cuda:0=1,cuda:1=3"},
+                      {.first = "cuda:0", .resumed = "cuda:1", .steps = 2});
 }
 
 // cuDNN would give the weights memory of their own.
