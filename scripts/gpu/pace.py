@@ -8,7 +8,7 @@ from report import Skipped, each_by_itself
 
 D2_TARGETS = {"gpt": 1.3, "resnet18": 1.5, "resnet50": 1.5, "lenet": 1.5}
 MODES = ("deterministic", "plain", "benchmark")
-# PyTorch as one who wants speed trains with it: with its deterministic algorithms, without, and compiled.
+# The fastest ways of training with PyTorch: with deterministic algorithms, without, and compiled.
 FAST = "benchmark+channels_last+fused"
 STRONG_MODES = {"deterministic": f"deterministic+{FAST}", "eager": FAST, "compiled": f"{FAST}+compiled"}
 GRAPHS_OF = ("gpt", "resnet18")  # whose graphs are timed, in fp32

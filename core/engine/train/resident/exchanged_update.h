@@ -51,7 +51,8 @@ class PassedSums {
   // Returns the finished sum over the own share of a bucket.
   float* total(size_t bucket) const { return totals_.mutable_data_ptr<float>() + shares_.packed_at(bucket); }
 
-  static constexpr size_t kScaled = 2;  // buckets of scaled gradients: one under way, and one being scaled
+  static constexpr size_t kScaled =
+      2;  // buckets of scaled gradients: the bucket under way, and the bucket that is being scaled
 
  private:
   // A PassedSum is a partial sum of one of the workers.

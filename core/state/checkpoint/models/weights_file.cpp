@@ -170,7 +170,7 @@ WeightsFile safetensors_weights(const std::string& path) {
 constexpr std::string_view kIndex = ".index.json";
 constexpr size_t kMostParts = 10'000;
 
-// Returns {name of an array: name of the part that has it}.
+// Returns {name of an array: name of the array's part}.
 std::map<std::string, std::string> parts_in(const std::string& path) {
   const Json index = parse_json(read_whole(open_input(path).get(), path), "the index");
   const auto map = index.is_object() ? index.find("weight_map") : index.end();

@@ -261,7 +261,8 @@ std::vector<std::string> policies_to_try() {
   return all;
 }
 
-// Devices of three types, each of which is twice as fast as the one before; of one type for policies that know one.
+// Devices of three types, each twice as fast as the type before. Policies that know a single type get devices of one
+// type.
 std::vector<std::string> devices_for(const std::string& policy) {
   const bool knows_types = scheduling::make_policy_for_real_jobs(policy, 1).policy->knows_types();
   if (!knows_types) return {"cpu:sse", "cpu:sse", "cpu:sse", "cpu:sse"};

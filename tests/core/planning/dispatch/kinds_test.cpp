@@ -1,4 +1,4 @@
-// Types of devices of different speeds: what a pool learns about them, and what it makes of that.
+// Types of devices of different speeds: what a pool learns about the types, and how the pool places jobs by it.
 
 #include <doctest/doctest.h>
 
