@@ -17,11 +17,20 @@ namespace {
 
 std::string process_name(pid_t pid) { return text_if_readable("/proc/" + std::to_string(pid) + "/comm"); }
 
+// Waits until step 0 is saved: the scribe writes that checkpoint beside the first steps.
+void await_first_checkpoint(Job& job) {
+  wait_until("the first checkpoint", [&] {
+    job.status();
+    return !events(job.run(), "checkpoint").empty();
+  });
+}
+
 TEST_CASE("the launcher killed on a full disk: the scribe waits for room with the state, and a resume says so") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), run = folder / "run", whole = folder / "whole";
   Job job(spec, run, {"--set", "checkpoint.every=1000000"}, kSurvivesFileLimit);
   job.reach(30);
+  await_first_checkpoint(job);
   const pid_t scribe = job.scribe();
   limit_files(scribe, 100);
   wait_until("the warning", [&] { return !events(run, "write_failed").empty(); });
@@ -50,7 +59,7 @@ TEST_CASE("the launcher killed on a full disk: the scribe waits for room with th
 TEST_CASE("a scribe whose run directory is gone does not wait for room") {
   const ScratchFolder folder;
   Job job(folder.write("job.toml", long_job()), folder / "run", {}, kSurvivesFileLimit);
-  job.reach(5);
+  await_first_checkpoint(job);
   const pid_t scribe = job.scribe();
   limit_files(scribe, 100);
   wait_until("the warning", [&] { return !events(job.run(), "write_failed").empty(); });
@@ -62,6 +71,7 @@ TEST_CASE("a scribe whose run directory is gone does not wait for room") {
 
 // Room for the records, none for a checkpoint, until `limit_files(scribe, RLIM_INFINITY)`.
 void leave_no_room(Job& job) {
+  await_first_checkpoint(job);
   limit_files(job.scribe(), 500'000);
   job.reach(job.step() + 20);
 }
@@ -113,17 +123,17 @@ TEST_CASE("the last step on a full disk waits for room, and the job is done when
   const ScratchFolder folder;
   const std::string run = folder / "run";
   Job job(folder.write("job.toml", long_job()), run,
-          {"--set", "checkpoint.every=1000000", "--set", "train.steps=400", "--set", "train.eval_every=never"},
+          {"--set", "checkpoint.every=1000000", "--set", "train.steps=1000", "--set", "train.eval_every=never"},
           kSurvivesFileLimit);
-  job.reach(3);
+  await_first_checkpoint(job);
   limit_files(job.scribe(), 500'000);
-  check_waits(job, "400");
+  check_waits(job, "1000");
   const Ended refused = job.resize("1");
   CHECK(refused.code == 2);
   CHECK(refused.says("the job is ending"));
   limit_files(job.scribe(), RLIM_INFINITY);
   CHECK(job.launcher().wait().code == 0);
-  CHECK(checkpoint_steps(run).back() == 400);
+  CHECK(checkpoint_steps(run).back() == 1000);
 }
 
 TEST_CASE("a run that fails on a full disk waits for room with what it has trained; a second stop gives that up") {
