@@ -132,11 +132,11 @@ def pool_home_lost(site):
     """The host that leads a job is killed: the other one goes on, from the same step, and the pool follows. Then that
     one leaves in peace, and a host that is there alone is killed."""
     pool = Pool(site, "home-lost")
-    pool.serve("--devices", "none", "--policy", "estrain")
+    pool.serve("--devices", "none", "--policy", "fifo")  # which gives a job both devices, whatever they gain
     for host in (1, 2):
         pool.agent(host, "cpu")
     wait_for(lambda: pool.devices() == ["h1/cpu", "h2/cpu"], "not all devices", pool.daemon)
-    pool.submit(site.spec(ENDLESS))
+    pool.submit(site.spec(ENDLESS), "--set", 'resources.devices="2"')
     pool.wait_for_job(1, lambda job: hosts_of(job) == {"h1", "h2"} and job["step"] > 100, "it is not on both hosts")
     run = pool.run(1)
     home = 1 if "h2" in {path.stem for path in (run / "hosts").glob("*.json")} else 2
