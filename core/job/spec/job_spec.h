@@ -26,6 +26,7 @@ enum class Secrecy { all, control };
 enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, images, webdataset, voc, python };
 enum class TokenType { u16, u32 };
 enum class ImageOrder { automatic, nchw, nhwc };
+enum class Sampler { all, weighted, balanced, per_class };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
 enum class Best { none, loss, accuracy };
@@ -111,7 +112,11 @@ struct DataSection {
   double hang_seconds = 60;  // python: for a sample, before a data worker counts as hung; 0: no limit
   int64_t batch = 32;        // samples per EST and step
   bool shuffle = true;
-  bool drop_last = false;  // leave out an epoch's last, short batch
+  bool drop_last = false;          // leave out an epoch's last, short batch
+  Sampler sampler = Sampler::all;  // how an epoch's samples are drawn
+  std::string sample_weights;      // sampler "weighted": where the weights of the samples are
+  int64_t per_class = 0;           // sampler "per_class": samples of each class in a mini-batch
+  int64_t skip_bad = 0;            // samples that may be left out because they cannot be read
   // image transforms, in this order
   std::optional<int64_t> channels;  // 3: repeat a grey channel three times; 1: must be grey already
   std::vector<int64_t> resize;      // [height, width], bilinear (half-pixel centres, no anti-aliasing); photos (images,
@@ -121,6 +126,10 @@ struct DataSection {
   std::vector<double> scale;        // photos: part of the area cut out in training and scaled to `crop`; empty: no cut
   std::vector<double> ratio = {3.0 / 4, 4.0 / 3};  // photos: width / height of the cut of `scale`
   bool flip = false;                               // mirror left-right with probability 1/2 in training
+  bool orient = false;                             // photos: turned as their EXIF data say
+  std::vector<double> jitter;                      // brightness, contrast, saturation, hue, in training
+  double erase = 0;                                // probability of an erased rectangle in training
+  double mixup = 0, cutmix = 0;                    // alpha of the Beta distribution; 0: none
   std::vector<double> mean, std;                   // per channel, on the [0, 1] scale; empty: not normalised
   // synthetic
   std::vector<int64_t> shape = {3, 32, 32};  // of one sample; rank 1 gives vectors
