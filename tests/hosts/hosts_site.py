@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from network import Network
@@ -48,6 +49,10 @@ every_seconds = 1
 
 class Failed(Exception):
     pass
+
+
+class OtherBits(Failed):
+    """Two runs are not equal. Such a failure is final."""
 
 
 class NotTested(Exception):
@@ -120,7 +125,8 @@ class Site:
 
     def same(self, run, other):
         done = subprocess.run([self.program, "verify", str(run), str(other)], capture_output=True, text=True)
-        check(done.returncode == 0, f"{run.name} is not {other.name}: {done.stdout}{done.stderr}")
+        if done.returncode:
+            raise OtherBits(f"{run.name} is not {other.name}: {done.stdout}{done.stderr}")
 
     @staticmethod
     def kill(pid):
@@ -137,6 +143,14 @@ class Site:
         for host in range(self.hosts):
             self.network.signal(host, signal.SIGKILL)
             self.network.mend(host)
+
+    @contextmanager
+    def in_folder(self, name):
+        """Runs meanwhile lie in a sub-folder: a second try of a case finds nothing of the first."""
+        whole, self.folder = self.folder, self.folder / name
+        self.folder.mkdir()
+        yield
+        self.folder = whole
 
     def close(self, keep):
         self.network.close()
