@@ -3,8 +3,8 @@
 // bytes.
 //
 // The archive is untrusted: every offset and size in the directory and in the members' headers is checked against the
-// archive's end, and a member's bytes against their CRC-32 when requested. Refused by name, since not supported:
-// compressed or encrypted members, archives in several parts, archives of 4 GiB and more (zip64).
+// archive's end, and a member's bytes against their CRC-32 when requested. An archive may have 4 GiB and more (zip64).
+// Refused by name, since not supported: compressed or encrypted members, archives in several parts.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +41,8 @@ class ZipArchive {
     mutable bool is_checked = false;
   };
   void read_directory();
+  // Adds the entry at `at` of the directory, which ends at `end`. Returns the entry's size.
+  uint64_t add_entry(uint64_t at, uint64_t end);
   Bytes content_of(const Member& member, std::string_view name) const;
 
   Bytes bytes_;

@@ -10,12 +10,13 @@ namespace estrain::program {
 namespace {
 
 using testing::zip_of;
+using testing::ZipKind;
 
 ZipArchive::Bytes viewed(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 std::string text_of(ZipArchive::Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// Replaces the only `from` by `to`, of the same length.
+// Replaces a byte.
 std::string changed(std::string bytes, size_t at, char to) {
   bytes.at(at) = to;
   return bytes;
@@ -60,6 +61,28 @@ TEST_CASE("a changed byte of a member, of its place or of the directory is an er
   CHECK(contains(complaint(changed(sound, entry + 20, 4)), "another size"));
   CHECK(contains(complaint(changed(sound, entry + 45, 1)), "a/one lies outside"));
   CHECK(contains(complaint(changed(sound, sound.size() - 3, 1)), "directory lies outside"));
+}
+
+TEST_CASE("an archive whose sizes need zip64 is read, and is refused where one of its records is damaged or missing") {
+  const std::string large = zip_of({{"a/one", "first"}, {"a/two", std::string(3000, 'x')}}, ZipKind::large);
+  const ZipArchive archive(viewed(large));
+  CHECK(text_of(archive.member("a/one")) == "first");
+  CHECK(archive.member("a/two").size() == 3000);
+  for (size_t size = 0; size < large.size(); ++size)
+    CHECK(error_of([&] { ZipArchive(viewed(large.substr(0, size))); }).fault() == Fault::corrupt);
+
+  const size_t entry = large.find("PK\x01\x02"), extra = entry + 46 + 5, end = large.find("PK\x06\x06");
+  CHECK(contains(complaint(changed(large, extra + 5, 2)), "a/one is large (zip64), and its entry lacks its size"));
+  CHECK(contains(complaint(changed(large, extra + 2, 99)), "a/one is large (zip64), and its entry lacks its size"));
+  CHECK(contains(complaint(changed(large, extra + 7, 16)), "a/one is large (zip64), and its entry lacks its size"));
+  CHECK(contains(complaint(changed(large, extra + 9 + 7, '\x7f')), "another size than its own"));
+  CHECK(contains(complaint(changed(large, extra + 9 + 16 + 7, '\x7f')), "a/one lies outside"));
+  CHECK(contains(complaint(changed(large, end, 'X')), "the record with its sizes is missing"));
+  CHECK(contains(complaint(changed(large, end + 56, 'X')), "the record with its sizes is missing"));
+  CHECK(contains(complaint(changed(large, end + 56 + 15, '\x7f')), "the record with its sizes is missing"));
+  CHECK(contains(complaint(changed(large, end + 16, 1)), "one part of several"));
+  CHECK(contains(complaint(changed(large, end + 24, 7)), "one part of several"));
+  CHECK(contains(complaint(changed(large, end + 40 + 7, '\x7f')), "directory lies outside"));
 }
 
 TEST_CASE("a member that stands there twice, or not at all, is an error") {
