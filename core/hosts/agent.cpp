@@ -35,11 +35,11 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kPatienceWithAnswersNs = 1'000'000'000;
-constexpr int kBetweenLooksMs = 1000;  // for a lost coordinator
-constexpr int64_t kOfNewLaunchNs = 10'000'000'000;
-constexpr int kFarewellMs = 200;
-constexpr std::chrono::milliseconds kBetweenLookUps{500};
+constexpr Nanoseconds kPatienceWithAnswers = 1s;
+constexpr Nanoseconds kBetweenLooks = 1s;  // for a lost coordinator
+constexpr Nanoseconds kOfNewLaunch = 10s;
+constexpr Nanoseconds kFarewell = 200ms;
+constexpr Nanoseconds kBetweenLookUps = 500ms;
 
 UniqueFd new_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -65,12 +65,12 @@ class Agent {
     if (!joins()) require_free_name(loop_, key_, setup.run, setup.name);
     begin_anew(0);
     block_signals();
-    look_ = loop_.every(kBetweenLooksMs, [this] { look_for_coordinator(); });
+    look_ = loop_.every(kBetweenLooks, [this] { look_for_coordinator(); });
     write_host_file(setup.run, setup.name, own_file());
     fmt::print("host {}: waits for workers to start on {}\n", setup.name, listener_.address().text());
     std::fflush(stdout);
     if (joins()) join();
-    if (!joins()) twins_ = loop_.once(kBetweenLooksMs, [this] { require_own_file(); });
+    if (!joins()) twins_ = loop_.once(kBetweenLooks, [this] { require_own_file(); });
   }
   ~Agent() { remove_host_file(setup_.run, setup_.name, own_file()); }
 
@@ -106,19 +106,19 @@ class Agent {
   // The launcher's name may resolve to no address yet, and this host may have no route yet: both may come.
   static std::string address_toward_launcher(const AgentSetup& setup) {
     const net::Address named = net::split_address(setup.join);
-    const int64_t deadline = monotonic_ns() + nanoseconds(setup.patience_seconds);
+    const MonotonicTime deadline = MonotonicClock::now() + nanoseconds(Seconds(setup.patience_seconds));
     Error why(Fault::peer, "");
     do {
       try {
-        const int64_t left_ms = std::max<int64_t>(0, deadline - monotonic_ns()) / 1'000'000;
-        for (const net::Address& to : look_up_within(named, static_cast<int>(left_ms))) {
+        const Nanoseconds left = std::max(Nanoseconds(0), deadline - MonotonicClock::now());
+        for (const net::Address& to : look_up_within(named, left)) {
           if (std::string own = way_to(to, why); !own.empty()) return own;
         }
       } catch (const Error& error) {
         why = error;
       }
       std::this_thread::sleep_for(kBetweenLookUps);
-    } while (monotonic_ns() < deadline);
+    } while (MonotonicClock::now() < deadline);
     throw why.within("cannot join at " + setup.join).advise("wait longer for it: --patience SECONDS");
   }
 
@@ -174,7 +174,7 @@ class Agent {
 
   // A host with a lost coordinator waits in OrphanHost, with OrphanHost's own patience.
   void look_after_registration() {
-    if (!registration_->is_given_up(is_led() || held_.orphan, nanoseconds(setup_.patience_seconds))) return;
+    if (!registration_->is_given_up(is_led() || held_.orphan, nanoseconds(Seconds(setup_.patience_seconds)))) return;
     if (registration_->was_joined()) return end(75, "no coordinator came back at " + setup_.join);
     fail(registration_->why().advise("is a job at work there, with --listen? Wait longer for it: --patience SECONDS"));
   }
@@ -232,7 +232,7 @@ class Agent {
   void on_connection(net::ConnectionPtr connection) {
     const net::Greeting& peer = connection->peer();
     if (peer.host.empty() && (peer.purpose == "commands" || peer.purpose == "worker" || peer.purpose == "courier"))
-      led_ns_ = monotonic_ns();
+      led_ = MonotonicClock::now();
     if (peer.purpose == "look") return on_look(std::move(connection));
     if (peer.purpose == "command") return desk_.take_client(std::move(connection));
     if (peer.purpose == "commands") return desk_.take_coordinator(std::move(connection));
@@ -258,7 +258,7 @@ class Agent {
     if (said.goes_on) return await_next_launch();
     // A command that has ended the run still waits for its answer. The command's client closes the connection when the
     // answer has arrived.
-    desk_.when_answered(kPatienceWithAnswersNs, [this] { end(0, "the run is over"); });
+    desk_.when_answered(kPatienceWithAnswers, [this] { end(0, "the run is over"); });
   }
   void on_courier(const LostHost& lost) {
     if (lost.host.empty()) return on_coordinator_lost(lost.why);
@@ -290,7 +290,7 @@ class Agent {
                                              .term = held_.number,
                                              .sees_run = !joins(),
                                              .sees_locks = sees_locks_,
-                                             .patience_ns = nanoseconds(setup_.patience_seconds),
+                                             .patience = nanoseconds(Seconds(setup_.patience_seconds)),
                                              .shared = workers_.shared(),
                                              .own_file = own_file(),
                                              .own_devices = workers_.wanted_devices(),
@@ -308,7 +308,7 @@ class Agent {
   void look_for_coordinator() {
     if (joins()) return look_after_registration();
     const bool may_succeed = held_.orphan && held_.orphan->opened_a_stage();
-    if (may_succeed || is_led()) led_ns_ = monotonic_ns();
+    if (may_succeed || is_led()) led_ = MonotonicClock::now();
     if (is_over()) return;
     const bool waits =
         workers_.empty() && !held_.courier->holding().last_stage() && held_.courier->links().to("") == nullptr;
@@ -328,12 +328,12 @@ class Agent {
   // Ends an agent whose run is over although no coordinator has told the agent: the courier was lost, or never came.
   // Between two launches, a run has no owner for a moment.
   bool is_over() {
-    const int64_t alone_ns = led_ns_ == 0 ? 0 : monotonic_ns() - led_ns_;
-    if (alone_ns > kOfNewLaunchNs && !directory_.owner()) {
+    const Nanoseconds alone = led_ == kNoTime ? 0ns : MonotonicClock::now() - led_;
+    if (alone > kOfNewLaunch && !directory_.owner()) {
       end(0, "the run is over");
       return true;
     }
-    if (alone_ns <= nanoseconds(setup_.patience_seconds)) return false;
+    if (alone <= nanoseconds(Seconds(setup_.patience_seconds))) return false;
     end(75, "no coordinator came back; resume with estrain train --resume --run " + setup_.run);
     return true;
   }
@@ -342,7 +342,7 @@ class Agent {
   void leave(const Error& why) {
     if (leaves_) return;
     failed_ = why;
-    leaves_ = loop_.once(kFarewellMs, [this] { loop_.stop(); });
+    leaves_ = loop_.once(kFarewell, [this] { loop_.stop(); });
   }
 
   AgentSetup& setup_;
@@ -354,7 +354,7 @@ class Agent {
   std::list<std::optional<LookAnswer>> looks_;
   CommandDesk desk_{loop_};
   bool sees_locks_ = false;
-  int64_t led_ns_ = 0;                             // when a coordinator was last connected; 0: never
+  MonotonicTime led_ = kNoTime;                    // when a coordinator was last connected; kNoTime: never
   std::vector<std::unique_ptr<Courier>> retired_;  // frames under way may still reach these couriers
   Term held_;
   std::shared_ptr<net::Loop::Timer> look_, leaves_, twins_;

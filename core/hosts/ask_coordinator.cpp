@@ -17,17 +17,17 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kPatienceNs = 6'000'000'000;  // while another host takes over
-constexpr int kBetweenRoundsMs = 300;
-constexpr int kPatienceWithAgentMs = 2000;
+constexpr Nanoseconds kPatience = 6s;  // while another host takes over
+constexpr Nanoseconds kBetweenRounds = 300ms;
+constexpr Nanoseconds kPatienceWithAgent = 2s;
 
 // Asks one agent after another until an agent has a coordinator.
 class Asking {
  public:
   Asking(net::Loop& loop, AskSetup& setup)
-      : loop_(loop), setup_(setup), key_(net::Key::read(key_file(setup.run))), begin_ns_(monotonic_ns()) {
+      : loop_(loop), setup_(setup), key_(net::Key::read(key_file(setup.run))), begin_(MonotonicClock::now()) {
     if (setup.milliseconds >= 0)
-      limit_ = loop.once(setup.milliseconds, [this] {
+      limit_ = loop.once(std::chrono::milliseconds(setup.milliseconds), [this] {
         end(Error::make(Fault::peer, "{}: the coordinator did not answer in {} s", setup_.run,
                         setup_.milliseconds / 1000.0));
       });
@@ -52,7 +52,7 @@ class Asking {
     if (names_.empty()) return end_round();
     const std::string name = names_.back();
     names_.pop_back();
-    patience_ = loop_.once(kPatienceWithAgentMs, [this, name] {
+    patience_ = loop_.once(kPatienceWithAgent, [this, name] {
       if (!asked_) pass_on(name, "it does not answer");
     });
     const auto turn = ++turn_;
@@ -97,8 +97,8 @@ class Asking {
   }
 
   void end_round() {
-    if (monotonic_ns() - begin_ns_ < kPatienceNs) {
-      patience_ = loop_.once(kBetweenRoundsMs, [this] { begin_round(); });
+    if (MonotonicClock::now() - begin_ < kPatience) {
+      patience_ = loop_.once(kBetweenRounds, [this] { begin_round(); });
       return;
     }
     end(Error::make(Fault::peer, "{}: no coordinator is reachable from here by an agent of the run ({})", setup_.run,
@@ -114,7 +114,7 @@ class Asking {
   net::Loop& loop_;
   AskSetup& setup_;
   const net::Key key_;
-  const int64_t begin_ns_;
+  const MonotonicTime begin_;
   std::vector<std::string> names_;  // still to be asked, from the end
   std::string why_;
   std::unique_ptr<MessageLink<CommandQuestion, CommandReply>> link_;

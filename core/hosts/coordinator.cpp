@@ -17,8 +17,8 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kPatienceWithEndMs = 300;  // until the agents have heard that the run is over
-constexpr int kBetweenTriesToListenMs = 2000;
+constexpr Nanoseconds kPatienceWithEnd = 300ms;  // until the agents have heard that the run is over
+constexpr Nanoseconds kBetweenTriesToListen = 2s;
 
 void tell_launcher(CourierSetup& setup, const OwnerMessage& said) { setup.launcher.send(codec::encode(said, "say")); }
 
@@ -81,7 +81,7 @@ class Door {
       if (!retry_)
         run_directory::RunDirectory(run_).log_event("not_listening",
                                                     {{"at", places_.listen}, {"why", error.message()}});
-      retry_ = loop_.once(kBetweenTriesToListenMs, [this] { look_up(); });
+      retry_ = loop_.once(kBetweenTriesToListen, [this] { look_up(); });
     }
   }
 
@@ -142,7 +142,7 @@ class CoordinatorCourier {
   void hear(const FinishRun& order) {
     courier_.end_run(order.goes_on);
     if (!courier_.gave_up() && !order.goes_on) door_.end_run();
-    end_ = loop_.once(kPatienceWithEndMs, [this] { loop_.stop(); });
+    end_ = loop_.once(kPatienceWithEnd, [this] { loop_.stop(); });
   }
 
   void prepare(const OwnPlaces& places) {

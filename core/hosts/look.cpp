@@ -21,10 +21,10 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kBetweenTriesMs = 200;
+constexpr Nanoseconds kBetweenTries = 200ms;
 constexpr uint64_t kBulkFrames = 16;  // of most_frame_bytes
-constexpr int kPatienceWithAnswersMs = 30'000;
-constexpr int64_t kPatienceWithPortNs = 3'000'000'000;
+constexpr Nanoseconds kPatienceWithLooks = 30s;
+constexpr Nanoseconds kPatienceWithPort = 3s;
 
 // A look at one agent: connects, asks one question after another, and has a row.
 class Look {
@@ -79,7 +79,7 @@ class Look {
     if (over_) return;
     note(row_, why);
     if (why.fault() == Fault::mismatch || link_) return finish();
-    retry_ = loop_.once(kBetweenTriesMs, [this] { try_to_connect(); });
+    retry_ = loop_.once(kBetweenTries, [this] { try_to_connect(); });
   }
 
   void finish() {
@@ -88,12 +88,12 @@ class Look {
   }
 
   void ask(const LookQuestion& what) {
-    asked_ns_ = monotonic_ns();
+    asked_ = MonotonicClock::now();
     link_->send(what);
   }
 
   void hear(const HostFacts& facts) {
-    const double took = seconds(monotonic_ns() - asked_ns_);
+    const double took = seconds(MonotonicClock::now() - asked_).count();
     row_["cores"] = facts.cores;
     row_["clock_ahead_seconds"] = facts.clock - (wall_seconds() - took / 2);
     meter_->begin();
@@ -130,14 +130,14 @@ class Look {
   Json row_;
   std::unique_ptr<MessageLink<LookQuestion, LookReply>> link_;
   std::shared_ptr<net::Loop::Timer> retry_;
-  int64_t asked_ns_ = 0;
+  MonotonicTime asked_{};
   std::optional<LinkMeter> meter_;
   bool over_ = false;
 };
 
 // A courier of this run that has just lost its launcher releases the port soon.
 void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<AgentRegistry>& registry) {
-  const int64_t begin = monotonic_ns();
+  const MonotonicTime begin = MonotonicClock::now();
   const int64_t term = run_directory::term_of(setup.run).term;
   while (!registry) {
     try {
@@ -145,8 +145,8 @@ void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::o
                        AgentRegistry::Options{setup.run, setup.own,
                                               listening_address(setup.listen, setup.interface, listen_example), term});
     } catch (const Error& error) {
-      if (error.fault() != Fault::io || monotonic_ns() - begin > kPatienceWithPortNs) throw;
-      std::this_thread::sleep_for(std::chrono::milliseconds(kBetweenTriesMs));
+      if (error.fault() != Fault::io || MonotonicClock::now() - begin > kPatienceWithPort) throw;
+      std::this_thread::sleep_for(kBetweenTries);
     }
   }
 }
@@ -168,11 +168,11 @@ Json look_at_agents(const LookSetup& setup) {
   for (const std::string& name : setup.names)
     looks.push_back(std::make_unique<Look>(loop, setup, key, name, stop_if_all_done));
   std::shared_ptr<net::Loop::Timer> answers;
-  const auto end = loop.once(static_cast<int>(setup.seconds * 1000), [&] {
+  const auto end = loop.once(nanoseconds(Seconds(setup.seconds)), [&] {
     const bool hears =
         std::ranges::any_of(looks, [](const auto& look) { return !look->is_over() && look->is_connected(); });
     if (!hears) return loop.stop();
-    answers = loop.once(kPatienceWithAnswersMs, [&loop] { loop.stop(); });
+    answers = loop.once(kPatienceWithLooks, [&loop] { loop.stop(); });
   });
   loop.run();
   Json rows = Json::array();

@@ -8,8 +8,8 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kBetweenDecisionsMs = 50;
-constexpr int64_t kBetweenWordsNs = 5'000'000'000;
+constexpr Nanoseconds kBetweenDecisions = 50ms;
+constexpr Nanoseconds kBetweenWords = 5s;
 
 Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
   Orphan orphan{.name = options.name,
@@ -18,7 +18,7 @@ Orphan orphan_of(Courier& courier, const OrphanHost::Options& options) {
                 .fit = courier.is_fit(),
                 .sees_run = options.sees_run,
                 .sees_locks = options.sees_locks,
-                .patience_ns = options.patience_ns};
+                .patience = options.patience};
   if (const HostPlan* last = courier.last_plan()) {
     if (courier.holding().last_stage()) orphan.stage = last->stage;
     for (const HostShare& host : last->hosts) orphan.hosts.push_back(host.name);
@@ -32,12 +32,12 @@ OrphanHost::OrphanHost(net::Loop& loop, Courier& courier, const run_directory::R
     : courier_(courier),
       directory_(directory),
       options_(std::move(options)),
-      lost_ns_(monotonic_ns()),
-      succession_(succession_of(orphan_of(courier, options_), courier.links().names(), lost_ns_)),
-      timer_(loop.every(kBetweenDecisionsMs, [this] { happened(TimePasses{}); })) {}
+      lost_(MonotonicClock::now()),
+      succession_(succession_of(orphan_of(courier, options_), courier.links().names(), lost_)),
+      timer_(loop.every(kBetweenDecisions, [this] { happened(TimePasses{}); })) {}
 
 void OrphanHost::happened(const SuccessionEvent& event) {
-  for (const SuccessionAction& action : decide(succession_, event, monotonic_ns()))
+  for (const SuccessionAction& action : decide(succession_, event, MonotonicClock::now()))
     std::visit([&](const auto& deed) { carry_out(deed, action.reason); }, action.deed);
 }
 
@@ -47,10 +47,10 @@ void OrphanHost::carry_out(const TellOthers& deed, const std::string&) {
 
 // Says now and then why this host does not lead yet.
 void OrphanHost::carry_out(const KeepWaiting&, const std::string& reason) {
-  const int64_t now = monotonic_ns();
-  if (now - said_ns_ < kBetweenWordsNs) return;
-  said_ns_ = now;
-  fmt::print("host {}: does not lead after {:.0f} s: {}\n", options_.name, seconds(now - lost_ns_), reason);
+  const MonotonicTime now = MonotonicClock::now();
+  if (now - said_ < kBetweenWords) return;
+  said_ = now;
+  fmt::print("host {}: does not lead after {:.0f} s: {}\n", options_.name, seconds(now - lost_).count(), reason);
   std::fflush(stdout);
 }
 
@@ -79,7 +79,7 @@ void OrphanHost::lead(UniqueFd lock, bool at_checkpoint) {
                                     {"host", options_.name},
                                     {"devices", devices},
                                     {"saved", saved},
-                                    {"seconds", seconds(monotonic_ns() - lost_ns_)}});
+                                    {"seconds", seconds(MonotonicClock::now() - lost_).count()}});
   remove_host_file(directory_.path(), options_.name, options_.own_file);
   become_coordinator(directory_, last, devices, options_.name, std::move(lock));
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/files/unique_fd.h"
 #include "core/hosts/agents/host_file.h"
 #include "core/hosts/courier/courier.h"
@@ -23,7 +24,7 @@ class OrphanHost {
     std::string name;
     int64_t term = 0;
     bool sees_run = true, sees_locks = false;
-    int64_t patience_ns = 0;
+    Nanoseconds patience{};
     launch::SharedDescriptors shared{};  // without a lock
     HostFile own_file = {};              // removed when this host leads
     // For a host that was in no stage: its devices that the coordinator asked for, and the options of the resumed run.
@@ -51,8 +52,8 @@ class OrphanHost {
   Courier& courier_;
   const run_directory::RunDirectory& directory_;
   const Options options_;
-  const int64_t lost_ns_;
-  int64_t said_ns_ = lost_ns_;
+  const MonotonicTime lost_;
+  MonotonicTime said_ = lost_;
   Succession succession_;
   std::optional<UniqueFd> lock_;  // taken
   std::shared_ptr<net::Loop::Timer> timer_;

@@ -17,7 +17,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kCourierFirstMs = 500;
+constexpr Nanoseconds kCourierFirst = 500ms;
 
 class Proxy {
  public:
@@ -54,7 +54,7 @@ class Proxy {
 
   // The courier's word comes first: if this host is cut off, it must leave the run to other hosts.
   void on_lost(const Error& why) {
-    patience_ = loop_.once(kCourierFirstMs, [this, why] { lose_host(why); });
+    patience_ = loop_.once(kCourierFirst, [this, why] { lose_host(why); });
   }
 
   void begin(net::ConnectionPtr connection) {

@@ -81,7 +81,7 @@ constexpr std::array kMistakes = {
             [](Rules& rules) { rules.plan_tells_records = false; }},
     Mistake{"a host that has opened no stage waits, though nobody has one", Law::who_can_leads,
             [](Rules& rules) {
-              rules.decide = [](Succession& state, const SuccessionEvent& event, int64_t now) {
+              rules.decide = [](Succession& state, const SuccessionEvent& event, MonotonicTime now) {
                 const bool is_newcomer = state.orphan.stage == 0;
                 return is_newcomer ? without_lease(hosts::decide(state, event, now)) : hosts::decide(state, event, now);
               };
@@ -111,19 +111,19 @@ constexpr std::array kMistakes = {
     Mistake{"an orphan waits for ever", Law::everybody_ends,
             [](Rules& rules) {
               rules.orphan = [](Orphan orphan) {
-                orphan.patience_ns = INT64_C(1) << 60;
+                orphan.patience = Nanoseconds(INT64_C(1) << 60);
                 return orphan;
               };
             }},
     Mistake{"a coordinator waits for ever for a stage to open", Law::openings_end,
             [](Rules& rules) {
-              rules.unanswered = [](OpeningPatience&, int64_t) -> std::optional<OpeningPatience::Unanswered> {
+              rules.unanswered = [](OpeningPatience&, MonotonicTime) -> std::optional<OpeningPatience::Unanswered> {
                 return std::nullopt;
               };
             }},
     Mistake{"a coordinator sets a host aside that has opened the stage", Law::openings_end,
             [](Rules& rules) {
-              rules.unanswered = [](OpeningPatience& patience, int64_t now) {
+              rules.unanswered = [](OpeningPatience& patience, MonotonicTime now) {
                 auto found = patience.look(now);
                 if (found) found->host = "h1";
                 return found;
@@ -131,7 +131,7 @@ constexpr std::array kMistakes = {
             }},
     Mistake{"nobody but the first in order tries to lead", Law::who_can_leads,
             [](Rules& rules) {
-              rules.decide = [](Succession& state, const SuccessionEvent& event, int64_t now) {
+              rules.decide = [](Succession& state, const SuccessionEvent& event, MonotonicTime now) {
                 std::vector<SuccessionAction> actions = hosts::decide(state, event, now);
                 return state.claim.backs == state.orphan.name ? actions : without_lease(std::move(actions));
               };

@@ -91,7 +91,7 @@ void World::watch_opening(Host& host, uint64_t stage, int64_t began) {
   if (now_ - began > kLongestOpeningNs && host.paused_until < began)
     return break_law(Law::openings_end, fmt::format("{} has waited with stage {}", name(host.id), stage));
   host.patience->hear("", waits_for(host));
-  if (const auto found = rules_.unanswered(*host.patience, now_)) {
+  if (const auto found = rules_.unanswered(*host.patience, monotonic_time(now_))) {
     const auto named = std::ranges::find_if(hosts_, [&](const Host& one) { return name(one.id) == found->host; });
     if (named == hosts_.end() || host.opened.contains(named->id))
       return break_law(Law::openings_end, name(host.id) + " sets aside " + found->host + ", which has opened it");

@@ -31,8 +31,8 @@ void World::orphan(Host& host) {
                                              .recorded = host.recorded}),
                        .sees_run = host.sees_run,
                        .sees_locks = host.sees_locks && host.sees_run,
-                       .patience_ns = patience_ns_,
-                       .between_claims_ns = kClaimNs};
+                       .patience = Nanoseconds(patience_ns_),
+                       .between_claims = Nanoseconds(kClaimNs)};
   std::set<std::string> reached;
   for (const int member : members) orphan.hosts.push_back(name(member));
   host.in_stage = host.opening = false;
@@ -41,7 +41,7 @@ void World::orphan(Host& host) {
   }
   say(fmt::format("{} is an orphan of stage {}, at step {}{}", name(host.id), host.stage, host.committed,
                   orphan.fit ? "" : ", not fit"));
-  host.succession = hosts::succession_of(rules_.orphan(std::move(orphan)), std::move(reached), now_);
+  host.succession = hosts::succession_of(rules_.orphan(std::move(orphan)), std::move(reached), monotonic_time(now_));
   look(host);
 }
 
@@ -56,7 +56,7 @@ void World::look(Host& host) {
 }
 
 void World::happened(Host& host, const hosts::SuccessionEvent& event) {
-  const std::vector<hosts::SuccessionAction> actions = rules_.decide(*host.succession, event, now_);
+  const std::vector<hosts::SuccessionAction> actions = rules_.decide(*host.succession, event, monotonic_time(now_));
   const std::string& backs = host.succession->claim.backs;
   if (!backs.empty()) backed_.emplace(host.term, host.stage, host.id, backs);
   for (const hosts::SuccessionAction& action : actions)

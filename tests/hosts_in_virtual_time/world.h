@@ -38,11 +38,11 @@ struct Rules {
   std::function<hosts::PeerAnswer(int64_t, bool, int64_t)> judge_registry = hosts::judge_registry;
   std::function<hosts::LeaseAnswer(bool, const run_directory::Term&, const run_directory::Term&)> judge_lease =
       hosts::judge_lease;
-  std::function<std::vector<hosts::SuccessionAction>(hosts::Succession&, const hosts::SuccessionEvent&, int64_t)>
+  std::function<std::vector<hosts::SuccessionAction>(hosts::Succession&, const hosts::SuccessionEvent&, MonotonicTime)>
       decide = hosts::decide;
   std::function<hosts::Orphan(hosts::Orphan)> orphan = [](hosts::Orphan one) { return one; };
-  std::function<std::optional<hosts::OpeningPatience::Unanswered>(hosts::OpeningPatience&, int64_t)> unanswered =
-      [](hosts::OpeningPatience& patience, int64_t now) { return patience.look(now); };
+  std::function<std::optional<hosts::OpeningPatience::Unanswered>(hosts::OpeningPatience&, MonotonicTime)> unanswered =
+      [](hosts::OpeningPatience& patience, MonotonicTime now) { return patience.look(now); };
   bool keeps_whole_steps = true;   // Courier::put_in_order()
   bool respects_locks = true;      // RunDirectory::try_lock()
   bool plan_tells_records = true;  // Courier: the plan of a stage comes with the records in the run's files

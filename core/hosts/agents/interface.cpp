@@ -19,7 +19,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kPatienceWithNamesMs = 20'000;
+constexpr Nanoseconds kPatienceWithNames = 20s;
 
 // Returns an empty string for a link-local address, useless to another host that does not know the link.
 std::string text_of(const sockaddr& address) {
@@ -136,7 +136,7 @@ net::Address listening_address(const ListeningPlace& place, const std::vector<ne
 net::Address listening_address(const std::string& text, const std::string& interface, const std::string& option) {
   const ListeningPlace place = place_to_listen(text, interface);
   try {
-    return listening_address(place, look_up_within(place.named, kPatienceWithNamesMs), option);
+    return listening_address(place, look_up_within(place.named, kPatienceWithNames), option);
   } catch (const Error& error) {
     if (error.fault() != Fault::peer) throw;
     throw Error(Fault::usage, error.message())

@@ -16,12 +16,12 @@ constexpr double kShortestSeconds = 1e-6;
 }  // namespace
 
 void LinkMeter::ping() {
-  asked_ns_ = monotonic_ns();
+  asked_ = MonotonicClock::now();
   send_message(connection_, MeterMessage(Ping{}));
 }
 
 void LinkMeter::hear(const Pong&) {
-  const double took = seconds(monotonic_ns() - asked_ns_);
+  const double took = seconds(MonotonicClock::now() - asked_).count();
   round_trip_ = std::min(round_trip_.value_or(took), took);
   if (++pings_ < kPings) {
     ping();
@@ -33,7 +33,7 @@ void LinkMeter::hear(const Pong&) {
 }
 
 void LinkMeter::hear(const BulkReceived& received) {
-  const double took = seconds(monotonic_ns() - asked_ns_);
+  const double took = seconds(MonotonicClock::now() - asked_).count();
   bytes_per_second_ = static_cast<double>(received.bytes) / std::max(took - round_trip_seconds(), kShortestSeconds);
   done_ = true;
 }
@@ -43,11 +43,11 @@ void LinkMeter::send_bulk() {
   std::mt19937 random;
   block_.resize(net::most_frame_bytes);
   std::ranges::generate(block_, [&] { return static_cast<std::byte>(random()); });
-  const int64_t begin = monotonic_ns();
+  const MonotonicTime begin = MonotonicClock::now();
   for (uint64_t i = 0; i < bulk_frames_; ++i)
     connection_.send_from({bulk, static_cast<uint32_t>(block_.size()), i, 0}, block_);
   send_message(connection_, MeterMessage(BulkSent{}));
-  asked_ns_ = begin;
+  asked_ = begin;
 }
 
 void MeterEnd::answer(net::Connection& connection, const Ping&) { send_message(connection, MeterMessage(Pong{})); }

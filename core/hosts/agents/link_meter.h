@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/hosts/agents/look_messages.h"
 #include "core/hosts/net/connection.h"
 
@@ -30,7 +31,7 @@ class LinkMeter {
   net::Connection& connection_;
   const uint64_t bulk_frames_;
   std::vector<std::byte> block_;
-  int64_t asked_ns_ = 0;
+  MonotonicTime asked_{};
   int pings_ = 0;
   std::optional<double> round_trip_;
   double bytes_per_second_ = 0;

@@ -61,12 +61,12 @@ struct LookUp::Errand {
   }
 };
 
-std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms) {
+std::vector<net::Address> look_up_within(const net::Address& named, Nanoseconds patience) {
   if (net::is_number(named)) return {named};
   const auto errand = LookUp::Errand::send(named);
   PollSet bell;
   bell.add(errand->bell.get(), POLLIN);
-  bell.wait(patience_ms);
+  bell.wait(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count()));
   if (!errand->is_back) throw Error::make(Fault::peer, "the name {} leads nowhere: no name server answers", named.host);
   if (errand->why) throw Error(*errand->why);
   return errand->found;

@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/hosts/net/connection.h"
 
 namespace estrain::hosts {
 
-// Returns the addresses of a name. Waits for `patience_ms` at most. Throws Fault::peer if no address is found by then.
-std::vector<net::Address> look_up_within(const net::Address& named, int patience_ms);
+// Returns the addresses of a name. Waits for `patience` at most. Throws Fault::peer if no address is found by then.
+std::vector<net::Address> look_up_within(const net::Address& named, Nanoseconds patience);
 
 // A look-up beside a loop. `done` is called once, with the addresses or with the reason for the failure, unless the
 // look-up is dropped first.
@@ -25,7 +26,7 @@ class LookUp {
 
  private:
   struct Errand;
-  friend std::vector<net::Address> look_up_within(const net::Address&, int);
+  friend std::vector<net::Address> look_up_within(const net::Address&, Nanoseconds);
 
   std::shared_ptr<Errand> errand_;
   std::shared_ptr<net::Loop::Watch> watch_;

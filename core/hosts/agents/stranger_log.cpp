@@ -4,8 +4,8 @@
 
 namespace estrain::hosts {
 
-StrangerLog::StrangerLog(net::Loop& loop, const std::string& run, std::string host, int between_ms)
-    : loop_(loop), directory_(run), host_(std::move(host)), between_ms_(between_ms) {}
+StrangerLog::StrangerLog(net::Loop& loop, const std::string& run, std::string host, Nanoseconds between)
+    : loop_(loop), directory_(run), host_(std::move(host)), between_(between) {}
 
 StrangerLog::~StrangerLog() {
   try {
@@ -25,7 +25,7 @@ void StrangerLog::write() {
   if (connections_ == 0) return pause_.reset();
   const Json line = {{"host", host_}, {"from", from_}, {"why", why_}, {"connections", std::exchange(connections_, 0)}};
   directory_.log_event("refused_connection", line);
-  pause_ = loop_.once(between_ms_, [this] { write(); });
+  pause_ = loop_.once(between_, [this] { write(); });
 }
 
 }  // namespace estrain::hosts

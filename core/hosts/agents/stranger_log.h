@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/hosts/net/loop.h"
 #include "core/state/run_directory/run_directory.h"
@@ -15,7 +16,7 @@ namespace estrain::hosts {
 class StrangerLog {
  public:
   // `host`: the name of this host.
-  StrangerLog(net::Loop& loop, const std::string& run, std::string host, int between_ms = 60'000);
+  StrangerLog(net::Loop& loop, const std::string& run, std::string host, Nanoseconds between = 60s);
   ~StrangerLog();
   StrangerLog(const StrangerLog&) = delete;
 
@@ -27,7 +28,7 @@ class StrangerLog {
   net::Loop& loop_;
   const run_directory::RunDirectory directory_;
   const std::string host_;
-  const int between_ms_;
+  const Nanoseconds between_;
   int64_t connections_ = 0;  // not in any line yet
   std::string from_, why_;   // of the newest
   std::shared_ptr<net::Loop::Timer> pause_;

@@ -15,9 +15,9 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kBetweenGlancesMs = 10;  // of the desk, at the clients left
-constexpr int64_t kSilentCoordinatorNs = 5'000'000'000;
-constexpr int kBetweenLooksMs = 1000;  // of the bridge, for agents
+constexpr Nanoseconds kBetweenGlances = 10ms;  // of the desk, at the clients left
+constexpr Nanoseconds kSilentCoordinator = 5s;
+constexpr Nanoseconds kBetweenLooks = 1s;  // of the bridge, for agents
 
 Error hung_up() { return Error(Fault::peer, "the launcher hung up without an answer"); }
 
@@ -28,7 +28,7 @@ void CommandDesk::take_coordinator(net::ConnectionPtr connection) {
   if (term < term_) return connection->close();
   if (coordinator_) lose_coordinator("it came anew");
   term_ = term;
-  heard_ns_ = monotonic_ns();
+  heard_ = MonotonicClock::now();
   coordinator_ = std::make_unique<CoordinatorLink>(
       std::move(connection), [this](const BridgeMessage& said) { hear_coordinator(said); },
       [this](const Error& why) { lose_coordinator(why.message()); });
@@ -52,11 +52,11 @@ void CommandDesk::hear_client(int64_t client, const CommandRequest& asked) {
 }
 
 bool CommandDesk::has_coordinator() const {
-  return coordinator_ != nullptr && monotonic_ns() - heard_ns_ < kSilentCoordinatorNs;
+  return coordinator_ != nullptr && MonotonicClock::now() - heard_ < kSilentCoordinator;
 }
 
 void CommandDesk::hear_coordinator(const BridgeMessage& said) {
-  heard_ns_ = monotonic_ns();
+  heard_ = MonotonicClock::now();
   const auto* answered = std::get_if<ClientAnswer>(&said);
   if (answered == nullptr) return;
   const auto at = clients_.find(answered->client);
@@ -80,18 +80,18 @@ void CommandDesk::lose_coordinator(const std::string& why) {
     clients_.at(client)->send(CommandAnswer{launch::error_answer(lost)});
 }
 
-void CommandDesk::when_answered(int64_t patience_ns, const std::function<void()>& done) {
-  look_until(monotonic_ns() + patience_ns, done);
+void CommandDesk::when_answered(Nanoseconds patience, const std::function<void()>& done) {
+  look_until(MonotonicClock::now() + patience, done);
 }
 
-void CommandDesk::look_until(int64_t latest_ns, const std::function<void()>& done) {
-  if (clients_.empty() || monotonic_ns() > latest_ns) return done();
-  timer_ = loop_.once(kBetweenGlancesMs, [this, latest_ns, done] { look_until(latest_ns, done); });
+void CommandDesk::look_until(MonotonicTime latest, const std::function<void()>& done) {
+  if (clients_.empty() || MonotonicClock::now() > latest) return done();
+  timer_ = loop_.once(kBetweenGlances, [this, latest, done] { look_until(latest, done); });
 }
 
 CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
     : loop_(loop), key_(key), run_(std::move(run)), term_(term) {
-  timer_ = loop.every(kBetweenLooksMs, [this] { look_for_agents(); });
+  timer_ = loop.every(kBetweenLooks, [this] { look_for_agents(); });
 }
 
 // A message once a second notices a lost host. An agent that starts again has lost the old connection first.

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/files/unique_fd.h"
 #include "core/hosts/commands/command_messages.h"
 #include "core/hosts/exchange/message_link.h"
@@ -30,8 +31,8 @@ class CommandDesk {
   // Turns a coordinator of an earlier term away.
   void take_coordinator(net::ConnectionPtr connection);
   void take_client(net::ConnectionPtr connection);
-  // Calls back once no client is left, or after `patience_ns`. Clients close their connections on receiving answers.
-  void when_answered(int64_t patience_ns, const std::function<void()>& done);
+  // Calls back once no client is left, or after `patience`. Clients close their connections on receiving answers.
+  void when_answered(Nanoseconds patience, const std::function<void()>& done);
   // True if a coordinator was heard in the last seconds: a coordinator cut off from this host stays connected.
   bool has_coordinator() const;
 
@@ -43,11 +44,12 @@ class CommandDesk {
   void hear_coordinator(const BridgeMessage& said);
   void lose_client(int64_t client);
   void lose_coordinator(const std::string& why);
-  void look_until(int64_t latest_ns, const std::function<void()>& done);
+  void look_until(MonotonicTime latest, const std::function<void()>& done);
 
   net::Loop& loop_;
   std::unique_ptr<CoordinatorLink> coordinator_;
-  int64_t term_ = 0, heard_ns_ = 0;
+  int64_t term_ = 0;
+  MonotonicTime heard_{};
   // Clients without a request yet, or waiting for the answer.
   std::map<int64_t, std::unique_ptr<ClientLink>> clients_;
   std::set<int64_t> asked_;  // clients whose request the coordinator has

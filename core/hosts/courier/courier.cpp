@@ -43,7 +43,7 @@ Courier::Courier(net::Loop& loop, Options options)
     (void)!::read(options_.doorbell, &rung, sizeof rung);
     stage_.serve_workers();
   });
-  timer_ = loop.every(10, [this] { on_timer(); });
+  timer_ = loop.every(10ms, [this] { on_timer(); });
 }
 
 std::optional<Landing> Courier::landing(const std::string& host, const net::FrameHead& head) {
@@ -179,7 +179,7 @@ void Courier::retire() {
 
 void Courier::on_timer() {
   pass_on_abort();
-  entrance_.look(monotonic_ns());
+  entrance_.look(MonotonicClock::now());
   stage_.serve_workers();
   beats_.send_in_time();
   if (ticks_++ % kTicksBetweenPaces == 0) tell_pace();

@@ -9,7 +9,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kBetweenWordsNs = 1'000'000'000;
+constexpr Nanoseconds kBetweenWords = 1s;
 
 }  // namespace
 
@@ -188,16 +188,16 @@ OpeningWait Entrance::waits_for() const {
   return wait;
 }
 
-void Entrance::look(int64_t now_ns) {
+void Entrance::look(MonotonicTime now) {
   if (!opening_) return;
   if (!leads_) {
-    if (now_ns - opening_->said_ns < kBetweenWordsNs) return;
-    opening_->said_ns = now_ns;
+    if (now - opening_->said < kBetweenWords) return;
+    opening_->said = now;
     links_.tell("", SaysWaits{opening_->plan.stage, waits_for()});
     return;
   }
   opening_->patience->hear("", waits_for());
-  const auto late = opening_->patience->look(now_ns);
+  const auto late = opening_->patience->look(now);
   if (late) links_.drop(late->host, Error(Fault::peer, late->why), true);  // the host may live
 }
 

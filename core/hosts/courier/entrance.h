@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/hosts/courier/courier_messages.h"
 #include "core/hosts/courier/holding.h"
 #include "core/hosts/courier/host_links.h"
@@ -48,7 +49,7 @@ class Entrance {
   void try_open();
   // Called every 10 ms. Now and then, a host reports the reasons for its wait to the coordinator. The coordinator drops
   // a host that keeps the stage from opening.
-  void look(int64_t now_ns);
+  void look(MonotonicTime now);
   // Gives up the opening: the stage never opens on this host.
   void give_up();
 
@@ -69,7 +70,7 @@ class Entrance {
     std::map<std::string, bool> has;
     std::set<std::string> opened;
     std::optional<OpeningPatience> patience;
-    int64_t said_ns = 0;  // an agent's: the time of the last report to the coordinator
+    MonotonicTime said{};  // an agent's: the time of the last report to the coordinator
   };
 
   void reach(const HostShare& host);

@@ -7,7 +7,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kFarewellMs = 200;  // until a last message has left
+constexpr Nanoseconds kFarewell = 200ms;  // until a last message has left
 
 }  // namespace
 
@@ -100,17 +100,18 @@ void HostLinks::part(std::unique_ptr<CourierLink> link) {
   link->parted = true;
   send_message(*link->connection, CourierMessage(LeavesCoordinator{}));
   parted_ = std::move(link);
-  parted_end_ = loop_.once(kFarewellMs, [this] { parted_->connection->close(); });
+  parted_end_ = loop_.once(kFarewell, [this] { parted_->connection->close(); });
 }
 
 void HostLinks::look() {
-  const int64_t now = monotonic_ns();
+  const MonotonicTime now = MonotonicClock::now();
   if (own_pause_.tick()) {  // silence during the pause does not count
-    for (auto& [name, link] : links_) link->heard_ns = now;
+    for (auto& [name, link] : links_) link->heard = now;
   }
   for (const auto& [name, link] : links_) {
-    if (link->waits || now - link->heard_ns <= silence_ns) continue;
-    return drop(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard_ns)), true);
+    if (link->waits || now - link->heard <= silence_limit) continue;
+    return drop(name, Error::make(Fault::peer, "it has been silent for {:.1f} s", seconds(now - link->heard).count()),
+                true);
   }
 }
 

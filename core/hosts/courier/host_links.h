@@ -23,30 +23,30 @@
 
 namespace estrain::hosts {
 
-inline constexpr int64_t silence_ns = 1'500'000'000;  // then a host counts as lost
+inline constexpr Nanoseconds silence_limit = 1'500ms;  // then a host counts as lost
 
 // Notices that this process stood still (stopped, or starved) and continues: other hosts may count this host as lost.
 class OwnPause {
  public:
   // The owner's timer calls this at least every 100 ms. Returns true if the process stood still until now.
   bool tick() {
-    const int64_t now = monotonic_ns();
-    const bool ended = now - tick_ns_ > kPauseNs;
-    if (ended) ended_ns_ = now;
-    tick_ns_ = now;
+    const MonotonicTime now = MonotonicClock::now();
+    const bool ended = now - tick_ > kPause;
+    if (ended) ended_ = now;
+    tick_ = now;
     return ended;
   }
 
   // The process stands still, or did in the last five seconds: other hosts may still be dropping this host.
   bool is_recent() const {
-    const int64_t now = monotonic_ns();
-    return now - tick_ns_ > kPauseNs || now - ended_ns_ < kAfterwardsNs;
+    const MonotonicTime now = MonotonicClock::now();
+    return now - tick_ > kPause || now - ended_ < kAfterwards;
   }
 
  private:
-  static constexpr int64_t kPauseNs = 750'000'000, kAfterwardsNs = 5'000'000'000;
+  static constexpr Nanoseconds kPause = 750ms, kAfterwards = 5s;
 
-  int64_t tick_ns_ = monotonic_ns(), ended_ns_ = tick_ns_ - kAfterwardsNs;
+  MonotonicTime tick_ = MonotonicClock::now(), ended_ = tick_ - kAfterwards;
 };
 
 // The place for the payload of a frame, and the act that follows its arrival. Without `arrived` the payload is dropped.
@@ -65,10 +65,10 @@ class CourierLink : public net::FrameSink {
     std::function<std::optional<Landing>(const net::FrameHead&)> landing;
   };
   CourierLink(net::ConnectionPtr to, Hears hears)
-      : connection(std::move(to)), heard_ns(monotonic_ns()), hears_(std::move(hears)) {}
+      : connection(std::move(to)), heard(MonotonicClock::now()), hears_(std::move(hears)) {}
 
   std::optional<std::span<std::byte>> room_for(const net::FrameHead& head) override {
-    heard_ns = monotonic_ns();
+    heard = MonotonicClock::now();
     waits = false;
     landing_ = Landing{};
     if (parted) return scrap(head);
@@ -88,7 +88,7 @@ class CourierLink : public net::FrameSink {
   }
 
   void received(const net::FrameHead&) override {
-    heard_ns = monotonic_ns();
+    heard = MonotonicClock::now();
     const auto arrived = std::exchange(landing_, Landing{}).arrived;
     if (arrived && !parted) arrived();
   }
@@ -100,7 +100,7 @@ class CourierLink : public net::FrameSink {
   }
 
   const net::ConnectionPtr connection;
-  int64_t heard_ns;
+  MonotonicTime heard;
   bool waits = false;   // the next frame is of a stage not open here yet: all later frames wait, too
   bool parted = false;  // all further frames are dropped
 

@@ -10,7 +10,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kLongestTickNs = 100'000'000;
+constexpr Nanoseconds kLongestTick = 100ms;
 
 std::string called(const std::string& host) { return host.empty() ? "the coordinator" : host; }
 
@@ -20,11 +20,11 @@ void OpeningPatience::hear(const std::string& host, OpeningWait wait) {
   const auto known = waits_.find(host);
   if (known != waits_.end() && known->second == wait) return;
   waits_[host] = std::move(wait);
-  idle_ns_ = 0;
+  idle_ = 0ns;
 }
 
 void OpeningPatience::note_opened(const std::string& host) {
-  if (opened_.insert(host).second) idle_ns_ = 0;
+  if (opened_.insert(host).second) idle_ = 0ns;
 }
 
 bool OpeningPatience::is_waited_for(const std::string& host, const std::string& by) const {
@@ -33,10 +33,10 @@ bool OpeningPatience::is_waited_for(const std::string& host, const std::string& 
          std::ranges::find(wait->second.hosts, host) != wait->second.hosts.end();
 }
 
-std::optional<OpeningPatience::Unanswered> OpeningPatience::look(int64_t now_ns) {
-  idle_ns_ += std::min(now_ns - looked_ns_.value_or(now_ns), kLongestTickNs);
-  looked_ns_ = now_ns;
-  if (idle_ns_ < opening_patience_ns) return std::nullopt;
+std::optional<OpeningPatience::Unanswered> OpeningPatience::look(MonotonicTime now) {
+  idle_ += std::min(now - looked_.value_or(now), kLongestTick);
+  looked_ = now;
+  if (idle_ < opening_patience) return std::nullopt;
   const auto blame = [&](const std::string& host) {
     const auto waiting = std::ranges::count_if(hosts_, [&](const std::string& by) { return is_waited_for(host, by); });
     return std::tuple(is_waited_for(host, ""), !waits_.contains(host), waiting);
@@ -47,12 +47,12 @@ std::optional<OpeningPatience::Unanswered> OpeningPatience::look(int64_t now_ns)
   }
   if (worst == nullptr) return std::nullopt;
   Unanswered found{*worst, why(*worst)};
-  idle_ns_ = 0;
+  idle_ = 0ns;
   return found;
 }
 
 std::string OpeningPatience::why(const std::string& host) const {
-  std::string words = fmt::format("a stage has not opened for {:.0f} s:", seconds(idle_ns_));
+  std::string words = fmt::format("a stage has not opened for {:.0f} s:", seconds(idle_).count());
   const auto own = waits_.find(host);
   if (is_waited_for(host, "")) {
     words += " the coordinator waits for it";

@@ -3,7 +3,7 @@
 // A pure function from the words of the hosts to a name. tests/hosts_in_virtual_time drives this class.
 //
 // Once a second, a host that waits for the stage reports the reasons. No host is set aside as long as anything changes,
-// even if only more bytes of the state arrive: a state may take long. After opening_patience_ns without a change, the
+// even if only more bytes of the state arrive: a state may take long. After opening_patience without a change, the
 // coordinator sets one host aside: a host that the coordinator waits for; else a host without a report; else the host
 // for which most hosts wait. The job continues without this host, as without any lost host.
 
@@ -14,12 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json/fields.h"
 
 namespace estrain::hosts {
 
-// Longer than a connection takes to be given up (2 x net::handshake_milliseconds).
-inline constexpr int64_t opening_patience_ns = 15'000'000'000;
+// Longer than a connection takes to be given up (2 x net::handshake_limit).
+inline constexpr Nanoseconds opening_patience = 15s;
 
 // The reasons why a host has not opened a stage.
 struct OpeningWait {
@@ -45,7 +46,7 @@ class OpeningPatience {
     std::string host, why;
   };
   // Called at least every 100 ms: longer pauses are this process's own, and do not count.
-  std::optional<Unanswered> look(int64_t now_ns);
+  std::optional<Unanswered> look(MonotonicTime now);
 
  private:
   bool is_waited_for(const std::string& host, const std::string& by) const;
@@ -54,8 +55,8 @@ class OpeningPatience {
   std::vector<std::string> hosts_;
   std::map<std::string, OpeningWait> waits_;
   std::set<std::string> opened_;
-  std::optional<int64_t> looked_ns_;
-  int64_t idle_ns_ = 0;
+  std::optional<MonotonicTime> looked_;
+  Nanoseconds idle_{};
 };
 
 }  // namespace estrain::hosts

@@ -12,9 +12,9 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int kBetweenGreetingsMs = 1000;                     // of the registry
-constexpr int kBetweenJoinsMs = 500, kBetweenSignsMs = 1000;  // of an agent
-constexpr int64_t kSilentRegistryNs = 5'000'000'000;  // a launcher's host that stands still keeps its connections
+constexpr Nanoseconds kBetweenGreetings = 1s;                     // of the registry
+constexpr Nanoseconds kBetweenJoins = 500ms, kBetweenSigns = 1s;  // of an agent
+constexpr Nanoseconds kSilentRegistry = 5s;  // a launcher's host that stands still keeps its connections
 
 }  // namespace
 
@@ -28,7 +28,7 @@ AgentRegistry::AgentRegistry(net::Loop& loop, const net::Key& key, Options optio
                  .own = own_greeting(name_of_run(options_.run), "", "registry", options_.term),
                  .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },
                  .refused = [this](const std::string& from, const Error& why) { strangers_.note(from, why); }}) {
-  timer_ = loop.every(kBetweenGreetingsMs, [this] {
+  timer_ = loop.every(kBetweenGreetings, [this] {
     for (auto& [number, guest] : guests_) guest.link->send(StillHere{});
   });
 }
@@ -132,23 +132,23 @@ void AgentRegistry::end_run() {
 }
 
 Registration::Registration(net::Loop& loop, const net::Key& key, Options options)
-    : loop_(loop), key_(key), options_(std::move(options)), attended_ns_(monotonic_ns()) {
-  timer_ = loop.every(kBetweenJoinsMs, [this] { look(); });
-  beats_ = loop.every(kBetweenSignsMs, [this] {
+    : loop_(loop), key_(key), options_(std::move(options)), attended_(MonotonicClock::now()) {
+  timer_ = loop.every(kBetweenJoins, [this] { look(); });
+  beats_ = loop.every(kBetweenSigns, [this] {
     if (link_) link_->send(StillHere{});
   });
   try_to_connect();
 }
 
 void Registration::look() {
-  if (link_ && monotonic_ns() - heard_ns_ > kSilentRegistryNs) lose(Error(Fault::peer, "it is silent"));
+  if (link_ && MonotonicClock::now() - heard_ > kSilentRegistry) lose(Error(Fault::peer, "it is silent"));
   if (!link_ && !reaching_ && !over_) try_to_connect();
 }
 
-bool Registration::is_given_up(bool belongs, int64_t patience_ns) {
-  const int64_t now = monotonic_ns();
-  if (joined_ || belongs) attended_ns_ = now;
-  return now - attended_ns_ > patience_ns;
+bool Registration::is_given_up(bool belongs, Nanoseconds patience) {
+  const MonotonicTime now = MonotonicClock::now();
+  if (joined_ || belongs) attended_ = now;
+  return now - attended_ > patience;
 }
 
 void Registration::try_to_connect() {
@@ -190,7 +190,7 @@ void Registration::fail(const Error& why) {
 }
 
 void Registration::take(net::ConnectionPtr connection) {
-  heard_ns_ = monotonic_ns();
+  heard_ = MonotonicClock::now();
   link_ = std::make_unique<MessageLink<GuestMessage, RegistryMessage>>(
       std::move(connection), [this](const RegistryMessage& said) { hear(said); },
       [this](const Error& why) { lose(why); });
@@ -199,7 +199,7 @@ void Registration::take(net::ConnectionPtr connection) {
 
 void Registration::hear(const RegistryMessage& said) {
   if (!link_) return;  // lost meanwhile
-  heard_ns_ = monotonic_ns();
+  heard_ = MonotonicClock::now();
   if (const auto* refused = std::get_if<comm::Failed>(&said)) {
     hear_refusal(refused->error());
   } else if (std::holds_alternative<RunIsOver>(said)) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/hosts/agents/names.h"
 #include "core/hosts/agents/stranger_log.h"
@@ -90,9 +91,9 @@ class Registration {
 
   bool is_joined() const { return joined_; }
   bool was_joined() const { return was_joined_; }
-  // Returns true if more than `patience_ns` have passed since the last call with the host joined, or with the host in a
+  // Returns true if more than `patience` have passed since the last call with the host joined, or with the host in a
   // run in another way (`belongs`).
-  bool is_given_up(bool belongs, int64_t patience_ns);
+  bool is_given_up(bool belongs, Nanoseconds patience);
   // The reason why the host has not joined yet.
   const Error& why() const { return why_; }
   // Connects anew: this host holds no state of the run any more.
@@ -119,7 +120,7 @@ class Registration {
   size_t tries_ = 0;  // a name with several addresses: each address has its turn
   std::string run_;   // the joined run; empty: no run yet
   bool reaching_ = false, joined_ = false, was_joined_ = false, over_ = false;
-  int64_t heard_ns_ = 0, attended_ns_;
+  MonotonicTime heard_{}, attended_;
   std::shared_ptr<net::Loop::Timer> timer_, beats_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a connection being made may outlive this object
 };

@@ -81,22 +81,22 @@ void connect(Loop& loop, const Key& key, const OutgoingCall& call,
   close_on_exec(connection->socket().native_handle());
   if (!call.from.empty()) bind_to(connection->socket(), call.from);
   // The socket may never answer: the deadline of open() begins only after the answer.
-  auto timer = loop.once(handshake_milliseconds, [weak = std::weak_ptr(connection)] {
+  auto timer = loop.once(handshake_limit, [weak = std::weak_ptr(connection)] {
     asio::error_code ignored;
     if (const auto waiting = weak.lock(); waiting && waiting->peer_address().empty()) waiting->socket().close(ignored);
   });
-  connection->socket().async_connect(tcp::endpoint(host, to.port), [connection, to, timer,
-                                                                    done = std::move(done)](asio::error_code failure) {
-    if (failure) {
-      const Error why = Error::make(Fault::peer, "cannot reach {}: {}", to.text(), failure.message());
-      return done(nullptr, &why);
-    }
-    connection->open(asio::ssl::stream_base::client, handshake_milliseconds, [connection, done, to](const Error* why) {
-      if (why == nullptr) return done(connection, nullptr);
-      const Error within = why->within(to.text());
-      done(nullptr, &within);
-    });
-  });
+  connection->socket().async_connect(
+      tcp::endpoint(host, to.port), [connection, to, timer, done = std::move(done)](asio::error_code failure) {
+        if (failure) {
+          const Error why = Error::make(Fault::peer, "cannot reach {}: {}", to.text(), failure.message());
+          return done(nullptr, &why);
+        }
+        connection->open(asio::ssl::stream_base::client, handshake_limit, [connection, done, to](const Error* why) {
+          if (why == nullptr) return done(connection, nullptr);
+          const Error within = why->within(to.text());
+          done(nullptr, &within);
+        });
+      });
 }
 
 }  // namespace estrain::net

@@ -5,7 +5,8 @@
 // the key is read. A recorded handshake is useless: it proves nothing to a server with a fresh half of the exchange,
 // and early data is off. Large payloads may be sent in clear, if the connecting side says so in its greeting: the peer
 // must still prove the key, and the heads of frames are encrypted. Large payloads of floats are packed without loss
-// (packing/packed_floats.h) if the network is slower than the packing.
+// (packing/packed_floats.h): blocks of zeros are always left out, exponents are coded if the network is slower than the
+// coding.
 //
 // A connection runs entirely in the thread of the loop.
 
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/hosts/net/frame.h"
 #include "core/hosts/net/greeting.h"
@@ -38,7 +40,7 @@ Address split_address(const std::string& text);
 bool is_number(const Address& address);
 
 // Until TLS stands and both ends have greeted; for an outgoing connection, from the first packet on.
-inline constexpr int handshake_milliseconds = 5000;
+inline constexpr Nanoseconds handshake_limit = 5s;
 
 class Connection {
  public:
@@ -69,7 +71,7 @@ class Listener {
   struct Options {
     Address at;  // port 0: any free port
     Greeting own;
-    int patience_ms = handshake_milliseconds;
+    Nanoseconds patience = handshake_limit;
     std::function<void(ConnectionPtr)> accepted;
     // A refused peer: no key, another version, no handshake at all, no place (peers/places.h). An empty address: this
     // process has no descriptor for new connections. Strangers cost the job nothing else.

@@ -12,7 +12,7 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kRestMs = 100;
+constexpr Nanoseconds kRest = 100ms;
 
 }  // namespace
 
@@ -48,7 +48,7 @@ struct Listener::Ears : std::enable_shared_from_this<Ears> {
   // Without a descriptor left, whoever waits at the port would be offered again at once, for ever.
   void rest(const asio::error_code& error) {
     options.refused("", Error::make(Fault::io, "cannot take a connection: {}", error.message()));
-    pause = loop.once(kRestMs, [weak = weak_from_this()] {
+    pause = loop.once(kRest, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (self && !self->ended) self->listen();
     });
@@ -69,7 +69,7 @@ struct Listener::Ears : std::enable_shared_from_this<Ears> {
   void begin(uint64_t number, tcp::socket socket) {
     auto connection = std::make_shared<TlsConnection>(loop, std::move(socket), context, options.own);
     strangers[number] = connection;
-    connection->open(asio::ssl::stream_base::server, options.patience_ms,
+    connection->open(asio::ssl::stream_base::server, options.patience,
                      [self = shared_from_this(), connection, number](const Error* why) {
                        self->strangers.erase(number);
                        if (self->ended) return;

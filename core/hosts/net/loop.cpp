@@ -33,11 +33,8 @@ class Loop::Watch : public std::enable_shared_from_this<Watch> {
 
 class Loop::Timer : public std::enable_shared_from_this<Timer> {
  public:
-  Timer(Engine& engine, int milliseconds, std::function<void()> callback, bool again)
-      : timer_(engine.context),
-        interval_(std::chrono::milliseconds(milliseconds)),
-        callback_(std::move(callback)),
-        again_(again) {}
+  Timer(Engine& engine, Nanoseconds interval, std::function<void()> callback, bool again)
+      : timer_(engine.context), interval_(interval), callback_(std::move(callback)), again_(again) {}
 
   void wait() {
     timer_.expires_after(interval_);
@@ -51,7 +48,7 @@ class Loop::Timer : public std::enable_shared_from_this<Timer> {
 
  private:
   asio::steady_timer timer_;
-  std::chrono::milliseconds interval_;
+  Nanoseconds interval_;
   std::function<void()> callback_;
   const bool again_;
 };
@@ -71,14 +68,14 @@ std::shared_ptr<Loop::Watch> Loop::watch(int fd, std::function<void()> readable)
   return watch;
 }
 
-std::shared_ptr<Loop::Timer> Loop::every(int milliseconds, std::function<void()> callback) {
-  auto timer = std::make_shared<Timer>(*engine_, milliseconds, std::move(callback), true);
+std::shared_ptr<Loop::Timer> Loop::every(Nanoseconds interval, std::function<void()> callback) {
+  auto timer = std::make_shared<Timer>(*engine_, interval, std::move(callback), true);
   timer->wait();
   return timer;
 }
 
-std::shared_ptr<Loop::Timer> Loop::once(int milliseconds, std::function<void()> callback) {
-  auto timer = std::make_shared<Timer>(*engine_, milliseconds, std::move(callback), false);
+std::shared_ptr<Loop::Timer> Loop::once(Nanoseconds delay, std::function<void()> callback) {
+  auto timer = std::make_shared<Timer>(*engine_, delay, std::move(callback), false);
   timer->wait();
   return timer;
 }

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include "core/base/clock.h"
+
 namespace estrain::net {
 
 class Loop {
@@ -28,10 +30,10 @@ class Loop {
   // caller's.
   class Watch;
   std::shared_ptr<Watch> watch(int fd, std::function<void()> readable);
-  // Calls back every `milliseconds`, until the timer is dropped.
+  // Calls back every `interval`, or once after `delay`, until the timer is dropped.
   class Timer;
-  std::shared_ptr<Timer> every(int milliseconds, std::function<void()> callback);
-  std::shared_ptr<Timer> once(int milliseconds, std::function<void()> callback);
+  std::shared_ptr<Timer> every(Nanoseconds interval, std::function<void()> callback);
+  std::shared_ptr<Timer> once(Nanoseconds delay, std::function<void()> callback);
 
   struct Engine;  // asio's: for this folder
   Engine& engine() { return *engine_; }

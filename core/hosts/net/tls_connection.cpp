@@ -63,14 +63,14 @@ void TlsConnection::post(void (TlsConnection::*act)()) {
   asio::post(socket().get_executor(), [self = shared_from_this(), act] { ((*self).*act)(); });
 }
 
-void TlsConnection::open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done) {
+void TlsConnection::open(asio::ssl::stream_base::handshake_type side, Nanoseconds patience, Done done) {
   done_ = std::move(done);
   side_ = side;
   if (is_client()) stream_.identity() = identity_of(stream_.context(), {own_.run, own_.host, own_.to});
   set_options(socket());
   asio::error_code ignored;
   peer_address_ = address_of(socket().remote_endpoint(ignored)).text();
-  deadline_.expires_after(std::chrono::milliseconds(patience_ms));
+  deadline_.expires_after(patience);
   deadline_.async_wait([self = shared_from_this()](asio::error_code error) {
     if (!error && self->done_) self->fail(Error(Fault::peer, "no greeting in time"));
   });

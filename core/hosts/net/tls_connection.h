@@ -64,7 +64,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   asio::ip::tcp::socket& socket() { return stream_.socket(); }
   // Takes a connected socket through the TLS handshake, then exchanges greetings. Calls back once, with the error after
   // a failure.
-  void open(asio::ssl::stream_base::handshake_type side, int patience_ms, Done done);
+  void open(asio::ssl::stream_base::handshake_type side, Nanoseconds patience, Done done);
 
   const Greeting& peer() const override { return peer_; }
   const std::string& peer_address() const override { return peer_address_; }

@@ -58,7 +58,7 @@ void StepExchange::ask(const comm::HostRequest& request) {
   if (request.step.value != step_)
     throw Error::make(Fault::bug, "the workers exchange step {}, the courier is at {}", request.step, step_);
   request_ = request;
-  asked_ns_ = monotonic_ns();
+  asked_ = MonotonicClock::now();
   if (request.what == HostAsk::sums) {
     if (!sums_.is_all_folded()) throw Error(Fault::bug, "the workers ask for sums of what they have not folded");
     send_context();
@@ -200,7 +200,7 @@ void StepExchange::answer() {
   const comm::HostRequest request = std::exchange(request_, {});
   if (request.what == HostAsk::sums) {
     ++pace_.exchanges;
-    pace_.ns += monotonic_ns() - asked_ns_;
+    pace_.ns += (MonotonicClock::now() - asked_).count();
   }
   memory_.hosts().answer(request);
 }

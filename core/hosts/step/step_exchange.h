@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/hosts/exchange/inflow.h"
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
@@ -96,7 +97,7 @@ class StepExchange {
   int64_t step_;                  // of the next exchange
   comm::HostRequest request_;
   StepDone said_;
-  int64_t asked_ns_ = 0;
+  MonotonicTime asked_{};
   TimeTaken pace_;
 };
 

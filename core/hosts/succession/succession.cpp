@@ -6,9 +6,9 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kWaitForClaimsNs = 300'000'000;  // of connected hosts that have not noticed the loss yet
+constexpr Nanoseconds kWaitForClaims = 300ms;  // of connected hosts that have not noticed the loss yet
 // If locks are seen, a host later in the order tries the lease after several turns, in case the earlier hosts failed.
-constexpr int64_t kTurnNs = 10'000'000'000;
+constexpr Nanoseconds kTurn = 10s;
 
 bool is_newcomer(const Orphan& orphan) { return orphan.stage == 0; }
 bool is_fit_to_lead(const Orphan& orphan) { return orphan.fit && orphan.sees_run; }
@@ -58,46 +58,46 @@ SuccessionAction next_without_locks(const Succession& state) {
   return keep_waiting(orphan);
 }
 
-SuccessionAction next_with_locks(const Succession& state, const std::optional<std::string>& first, int64_t waited_ns) {
+SuccessionAction next_with_locks(const Succession& state, const std::optional<std::string>& first, Nanoseconds waited) {
   const Orphan& orphan = state.orphan;
   if (first == orphan.name) return {TryLease{}, "this host is the first that may lead"};
   if (is_newcomer(orphan) && !first) return {TryLease{}, "no host has opened a stage"};
   const auto at = std::ranges::find(orphan.hosts, orphan.name);
-  if (waited_ns > kTurnNs * (at - orphan.hosts.begin())) return {TryLease{}, "the hosts before it had their turns"};
+  if (waited > kTurn * (at - orphan.hosts.begin())) return {TryLease{}, "the hosts before it had their turns"};
   return keep_waiting(orphan);
 }
 
 // Chooses the backed host, for good.
-SuccessionAction next_action(Succession& state, int64_t now_ns) {
+SuccessionAction next_action(Succession& state, MonotonicTime now) {
   const Orphan& orphan = state.orphan;
   if (state.is_over) return {EndOnThisHost{}, "another host has led the run since, or the run has ended"};
-  const int64_t waited_ns = now_ns - state.lost_ns;
-  if (waited_ns > orphan.patience_ns) return {EndOnThisHost{}, "no host could take the coordinator's place in time"};
-  if (!all_have_spoken(state) && waited_ns < kWaitForClaimsNs) return keep_waiting(orphan);
+  const Nanoseconds waited = now - state.lost;
+  if (waited > orphan.patience) return {EndOnThisHost{}, "no host could take the coordinator's place in time"};
+  if (!all_have_spoken(state) && waited < kWaitForClaims) return keep_waiting(orphan);
   const std::optional<std::string> first = first_in_order(state);
   if (first && state.claim.backs.empty()) state.claim.backs = *first;
   if (!orphan.sees_run || (!may_lead(state, orphan.name) && !is_newcomer(orphan))) return keep_waiting(orphan);
-  return orphan.sees_locks ? next_with_locks(state, first, waited_ns) : next_without_locks(state);
+  return orphan.sees_locks ? next_with_locks(state, first, waited) : next_without_locks(state);
 }
 
-std::vector<SuccessionAction> react(Succession& state, const TimePasses&, int64_t now_ns) {
+std::vector<SuccessionAction> react(Succession& state, const TimePasses&, MonotonicTime now) {
   if (state.leads) return {};
-  const SuccessionAction next = next_action(state, now_ns);
+  const SuccessionAction next = next_action(state, now);
   const bool is_new = state.told != state.claim;
-  if (!is_new && now_ns - state.told_ns < state.orphan.between_claims_ns) return {next};
+  if (!is_new && now - state.told_at < state.orphan.between_claims) return {next};
   state.told = state.claim;
-  state.told_ns = now_ns;
+  state.told_at = now;
   return {{TellOthers{state.claim}, is_new ? "the claim has changed" : "a host may not have heard it"}, next};
 }
 
-std::vector<SuccessionAction> react(Succession& state, const HostUnreached& event, int64_t) {
+std::vector<SuccessionAction> react(Succession& state, const HostUnreached& event, MonotonicTime) {
   state.reached.erase(event.host);
   state.others.erase(event.host);
   return {};
 }
 
 // A host that was not in the stage has no voice.
-std::vector<SuccessionAction> react(Succession& state, const ClaimArrived& event, int64_t) {
+std::vector<SuccessionAction> react(Succession& state, const ClaimArrived& event, MonotonicTime) {
   const std::vector<std::string>& hosts = state.orphan.hosts;
   if (std::ranges::find(hosts, event.from) == hosts.end()) return {};
   state.reached.insert(event.from);
@@ -105,7 +105,7 @@ std::vector<SuccessionAction> react(Succession& state, const ClaimArrived& event
   return {};
 }
 
-std::vector<SuccessionAction> react(Succession& state, const LeaseAnswered& event, int64_t) {
+std::vector<SuccessionAction> react(Succession& state, const LeaseAnswered& event, MonotonicTime) {
   switch (event.answer) {
     case LeaseAnswer::taken:
       state.leads = true;
@@ -149,19 +149,19 @@ LeaseAnswer judge_lease(bool has_owner, const run_directory::Term& known, const 
   return now.stage == 0 ? LeaseAnswer::taken_at_checkpoint : LeaseAnswer::over;
 }
 
-Succession succession_of(Orphan orphan, std::set<std::string> reached, int64_t now_ns) {
+Succession succession_of(Orphan orphan, std::set<std::string> reached, MonotonicTime now) {
   Succession state;
   state.claim.stage = orphan.stage;
   state.claim.fit = is_fit_to_lead(orphan);
   state.claim.sees_run = orphan.sees_run;
   state.orphan = std::move(orphan);
   state.reached = std::move(reached);
-  state.lost_ns = now_ns;
+  state.lost = now;
   return state;
 }
 
-std::vector<SuccessionAction> decide(Succession& state, const SuccessionEvent& event, int64_t now_ns) {
-  return std::visit([&](const auto& one) { return react(state, one, now_ns); }, event);
+std::vector<SuccessionAction> decide(Succession& state, const SuccessionEvent& event, MonotonicTime now) {
+  return std::visit([&](const auto& one) { return react(state, one, now); }, event);
 }
 
 }  // namespace estrain::hosts

@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json/fields.h"
 #include "core/state/run_directory/term.h"
 
@@ -48,8 +49,8 @@ struct Orphan {
   bool fit = false;
   bool sees_run = true;     // the run directory: a host without it backs another host, and never leads
   bool sees_locks = false;  // this host was seen to see the coordinator's lock
-  int64_t patience_ns = 0;
-  int64_t between_claims_ns = 200'000'000;  // a claim that has not changed is told again after this time
+  Nanoseconds patience{};
+  Nanoseconds between_claims = 200ms;  // a claim that has not changed is told again after this time
 };
 
 // The facts that decide whether the run can resume from a host's memory.
@@ -92,13 +93,13 @@ struct Succession {
   std::set<std::string> reached;        // the connected hosts
   std::map<std::string, Claim> others;  // by host
   Claim claim;                          // this host's own
-  int64_t lost_ns = 0;                  // when the coordinator was lost
+  MonotonicTime lost{};                 // when the coordinator was lost
   std::optional<Claim> told;            // the claim that the other hosts have heard, and when
-  int64_t told_ns = 0;
+  MonotonicTime told_at{};
   bool leads = false;
   bool is_over = false;  // another host has led since, or the run has ended
 };
-Succession succession_of(Orphan orphan, std::set<std::string> reached, int64_t now_ns);
+Succession succession_of(Orphan orphan, std::set<std::string> reached, MonotonicTime now);
 
 // Events.
 struct TimePasses {};  // ten times a second or more
@@ -130,6 +131,6 @@ struct SuccessionAction {
   std::string reason;  // why, in words
 };
 
-std::vector<SuccessionAction> decide(Succession& state, const SuccessionEvent& event, int64_t now_ns);
+std::vector<SuccessionAction> decide(Succession& state, const SuccessionEvent& event, MonotonicTime now);
 
 }  // namespace estrain::hosts

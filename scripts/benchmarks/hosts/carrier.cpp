@@ -73,7 +73,7 @@ class Source {
   Source(net::Loop& loop, double bytes_per_second) : bytes_per_second_(bytes_per_second) {
     std::mt19937 random;
     std::ranges::generate(block_, [&] { return static_cast<std::byte>(random()); });
-    fill_ = loop.every(1, [this] { fill(); });
+    fill_ = loop.every(1ms, [this] { fill(); });
   }
   void add(const net::ConnectionPtr& connection) { connections_.push_back(connection); }
   void close() {
@@ -141,7 +141,7 @@ void send(uint16_t port, double seconds, int streams, bool clear, double bytes_p
                    source.add(made);
                  });
   }
-  const auto end = loop.once(static_cast<int>(seconds * 1000), [&] { loop.stop(); });
+  const auto end = loop.once(nanoseconds(Seconds(seconds)), [&] { loop.stop(); });
   loop.run();
   source.close();
 }

@@ -27,15 +27,15 @@ namespace estrain::hosts {
 namespace {
 
 TEST_CASE("a name that leads nowhere is told by name, and so is a name server that does not answer in time") {
-  CHECK(look_up_within({"127.0.0.9", 7}, 1000).front().text() == "127.0.0.9:7");
-  CHECK(look_up_within({"localhost", 7}, 5000).front().port == 7);
-  const Error nowhere = error_of([] { look_up_within({"nobody.invalid", 7}, 20'000); });
+  CHECK(look_up_within({"127.0.0.9", 7}, 1s).front().text() == "127.0.0.9:7");
+  CHECK(look_up_within({"localhost", 7}, 5s).front().port == 7);
+  const Error nowhere = error_of([] { look_up_within({"nobody.invalid", 7}, 20s); });
   CHECK(nowhere.fault() == Fault::peer);
   CHECK(nowhere.message().find("nobody.invalid leads nowhere") != std::string::npos);
-  const int64_t begin = monotonic_ns();
-  const Error silent = error_of([] { look_up_within({"far.silent", 7}, 100); });
+  const MonotonicTime begin = MonotonicClock::now();
+  const Error silent = error_of([] { look_up_within({"far.silent", 7}, 100ms); });
   CHECK(silent.message().find("no name server answers") != std::string::npos);
-  CHECK(seconds(monotonic_ns() - begin) < 1.5);
+  CHECK(MonotonicClock::now() - begin < 1.5s);
 }
 
 TEST_CASE("a look-up leaves the loop its turns, and may be dropped while it is under way") {
@@ -43,7 +43,7 @@ TEST_CASE("a look-up leaves the loop its turns, and may be dropped while it is u
   int turns = 0;
   std::optional<Error> why;
   std::vector<net::Address> found;
-  const auto timer = loop.every(20, [&] { ++turns; });
+  const auto timer = loop.every(20ms, [&] { ++turns; });
   LookUp silent(loop, {"far.silent", 7}, [&](const std::vector<net::Address>&, const Error* error) {
     if (error != nullptr) why = *error;
     loop.stop();

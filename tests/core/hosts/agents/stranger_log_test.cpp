@@ -26,11 +26,11 @@ TEST_CASE("the first stranger is told of at once, the others together, those of 
   net::Loop loop;
   const Error why(Fault::peer, "no greeting");
   std::optional<StrangerLog> log;
-  log.emplace(loop, run.path(), "nodeB", 30);
+  log.emplace(loop, run.path(), "nodeB", 30ms);
   log->note("10.0.0.9:1", why);
   for (int i = 0; i < 5000; ++i) log->note("10.0.0.9:2", why);
   CHECK(told(run) == std::vector<int64_t>{1});
-  const auto look = loop.every(5, [&] {
+  const auto look = loop.every(5ms, [&] {
     if (told(run).size() == 2) loop.stop();
   });
   loop.run();

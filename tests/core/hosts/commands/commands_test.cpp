@@ -50,19 +50,19 @@ TEST_CASE("without a coordinator a command is told so, and may ask elsewhere") {
 }
 
 TEST_CASE("a desk is done when all commands have gone, or its patience is over") {
-  constexpr int64_t kLongNs = 60'000'000'000, kShortNs = 30'000'000;
+  constexpr Nanoseconds kLong = 60s, kShort = 30ms;
   Scene scene;
   int done = 0;
   const auto finish = [&] {
     ++done;
     scene.loop.stop();
   };
-  scene.desk.when_answered(kLongNs, finish);
+  scene.desk.when_answered(kLong, finish);
   CHECK(done == 1);  // nobody is there
   scene.loop.restart();
   const auto client = scene.client();
-  scene.desk.when_answered(kLongNs, finish);
-  const auto leaves = scene.loop.once(30, [&] {
+  scene.desk.when_answered(kLong, finish);
+  const auto leaves = scene.loop.once(30ms, [&] {
     CHECK(done == 1);
     client->is_lost();
   });
@@ -70,7 +70,7 @@ TEST_CASE("a desk is done when all commands have gone, or its patience is over")
   CHECK(done == 2);
   scene.loop.restart();
   const auto stays = scene.client();
-  scene.desk.when_answered(kShortNs, finish);
+  scene.desk.when_answered(kShort, finish);
   scene.loop.run();
   CHECK(done == 3);
 }
@@ -149,7 +149,7 @@ TEST_CASE("more commands than the desk takes are turned away") {
 class Launcher {
  public:
   Launcher(net::Loop& loop, const std::string& run) : server_(run) {
-    timer_ = loop.every(5, [this] { serve(); });
+    timer_ = loop.every(5ms, [this] { serve(); });
   }
   void answer(size_t request, const Json& answer) { server_.reply(asked.at(request).first, answer); }
   size_t num_clients() const { return server_.num_clients(); }
@@ -183,9 +183,9 @@ struct BridgeScene {
   }
   template <typename Holds>
   void run_until(Holds&& holds) {
-    const int64_t latest = monotonic_ns() + INT64_C(20'000'000'000);
-    const auto look = loop.every(5, [&] {
-      if (holds() || monotonic_ns() > latest) loop.stop();
+    const MonotonicTime latest = MonotonicClock::now() + 20s;
+    const auto look = loop.every(5ms, [&] {
+      if (holds() || MonotonicClock::now() > latest) loop.stop();
     });
     loop.restart();
     loop.run();

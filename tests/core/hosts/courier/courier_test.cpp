@@ -69,11 +69,11 @@ class CourierOf {
   template <typename Holds>
   bool comes(Holds&& holds) {
     bool late = false;
-    const auto end = loop_.once(5000, [&] {
+    const auto end = loop_.once(5s, [&] {
       late = true;
       loop_.stop();
     });
-    const auto look = loop_.every(5, [&] {
+    const auto look = loop_.every(5ms, [&] {
       if (holds()) loop_.stop();
     });
     loop_.run();

@@ -19,7 +19,7 @@ namespace {
 
 Json opening_word(const CourierMessage& said) { return codec::encode(said); }
 
-constexpr int64_t kLookTickNs = 10'000'000;
+constexpr Nanoseconds kLookTick = 10ms;
 
 // A host of a job of three, of one EST each.
 struct OpeningHost {
@@ -75,8 +75,8 @@ struct OpeningHost {
     links->take(connection);
     return connection;
   }
-  void look_for(int64_t ns) {
-    for (const int64_t end = now + ns; now < end; now += kLookTickNs) entrance->look(now);
+  void look_for(Nanoseconds time) {
+    for (const MonotonicTime end = now + time; now < end; now += kLookTick) entrance->look(now);
   }
 
   const std::string own_name;
@@ -85,7 +85,7 @@ struct OpeningHost {
   comm::JobMemory memory;
   std::vector<std::string> lost;
   bool opened = false;
-  int64_t now = 100'000'000'000;
+  MonotonicTime now{100s};
   std::unique_ptr<Holding> holding = std::make_unique<Holding>(fd.get());
   std::optional<HostLinks> links;
   std::optional<RunningStage> stage;
@@ -96,13 +96,13 @@ TEST_CASE("a coordinator sets the host aside that keeps a stage from opening, af
   OpeningHost coordinator("");
   const auto h1 = coordinator.take("h1"), h2 = coordinator.take("h2");
   coordinator.entrance->begin(coordinator.plan());
-  coordinator.look_for(opening_patience_ns / 2);
+  coordinator.look_for(opening_patience / 2);
   h1->says(opening_word(StageOpened{4}));
   h2->says(opening_word(SaysWaits{4, {{"h1"}, 0}}));
-  coordinator.look_for(opening_patience_ns - 10 * kLookTickNs);
+  coordinator.look_for(opening_patience - 10 * kLookTick);
   CHECK(coordinator.lost.empty());
   h2->says(opening_word(SaysWaits{3, {{""}, 7}}));  // of a stage that is over
-  coordinator.look_for(20 * kLookTickNs);
+  coordinator.look_for(20 * kLookTick);
   REQUIRE(coordinator.lost.size() == 1);
   CHECK(coordinator.lost[0] == "h2, which may live: a stage has not opened for 15 s: it waits for h1");
   CHECK(h2->is_closed);
@@ -117,12 +117,12 @@ TEST_CASE("a host that is slow to take the state is not set aside") {
   h1->says(opening_word(StageOpened{4}));
   for (uint64_t bytes = 0; bytes < 20; ++bytes) {
     h2->says(opening_word(SaysWaits{4, {{""}, bytes}}));
-    coordinator.look_for(opening_patience_ns / 2);
+    coordinator.look_for(opening_patience / 2);
   }
   CHECK(coordinator.lost.empty());
   h2->says(opening_word(StageOpened{4}));
   CHECK(coordinator.opened);
-  coordinator.look_for(2 * opening_patience_ns);
+  coordinator.look_for(2 * opening_patience);
   CHECK(coordinator.lost.empty());
 }
 
@@ -131,13 +131,13 @@ TEST_CASE("a host that has not opened the stage says once a second what it waits
   const auto coordinator = host.take("");
   host.entrance->follow({.plan = host.plan(), .facts = facts_of(host.memory), .recorded = 0});
   coordinator->heard.clear();
-  host.look_for(2'500'000'000);
+  host.look_for(2'500ms);
   REQUIRE(coordinator->heard.size() == 3);
   const Json waits = opening_word(SaysWaits{4, {{"h2", ""}, 0}});  // h2, and the state
   CHECK(coordinator->heard[0] == waits);
   CHECK(coordinator->heard[2] == waits);
   host.take("h2");
-  host.look_for(1'500'000'000);
+  host.look_for(1'500ms);
   CHECK(coordinator->heard.back().at("wait").at("hosts") == Json::array({""}));
 }
 

@@ -66,7 +66,7 @@ TEST_CASE("a coordinator that is dropped hears that the host leaves it; nothing 
   CHECK(peer->heard.empty());
   CHECK(peer->is_closed);
   CHECK(host.said.back() == "ended c");
-  auto end = host.loop.once(400, [&] { host.loop.stop(); });
+  auto end = host.loop.once(400ms, [&] { host.loop.stop(); });
   host.loop.run();
   CHECK(coordinator->is_closed);
 }
@@ -85,8 +85,8 @@ TEST_CASE("a connection that leads elsewhere is lost, and nobody is taken for th
                           .accepted = [&](const net::ConnectionPtr& made) { host.links->take(made); },
                           .refused = [&](const std::string&, const Error& why) { refused.push_back(why.message()); }});
   host.links->reach("h2", listener.address().text(), false);
-  const auto late = host.loop.once(5000, [&] { host.loop.stop(); });
-  const auto look = host.loop.every(5, [&] {
+  const auto late = host.loop.once(5s, [&] { host.loop.stop(); });
+  const auto look = host.loop.every(5ms, [&] {
     if (!host.said.empty() && (!refused.empty() || host.said.size() == 2)) host.loop.stop();
   });
   host.loop.run();

@@ -14,13 +14,13 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr int64_t kPatienceTickNs = 10'000'000;
+constexpr Nanoseconds kPatienceTick = 10ms;
 
 struct Opening {
   // Until somebody is named, or so long. Returns the name, or "" for nobody.
-  std::string wait(int64_t ns) {
-    for (const int64_t end = now + ns; now < end;) {
-      now += kPatienceTickNs;
+  std::string wait(Nanoseconds time) {
+    for (const MonotonicTime end = now + time; now < end;) {
+      now += kPatienceTick;
       if (const auto found = patience.look(now)) {
         why = found->why;
         return found->host;
@@ -30,7 +30,7 @@ struct Opening {
   }
 
   OpeningPatience patience{{"h1", "h2", "h3"}};
-  int64_t now = 5'000'000'000;
+  MonotonicTime now{5s};
   std::string why;
 };
 
@@ -39,11 +39,11 @@ TEST_CASE("the host that has said nothing is named, once the limit is over and n
   opening.patience.hear("", {});
   opening.patience.hear("h1", {.hosts = {"h2"}});
   opening.patience.note_opened("h3");
-  CHECK(opening.wait(opening_patience_ns - kPatienceTickNs).empty());
-  CHECK(opening.wait(5 * kPatienceTickNs) == "h2");
+  CHECK(opening.wait(opening_patience - kPatienceTick).empty());
+  CHECK(opening.wait(5 * kPatienceTick) == "h2");
   CHECK(opening.why == "a stage has not opened for 15 s: it says nothing; h1 waits for it");
-  CHECK(opening.wait(opening_patience_ns - kPatienceTickNs).empty());  // the next one has as long again
-  CHECK(opening.wait(5 * kPatienceTickNs) == "h2");
+  CHECK(opening.wait(opening_patience - kPatienceTick).empty());  // the next one has as long again
+  CHECK(opening.wait(5 * kPatienceTick) == "h2");
 }
 
 TEST_CASE("a host that the coordinator waits for comes first; then one for which most others wait") {
@@ -53,11 +53,11 @@ TEST_CASE("a host that the coordinator waits for comes first; then one for which
   opening.patience.hear("h3", {.hosts = {"h1"}});
   SUBCASE("the coordinator") {
     opening.patience.hear("", {.hosts = {"h2"}});
-    CHECK(opening.wait(2 * opening_patience_ns) == "h2");
+    CHECK(opening.wait(2 * opening_patience) == "h2");
     CHECK(contains(opening.why, "the coordinator waits for it"));
   }
   SUBCASE("most") {
-    CHECK(opening.wait(2 * opening_patience_ns) == "h3");
+    CHECK(opening.wait(2 * opening_patience) == "h3");
     CHECK(contains(opening.why, "it waits for h1; h1 waits for it; h2 waits for it"));
   }
 }
@@ -66,30 +66,30 @@ TEST_CASE("a host that has opened the stage is never named, and accuses nobody")
   Opening opening;
   for (const char* host : {"h1", "h2", "h3"}) opening.patience.hear(host, {.hosts = {"h1"}});
   opening.patience.note_opened("h1");
-  CHECK(opening.wait(2 * opening_patience_ns) == "h2");
+  CHECK(opening.wait(2 * opening_patience) == "h2");
   CHECK(opening.why == "a stage has not opened for 15 s: it waits for h1");
   for (const char* host : {"h2", "h3"}) opening.patience.note_opened(host);
-  CHECK(opening.wait(3 * opening_patience_ns).empty());
+  CHECK(opening.wait(3 * opening_patience).empty());
 }
 
 TEST_CASE("nobody is named while bytes of the state come; the same word again is no progress") {
   Opening opening;
   for (uint64_t bytes = 0; bytes < 10; ++bytes) {
     opening.patience.hear("h1", {.hosts = {""}, .bytes = bytes});
-    CHECK(opening.wait(opening_patience_ns / 2).empty());
+    CHECK(opening.wait(opening_patience / 2).empty());
   }
   opening.patience.hear("h1", {.hosts = {""}, .bytes = 9});
-  CHECK(opening.wait(opening_patience_ns / 2 - 10 * kPatienceTickNs).empty());
+  CHECK(opening.wait(opening_patience / 2 - 10 * kPatienceTick).empty());
   opening.patience.hear("h1", {.hosts = {""}, .bytes = 9});
-  CHECK_FALSE(opening.wait(20 * kPatienceTickNs).empty());
+  CHECK_FALSE(opening.wait(20 * kPatienceTick).empty());
 }
 
 TEST_CASE("a pause of the coordinator itself counts for nothing") {
   Opening opening;
-  CHECK(opening.wait(kPatienceTickNs).empty());
-  opening.now += 10 * opening_patience_ns;
-  CHECK(opening.wait(opening_patience_ns - 20 * kPatienceTickNs).empty());
-  CHECK_FALSE(opening.wait(40 * kPatienceTickNs).empty());
+  CHECK(opening.wait(kPatienceTick).empty());
+  opening.now += 10 * opening_patience;
+  CHECK(opening.wait(opening_patience - 20 * kPatienceTick).empty());
+  CHECK_FALSE(opening.wait(40 * kPatienceTick).empty());
 }
 
 TEST_CASE("a word of another form is refused") {

@@ -29,11 +29,11 @@ struct JoinScene {
   bool comes(const std::function<bool()>& holds) {
     if (holds()) return true;
     bool late = false;
-    const auto end = loop.once(5000, [&] {
+    const auto end = loop.once(5s, [&] {
       late = true;
       loop.stop();
     });
-    const auto look = loop.every(5, [&] {
+    const auto look = loop.every(5ms, [&] {
       if (holds()) loop.stop();
     });
     loop.run();

@@ -64,12 +64,12 @@ class Inbox : public FrameSink {
 
 // A listener with the key 'k' on a free port of 127.0.0.1, and what became of those who came.
 struct Server {
-  explicit Server(Loop& on, int patience_ms = handshake_milliseconds, const std::string& run = "") : loop(on) {
+  explicit Server(Loop& on, Nanoseconds patience = handshake_limit, const std::string& run = "") : loop(on) {
     Listener::Options options;
     options.at = {"127.0.0.1", 0};
     options.own = greeting("server");
     options.own.run = run;
-    options.patience_ms = patience_ms;
+    options.patience = patience;
     options.accepted = [this](ConnectionPtr connection) {
       accepted.push_back(connection);
       connection->start(inbox, [this](const Error& why) {
@@ -91,7 +91,7 @@ struct Server {
     done = std::move(holds);
     if (done()) return true;
     bool late = false;
-    const auto timer = loop.once(5000, [&] {
+    const auto timer = loop.once(5s, [&] {
       late = true;
       loop.stop();
     });
@@ -284,7 +284,7 @@ TEST_CASE("a connection that was meant for another host is refused at both ends"
 
 TEST_CASE("a connection of another run is refused at both ends, where both know their run") {
   Loop loop;
-  Server server(loop, handshake_milliseconds, "a");
+  Server server(loop, handshake_limit, "a");
   Greeting own = greeting("client");
   SUBCASE("another") {
     own.run = "b";
@@ -398,7 +398,7 @@ TEST_CASE("hosts of a job run the same version and build") {
 
 TEST_CASE("random bytes, half a handshake and silence are refused, and the next one is served") {
   Loop loop;
-  Server server(loop, 300);
+  Server server(loop, 300ms);
   std::string noise(4096, '\0');
   std::mt19937 random(2);
   for (char& byte : noise) byte = static_cast<char>(random());
@@ -417,7 +417,7 @@ TEST_CASE("random bytes, half a handshake and silence are refused, and the next 
 
 TEST_CASE("a recorded handshake opens nothing, nor does a part of it") {
   Loop loop;
-  Server server(loop, 300);
+  Server server(loop, 300ms);
   std::string recorded;
   {
     Eavesdropper between(server.listener->address().port);
@@ -559,7 +559,7 @@ TEST_CASE("a frame that is too large, or of no kind, ends the connection before 
 
 TEST_CASE("one address that holds as many connections as it gets keeps nobody else out") {
   Loop loop;
-  Server server(loop, 4000);
+  Server server(loop, 4s);
   std::vector<UniqueFd> crowd;
   for (size_t i = 0; i < 200; ++i) crowd.push_back(plain_socket(server.listener->address().port, "127.0.0.2"));
   REQUIRE(server.run_until([&] { return !server.refused.empty(); }));
@@ -588,7 +588,7 @@ TEST_CASE("without a descriptor left, a listener waits, and takes who comes once
   const rlimit none = {static_cast<rlim_t>(least.get()), before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   bool late = false;
-  const auto end = loop.once(1000, [&] {
+  const auto end = loop.once(1s, [&] {
     late = true;
     loop.stop();
   });

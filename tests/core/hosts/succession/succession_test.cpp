@@ -20,22 +20,22 @@ Next next_of(const SuccessionAction& action) {
 class OrphanOf {
  public:
   OrphanOf(Orphan orphan, std::set<std::string> reached)
-      : state_(succession_of(std::move(orphan), std::move(reached), 0)) {}
+      : state_(succession_of(std::move(orphan), std::move(reached), kNoTime)) {}
 
   const Claim& claim() const { return state_.claim; }
   // The reason of the last action but TellOthers.
   const std::string& why() const { return why_; }
-  Next next(int64_t now_ns) { return carry_out(TimePasses{}, now_ns); }
-  Next answer(LeaseAnswer answer) { return carry_out(LeaseAnswered{answer}, 1); }
-  void hear(const std::string& from, const Claim& claim) { carry_out(ClaimArrived{from, claim}, 1); }
-  void lose(const std::string& host) { carry_out(HostUnreached{host}, 1); }
+  Next next(Nanoseconds since) { return carry_out(TimePasses{}, MonotonicTime(since)); }
+  Next answer(LeaseAnswer answer) { return carry_out(LeaseAnswered{answer}, MonotonicTime(1ns)); }
+  void hear(const std::string& from, const Claim& claim) { carry_out(ClaimArrived{from, claim}, MonotonicTime(1ns)); }
+  void lose(const std::string& host) { carry_out(HostUnreached{host}, MonotonicTime(1ns)); }
 
   std::vector<Claim> told;
 
  private:
-  Next carry_out(const SuccessionEvent& event, int64_t now_ns) {
+  Next carry_out(const SuccessionEvent& event, MonotonicTime now) {
     Next next = Next::nothing;
-    for (const SuccessionAction& action : decide(state_, event, now_ns)) {
+    for (const SuccessionAction& action : decide(state_, event, now)) {
       CHECK_FALSE(action.reason.empty());
       if (const auto* tell = std::get_if<TellOthers>(&action.deed)) {
         told.push_back(tell->claim);
@@ -52,12 +52,7 @@ class OrphanOf {
 };
 
 Orphan orphan(const std::string& name, bool sees_locks) {
-  return {.name = name,
-          .hosts = {"", "a", "b"},
-          .stage = 7,
-          .fit = true,
-          .sees_locks = sees_locks,
-          .patience_ns = 90'000 * kMs};
+  return {.name = name, .hosts = {"", "a", "b"}, .stage = 7, .fit = true, .sees_locks = sees_locks, .patience = 90s};
 }
 
 TEST_CASE("a coordinator gives up when the hosts that are silent may be a majority without it") {
@@ -73,37 +68,37 @@ TEST_CASE("a coordinator gives up when the hosts that are silent may be a majori
 
 TEST_CASE("the first in the order of the plan takes the lease, the next waits for its turn") {
   OrphanOf a(orphan("a", true), {"b"}), b(orphan("b", true), {"a"});
-  CHECK(a.next(0) == Next::wait);  // b has not spoken
+  CHECK(a.next(0ns) == Next::wait);  // b has not spoken
   a.hear("b", b.claim());
   b.hear("a", a.claim());
-  CHECK(a.next(1) == Next::take_lease);
-  CHECK(b.next(1) == Next::wait);
+  CHECK(a.next(1ns) == Next::take_lease);
+  CHECK(b.next(1ns) == Next::wait);
   a.answer(LeaseAnswer::held);
-  CHECK(a.next(2) == Next::take_lease);
-  CHECK(b.next(25'000 * kMs) == Next::take_lease);  // a came to nothing
+  CHECK(a.next(2ns) == Next::take_lease);
+  CHECK(b.next(25s) == Next::take_lease);  // a came to nothing
   CHECK(a.answer(LeaseAnswer::taken) == Next::take_over);
-  CHECK(a.next(3) == Next::nothing);
+  CHECK(a.next(3ns) == Next::nothing);
 }
 
 TEST_CASE("a host that is alone leads where locks are seen, and waits where they are not") {
   OrphanOf seen(orphan("b", true), {}), blind(orphan("b", false), {});
-  CHECK(seen.next(0) == Next::take_lease);
-  CHECK(blind.next(0) == Next::wait);
-  CHECK(blind.next(89'000 * kMs) == Next::wait);
-  CHECK(blind.next(91'000 * kMs) == Next::end);
+  CHECK(seen.next(0ns) == Next::take_lease);
+  CHECK(blind.next(0ns) == Next::wait);
+  CHECK(blind.next(89s) == Next::wait);
+  CHECK(blind.next(91s) == Next::end);
 }
 
 TEST_CASE("without locks that are seen a majority must back the host, and each backs one for good") {
   OrphanOf a(orphan("a", false), {"b"}), b(orphan("b", false), {"a"});
   a.hear("b", b.claim());
   b.hear("a", a.claim());
-  CHECK(b.next(1) == Next::wait);
+  CHECK(b.next(1ns) == Next::wait);
   CHECK(b.claim().backs == "a");
-  CHECK(a.next(1) == Next::wait);  // b's word is on its way
+  CHECK(a.next(1ns) == Next::wait);  // b's word is on its way
   a.hear("b", b.claim());
-  CHECK(a.next(2) == Next::take_lease);
+  CHECK(a.next(2ns) == Next::take_lease);
   b.lose("a");
-  CHECK(b.next(3) == Next::wait);  // it backs a
+  CHECK(b.next(3ns) == Next::wait);  // it backs a
   CHECK(b.claim().backs == "a");
 }
 
@@ -114,14 +109,14 @@ TEST_CASE("half of the hosts are no majority") {
     return one;
   };
   OrphanOf of_two(of_even_stage("a", {"", "a"}), {});
-  CHECK(of_two.next(50'000 * kMs) == Next::wait);
+  CHECK(of_two.next(50s) == Next::wait);
   OrphanOf a(of_even_stage("a", {"", "a", "b", "c"}), {"b"});
   const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
   a.hear("b", backs_a);
-  CHECK(a.next(1) == Next::wait);  // the other two may be one, too
+  CHECK(a.next(1ns) == Next::wait);  // the other two may be one, too
   CHECK(a.claim().backs == "a");
   a.hear("c", backs_a);
-  CHECK(a.next(2) == Next::take_lease);
+  CHECK(a.next(2ns) == Next::take_lease);
 }
 
 TEST_CASE("hosts that were not in the stage have no voice") {
@@ -129,22 +124,22 @@ TEST_CASE("hosts that were not in the stage have no voice") {
   OrphanOf a(orphan("a", false), {"b"});
   a.hear("b", {.stage = 7, .fit = true, .backs = ""});
   a.hear("stranger", backs_a);
-  CHECK(a.next(1) == Next::wait);
+  CHECK(a.next(1ns) == Next::wait);
   CHECK(a.claim().backs == "a");
   a.hear("b", backs_a);
-  CHECK(a.next(2) == Next::take_lease);
+  CHECK(a.next(2ns) == Next::take_lease);
   OrphanOf seen(orphan("a", true), {});
   seen.hear("stranger", {.stage = 9, .fit = true, .backs = "stranger"});  // of another stage, so it leads nowhere
-  CHECK(seen.next(1) == Next::take_lease);
+  CHECK(seen.next(1ns) == Next::take_lease);
 }
 
 TEST_CASE("a host that lacks state, or opened an earlier stage, does not lead") {
   Orphan unfit = orphan("a", true);
   unfit.fit = false;
-  CHECK(OrphanOf(unfit, {}).next(1) == Next::wait);
+  CHECK(OrphanOf(unfit, {}).next(1ns) == Next::wait);
   OrphanOf old(orphan("a", true), {"b"});
   old.hear("b", {.stage = 8, .fit = true, .backs = "b"});
-  CHECK(old.next(80'000 * kMs) == Next::wait);
+  CHECK(old.next(80s) == Next::wait);
 }
 
 TEST_CASE("a host that has opened no stage leads where nobody else can, from the newest checkpoint") {
@@ -152,20 +147,20 @@ TEST_CASE("a host that has opened no stage leads where nobody else can, from the
   newcomer.stage = 0;
   newcomer.fit = false;
   OrphanOf alone(newcomer, {"b"});
-  CHECK(alone.next(0) == Next::wait);  // b has not spoken
+  CHECK(alone.next(0ns) == Next::wait);  // b has not spoken
   alone.hear("b", {.stage = 0, .fit = false, .backs = ""});
-  CHECK(alone.next(1) == Next::take_lease);
+  CHECK(alone.next(1ns) == Next::take_lease);
   OrphanOf beside(newcomer, {"b"});
   beside.hear("b", {.stage = 1, .fit = true, .backs = "b"});
-  CHECK(beside.next(1) == Next::wait);  // b holds more
-  CHECK(beside.next(11'000 * kMs) == Next::take_lease);
+  CHECK(beside.next(1ns) == Next::wait);  // b holds more
+  CHECK(beside.next(11s) == Next::take_lease);
   OrphanOf untold(newcomer, {});
-  CHECK(untold.next(1) == Next::take_lease);
+  CHECK(untold.next(1ns) == Next::take_lease);
   untold.answer(LeaseAnswer::over);  // others have trained without it
-  CHECK(untold.next(2) == Next::take_lease);
-  CHECK(untold.next(91'000 * kMs) == Next::end);
+  CHECK(untold.next(2ns) == Next::take_lease);
+  CHECK(untold.next(91s) == Next::end);
   newcomer.sees_locks = false;
-  CHECK(OrphanOf(newcomer, {}).next(50'000 * kMs) == Next::wait);
+  CHECK(OrphanOf(newcomer, {}).next(50s) == Next::wait);
 }
 
 TEST_CASE("what the run directory says of those that led decides from what a host goes on") {
@@ -199,26 +194,26 @@ TEST_CASE("a host that does not see the run directory never leads, and backs who
   CHECK_FALSE(a.claim().fit);
   a.hear("b", b.claim());
   b.hear("a", a.claim());
-  CHECK(a.next(1) == Next::wait);
+  CHECK(a.next(1ns) == Next::wait);
   CHECK(a.claim().backs == "b");
-  CHECK(b.next(1) == Next::wait);  // a's word is on its way
+  CHECK(b.next(1ns) == Next::wait);  // a's word is on its way
   b.hear("a", a.claim());
-  CHECK(b.next(2) == Next::take_lease);
+  CHECK(b.next(2ns) == Next::take_lease);
   a.lose("b");
-  CHECK(a.next(80'000 * kMs) == Next::wait);
-  CHECK(a.next(91'000 * kMs) == Next::end);
+  CHECK(a.next(80s) == Next::wait);
+  CHECK(a.next(91s) == Next::end);
   OrphanOf waits(orphan("b", true), {"a"});
   Claim later = a.claim();
   later.stage = 8;  // opened there, and not by the coordinator, as the run directory will tell
   waits.hear("a", later);
-  CHECK(waits.next(1) == Next::take_lease);
+  CHECK(waits.next(1ns) == Next::take_lease);
   for (const bool sees_locks : {true, false}) {
     apart.sees_locks = sees_locks;
     apart.hosts = {"", "a"};
-    CHECK(OrphanOf(apart, {}).next(1'000 * kMs) == Next::wait);
+    CHECK(OrphanOf(apart, {}).next(1s) == Next::wait);
     Orphan newcomer = apart;
     newcomer.stage = 0;
-    CHECK(OrphanOf(newcomer, {}).next(80'000 * kMs) == Next::wait);
+    CHECK(OrphanOf(newcomer, {}).next(80s) == Next::wait);
   }
 }
 
@@ -233,23 +228,23 @@ TEST_CASE("an agent that joins by an address begins anew for a later coordinator
 TEST_CASE("a host stops where somebody has led since") {
   OrphanOf a(orphan("a", true), {});
   a.answer(LeaseAnswer::over);
-  CHECK(a.next(1) == Next::end);
+  CHECK(a.next(1ns) == Next::end);
   CHECK(a.why() == "another host has led the run since, or the run has ended");
 }
 
 TEST_CASE("a host tells its claim at once, when the claim changes, and from time to time") {
   OrphanOf a(orphan("a", true), {"b"});
-  a.next(0);
+  a.next(0ns);
   CHECK(a.told.size() == 1);
-  a.next(1);
+  a.next(1ns);
   CHECK(a.told.size() == 1);
   a.hear("b", {.stage = 7, .fit = true, .backs = ""});
-  a.next(2);
+  a.next(2ns);
   REQUIRE(a.told.size() == 2);
   CHECK(a.told.back().backs == "a");
-  a.next(199 * kMs);
+  a.next(199ms);
   CHECK(a.told.size() == 2);
-  a.next(201 * kMs);
+  a.next(201ms);
   CHECK(a.told.size() == 3);
 }
 
