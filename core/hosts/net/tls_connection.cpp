@@ -34,7 +34,7 @@ bool is_end(const asio::error_code& error) {
 constexpr size_t kMostBytesAtATime = 256 << 10;
 constexpr size_t kLeastSealed = 4 << 10;  // smaller payloads go by TLS, many frames in one system call
 constexpr size_t kLeastPacked = 16 << 10;
-// Bytes a second. Packing and unpacking a byte take 0.8 ns of a core, as long as a network of this rate takes for 1/6.
+// Bytes a second. Coding and decoding a byte take 0.8 ns of a core, as long as a network of this rate takes for 1/6.
 constexpr double kSlowNetwork = 200e6;
 
 std::string text_of(const FrameHead& head) {
@@ -237,12 +237,12 @@ void Outflow::push(Item item) {
   queue_.push_back(std::move(item));
 }
 
-// Packs the first item, of which nothing has been sent.
-void Outflow::pack_first() {
+// Packs the first item, of which nothing has been sent. `codes`: by all means, on a slow network.
+void Outflow::pack_first(bool codes) {
   Item& first = queue_.front();
   first.may_be_packed = false;
   if (!packer_) packer_.emplace();
-  const std::span<const std::byte> packed = packer_->pack(first.lies);
+  const std::span<const std::byte> packed = packer_->pack(first.lies, codes);
   if (packed.empty()) return;
   bytes_waiting_ -= first.bytes();
   first.head.packed = static_cast<uint32_t>(packed.size());
@@ -254,9 +254,8 @@ void Outflow::pack_first() {
 asio::error_code Outflow::send_to(TlsStream& stream) {
   for (size_t turn = 0; !queue_.empty();) {
     if (turn >= kMostBytesAtATime) return asio::error::interrupted;
-    if (queue_.front().may_be_packed && sent_ == 0 &&
-        network_rate(stream.descriptor()).value_or(kSlowNetwork) < kSlowNetwork)
-      pack_first();
+    if (queue_.front().may_be_packed && sent_ == 0)
+      pack_first(network_rate(stream.descriptor()).value_or(kSlowNetwork) < kSlowNetwork);
     const Item& first = queue_.front();
     size_t bytes = 0;
     const std::span<const std::byte> rest = first.rest(sent_);

@@ -46,7 +46,7 @@ class Outflow {
     Way way_at(size_t at) const { return at < frame_head_bytes ? Way::tls : head.way; }
   };
   void push(Item item);
-  void pack_first();
+  void pack_first(bool codes);
 
   std::deque<Item> queue_;
   size_t sent_ = 0;  // of the first

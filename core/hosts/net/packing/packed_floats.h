@@ -1,8 +1,18 @@
 #pragma once
-// Floats in fewer bytes, without loss, for links slower than the packing. For core/hosts/net alone.
+// Floats in fewer bytes, without loss. For core/hosts/net alone.
 //
-// The exponents of neighbouring gradients are much alike: their 8 bits hold 2 to 3 bits of information. The exponents
-// are Huffman coded, by zstd without its search for repeats; sign and mantissa go unchanged, in planes of their own:
+// A packed payload is
+//
+//   byte 0: 1: zeros are left out; 2: exponents are coded; 3: both | the map of zeros | the floats that are left
+//
+// Zeros: the gradient of an embedding has zeros in all rows that no sample of the step names. The floats are cut into
+// blocks of 8, the last may be shorter. The map has a bit for each block, from the lowest bit of its first byte: 1 if
+// the block has a bit that is not 0 (-0.0 has one). Blocks of zeros are left out. Looking for zeros costs less than
+// sending them on any network.
+//
+// Exponents, for links slower than the coding: the exponents of neighbouring gradients are much alike: their 8 bits
+// hold 2 to 3 bits of information. The exponents are Huffman coded, by zstd without its search for repeats; sign and
+// mantissa go unchanged, in planes of their own:
 //
 //   the exponents, coded | for each float the low 16 bits of (mantissa, sign) | for each its high 8 bits
 //
@@ -21,13 +31,17 @@ namespace estrain::net {
 class FloatPacker {
  public:
   FloatPacker();
-  // Packs floats at any address, as bytes. Returns the packed bytes, valid until the next call, or nothing if the
-  // packed bytes are not shorter by at least a sixteenth. Throws Fault::io if zstd has no memory.
-  std::span<const std::byte> pack(std::span<const std::byte> floats);
+  // Packs floats at any address, as bytes. Exponents are coded if `codes`. Returns the packed bytes, valid until the
+  // next call, or nothing if the packed bytes are not shorter by at least a sixteenth. Throws Fault::io if zstd has no
+  // memory.
+  std::span<const std::byte> pack(std::span<const std::byte> floats, bool codes);
 
  private:
+  // Writes the coded floats to `to`. Returns the bytes written; 0: `to` is too small.
+  size_t code(std::span<const std::byte> floats, std::span<std::byte> to);
+
   std::unique_ptr<ZSTD_CCtx_s, size_t (*)(ZSTD_CCtx_s*)> coder_;
-  std::vector<std::byte> exponents_, packed_;
+  std::vector<std::byte> exponents_, left_, packed_;
 };
 
 class FloatUnpacker {
@@ -38,8 +52,10 @@ class FloatUnpacker {
   void unpack(std::span<const std::byte> packed, std::span<std::byte> floats);
 
  private:
+  void decode(std::span<const std::byte> coded, std::span<std::byte> floats);
+
   std::unique_ptr<ZSTD_DCtx_s, size_t (*)(ZSTD_DCtx_s*)> coder_;
-  std::vector<std::byte> exponents_;
+  std::vector<std::byte> exponents_, left_;
 };
 
 }  // namespace estrain::net

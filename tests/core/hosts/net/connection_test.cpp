@@ -505,7 +505,7 @@ TEST_CASE("a byte of a large payload that is changed on its way ends the connect
             server.changed();
           });
   REQUIRE(server.run_until([&] { return made && server.accepted.size() == 1; }));
-  const std::vector<std::byte> large(most_frame_bytes);
+  const std::vector<std::byte> large(most_frame_bytes, std::byte{7});
   SUBCASE("that lies somewhere") { made->send_from({6, most_frame_bytes, 0, 0}, large); }
   SUBCASE("that is kept") { made->send({6, most_frame_bytes, 0, 0}, std::string(most_frame_bytes, 'a')); }
   server.inbox.on_frame = [&] { server.changed(); };
@@ -514,6 +514,28 @@ TEST_CASE("a byte of a large payload that is changed on its way ends the connect
   CHECK(server.lost == std::vector<std::string>{"a payload that was changed on its way"});
   made->close();
   server.accepted[0]->close();
+}
+
+TEST_CASE("zeros do not cross the network, however fast it is") {
+  Loop loop;
+  Server server(loop);
+  Eavesdropper between(server.listener->address().port);
+  ConnectionPtr made;
+  connect(loop, key_of('k'), {.to = {"127.0.0.1", between.port()}, .host = "server", .own = greeting("client")},
+          [&](ConnectionPtr connection, const Error*) {
+            made = std::move(connection);
+            server.changed();
+          });
+  REQUIRE(server.run_until([&] { return made && server.accepted.size() == 1; }));
+  std::vector<std::byte> rows(most_frame_bytes);
+  std::fill_n(rows.begin() + 4096, 256, std::byte{7});
+  server.inbox.on_frame = [&] { server.changed(); };
+  made->send_from({6, most_frame_bytes, 0, 0}, rows);
+  REQUIRE(server.run_until([&] { return !server.inbox.heads.empty(); }));
+  CHECK(server.inbox.bytes == std::string(reinterpret_cast<const char*>(rows.data()), rows.size()));
+  made->close();
+  REQUIRE(server.run_until([&] { return !server.lost.empty(); }));
+  CHECK(between.heard().size() < 10'000);
 }
 
 TEST_CASE("a payload in clear that was not agreed on ends the connection before it is read") {
