@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/base/json/json_text.h"
 #include "core/job/resources/allocation.h"
+#include "core/pool/failures.h"
 #include "core/pool/overview.h"
 #include "core/pool/pool_request.h"
 #include "core/pool/pool_trace.h"
@@ -15,7 +16,7 @@ namespace {
 struct QueueArguments {
   std::string directory, policy;
   int64_t job = 0;
-  bool json = false;
+  bool json = false, faults = false;
 };
 
 // Read from the ledger, whether or not a daemon serves the pool.
@@ -35,7 +36,14 @@ int list(const QueueArguments& arguments) {
   return 0;
 }
 
+int print_failures(const QueueArguments& arguments) {
+  const Json failures = pool::failures_json(ledger_of(arguments.directory).ends());
+  fmt::print("{}", arguments.json ? json_text(failures) + "\n" : pool::format_failures(failures));
+  return 0;
+}
+
 int status(const QueueArguments& arguments) {
+  if (arguments.faults) return print_failures(arguments);
   const dispatch::State state = ledger_of(arguments.directory).load();
   const Json status = pool::status_json(state, pool::is_served(arguments.directory), wall_seconds());
   fmt::print("{}", arguments.json ? json_text(status) + "\n" : pool::format_status(status));
@@ -80,13 +88,21 @@ struct Verb {
 
 void add_pool_queue(CLI::App& pool, Action& chosen) {
   Verb(pool, "list", "All jobs: how far they are, on what, and why").does(chosen, list);
-  Verb(pool, "status", "Devices, jobs by phase, users, utilisation, faults").does(chosen, status);
+  Verb state(pool, "status", "Devices, jobs by phase, users, utilisation, faults");
+  state.app->add_flag("--faults", state.arguments->faults,
+                      "Instead: jobs by how they ended, and causes of failures, with their trials, jobs, users, times "
+                      "and device-seconds");
+  state.does(chosen, status);
   Verb(pool, "log", "What happened to which job when, and why").does(chosen, log);
   Verb(pool, "trace", "Print the jobs that are done as a trace for `estrain simulate`").does(chosen, trace);
   Verb cancel(pool, "cancel", "Take a job out of the queue; one that runs is stopped with a checkpoint");
   cancel.app->add_option("JOB", cancel.arguments->job, "Its number")->required();
   cancel.does(chosen,
               [](const QueueArguments& arguments) { return ask(arguments, pool::CancelRequest{arguments.job}); });
+  Verb release(pool, "release", "Let a job start that is held, as likely to fail as others did");
+  release.app->add_option("JOB", release.arguments->job, "Its number")->required();
+  release.does(chosen,
+               [](const QueueArguments& arguments) { return ask(arguments, pool::ReleaseRequest{arguments.job}); });
   Verb policy(pool, "policy", "Change the policy of a pool that is served");
   policy.app->add_option("POLICY", policy.arguments->policy, "NAME or NAME:KEY=VALUE:…")->required();
   policy.does(chosen,

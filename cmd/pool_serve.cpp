@@ -39,6 +39,11 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
       ->capture_default_str();
   verb->add_option("--retries", options->settings.retries, "Times that a job is tried again without a step in between")
       ->capture_default_str();
+  verb->add_option("--hold-after", options->settings.hold_after,
+                   "Failed jobs of a user by one cause, none done in between, after which the user's jobs are held "
+                   "until `estrain pool release`, as are jobs on a file found damaged; 0: no job is held")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->capture_default_str();
   verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
   verb->callback([options, &chosen] {
     chosen = [options] {

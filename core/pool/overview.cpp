@@ -103,6 +103,10 @@ Json status_json(const State& state, bool is_served, double now) {
   status["users"] = Json::object();
   for (const auto& [user, usage] : state.usage) status["users"][user] = usage.device_seconds;
   status["faults"] = faults;
+  status["held"] = Json::array();
+  for (const auto& [id, job] : state.jobs) {
+    if (job.phase == Phase::held) status["held"].push_back({{"job", id}, {"reason", job.reason}});
+  }
   status["batches"] = Json::array();
   for (const auto& [id, job] : state.jobs) {
     if (job.request.batch && !is_over(job.phase) && job.batch_in_force() != job.request.batch->terms.own)
@@ -130,6 +134,10 @@ std::string format_status(const Json& status) {
   for (const Json& one : status.at("batches")) {
     text += fmt::format("batch        job {}: {} samples, learning rates times {:.6g}\n", one.at("job").get<int64_t>(),
                         one.at("batch").get<int64_t>(), one.at("lr_factor").get<double>());
+  }
+  for (const Json& one : status.at("held")) {
+    text += fmt::format("held         job {}: {}\n", one.at("job").get<int64_t>(),
+                        visible_in_line(one.at("reason").get<std::string>()));
   }
   for (const auto& [cause, count] : status.at("faults").items())
     text += fmt::format("failed       {} x {}\n", count.get<int64_t>(), visible_in_line(cause));

@@ -1,5 +1,5 @@
 #pragma once
-// The text and JSON of `estrain pool list`, `status` and `log`, made from the ledger.
+// The text and JSON of `estrain pool list`, `status` and `log`, made from the ledger. Failures: failures.h.
 
 #include <string>
 #include <vector>
@@ -17,8 +17,8 @@ Json jobs_json(const PoolDirectory& directory, const dispatch::State& state);
 std::string format_jobs(const dispatch::State& state, double now);
 
 // {served, policy, devices: […], jobs: {phase: count}, users: {name: device-seconds of late}, utilisation, faults:
-// {cause: jobs}, batches: [{job, batch, lr_factor}] with changed batches only, charge_s}. Utilisation: part of the
-// device-seconds held by jobs since the first submission.
+// {cause: jobs}, held: [{job, reason}], batches: [{job, batch, lr_factor}] with changed batches only, charge_s}.
+// Utilisation: part of the device-seconds held by jobs since the first submission.
 Json status_json(const dispatch::State& state, bool is_served, double now);
 std::string format_status(const Json& status);
 

@@ -53,6 +53,13 @@ struct CancelRequest {
   int64_t job = 0;
   ESTRAIN_FIELDS(job)
 };
+// Lets a held job start.
+struct ReleaseRequest {
+  using Reply = DoneReply;
+  static constexpr std::string_view name = "release";
+  int64_t job = 0;
+  ESTRAIN_FIELDS(job)
+};
 struct PolicyRequest {
   using Reply = DoneReply;
   static constexpr std::string_view name = "policy";
@@ -90,8 +97,8 @@ struct TakeRequest {
   ESTRAIN_FIELDS(devices, within)
 };
 
-using PoolRequest =
-    std::variant<SubmitRequest, CancelRequest, PolicyRequest, AddRequest, LendRequest, RemoveRequest, TakeRequest>;
+using PoolRequest = std::variant<SubmitRequest, CancelRequest, ReleaseRequest, PolicyRequest, AddRequest, LendRequest,
+                                 RemoveRequest, TakeRequest>;
 
 Json encode_pool_request(const PoolRequest& request);
 // Throws Fault::usage for the name of no request, and for a field of the wrong type.

@@ -4,6 +4,7 @@
 #include "core/base/files/long_files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_lines.h"
+#include "core/pool/job_inputs.h"
 #include "core/run/faults/diagnosis.h"
 #include "core/state/run_directory/run_directory.h"
 
@@ -16,7 +17,7 @@ namespace {
 // The events of the last launch: "start", and the event of the launch's end.
 struct LastEvents {
   std::string last;  // start, finished, stopped, failed; empty: no event
-  std::string why, cause;
+  std::string why, evidence, cause, fault_class;
   int64_t step = 0;
 };
 
@@ -25,27 +26,57 @@ LastEvents last_events(const std::string& run) {
   for_each_object(run_directory::RunDirectory(run).events(), [&](const Json& event) {
     const std::string name = text_in(event, "event").value_or("");
     if (name != "start" && name != "finished" && name != "stopped" && name != "failed") return;
-    events = {name, text_in(event, name == "failed" ? "error" : "why").value_or(""),
-              text_in(event, "cause").value_or(""), whole_in(event, "step").value_or(0)};
+    events = {name,
+              text_in(event, name == "failed" ? "error" : "why").value_or(""),
+              text_in(event, "evidence").value_or(""),
+              text_in(event, "cause").value_or(""),
+              text_in(event, "class").value_or(""),
+              whole_in(event, "step").value_or(0)};
   });
   return events;
 }
 
-Ended by_table(const LastEvents& events, const std::optional<ChildEnd>& ended, const std::string& log) {
+// What the rules say about a failure. A cause of the user's own rules is in the events alone.
+struct Ruling {
+  std::string cause, fault_class;
+  bool retry = false;
+  double backoff_seconds = 0;
+};
+
+Ruling ruling_of(const LastEvents& events, const std::optional<ChildEnd>& ended, const std::string& words) {
   const faults::FaultTable table = faults::FaultTable::built_in();
-  std::string words = last_words(log);
-  if (words.empty()) words = events.why;
   for (const faults::FaultCause& cause : table.causes()) {
     if (cause.id != events.cause) continue;
-    const auto how = cause.retry ? Ended::How::faulty : Ended::How::failed;
-    return {how, fmt::format("{}: {}", cause.id, words), std::max(1.0, cause.backoff_seconds)};
+    const bool has_class = !events.fault_class.empty();
+    return {cause.id, has_class ? events.fault_class : std::string(class_name(cause.fault_class)), cause.retry,
+            cause.backoff_seconds};
   }
   faults::Evidence evidence;
   evidence.ended = ended;
   evidence.log_tail = words;
   const faults::Diagnosis diagnosis = table.diagnose(evidence);
-  const auto how = diagnosis.retry ? Ended::How::faulty : Ended::How::failed;
-  return {how, fmt::format("{}: {}", diagnosis.cause, words), std::max(1.0, diagnosis.backoff_seconds)};
+  const bool is_users = !events.cause.empty() && !events.fault_class.empty();
+  return {is_users ? events.cause : diagnosis.cause,
+          is_users ? events.fault_class : std::string(class_name(diagnosis.fault_class)), diagnosis.retry,
+          diagnosis.backoff_seconds};
+}
+
+Ended by_table(const LastEvents& events, const std::optional<ChildEnd>& ended, const std::string& log,
+               const std::vector<std::string>& inputs) {
+  std::string words = last_words(log);
+  if (words.empty()) words = events.why;
+  const Ruling ruling = ruling_of(events, ended, words);
+  return {.how = ruling.retry ? Ended::How::faulty : Ended::How::failed,
+          .reason = fmt::format("{}: {}", ruling.cause, words),
+          .back_off = std::max(1.0, ruling.backoff_seconds),
+          .cause = ruling.cause,
+          .fault_class = ruling.fault_class,
+          .files = files_named_in(events.why + "\n" + events.evidence + "\n" + words, inputs)};
+}
+
+Ended vanished(const std::optional<ChildEnd>& ended, const std::string& why) {
+  const Ruling ruling = ruling_of({}, ended, "");
+  return {.how = Ended::How::vanished, .reason = why, .cause = ruling.cause, .fault_class = ruling.fault_class};
 }
 
 }  // namespace
@@ -65,18 +96,19 @@ std::string last_words(const std::string& log) {
   return words;
 }
 
-Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log) {
+Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log,
+              const std::vector<std::string>& inputs) {
   const LastEvents events = last_events(run);
   if (ended && !ended->signaled && ended->code == 0) return {Ended::How::done, "all steps are done"};
   if (ended && !ended->signaled && ended->code == exit_code(Fault::interrupted))
     return {Ended::How::stopped, events.why, 1, events.step};
-  if (ended && ended->signaled) return {Ended::How::vanished, "its launcher was ended by " + ended->text()};
+  if (ended && ended->signaled) return vanished(ended, "its launcher was ended by " + ended->text());
   if (ended && somebody_is_at_work(run)) return {Ended::How::never_began, last_words(log), 2};
-  if (ended) return by_table(events, ended, log);
+  if (ended) return by_table(events, ended, log, inputs);
   if (events.last == "finished") return {Ended::How::done, "all steps are done"};
   if (events.last == "stopped") return {Ended::How::stopped, events.why, 1, events.step};
-  if (events.last == "failed") return by_table(events, ended, log);
-  return {Ended::How::vanished, "its launcher is gone without a word"};
+  if (events.last == "failed") return by_table(events, ended, log, inputs);
+  return vanished(ended, "its launcher is gone without a word");
 }
 
 double change_cost(const std::string& run, double asked) {

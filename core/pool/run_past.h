@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/json/json.h"
 #include "core/base/process/child_process.h"
@@ -12,8 +13,10 @@
 namespace estrain::pool {
 
 // `run`: the run's directory. `ended`: the end of the launcher, if known. `log`: the launcher's output. The fault table
-// decides about another try (core/run/faults).
-dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log);
+// decides about another try (core/run/faults). `inputs`: the job's files; of a failure the end has the files among them
+// that the failure names.
+dispatch::Ended run_end(const std::string& run, const std::optional<ChildEnd>& ended, const std::string& log,
+                        const std::vector<std::string>& inputs = {});
 
 // Returns true if a launcher is at work on this run, on this host or on another host.
 bool somebody_is_at_work(const std::string& run);

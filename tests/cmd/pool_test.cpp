@@ -293,6 +293,49 @@ TEST_CASE("what cannot run is found by check, a fault of the user's is not tried
   CHECK(status.says("1 x model_diverged"));
 }
 
+TEST_CASE("a job that is likely to fail as others did is held, says why, and starts when a user releases it") {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "my books");
+  const std::string text = folder.write("my books/a book.txt", some_text(400'000)),
+                    lenet = folder.write("lenet.toml", lenet_job()), gpt = folder.write("gpt.toml", gpt_job(text));
+  Pool pool(folder / "pool", {"--devices", "cpu", "--policy", "fifo", "--hold-after", "2"});
+  for (const int64_t id : {1, 2}) {
+    CHECK(pool.submit(lenet, {"--user", "anna", "--set", "optimizer.lr=1e38"}) == id);
+    pool.wait_for(id, "failed");
+  }
+  const int64_t held = pool.submit(lenet, {"--user", "anna"}), waits = pool.submit(lenet, {"--user", "anna"});
+  pool.wait_for(held, "held");
+  pool.wait_for(waits, "held");
+  const std::string why = "2 jobs of anna failed by model_diverged and none was done since, the last was job 2";
+  CHECK(pool.job(held).at("reason").get<std::string>().starts_with(why));
+  CHECK(pool.ask("status").says(fmt::format("held         job {}: {}", held, why)));
+  CHECK(pool.log().find(why) != std::string::npos);
+  const int64_t reads = pool.submit(gpt, {"--user", "bert", "--set", "train.steps=1000000"});
+  wait_until("a step", [&] { return pool.job(reads).at("step").get<int64_t>() > 0; });
+  std::filesystem::resize_file(text, 5000);
+  pool.wait_for(reads, "failed");
+  folder.write("my books/a book.txt", some_text(400'000));
+  const int64_t second = pool.submit(gpt, {"--user", "carl"});
+  pool.wait_for(second, "held");
+  CHECK(pool.job(second).at("reason").get<std::string>().starts_with(
+      fmt::format("job {} failed by data_file_shortened in {}: mend the file", reads, text)));
+  pool.daemon().signal(SIGKILL);
+  pool.daemon().wait();
+  pool.serve({"--hold-after", "2"});
+  for (const int64_t id : {held, second}) CHECK(pool.ask("release", {std::to_string(id)}).code == 0);
+  for (const int64_t id : {held, second, waits}) pool.wait_for(id, "done");
+  CHECK(pool.ask("release", {std::to_string(held)}).says(fmt::format("job {} is not held: it is done", held)));
+  CHECK(pool.ask("release", {"99"}).says("there is no job 99"));
+  check_like_alone(folder, pool, held, {lenet});
+  const Json failures = Json::parse(pool.ask("status", {"--faults", "--json"}).text);
+  CHECK(failures.at("statuses").at(0).at("jobs") == 3);
+  CHECK(failures.at("statuses").at(2).at("jobs") == 3);
+  CHECK(failures.at("causes").at(0).at("cause") == "model_diverged");
+  CHECK(failures.at("causes").at(0).at("trials") == 2);
+  CHECK(failures.at("causes").at(1).at("files") == Json::array({text}));
+  CHECK(pool.ask("status", {"--faults"}).says("data_file_shortened: " + text));
+}
+
 TEST_CASE("what a pool refuses, it refuses by name, and nothing is lost") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", long_job()), where = folder / "pool";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/json/fields.h"
+#include "core/planning/dispatch/ends/job_end.h"
 #include "core/planning/dispatch/state.h"
 
 namespace estrain::dispatch {
@@ -85,6 +86,13 @@ struct Released {
   ESTRAIN_FIELDS(client, devices, seconds)
 };
 
+// Keep an end of a job for the tables of failures. A Note tells the same to the reader of the history.
+struct KeepEnd {
+  static constexpr std::string_view name = "keep_end";
+  JobEnd end;
+  ESTRAIN_FIELDS(end)
+};
+
 // Write a line of the history: the news of a job or of the pool, and the reason.
 struct Note {
   static constexpr std::string_view name = "note";
@@ -111,7 +119,8 @@ std::string sentence(Counted counted, double seconds);
 std::optional<double> seconds_in(Counted counted, std::string_view reason);  // nothing: the reason is another sentence
 Note note_of(const Job& job, std::string what, Counted counted, double seconds);
 
-using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, Note>;
+using Action =
+    std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, KeepEnd, Note>;
 
 JobId job_of(const Action& action);  // 0: of the pool
 

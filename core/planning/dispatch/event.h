@@ -53,6 +53,11 @@ struct CancelAsked {
   JobId job = 0;
   ESTRAIN_FIELDS(job)
 };
+struct ReleaseAsked {  // a job in Phase::held is to start in spite of what is in its way now
+  static constexpr std::string_view name = "release_asked";
+  JobId job = 0;
+  ESTRAIN_FIELDS(job)
+};
 struct PolicyChosen {
   static constexpr std::string_view name = "policy_chosen";
   std::string policy;  // as typed
@@ -147,9 +152,13 @@ struct Ended {
   std::string reason = {};
   double back_off = 1;  // s; of `faulty`: the pause before the first retry
   int64_t step = 0;     // of `stopped`: the checkpoint's step; 0: not known
-  ESTRAIN_FIELDS(how, reason, back_off, step)
+  // Of a failure: an id of the fault table and its class (core/run/faults), and the job's files that the failure names.
+  std::string cause = {}, fault_class = {};
+  std::vector<std::string> files = {};
+  ESTRAIN_FIELDS(how, reason, back_off, step, cause, fault_class, files)
 };
-Json to_field(Ended::How how);  // as core/base/json/codec.h says
+Ended host_lost(std::string why);  // the job's host is gone, and the job resumes elsewhere
+Json to_field(Ended::How how);     // as core/base/json/codec.h says
 void from_field(const Json& json, Ended::How& how);
 struct JobEnded {
   static constexpr std::string_view name = "job_ended";
@@ -215,9 +224,9 @@ struct HostVanished {
   ESTRAIN_FIELDS(host, why)
 };
 
-using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, PolicyChosen,
-                           DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed, DevicesChanged,
-                           BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved, CoresKnown, LinkMeasured,
-                           HostVanished>;
+using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
+                           PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed,
+                           DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved,
+                           CoresKnown, LinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

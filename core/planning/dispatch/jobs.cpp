@@ -107,6 +107,14 @@ void see_last(State& state, Job& job, int64_t step, double now) {
   job.seen_at = 0;
 }
 
+// `estrain check` refused the job.
+Ended refusal(const std::string& reason) {
+  return {.how = Ended::How::failed,
+          .reason = "check: " + reason,
+          .cause = std::string(kCheckCause),
+          .fault_class = "user"};
+}
+
 Target common_to(const Target& one, const Target& other) {
   Target both;
   for (const auto& [group, count] : one) {
@@ -131,11 +139,10 @@ void on(DispatchTurn& turn, const TakenUp&) {
 
 void on(DispatchTurn& turn, const Checked& event) {
   State& state = turn.state;
-  const double now = turn.now;
   Job& one = job_of(state, event.job);
   if (one.phase != Phase::checking) return wake(turn);  // cancelled meanwhile
   if (!event.fine) {
-    turn.act(finish(one, Phase::failed, "check: " + event.reason, now));
+    finish(turn, one, Phase::failed, refusal(event.reason), 0);
     return wake(turn);
   }
   one.phase = Phase::waiting;
@@ -235,15 +242,16 @@ void on(DispatchTurn& turn, const JobEnded& event) {
   one.is_leaderless = false;
   state.underway.asked_to_let_go.erase(id);
   state.underway.asked.erase(id);
+  const int64_t devices = held_in_all(state, id);
   free_slots_of(state, id);
   if (is_over(one.phase)) return wake(turn);
   if (end.how == Ended::How::done) {
     one.step = std::max(one.step, one.request.total_steps);
-    turn.act(finish(one, Phase::done, end.reason, now));
+    finish(turn, one, Phase::done, end, devices);
   } else if (one.is_unwanted) {
-    turn.act(finish(one, Phase::cancelled, "cancelled", now));
+    finish(turn, one, Phase::cancelled, {.how = end.how, .reason = "cancelled"}, devices);
   } else if (end.how == Ended::How::failed) {
-    turn.act(finish(one, Phase::failed, end.reason, now));
+    finish(turn, one, Phase::failed, end, devices);
   } else {
     // The launcher of a lost host may still hold the run directory. As long as it does, the pool tries again.
     const bool waits = end.how == Ended::How::never_began && one.was_lost;
@@ -251,7 +259,9 @@ void on(DispatchTurn& turn, const JobEnded& event) {
     one.failures = !is_fault ? one.failures : one.step > one.failed_at ? 1 : one.failures + 1;
     if (is_fault) one.failed_at = std::max(one.failed_at, one.step);
     if (one.failures > turn.settings.retries) {
-      turn.act(finish(one, Phase::failed, fmt::format("given up after {} tries: {}", one.failures, end.reason), now));
+      Ended last = end;
+      last.reason = fmt::format("given up after {} tries: {}", one.failures, end.reason);
+      finish(turn, one, Phase::failed, last, devices);
       return wake(turn);
     }
     one.phase = Phase::waiting;
@@ -262,6 +272,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
                      : waits  ? now + end.back_off
                               : now;
     turn.act(note_of(one, is_fault ? "faulted" : "stopped", end.reason));
+    if (is_fault || (!end.cause.empty() && !was_killed && !waits)) keep_end(turn, one, Outcome::retried, end, devices);
   }
   wake(turn);
 }
@@ -373,7 +384,7 @@ void on(DispatchTurn& turn, const HostVanished& event) {
   for (const JobId id : led) on(turn, Orphaned{id});
   for (const JobId id : alone) {
     state.jobs[id].was_lost = true;
-    on(turn, JobEnded{id, {Ended::How::stopped, fmt::format("host {} was lost", host)}});
+    on(turn, JobEnded{id, host_lost(fmt::format("host {} was lost", host))});
   }
   wake(turn);
 }

@@ -45,7 +45,6 @@ void on(DispatchTurn& turn, const SubmissionUndone& event) {
 
 void on(DispatchTurn& turn, const CancelAsked& event) {
   State& state = turn.state;
-  const double now = turn.now;
   Job& one = job_of(state, event.job);
   if (is_over(one.phase))
     throw Error::make(Fault::usage, "job {} is over already: {}", event.job, phase_name(one.phase));
@@ -53,7 +52,7 @@ void on(DispatchTurn& turn, const CancelAsked& event) {
     one.is_unwanted = true;
     one.target.clear();
   } else {
-    turn.act(finish(one, Phase::cancelled, "cancelled", now));
+    finish(turn, one, Phase::cancelled, {.how = Ended::How::stopped, .reason = "cancelled"}, 0);
   }
   wake(turn);
 }

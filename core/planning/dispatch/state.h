@@ -13,6 +13,7 @@
 
 #include "core/base/json/fields.h"
 #include "core/base/json/json.h"
+#include "core/planning/dispatch/ends/troubles.h"
 #include "core/planning/dispatch/speeds/speeds.h"
 #include "core/planning/plan/hosts/over_hosts.h"
 #include "core/planning/scheduling/batch_times.h"
@@ -55,6 +56,7 @@ inline std::string Slot::type() const { return type_in(group()); }
 enum class Phase {
   checking,  // `estrain check` looks for reasons why the job cannot run
   waiting,   // for devices
+  held,      // likely to fail as others did: waits until a user releases the job, or the trouble is over
   starting,  // the launcher was started and does not train yet
   running,
   changing,  // the launcher was asked to take or give back devices, and has not answered
@@ -109,9 +111,10 @@ struct Request {
   std::optional<BatchFreedom> batch = {};  // nothing: the batch is the owner's, whatever the policy
   bool one_host = false;                   // the job cannot be spread over hosts
   bool alone = false;                      // no other job may have devices on the job's hosts
+  std::vector<std::string> inputs = {};    // data files and folders that the job reads: absolute paths
   bool operator==(const Request&) const = default;
   ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
-                 total_steps, batch, one_host, alone)
+                 total_steps, batch, one_host, alone, inputs)
 };
 
 struct Job {
@@ -137,7 +140,10 @@ struct Job {
   double attained = 0;                    // device-seconds held
   double held = 0;                        // seconds with devices
   double lost = 0;                        // seconds lost by changes of devices, as the job reports
-  int64_t starts = 0;                     // how often the job got new devices
+  double told_attained = 0;               // `attained` and `held` at the last JobEnd
+  double told_held = 0;
+  std::vector<std::string> released_from = {};  // keys of troubles that do not hold the job (Obstacle)
+  int64_t starts = 0;                           // how often the job got new devices
   std::optional<double> started, finished;
   Speeds speeds;  // of steps with the batch in force
   BatchState batch;
@@ -152,8 +158,9 @@ struct Job {
   bool operator==(const Job&) const = default;
   // What the pool's ledger keeps in the job's row (core/pool/ledger/ledger.h).
   ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, gradient_bytes, work, is_unwanted, target, home,
-                 owed, step, not_before, no_growth_before, failures, failed_at, attained, held, lost, starts, started,
-                 finished, speeds, batch, batch_times, seen_at, seen_devices, seen_step)
+                 owed, step, not_before, no_growth_before, failures, failed_at, attained, held, lost, told_attained,
+                 told_held, released_from, starts, started, finished, speeds, batch, batch_times, seen_at, seen_devices,
+                 seen_step)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
@@ -181,6 +188,7 @@ struct Settings {
   double first_charge = 3;   // s, the cost of a change of devices until a change was seen
   double patience = 120;     // s for a launcher to answer while its devices are to be free; then it is killed
   double growth_pause = 60;  // s without an offer after a job has declined devices
+  int64_t hold_after = 3;    // failures of a user by one cause; then the user's jobs are held. 0: no job is held
 };
 
 using Target = std::map<std::string, int64_t>;  // devices by group
@@ -226,6 +234,7 @@ struct State {
   JobId last_job = 0;
   SlotId last_slot = 0;
   double seen = 0;  // the moment of the last event
+  Troubles troubles;
   // Device-seconds that jobs have held on each host since the daemon began; a check counts as a device of the daemon.
   std::map<std::string, double> in_use;
   std::map<std::string, int64_t> cores;     // of hosts with an agent that have been in the pool

@@ -336,6 +336,7 @@ class Replay {
 
   void carry_out(const dispatch::CheckJob&) {}
   void carry_out(const dispatch::Released&) {}
+  void carry_out(const dispatch::KeepEnd&) {}
   void carry_out(const dispatch::ChangeBatch&) {}  // a past does not know of changes of a batch
   void carry_out(const dispatch::StartJob& action) {
     ReplayedJob& running = running_[action.job];

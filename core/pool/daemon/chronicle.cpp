@@ -22,8 +22,9 @@ void Chronicle::save(const dispatch::State& state) {
   if (was_just_now && (lines_.empty() || is_behind_)) return;
   saved_ = now;
   try {
-    ledger_.save(state, lines_);
+    ledger_.save(state, lines_, ends_);
     lines_.clear();
+    ends_.clear();
     if (is_behind_) fmt::print("pool: the queue is written again\n");
     is_behind_ = false;
   } catch (const Error& error) {

@@ -208,6 +208,8 @@ void Daemon::carry_out(const Action& action) {
     if (action.client != 0) server_.reply(action.client, reply_to(action));
   } else if constexpr (std::is_same_v<Action, dispatch::Note>) {
     chronicle_.note(action, state());
+  } else if constexpr (std::is_same_v<Action, dispatch::KeepEnd>) {
+    chronicle_.keep(action.end);
   } else {
     commands_.carry_out(action);
   }

@@ -70,8 +70,7 @@ void JobNews::take_up(JobId id, double asked) {
   if (!is_locked(run_directory::RunDirectory(run).lock_file()) || !owner || !owner->is_here() || owner->has_ended()) {
     const bool began = run_directory::RunDirectory(run).has_run();
     const dispatch::Ended never{dispatch::Ended::How::stopped, "it had not begun"};
-    return dispatcher_.tell(
-        dispatch::JobEnded{id, began ? run_end(run, std::nullopt, hosts_.directory.train_log(id)) : never});
+    return dispatcher_.tell(dispatch::JobEnded{id, began ? end_of(id, std::nullopt) : never});
   }
   processes_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
   const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirstMs);
@@ -80,6 +79,10 @@ void JobNews::take_up(JobId id, double asked) {
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
   if (job_of(id).batch.wanted == 0 || look->trains())
     tell_found(id, *look, pool_names(*look->held, "", hosts_.own), change_cost(run, asked));
+}
+
+dispatch::Ended JobNews::end_of(JobId id, const std::optional<ChildEnd>& end) const {
+  return run_end(hosts_.directory.run(id), end, hosts_.directory.train_log(id), job_of(id).request.inputs);
 }
 
 void JobNews::tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost) {
@@ -154,7 +157,7 @@ void JobNews::on_launcher_ended(JobId id, const std::optional<ChildEnd>& end) {
   processes_.launchers.erase(id);
   if (const auto asked = processes_.commands.find(id); asked != processes_.commands.end() && !asked->second.is_sent)
     processes_.commands.erase(asked);
-  dispatch::Ended ended = run_end(hosts_.directory.run(id), end, hosts_.directory.train_log(id));
+  dispatch::Ended ended = end_of(id, end);
   const bool stops = job_of(id).phase == dispatch::Phase::stopping;
   if (stops && end && end->signaled && end->code == SIGTERM)  // the launcher did not yet handle the signal
     ended = {dispatch::Ended::How::stopped, "it was stopped as it started"};
@@ -287,7 +290,7 @@ bool JobNews::forget_host(const std::string& host) {
 
 void JobNews::wait_for_heirs(const std::string& why) {
   for (const auto& [id, job] : dispatcher_.state().jobs) {
-    if (job.is_leaderless) processes_.orphans.add(id, {dispatch::Ended::How::stopped, why}, wall_seconds());
+    if (job.is_leaderless) processes_.orphans.add(id, dispatch::host_lost(why), wall_seconds());
   }
 }
 

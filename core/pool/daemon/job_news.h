@@ -42,6 +42,7 @@ class JobNews {
 
   const dispatch::Job& job_of(JobId id) const { return dispatcher_.state().jobs.at(id); }
   bool is_launcher(JobId id, const std::string& host, const Task& task) const;
+  dispatch::Ended end_of(JobId id, const std::optional<ChildEnd>& end) const;
   void take_up_elsewhere(JobId id);
   void tell_found(JobId id, const JobLook& look, const std::vector<std::string>& held, double lost);
   void on_batch_answer(JobId id, const ChildEnd& end, const Json& answer);

@@ -9,6 +9,7 @@
 #include "core/job/spec/keys/key_parts.h"
 #include "core/job/spec/parsing/parse.h"
 #include "core/pool/daemon/own_devices.h"
+#include "core/pool/job_inputs.h"
 #include "core/run/launch/preflight/devices.h"
 
 namespace estrain::pool {
@@ -51,6 +52,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   // True for jobs refused by a launcher over several hosts: launch::check_hosts().
   request.one_host = request.weighs_offers || spec.job.determinism == spec::Determinism::d0;
   request.total_steps = spec.train.steps.value_or(0);
+  request.inputs = inputs_of(spec);
   read_batch(spec, request);
   read_devices(spec.resources.devices, request);
   if (asked.deadline) request.deadline = now + *asked.deadline;
@@ -123,6 +125,11 @@ void PoolRequests::write_down(dispatch::JobId id) {
 
 std::optional<Json> PoolRequests::carry_out(launch::ClientId, const CancelRequest& request) {
   dispatcher_.tell(dispatch::CancelAsked{request.job});
+  return encode_reply(DoneReply());
+}
+
+std::optional<Json> PoolRequests::carry_out(launch::ClientId, const ReleaseRequest& request) {
+  dispatcher_.tell(dispatch::ReleaseAsked{request.job});
   return encode_reply(DoneReply());
 }
 

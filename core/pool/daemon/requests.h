@@ -24,6 +24,7 @@ class PoolRequests {
   // Throw the error of a refused request.
   std::optional<Json> carry_out(launch::ClientId client, const SubmitRequest& request);
   std::optional<Json> carry_out(launch::ClientId client, const CancelRequest& request);
+  std::optional<Json> carry_out(launch::ClientId client, const ReleaseRequest& request);
   std::optional<Json> carry_out(launch::ClientId client, const PolicyRequest& request);
   std::optional<Json> carry_out(launch::ClientId client, const AddRequest& request);
   std::optional<Json> carry_out(launch::ClientId client, const LendRequest& request);

@@ -7,10 +7,12 @@
 
 #include "core/base/error.h"
 #include "core/base/json/codec.h"
+#include "core/base/json/json_text.h"
 
 namespace estrain::pool {
 
 using dispatch::Job;
+using dispatch::JobEnd;
 using dispatch::Slot;
 using dispatch::State;
 
@@ -34,6 +36,10 @@ CREATE TABLE history (
   id INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER NOT NULL, what TEXT NOT NULL, devices INTEGER NOT NULL,
   reason TEXT NOT NULL, names TEXT NOT NULL);
 CREATE TABLE settings (name TEXT PRIMARY KEY, value);
+CREATE TABLE ends (
+  id INTEGER PRIMARY KEY, time REAL NOT NULL, job INTEGER NOT NULL, user TEXT NOT NULL, outcome TEXT NOT NULL,
+  cause TEXT NOT NULL, class TEXT NOT NULL, step INTEGER NOT NULL, seconds REAL NOT NULL, device_seconds REAL NOT NULL,
+  devices INTEGER NOT NULL, files TEXT NOT NULL);
 )sql";
 
 int64_t pragma(const sqlite::Database& database, const char* name) {
@@ -64,14 +70,17 @@ std::vector<std::string> names_in_text(const std::string& text) {
   return names;
 }
 
-Job job_of(int64_t id, const std::string& fields) {
-  Job job;
+// Reads fields from JSON. `of`: "job 7".
+template <typename T>
+T value_in(const std::string& fields, const std::string& of) {
+  using codec::from_field;
+  T value;
   try {
-    codec::read_fields(parse_json(fields, "fields"), job);
+    from_field(parse_json(fields, "fields"), value);
   } catch (const Error& error) {
-    throw Error::make(Fault::corrupt, "pool.db: job {}: {}", id, error.message());
+    throw Error::make(Fault::corrupt, "pool.db: {}: {}", of, error.message());
   }
-  return job;
+  return value;
 }
 
 // Calls `write` for each entry of `now` without an equal saved entry, and adds the entry to `changed`.
@@ -138,6 +147,7 @@ void Ledger::write_settings(const State& state) const {
   write("last_job", state.last_job, saved_.last_job);
   write("last_slot", state.last_slot, saved_.last_slot);
   write("seen", state.seen, saved_.seen);
+  if (state.troubles != saved_.troubles) row.bind("troubles").bind(json_text(codec::fields_of(state.troubles))).run();
 }
 
 void Ledger::write_history(const std::vector<Line>& lines) const {
@@ -149,8 +159,19 @@ void Ledger::write_history(const std::vector<Line>& lines) const {
   }
 }
 
+void Ledger::write_ends(const std::vector<JobEnd>& ends) const {
+  sqlite::Statement row = database_.prepare(
+      "INSERT INTO ends (time, job, user, outcome, cause, class, step, seconds, device_seconds, devices, files) "
+      "VALUES (?,?,?,?,?,?,?,?,?,?,?)");
+  for (const JobEnd& end : ends) {
+    row.bind(end.time).bind(end.job).bind(end.user).bind(outcome_name(end.outcome)).bind(end.cause);
+    row.bind(end.fault_class).bind(end.step).bind(end.seconds).bind(end.device_seconds).bind(end.devices);
+    row.bind(json_text(Json(end.files))).run();
+  }
+}
+
 // The written entries count as saved after the whole transaction.
-void Ledger::save(const State& state, const std::vector<Line>& lines) {
+void Ledger::save(const State& state, const std::vector<Line>& lines, const std::vector<JobEnd>& ends) {
   State changed;
   const bool has_other_slots = !is_known_ || state.slots != saved_.slots;
   database_.transact([&] {
@@ -165,6 +186,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines) {
     if (has_other_slots) write_slots(state.slots);
     write_settings(state);
     write_history(lines);
+    write_ends(ends);
   });
   for (auto& [id, job] : changed.jobs) saved_.jobs[id] = std::move(job);
   for (const auto& [user, used] : changed.usage) saved_.usage[user] = used;
@@ -176,6 +198,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines) {
   saved_.last_job = state.last_job;
   saved_.last_slot = state.last_slot;
   saved_.seen = state.seen;
+  saved_.troubles = state.troubles;
   is_known_ = true;
 }
 
@@ -203,6 +226,7 @@ void Ledger::read_settings(State& state) const {
     if (name == "last_job") state.last_job = setting.whole(1);
     if (name == "last_slot") state.last_slot = setting.whole(1);
     if (name == "seen") state.seen = setting.number(1);
+    if (name == "troubles") state.troubles = value_in<dispatch::Troubles>(setting.text(1), "troubles");
   }
 }
 
@@ -218,7 +242,7 @@ void Ledger::read_slots(State& state) const {
 
 void Ledger::read_jobs(State& state) const {
   sqlite::Statement row = database_.prepare("SELECT id, fields FROM jobs");
-  while (row.step()) state.jobs[row.whole(0)] = job_of(row.whole(0), row.text(1));
+  while (row.step()) state.jobs[row.whole(0)] = value_in<Job>(row.text(1), fmt::format("job {}", row.whole(0)));
   sqlite::Statement piece =
       database_.prepare("SELECT job, type, devices, in_use, since, until, steps, told FROM paces ORDER BY job, number");
   while (piece.step()) {
@@ -234,6 +258,29 @@ double Ledger::asked(dispatch::JobId job) const {
       database_.prepare("SELECT MAX(time) FROM history WHERE job = ? AND what IN ('grows', 'shrinks')");
   row.bind(job);
   return row.step() && !row.is_null(0) ? row.number(0) : 0;
+}
+
+std::vector<JobEnd> Ledger::ends() const {
+  std::vector<JobEnd> ends;
+  sqlite::Statement row = database_.prepare(
+      "SELECT job, time, user, outcome, cause, class, step, seconds, device_seconds, devices, files FROM ends "
+      "ORDER BY id");
+  while (row.step()) {
+    const std::string of = fmt::format("an end of job {}", row.whole(0));
+    JobEnd& end = ends.emplace_back();
+    end = {.job = row.whole(0),
+           .time = row.number(1),
+           .user = row.text(2),
+           .cause = row.text(4),
+           .fault_class = row.text(5)};
+    end.outcome = value_in<dispatch::Outcome>(Json(row.text(3)).dump(), of);
+    end.step = row.whole(6);
+    end.seconds = row.number(7);
+    end.device_seconds = row.number(8);
+    end.devices = row.whole(9);
+    end.files = value_in<std::vector<std::string>>(row.text(10), of);
+  }
+  return ends;
 }
 
 std::vector<Line> Ledger::history() const {

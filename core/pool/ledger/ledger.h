@@ -5,9 +5,12 @@
 //   paces      steps as seen from outside piece by piece, from one moment to another, and their seconds
 //   slots      the devices: the holding job, and since when
 //   usage      device-seconds of each user; half of the seconds are forgotten in a day
+//   ends       an end of a job: time, user, outcome, cause of the fault table and its class, step, seconds with devices
+//              and device-seconds since the job's end before, devices, and the files that the failure names (a JSON
+//              list): dispatch/ends/job_end.h
 //   history    events with time, job and reason, and the devices meant for the job from then on
 //   hosts      cores of the hosts brought by agents
-//   settings   policy, seed, charge, last_job, last_slot, seen
+//   settings   policy, seed, charge, last_job, last_slot, seen, troubles (what holds jobs: one JSON object)
 //
 // Times are seconds since 1970. PRAGMA user_version is the format's number.
 
@@ -38,8 +41,10 @@ class Ledger {
   // Throws Fault::corrupt for a job whose fields cannot be read.
   dispatch::State load();
   // Writes the differences from the state saved or loaded last, and the lines: everything at once, or nothing.
-  void save(const dispatch::State& state, const std::vector<Line>& lines);
+  void save(const dispatch::State& state, const std::vector<Line>& lines,
+            const std::vector<dispatch::JobEnd>& ends = {});
   std::vector<Line> history() const;
+  std::vector<dispatch::JobEnd> ends() const;
   // Returns the time of the last request for other devices to the job; 0: never.
   double asked(dispatch::JobId job) const;
 
@@ -49,6 +54,7 @@ class Ledger {
   void write_slots(const std::vector<dispatch::Slot>& slots) const;
   void write_settings(const dispatch::State& state) const;
   void write_history(const std::vector<Line>& lines) const;
+  void write_ends(const std::vector<dispatch::JobEnd>& ends) const;
   void read_settings(dispatch::State& state) const;
   void read_slots(dispatch::State& state) const;
   void read_jobs(dispatch::State& state) const;

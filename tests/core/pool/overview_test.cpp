@@ -47,6 +47,16 @@ TEST_CASE("devices are listed with their host, what uses them and since when") {
                            {"since", nullptr}});
 }
 
+TEST_CASE("the status lists the jobs that are held, and why") {
+  dispatch::State state = devices_of_two_hosts();
+  state.jobs[8].phase = dispatch::Phase::held;
+  state.jobs[8].reason = "3 jobs of anna failed by user_code\n";
+  const Json status = status_json(state, true, 1090);
+  CHECK(status.at("held") == Json::array({{{"job", 8}, {"reason", state.jobs[8].reason}}}));
+  CHECK(status.at("jobs").at("held") == 1);
+  CHECK(format_status(status).find("held         job 8: 3 jobs of anna failed by user_code \n") != std::string::npos);
+}
+
 TEST_CASE("the table of devices tells those that are taken from those that are removed for good") {
   const std::string text = format_devices(devices_json(devices_of_two_hosts(), "nodeA"), 1090);
   INFO(text);

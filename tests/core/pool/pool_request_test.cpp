@@ -18,6 +18,7 @@ TEST_CASE("a request to a pool is read as it was written, with what was left out
   CHECK(submit.most == 8);
   CHECK_FALSE(submit.deadline);
   CHECK(std::get<CancelRequest>(sent(CancelRequest{7})).job == 7);
+  CHECK(std::get<ReleaseRequest>(sent(ReleaseRequest{7})).job == 7);
   CHECK(std::get<PolicyRequest>(sent(PolicyRequest{"srtf"})).policy == "srtf");
   CHECK(std::get<AddRequest>(sent(AddRequest{"cpu*2"})).devices == "cpu*2");
   CHECK(std::get<LendRequest>(sent(LendRequest{"cpu"})).devices == "cpu");

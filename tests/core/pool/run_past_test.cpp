@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "tests/scratch_folder.h"
 
@@ -35,6 +36,39 @@ TEST_CASE("how a run ended is known from its launcher, or else from its files") 
   CHECK(users.reason == "incorrect_inputs: data: no such file");
   CHECK(end(failed + "\"storage_error\"}\n", ChildEnd{false, 1, 0}).how == How::faulty);
   CHECK(end("", ChildEnd{false, 2, 0}).how == How::failed);
+}
+
+TEST_CASE("a failure tells its cause, the cause's class and all files of the job that it names") {
+  const ScratchFolder folder;
+  for (const char* name : {"run", "my train"}) std::filesystem::create_directory(folder / name);
+  const std::string train = folder.write("my train/a b.tar", "x"), test = folder.write("test.h5", "x"),
+                    last = folder.write("my train/last one.tar", "x"),
+                    log = folder.write("train.log", "estrain: worker 0: " + test + ": truncated\n");
+  const auto end = [&](const std::string& cause, std::optional<ChildEnd> ended) {
+    folder.write("run/events.jsonl", "{\"event\": \"start\"}\n{\"event\": \"failed\", \"error\": \"" + train +
+                                         " became shorter while it was in use, and " + test + ": truncated\", " +
+                                         cause + "}\n");
+    return run_end(folder / "run", ended, log, {folder / "my train", test, folder / "other"});
+  };
+  const dispatch::Ended ended = end("\"cause\": \"data_file_shortened\"", ChildEnd{false, 1, 0});
+  CHECK(ended.cause == "data_file_shortened");
+  CHECK(ended.fault_class == "user");
+  CHECK(ended.files == std::vector<std::string>{train, test});
+  const dispatch::Ended by_signal =
+      end("\"cause\": \"data_file_shortened\", \"evidence\": \"SIGBUS; its log says \\\"data file " + last +
+              " became shorter\\\"\"",
+          ChildEnd{false, 1, 0});
+  CHECK(by_signal.files == std::vector<std::string>{train, last, test});
+  // A rule of the user's own.
+  const dispatch::Ended own = end("\"cause\": \"license_gone\", \"class\": \"user\"", ChildEnd{false, 1, 0});
+  CHECK(own.cause == "license_gone");
+  CHECK(own.fault_class == "user");
+  CHECK(end("\"cause\": \"hung\"", std::nullopt).fault_class == "infrastructure");
+  const dispatch::Ended killed = end("\"cause\": \"hung\"", ChildEnd{true, SIGKILL, 0});
+  CHECK(killed.how == How::vanished);
+  CHECK(killed.cause == "killed");
+  CHECK(killed.fault_class == "infrastructure");
+  CHECK(killed.files.empty());
 }
 
 TEST_CASE("last words are what was said to the user last") {

@@ -28,12 +28,13 @@ struct FakeOptions {
   double hanging = 0;   // part of the requests to let go, also in exchange, that are not heard: a kill is needed
   double losing = 0.5;  // part of the requests under way that get lost with a daemon
   double start_seconds = 2, change_seconds = 1;
-  double refusing_batch = 0;  // part of the changes of batches that are refused
-  double noise_scale = 0;     // of gradients, in samples; 0: not measured
-  std::string work = {};      // of all jobs; empty: not known
-  double spread = 0;          // a step over several hosts takes this part longer; then a check tells the mini-batch
-  double fixed_part = 0;      // part of a mini-batch's time with the owner's batch that is the same with every batch
-  double gradient_bytes = 0;  // of all jobs; 0: not known
+  double refusing_batch = 0;   // part of the changes of batches that are refused
+  double failing_by_user = 0;  // part of the starts that end by a cause of class user
+  double noise_scale = 0;      // of gradients, in samples; 0: not measured
+  std::string work = {};       // of all jobs; empty: not known
+  double spread = 0;           // a step over several hosts takes this part longer; then a check tells the mini-batch
+  double fixed_part = 0;       // part of a mini-batch's time with the owner's batch that is the same with every batch
+  double gradient_bytes = 0;   // of all jobs; 0: not known
   std::map<std::string, double> speeds = {};  // of types of devices; 1 where absent
   bool has_profiles = false;                  // checks tell the mini-batch on each type of `speeds`
   DecisionLog* log = nullptr;                 // of what the pool is told and decides; null: none is kept
@@ -72,6 +73,7 @@ class FakeWorld {
     double time;
   };
   std::vector<Noted> notes;
+  std::vector<JobEnd> ends;
   struct Changed {
     int64_t epoch, batch, devices;
     double lr_factor;
@@ -154,6 +156,16 @@ class FakeWorld {
     launchers_.erase(id);
     requests_.erase(id);
     tell(JobEnded{id, ended});
+  }
+
+  // A failure by the job's user, in the first of the job's inputs.
+  static Ended by_user(const Job& job) {
+    Ended end{.how = Ended::How::failed,
+              .reason = "incorrect_inputs: damaged",
+              .cause = "incorrect_inputs",
+              .fault_class = "user"};
+    if (!job.request.inputs.empty()) end.files = {job.request.inputs.front()};
+    return end;
   }
 
   void run(double seconds) {
@@ -250,6 +262,7 @@ class FakeWorld {
     double trains_at = 0, ends_at = -1;  // -1: the launcher has no end yet
     bool fails = false;
     std::string home = {};
+    bool fails_by_user = false;
   };
   struct Pending {
     double at;
@@ -366,6 +379,7 @@ class FakeWorld {
     Launcher& launcher = launchers_[id];
     const auto request = requests_.find(id);
     if (launcher.fails && now >= launcher.trains_at) return end(id, {Ended::How::faulty, "a fault", 1});
+    if (launcher.fails_by_user && now >= launcher.trains_at) return end(id, by_user(job(id)));
     if (launcher.ends_at >= 0) {
       if (now >= launcher.ends_at) end(id, {Ended::How::stopped, "stopped", 1, static_cast<int64_t>(truth_[id].step)});
       return;
@@ -407,8 +421,12 @@ class FakeWorld {
   }
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
-    launchers_[action.job] = {action.devices, now + drawn(options_.start_seconds), -1, happens(options_.failing),
-                              action.home};
+    launchers_[action.job] = {action.devices,
+                              now + drawn(options_.start_seconds),
+                              -1,
+                              happens(options_.failing),
+                              action.home,
+                              options_.failing_by_user > 0 && happens(options_.failing_by_user)};
     check_home(launchers_[action.job], action.devices);
   }
   void carry_out(const GrowJob& action) {
@@ -457,6 +475,7 @@ class FakeWorld {
   void carry_out(const Released& action) {
     released.emplace_back(action.client, action.seconds), check_promise(action);
   }
+  void carry_out(const KeepEnd& action) { ends.push_back(action.end); }
   void carry_out(const Note& action) { notes.push_back({action, now}); }
 
   // 5: a host with a device of the job leads: the daemon's own host, if the job has a device there.

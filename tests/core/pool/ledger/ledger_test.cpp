@@ -28,6 +28,8 @@ dispatch::State some_state() {
   state.last_job = 2;
   state.last_slot = 3;
   state.seen = 1700000000.25;
+  state.troubles.failed("anna", "user_code", 1, 1700000000.5);
+  state.troubles.damaged("/data/a \"b\", c.tar", "incorrect_inputs", 1, 1700000000.5);
   dispatch::Job waiting;
   waiting.id = 1;
   waiting.request = {"lenet", "anna", -3, 8, 2, 1, 4, 1700000500.5, "cuda", true, true, 1000};
@@ -37,6 +39,10 @@ dispatch::State some_state() {
   waiting.not_before = 1700000001;
   waiting.failures = 2;
   waiting.failed_at = 40;
+  waiting.request.inputs = {"/data/a b.tar", "/weights"};
+  waiting.released_from = {"cause user_code"};
+  waiting.told_held = 2.5;
+  waiting.told_attained = 5;
   waiting.work = R"({"model.name":"lenet"})";
   state.jobs[1] = waiting;
   dispatch::Job running;
@@ -81,6 +87,7 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.last_job == b.last_job);
   CHECK(a.last_slot == b.last_slot);
   CHECK(a.seen == b.seen);
+  CHECK(a.troubles == b.troubles);
 }
 
 TEST_CASE("several that open a new pool at once find the tables that one of them makes") {
@@ -201,6 +208,46 @@ TEST_CASE("the history knows when a job was asked for other devices last") {
                              {5.5, 2, "started", 1, ""}});
   CHECK(ledger.asked(1) == 3.5);
   CHECK(ledger.asked(2) == 0);
+}
+
+dispatch::JobEnd some_end() {
+  return {.job = 2,
+          .time = 1700000000.5,
+          .user = "anna",
+          .outcome = dispatch::Outcome::unsuccessful,
+          .cause = "incorrect_inputs",
+          .fault_class = "user",
+          .step = 77,
+          .seconds = 2.25,
+          .device_seconds = 4.5,
+          .devices = 2,
+          .files = {"/data/a \"b\", c.tar", "/data/two\nlines"}};
+}
+
+TEST_CASE("ends come back as they were kept, in their order, and are kept once") {
+  const ScratchFolder folder;
+  dispatch::JobEnd passed = some_end();
+  passed.outcome = dispatch::Outcome::passed;
+  passed.cause = passed.fault_class = "";
+  passed.files.clear();
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  ledger.save(some_state(), {}, {some_end(), passed});
+  ledger.save(some_state(), {});
+  CHECK(Ledger::open(folder / "pool.db").ends() == std::vector<dispatch::JobEnd>{some_end(), passed});
+}
+
+TEST_CASE("an end that makes no sense is named") {
+  const ScratchFolder folder;
+  for (const char* change : {"outcome = 'asleep'", "files = '{'"}) {
+    CAPTURE(change);
+    Ledger::open(folder / "pool.db").save(some_state(), {}, {some_end()});
+    sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+        .execute(fmt::format("UPDATE ends SET {}", change));
+    const Error error = error_of([&] { Ledger::open(folder / "pool.db").ends(); });
+    CHECK(error.fault() == Fault::corrupt);
+    CHECK(error.message().find("pool.db: an end of job 2: ") == 0);
+    sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write).execute("DELETE FROM ends");
+  }
 }
 
 TEST_CASE("a pool of another format, and a database that is no pool, are refused and left alone") {
