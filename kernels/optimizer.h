@@ -5,7 +5,7 @@
 //
 // The arithmetic is torch.optim's default path on the CPU, operation by operation: hyper-parameters are doubles,
 // combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are. On
-// CUDA devices torch's sgd is the same, other optimizers differ (Rounding::as_on_cuda). Isa::avx2 and Isa::avx512 give
+// CUDA devices sgd and lion are the same, other optimizers differ (Rounding::as_on_cuda). Isa::avx2 and Isa::avx512 give
 // the bits of ATen's AVX2 and AVX-512 builds, which are equal; Isa::baseline gives the bits of ATen's default build,
 // unless OptimizerPiece::portable. Each element depends only on its own inputs, so cutting a tensor into pieces does
 // not affect the bits.
@@ -74,10 +74,27 @@ struct Sgd {
   bool first = false;  // the parameter's first update: writes the momentum buffer without reading it
 };
 
-// Slots: exp_avg, exp_avg_sq.
+// Slots: exp_avg, exp_avg_sq; if amsgrad: max_exp_avg_sq.
 struct Adam {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW: decay shrinks the parameter itself
+  bool amsgrad = false;    // divides by the root of the largest average until now
+  int64_t step = 1;        // number of this update of the parameter, from 1
+  Rounding rounding = {};
+};
+
+// Slots: exp_avg, exp_avg_sq. torch's mu_product follows from `step`.
+struct Nadam {
+  double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, momentum_decay = 4e-3;
+  bool decoupled = false;  // decay shrinks the parameter itself
+  int64_t step = 1;        // number of this update of the parameter, from 1
+  Rounding rounding = {};
+};
+
+// Slots: exp_avg, exp_avg_sq.
+struct Radam {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = false;  // decay shrinks the parameter itself
   int64_t step = 1;        // number of this update of the parameter, from 1
   Rounding rounding = {};
 };
@@ -96,10 +113,15 @@ struct Adagrad {
   Rounding rounding = {};
 };
 
+// Slot: exp_avg. Decay shrinks the parameter itself. torch.optim has no Lion: optimizer_rules.h names the source.
+struct Lion {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+};
+
 // The list of all optimizers. Everything that exists for each optimizer is made from this list.
 template <typename... Settings>
 struct OptimizerList {};
-using Optimizers = OptimizerList<Sgd, Adam, Rmsprop, Adagrad>;
+using Optimizers = OptimizerList<Sgd, Adam, Rmsprop, Adagrad, Nadam, Radam, Lion>;
 
 // Settings: one of Optimizers.
 template <typename Settings>

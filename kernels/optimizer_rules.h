@@ -8,6 +8,7 @@
 //   slots               the number of arrays that the rule keeps
 //   reads_slots()       whether the update reads the old contents of the slots
 //   takes_root          whether the update takes a square root, which another library may compute
+//   shows_slots         without a root: whether a slot that is not finite makes the new parameter not finite
 // A rule without a root has
 //   update(parameter, gradient, slots)
 // A rule with a root has these functions, called in this order; update_element() calls all of them:
@@ -17,59 +18,17 @@
 //   move(parameter, gradient, slots, root)    writes the parameter and the late slots
 // with_rule(settings, body) calls body(rule) with the rule for these settings.
 
+#include "kernels/adam_rules.h"
 #include "kernels/host_device.h"
 #include "kernels/optimizer.h"
+#include "kernels/rule_parts.h"
 
 namespace estrain::kernels::ESTRAIN_ISA {
-
-static inline float rounded(double x) { return static_cast<float>(x); }
-
-// gradient + weight_decay * parameter; the gradient alone if weight_decay is 0.
-struct WeightDecay {
-  Floats factor;
-  bool is_there;
-
-  explicit inline WeightDecay(double weight_decay)
-      : factor(broadcast(rounded(weight_decay))), is_there(weight_decay != 0) {}
-
-  ESTRAIN_HOST_DEVICE inline Floats operator()(Floats gradient, Floats parameter) const {
-    return is_there ? multiply_add(factor, parameter, gradient) : gradient;
-  }
-};
-
-// lerp_(): average + weight * (value - average), from the nearer end.
-struct Lerp {
-  Floats weight;
-  bool near_start;
-
-  explicit inline Lerp(double w)
-      : weight(broadcast(rounded(w) < 0.5f ? rounded(w) : rounded(w) - 1)), near_start(rounded(w) < 0.5f) {}
-
-  ESTRAIN_HOST_DEVICE inline Floats operator()(Floats average, Floats value) const {
-    return multiply_add(weight, value - average, near_start ? average : value);
-  }
-};
-
-// addcmul_() and addcdiv_(): selects the product that is fused with the sum, if any.
-struct Fusing {
-  bool as_on_cuda;
-
-  // sum + scale * a * b
-  ESTRAIN_HOST_DEVICE inline Floats product(Floats sum, Floats scale, Floats a, Floats b) const {
-    if (as_on_cuda) return multiply_add(scale, a * b, sum);
-    return multiply_add(scale * a, b, sum);
-  }
-  // sum + scale * a / b
-  ESTRAIN_HOST_DEVICE inline Floats quotient(Floats sum, Floats scale, Floats a, Floats b) const {
-    if (as_on_cuda) return multiply_add(scale, a / b, sum);
-    return sum + (scale * a) / b;
-  }
-};
 
 template <bool has_momentum>
 struct SgdRule {
   static constexpr int slots = has_momentum ? 1 : 0;
-  static constexpr bool takes_root = false;
+  static constexpr bool takes_root = false, shows_slots = true;
   Floats minus_lr, momentum, one_minus_dampening;
   WeightDecay decay;
   bool nesterov, first;
@@ -97,53 +56,6 @@ struct SgdRule {
 template <typename Body>
 static inline auto with_rule(const Sgd& o, Body body) {
   return o.momentum != 0 ? body(SgdRule<true>(o)) : body(SgdRule<false>(o));
-}
-
-struct AdamRule {
-  static constexpr int slots = 2;
-  static constexpr bool takes_root = true;
-  static constexpr int root_of_slot = 1;
-  Lerp lerp;
-  Floats beta2, one_minus_beta2, root_correction, eps, minus_step_size, decay_factor;
-  WeightDecay pull;
-  Fusing fusing;
-  bool shrink;
-
-  explicit inline AdamRule(const Adam& o)
-      : lerp(1 - o.beta1),
-        beta2(broadcast(rounded(o.beta2))),
-        one_minus_beta2(broadcast(rounded(1 - o.beta2))),
-        root_correction(broadcast(rounded(__builtin_pow(correction(o.beta2, o.step), 0.5)))),
-        eps(broadcast(rounded(o.eps))),
-        minus_step_size(broadcast(rounded(-(o.lr / correction(o.beta1, o.step))))),
-        decay_factor(broadcast(rounded(1 - o.lr * o.weight_decay))),
-        pull(o.decoupled ? 0 : o.weight_decay),
-        fusing{o.rounding.as_on_cuda},
-        shrink(o.weight_decay != 0 && o.decoupled) {}
-
-  static inline double correction(double beta, int64_t step) {
-    return 1 - __builtin_pow(beta, static_cast<double>(step));
-  }
-  ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
-  ESTRAIN_HOST_DEVICE static constexpr bool is_late(int) { return false; }
-  ESTRAIN_HOST_DEVICE inline bool decays() const { return pull.is_there; }
-  ESTRAIN_HOST_DEVICE inline Floats decayed(Floats gradient, Floats parameter) const {
-    return pull(gradient, parameter);
-  }
-  ESTRAIN_HOST_DEVICE inline Floats radicand(Floats gradient, Floats* slot) const {
-    slot[0] = lerp(slot[0], gradient);
-    slot[1] = fusing.product(slot[1] * beta2, one_minus_beta2, gradient, gradient);
-    return slot[1];
-  }
-  ESTRAIN_HOST_DEVICE inline void move(Floats& parameter, Floats, Floats* slot, Floats root) const {
-    if (shrink) parameter = parameter * decay_factor;
-    parameter = fusing.quotient(parameter, minus_step_size, slot[0], root / root_correction + eps);
-  }
-};
-
-template <typename Body>
-static inline auto with_rule(const Adam& o, Body body) {
-  return body(AdamRule(o));
 }
 
 template <bool has_momentum, bool centered>
@@ -235,6 +147,38 @@ struct AdagradRule {
 template <typename Body>
 static inline auto with_rule(const Adagrad& o, Body body) {
   return body(AdagradRule(o));
+}
+
+// The formula of the authors' program (X. Chen et al., "Symbolic Discovery of Optimization Algorithms", algorithm 2;
+// `lion_pytorch` of google/automl), operation by operation: the sign of an average that counts the gradient more than
+// the slot does.
+struct LionRule {
+  static constexpr int slots = 1;
+  static constexpr bool takes_root = false, shows_slots = false;
+  Floats beta1, one_minus_beta1, beta2, one_minus_beta2, minus_lr, decay_factor, one, zero;
+
+  explicit inline LionRule(const Lion& o)
+      : beta1(broadcast(rounded(o.beta1))),
+        one_minus_beta1(broadcast(rounded(1 - o.beta1))),
+        beta2(broadcast(rounded(o.beta2))),
+        one_minus_beta2(broadcast(rounded(1 - o.beta2))),
+        minus_lr(broadcast(rounded(-o.lr))),
+        decay_factor(broadcast(rounded(1 - o.lr * o.weight_decay))),
+        one(broadcast(1)),
+        zero(broadcast(0)) {}
+
+  ESTRAIN_HOST_DEVICE static constexpr bool reads_slots() { return true; }
+  ESTRAIN_HOST_DEVICE inline void update(Floats& parameter, Floats gradient, Floats* slot) const {
+    const Floats direction = slot[0] * beta1 + gradient * one_minus_beta1;
+    const Floats sign = (direction > zero ? one : zero) - (direction < zero ? one : zero);
+    parameter = multiply_add(minus_lr, sign, parameter * decay_factor);
+    slot[0] = multiply_add(one_minus_beta2, gradient, slot[0] * beta2);
+  }
+};
+
+template <typename Body>
+static inline auto with_rule(const Lion& o, Body body) {
+  return body(LionRule(o));
 }
 
 template <typename Rule>

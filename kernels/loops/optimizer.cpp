@@ -36,8 +36,8 @@ static inline bool is_clean(Evidence evidence) {
   return all == 0;
 }
 
-// Applies a rule without square roots to a piece in registers, and digests the new values. Checks only new parameters
-// for being finite: a non-finite gradient or slot makes the new parameter non-finite.
+// Applies a rule without square roots to a piece in registers, and digests the new values. Checks new parameters for
+// being finite, and slots only if the new parameters do not show them.
 template <bool past_caches, typename Rule>
 static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piece) {
   const Floats factor = broadcast(piece.gradient_factor);
@@ -59,7 +59,9 @@ static inline OptimizerDigest sweep(const Rule& rule, const OptimizerPiece& piec
       words[0] = add_weighted(words[0], written, table + (i - begin));
       for (int s = 0; s < Rule::slots; ++s) {
         put<past_caches>(part, piece.new_slots[s] + i, slots[s]);
-        words[1 + s] = add_weighted(words[1 + s], part.keep(slots[s]), table + (i - begin));
+        const Floats kept = part.keep(slots[s]);
+        if (!Rule::shows_slots) found = with(found, kept);
+        words[1 + s] = add_weighted(words[1 + s], kept, table + (i - begin));
       }
     });
     digest.parameter += total(words[0]) * key;

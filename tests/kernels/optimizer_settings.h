@@ -23,6 +23,9 @@ inline State random_state(size_t n, size_t shift = 0) {
 
 // The first slot of RMSprop and Adagrad is not negative either.
 inline State random_state(const Adam&, size_t n, size_t shift = 0) { return random_state(n, shift); }
+inline State random_state(const Nadam&, size_t n, size_t shift = 0) { return random_state(n, shift); }
+inline State random_state(const Radam&, size_t n, size_t shift = 0) { return random_state(n, shift); }
+inline State random_state(const Lion&, size_t n, size_t shift = 0) { return random_state(n, shift); }
 inline State random_state(const Sgd&, size_t n, size_t shift = 0) { return random_state(n, shift); }
 template <typename Optimizer>
 State random_state(const Optimizer&, size_t n, size_t shift = 0) {
@@ -75,7 +78,45 @@ inline std::vector<Adam> adam_settings() {
           {.lr = 1e-3, .step = 1'000'000},
           {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .rounding = {.square_roots = rough_square_roots}},
           {.lr = 3e-4, .weight_decay = 0.1, .decoupled = true, .step = 7, .rounding = {.as_on_cuda = true}},
-          {.lr = 1e-3, .weight_decay = 0.1, .step = 2, .rounding = {.as_on_cuda = true}}};
+          {.lr = 1e-3, .weight_decay = 0.1, .step = 2, .rounding = {.as_on_cuda = true}},
+          {.lr = 1e-3, .amsgrad = true, .step = 3},
+          {.lr = 1e-3,
+           .weight_decay = 0.1,
+           .decoupled = true,
+           .amsgrad = true,
+           .step = 3,
+           .rounding = {.square_roots = rough_square_roots}},
+          {.lr = 1e-3, .weight_decay = 0.1, .amsgrad = true, .step = 3, .rounding = {.as_on_cuda = true}}};
+}
+
+inline std::vector<Nadam> nadam_settings() {
+  return {{.lr = 2e-3},
+          {.lr = 2e-3, .weight_decay = 0.1, .step = 7},
+          {.lr = 2e-3, .weight_decay = 0.1, .decoupled = true, .step = 30},
+          {.lr = 1e-3, .beta1 = 0.5, .beta2 = 0.95, .eps = 1e-6, .momentum_decay = 0.3, .step = 3},
+          {.lr = 1e-3, .beta1 = 0, .momentum_decay = 0, .step = 2},
+          {.lr = 1e-3, .step = 1'000'000},
+          {.lr = 1e-3, .step = 5, .rounding = {.square_roots = rough_square_roots}},
+          {.lr = 1e-3, .weight_decay = 0.1, .step = 5, .rounding = {.as_on_cuda = true}},
+          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .step = 2, .rounding = {.as_on_cuda = true}}};
+}
+
+// Updates before and after the sixth, the first with a root for the default betas.
+inline std::vector<Radam> radam_settings() {
+  return {{.lr = 1e-3},
+          {.lr = 1e-3, .weight_decay = 0.1, .step = 5},
+          {.lr = 1e-3, .weight_decay = 0.1, .step = 6},
+          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .step = 60},
+          {.lr = 1e-3, .beta1 = 0.5, .beta2 = 0.95, .eps = 1e-6, .step = 100},
+          {.lr = 1e-3, .beta1 = 0, .beta2 = 0, .step = 100},
+          {.lr = 1e-3, .step = 1'000'000},
+          {.lr = 1e-3, .step = 9, .rounding = {.square_roots = rough_square_roots}},
+          {.lr = 1e-3, .weight_decay = 0.1, .step = 3, .rounding = {.as_on_cuda = true}},
+          {.lr = 1e-3, .weight_decay = 0.1, .decoupled = true, .step = 70, .rounding = {.as_on_cuda = true}}};
+}
+
+inline std::vector<Lion> lion_settings() {
+  return {{.lr = 1e-4}, {.lr = 1e-3, .weight_decay = 0.1}, {.lr = 3e-4, .beta1 = 0.5, .beta2 = 0}, {.lr = 0}};
 }
 
 inline std::vector<Rmsprop> rmsprop_settings() {
@@ -101,7 +142,10 @@ inline std::vector<Adagrad> adagrad_settings() {
 template <typename Check>
 inline void for_all_settings(Check check) {
   for (const Sgd& sgd : sgd_settings()) check(sgd, sgd.momentum != 0 ? 1 : 0);
-  for (const Adam& adam : adam_settings()) check(adam, 2);
+  for (const Adam& adam : adam_settings()) check(adam, adam.amsgrad ? 3 : 2);
+  for (const Nadam& nadam : nadam_settings()) check(nadam, 2);
+  for (const Radam& radam : radam_settings()) check(radam, 2);
+  for (const Lion& lion : lion_settings()) check(lion, 1);
   for (const Rmsprop& rmsprop : rmsprop_settings())
     check(rmsprop, 1 + (rmsprop.momentum > 0 ? 1 : 0) + (rmsprop.centered ? 1 : 0));
   for (const Adagrad& adagrad : adagrad_settings()) check(adagrad, 1);

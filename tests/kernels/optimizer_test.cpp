@@ -53,12 +53,83 @@ void reference(const Adam& o, Isa isa, float factor, float g, Element e) {
   m = weight < 0.5f ? fma(weight, g - m, m) : fma(weight - 1, g - m, g);
   const float decayed = v * static_cast<float>(o.beta2), rest = static_cast<float>(1 - o.beta2);
   v = o.rounding.as_on_cuda ? fma(rest, g * g, decayed) : fma(rest * g, g, decayed);
+  if (o.amsgrad && v > *e.slots[2]) *e.slots[2] = v;
   const double step = static_cast<double>(o.step);
   const double step_size = o.lr / (1 - std::pow(o.beta1, step));
   const float root = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, step)));
   const float step_down = static_cast<float>(-step_size),
-              denominator = root_of(o.rounding, v) / root + static_cast<float>(o.eps);
+              denominator = root_of(o.rounding, o.amsgrad ? *e.slots[2] : v) / root + static_cast<float>(o.eps);
   p = o.rounding.as_on_cuda ? fma(step_down, m / denominator, p) : p + (step_down * m) / denominator;
+}
+
+// The part that NAdam and RAdam have in common: decays, and updates the averages. Returns the gradient with its decay.
+template <typename Settings>
+float averaged(const Settings& o, Isa isa, float g, Element e) {
+  float &p = e.p, &m = *e.slots[0], &v = *e.slots[1];
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  if (o.weight_decay != 0 && !o.decoupled) g = fma(static_cast<float>(o.weight_decay), p, g);
+  if (o.weight_decay != 0 && o.decoupled) p *= static_cast<float>(1 - o.lr * o.weight_decay);
+  const float weight = static_cast<float>(1 - o.beta1), rest = static_cast<float>(1 - o.beta2);
+  m = weight < 0.5f ? fma(weight, g - m, m) : fma(weight - 1, g - m, g);
+  const float decayed = v * static_cast<float>(o.beta2);
+  v = o.rounding.as_on_cuda ? fma(rest, g * g, decayed) : fma(rest * g, g, decayed);
+  return g;
+}
+
+double nadam_momentum(const Nadam& o, double step) {
+  return o.beta1 * (1.0 - 0.5 * std::pow(0.96, step * o.momentum_decay));
+}
+
+// torch.optim.NAdam, one element.
+void reference(const Nadam& o, Isa isa, float factor, float g, Element e) {
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  g = averaged(o, isa, g * factor, e);
+  const double step = static_cast<double>(o.step), square = 1 - std::pow(o.beta2, step);
+  float product = 1;
+  for (int64_t i = 1; i <= o.step && 1.0 - product < 1; ++i)  // a product that is lost beside 1 stays lost
+    product *= static_cast<float>(nadam_momentum(o, static_cast<double>(i)));
+  const double now = nadam_momentum(o, step), next = nadam_momentum(o, step + 1), all = product;
+  const float of_gradient = static_cast<float>(-o.lr * (1 - now) / (1 - all));
+  const float of_average = static_cast<float>(-o.lr * next / (1 - all * next)), eps = static_cast<float>(o.eps);
+  float &p = e.p, m = *e.slots[0], v = *e.slots[1];
+  if (o.rounding.as_on_cuda) {
+    const float denominator = root_of(o.rounding, v) / static_cast<float>(std::sqrt(square)) + eps;
+    p = fma(of_average, m / denominator, fma(of_gradient, g / denominator, p));
+  } else {
+    const float denominator = root_of(o.rounding, v / static_cast<float>(square)) + eps;
+    p = p + (of_gradient * g) / denominator + (of_average * m) / denominator;
+  }
+}
+
+// torch.optim.RAdam, one element.
+void reference(const Radam& o, Isa isa, float factor, float g, Element e) {
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  averaged(o, isa, g * factor, e);
+  const double step = static_cast<double>(o.step), average = 1 - std::pow(o.beta1, step);
+  const double square = 1 - std::pow(o.beta2, step), longest = 2 / (1 - o.beta2) - 1;
+  const double now = longest - 2 * step * std::pow(o.beta2, step) / square;
+  const double rect = now > 5 ? std::sqrt((now - 4) * (now - 2) * longest / ((longest - 4) * (longest - 2) * now)) : 0;
+  const float root = root_of(o.rounding, *e.slots[1]) + static_cast<float>(o.eps), m = *e.slots[0];
+  if (o.rounding.as_on_cuda) {
+    const float divisor = static_cast<float>(std::sqrt(square) * (o.lr * rect / average) * -1);
+    e.p = fma(1, m * (1 / (root / divisor) + static_cast<float>(o.lr * (now > 5 ? 0 : 1) / average * -1)), e.p);
+    return;
+  }
+  float move = m / static_cast<float>(average) * static_cast<float>(o.lr);
+  if (now > 5) move = move * (1 / root * static_cast<float>(std::sqrt(square))) * static_cast<float>(rect);
+  e.p = e.p - move;
+}
+
+// Lion as in the program of Lion's authors, one element.
+void reference(const Lion& o, Isa isa, float factor, float g, Element e) {
+  const auto fma = [isa](float a, float b, float c) { return fused_or_not(isa, a, b, c); };
+  float &p = e.p, &m = *e.slots[0];
+  g *= factor;
+  p *= static_cast<float>(1 - o.lr * o.weight_decay);
+  const float direction = m * static_cast<float>(o.beta1) + g * static_cast<float>(1 - o.beta1);
+  const float sign = direction > 0 ? 1.0f : direction < 0 ? -1.0f : 0.0f;
+  p = fma(static_cast<float>(-o.lr), sign, p);
+  m = fma(static_cast<float>(1 - o.beta2), g, m * static_cast<float>(o.beta2));
 }
 
 // torch.optim.RMSprop, one element.
@@ -169,6 +240,18 @@ TEST_CASE("SGD is torch.optim's arithmetic on every instruction set") {
 
 TEST_CASE("Adam and AdamW are torch.optim's arithmetic on every instruction set") {
   for (const Adam& adam : adam_settings()) check_everywhere(adam);
+}
+
+TEST_CASE("NAdam is torch.optim's arithmetic on every instruction set") {
+  for (const Nadam& nadam : nadam_settings()) check_everywhere(nadam);
+}
+
+TEST_CASE("RAdam is torch.optim's arithmetic on every instruction set") {
+  for (const Radam& radam : radam_settings()) check_everywhere(radam);
+}
+
+TEST_CASE("Lion is its authors' arithmetic on every instruction set") {
+  for (const Lion& lion : lion_settings()) check_everywhere(lion);
 }
 
 TEST_CASE("RMSprop is torch.optim's arithmetic on every instruction set") {

@@ -93,6 +93,8 @@ Settings draw_settings(Draw& draw) {
   if constexpr (requires { s.beta1; }) s.beta1 = draw.one_of<double>({0.9, 0.3});
   if constexpr (requires { s.alpha; }) s.alpha = draw.one_of<double>({0.99, 0.3});
   if constexpr (requires { s.decoupled; }) s.decoupled = draw.chance(50);
+  if constexpr (requires { s.amsgrad; }) s.amsgrad = draw.chance(30);
+  if constexpr (requires { s.momentum_decay; }) s.momentum_decay = draw.one_of<double>({4e-3, 0.3});
   if constexpr (requires { s.centered; }) s.centered = draw.chance(50);
   if constexpr (requires { s.lr_decay; }) s.lr_decay = draw.one_of<double>({0, 0.1});
   if constexpr (requires { s.initial_accumulator_value; }) s.initial_accumulator_value = draw.one_of<double>({0, 0.5});
