@@ -36,8 +36,8 @@ struct Damage {
 // Looks at every image of a set.
 class PhotoSetScan {
  public:
-  PhotoSetScan(const PhotoFiles& set, const RequireFit& require_fit, bool is_training)
-      : set_(set), require_fit_(require_fit), draw_(is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
+  PhotoSetScan(const PhotoFiles& set, const PhotoUse& use)
+      : set_(set), use_(use), draw_(use.is_training ? SampleDraw(0, Epoch(0), 0) : SampleDraw::fixed()) {
     uint64_t total = 0;
     for (int64_t i = 0; i < set.size(); ++i) total += set.bytes(i);
     decodes_ = total <= most_bytes_decoded;
@@ -73,13 +73,13 @@ class PhotoSetScan {
   }
 
   void look_at(int64_t index, std::span<const std::byte> file, image::Image& photo) const {
-    require_fit_(index, image::read_header(file), draw_);
+    use_.require_fit(index, image::read_header(file, use_.orientation), draw_);
     if (decodes_) return image::decode(file, photo);
     if (!has_end(file)) throw Error(Fault::corrupt, "truncated: the end of the image is missing");
   }
 
   const PhotoFiles& set_;
-  const RequireFit& require_fit_;
+  const PhotoUse& use_;
   SampleDraw draw_;
   bool decodes_ = false;
   std::atomic<int64_t> next_ = 0;
@@ -151,7 +151,7 @@ class PhotosScan {
       pixels->require_fit(header, draw);
       if (may_be_held_out) pixels->require_fit(header, SampleDraw::fixed());
     };
-    scan_photo_set(source, fits, name == "training", findings_);
+    scan_photo_set(source, {fits, pixels->orientation(), name == "training"}, findings_);
   }
 
   const spec::DataSection& section_;
@@ -172,11 +172,10 @@ void note_photo_shape(DataScan& scan, const spec::DataSection& section) {
 
 }  // namespace
 
-void scan_photo_set(const PhotoFiles& set, const RequireFit& require_fit, bool is_training,
-                    std::vector<Finding>& findings) {
-  PhotoSetScan scan(set, require_fit, is_training);
+void scan_photo_set(const PhotoFiles& set, const PhotoUse& use, std::vector<Finding>& findings) {
+  PhotoSetScan scan(set, use);
   const std::vector<Damage> damages = scan.run();
-  report(scan, damages, set, is_training ? "training" : "test", findings);
+  report(scan, damages, set, use.is_training ? "training" : "test", findings);
 }
 
 void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,

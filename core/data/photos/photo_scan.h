@@ -18,9 +18,15 @@ constexpr uint64_t most_bytes_decoded = uint64_t{256} << 20;
 // Throws where an image with this header makes no sample.
 using RequireFit = std::function<void(int64_t index, const image::Header& header, const SampleDraw& draw)>;
 
+// How the images of a set are taken.
+struct PhotoUse {
+  RequireFit require_fit;
+  image::Orientation orientation = image::Orientation::as_stored;
+  bool is_training = false;
+};
+
 // Scans every image of a set.
-void scan_photo_set(const PhotoFiles& set, const RequireFit& require_fit, bool is_training,
-                    std::vector<Finding>& findings);
+void scan_photo_set(const PhotoFiles& set, const PhotoUse& use, std::vector<Finding>& findings);
 
 struct OpenedPhotos {
   std::unique_ptr<PhotoSource> source;

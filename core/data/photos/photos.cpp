@@ -28,7 +28,7 @@ void PhotoDataset::read(int64_t index, const SampleDraw& draw, std::byte* out_in
   thread_local std::vector<std::byte> file;
   thread_local image::Image photo;
   try {
-    image::decode(source_->read(index, file), photo);
+    image::decode(source_->read(index, file), photo, pixels_.orientation());
     pixels_.show(photo, draw, reinterpret_cast<float*>(out_input));
   } catch (const Error& error) {
     throw about_photo(error, *source_, index);

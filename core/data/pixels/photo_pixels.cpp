@@ -112,7 +112,10 @@ Cut PhotoCut::of(const image::Size& photo, const SampleDraw& draw) const {
   return {{{0, 0, photo.height, photo.width}, whole, part}, mirrored};
 }
 
-PhotoPixels::PhotoPixels(const spec::DataSection& section) : channels_(section.channels.value_or(3)), cut_(section) {
+PhotoPixels::PhotoPixels(const spec::DataSection& section)
+    : channels_(section.channels.value_or(3)),
+      orientation_(section.orient ? image::Orientation::by_exif : image::Orientation::as_stored),
+      cut_(section) {
   const std::vector<float> means = per_channel(section.mean, channels_, 0.0f, "mean");
   const std::vector<float> stds = stds_per_channel(section.std, channels_);
   for (size_t c = 0; c < means.size(); ++c) {

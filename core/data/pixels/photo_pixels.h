@@ -2,7 +2,8 @@
 // Makes a model's input from a photo of any size: cut and scaled (PhotoCut, antialiased.h), then torchvision's ToTensor
 // and Normalize: byte / 255 in fp32, minus mean, divided by std, each rounded.
 //
-// data.channels = 3, the default, repeats a grey image three times; 1 refuses colours.
+// data.channels = 3, the default, repeats a grey image three times; 1 refuses colours. With data.orient, the photo is
+// upright before anything else.
 
 #include <array>
 #include <cstdint>
@@ -65,6 +66,8 @@ class PhotoPixels {
   explicit PhotoPixels(const spec::DataSection& section);
 
   SampleShape shape() const { return SampleShape::image(channels_, cut_.size().height, cut_.size().width); }
+  // How a photo is to be decoded for show().
+  image::Orientation orientation() const { return orientation_; }
   // Throws Fault::corrupt where an image like this makes no sample.
   void require_fit(const image::Header& header, const SampleDraw& draw) const;
   // Writes shape().elements() numbers, planes; returns the cut of the photo. Throws as require_fit().
@@ -72,6 +75,7 @@ class PhotoPixels {
 
  private:
   int64_t channels_;
+  image::Orientation orientation_;
   PhotoCut cut_;
   std::vector<std::array<float, 256>> values_;  // per channel: of a byte
 };

@@ -1,12 +1,25 @@
 #include "core/formats/image/image.h"
 
 #include "core/formats/image/formats.h"
+#include "core/formats/image/orientation.h"
 
 namespace estrain::image {
 namespace {
 
 Error unknown_format(std::span<const std::byte> file) {
   return Error(Fault::corrupt, file.empty() ? "empty" : "neither JPEG nor PNG");
+}
+
+Header stored_header(std::span<const std::byte> file) {
+  if (is_jpeg(file)) return read_jpeg_header(file);
+  if (is_png(file)) return read_png_header(file);
+  throw unknown_format(file);
+}
+
+void decode_as_stored(std::span<const std::byte> file, Image& out) {
+  if (is_jpeg(file)) return decode_jpeg(file, out);
+  if (is_png(file)) return decode_png(file, out);
+  throw unknown_format(file);
 }
 
 }  // namespace
@@ -22,16 +35,15 @@ void require_sane(const Header& header, size_t file_bytes, int64_t most_per_byte
     throw Error::make(Fault::corrupt, "declares {} x {} pixels, which {} bytes cannot hold", height, width, file_bytes);
 }
 
-Header read_header(std::span<const std::byte> file) {
-  if (is_jpeg(file)) return read_jpeg_header(file);
-  if (is_png(file)) return read_png_header(file);
-  throw unknown_format(file);
+Header read_header(std::span<const std::byte> file, Orientation orientation) {
+  Header header = stored_header(file);
+  if (orientation == Orientation::by_exif) header.size = turned(header.size, orientation_of(file));
+  return header;
 }
 
-void decode(std::span<const std::byte> file, Image& out) {
-  if (is_jpeg(file)) return decode_jpeg(file, out);
-  if (is_png(file)) return decode_png(file, out);
-  throw unknown_format(file);
+void decode(std::span<const std::byte> file, Image& out, Orientation orientation) {
+  decode_as_stored(file, out);
+  if (orientation == Orientation::by_exif) turn(out, orientation_of(file));
 }
 
 }  // namespace estrain::image

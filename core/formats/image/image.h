@@ -7,8 +7,7 @@
 //          of 16 bits RGB, and grey with alpha, by the upper bytes.
 //          Alpha is dropped
 //
-// The first bytes of a file determine its format, not its name. Orientation (EXIF), colour profiles and gamma are
-// ignored.
+// The first bytes of a file determine its format, not its name. Colour profiles and gamma are ignored.
 //
 // Refused: a picture with more than most_pixels, or with more pixels than its bytes can hold; JPEG with more than 1000
 // scans; a truncated or damaged file, even if libjpeg would fill in grey.
@@ -44,9 +43,14 @@ struct Header {
   int64_t channels = 0;  // as in decode()'s result
 };
 
+enum class Orientation {
+  as_stored,
+  by_exif,  // upright, where the file's EXIF data tell the orientation (orientation.h)
+};
+
 // Both throw Fault::corrupt with the reason: "truncated", "neither JPEG nor PNG", …
-Header read_header(std::span<const std::byte> file);
+Header read_header(std::span<const std::byte> file, Orientation orientation = Orientation::as_stored);
 // Decodes into `out` and reuses the memory of `out`.
-void decode(std::span<const std::byte> file, Image& out);
+void decode(std::span<const std::byte> file, Image& out, Orientation orientation = Orientation::as_stored);
 
 }  // namespace estrain::image

@@ -10,6 +10,8 @@ Words formats_of(Samples samples) {
 
 const Words table_formats = formats_of(Samples::images);
 const Words photo_formats = formats_of(Samples::photos);
+const Words class_photo_formats = data_formats_with(
+    [](const DataFormatTraits& row) { return row.samples == Samples::photos && !row.is_for_users_models; });
 const Words holdout_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_holdout; });
 const Words image_formats =
     data_formats_with([](const DataFormatTraits& row) { return row.samples <= Samples::photos; });
@@ -109,6 +111,10 @@ std::vector<Key<JobSpec>> data_keys() {
           .unset("as in the files")
           .only("data.format", image_formats)
           .means("3 repeats a grey channel three times; 1 requires grey images."),
+      ESTRAIN_KEY(data.orient)
+          .only("data.format", class_photo_formats)
+          .means("Whether images are turned upright as their EXIF data say, before anything else: as Pillow's "
+                 "ImageOps.exif_transpose."),
       ESTRAIN_KEY(data.resize)
           .min(1)
           .max(kMostUnits)
