@@ -207,6 +207,10 @@ void refuse_transforms(const spec::DataSection& section, const std::vector<std::
                                                {section.pad != 0, "pad"},
                                                {!section.crop.empty(), "crop"},
                                                {section.flip, "flip"},
+                                               {!section.jitter.empty(), "jitter"},
+                                               {section.erase != 0, "erase"},
+                                               {section.mixup != 0, "mixup"},
+                                               {section.cutmix != 0, "cutmix"},
                                                {!section.mean.empty(), "mean"},
                                                {!section.std.empty(), "std"}};
   for (const auto& [is_set, key] : keys) {

@@ -96,7 +96,12 @@ void Bilinear::resize(const float* in, int64_t planes, float* out) const { dispa
 #endif
 
 ImageTransform::ImageTransform(const ImageLayout& raw, const spec::DataSection& data)
-    : raw_(raw), channels_(data.channels.value_or(raw.channels)), pad_(data.pad), flip_(data.flip) {
+    : raw_(raw),
+      channels_(data.channels.value_or(raw.channels)),
+      pad_(data.pad),
+      flip_(data.flip),
+      jitter_(data.jitter),
+      erasing_(data.erase) {
   if (channels_ != raw.channels && raw.channels != 1)
     throw bad(fmt::format("data.channels = {}, but the images have {}; only a grey channel can be repeated", channels_,
                           raw.channels));
@@ -104,6 +109,15 @@ ImageTransform::ImageTransform(const ImageLayout& raw, const spec::DataSection& 
   read_resize(data);
   read_crop(data);
   read_normalisation(data);
+  if (!data.jitter.empty()) require_jitter_fits();
+}
+
+void ImageTransform::require_jitter_fits() const {
+  if (raw_.type != PixelType::u8 || resize_)
+    throw bad("data.jitter changes bytes, and these images are floating-point numbers when their turn comes")
+        .advise("store the images as uint8 in the size that data.crop needs, without data.resize; or use photos");
+  if (raw_.channels != 1 && raw_.channels != 3)
+    throw bad(fmt::format("data.jitter is for grey and colour images, and these have {} channels", raw_.channels));
 }
 
 void ImageTransform::read_resize(const spec::DataSection& data) {
@@ -169,8 +183,8 @@ const float* ImageTransform::resized(const std::byte* raw) const {
   return result.data();
 }
 
-template <typename Pixel, typename Value>
-void ImageTransform::copy_plane(const Pixel* plane, const Window& at, float padding, Value value, float* out) const {
+template <typename Pixel, typename Value, typename Out>
+void ImageTransform::copy_plane(const Pixel* plane, const Window& at, Out padding, Value value, Out* out) const {
   if (at.top == 0 && at.left == 0 && !at.mirrored && width_ == plane_width_ && height_ <= plane_height_) {
     for (int64_t i = 0; i < height_ * width_; ++i) out[i] = value(plane[i]);
     return;
@@ -191,8 +205,22 @@ void ImageTransform::copy_plane(const Pixel* plane, const Window& at, float padd
   }
 }
 
-void ImageTransform::apply(const std::byte* raw, const SampleDraw& draw, float* out) const {
-  const Window at = window(draw);
+void ImageTransform::write_jittered(const uint8_t* raw, const Window& at, const SampleDraw& draw, float* out) const {
+  thread_local std::vector<uint8_t> bytes;
+  const int64_t area = height_ * width_, plane = plane_height_ * plane_width_;
+  bytes.resize(static_cast<size_t>(raw_.channels * area));
+  const auto same = [](uint8_t pixel) { return pixel; };
+  for (int64_t c = 0; c < raw_.channels; ++c)
+    copy_plane(raw + c * plane, at, uint8_t{0}, same, bytes.data() + c * area);
+  jitter_.apply(jitter_.of(draw), {bytes.data(), area, raw_.channels, 1, area});
+  for (int64_t c = 0; c < channels_; ++c) {
+    const Table& table = tables_[static_cast<size_t>(c)];
+    const uint8_t* source = bytes.data() + (raw_.channels == 1 ? 0 : c * area);
+    for (int64_t i = 0; i < area; ++i) *out++ = table[source[i]];
+  }
+}
+
+void ImageTransform::write_planes(const std::byte* raw, const Window& at, float* out) const {
   const bool by_table = raw_.type == PixelType::u8 && !resize_;
   const float* floats = by_table ? nullptr : resize_ ? resized(raw) : reinterpret_cast<const float*>(raw);
   const int64_t plane = plane_height_ * plane_width_;
@@ -208,6 +236,16 @@ void ImageTransform::apply(const std::byte* raw, const SampleDraw& draw, float* 
       copy_plane(floats + source, at, table[0], value, out);
     }
   }
+}
+
+void ImageTransform::apply(const std::byte* raw, const SampleDraw& draw, float* out) const {
+  const Window at = window(draw);
+  if (jitter_.is_on(draw)) {
+    write_jittered(reinterpret_cast<const uint8_t*>(raw), at, draw, out);
+  } else {
+    write_planes(raw, at, out);
+  }
+  erasing_.apply(shape(), draw, out);
 }
 
 }  // namespace estrain::data

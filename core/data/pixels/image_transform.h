@@ -7,9 +7,11 @@
 //   4. zero pixels on all sides
 //   5. crop: at a random place in training, from the centre in evaluation (as CenterCrop: half a pixel rounds to even)
 //   6. mirrored left to right with probability 1/2 in training
-//   7. minus mean, divided by std, per channel: two fp32 operations, each rounded      torchvision Normalize
+//   7. colours changed in training (jitter.h): of uint8 images without a resize, before step 1
+//   8. minus mean, divided by std, per channel: two fp32 operations, each rounded      torchvision Normalize
+//   9. a rectangle erased in training (erasing.h)
 //
-// Without a resize, steps 1 and 7 on uint8 are a table of 256 values per channel, made once by these operations.
+// Without a resize, steps 1 and 8 on uint8 are a table of 256 values per channel, made once by these operations.
 // Padding is the pixel value 0 of step 1, normalised like every pixel.
 
 #include <array>
@@ -18,7 +20,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/data/pixels/erasing.h"
 #include "core/data/pixels/image_source.h"
+#include "core/data/pixels/jitter.h"
 #include "core/data/sampling/augmentation.h"
 #include "core/data/sampling/sample_shape.h"
 #include "core/job/spec/job_spec.h"
@@ -65,7 +69,7 @@ class Bilinear {
 class ImageTransform {
  public:
   // Throws Fault::spec if the keys do not fit the images (crop larger than the padded image, grey required of a colour
-  // image, a mean for another number of channels, a std of zero).
+  // image, a mean for another number of channels, a std of zero, data.jitter for other images than step 7's).
   ImageTransform(const ImageLayout& raw, const spec::DataSection& data);
 
   SampleShape shape() const { return SampleShape::image(channels_, height_, width_); }
@@ -83,18 +87,23 @@ class ImageTransform {
   void read_resize(const spec::DataSection& data);
   void read_crop(const spec::DataSection& data);
   void read_normalisation(const spec::DataSection& data);
+  void require_jitter_fits() const;
 
   Window window(const SampleDraw& draw) const;
   float normalised(float value, int64_t channel) const;
   const float* resized(const std::byte* raw) const;
-  template <typename Pixel, typename Value>
-  void copy_plane(const Pixel* plane, const Window& at, float padding, Value value, float* out) const;
+  template <typename Pixel, typename Value, typename Out>
+  void copy_plane(const Pixel* plane, const Window& at, Out padding, Value value, Out* out) const;
+  void write_planes(const std::byte* raw, const Window& at, float* out) const;
+  void write_jittered(const uint8_t* raw, const Window& at, const SampleDraw& draw, float* out) const;
 
   ImageLayout raw_;
   int64_t channels_, plane_height_, plane_width_;  // after steps 2 and 3
   int64_t height_, width_;                         // of the result
   int64_t pad_;
   bool flip_;
+  Jitter jitter_;
+  Erasing erasing_;
   std::optional<Bilinear> resize_;
   std::vector<float> mean_, std_;  // per channel
   std::vector<Table> tables_;      // per channel: pixel -> result

@@ -5,34 +5,12 @@
 
 #include "core/base/error.h"
 #include "core/data/pixels/pixel_values.h"
+#include "core/data/sampling/portable_numbers.h"
 
 namespace estrain::data {
 namespace {
 
 constexpr uint32_t kTries = 10;
-
-// e^x by halving x until a short series is exact enough, then squaring. libm's differs between machines.
-double exponential(double x) {
-  int halvings = 0;
-  for (; std::abs(x) > 0.0625; ++halvings) x *= 0.5;
-  double sum = 1;
-  for (int n = 10; n >= 1; --n) sum = 1 + sum * x / n;
-  for (; halvings > 0; --halvings) sum *= sum;
-  return sum;
-}
-
-// Newton's method on exponential(), for the mantissa of x in [1/2, 1).
-double logarithm(double x) {
-  constexpr double log_2 = 0.693147180559945309417;
-  int exponent = 0;
-  const double part = std::frexp(x, &exponent);
-  double y = part - 1;
-  for (int step = 0; step < 8; ++step) y += part * exponential(-y) - 1;
-  return y + exponent * log_2;
-}
-
-// In [0, 1).
-double unit(uint32_t word) { return word * 0x1p-32; }
 
 }  // namespace
 
@@ -115,7 +93,9 @@ Cut PhotoCut::of(const image::Size& photo, const SampleDraw& draw) const {
 PhotoPixels::PhotoPixels(const spec::DataSection& section)
     : channels_(section.channels.value_or(3)),
       orientation_(section.orient ? image::Orientation::by_exif : image::Orientation::as_stored),
-      cut_(section) {
+      cut_(section),
+      jitter_(section.jitter),
+      erasing_(section.erase) {
   const std::vector<float> means = per_channel(section.mean, channels_, 0.0f, "mean");
   const std::vector<float> stds = stds_per_channel(section.std, channels_);
   for (size_t c = 0; c < means.size(); ++c) {
@@ -140,16 +120,25 @@ Cut PhotoPixels::show(const image::Image& photo, const SampleDraw& draw, float* 
   const auto [height, width] = cut_.size();
   shown.resize(static_cast<size_t>(height * width * photo.channels));
   resize_antialiased(photo, cut.resizing, shown.data());
-  const int64_t step = cut.mirrored ? -photo.channels : photo.channels;
+  if (jitter_.is_on(draw))
+    jitter_.apply(jitter_.of(draw), {shown.data(), height * width, photo.channels, photo.channels, 1});
+  write_planes(shown, photo.channels, cut.mirrored, out);
+  erasing_.apply(shape(), draw, out);
+  return cut;
+}
+
+void PhotoPixels::write_planes(const std::vector<uint8_t>& shown, int64_t channels, bool is_mirrored,
+                               float* out) const {
+  const auto [height, width] = cut_.size();
+  const int64_t step = is_mirrored ? -channels : channels;
   for (int64_t c = 0; c < channels_; ++c) {
     const std::array<float, 256>& value = values_[static_cast<size_t>(c)];
     for (int64_t y = 0; y < height; ++y, out += width) {
-      const int64_t first = (y * width + (cut.mirrored ? width - 1 : 0)) * photo.channels;
-      const uint8_t* pixel = shown.data() + first + (photo.channels == 1 ? 0 : c);
+      const int64_t first = (y * width + (is_mirrored ? width - 1 : 0)) * channels;
+      const uint8_t* pixel = shown.data() + first + (channels == 1 ? 0 : c);
       for (int64_t x = 0; x < width; ++x) out[x] = value[pixel[x * step]];
     }
   }
-  return cut;
 }
 
 }  // namespace estrain::data

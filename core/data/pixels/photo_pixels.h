@@ -1,6 +1,7 @@
 #pragma once
-// Makes a model's input from a photo of any size: cut and scaled (PhotoCut, antialiased.h), then torchvision's ToTensor
-// and Normalize: byte / 255 in fp32, minus mean, divided by std, each rounded.
+// Makes a model's input from a photo of any size: cut and scaled (PhotoCut, antialiased.h), its colours changed in
+// training (jitter.h), then torchvision's ToTensor and Normalize: byte / 255 in fp32, minus mean, divided by std, each
+// rounded; a rectangle erased in training (erasing.h).
 //
 // data.channels = 3, the default, repeats a grey image three times; 1 refuses colours. With data.orient, the photo is
 // upright before anything else.
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "core/data/pixels/antialiased.h"
+#include "core/data/pixels/erasing.h"
+#include "core/data/pixels/jitter.h"
 #include "core/data/sampling/augmentation.h"
 #include "core/data/sampling/sample_shape.h"
 #include "core/formats/image/image.h"
@@ -74,9 +77,14 @@ class PhotoPixels {
   Cut show(const image::Image& photo, const SampleDraw& draw, float* out) const;
 
  private:
+  // Writes the cut-out pixels, mirrored or not, as numbers.
+  void write_planes(const std::vector<uint8_t>& shown, int64_t channels, bool is_mirrored, float* out) const;
+
   int64_t channels_;
   image::Orientation orientation_;
   PhotoCut cut_;
+  Jitter jitter_;
+  Erasing erasing_;
   std::vector<std::array<float, 256>> values_;  // per channel: of a byte
 };
 

@@ -5,6 +5,7 @@
 //   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
 //   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
 //   a cut that is tried several times (core/data/pixels/photo_pixels.h): try t draws from stream 16 + t
+//   colours (core/data/pixels/jitter.h) and erased rectangles (core/data/pixels/erasing.h) from streams of their own
 
 #include <cstdint>
 
@@ -28,9 +29,11 @@ class SampleDraw {
   bool is_random() const { return random_; }
   Epoch epoch() const { return random_ ? Epoch(counter_[2]) : Epoch(-1); }  // -1: evaluation
   PhiloxWords words() const { return philox(counter_, key_); }
-  PhiloxWords words_of_cut(uint32_t attempt) const {
+  PhiloxWords words_of_cut(uint32_t attempt) const { return words_of(PhiloxStream::cut, attempt); }
+  // Of the stream with the number `stream` + `number`.
+  PhiloxWords words_of(PhiloxStream stream, uint32_t number = 0) const {
     PhiloxCounter counter = counter_;
-    counter[3] = static_cast<uint32_t>(PhiloxStream::cut) + attempt;
+    counter[3] = static_cast<uint32_t>(stream) + number;
     return philox(counter, key_);
   }
 

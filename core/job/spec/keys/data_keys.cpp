@@ -151,6 +151,20 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.flip)
           .only("data.format", image_formats)
           .means("Whether training images are mirrored left-right with probability 1/2."),
+      ESTRAIN_KEY(data.jitter)
+          .min(0)
+          .max(1000)
+          .lengths({0, 4})
+          .only("data.format", image_formats)
+          .means(
+              "[brightness, contrast, saturation, hue]: how far the colours of training images change at random, as "
+              "torchvision's ColorJitter; empty: not at all. For photos, and for images of bytes without data.resize."),
+      ESTRAIN_KEY(data.erase)
+          .min(0)
+          .max(1)
+          .only("data.format", image_formats)
+          .means("Probability with which a rectangle of a training image is set to 0 after the normalisation, as "
+                 "torchvision's RandomErasing."),
       ESTRAIN_KEY(data.mean)
           .only("data.format", image_formats)
           .means("Subtracted from each channel, on the [0, 1] scale."),

@@ -63,6 +63,7 @@ class Combinations {
   void shape();
   void crop();
   void photos();
+  void jitter();
   void channels();
 
   const JobSpec& spec_;
@@ -210,7 +211,7 @@ void Combinations::images() {
   const auto& data = spec_.data;
   const bool vectors = format_.is_made && data.shape.size() != 3;
   for (const std::string_view key :
-       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.mean", "data.std"}) {
+       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.jitter", "data.erase", "data.mean", "data.std"}) {
     require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
             "needs images: data.shape = [channels, height, width]");
   }
@@ -220,6 +221,7 @@ void Combinations::images() {
       is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
       fmt::format("one number, the shorter side, is for data.format {}; give [height, width]", photo_format_names()));
   crop();
+  jitter();
   if (is_photos()) photos();
   require(!takes("data.test_list") || data.test_path.empty() || !data.test_list.empty(),
           {"data.test_list", "data.test_path"}, "data.test_path needs data.test_list, the list of its samples");
@@ -236,6 +238,15 @@ void Combinations::photos() {
   require(data.ratio[0] <= data.ratio[1], {"data.ratio"}, "the least is more than the most");
   require(data.ratio == DataSection{}.ratio || !data.scale.empty(), {"data.ratio", "data.scale"},
           "belongs to data.scale, which is not given");
+}
+
+void Combinations::jitter() {
+  const auto& data = spec_.data;
+  if (data.jitter.empty()) return;
+  require(data.jitter[3] <= 0.5, {"data.jitter"}, "the last number, of the hue, must be at most 0.5: half a circle");
+  require(is_photos() || data.resize.empty(), {"data.jitter", "data.resize", "data.format"},
+          fmt::format("changes bytes, and data.resize makes other numbers of images that are not of data.format {}",
+                      photo_format_names()));
 }
 
 void Combinations::channels() {
