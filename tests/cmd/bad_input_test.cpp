@@ -47,6 +47,9 @@ TEST_CASE("what --set and --devices get wrong") {
       {"D2 on LibTorch", {"--set", "job.determinism=D2", "--set", "job.kernels=torch"}, 2, {"job.kernels", "D2"}},
       {"unknown option", {"--devicess", "2"}, 2, {"--devicess"}},
       {"rules that are not there", {"--set", "recovery.rules=/nowhere"}, 2, {"recovery.rules", "/nowhere"}},
+      {"erasing vectors", {"--set", "data.erase=0.5"}, 2, {"data.erase", "needs images"}},
+      {"mixing vectors", {"--set", "data.mixup=0.5"}, 2, {"data.mixup", "needs images"}},
+      {"orientation of no photos", {"--set", "data.orient=true"}, 2, {"data.orient", "belongs to data.format"}},
       {"a name too long", {"--set", "job.name=" + std::string(300, 'x')}, 2, {"job.name", "255 bytes"}},
   };
   for (const Case& bad : cases) {

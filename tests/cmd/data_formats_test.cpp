@@ -163,6 +163,59 @@ TEST_CASE("each format: check passes, and a run that is killed and resumed elsew
   }
 }
 
+// The spec of write_images with further keys of [data].
+std::string augmented(const ScratchFolder& folder, const std::string& keys) {
+  std::string text = write_images(folder);
+  return text.insert(text.find("batch = 3"), keys);
+}
+
+TEST_CASE("upright, jittered, erased and mixed images: resizes, a kill and a resume leave no trace") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write(
+      "job.toml",
+      augmented(folder, "orient = true\njitter = [0.4, 0.4, 0.4, 0.1]\nerase = 0.5\nmixup = 0.2\ncutmix = 1.0\n"));
+  const Ended checked = estrain({"check", spec});
+  INFO(checked.shown());
+  REQUIRE(checked.code == 0);
+  check_disturbed_job(folder, spec, {"cpu=1,cpu=3", "3"});
+}
+
+TEST_CASE("each augmentation changes the bits, and mixed images are the same on any kind of device at D2") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", write_images(folder));
+  const std::string plain = train_on(folder, spec, "1");
+  for (const std::string key :
+       {"data.jitter=[0.4, 0.4, 0.4, 0.1]", "data.erase=0.5", "data.mixup=0.2", "data.cutmix=1"}) {
+    CAPTURE(key);
+    CHECK_FALSE(difference(plain, train_on(folder, spec, "1", {"--set", key})).none());
+  }
+  const Words mixed = {"--set", "data.mixup=0.2", "--set", "data.cutmix=1", "--set", "job.determinism=D2"};
+  CHECK(difference(train_on(folder, spec, "1", mixed), train_on(folder, spec, "cpu:sse=1,cpu=3", mixed)).text == "");
+}
+
+TEST_CASE("a photo that lies on its side fits the crop once it is upright, and is too small as it is stored") {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", write_images(folder));
+  const Words keys = {"--set", "data.resize=[]", "--set", "data.scale=[]", "--set", "data.crop=[20, 22]"};
+  std::string lying = jpeg_bytes(some_picture(23, 21, 3, 4));
+  const std::string exif(
+      "\xff\xe1\0\x22"
+      "Exif\0\0"
+      "II*\0\x08\0\0\0"
+      "\1\0"
+      "\x12\1\3\0\1\0\0\0\6\0\0\0"
+      "\0\0\0\0",
+      36);
+  write_file(folder / "train/cat/lying.jpg", lying.insert(2, exif));
+  const Ended stored = estrain(with({"check", spec}, keys));
+  INFO(stored.shown());
+  CHECK(stored.code == 2);
+  CHECK(stored.says("train/cat/lying.jpg: sample 20 of the training set: 23 x 21 pixels are smaller than data.crop"));
+  const Ended upright = estrain(with({"check", spec, "--set", "data.orient=true"}, keys));
+  INFO(upright.shown());
+  CHECK(upright.code == 0);
+}
+
 TEST_CASE("a damaged image: check names it, the job ends with its name, and goes on when it is mended") {
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", write_images(folder));

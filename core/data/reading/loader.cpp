@@ -10,7 +10,7 @@ namespace {
 class TrainingPlan : public BatchPlan {
  public:
   TrainingPlan(const Sampler& sampler, EstRange ests, Step start, const LoaderOptions& options)
-      : sampler_(sampler), ests_(ests), seed_(options.seed), step_(start), rank_(ests.begin) {
+      : sampler_(sampler), ests_(ests), seed_(options.seed), mixing_(options.mixing), step_(start), rank_(ests.begin) {
     if (ests.size() < 1 || ests.begin.value < 0 || ests.end.value > sampler.ests())
       throw Error::make(Fault::bug, "loader: ESTs {} to {} of {}", ests.begin, ests.end, sampler.ests());
     steps_left_ = options.steps.value_or(std::numeric_limits<int64_t>::max());
@@ -19,7 +19,8 @@ class TrainingPlan : public BatchPlan {
   std::optional<BatchRequest> following() override {
     if (steps_left_ <= 0) return std::nullopt;
     const batches::BatchSchedule& schedule = sampler_.schedule();
-    const BatchRequest request{rank_, schedule.cursor_at(step_), number_++, schedule.batch_size(step_)};
+    BatchRequest request{rank_, schedule.cursor_at(step_), number_++, schedule.batch_size(step_)};
+    if (mixing_) request.mix = mixing_->of(request.cursor, rank_);
     if (++rank_ == ests_.end) {
       rank_ = ests_.begin;
       ++step_;
@@ -40,6 +41,7 @@ class TrainingPlan : public BatchPlan {
   const Sampler& sampler_;
   EstRange ests_;
   uint64_t seed_;
+  std::optional<Mixing> mixing_;
   Step step_;
   VirtualRank rank_;
   int64_t number_ = 0;

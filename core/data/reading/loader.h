@@ -14,6 +14,7 @@
 #include "core/data/formats/dataset.h"
 #include "core/data/reading/read_ahead.h"
 #include "core/data/sampling/batch.h"
+#include "core/data/sampling/mixing.h"
 #include "core/data/sampling/sampler.h"
 
 namespace estrain::data {
@@ -26,6 +27,7 @@ struct LoaderOptions {
   int64_t most_readers = 1;      // if larger than `readers`: tune the number of readers up to this (reader_tuning.h)
   int64_t most_prefetch = 1;     // if larger than `prefetch`: tune the read-ahead up to this
   HostMemory memory = {};        // memory for mini-batches; empty: ordinary memory
+  std::optional<Mixing> mixing = {};
 };
 
 class Loader {

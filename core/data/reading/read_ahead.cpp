@@ -103,7 +103,7 @@ void ClaimQueue::open_slot(std::unique_lock<std::mutex>& lock) {
     if (failure) std::rethrow_exception(failure);
     const std::optional<BatchRequest> request = plan_.following();
     exhausted_ = !request;
-    if (request) slots_.push_back({*request, std::move(buffer), 0, 0, nullptr});
+    if (request) slots_.push_back({*request, std::move(buffer), 0, 0, 0, nullptr});
   } catch (...) {
     exhausted_ = true;
     plan_failure_ = std::current_exception();
@@ -127,6 +127,12 @@ std::optional<ClaimQueue::Claim> ClaimQueue::claim(int64_t reader) {
   slot.claimed += claimed.count;
   if (wanted_ > 1 && (has_unclaimed() || may_open())) room_.notify_one();
   return claimed;
+}
+
+bool ClaimQueue::completes(const Claim& claimed) {
+  std::lock_guard lock(mutex_);
+  claimed.slot->filled += claimed.count;
+  return claimed.slot->filled == claimed.slot->request.size;
 }
 
 void ClaimQueue::finish(const Claim& claimed, const std::exception_ptr& failure) {
@@ -203,11 +209,19 @@ void ReadAhead::read_claims(int64_t number) {
     std::exception_ptr failure;
     try {
       fill(*claimed);
+      mix(*claimed);
     } catch (...) {
       failure = std::current_exception();
     }
     queue_.finish(*claimed, failure);
   }
+}
+
+// The reader of a mini-batch's last samples mixes its images.
+void ReadAhead::mix(const ClaimQueue::Claim& claimed) {
+  const BatchRequest& request = claimed.slot->request;
+  if (!request.mix || !queue_.completes(claimed)) return;
+  mix_images(*request.mix, shape_, request.size, reinterpret_cast<float*>(claimed.slot->buffer->input()));
 }
 
 void ReadAhead::fill(const ClaimQueue::Claim& claimed) const {

@@ -45,6 +45,7 @@ class ClaimQueue {
     BatchRequest request;
     BatchPool::Lease buffer;
     int64_t claimed = 0;   // samples taken by readers
+    int64_t filled = 0;    // samples read, in mini-batches to be mixed
     int64_t finished = 0;  // samples read, or abandoned after a failure
     std::exception_ptr failure;
   };
@@ -60,6 +61,8 @@ class ClaimQueue {
   // For readers, numbered from 0.
   // Waits for samples to read. Returns nothing if the reader must end.
   std::optional<Claim> claim(int64_t reader);
+  // Notes that the samples of a claim have been read; whether the mini-batch now has all of its samples.
+  bool completes(const Claim& claimed);
   // Ends a claim: the samples are read, or abandoned after `failure`.
   void finish(const Claim& claimed, const std::exception_ptr& failure);
   // Whether readers should abandon claimed samples.
@@ -133,6 +136,7 @@ class ReadAhead {
   void read_claims(int64_t number);
   void tune(int64_t asked_ns, int64_t got_ns);
   void fill(const ClaimQueue::Claim& claimed) const;
+  void mix(const ClaimQueue::Claim& claimed);
 
   const Dataset& dataset_;
   const SampleShape shape_;

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/process/host_memory.h"
+#include "core/data/sampling/mixing.h"
 #include "core/data/sampling/sample_shape.h"
 #include "core/data/sampling/sampler.h"
 
@@ -21,10 +23,11 @@ namespace estrain::data {
 
 // The description of a mini-batch.
 struct BatchRequest {
-  VirtualRank rank;    // training: the EST
-  Cursor cursor;       // training: the batch's start in the epoch
-  int64_t number = 0;  // training: counted from the loader's start; evaluation: samples [number * batch, …)
-  int64_t size = 0;    // samples
+  VirtualRank rank;          // training: the EST
+  Cursor cursor;             // training: the batch's start in the epoch
+  int64_t number = 0;        // training: counted from the loader's start; evaluation: samples [number * batch, …)
+  int64_t size = 0;          // samples
+  std::optional<Mix> mix{};  // of the images and labels
 };
 
 class BatchBuffer {
@@ -85,6 +88,8 @@ class LoadedBatch {
   std::byte* field(size_t i) const { return buffer_->field(i); }
   // {size}, or for tokens {size, length}.
   int64_t* targets() const { return buffer_->targets(); }
+  // How the images have been mixed. The labels, targets(), are to be mixed in the same way.
+  const std::optional<Mix>& mix() const { return request_.mix; }
   // The index in the data set of each entry.
   std::span<const int64_t> indices() const { return {buffer_->indices(), static_cast<size_t>(request_.size)}; }
 

@@ -42,6 +42,7 @@ enum class PhiloxStream : uint32_t {
   cut = 16,     // and the next 15 numbers: a number for each try of a cut
   jitter = 32,  // and the next number
   erase = 48,   // and the next 15 numbers: a number for each try of a rectangle
+  mix = 65536,  // and 1024 numbers for each EST
 };
 
 }  // namespace estrain::data

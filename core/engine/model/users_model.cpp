@@ -196,9 +196,35 @@ auto UsersModel::telling_values(const MiniBatch& batch, Body&& body) const {
   }
 }
 
+namespace {
+
+// Mixed images come with probabilities of classes in the place of labels.
+void require_images_alone(const std::vector<InputSource>& sources) {
+  const auto is_labels = [](const InputSource& source) { return !source.is_named && source.field == 1; };
+  if (std::ranges::none_of(sources, is_labels)) return;
+  throw Error(
+      Fault::spec,
+      "the model takes the labels as an input; data.mixup and data.cutmix make probabilities of classes of them")
+      .advise("let the model take the images alone and return logits, with model.loss = \"cross_entropy\"");
+}
+
+void require_same_classes(const torch::Tensor& output, const torch::Tensor& probabilities) {
+  if (output.sizes() == probabilities.sizes()) return;
+  throw Error::make(Fault::spec,
+                    "data.mixup and data.cutmix make probabilities of {} classes, and the model's first output is [{}]",
+                    probabilities.size(1), fmt::join(output.sizes(), ", "))
+      .advise("set model.classes to the number of the model's classes; the output must be [samples, classes]");
+}
+
+}  // namespace
+
 torch::Tensor UsersModel::compute_loss(const MiniBatch& batch) {
+  const bool is_mixed = loss_ == spec::Loss::cross_entropy && target_ && !target_->is_named &&
+                        batch.target.is_floating_point() && batch.target.dim() == 2;
+  if (is_mixed) require_images_alone(sources());
   const torch::Tensor loss = telling_values(batch, [&] {
     const std::vector<torch::Tensor> given = train_outputs(batch);
+    if (is_mixed) require_same_classes(given.front(), batch.target);
     return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
   });
   if (!loss.requires_grad() && at::GradMode::is_enabled())

@@ -25,6 +25,7 @@ data::LoaderOptions loader_options(const TrainingJob& job, const device::Compute
   options.prefetch = spec::first_prefetch(job.spec().data);
   options.most_prefetch = spec::most_prefetch(job.spec().data, batch_bytes);
   options.seed = static_cast<uint64_t>(job.spec().job.seed);
+  options.mixing = job.samples().mixing();
   options.steps = std::max<int64_t>(0, job.timetable().total_steps() - from_step.value);
   options.memory = device.host_memory();
   return options;

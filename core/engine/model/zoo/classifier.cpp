@@ -13,8 +13,9 @@ torch::Tensor by_prediction(const torch::Tensor& logits) { return logits.view({-
 }  // namespace
 
 torch::Tensor Classifier::compute_loss(const MiniBatch& batch) {
-  return at::cross_entropy_loss(by_prediction(forward(batch.input)), batch.target.reshape(-1), /*weight=*/{},
-                                at::Reduction::Mean, ignored_class, label_smoothing_);
+  const torch::Tensor target = batch.target.is_floating_point() ? batch.target : batch.target.reshape(-1);
+  return at::cross_entropy_loss(by_prediction(forward(batch.input)), target, /*weight=*/{}, at::Reduction::Mean,
+                                ignored_class, label_smoothing_);
 }
 
 EvaluatedBatch Classifier::compute_evaluation(const MiniBatch& batch) {

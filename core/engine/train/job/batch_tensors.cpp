@@ -1,5 +1,6 @@
 #include "core/engine/train/job/batch_tensors.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/types.h>
 
@@ -7,6 +8,12 @@
 
 namespace estrain::train {
 namespace {
+
+torch::Tensor mixed_labels(const data::LoadedBatch& batch) {
+  torch::Tensor probabilities = at::empty({batch.size(), batch.mix()->classes}, torch::kFloat);
+  data::mix_labels(*batch.mix(), batch.size(), batch.targets(), probabilities.data_ptr<float>());
+  return probabilities;
+}
 
 // Makes tensors for operators queued after ComputeDevice::await_uploads(). The tensors share `batch`.
 model::MiniBatch upload(const std::shared_ptr<const data::LoadedBatch>& batch, device::ComputeDevice& device) {
@@ -28,7 +35,8 @@ model::MiniBatch upload(const std::shared_ptr<const data::LoadedBatch>& batch, d
     return tensors;
   }
   tensors.input = tokens ? send(batch->tokens(), dims, torch::kLong) : send(batch->floats(), dims, torch::kFloat);
-  tensors.target = send(batch->targets(), tokens ? at::IntArrayRef(dims) : batch->size(), torch::kLong);
+  tensors.target = batch->mix() ? device.upload(mixed_labels(*batch))
+                                : send(batch->targets(), tokens ? at::IntArrayRef(dims) : batch->size(), torch::kLong);
   return tensors;
 }
 

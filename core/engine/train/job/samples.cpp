@@ -3,12 +3,31 @@
 #include "core/base/error.h"
 
 namespace estrain::train {
+namespace {
+
+std::optional<data::Mixing> mixing_of(const spec::JobSpec& spec, const data::Dataset& train) {
+  if (spec.data.mixup == 0 && spec.data.cutmix == 0) return std::nullopt;
+  const data::SampleShape& shape = train.shape();
+  const int64_t classes = spec.model.classes.value_or(train.classes());
+  if (shape.kind != data::SampleShape::Kind::image || classes < 1)
+    throw Error(Fault::spec, "data.mixup and data.cutmix are for images with a class each, and these samples are not")
+        .advise("remove the keys, or mix the samples in the model");
+  return data::Mixing({.mixup = spec.data.mixup,
+                       .cutmix = spec.data.cutmix,
+                       .seed = static_cast<uint64_t>(spec.job.seed),
+                       .height = shape.height,
+                       .width = shape.width,
+                       .classes = classes});
+}
+
+}  // namespace
 
 JobSamples::JobSamples(const spec::JobSpec& spec, const data::DataPair& data)
     : data_(data),
       seed_(static_cast<uint64_t>(spec.job.seed)),
       sampler_(data::Sampler::Options{data.train->size(), spec.job.ests, spec.data.batch, spec.data.shuffle,
-                                      spec.data.drop_last, seed_, spec.elastic.changes}) {}
+                                      spec.data.drop_last, seed_, spec.elastic.changes}),
+      mixing_(mixing_of(spec, *data.train)) {}
 
 int64_t JobSamples::classes(const spec::ModelSection& model) const {
   const int64_t classes = model.classes.value_or(train().classes());
@@ -21,6 +40,7 @@ data::Loader JobSamples::loader_of_step(Step step, EstRange ests) const {
   data::LoaderOptions options;
   options.prefetch = 1;
   options.seed = seed_;
+  options.mixing = mixing_;
   options.steps = 1;
   return data::Loader(train(), sampler_, ests, step, options);
 }

@@ -2,6 +2,7 @@
 // The samples of a job, and their order in the training.
 
 #include <cstdint>
+#include <optional>
 
 #include "core/data/formats/dataset.h"
 #include "core/data/reading/loader.h"
@@ -12,7 +13,7 @@ namespace estrain::train {
 
 class JobSamples {
  public:
-  // `data` must outlive the Samples.
+  // `data` must outlive the Samples. Throws Fault::spec where samples that are no images with a class are to be mixed.
   JobSamples(const spec::JobSpec& spec, const data::DataPair& data);
 
   const data::DataPair& data() const { return data_; }
@@ -21,6 +22,8 @@ class JobSamples {
   const data::Sampler& sampler() const { return sampler_; }
   // The model's number of classes, by default the data set's. Throws Fault::spec if neither is known.
   int64_t classes(const spec::ModelSection& model) const;
+  // How training mini-batches are mixed; nothing if they are not.
+  const std::optional<data::Mixing>& mixing() const { return mixing_; }
   bool are_of_tokens() const { return train().shape().kind == data::SampleShape::Kind::tokens; }
 
   int64_t evaluated() const { return data_.test ? data_.test->size() : 0; }  // in each evaluation
@@ -34,6 +37,7 @@ class JobSamples {
   const data::DataPair& data_;
   const uint64_t seed_;
   const data::Sampler sampler_;
+  const std::optional<data::Mixing> mixing_;
 };
 
 }  // namespace estrain::train

@@ -15,6 +15,8 @@ const Words class_photo_formats = data_formats_with(
 const Words holdout_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_holdout; });
 const Words image_formats =
     data_formats_with([](const DataFormatTraits& row) { return row.samples <= Samples::photos; });
+const Words class_image_formats = data_formats_with(
+    [](const DataFormatTraits& row) { return row.samples <= Samples::photos && !row.is_for_users_models; });
 const Words file_formats = data_formats_with([](const DataFormatTraits& row) { return !row.is_made && !row.is_code; });
 const Words code_formats = data_formats_with([](const DataFormatTraits& row) { return row.is_code; });
 const Words test_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_test_path; });
@@ -165,6 +167,19 @@ std::vector<Key<JobSpec>> data_keys() {
           .only("data.format", image_formats)
           .means("Probability with which a rectangle of a training image is set to 0 after the normalisation, as "
                  "torchvision's RandomErasing."),
+      ESTRAIN_KEY(data.mixup)
+          .min(0)
+          .max(1000)
+          .only("data.format", class_image_formats)
+          .means(
+              "Parameter of the Beta distribution by which two images of a training mini-batch, and their labels, are "
+              "mixed, as torchvision's MixUp; 0: not at all."),
+      ESTRAIN_KEY(data.cutmix)
+          .min(0)
+          .max(1000)
+          .only("data.format", class_image_formats)
+          .means("The same for a box that comes from another image, as torchvision's CutMix. With data.mixup, each "
+                 "mini-batch is mixed in one way or the other."),
       ESTRAIN_KEY(data.mean)
           .only("data.format", image_formats)
           .means("Subtracted from each channel, on the [0, 1] scale."),

@@ -64,6 +64,7 @@ class Combinations {
   void crop();
   void photos();
   void jitter();
+  void mixing();
   void channels();
 
   const JobSpec& spec_;
@@ -211,7 +212,8 @@ void Combinations::images() {
   const auto& data = spec_.data;
   const bool vectors = format_.is_made && data.shape.size() != 3;
   for (const std::string_view key :
-       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.jitter", "data.erase", "data.mean", "data.std"}) {
+       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.jitter", "data.erase", "data.mixup",
+        "data.cutmix", "data.mean", "data.std"}) {
     require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
             "needs images: data.shape = [channels, height, width]");
   }
@@ -222,6 +224,7 @@ void Combinations::images() {
       fmt::format("one number, the shorter side, is for data.format {}; give [height, width]", photo_format_names()));
   crop();
   jitter();
+  mixing();
   if (is_photos()) photos();
   require(!takes("data.test_list") || data.test_path.empty() || !data.test_list.empty(),
           {"data.test_list", "data.test_path"}, "data.test_path needs data.test_list, the list of its samples");
@@ -247,6 +250,16 @@ void Combinations::jitter() {
   require(is_photos() || data.resize.empty(), {"data.jitter", "data.resize", "data.format"},
           fmt::format("changes bytes, and data.resize makes other numbers of images that are not of data.format {}",
                       photo_format_names()));
+}
+
+// Mixed labels are probabilities.
+void Combinations::mixing() {
+  const bool takes_probabilities = !spec_.model.is_users() || spec_.model.loss == Loss::cross_entropy;
+  for (const std::string_view key : {"data.mixup", "data.cutmix"}) {
+    require(takes_probabilities || !differs_from_default(key), {key, "model.loss", "model.name"},
+            fmt::format("makes probabilities of labels, for model.loss = \"cross_entropy\"; here it is \"{}\"",
+                        to_string(spec_.model.loss)));
+  }
 }
 
 void Combinations::channels() {

@@ -46,6 +46,25 @@ TEST_CASE("images of different sizes: the keys must give one size") {
         "\"program\" or \"python\"");
 }
 
+TEST_CASE("jitter changes bytes, and mixed labels need a loss of probabilities") {
+  CHECK(complaint(spec_text("resnet18", "[data]\njitter = [0.1, 0.1, 0.1, 0.6]")) ==
+        "job.toml:4:10: data.jitter: the last number, of the hue, must be at most 0.5: half a circle");
+  CHECK(complaint(spec_text("resnet18", "[data]\njitter = [0.1, 0.1, 0.1, 0.1]\nresize = [40, 40]"))
+            .starts_with("job.toml:4:10: data.jitter: changes bytes, and data.resize makes other numbers of images"));
+  CHECK(complaint(spec_text("resnet18", "[data]\njitter = [0.1]")).starts_with("job.toml:4:10: data.jitter: "));
+  const auto with_loss = [](const std::string& loss) {
+    return "[model]\nname = \"program\"\nfile = \"/x.pt2\"\nloss = \"" + loss +
+           "\"\n[data]\nformat = \"images\"\npath = \"/x\"\ncrop = [8, 8]\nmixup = 0.2\n[train]\nsteps = 1\n";
+  };
+  CHECK(complaint(with_loss("output"))
+            .find("data.mixup: makes probabilities of labels, for model.loss = \"cross_entropy\"") !=
+        std::string::npos);
+  CHECK(complaint(with_loss("nll")).find("here it is \"nll\"") != std::string::npos);
+  CHECK(parse_text(with_loss("cross_entropy"), "x").data.mixup == 0.2);
+  CHECK(complaint(spec_text("resnet18", "[data]\nformat = \"voc\"\npath = \"/x\"\ncrop = [8, 8]\ncutmix = 1"))
+            .find("data.cutmix: belongs to data.format") != std::string::npos);
+}
+
 TEST_CASE("data in Python are a file and a name in the file, for every model") {
   const auto with = [](const std::string& model, const std::string& keys) {
     return spec_text(model, "[data]\nformat = \"python\"\n" + keys);
