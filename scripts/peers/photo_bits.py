@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares what estrain reads of images with what torchvision makes of the same files, bit for bit: decoded, cut, scaled,
-mirrored, normalised. The images are made here: JPEG of every sampling, progressive and grey, with four inks; PNG of every
-kind; sizes from one pixel to 900.
+"""Compares what estrain reads of images with what torchvision makes of the same files, bit for bit: decoded, turned as
+EXIF data say, cut, scaled, mirrored, jittered, normalised, erased; and mini-batches mixed as by MixUp and CutMix. The
+random draws are estrain's, the pixels torchvision's. The images are made here: JPEG of every sampling, progressive and
+grey, with four inks; PNG of every kind; sizes from one pixel to 900; every orientation.
 
 usage: photo_bits.py PHOTO_DUMP            (in a venv with torch, torchvision, numpy)
        photo_bits.py PHOTO_DUMP --time     images a second of a core, by turns: estrain, and torchvision over Pillow
@@ -24,7 +25,8 @@ import torch
 import torchvision.datasets as datasets
 import torchvision.transforms as T
 import torchvision.transforms.functional as F
-from PIL import Image
+import torchvision.transforms.v2 as v2
+from PIL import Image, ImageOps
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -39,31 +41,39 @@ def picture(random, height, width):
     return Image.fromarray(numpy.stack(planes, -1).clip(0, 255).astype(numpy.uint8))
 
 
+def orientation(i):
+    """Arguments of save() that tell one of the orientations, and of a few JPEG files none."""
+    exif = Image.Exif()
+    exif[0x0112] = i * 5 % 9
+    xmp = f'<x:xmpmeta><rdf:Description tiff:Orientation="{i % 9}"/></x:xmpmeta>'.encode()
+    return {} if i % 11 == 0 else {"xmp": xmp} if i % 13 == 0 and i % 12 < 4 else {"exif": exif}
+
+
 def write_images(folder, random, count):
     for i in range(count):
         height, width = (int(n) for n in random.integers(1 if i % 7 == 0 else 20, 60 if i % 5 == 0 else 900, 2))
         image = picture(random, height, width)
         where = folder / f"class{i % 3}"
         where.mkdir(parents=True, exist_ok=True)
-        kind = i % 12
+        kind, told = i % 12, orientation(i)
         if kind < 4:
-            image.save(where / f"{i:04}.jpg", quality=int(random.integers(30, 98)), subsampling=kind % 3)
+            image.save(where / f"{i:04}.jpg", quality=int(random.integers(30, 98)), subsampling=kind % 3, **told)
         elif kind == 4:
-            image.save(where / f"{i:04}.jpeg", quality=80, progressive=True)
+            image.save(where / f"{i:04}.jpeg", quality=80, progressive=True, **told)
         elif kind == 5:
-            image.convert("L").save(where / f"{i:04}.JPG", quality=70)
+            image.convert("L").save(where / f"{i:04}.JPG", quality=70, **told)
         elif kind == 6:
-            image.convert("CMYK").save(where / f"{i:04}.jpg", quality=90)
+            image.convert("CMYK").save(where / f"{i:04}.jpg", quality=90, **told)
         elif kind == 7:
-            image.save(where / f"{i:04}.png")
+            image.save(where / f"{i:04}.png", **told)
         elif kind == 8:
-            image.convert("P").save(where / f"{i:04}.png")
+            image.convert("P").save(where / f"{i:04}.png", **told)
         elif kind == 9:
-            image.convert("L").save(where / f"{i:04}.png")
+            image.convert("L").save(where / f"{i:04}.png", **told)
         elif kind == 10:
-            image.convert("RGBA").save(where / f"{i:04}.png")
+            image.convert("RGBA").save(where / f"{i:04}.png", **told)
         else:
-            image.convert("1").save(where / f"{i:04}.png")
+            image.convert("1").save(where / f"{i:04}.png", **told)
 
 
 def read_dump(path):
@@ -87,7 +97,12 @@ def expected(image, keys, head):
         shown = T.CenterCrop(keys["crop"])(T.Resize(keys["resize"][0] if len(keys["resize"]) == 1 else keys["resize"])(image))
     if head["mirrored"]:
         shown = F.hflip(shown)
-    return T.Normalize(MEAN, STD)(T.ToTensor()(shown))
+    if keys["epoch"] >= 0 and "jitter" in keys:
+        changes = F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue
+        for i in head["order"]:
+            shown = changes[i](shown, head["factors"][i]) if keys["jitter"][i] else shown
+    numbers = T.Normalize(MEAN, STD)(T.ToTensor()(shown))
+    return F.erase(numbers, *head["erased"], torch.zeros(1, 1, 1)) if head["erased"] else numbers
 
 
 def compare(program, name, keys, work, plain):
@@ -97,7 +112,8 @@ def compare(program, name, keys, work, plain):
         if path != head["name"] or label != head["label"]:
             raise SystemExit(f"{name}: sample {index} is {head['name']} of class {head['label']}, "
                              f"ImageFolder says {path} of class {label}")
-        reference = expected(plain.loader(path), keys, head)
+        photo = ImageOps.exif_transpose(Image.open(path)).convert("RGB") if keys.get("orient") else plain.loader(path)
+        reference = expected(photo, keys, head)
         total += 1
         if not torch.equal(pixels, reference):
             wrong += 1
@@ -105,6 +121,48 @@ def compare(program, name, keys, work, plain):
             print(f"  {path}: {different:.4%} of the numbers differ, by up to {(pixels - reference).abs().max():.4g}")
     print(f"{name}: {total - wrong} of {total} images equal torchvision's")
     return wrong
+
+
+def run_batches(program, keys, work, count):
+    (work / "keys.json").write_text(json.dumps(keys))
+    subprocess.run([program, work / "keys.json", work / "out", "--batches", str(count)], check=True)
+    for head, numbers in read_dump(work / "out"):
+        size = math.prod(head["images"])
+        yield head, numbers[:size].reshape(head["images"]), numbers[size:].reshape(-1, head["classes"])
+
+
+def mixed(head, images, labels):
+    """A mini-batch and its labels by torchvision, with the draw in `head`."""
+    params = {"labels": labels, "batch_size": len(images), "num_classes": head["classes"], "lam": head["share"]}
+    if not head["box"]:
+        transform = v2.MixUp(num_classes=head["classes"])
+    else:
+        transform = v2.CutMix(num_classes=head["classes"])
+        top, bottom, left, right = head["box"]
+        params.update(box=(left, top, right, bottom), lam_adjusted=head["share"])
+    return transform.transform(images, params), transform.transform(labels, params)
+
+
+def compare_mixed(program, keys, work):
+    """Mini-batches, the last of an epoch short; and the shares' distribution."""
+    wrong = total = 0
+    plain = run_batches(program, {**keys, "mixup": 0, "cutmix": 0}, work / "plain", 70)
+    for (_, images, _), (head, ours, our_labels) in zip(plain, run_batches(program, keys, work, 70), strict=True):
+        reference, labels = mixed(head, images, torch.tensor(head["labels"]))
+        total += 1
+        wrong += not (torch.equal(reference, ours) and torch.equal(labels, our_labels))
+    print(f"mixup {keys['mixup']}, cutmix {keys['cutmix']}: {total - wrong} of {total} mini-batches equal torchvision's")
+    return wrong
+
+
+def check_shares(program, keys, work):
+    """The shares of mixup against the Beta distribution: mean 1/2, variance 1 / (8 alpha + 4)."""
+    shares = [head["share"] for head, _, _ in run_batches(program, keys, work, 4000)]
+    alpha = keys["mixup"]
+    mean, variance = statistics.mean(shares), statistics.variance(shares)
+    wanted = 1 / (8 * alpha + 4)
+    print(f"{len(shares)} shares of Beta({alpha}, {alpha}): mean {mean:.4f}, variance {variance:.4f} (of {wanted:.4f})")
+    return int(abs(mean - 0.5) > 4 * math.sqrt(wanted / len(shares)) or abs(variance / wanted - 1) > 0.12)
 
 
 def check_cuts(program, folder, work):
@@ -187,6 +245,12 @@ def main():
             "resized to 50 x 70": dict(resize=[50, 70], crop=[50, 70]),
             "training, RandomResizedCrop and mirror": dict(crop=[64, 72], scale=[0.08, 1.0], flip=True, epoch=0),
             "training, another epoch, small parts": dict(crop=[224, 224], scale=[0.01, 0.3], flip=True, epoch=7),
+            "evaluation, upright": dict(resize=[90], crop=[72, 80], orient=True),
+            "training, upright and jittered": dict(crop=[64, 72], scale=[0.08, 1.0], flip=True, epoch=1, orient=True,
+                                                   jitter=[0.4, 0.4, 0.4, 0.1]),
+            "training, wild colours": dict(crop=[50, 60], scale=[0.3, 1.0], epoch=2, jitter=[1.5, 2, 3, 0.5]),
+            "training, hue alone, erased": dict(crop=[64, 72], scale=[0.08, 1.0], epoch=3, jitter=[0, 0, 0, 0.5],
+                                                erase=0.7),
         }
         wrong = sum(compare(options.program, name, {**common, **keys}, work, plain) for name, keys in cases.items())
         square = work / "square"
@@ -194,6 +258,16 @@ def main():
         for i in range(50):
             Image.new("L", (800, 800)).save(square / "one" / f"{i}.png")
         wrong += check_cuts(options.program, square, work)
+        (work / "plain").mkdir()
+        small = {**common, "crop": [12, 14], "scale": [0.2, 1.0], "epoch": 0, "batch": 7, "ests": 3}
+        for alphas in ((0.2, 0), (0, 1.0), (0.8, 1.0), (3.0, 0)):
+            wrong += compare_mixed(options.program, {**small, "mixup": alphas[0], "cutmix": alphas[1]}, work)
+        dots = {**small, "path": str(work / "dots"), "crop": [1, 1], "cutmix": 0, "ests": 1, "batch": 1}
+        (work / "dots" / "one").mkdir(parents=True)
+        for i in range(50):
+            Image.new("L", (1, 1)).save(work / "dots" / "one" / f"{i}.png")
+        for alpha in (0.05, 0.4, 1.0, 2.5, 20.0):
+            wrong += check_shares(options.program, {**dots, "mixup": alpha}, work)
         print(f"{len(cases)} cases of {options.images} images: {'as torchvision' if not wrong else f'{wrong} differ'}")
         return 1 if wrong else 0
 

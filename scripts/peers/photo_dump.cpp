@@ -1,12 +1,14 @@
 // Reads images as a job would and writes what came of each to a file, for photo_bits.py to compare with torchvision's;
-// or reads them as fast as it can, and prints how long that took.
+// or a job's mini-batches; or reads the images as fast as it can, and prints how long that took.
 //
 // usage: photo_dump KEYS.json OUT
+//        photo_dump KEYS.json OUT --batches COUNT
 //        photo_dump KEYS.json --time PASSES
-// KEYS: {"format", "path", "crop", "resize", "scale", "flip", "mean", "std", "seed", "epoch"}; an epoch below 0 means
-//       evaluation.
-// OUT: per image one line of JSON {"name", "label", "cut": [top, left, height, width], "mirrored", "shape"} and its
-//      float32.
+// KEYS: {"format", "path", "crop", "resize", "scale", "flip", "orient", "jitter", "erase", "mean", "std", "seed",
+//       "epoch"}; an epoch below 0 means evaluation. For mini-batches also {"batch", "ests", "mixup", "cutmix"}.
+// OUT: per image one line of JSON {"name", "label", "cut": [top, left, height, width], "mirrored", "order", "factors",
+//      "erased": [top, left, height, width], "shape"} and its float32. Or per mini-batch one line of JSON {"rank",
+//      "labels", "share", "box": [top, bottom, left, right], "classes", "shape"}, its float32 and its labels' float32.
 
 #include <time.h>
 
@@ -16,6 +18,7 @@
 
 #include "core/base/json/json.h"
 #include "core/data/photos/photos.h"
+#include "core/data/reading/loader.h"
 #include "core/job/spec/enum_names.h"
 
 namespace estrain::data {
@@ -34,6 +37,9 @@ spec::DataSection section_of(const Json& keys) {
   take(keys, "resize", section.resize);
   take(keys, "scale", section.scale);
   take(keys, "flip", section.flip);
+  take(keys, "orient", section.orient);
+  take(keys, "jitter", section.jitter);
+  take(keys, "erase", section.erase);
   take(keys, "mean", section.mean);
   take(keys, "std", section.std);
   return section;
@@ -57,22 +63,71 @@ struct Reader {
   }
 };
 
+void write(std::ofstream& out, const Json& line, const std::vector<float>& numbers) {
+  out << line.dump() << '\n';
+  out.write(reinterpret_cast<const char*>(numbers.data()),
+            static_cast<std::streamsize>(numbers.size() * sizeof(float)));
+}
+
+Json rectangle_of(const Reader& reader, int64_t index) {
+  const SampleShape shape = reader.set.shape();
+  const auto at = Erasing(reader.section.erase).of({shape.height, shape.width}, reader.draw(index));
+  return at ? Json{at->top, at->left, at->height, at->width} : Json::array();
+}
+
 void dump(Reader& reader, const std::string& path) {
   std::ofstream out(path, std::ios::binary);
   for (int64_t i = 0; i < reader.set.size(); ++i) {
     const int64_t label = reader.read(i);
     std::vector<std::byte> scratch;
-    const image::Header header = image::read_header(reader.set.source().read(i, scratch));
+    const image::Header header =
+        image::read_header(reader.set.source().read(i, scratch), PhotoPixels(reader.section).orientation());
     const Cut cut = PhotoCut(reader.section).of(header.size, reader.draw(i));
     const Rectangle& source = cut.resizing.source;
+    const JitterDraw jitter = Jitter(reader.section.jitter).of(reader.draw(i));
     const Json line = {{"name", reader.set.source().name(i)},
                        {"label", label},
                        {"cut", {source.top, source.left, source.height, source.width}},
                        {"mirrored", cut.mirrored},
+                       {"order", jitter.order},
+                       {"factors", jitter.factors},
+                       {"erased", rectangle_of(reader, i)},
                        {"shape", reader.set.shape().dims()}};
-    out << line.dump() << '\n';
-    out.write(reinterpret_cast<const char*>(reader.pixels.data()),
-              static_cast<std::streamsize>(reader.pixels.size() * sizeof(float)));
+    write(out, line, reader.pixels);
+  }
+}
+
+Json box_of(const Mix& mix) {
+  if (!mix.box) return Json::array();
+  return {mix.box->top, mix.box->bottom, mix.box->left, mix.box->right};
+}
+
+void dump_batches(Reader& reader, const std::string& path, int64_t count) {
+  const auto number = [&](const char* key) { return reader.keys.at(key).get<int64_t>(); };
+  const auto real = [&](const char* key) { return reader.keys.at(key).get<double>(); };
+  const auto seed = reader.keys.at("seed").get<uint64_t>();
+  const SampleShape shape = reader.set.shape();
+  LoaderOptions options;
+  options.readers = 3;
+  options.seed = seed;
+  if (real("mixup") + real("cutmix") > 0)
+    options.mixing = Mixing({real("mixup"), real("cutmix"), seed, shape.height, shape.width, reader.set.classes()});
+  const Sampler sampler(reader.set.size(), number("ests"), number("batch"), true, false, seed);
+  Loader loader(reader.set, sampler, {VirtualRank(0), VirtualRank(number("ests"))}, Step(0), options);
+  std::ofstream out(path, std::ios::binary);
+  for (int64_t i = 0; i < count; ++i) {
+    const LoadedBatch batch = loader.next();
+    const Mix mix = batch.mix().value_or(Mix{.classes = reader.set.classes()});
+    std::vector<float> numbers(batch.floats(), batch.floats() + batch.size() * shape.elements());
+    std::vector<float> labels(static_cast<size_t>(batch.size() * mix.classes));
+    mix_labels(mix, batch.size(), batch.targets(), labels.data());
+    numbers.insert(numbers.end(), labels.begin(), labels.end());
+    const Json line = {
+        {"rank", batch.rank().value}, {"labels", std::vector<int64_t>(batch.targets(), batch.targets() + batch.size())},
+        {"share", mix.share},         {"box", box_of(mix)},
+        {"classes", mix.classes},     {"images", {batch.size(), shape.channels, shape.height, shape.width}},
+        {"shape", {numbers.size()}}};
+    write(out, line, numbers);
   }
 }
 
@@ -97,7 +152,7 @@ void time_passes(Reader& reader, int64_t passes) {
 
 int main(int count, char** words) {
   using namespace estrain;
-  if (count != 3 && count != 4) return 2;
+  if (count < 3 || count > 5) return 2;
   try {
     std::ifstream file(words[1]);
     std::stringstream text;
@@ -105,6 +160,8 @@ int main(int count, char** words) {
     data::Reader reader{parse_json(text.str(), words[1])};
     if (count == 3) {
       data::dump(reader, words[2]);
+    } else if (count == 5) {
+      data::dump_batches(reader, words[2], std::stoll(words[4]));
     } else {
       data::time_passes(reader, std::stoll(words[3]));
     }
