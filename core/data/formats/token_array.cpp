@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
-#include <string_view>
 
 #include "core/base/error.h"
+#include "core/data/files/npy_header.h"
 
 namespace estrain::data {
 namespace {
@@ -15,7 +14,6 @@ using Word = TokenArray::Word;
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view kNpySignature = "\x93NUMPY";
 constexpr size_t kLlmcHeader = 256 * sizeof(int32_t);
 
 // Reads by bytes, since the tokens of a .npy file may begin at an odd address.
@@ -47,75 +45,16 @@ struct Layout {
   Word word = Word::u16;
 };
 
-// The header of a .npy file: a Python dictionary in a line of ASCII, with three keys in any order.
-class NpyHeader {
- public:
-  NpyHeader(const DataFile& file) : path_(file.path), bytes_(file.content.bytes) {}
-
-  Layout read() {
-    const std::string_view text = dictionary();
-    if (value(text, "fortran_order").starts_with("True")) throw unfit("is in Fortran order");
-    Layout layout;
-    layout.word = word(value(text, "descr"));
-    layout.tokens = length(value(text, "shape"));
-    layout.offset = offset_;
-    return layout;
-  }
-
- private:
-  Error unfit(const std::string& what) const {
-    return Error::make(Fault::corrupt, "{}: the array {}", path_, what)
-        .advise("save tokens as one dimension of uint16 or uint32: numpy.save(path, tokens.astype(numpy.uint16))");
-  }
-
-  std::string_view dictionary() {
-    const size_t size = bytes_.size();
-    if (size < 10) throw cut_short();
-    const bool old = static_cast<uint8_t>(bytes_[6]) == 1;
-    const size_t start = old ? 10 : 12;
-    if (size < start) throw cut_short();
-    const size_t length = old ? load<uint16_t>(bytes_.data() + 8) : load<uint32_t>(bytes_.data() + 8);
-    if (length > size - start) throw cut_short();
-    offset_ = start + length;
-    return {reinterpret_cast<const char*>(bytes_.data()) + start, length};
-  }
-
-  // The text after 'key':, up to the end of the dictionary.
-  std::string_view value(std::string_view text, std::string_view key) const {
-    const size_t at = text.find(fmt::format("'{}':", key));
-    if (at == text.npos) throw unfit(fmt::format("has a header without {}", key));
-    text.remove_prefix(at + key.size() + 3);
-    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-    return text;
-  }
-
-  Word word(std::string_view text) const {
-    constexpr std::pair<std::string_view, Word> known[] = {
-        {"'|u1'", Word::u8}, {"'<u2'", Word::u16}, {"'<u4'", Word::u32}, {"'<i4'", Word::i32}, {"'<i8'", Word::i64}};
-    for (const auto& [name, word] : known)
-      if (text.starts_with(name)) return word;
-    throw unfit(fmt::format("holds {}", text.substr(0, text.find(','))));
-  }
-
-  uint64_t length(std::string_view text) const {
-    uint64_t length = 0;
-    const bool opened = text.starts_with('(');
-    const char* const end = text.data() + text.size();
-    const auto [behind, error] = std::from_chars(text.data() + (opened ? 1 : 0), end, length);
-    const bool closed = end - behind >= 2 && std::string_view(behind, 2) == ",)";
-    if (!opened || error != std::errc() || !closed) {
-      throw unfit(fmt::format("has the shape {}, not one dimension",
-                              text.substr(0, std::min(text.find(')'), text.size()) + 1)));
-    }
-    return length;
-  }
-
-  Error cut_short() const { return Error::make(Fault::corrupt, "{}: truncated inside its header", path_); }
-
-  const std::string& path_;
-  std::span<const std::byte> bytes_;
-  size_t offset_ = 0;
-};
+Layout npy_layout(const DataFile& file) {
+  const std::string advice =
+      "save tokens as one dimension of uint16 or uint32: numpy.save(path, tokens.astype(numpy.uint16))";
+  constexpr std::pair<const char*, Word> known[] = {
+      {"|u1", Word::u8}, {"<u2", Word::u16}, {"<u4", Word::u32}, {"<i4", Word::i32}, {"<i8", Word::i64}};
+  const NpyHeader header = NpyHeader::read(file, advice);
+  for (const auto& [type, word] : known)
+    if (header.type == type) return {header.offset, header.length, word};
+  throw unfit_array(file, fmt::format("holds '{}'", header.type), advice);
+}
 
 std::optional<Layout> llmc_layout(const FileBytes& file) {
   if (file.size() < kLlmcHeader) return std::nullopt;
@@ -137,9 +76,7 @@ Layout flat_layout(const DataFile& file, spec::TokenType type) {
 
 Layout layout_of(const DataFile& file, spec::TokenType flat) {
   const FileBytes& content = file.content;
-  const std::string_view start(reinterpret_cast<const char*>(content.data()),
-                               std::min(content.size(), kNpySignature.size()));
-  if (start == kNpySignature) return NpyHeader(file).read();
+  if (NpyHeader::is_in(content)) return npy_layout(file);
   if (const std::optional<Layout> layout = llmc_layout(content)) return *layout;
   return flat_layout(file, flat);
 }
