@@ -3,6 +3,7 @@
 No random crops and flips, except in a user's own Dataset: the random numbers of estrain's augmentation are its own.
 """
 
+import glob
 import gzip
 import hashlib
 import importlib
@@ -212,10 +213,16 @@ def is_of_arrays(path):
         return set(file) != {"images", "labels"}  # other arrays than pictures and their classes
 
 
+def token_bytes(pattern):
+    """Of all files with such names, without the headers of llm.c's files."""
+    files = [pathlib.Path(name).read_bytes() for name in sorted(glob.glob(pattern))]
+    return b"".join(data[1024:] if data[:8] == struct.pack("<2i", 20240520, 1) else data for data in files)
+
+
 def open_text(section, context, dtype=torch.uint8):
-    data = pathlib.Path(section["path"]).read_bytes()
+    data = token_bytes(section["path"])
     if section.get("test_path"):
-        return Text(data, context, dtype), Text(pathlib.Path(section["test_path"]).read_bytes(), context, dtype)
+        return Text(data, context, dtype), Text(token_bytes(section["test_path"]), context, dtype)
     if dtype != torch.uint8:
         raise SystemExit("data.holdout of tokens is not repeated here: give data.test_path")
     split = len(data) - int(len(data) * section.get("holdout", 0.1))  # the default of text

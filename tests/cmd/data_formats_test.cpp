@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 
@@ -127,10 +128,28 @@ clip_grad_norm = 1.0
 )";
 }
 
+// The same tokens in files of llm.c's kind.
+std::string write_token_shards(const ScratchFolder& folder) {
+  std::string spec = write_tokens(folder);
+  const std::string train = read_file(folder / "train.bin"), val = read_file(folder / "val.bin");
+  const auto write = [&](const std::string& name, const std::string& tokens) {
+    std::vector<int32_t> header = {20240520, 1, static_cast<int32_t>(tokens.size() / 2)};
+    header.resize(256);
+    write_file(folder / name, std::string(reinterpret_cast<const char*>(header.data()), 1024) + tokens);
+  };
+  write("web_train_000001.bin", train.substr(0, 300));
+  write("web_train_000002.bin", train.substr(300));
+  write("web_val_000000.bin", val);
+  for (const auto& [file, pattern] : {std::pair("train.bin", "web_train_*.bin"), std::pair("val.bin", "web_val_*.bin")})
+    fs::remove(folder / file), spec.replace(spec.find(file), std::strlen(file), pattern);
+  return spec;
+}
+
 std::vector<Format> formats() {
   return {{"images", write_images, "train/dog/109.png", "train/dog/109.png: sample 24: "},
           {"webdataset", write_shards, "train/2.tar", ""},
-          {"tokens", write_tokens, "train.bin", ""}};
+          {"tokens", write_tokens, "train.bin", ""},
+          {"tokens", write_token_shards, "web_train_000002.bin", ""}};
 }
 
 TEST_CASE("each format: check passes, and a run that is killed and resumed elsewhere in mid-epoch leaves no trace") {
@@ -293,6 +312,18 @@ TEST_CASE("shards and tokens that are damaged end a job before it starts, with c
   INFO(ended.shown());
   CHECK(ended.code == 1);
   CHECK(ended.says("train.bin: token "));
+}
+
+TEST_CASE("tokens in one file and in several give the same bits") {
+  const ScratchFolder one, several;
+  const std::string alone = train_on(one, one.write("job.toml", write_tokens(one)), "1", {});
+  const std::string shards = train_on(several, several.write("job.toml", write_token_shards(several)), "2", {});
+  CHECK(read_file(alone + "/fingerprints") == read_file(shards + "/fingerprints"));
+  const Ended refused = estrain({"train", several / "job.toml", "--run", several / "none", "--set",
+                                 "data.path=\"" + several / "web_test_*.bin" + "\""});
+  INFO(refused.shown());
+  CHECK(refused.code != 0);
+  CHECK(refused.says("web_test_*.bin: no file has a name like this pattern"));
 }
 
 TEST_CASE("init writes a spec for each format that check accepts") {

@@ -154,4 +154,53 @@ std::optional<int64_t> TokenArray::find_outside(int64_t classes, int64_t first, 
   });
 }
 
+TokenShards::TokenShards(std::vector<Shard> shards) : shards_(std::move(shards)) {
+  int64_t end = 0;
+  for (const Shard& shard : shards_) ends_.push_back(end += shard.tokens.size());
+}
+
+size_t TokenShards::shard_of(int64_t index) const {
+  return static_cast<size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+}
+
+template <typename Body>
+void TokenShards::visit(int64_t first, int64_t count, Body body) const {
+  for (size_t shard = shard_of(first); count > 0; ++shard) {
+    const int64_t here = std::min(count, ends_[shard] - first);
+    if (here > 0 && !body(shards_[shard].tokens, first - begin_of(shard), here)) return;
+    first += here;
+    count -= here;
+  }
+}
+
+void TokenShards::copy(int64_t first, int64_t count, int64_t* out) const {
+  visit(first, count, [&](const TokenArray& tokens, int64_t begin, int64_t size) {
+    tokens.copy(begin, size, out);
+    out += size;
+    return true;
+  });
+}
+
+std::optional<int64_t> TokenShards::find_outside(int64_t classes, int64_t first, int64_t count) const {
+  std::optional<int64_t> outside;
+  int64_t passed = first;
+  visit(first, count, [&](const TokenArray& tokens, int64_t begin, int64_t size) {
+    if (const std::optional<int64_t> here = tokens.find_outside(classes, begin, size)) outside = passed + *here - begin;
+    passed += size;
+    return !outside;
+  });
+  return outside;
+}
+
+TokenShards::Place TokenShards::place_of(int64_t index) const {
+  const size_t shard = shard_of(index);
+  return {shards_[shard].path, index - begin_of(shard)};
+}
+
+int64_t TokenShards::at(int64_t index) const {
+  int64_t token = 0;
+  copy(index, 1, &token);
+  return token;
+}
+
 }  // namespace estrain::data

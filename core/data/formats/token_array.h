@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/data/files/data_files.h"
 #include "core/job/spec/job_spec.h"
@@ -48,6 +49,39 @@ class TokenArray {
   const std::byte* begin_;
   int64_t size_;
   Word word_;
+};
+
+// TokenShards are the tokens of several files as one array, in the order of the files. Immutable, hence thread-safe.
+class TokenShards {
+ public:
+  struct Shard {
+    std::string path;
+    TokenArray tokens;
+  };
+  explicit TokenShards(std::vector<Shard> shards);  // at least one
+
+  int64_t size() const { return ends_.back(); }  // tokens
+  // As TokenArray's.
+  void copy(int64_t first, int64_t count, int64_t* out) const;
+  std::optional<int64_t> find_outside(int64_t classes, int64_t first, int64_t count) const;
+  int64_t at(int64_t index) const;
+
+  // The file of a token, and the token's number in the file.
+  struct Place {
+    const std::string& path;
+    int64_t index;
+  };
+  Place place_of(int64_t index) const;
+
+ private:
+  size_t shard_of(int64_t index) const;
+  int64_t begin_of(size_t shard) const { return shard == 0 ? 0 : ends_[shard - 1]; }
+  // Calls body(shard, first, count) for the part of each shard in [first, first + count), while the body returns true.
+  template <typename Body>
+  void visit(int64_t first, int64_t count, Body body) const;
+
+  std::vector<Shard> shards_;
+  std::vector<int64_t> ends_;  // of each shard's tokens in the array
 };
 
 // "uint16"

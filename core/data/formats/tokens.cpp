@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "core/base/error.h"
 #include "core/data/files/file_bytes.h"
+#include "core/data/files/file_pattern.h"
 #include "core/data/formats/token_array.h"
 #include "core/job/spec/defaults.h"
 
@@ -39,10 +42,12 @@ TokenSplit split_tokens(int64_t tokens, double holdout) {
   return {{0, split}, TokenPart{split, tokens}};
 }
 
-// Fault::corrupt naming the token at `index`. `classes`: the number of classes of the model.
-Error token_out_of_range(const TokenArray& tokens, int64_t index, int64_t classes, const std::string& path) {
-  return Error::make(Fault::corrupt, "{}: token {} is {}, but model.classes allows {} (0 to {})", path, index,
-                     tokens.at(index), classes, classes - 1)
+// Fault::corrupt naming the file and the number in the file of the token at `index`. `classes`: the number of classes
+// of the model.
+Error token_out_of_range(const TokenShards& tokens, int64_t index, int64_t classes) {
+  const TokenShards::Place place = tokens.place_of(index);
+  return Error::make(Fault::corrupt, "{}: token {} is {}, but model.classes allows {} (0 to {})", place.path,
+                     place.index, tokens.at(index), classes, classes - 1)
       .advise("set model.classes to the size of the vocabulary; a wrong data.token_type also gives such numbers");
 }
 
@@ -55,7 +60,7 @@ class TokenWindows : public Dataset {
     bool is_checked = false;      // whether every token is known to be in range
   };
   // Throws Fault::spec if the part is too short for a sample.
-  TokenWindows(TokenArray tokens, TokenPart part, const std::string& path, const Options& options);
+  TokenWindows(const TokenShards& tokens, TokenPart part, const std::string& path, const Options& options);
 
   int64_t size() const override { return size_; }
   SampleShape shape() const override { return SampleShape::tokens(options_.context); }
@@ -64,14 +69,13 @@ class TokenWindows : public Dataset {
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;
 
  private:
-  TokenArray tokens_;
+  TokenShards tokens_;
   int64_t begin_, size_;
-  std::string path_;
   Options options_;
 };
 
-TokenWindows::TokenWindows(TokenArray tokens, TokenPart part, const std::string& path, const Options& options)
-    : tokens_(std::move(tokens)), begin_(part.begin), path_(path), options_(options) {
+TokenWindows::TokenWindows(const TokenShards& tokens, TokenPart part, const std::string& path, const Options& options)
+    : tokens_(tokens), begin_(part.begin), options_(options) {
   if (options.context < 1) throw Error::make(Fault::bug, "{}: a sample of {} tokens", path, options.context);
   const int64_t count = part.end - part.begin;
   size_ = part.samples(options.context);
@@ -87,17 +91,17 @@ void TokenWindows::read(int64_t index, const SampleDraw&, std::byte* out_input, 
   const int64_t first = begin_ + index * options_.context;
   if (!options_.is_checked) {
     if (const auto outside = tokens_.find_outside(options_.classes, first, options_.context + 1))
-      throw token_out_of_range(tokens_, *outside, options_.classes, path_).within(fmt::format("sample {}", index));
+      throw token_out_of_range(tokens_, *outside, options_.classes).within(fmt::format("sample {}", index));
   }
   tokens_.copy(first, options_.context, reinterpret_cast<int64_t*>(out_input));
   tokens_.copy(first + 1, options_.context, out_target);
 }
 
 // Returns whether all tokens were checked.
-bool check_range(const TokenArray& tokens, const std::string& path, int64_t classes) {
+bool check_range(const TokenShards& tokens, int64_t classes) {
   if (tokens.size() > kMostTokensChecked) return false;
   if (const std::optional<int64_t> outside = tokens.find_outside(classes, 0, tokens.size()))
-    throw token_out_of_range(tokens, *outside, classes, path);
+    throw token_out_of_range(tokens, *outside, classes);
   return true;
 }
 
@@ -118,7 +122,8 @@ DataPair open_text(const std::vector<DataFile>& files, const DataRequest& reques
     for (const DataFile& file : files) check_tokens(file.content, file.path, *request.classes);
   const auto make = [&](const DataFile& file, TokenPart part) {
     const TokenWindows::Options made{request.text_context, kBytes, "bytes", true};
-    return std::make_unique<TokenWindows>(TokenArray::of_bytes(file.content), part, file.path, made);
+    const TokenShards bytes({{file.path, TokenArray::of_bytes(file.content)}});
+    return std::make_unique<TokenWindows>(bytes, part, file.path, made);
   };
   const int64_t bytes = static_cast<int64_t>(files[0].content.size());
   const TokenSplit split = split_tokens(bytes, files.size() == 1 ? spec::holdout(request.section) : 0);
@@ -129,25 +134,44 @@ DataPair open_text(const std::vector<DataFile>& files, const DataRequest& reques
   return pair;
 }
 
-// Throws Fault::spec if model.classes is not given; Fault::corrupt as TokenArray::of, and if a token in a file of up to
-// kMostTokensChecked is out of range.
+// The names of the test files follow those of the training files.
+constexpr std::string_view kTrainingFiles = "training data";
+
+// The training files, or the test files.
+std::vector<DataFile> files_of_set(const std::vector<DataFile>& files, bool is_training) {
+  std::vector<DataFile> chosen;
+  std::ranges::copy_if(files, std::back_inserter(chosen),
+                       [=](const DataFile& file) { return file.what.starts_with(kTrainingFiles) == is_training; });
+  return chosen;
+}
+
+TokenShards shards_of(const std::vector<DataFile>& files, spec::TokenType flat) {
+  std::vector<TokenShards::Shard> shards;
+  for (const DataFile& file : files) shards.push_back({file.path, TokenArray::of(file, flat)});
+  return TokenShards(std::move(shards));
+}
+
+// Throws Fault::spec if model.classes is not given; Fault::corrupt as TokenArray::of, and if a token is out of range
+// among up to kMostTokensChecked.
 DataPair open_tokens(const std::vector<DataFile>& files, const DataRequest& request) {
   if (!request.classes)
     throw Error(Fault::spec, "tokens need model.classes, the size of the vocabulary").advise("GPT-2's is 50257");
-  const auto make = [&](const TokenArray& tokens, TokenPart part, const std::string& path, bool is_checked) {
+  const auto make = [&](const TokenShards& tokens, TokenPart part, const std::string& path, bool is_checked) {
     const TokenWindows::Options made{request.text_context, *request.classes, "tokens", is_checked};
     return std::make_unique<TokenWindows>(tokens, part, path, made);
   };
-  const TokenArray tokens = TokenArray::of(files[0], request.section.token_type);
-  const bool is_checked = check_range(tokens, files[0].path, *request.classes);
-  const TokenSplit split = split_tokens(tokens.size(), files.size() == 1 ? spec::holdout(request.section) : 0);
+  const spec::DataSection& section = request.section;
+  const bool has_test = !section.test_path.empty();
+  const TokenShards tokens = shards_of(files_of_set(files, true), section.token_type);
+  const bool is_checked = check_range(tokens, *request.classes);
+  const TokenSplit split = split_tokens(tokens.size(), has_test ? 0 : spec::holdout(section));
   DataPair pair;
-  pair.train = make(tokens, split.train, files[0].path, is_checked);
-  if (split.test) pair.test = make(tokens, *split.test, files[0].path, is_checked);
-  if (files.size() > 1) {
-    const TokenArray test = TokenArray::of(files[1], request.section.token_type);
-    const bool test_is_checked = check_range(test, files[1].path, *request.classes);
-    pair.test = make(test, {0, test.size()}, files[1].path, test_is_checked);
+  pair.train = make(tokens, split.train, section.path, is_checked);
+  if (split.test) pair.test = make(tokens, *split.test, section.path, is_checked);
+  if (has_test) {
+    const TokenShards test = shards_of(files_of_set(files, false), section.token_type);
+    const bool test_is_checked = check_range(test, *request.classes);
+    pair.test = make(test, {0, test.size()}, section.test_path, test_is_checked);
   }
   return pair;
 }
@@ -215,15 +239,24 @@ void scan_text(const DataRequest& request, DataScan& scan) {
     check_text_part({"test", {0, static_cast<int64_t>(*size)}}, section.test_path, context, scan);
 }
 
-// Returns the number of tokens in a file, or nothing if the tokens are unusable.
-std::optional<int64_t> scan_token_file(const FileName& name, const spec::DataSection& section, int64_t classes,
-                                       std::vector<Finding>& findings) {
+std::string words_for_shards(const std::vector<DataFile>& files, const TokenShards& tokens, spec::TokenType flat) {
+  if (files.size() > 1) return fmt::format("{} tokens in {} files", tokens.size(), files.size());
+  return fmt::format("{} {} tokens", tokens.size(), name_of(TokenArray::of(files.front(), flat).word()));
+}
+
+// Returns the number of tokens in the files, or nothing if the tokens are unusable. `path`: of the file, or the pattern
+// of the files.
+std::optional<int64_t> scan_token_files(const std::string& path, const std::vector<FileName>& names,
+                                        const DataRequest& request, std::vector<Finding>& findings) {
+  const int64_t classes = request.classes.value_or(0);
+  const spec::TokenType flat = request.section.token_type;
   try {
-    const TokenArray tokens = TokenArray::of(open_files({name}).front(), section.token_type);
+    const std::vector<DataFile> files = open_files(names);
+    const TokenShards tokens = shards_of(files, flat);
     if (const std::optional<int64_t> outside = tokens.find_outside(classes, 0, tokens.size()))
-      throw token_out_of_range(tokens, *outside, classes, name.path);
-    findings.push_back(Finding::fine("data", fmt::format("{}: {} {} tokens, all below {}", name.path, tokens.size(),
-                                                         name_of(tokens.word()), classes)));
+      throw token_out_of_range(tokens, *outside, classes);
+    findings.push_back(Finding::fine(
+        "data", fmt::format("{}: {}, all below {}", path, words_for_shards(files, tokens, flat), classes)));
     return tokens.size();
   } catch (const Error& error) {
     findings.push_back(unreadable(error));
@@ -231,19 +264,29 @@ std::optional<int64_t> scan_token_file(const FileName& name, const spec::DataSec
   }
 }
 
-void scan_tokens(const DataRequest& request, const std::vector<FileName>& names, DataScan& scan) {
-  const spec::DataSection& section = request.section;
-  const int64_t context = request.text_context, classes = request.classes.value_or(0);
-  scan.classes = classes;
-  const double holdout = names.size() == 1 ? spec::holdout(section) : 0;
-  if (const std::optional<int64_t> size = scan_token_file(names[0], section, classes, scan.findings)) {
-    const TokenSplit split = split_tokens(*size, holdout);
-    check_text_part({"training", split.train, "tokens"}, names[0].path, context, scan);
-    if (split.test) check_text_part({"test", *split.test, "tokens"}, names[0].path, context, scan);
+// The names for one of the two paths. Returns none, with a finding, if no file has a name like the pattern.
+std::vector<FileName> scan_names(const FileName& name, std::vector<Finding>& findings) {
+  try {
+    return spread(name);
+  } catch (const Error& error) {
+    findings.push_back(unreadable(error));
+    return {};
   }
-  if (names.size() < 2) return;
-  if (const std::optional<int64_t> size = scan_token_file(names[1], section, classes, scan.findings))
-    check_text_part({"test", {0, *size}, "tokens"}, names[1].path, context, scan);
+}
+
+void scan_tokens(const DataRequest& request, const std::vector<FileName>& sets, DataScan& scan) {
+  const int64_t context = request.text_context;
+  scan.classes = request.classes.value_or(0);
+  for (const FileName& set : sets) {
+    const std::vector<FileName> names = scan_names(set, scan.findings);
+    if (names.empty()) continue;
+    const std::optional<int64_t> size = scan_token_files(set.path, names, request, scan.findings);
+    if (!size) continue;
+    const bool is_training = set.what == kTrainingFiles;
+    const TokenSplit split = split_tokens(*size, sets.size() == 1 ? spec::holdout(request.section) : 0);
+    check_text_part({is_training ? "training" : "test", split.train, "tokens"}, set.path, context, scan);
+    if (split.test) check_text_part({"test", *split.test, "tokens"}, set.path, context, scan);
+  }
 }
 
 class TextFormat : public Format {
@@ -260,25 +303,56 @@ class TextFormat : public Format {
   }
 };
 
+bool has_llmc_header(const std::filesystem::path& path) {
+  std::string start(8, '\0');
+  return std::ifstream(path, std::ios::binary).read(start.data(), 8) &&
+         std::ranges::find(kLlmcSignatures, std::string_view(start)) != std::end(kLlmcSignatures);
+}
+
+// The shards of llm.c and modded-nanogpt: fineweb_train_000001.bin, ..., fineweb_val_000000.bin.
+std::optional<DataPlace> llmc_shards(const std::filesystem::path& folder) {
+  std::error_code refused;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, refused))
+    if (std::string name = entry.path().filename(); name.ends_with(".bin")) names.push_back(std::move(name));
+  std::ranges::sort(names);
+  for (const std::string& name : names) {
+    const size_t at = name.find("_train_");
+    if (at == name.npos) continue;
+    const std::string test = name.substr(0, at) + "_val_";
+    const bool has_test = std::ranges::any_of(names, [&](const std::string& other) { return other.starts_with(test); });
+    if (has_test && has_llmc_header(folder / name))
+      return DataPlace{folder / (name.substr(0, at) + "_train_*.bin"), folder / (test + "*.bin")};
+  }
+  return std::nullopt;
+}
+
 class TokensFormat : public Format {
  public:
   std::vector<FileName> file_names(const spec::DataSection& section) const override {
-    return one_or_two(section, {}, "data.format = \"tokens\" needs data.path, the tokens' file");
+    std::vector<FileName> names;
+    for (const FileName& set : sets(section)) std::ranges::move(spread(set), std::back_inserter(names));
+    return names;
   }
   DataPair open(const DataRequest& request, const std::vector<DataFile>& files) const override {
     return open_tokens(files, request);
   }
   void scan(const DataRequest& request, DataScan& scan) const override {
-    scan_tokens(request, file_names(request.section), scan);
+    scan_tokens(request, sets(request.section), scan);
   }
   // nanoGPT's files.
   std::optional<DataPlace> in_folder(const std::filesystem::path& folder) const override {
     const std::filesystem::path train = folder / "train.bin", test = folder / "val.bin";
-    return exists(train) && exists(test) ? std::optional(DataPlace{train, test}) : std::nullopt;
+    return exists(train) && exists(test) ? std::optional(DataPlace{train, test}) : llmc_shards(folder);
   }
   bool is_file(const std::filesystem::path&, std::string_view first_bytes) const override {
     const auto begins_with = [&](std::string_view signature) { return first_bytes.starts_with(signature); };
     return begins_with(kNumpySignature) || std::ranges::any_of(kLlmcSignatures, begins_with);
+  }
+
+ private:
+  static std::vector<FileName> sets(const spec::DataSection& section) {
+    return one_or_two(section, {}, "data.format = \"tokens\" needs data.path, the tokens' file");
   }
 };
 

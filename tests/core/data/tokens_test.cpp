@@ -185,5 +185,76 @@ TEST_CASE("a scan tells how many samples there are") {
   CHECK(contains(found.findings.back().seen, "4 tokens for the test set are too few for a sample of 4 tokens"));
 }
 
+// Nine tokens in three shards of different kinds, the second without a token.
+struct ShardFolder : TokenFolder {
+  ShardFolder() {
+    const std::vector<uint16_t> start(kShort.begin(), kShort.begin() + 4), end(kShort.begin() + 4, kShort.end());
+    write("web_train_000002.bin", llmc(20240520, 1, 4, words(start)));
+    write("web_train_000003.bin", "");
+    write("web_train_000010.npy", npy("<u2", "(5,)", words(end)));
+    write("web_val_000000.bin", llmc(20240520, 1, 9, words(kShort)));
+    write(".web_train_000001.bin", "x");
+  }
+  spec::DataSection train() const {
+    spec::DataSection section = section_of(spec::DataFormat::tokens, *this / "web_train_*");
+    section.holdout = 0;
+    return section;
+  }
+};
+
+TEST_CASE("shards are one array of tokens, in the order of their names") {
+  const ShardFolder folder;
+  spec::DataSection section = folder.train();
+  DataPair pair = open(section, 4, 0, 65536);
+  CHECK(pair.train->size() == 2);
+  CHECK(all_tokens(*pair.train, 4) == kTokens);
+  REQUIRE(pair.files.size() == 3);
+  CHECK(pair.files[0].what == "training data web_train_000002.bin");
+  CHECK(pair.files[2].path == folder / "web_train_000010.npy");
+  section.holdout = 0.5;
+  CHECK(all_tokens(*open(section, 2, 0, 65536).test, 2) ==
+        std::vector<int64_t>(kTokens.begin() + 5, kTokens.end() - 1));
+  section.test_path = folder / "web_val_*.bin";
+  pair = open(section, 4, 0, 65536);
+  CHECK(all_tokens(*pair.train, 4) == kTokens);
+  CHECK(all_tokens(*pair.test, 4) == kTokens);
+  CHECK(pair.files[3].what == "test data web_val_000000.bin");
+}
+
+TEST_CASE("a message about shards names the shard, and the place in the shard") {
+  const ShardFolder folder;
+  const auto message = [&](const spec::DataSection& section) {
+    return error_of([&] { open(section, 4, 0, 60000); }).message();
+  };
+  CHECK(contains(message(folder.train()), "web_train_000010.npy: token 0 is 65535"));
+  CHECK(contains(scan(folder.train(), 4, 60000).findings[0].seen, "web_train_000010.npy: token 0 is 65535"));
+  folder.write("web_train_000002.bin", llmc(20240520, 1, 5, words(kShort)));
+  CHECK(contains(message(folder.train()), "web_train_000002.bin: too long: its header declares 5"));
+  spec::DataSection section = folder.train();
+  section.path = folder / "other_*.bin";
+  CHECK(contains(message(section), "other_*.bin: no file has a name like this pattern"));
+  CHECK_FALSE(scan(section, 4, 65536).fine());
+  section.path = folder / "web_v*.bin";
+  section.holdout = 0.9;
+  CHECK(contains(error_of([&] { open(section, 4, 0, 65536); }).message(),
+                 "web_v*.bin: 1 tokens from token 0 on are too few"));
+}
+
+TEST_CASE("a scan counts the tokens of all shards") {
+  const ShardFolder folder;
+  const DataScan found = scan(folder.train(), 4, 65536);
+  CHECK(found.fine());
+  CHECK(found.train_samples == 2);
+  CHECK(contains(found.findings[0].seen, "web_train_*: 9 tokens in 3 files, all below 65536"));
+}
+
+TEST_CASE("a folder of llm.c's shards is recognised") {
+  const ShardFolder folder;
+  const spec::DataSection found = recognise(folder.path());
+  CHECK(found.format == spec::DataFormat::tokens);
+  CHECK(found.path == folder / "web_train_*.bin");
+  CHECK(found.test_path == folder / "web_val_*.bin");
+}
+
 }  // namespace
 }  // namespace estrain::data

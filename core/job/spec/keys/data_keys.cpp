@@ -31,7 +31,8 @@ std::vector<Key<JobSpec>> data_keys() {
           .only("data.format", file_formats)
           .means(
               "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
-              "(text, hdf5, tokens), a tar file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks "
+              "(text, hdf5, tokens) or a pattern of files (tokens: \"fineweb_train_*.bin\", in sorted order), a tar "
+              "file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks "
               "(voc)."),
       ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
       ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
@@ -40,7 +41,8 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.test_path)
           .path()
           .only("data.format", test_formats)
-          .means("The file or folder for evaluation; voc: where data.test_list is, if not in data.path."),
+          .means("The file (tokens: or pattern) or folder for evaluation; voc: where data.test_list is, if not in "
+                 "data.path."),
       ESTRAIN_KEY(data.holdout)
           .min(0)
           .below(1)

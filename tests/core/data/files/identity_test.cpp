@@ -295,5 +295,28 @@ TEST_CASE("a data set says which files it was made of; made-up data have none") 
   CHECK(open(DataSection(), 4, 0).files.empty());
 }
 
+TEST_CASE("each of several token files counts: other bytes, one more, one less") {
+  const DataFolder folder;
+  for (const char* name : {"a1", "a2", "a3"}) folder.write(name, pattern_bytes(100));
+  const DataSection section = section_of(DataFormat::tokens, folder / "a*");
+  const DataIdentity known = identify(open_files(file_names(section)));
+  const auto changes = [&] {
+    std::string words;
+    for (const DataChange& change : recognize(known, open_files(file_names(section))).changes)
+      words += change.in_words() + "; ";
+    return words;
+  };
+  CHECK(changes() == "");
+  CHECK(is_untouched(known, file_names(section)));
+  folder.write("a2", pattern_bytes(100, 1));
+  CHECK(changes() == folder / "a2" + ": other contents in the same 100 bytes; ");
+  folder.write("a2", pattern_bytes(100));
+  folder.write("a4", pattern_bytes(100));
+  CHECK(contains(changes(), "a4: a new file of the data (training data a4)"));
+  fs::remove(folder / "a4");
+  fs::remove(folder / "a1");
+  CHECK(contains(changes(), "a1: no longer a file of the data (training data a1)"));
+}
+
 }  // namespace
 }  // namespace estrain::data
