@@ -36,6 +36,7 @@ TEXT = 'format = "text", path = "@/text"'
 NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 }, ' \
            '{ match = ["position.*"], lr = 3e-4 }]'
 
+NO_BIAS_DECAY = 'groups = [{ match = ["*.bias"], weight_decay = 0.0, betas = [0.7, 0.9], eps = 1e-6 }]'
 NO_GREY_DECAY = 'groups = [{ match = ["*.bias"], weight_decay = 0.0, momentum = 0.5 }]'
 
 # 90 grey images, 26 coloured ones, 2591 bytes of text to train on.
@@ -194,6 +195,48 @@ data = {{ {GREY}, batch = 7 }}
 optimizer = {{ name = "adagrad", weight_decay = 0.01 }}
 schedule = {{ name = "polynomial", unit = "step", period = 15, power = 0.9, warmup = 4 }}
 train.steps = 20
+"""),
+    "mlp-nadam-restarts": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "mlp", hidden = [50, 30], dropout = 0.2 }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "nadam", weight_decay = 0.01, decoupled_weight_decay = true, layer_decay = 0.7, {NO_BIAS_DECAY} }}
+schedule = {{ name = "restarts", unit = "step", period = 3, period_factor = 2, warmup = 2 }}
+train = {{ steps = 14, clip_grad_norm = 0.5 }}
+checkpoint.every = 5
+"""),
+    "lenet-radam-wsd": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model.name = "lenet"
+data = {{ {GREY}, batch = 6 }}
+optimizer = {{ name = "radam", betas = [0.8, 0.95] }}
+schedule = {{ name = "wsd", unit = "step", period = 6, decay = 8, decay_shape = "1-sqrt", warmup = 2 }}
+train.steps = 18
+checkpoint.every = 5
+"""),
+    "mlp-lion-table": Job(("2",), f"""
+job.ests = 3
+model = {{ name = "mlp", hidden = [50] }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "lion", lr = 1e-3, weight_decay = 0.1 }}
+schedule = {{ name = "table", unit = "step", points = [0, 4, 12], factors = [1.0, 0.5, 0.1], between = "linear" }}
+train.steps = 16
+"""),
+    "gpt-amsgrad-layers": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "gpt", context = 24, width = 48, layers = 2, heads = 3, dropout = 0.1 }}
+data = {{ {TEXT}, batch = 5 }}
+optimizer = {{ name = "adamw", lr = 0.003, amsgrad = true, layer_decay = 0.8, {NO_DECAY} }}
+schedule = {{ name = "inverse_sqrt", unit = "step", period = 3, warmup = 3 }}
+train.steps = 8
+"""),
+    "mlp-exponential": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "mlp", hidden = [50] }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "adam", amsgrad = true }}
+schedule = {{ name = "exponential", gamma = 0.8 }}
+train.epochs = 4
 """),
     "gpt-untied-threads": Job(("2",), f"""
 job.ests = 2

@@ -37,6 +37,7 @@ from training import Loss, epochs, make_model, make_optimizer, make_scheduler
 
 import load_checkpoint  # examples/, which training puts on the path
 
+FOLLOWS_FROM_STEP = "mu_product"  # a scalar of NAdam that estrain computes from the number of updates
 MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision", "decay")
 
 
@@ -254,7 +255,7 @@ class Replay:
             if not self.updates[name]:
                 slots |= {slot: torch.zeros_like(parameter) for slot in self.slots()}
             shared |= {f"optimizer/{name}/{slot}": numpy.asarray(value, numpy.int64 if slot == "step" else None)
-                       for slot, value in slots.items() if value is not None}
+                       for slot, value in slots.items() if value is not None and slot != FOLLOWS_FROM_STEP}
         if self.average:
             shared |= {f"ema/{name}": value.detach().numpy() for name, value in self.average.module.named_parameters()}
         if self.spec["schedule"]["name"] == "plateau":
@@ -275,7 +276,7 @@ class Replay:
     def slots(self):
         """Names of what the optimizer keeps of a parameter."""
         return {slot for state in self.optimizer.state.values() for slot, value in state.items()
-                if slot != "step" and value is not None}
+                if slot not in ("step", FOLLOWS_FROM_STEP) and value is not None}
 
     def evaluate(self):
         averaged = self.average and self.spec["ema"]["evaluate"]

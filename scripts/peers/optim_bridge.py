@@ -6,6 +6,7 @@ import subprocess
 
 import torch
 
+OF_GROUPS = ("name", "groups", "layer_decay", "layers")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -66,9 +67,9 @@ class Bridge:
         return self.c.names(table.encode()).decode().split()
 
     def keys(self, table, name):
-        """All keys that belong to this optimizer or schedule, but its name."""
+        """The keys that belong to this optimizer or schedule, but its name and what parameter groups are made from."""
         lines = self.c.keys_of(table.encode(), name.encode()).decode().splitlines()
-        return [key for key in map(Key, lines) if key.name not in ("name", "groups")]
+        return [key for key in map(Key, lines) if key.name not in OF_GROUPS]
 
     def drawn(self, table, name, count, seed, fixed=()):
         """`count` settings of an optimizer or a schedule, its keys given or left at their defaults at random."""

@@ -16,12 +16,14 @@ import time
 
 import torch
 
+import lion
 import optim_bridge
 
 ISAS = ["baseline", "fma128", "avx2", "avx512"]  # in the order of kernels::Isa
 CAPABILITIES = ["default", "avx2", "avx2", "avx512"]  # the LibTorch whose bits they give; it has no fma128 of its own
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1023, 1025, 4099, 40001]
 PEERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
+PEERS["lion"] = lion.Lion
 DRAWN = 60  # settings of each optimizer at random, beside those below
 
 
@@ -37,7 +39,15 @@ def settings(bridge):
             for name in ("adam", "adamw"):
                 for beta1 in (0.9, 0.3, 0.5, 0.0, 0.51):
                     for beta2, eps in ((0.999, 1e-8), (0.95, 1e-6), (0.0, 1e-8)):
-                        yield dict(name=name, lr=lr, weight_decay=weight_decay, betas=[beta1, beta2], eps=eps)
+                        adam = dict(name=name, lr=lr, weight_decay=weight_decay, betas=[beta1, beta2], eps=eps)
+                        yield adam
+                        yield adam | dict(amsgrad=True)
+            for beta1, beta2 in ((0.9, 0.999), (0.3, 0.5), (0.0, 0.0)):
+                averaging = dict(lr=lr, weight_decay=weight_decay, betas=[beta1, beta2])
+                yield averaging | dict(name="lion")
+                for name in ("nadam", "radam"):
+                    yield averaging | dict(name=name)
+                    yield averaging | dict(name=name, decoupled_weight_decay=True)
     for seed, name in enumerate(bridge.names("optimizer")):
         yield dict(name=name)
         yield from bridge.drawn("optimizer", name, DRAWN, seed)
@@ -117,6 +127,7 @@ def compare(bridge, s, isa, steps, clip):
             digest = our.step(gradient, lr, factor)
             state = {name: t for name, t in optimizer.state[p].items() if torch.is_tensor(t) and t.shape == p.shape}
             state.pop("step", None)
+            state.pop("mu_product", None)
             if [*state] != our.names:
                 sys.exit(f"{s}: torch keeps {[*state]}, estrain {our.names}")
             for what, a, b in zip(["parameter", *our.names], [p.detach(), *state.values()],
@@ -129,6 +140,14 @@ def compare(bridge, s, isa, steps, clip):
     return True
 
 
+def mu_product(defaults, steps):
+    """NAdam's, after so many updates; it is 0 or next to it after a few hundred."""
+    product = torch.ones(())
+    for step in range(1, min(steps, 1000) + 1):
+        product *= defaults["betas"][0] * (1.0 - 0.5 * (0.96 ** (step * defaults["momentum_decay"])))
+    return product
+
+
 def compare_late_steps(bridge, isa, s):
     """Bias corrections and decays of steps that no test waits for."""
     for first in [*range(1, 3000, 13), 9_999, 123_456, 1_000_000, 10_000_000]:
@@ -139,6 +158,8 @@ def compare_late_steps(bridge, isa, s):
         parameter.grad = torch.randn(33)
         optimizer.state[parameter] = dict(step=torch.tensor(float(first - 1)),
                                           **{name: torch.zeros(33) for name in our.names})
+        if s["name"] == "nadam":
+            optimizer.state[parameter]["mu_product"] = mu_product(optimizer.defaults, first - 1)
         our.updates = first - 1
         optimizer.step()
         our.step(parameter.grad, s["lr"])
@@ -156,6 +177,9 @@ def check(bridge, isa):
             refused += 1
     compare_late_steps(bridge, isa, dict(name="adamw", lr=1e-3, weight_decay=0.01))
     compare_late_steps(bridge, isa, dict(name="adagrad", lr=0.1, lr_decay=0.01, weight_decay=0.01))
+    compare_late_steps(bridge, isa, dict(name="adam", lr=1e-3, amsgrad=True))
+    compare_late_steps(bridge, isa, dict(name="nadam", lr=1e-3, weight_decay=0.01))
+    compare_late_steps(bridge, isa, dict(name="radam", lr=1e-3, weight_decay=0.01))
     counts = ", ".join(f"{name} {count}" for name, count in cases.items())
     print(f"{ISAS[isa]}: {cases.total()} settings ({counts}), {len(SIZES)} sizes, 6 steps: equal bits; "
           f"{refused} refused by both")
@@ -182,7 +206,8 @@ def report_speed(bridge, isa, n=11_000_000):
                     ("AdamW", dict(name="adamw", weight_decay=0.01)),
                     ("RMSprop", dict(name="rmsprop")),
                     ("RMSprop centered, momentum", dict(name="rmsprop", momentum=0.9, centered=True)),
-                    ("Adagrad", dict(name="adagrad"))):
+                    ("Adagrad", dict(name="adagrad")), ("AdamW amsgrad", dict(name="adamw", amsgrad=True)),
+                    ("NAdam", dict(name="nadam")), ("RAdam", dict(name="radam")), ("Lion", dict(name="lion"))):
         optimizer, our = peer_optimizer(s, [parameter]), Ours(bridge, s, isa, parameter.detach())
         optimizer.step()
         our.step(gradient, 1e-3)

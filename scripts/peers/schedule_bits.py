@@ -18,13 +18,19 @@ import torch
 import optim_bridge
 import schedulers
 
+SHAPES = {"linear": "linear", "cosine": "cos", "one_minus_sqrt": "1-sqrt"}  # words of spec::Decay
 DRAWN = 120  # settings of each schedule at random, beside those below
 GOLDEN = [dict(name="step", period=3), dict(name="step", period=2, warmup=3), dict(name="cosine", period=5),
           dict(name="cosine", period=4, warmup=2), dict(name="linear", period=5),
           dict(name="linear", period=3, warmup=3), dict(name="constant", warmup=4),
           dict(name="multistep", milestones=[2, 5, 5, 9]), dict(name="multistep", milestones=[1, 4], warmup=3),
           dict(name="polynomial", period=7), dict(name="polynomial", period=5, power=0.9, warmup=2),
-          dict(name="onecycle", period=12), dict(name="onecycle", period=12, anneal_strategy="linear", three_phase=True)]
+          dict(name="onecycle", period=12), dict(name="onecycle", period=12, anneal_strategy="linear", three_phase=True),
+          dict(name="exponential", gamma=0.7), dict(name="exponential", gamma=0.7, warmup=3),
+          dict(name="restarts", period=3, period_factor=2), dict(name="restarts", period=4, warmup=2),
+          dict(name="inverse_sqrt", period=4, warmup=4),
+          dict(name="wsd", period=3, decay=5, decay_shape="cosine", min_factor=0.1, warmup=2),
+          dict(name="table", points=[0, 2, 7], factors=[1.0, 0.5, 0.1], between="linear", warmup=1)]
 
 
 def peer_lrs(s, base_lr, count):
@@ -47,7 +53,7 @@ def our_lrs(bridge, s, base_lr, count):
 
 def settings(bridge):
     names = [name for name in bridge.names("schedule") if name != "plateau"]
-    plain = [name for name in names if name not in ("multistep", "onecycle")]
+    plain = [name for name in names if name not in ("multistep", "onecycle", "exponential", "table")]
     for name, period, warmup in itertools.product(plain, (1, 2, 3, 7, 30, 90, 1000), (0, 1, 2, 5, 100)):
         yield dict(name=name, warmup=warmup, **({} if name == "constant" else dict(period=period)))
     for period in (2, 3, 7, 30, 90, 1000, 5000):
@@ -65,8 +71,18 @@ def settings(bridge):
         yield dict(name="multistep", milestones=[30, 80], warmup=warmup)
         yield dict(name="polynomial", period=50, power=2.0, warmup=warmup)
         yield dict(name="polynomial", period=50, power=0.0, warmup=warmup)
+        yield dict(name="exponential", gamma=0.97, warmup=warmup)
+        yield dict(name="restarts", period=10, period_factor=2, eta_min=1e-5, warmup=warmup)
+        yield dict(name="restarts", period=7, period_factor=3, warmup=warmup)
+        for shape in ("linear", "cos", "1-sqrt"):
+            yield dict(name="wsd", period=100, decay=33, decay_shape=shape, min_factor=0.01, warmup=warmup)
+        for between in ("constant", "linear"):
+            yield dict(name="table", points=[0, 10, 200], factors=[1.0, 0.3, 0.01], between=between, warmup=warmup)
+            yield dict(name="table", points=[0], factors=[0.3], between=between, warmup=warmup)
     for seed, name in enumerate(names):
         fixed = dict(milestones=[3, 3, 11, 200]) if name == "multistep" and seed % 2 else {}
+        if name == "table":
+            fixed = dict(points=[0, 1, 17, 200], factors=[1 / 3, 1.0, 0.7, 1e-3])
         yield from bridge.drawn("schedule", name, DRAWN, seed, fixed)
 
 
@@ -127,14 +143,17 @@ def as_cpp(key, value):
         return "{" + ", ".join(map(str, value)) + "}"
     if isinstance(value, bool):
         return str(value).lower()
-    return {"name": f"ScheduleKind::{value}", "anneal_strategy": f"spec::Anneal::{value}"}.get(key, str(value))
+    return {"name": f"ScheduleKind::{value}", "anneal_strategy": f"spec::Anneal::{value}",
+            "decay_shape": f"spec::Decay::{value}", "between": f"spec::Between::{value}"}.get(key, str(value))
 
 
 def print_golden():
-    order = ["name", "period", "milestones", "power", "anneal_strategy", "three_phase", "warmup"]
+    order = ["name", "period", "gamma", "milestones", "period_factor", "decay", "decay_shape", "min_factor", "points",
+             "factors", "between", "power", "anneal_strategy", "three_phase", "warmup"]
     for s in GOLDEN:
+        peer = s | dict(decay_shape=SHAPES[s["decay_shape"]]) if "decay_shape" in s else s
         fields = ", ".join(f".{key} = {as_cpp(key, s[key])}" for key in order if key in s)
-        print(f"{{{{{fields}}}, {{{', '.join(hexadecimal(peer_lrs(s, 0.05, 12)))}}}}},")
+        print(f"{{{{{fields}}}, {{{', '.join(hexadecimal(peer_lrs(peer, 0.05, 12)))}}}}},")
 
 
 def main():

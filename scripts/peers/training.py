@@ -4,11 +4,13 @@ import fnmatch
 import inspect
 import itertools
 import pathlib
+import re
 
 import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, DistributedSampler
 
+import lion
 import programs
 import schedulers
 import twins
@@ -16,7 +18,8 @@ import twins
 MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (),
               "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}  # others: dropout
 OPTIMIZERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
-GROUP_KEYS = ("lr", "weight_decay", "momentum")
+OPTIMIZERS["lion"] = lion.Lion
+GROUP_KEYS = ("lr", "weight_decay", "momentum", "betas", "eps")
 
 
 def make_model(spec, data):
@@ -67,17 +70,38 @@ class Loss:
                                label_smoothing=self.spec["train"]["label_smoothing"])
 
 
+def layer_depths(section, names):
+    """The layer of each parameter, as core/engine/optim/layer_depths.h says."""
+    if section.get("layers"):
+        return {name: next(i for i, pattern in enumerate(section["layers"]) if fnmatch.fnmatchcase(name, pattern))
+                for name in names}
+    layers, depths, plain = [], {}, []
+    for name in names:
+        numbered = re.match(r"(?:[^.]+\.)*?(?:[^.]*_)?[0-9]+(?=\.|$)", name)
+        if numbered and numbered[0] not in layers:
+            layers.append(numbered[0])
+        depths[name] = layers.index(numbered[0]) + 1 if numbered else len(layers)
+        plain += [] if numbered else [name]
+    return depths | {name: len(layers) + 1 for name in plain if layers and depths[name] == len(layers)}
+
+
 def make_optimizer(spec, model, **more):
     """more: of torch.optim's own options, such as foreach."""
     section = spec["optimizer"]
     groups = [dict(params=[])]
     groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group})
                for group in section["groups"]]
+    depths, slower = layer_depths(section, [name for name, _ in model.named_parameters()]), {}
     for name, parameter in model.named_parameters():
         matches = (i for i, group in enumerate(section["groups"], 1)
                    if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
-        groups[next(matches, 0)]["params"].append(parameter)
-    options = {key: value for key, value in section.items() if key not in ("name", "groups")}
+        group, below = groups[next(matches, 0)], max(depths.values()) - depths[name]
+        if below and section.get("layer_decay", 1) != 1:
+            lr = group.get("lr", section["lr"]) * section["layer_decay"] ** below
+            group = slower.setdefault((id(group), below), group | dict(params=[], lr=lr))
+        group["params"].append(parameter)
+    groups += slower.values()
+    options = {key: value for key, value in section.items() if key not in ("name", "groups", "layer_decay", "layers")}
     return OPTIMIZERS[section["name"]](groups, **options, **more)
 
 

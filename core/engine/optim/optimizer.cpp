@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/job/spec/defaults.h"
 
 namespace estrain::optim {
 namespace {
@@ -33,14 +32,17 @@ Settings sgd(const Update& u) {
                       .first = u.before == 0};
 }
 
-Slots adam_slots(const spec::OptimizerSection&, const GroupSettings&) { return {"exp_avg", "exp_avg_sq"}; }
+Slots adam_slots(const spec::OptimizerSection& section, const GroupSettings&) {
+  return section.amsgrad ? Slots{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"} : Slots{"exp_avg", "exp_avg_sq"};
+}
 
 kernels::Adam adam_settings(const Update& u) {
   return {.lr = u.lr,
-          .beta1 = u.section.betas[0],
-          .beta2 = u.section.betas[1],
-          .eps = spec::epsilon(u.section),
+          .beta1 = u.group.beta1,
+          .beta2 = u.group.beta2,
+          .eps = u.group.eps,
           .weight_decay = u.group.weight_decay,
+          .amsgrad = u.section.amsgrad,
           .step = u.before + 1,
           .rounding = u.rounding};
 }
@@ -63,7 +65,7 @@ Slots rmsprop_slots(const spec::OptimizerSection& section, const GroupSettings& 
 Settings rmsprop(const Update& u) {
   return kernels::Rmsprop{.lr = u.lr,
                           .alpha = u.section.alpha,
-                          .eps = spec::epsilon(u.section),
+                          .eps = u.group.eps,
                           .weight_decay = u.group.weight_decay,
                           .momentum = u.group.momentum,
                           .centered = u.section.centered,
@@ -75,11 +77,43 @@ Slots adagrad_slots(const spec::OptimizerSection&, const GroupSettings&) { retur
 Settings adagrad(const Update& u) {
   return kernels::Adagrad{.lr = u.lr,
                           .lr_decay = u.section.lr_decay,
-                          .eps = spec::epsilon(u.section),
+                          .eps = u.group.eps,
                           .weight_decay = u.group.weight_decay,
                           .initial_accumulator_value = u.section.initial_accumulator_value,
                           .step = u.before + 1,
                           .rounding = u.rounding};
+}
+
+Slots moment_slots(const spec::OptimizerSection&, const GroupSettings&) { return {"exp_avg", "exp_avg_sq"}; }
+
+Settings nadam(const Update& u) {
+  return kernels::Nadam{.lr = u.lr,
+                        .beta1 = u.group.beta1,
+                        .beta2 = u.group.beta2,
+                        .eps = u.group.eps,
+                        .weight_decay = u.group.weight_decay,
+                        .momentum_decay = u.section.momentum_decay,
+                        .decoupled = u.section.decoupled_weight_decay,
+                        .step = u.before + 1,
+                        .rounding = u.rounding};
+}
+
+Settings radam(const Update& u) {
+  return kernels::Radam{.lr = u.lr,
+                        .beta1 = u.group.beta1,
+                        .beta2 = u.group.beta2,
+                        .eps = u.group.eps,
+                        .weight_decay = u.group.weight_decay,
+                        .decoupled = u.section.decoupled_weight_decay,
+                        .step = u.before + 1,
+                        .rounding = u.rounding};
+}
+
+Slots lion_slots(const spec::OptimizerSection&, const GroupSettings&) { return {"exp_avg"}; }
+
+Settings lion(const Update& u) {
+  return kernels::Lion{
+      .lr = u.lr, .beta1 = u.group.beta1, .beta2 = u.group.beta2, .weight_decay = u.group.weight_decay};
 }
 
 // A Rule gives an optimizer's slots for a parameter, and the kernel settings of one update.
@@ -92,7 +126,8 @@ struct Rule {
 constexpr Rule rules[] = {
     {OptimizerKind::sgd, momentum_slots, sgd},        {OptimizerKind::adam, adam_slots, adam},
     {OptimizerKind::adamw, adam_slots, adamw},        {OptimizerKind::rmsprop, rmsprop_slots, rmsprop},
-    {OptimizerKind::adagrad, adagrad_slots, adagrad},
+    {OptimizerKind::adagrad, adagrad_slots, adagrad}, {OptimizerKind::nadam, moment_slots, nadam},
+    {OptimizerKind::radam, moment_slots, radam},      {OptimizerKind::lion, lion_slots, lion},
 };
 
 const Rule& rule_of(OptimizerKind kind) {

@@ -4,10 +4,13 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/engine/optim/layer_depths.h"
 #include "core/job/spec/defaults.h"
 
 namespace estrain::optim {
@@ -48,15 +51,22 @@ bool matches_any(const std::vector<std::string>& patterns, const std::string& na
 }
 
 GroupSettings own_settings(const spec::OptimizerSection& optimizer) {
+  const std::vector<double> betas = spec::betas(optimizer);
   return {.lr = spec::learning_rate(optimizer),
           .weight_decay = spec::weight_decay(optimizer),
-          .momentum = optimizer.momentum};
+          .momentum = optimizer.momentum,
+          .beta1 = betas[0],
+          .beta2 = betas[1],
+          .eps = spec::epsilon(optimizer)};
 }
 
 GroupSettings overridden(const GroupSettings& own, const spec::OptimizerGroup& group) {
   return {.lr = group.lr.value_or(own.lr),
           .weight_decay = group.weight_decay.value_or(own.weight_decay),
-          .momentum = group.momentum.value_or(own.momentum)};
+          .momentum = group.momentum.value_or(own.momentum),
+          .beta1 = group.betas ? (*group.betas)[0] : own.beta1,
+          .beta2 = group.betas ? (*group.betas)[1] : own.beta2,
+          .eps = group.eps.value_or(own.eps)};
 }
 
 void require_match(size_t group, const std::string& pattern, const std::vector<std::string>& names) {
@@ -77,6 +87,24 @@ void require_effect(const ParameterGroups& resolved, size_t group, const std::st
                     "optimizer.groups[{}]",
                     group, pattern, fmt::join(takers, "], optimizer.groups["))
       .advise("a parameter belongs to the first group that matches it: put this group before, or remove the pattern");
+}
+
+// Moves the parameters of each layer but the topmost to a group with the layer's rate.
+void split_by_layer(const spec::OptimizerSection& optimizer, const std::vector<std::string>& names,
+                    ParameterGroups& resolved) {
+  const std::vector<size_t> depths = layer_depths(optimizer.layers, names);
+  const size_t top = *std::max_element(depths.begin(), depths.end());
+  std::map<std::pair<size_t, size_t>, size_t> made;  // (group, depth) -> group
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (depths[i] == top) continue;
+    const auto [at, is_new] = made.try_emplace({resolved.group_of[i], depths[i]}, resolved.groups.size());
+    if (is_new) {
+      GroupSettings slower = resolved.settings(i);
+      slower.lr *= std::pow(optimizer.layer_decay, static_cast<double>(top - depths[i]));
+      resolved.groups.push_back(slower);
+    }
+    resolved.group_of[i] = at->second;
+  }
 }
 
 }  // namespace
@@ -113,6 +141,7 @@ ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
   }
   for (size_t g = 0; g < optimizer.groups.size(); ++g)
     for (const auto& pattern : optimizer.groups[g].match) require_effect(resolved, g, pattern, parameter_names);
+  if (optimizer.layer_decay != 1) split_by_layer(optimizer, parameter_names, resolved);
   return resolved;
 }
 

@@ -2,7 +2,9 @@
 // Resolves [[optimizer.groups]]: the hyper-parameters of each parameter of the model.
 //
 // Patterns are fnmatch(3)'s: `*` any text (including dots), `?` any character, `[abc]`, `[!abc]`. A parameter belongs
-// to the first group with a matching pattern; the rest belong to group 0, with the optimizer's own values.
+// to the first group with a matching pattern; the rest belong to group 0, with the optimizer's own values. With
+// optimizer.layer_decay a parameter's rate is also multiplied by layer_decay^(layers above its own), as timm's
+// param_groups_layer_decay and BEiT do; layer_depths.h finds the layers.
 
 #include <cstddef>
 #include <string>
@@ -24,18 +26,21 @@ struct GroupSettings {
   double lr = 0;  // base of the group's schedule
   double weight_decay = 0;
   double momentum = 0;
+  double beta1 = 0, beta2 = 0;
+  double eps = 0;
   bool operator==(const GroupSettings&) const = default;
 };
 
 struct ParameterGroups {
-  std::vector<GroupSettings> groups;  // 0: the optimizer's own values; g: the spec's group g - 1
-  std::vector<size_t> group_of;       // for every parameter, in the order of names
+  // 0: the optimizer's own values; g: the spec's group g - 1; then, with layer_decay, groups with a layer's rate
+  std::vector<GroupSettings> groups;
+  std::vector<size_t> group_of;  // for every parameter, in the order of names
 
   const GroupSettings& settings(size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
 // Throws Fault::spec for a pattern without a matching parameter, naming the closest parameters, or with parameters of
-// earlier groups only.
+// earlier groups only; for layers that cannot be found.
 ParameterGroups resolve_groups(const spec::OptimizerSection& optimizer,
                                const std::vector<std::string>& parameter_names);
 

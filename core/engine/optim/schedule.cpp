@@ -101,6 +101,54 @@ double onecycle_at(const ScheduleSection& s, double highest, int64_t epoch) {
 double start_onecycle(const ScheduleSection& s, double base) { return onecycle_at(s, base, 0); }
 double next_onecycle(const Call& c) { return onecycle_at(c.s, c.base_lr, c.epoch); }
 
+double next_exponential(const Call& c) { return c.lr * c.s.gamma; }
+
+double restarts_at(const ScheduleSection& s, double base, int64_t epoch) {
+  int64_t length = s.period, now = epoch;
+  if (s.period_factor == 1) now %= length;
+  for (; now >= length; length *= s.period_factor) now -= length;
+  const double angle = pi * static_cast<double>(now) / static_cast<double>(length);
+  return s.eta_min + (base - s.eta_min) * (1 + std::cos(angle)) / 2;
+}
+
+double inverse_sqrt_factor(const ScheduleSection& s, int64_t epoch) {
+  return 1.0 / std::sqrt(static_cast<double>(epoch + s.period) / static_cast<double>(s.period));
+}
+
+double fallen(spec::Decay shape, double part) {
+  if (shape == spec::Decay::linear) return 1.0 - part;
+  return shape == spec::Decay::cosine ? 0.5 * (1.0 + std::cos(pi * part)) : 1.0 - std::sqrt(part);
+}
+
+double wsd_factor(const ScheduleSection& s, int64_t epoch) {
+  const int64_t after = epoch - s.period;
+  if (after < 0) return 1;
+  if (after >= s.decay) return s.min_factor;
+  const double factor = fallen(s.decay_shape, static_cast<double>(after) / static_cast<double>(s.decay));
+  return std::max(0.0, factor * (1.0 - s.min_factor) + s.min_factor);
+}
+
+double table_factor(const ScheduleSection& s, int64_t epoch) {
+  const auto next = std::upper_bound(s.points.begin(), s.points.end(), epoch);
+  const size_t at = static_cast<size_t>(next - s.points.begin()) - 1;
+  if (s.between == spec::Between::constant || next == s.points.end()) return s.factors[at];
+  const double part = static_cast<double>(epoch - s.points[at]) / static_cast<double>(*next - s.points[at]);
+  return s.factors[at] + (s.factors[at + 1] - s.factors[at]) * part;
+}
+
+// The functions of a schedule that torch makes by LambdaLR from a factor.
+template <double (*factor)(const ScheduleSection&, int64_t)>
+double start_by(const ScheduleSection& s, double base) {
+  return base * factor(s, 0);
+}
+template <double (*factor)(const ScheduleSection&, int64_t)>
+double next_by(const Call& c) {
+  return c.base_lr * factor(c.s, c.epoch);
+}
+
+double start_restarts(const ScheduleSection& s, double base) { return restarts_at(s, base, 0); }
+double next_restarts(const Call& c) { return restarts_at(c.s, c.base_lr, c.epoch); }
+
 // The formulas of a schedule: the rate before the first call, after a warm-up (closed form), and after a further call.
 struct Shape {
   ScheduleKind kind;
@@ -118,6 +166,12 @@ constexpr Shape shapes[] = {
     {ScheduleKind::polynomial, base_lr, base_lr, next_polynomial},
     {ScheduleKind::onecycle, start_onecycle, start_onecycle, next_onecycle},
     {ScheduleKind::plateau, base_lr, base_lr, same_lr},
+    {ScheduleKind::exponential, base_lr, base_lr, next_exponential},
+    {ScheduleKind::restarts, start_restarts, start_restarts, next_restarts},
+    {ScheduleKind::inverse_sqrt, start_by<inverse_sqrt_factor>, start_by<inverse_sqrt_factor>,
+     next_by<inverse_sqrt_factor>},
+    {ScheduleKind::wsd, start_by<wsd_factor>, start_by<wsd_factor>, next_by<wsd_factor>},
+    {ScheduleKind::table, start_by<table_factor>, start_by<table_factor>, next_by<table_factor>},
 };
 
 const Shape& shape_of(ScheduleKind kind) {

@@ -12,6 +12,13 @@
 //   onecycle   OneCycleLR(max_lr=lr, period, pct_start, anneal_strategy, div_factor, final_div_factor, three_phase,
 //              cycle_momentum=False); at most as many calls as the period
 //   plateau    stays; plateau_step() changes the rate
+//   exponential  ExponentialLR(gamma)
+//   restarts     CosineAnnealingWarmRestarts(period, period_factor, eta_min)
+//   inverse_sqrt LambdaLR of 1 / sqrt((t + period) / period): get_inverse_sqrt_schedule of transformers after its
+//                warm-up, with the period as timescale
+//   wsd          LambdaLR of get_wsd_schedule of transformers after its warm-up: 1 for `period` calls, then down to
+//                min_factor in `decay` calls
+//   table        LambdaLR of a table of factors
 //   warmup > 0 SequentialLR([LinearLR(warmup_start, 1, warmup), a schedule above], milestones=[warmup]).
 //              SequentialLR starts the second schedule by its closed form (constant is ConstantLR(factor=1) there)
 //

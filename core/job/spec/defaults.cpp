@@ -20,6 +20,11 @@ double weight_decay(const OptimizerSection& optimizer) {
 
 double epsilon(const OptimizerSection& optimizer) { return optimizer.eps.value_or(traits_of(optimizer.name).eps); }
 
+std::vector<double> betas(const OptimizerSection& optimizer) {
+  const OptimizerTraits& traits = traits_of(optimizer.name);
+  return optimizer.betas.value_or(std::vector<double>{traits.beta1, traits.beta2});
+}
+
 double dropout(const ModelSection& model) {
   const bool vgg = model.name.rfind("vgg", 0) == 0;
   return model.dropout.value_or(model.name == "gpt" ? 0.1 : vgg ? 0.5 : 0);
@@ -39,6 +44,7 @@ JobSpec with_defaults(JobSpec spec) {
   spec.optimizer.lr = learning_rate(spec.optimizer);
   spec.optimizer.weight_decay = weight_decay(spec.optimizer);
   spec.optimizer.eps = epsilon(spec.optimizer);
+  spec.optimizer.betas = betas(spec.optimizer);
   spec.model.dropout = dropout(spec.model);
   spec.data.holdout = holdout(spec.data);
   return spec;

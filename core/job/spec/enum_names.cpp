@@ -31,6 +31,9 @@ constexpr auto optimizer_names = names_of<OptimizerKind>(optimizers);
 constexpr auto schedule_names = names_of<ScheduleKind>(schedules);
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
 constexpr EnumName<Anneal> anneal_names[] = {{Anneal::cosine, "cos"}, {Anneal::linear, "linear"}};
+constexpr EnumName<Decay> decay_names[] = {
+    {Decay::linear, "linear"}, {Decay::cosine, "cos"}, {Decay::one_minus_sqrt, "1-sqrt"}};
+constexpr EnumName<Between> between_names[] = {{Between::constant, "constant"}, {Between::linear, "linear"}};
 constexpr EnumName<Metric> metric_names[] = {{Metric::loss, "loss"}, {Metric::accuracy, "accuracy"}};
 constexpr EnumName<ThresholdMode> threshold_names[] = {{ThresholdMode::relative, "rel"},
                                                        {ThresholdMode::absolute, "abs"}};
@@ -117,6 +120,14 @@ std::span<const EnumName<Anneal>> enum_names() {
   return anneal_names;
 }
 template <>
+std::span<const EnumName<Decay>> enum_names() {
+  return decay_names;
+}
+template <>
+std::span<const EnumName<Between>> enum_names() {
+  return between_names;
+}
+template <>
 std::span<const EnumName<Metric>> enum_names() {
   return metric_names;
 }
@@ -159,6 +170,8 @@ std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }
 std::string_view to_string(Anneal value) { return name_of(value); }
+std::string_view to_string(Decay value) { return name_of(value); }
+std::string_view to_string(Between value) { return name_of(value); }
 std::string_view to_string(Metric value) { return name_of(value); }
 std::string_view to_string(ThresholdMode value) { return name_of(value); }
 std::string_view to_string(NonfinitePolicy value) { return name_of(value); }

@@ -48,6 +48,10 @@ std::span<const EnumName<ScheduleUnit>> enum_names();
 template <>
 std::span<const EnumName<Anneal>> enum_names();
 template <>
+std::span<const EnumName<Decay>> enum_names();
+template <>
+std::span<const EnumName<Between>> enum_names();
+template <>
 std::span<const EnumName<Metric>> enum_names();
 template <>
 std::span<const EnumName<ThresholdMode>> enum_names();
@@ -76,6 +80,8 @@ std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
 std::string_view to_string(Anneal value);
+std::string_view to_string(Decay value);
+std::string_view to_string(Between value);
 std::string_view to_string(Metric value);
 std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);

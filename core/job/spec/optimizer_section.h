@@ -11,13 +11,14 @@
 
 namespace estrain::spec {
 
-enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad };
+enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad, nadam, radam, lion };
 
 // An optimizer's name in a spec, and the defaults in which optimizers differ.
 struct OptimizerTraits {
   OptimizerKind kind;
   std::string_view name;
   double lr = 1e-3, weight_decay = 0, eps = 1e-8;
+  double beta1 = 0.9, beta2 = 0.999;
 };
 
 // In the order of documentation, and of the enumeration.
@@ -27,38 +28,64 @@ inline constexpr OptimizerTraits optimizers[] = {
     {.kind = OptimizerKind::adamw, .name = "adamw", .weight_decay = 1e-2},
     {.kind = OptimizerKind::rmsprop, .name = "rmsprop", .lr = 1e-2},
     {.kind = OptimizerKind::adagrad, .name = "adagrad", .lr = 1e-2, .eps = 1e-10},
+    {.kind = OptimizerKind::nadam, .name = "nadam", .lr = 2e-3},
+    {.kind = OptimizerKind::radam, .name = "radam"},
+    {.kind = OptimizerKind::lion, .name = "lion", .lr = 1e-4, .beta2 = 0.99},
 };
 
 constexpr const OptimizerTraits& traits_of(OptimizerKind kind) { return optimizers[static_cast<size_t>(kind)]; }
 
 struct OptimizerGroup {
-  std::vector<std::string> match;          // glob patterns on parameter names; the first matching group wins
-  std::optional<double> lr, weight_decay;  // replace the optimizer's values
-  std::optional<double> momentum;          // sgd, rmsprop
+  std::vector<std::string> match;                 // glob patterns on parameter names; the first matching group wins
+  std::optional<double> lr, weight_decay;         // replace the optimizer's values
+  std::optional<double> momentum;                 // sgd, rmsprop
+  std::optional<std::vector<double>> betas = {};  // adam, adamw, nadam, radam, lion
+  std::optional<double> eps = {};                 // not sgd, lion
 
   bool operator==(const OptimizerGroup&) const = default;
 };
 
 struct OptimizerSection {
   OptimizerKind name = OptimizerKind::sgd;
-  std::optional<double> lr, weight_decay, eps;  // default: the optimizer's; eps: not sgd
+  std::optional<double> lr, weight_decay, eps;  // default: the optimizer's; eps: not sgd, lion
   double momentum = 0;                          // sgd, rmsprop
   double dampening = 0;                         // sgd
   bool nesterov = false;                        // sgd
-  std::vector<double> betas = {0.9, 0.999};     // adam, adamw
+  std::optional<std::vector<double>> betas;     // default: the optimizer's; adam, adamw, nadam, radam, lion
+  bool amsgrad = false;                         // adam, adamw
+  double momentum_decay = 4e-3;                 // nadam
+  bool decoupled_weight_decay = false;          // nadam, radam
   double alpha = 0.99;                          // rmsprop
   bool centered = false;                        // rmsprop
   double lr_decay = 0;                          // adagrad
   double initial_accumulator_value = 0;         // adagrad
-  std::vector<OptimizerGroup> groups;           // [[optimizer.groups]]
+  double layer_decay = 1;                       // factor on the rate of each layer further from the output
+  std::vector<std::string> layers;     // for layer_decay: patterns on names, from the input on; empty: by number
+  std::vector<OptimizerGroup> groups;  // [[optimizer.groups]]
 
   bool operator==(const OptimizerSection&) const = default;
 };
 
-enum class ScheduleKind { constant, step, multistep, cosine, linear, polynomial, onecycle, plateau };
+enum class ScheduleKind {
+  constant,
+  step,
+  multistep,
+  cosine,
+  linear,
+  polynomial,
+  onecycle,
+  plateau,
+  exponential,
+  restarts,
+  inverse_sqrt,
+  wsd,
+  table
+};
 enum class ScheduleUnit { step, epoch };
 enum class Anneal { cosine, linear };
-enum class Metric { loss, accuracy };  // falling, rising: better
+enum class Decay { linear, cosine, one_minus_sqrt };
+enum class Between { constant, linear };  // two points of a table
+enum class Metric { loss, accuracy };     // falling, rising: better
 enum class ThresholdMode { relative, absolute };
 
 // A schedule's name in a spec, in the order of documentation.
@@ -67,19 +94,37 @@ struct ScheduleTraits {
   std::string_view name;
 };
 inline constexpr ScheduleTraits schedules[] = {
-    {ScheduleKind::constant, "constant"}, {ScheduleKind::step, "step"},       {ScheduleKind::multistep, "multistep"},
-    {ScheduleKind::cosine, "cosine"},     {ScheduleKind::linear, "linear"},   {ScheduleKind::polynomial, "polynomial"},
-    {ScheduleKind::onecycle, "onecycle"}, {ScheduleKind::plateau, "plateau"},
+    {ScheduleKind::constant, "constant"},
+    {ScheduleKind::step, "step"},
+    {ScheduleKind::multistep, "multistep"},
+    {ScheduleKind::cosine, "cosine"},
+    {ScheduleKind::linear, "linear"},
+    {ScheduleKind::polynomial, "polynomial"},
+    {ScheduleKind::onecycle, "onecycle"},
+    {ScheduleKind::plateau, "plateau"},
+    {ScheduleKind::exponential, "exponential"},
+    {ScheduleKind::restarts, "restarts"},
+    {ScheduleKind::inverse_sqrt, "inverse_sqrt"},
+    {ScheduleKind::wsd, "wsd"},
+    {ScheduleKind::table, "table"},
 };
 
 struct ScheduleSection {
   ScheduleKind name = ScheduleKind::constant;
   ScheduleUnit unit = ScheduleUnit::epoch;  // when the schedule advances; plateau: with every evaluation
   int64_t period =
-      30;  // step: StepLR's step_size. cosine: T_max. linear, polynomial: total_iters. onecycle: total_steps
-  double gamma = 0.1;                                      // step, multistep: factor of a drop
+      30;  // step: StepLR's step_size. cosine: T_max. linear, polynomial: total_iters. onecycle: total_steps. restarts:
+           // T_0. inverse_sqrt: units after which the rate is lower by the root of 2. wsd: units of constant rate
+  double gamma = 0.1;                                      // step, multistep, exponential: factor of a drop
   std::vector<int64_t> milestones = {};                    // multistep
-  double eta_min = 0;                                      // cosine: lowest lr
+  double eta_min = 0;                                      // cosine, restarts: lowest lr
+  int64_t period_factor = 1;                               // restarts: T_mult
+  int64_t decay = 10;                                      // wsd: units of decay after the period
+  Decay decay_shape = Decay::linear;                       // wsd
+  double min_factor = 0;                                   // wsd: factor on the lr after the decay
+  std::vector<int64_t> points = {};                        // table: units, rising from 0
+  std::vector<double> factors = {};                        // table: on the lr, from each point on
+  Between between = Between::constant;                     // table
   double start_factor = 1.0 / 3, end_factor = 1;           // linear
   double power = 1;                                        // polynomial
   double pct_start = 0.3;                                  // onecycle: fraction of the period with rising lr

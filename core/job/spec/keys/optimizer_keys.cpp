@@ -1,32 +1,51 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/job/spec/keys/key_parts.h"
 
 namespace estrain::spec {
 namespace {
 
-const Words with_betas = {"adam", "adamw"};
+const Words with_betas = {"adam", "adamw", "nadam", "radam", "lion"};
 const Words with_momentum = {"sgd", "rmsprop"};
-const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad"};
-const Words with_period = {"step", "cosine", "linear", "polynomial", "onecycle"};
-const Words with_unit = {"constant", "step", "multistep", "cosine", "linear", "polynomial", "onecycle"};
-const Words with_warmup = {"constant", "step", "multistep", "cosine", "linear", "polynomial"};
+const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad", "nadam", "radam"};
+const Words with_period = {"step", "cosine", "linear", "polynomial", "onecycle", "restarts", "inverse_sqrt", "wsd"};
 
-// "0; adamw 0.01": an optimizer setting's defaults.
-std::string defaults_of(double OptimizerTraits::*setting) {
-  std::string text = fmt::format("{}", optimizers[0].*setting);
+// The schedules that are not in `without`.
+Words schedules_but(const Words& without) {
+  Words names;
+  for (const ScheduleTraits& schedule : schedules) {
+    if (std::ranges::find(without, schedule.name) == without.end()) names.emplace_back(schedule.name);
+  }
+  return names;
+}
+
+// "0; adamw 0.01": the defaults that text_of(optimizer) gives.
+template <typename TextOf>
+std::string defaults_of(TextOf text_of) {
+  const std::string common = text_of(optimizers[0]);
+  std::string text = common;
   for (const OptimizerTraits& optimizer : optimizers) {
-    if (optimizer.*setting != optimizers[0].*setting)
-      text += fmt::format("; {} {}", optimizer.name, optimizer.*setting);
+    if (text_of(optimizer) != common) text += fmt::format("; {} {}", optimizer.name, text_of(optimizer));
   }
   return text;
+}
+std::string defaults_of(double OptimizerTraits::*setting) {
+  return defaults_of([setting](const OptimizerTraits& optimizer) { return fmt::format("{}", optimizer.*setting); });
+}
+std::string defaults_of_betas() {
+  return defaults_of(
+      [](const OptimizerTraits& optimizer) { return fmt::format("[{}, {}]", optimizer.beta1, optimizer.beta2); });
 }
 
 }  // namespace
 
 std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
   return {
-      ESTRAIN_KEY(optimizer.name).means("The optimizer, with torch.optim's arithmetic and defaults."),
+      ESTRAIN_KEY(optimizer.name)
+          .means(
+              "The optimizer, with torch.optim's arithmetic and defaults; lion has those of google/automl's program."),
       ESTRAIN_KEY(optimizer.lr)
           .min(0)
           .unset(defaults_of(&OptimizerTraits::lr))
@@ -39,13 +58,26 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
       ESTRAIN_KEY(optimizer.weight_decay)
           .min(0)
           .unset(defaults_of(&OptimizerTraits::weight_decay))
-          .means("Weight decay: decoupled (adamw), otherwise an L2 term."),
+          .means("Weight decay: decoupled (adamw, lion, optimizer.decoupled_weight_decay), otherwise an L2 term."),
       ESTRAIN_KEY(optimizer.betas)
           .min(0)
           .below(1)
           .lengths({2})
+          .unset(defaults_of_betas())
           .only("optimizer.name", with_betas)
-          .means("Decay rates of the running averages of the gradient and of its square."),
+          .means(
+              "Decay rates of the running averages of the gradient and of its square; lion: of the average that gives "
+              "the direction, and of the average that is kept."),
+      ESTRAIN_KEY(optimizer.amsgrad)
+          .only("optimizer.name", {"adam", "adamw"})
+          .means("Whether to divide by the largest running average of the gradient's square until now."),
+      ESTRAIN_KEY(optimizer.momentum_decay)
+          .min(0)
+          .only("optimizer.name", {"nadam"})
+          .means("How fast the momentum rises to the first of the betas."),
+      ESTRAIN_KEY(optimizer.decoupled_weight_decay)
+          .only("optimizer.name", {"nadam", "radam"})
+          .means("Whether the weight decay shrinks the parameters, as in adamw."),
       ESTRAIN_KEY(optimizer.eps)
           .min(0)
           .unset(defaults_of(&OptimizerTraits::eps))
@@ -66,28 +98,71 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
           .min(0)
           .only("optimizer.name", {"adagrad"})
           .means("Initial value of the sum of the gradients' squares."),
+      ESTRAIN_KEY(optimizer.layer_decay)
+          .above(0)
+          .max(1)
+          .means("Factor on the learning rate for each layer further from the output. A layer is a number in the names "
+                 "of parameters (`blocks.3.`), in the model's order; parameters before the first layer count as one "
+                 "layer below it, parameters after the last layer as one above it."),
+      ESTRAIN_KEY(optimizer.layers)
+          .means("The layers of layer_decay where numbers in names are not the layers: glob patterns on the names of "
+                 "parameters, one for each layer, from the input to the output."),
       ESTRAIN_KEY(optimizer.groups).means("Parameters with their own settings; the first match wins."),
 
       ESTRAIN_KEY(schedule.name)
           .means("How the learning rate changes: like torch's StepLR, MultiStepLR, CosineAnnealingLR, LinearLR, "
-                 "PolynomialLR, OneCycleLR, ReduceLROnPlateau, or not at all."),
+                 "PolynomialLR, OneCycleLR, ReduceLROnPlateau, ExponentialLR, CosineAnnealingWarmRestarts (restarts); "
+                 "like one divided by the root of the steps; constant and then falling (wsd); by a table; or not at "
+                 "all."),
       ESTRAIN_KEY(schedule.unit)
-          .only("schedule.name", with_unit)
+          .only("schedule.name", schedules_but({"plateau"}))
           .means("Unit of period, milestones and warmup, and of the schedule's updates."),
       ESTRAIN_KEY(schedule.period)
           .min(1)
           .max(kMostSteps)
           .only("schedule.name", with_period)
-          .means("Units between two drops (step), until the lowest rate (cosine), until the last factor (linear), "
-                 "until zero "
-                 "(polynomial), in the whole cycle (onecycle)."),
-      ESTRAIN_KEY(schedule.gamma).above(0).only("schedule.name", {"step", "multistep"}).means("Factor of each drop."),
+          .means(
+              "Units between two drops (step), until the lowest rate (cosine), until the last factor (linear), "
+              "until zero (polynomial), in the whole cycle (onecycle), in the first cycle (restarts), until the rate "
+              "is lower by the root of 2 (inverse_sqrt), at the constant rate after the warm-up (wsd)."),
+      ESTRAIN_KEY(schedule.gamma)
+          .above(0)
+          .only("schedule.name", {"step", "multistep", "exponential"})
+          .means("Factor of each drop; exponential drops with every unit, and needs this key."),
       ESTRAIN_KEY(schedule.milestones)
           .min(1)
           .max(kMostSteps)
           .only("schedule.name", {"multistep"})
           .means("Units after which the rate drops; a number given twice drops it twice."),
-      ESTRAIN_KEY(schedule.eta_min).min(0).only("schedule.name", {"cosine"}).means("Lowest learning rate."),
+      ESTRAIN_KEY(schedule.eta_min).min(0).only("schedule.name", {"cosine", "restarts"}).means("Lowest learning rate."),
+      ESTRAIN_KEY(schedule.period_factor)
+          .min(1)
+          .max(kMostUnits)
+          .only("schedule.name", {"restarts"})
+          .means("Factor from a cycle's length to that of the next one."),
+      ESTRAIN_KEY(schedule.decay)
+          .min(1)
+          .max(kMostSteps)
+          .only("schedule.name", {"wsd"})
+          .means("Units in which the rate falls after the period."),
+      ESTRAIN_KEY(schedule.decay_shape).only("schedule.name", {"wsd"}).means("How the rate falls."),
+      ESTRAIN_KEY(schedule.min_factor)
+          .min(0)
+          .max(1)
+          .only("schedule.name", {"wsd"})
+          .means("Factor on the learning rate after the fall."),
+      ESTRAIN_KEY(schedule.points)
+          .min(0)
+          .max(kMostSteps)
+          .only("schedule.name", {"table"})
+          .means("Units, rising from 0, counted from the end of the warm-up."),
+      ESTRAIN_KEY(schedule.factors)
+          .min(0)
+          .only("schedule.name", {"table"})
+          .means("Factors on the learning rate, one for each of the points."),
+      ESTRAIN_KEY(schedule.between)
+          .only("schedule.name", {"table"})
+          .means("Whether a factor holds until the next point, or goes there in a straight line."),
       ESTRAIN_KEY(schedule.start_factor)
           .above(0)
           .max(1)
@@ -146,12 +221,12 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
       ESTRAIN_KEY(schedule.warmup)
           .min(0)
           .max(kMostSteps)
-          .only("schedule.name", with_warmup)
+          .only("schedule.name", schedules_but({"onecycle", "plateau"}))
           .means("Units of linear warm-up before the schedule; 0: none."),
       ESTRAIN_KEY(schedule.warmup_start)
           .above(0)
           .max(1)
-          .only("schedule.name", with_warmup)
+          .only("schedule.name", schedules_but({"onecycle", "plateau"}))
           .means("Factor on the learning rate at the warm-up's start."),
   };
 }
@@ -171,6 +246,14 @@ const std::vector<Key<OptimizerGroup>>& group_keys() {
           .unset("optimizer.momentum")
           .only("optimizer.name", with_momentum)
           .means("The group's momentum."),
+      ESTRAIN_GROUP_KEY(betas)
+          .min(0)
+          .below(1)
+          .lengths({2})
+          .unset("optimizer.betas")
+          .only("optimizer.name", with_betas)
+          .means("The group's betas."),
+      ESTRAIN_GROUP_KEY(eps).min(0).unset("optimizer.eps").only("optimizer.name", with_eps).means("The group's eps."),
   };
   return keys;
 }

@@ -34,6 +34,7 @@ class Combinations {
   void images();
   void optimizer();
   void schedule();
+  void table();
   void train();
   void elastic();
   void logging();
@@ -296,12 +297,17 @@ void Combinations::optimizer() {
   require(!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0),
           {"optimizer.nesterov", "optimizer.momentum", "optimizer.dampening"},
           "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0");
+  require(optimizer.layers.empty() || optimizer.layer_decay != 1, {"optimizer.layers", "optimizer.layer_decay"},
+          "belongs to optimizer.layer_decay, which is 1: every layer has the same rate");
 }
 
 void Combinations::schedule() {
   const auto& schedule = spec_.schedule;
   require(schedule.name != ScheduleKind::multistep || !schedule.milestones.empty(),
           {"schedule.milestones", "schedule.name"}, "multistep needs schedule.milestones, such as [30, 80]");
+  require(schedule.name != ScheduleKind::exponential || given("schedule.gamma"), {"schedule.gamma", "schedule.name"},
+          "exponential needs schedule.gamma, such as 0.95: the factor of every unit");
+  if (schedule.name == ScheduleKind::table) table();
   require(schedule.name != ScheduleKind::plateau || spec_.train.eval_every >= 0, {"schedule.name", "train.eval_every"},
           "plateau depends on evaluations, but train.eval_every is \"never\"");
   if (schedule.name != ScheduleKind::onecycle) return;
@@ -309,6 +315,18 @@ void Combinations::schedule() {
   const double fall = schedule.three_phase ? 2 * schedule.pct_start * total - 2 : rise;
   require(rise != 0 && fall != total - 1, {"schedule.pct_start", "schedule.period", "schedule.three_phase"},
           "a phase of the cycle would have length 0, and torch's OneCycleLR divides by it");
+}
+
+void Combinations::table() {
+  const std::vector<int64_t>& points = spec_.schedule.points;
+  require(!points.empty() && !spec_.schedule.factors.empty(), {"schedule.points", "schedule.factors", "schedule.name"},
+          "table needs schedule.points and schedule.factors, such as [0, 1000, 5000] and [1.0, 0.1, 0.01]");
+  if (points.empty() || spec_.schedule.factors.empty()) return;
+  require(points.size() == spec_.schedule.factors.size(), {"schedule.factors", "schedule.points"},
+          fmt::format("{} factors for {} points; each point needs one", spec_.schedule.factors.size(), points.size()));
+  require(points.front() == 0, {"schedule.points"}, "the first must be 0, where the schedule begins");
+  require(std::ranges::adjacent_find(points, std::ranges::greater_equal()) == points.end(), {"schedule.points"},
+          "each must be more than the one before it");
 }
 
 void Combinations::train() {

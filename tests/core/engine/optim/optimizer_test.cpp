@@ -47,6 +47,15 @@ TEST_CASE("slots are torch.optim's, per group") {
   section.groups.clear();
   section.name = spec::OptimizerKind::adam;
   CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq"});
+  section.amsgrad = true;
+  CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"});
+  section.amsgrad = false;
+  for (const auto kind : {spec::OptimizerKind::nadam, spec::OptimizerKind::radam}) {
+    section.name = kind;
+    CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq"});
+  }
+  section.name = spec::OptimizerKind::lion;
+  CHECK(make(section).slots(1) == Slots{"exp_avg"});
   section.name = spec::OptimizerKind::rmsprop;
   CHECK(make(section).slots(0) == Slots{"square_avg"});
   section.centered = true;
@@ -93,7 +102,7 @@ TEST_CASE("Adam corrects its bias by the parameter's own count of updates") {
 TEST_CASE("AdamW shrinks the parameter, Adam adds the decay to the gradient") {
   spec::OptimizerSection section;
   section.weight_decay = 0.5;
-  section.betas = {0, 0.999};
+  section.betas = {{0, 0.999}};
   section.name = spec::OptimizerKind::adam;
   Scalar coupled, decoupled;
   make(section).update(0, 0, 0.5, coupled.piece());
@@ -102,6 +111,94 @@ TEST_CASE("AdamW shrinks the parameter, Adam adds the decay to the gradient") {
   make(section).update(0, 0, 0.5, decoupled.piece());
   CHECK(decoupled.slots[0] == 2);
   CHECK(decoupled.parameter == doctest::Approx(0.75 - 0.5));
+}
+
+TEST_CASE("amsgrad divides by the largest average until now") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::adam;
+  section.amsgrad = true;
+  section.eps = 0;
+  Scalar with, without;
+  with.slots[2] = without.slots[2] = 100;
+  make(section).update(0, 999'999, 0.5, with.piece());
+  section.amsgrad = false;
+  make(section).update(0, 999'999, 0.5, without.piece());
+  CHECK(with.slots[2] == 100);
+  CHECK(with.parameter == doctest::Approx(1 - 0.5 * 0.2 / 10));
+  CHECK(without.parameter == doctest::Approx(1 - 0.5 * 0.2 / std::sqrt(0.004)));
+}
+
+TEST_CASE("NAdam adds a part of the gradient itself to the average") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::nadam;
+  section.eps = 0;
+  section.momentum_decay = 0;  // the momentum is 0.45 in every step
+  Scalar x;
+  make(section).update(0, 0, 0.5, x.piece());
+  const double of_gradient = (1 - 0.45) / (1 - 0.45) * 2, of_average = 0.45 / (1 - 0.45 * 0.45) * 0.2;
+  CHECK(x.parameter == doctest::Approx(1 - 0.5 * (of_gradient + of_average) / 2));
+}
+
+TEST_CASE("RAdam divides by the root only after five updates") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::radam;
+  Scalar early, late;
+  make(section).update(0, 0, 0.5, early.piece());
+  CHECK(early.parameter == doctest::Approx(1 - 0.5 * 2));
+  make(section).update(0, 999'999, 0.5, late.piece());
+  CHECK(late.parameter == doctest::Approx(1 - 0.5 * 0.2 / std::sqrt(0.004)));
+}
+
+TEST_CASE("NAdam and RAdam decay as Adam, or as AdamW if asked") {
+  spec::OptimizerSection section;
+  section.weight_decay = 0.5;
+  section.betas = {{0, 0.999}};
+  for (const auto kind : {spec::OptimizerKind::nadam, spec::OptimizerKind::radam}) {
+    section.name = kind;
+    section.decoupled_weight_decay = false;
+    Scalar coupled, decoupled;
+    make(section).update(0, 0, 0.5, coupled.piece());
+    CHECK(coupled.slots[0] == 2.5f);
+    section.decoupled_weight_decay = true;
+    make(section).update(0, 0, 0.5, decoupled.piece());
+    CHECK(decoupled.slots[0] == 2);
+  }
+}
+
+TEST_CASE("Lion moves every weight by the rate, in the direction of an average") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::lion;
+  section.weight_decay = 0.5;
+  const Optimizer optimizer = make(section);
+  CHECK(optimizer.groups().groups[0].lr == 1e-4);
+  Scalar x;
+  optimizer.update(0, 0, 0.25, x.piece());
+  CHECK(x.parameter == 1 - 0.25 * 0.5 - 0.25);
+  CHECK(x.slots[0] == doctest::Approx(0.02));
+  x.gradient = -0.01f;  // the average still points the other way
+  optimizer.update(0, 1, 0.25, x.piece());
+  CHECK(x.parameter < 0.5f);
+  x.gradient = 0;
+  x.slots[0] = 0;
+  x.parameter = 1;
+  optimizer.update(0, 2, 0.25, x.piece());
+  CHECK(x.parameter == 0.875f);
+}
+
+TEST_CASE("betas and eps are the group's") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::adam;
+  section.groups.resize(1);
+  section.groups[0].match = {"bias"};
+  section.groups[0].betas = {{0.5, 0.75}};
+  section.groups[0].eps = 2;
+  Scalar own, grouped;
+  make(section).update(0, 0, 0.5, own.piece());
+  make(section).update(1, 0, 0.5, grouped.piece());
+  CHECK(own.slots[0] == doctest::Approx(0.2));
+  CHECK(grouped.slots[0] == 1);
+  CHECK(grouped.slots[1] == 1);
+  CHECK(grouped.parameter == doctest::Approx(1 - 0.5 * 2 / (2 + 2)));
 }
 
 TEST_CASE("what is not given has the optimizer's own default") {

@@ -33,26 +33,62 @@ spec::OptimizerGroup without_decay(std::vector<std::string> match) {
   return group;
 }
 
+// The settings of a group of AdamW with its own betas and eps.
+GroupSettings adamw_settings(double lr, double weight_decay) {
+  return {.lr = lr, .weight_decay = weight_decay, .momentum = 0, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+}
+
 }  // namespace
 
 TEST_CASE("without groups every parameter has the optimizer's values, torch.optim's where none are given") {
   const auto resolved = resolve_groups(adamw_with({}), kNames);
   CHECK(resolved.groups.size() == 1);
   CHECK(resolved.group_of == std::vector<size_t>(kNames.size(), 0));
-  CHECK(resolved.settings(3) == GroupSettings{.lr = 1e-3, .weight_decay = 1e-2, .momentum = 0});
+  CHECK(resolved.settings(3) == adamw_settings(1e-3, 1e-2));
 
   spec::OptimizerSection sgd;
   sgd.lr = 0.5;
   sgd.momentum = 0.9;
-  CHECK(resolve_groups(sgd, kNames).settings(0) == GroupSettings{.lr = 0.5, .weight_decay = 0, .momentum = 0.9});
+  CHECK(resolve_groups(sgd, kNames).settings(0).lr == 0.5);
+  CHECK(resolve_groups(sgd, kNames).settings(0).weight_decay == 0);
+  CHECK(resolve_groups(sgd, kNames).settings(0).momentum == 0.9);
 }
 
 TEST_CASE("the first group that matches takes a parameter and overrides only what it names") {
   const auto resolved =
       resolve_groups(adamw_with({without_decay({"*.bias", "*bn?.*"}), with_lr({"fc.*"}, 0.25)}), kNames);
   CHECK(resolved.group_of == std::vector<size_t>{0, 1, 1, 1, 2, 1});
-  CHECK(resolved.settings(1) == GroupSettings{.lr = 1e-3, .weight_decay = 0, .momentum = 0});
-  CHECK(resolved.settings(4) == GroupSettings{.lr = 0.25, .weight_decay = 1e-2, .momentum = 0});
+  CHECK(resolved.settings(1) == adamw_settings(1e-3, 0));
+  CHECK(resolved.settings(4) == adamw_settings(0.25, 1e-2));
+}
+
+TEST_CASE("a group may have betas and an eps of its own") {
+  spec::OptimizerGroup group;
+  group.match = {"fc.*"};
+  group.betas = {{0.5, 0.75}};
+  group.eps = 1e-3;
+  const auto resolved = resolve_groups(adamw_with({group}), kNames);
+  CHECK(resolved.settings(0) == adamw_settings(1e-3, 1e-2));
+  CHECK(resolved.settings(4) ==
+        GroupSettings{.lr = 1e-3, .weight_decay = 1e-2, .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-3});
+}
+
+TEST_CASE("a layer's rate is lower the further the layer is from the output, in each group alike") {
+  spec::OptimizerSection section = adamw_with({without_decay({"*.bias"})});
+  section.layer_decay = 0.5;
+  const auto resolved = resolve_groups(section, kNames);  // conv1 and bn1; layer1.0; fc
+  const auto expected = [&](size_t parameter, double lr, double weight_decay) {
+    CAPTURE(kNames[parameter]);
+    CHECK(resolved.settings(parameter) == adamw_settings(lr, weight_decay));
+  };
+  expected(0, 1e-3 * 0.25, 1e-2);
+  expected(1, 1e-3 * 0.25, 1e-2);
+  expected(2, 1e-3 * 0.25, 0);
+  expected(3, 1e-3 * 0.5, 1e-2);
+  expected(4, 1e-3, 1e-2);
+  expected(5, 1e-3, 0);
+  CHECK(resolved.group_of == std::vector<size_t>{2, 2, 3, 4, 0, 1});
+  CHECK(resolved.groups.size() == 5);
 }
 
 TEST_CASE("bracket expressions") {

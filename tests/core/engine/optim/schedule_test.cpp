@@ -71,6 +71,43 @@ const std::vector<Golden> golden = {
      {0x1.0624dd2f1a9fcp-9, 0x1.4f3de9a1296eep-6, 0x1.3edb9bce37c4ep-5, 0x1.5d1af06758610p-5, 0x1.8bbc92d36aa73p-6,
       0x1.750d136092318p-8, 0x1.c3faca09ab556p-10, 0x1.69981d9ffef0cp-10, 0x1.0f357136528c2p-10, 0x1.69a589994c4f2p-11,
       0x1.69c0618be70c0p-12, 0x1.ad7f29abcc000p-23}},
+    {{.name = ScheduleKind::exponential, .gamma = 0.7},
+     {0x1.999999999999ap-5, 0x1.1eb851eb851ebp-5, 0x1.916872b020c49p-6, 0x1.18fc504816f00p-6, 0x1.89613d31b9b66p-7,
+      0x1.135daad601ffap-7, 0x1.8183225ecf991p-8, 0x1.0ddbcb425e1e5p-8, 0x1.79cd4fc35090dp-9, 0x1.08761e3beb989p-9,
+      0x1.723ef720b03bfp-10, 0x1.032c1363ae905p-10}},
+    {{.name = ScheduleKind::exponential, .gamma = 0.7, .warmup = 3},
+     {0x1.47ae147ae147cp-8, 0x1.47ae147ae147bp-6, 0x1.1eb851eb851ecp-5, 0x1.999999999999ap-5, 0x1.1eb851eb851ebp-5,
+      0x1.916872b020c49p-6, 0x1.18fc504816f00p-6, 0x1.89613d31b9b66p-7, 0x1.135daad601ffap-7, 0x1.8183225ecf991p-8,
+      0x1.0ddbcb425e1e5p-8, 0x1.79cd4fc35090dp-9}},
+    {{.name = ScheduleKind::restarts, .period = 3, .period_factor = 2},
+     {0x1.999999999999ap-5, 0x1.3333333333334p-5, 0x1.999999999999dp-7, 0x1.999999999999ap-5, 0x1.7e297902351dfp-5,
+      0x1.3333333333334p-5, 0x1.999999999999ap-6, 0x1.999999999999dp-7, 0x1.b702097647bbap-9, 0x1.999999999999ap-5,
+      0x1.929f21c837fa2p-5, 0x1.7e297902351dfp-5}},
+    {{.name = ScheduleKind::restarts, .period = 4, .warmup = 2},
+     {0x1.47ae147ae147cp-8, 0x1.c28f5c28f5c2ap-6, 0x1.999999999999ap-5, 0x1.5d9d8f5cc7e52p-5, 0x1.999999999999ap-6,
+      0x1.dfe051e68da40p-8, 0x1.999999999999ap-5, 0x1.5d9d8f5cc7e52p-5, 0x1.999999999999ap-6, 0x1.dfe051e68da40p-8,
+      0x1.999999999999ap-5, 0x1.5d9d8f5cc7e52p-5}},
+    {{.name = ScheduleKind::inverse_sqrt, .period = 4, .warmup = 4},
+     {0x1.47ae147ae147cp-8, 0x1.0a3d70a3d70a5p-6, 0x1.c28f5c28f5c2bp-6, 0x1.3d70a3d70a3d9p-5, 0x1.999999999999ap-5,
+      0x1.6e5b7d16657e1p-5, 0x1.4e6fdf33cf033p-5, 0x1.35a0e521ff985p-5, 0x1.21a1851ff630ap-5, 0x1.1111111111111p-5,
+      0x1.030dc4ea03a73p-5, 0x1.edff061bbd9d7p-6}},
+    {{.name = ScheduleKind::wsd,
+      .period = 3,
+      .decay = 5,
+      .decay_shape = spec::Decay::cosine,
+      .min_factor = 0.1,
+      .warmup = 2},
+     {0x1.47ae147ae147cp-8, 0x1.c28f5c28f5c2ap-6, 0x1.999999999999ap-5, 0x1.999999999999ap-5, 0x1.999999999999ap-5,
+      0x1.999999999999ap-5, 0x1.7665e4240f1adp-5, 0x1.1a3cee617fbebp-5, 0x1.50a4db8eec07fp-6, 0x1.30a5e0139a9f2p-7,
+      0x1.47ae147ae147cp-8, 0x1.47ae147ae147cp-8}},
+    {{.name = ScheduleKind::table,
+      .points = {0, 2, 7},
+      .factors = {1.0, 0.5, 0.1},
+      .between = spec::Between::linear,
+      .warmup = 1},
+     {0x1.47ae147ae147cp-8, 0x1.999999999999ap-5, 0x1.3333333333334p-5, 0x1.999999999999ap-6, 0x1.5810624dd2f1bp-6,
+      0x1.16872b020c49bp-6, 0x1.a9fbe76c8b43ap-7, 0x1.26e978d4fdf3ap-7, 0x1.47ae147ae147cp-8, 0x1.47ae147ae147cp-8,
+      0x1.47ae147ae147cp-8, 0x1.47ae147ae147cp-8}},
 };
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
@@ -152,6 +189,43 @@ TEST_CASE("a change of the batch moves the ends of epochs, and its factor multip
     CHECK(schedules.rates_at(Step(static_cast<int64_t>(step))) == std::vector{0.1 * factors[step], 3 * factors[step]});
   CHECK(schedules.scheduled_at(Step(2)) == std::vector{0.1, 3.0});
   CHECK(schedule_calls(settings, Step(9), changed) == 3);
+}
+
+TEST_CASE("wsd falls in the shape asked for, and a table without lines holds its factors") {
+  spec::ScheduleSection wsd;
+  wsd.name = ScheduleKind::wsd;
+  wsd.period = 2, wsd.decay = 4;
+  const auto rates = [](const spec::ScheduleSection& settings) {
+    Rates all;
+    for (Schedule schedule(settings, 1); schedule.calls() < 7; schedule.advance()) all.push_back(schedule.lr());
+    return all;
+  };
+  CHECK(rates(wsd) == Rates{1, 1, 1, 0.75, 0.5, 0.25, 0});
+  wsd.decay_shape = spec::Decay::one_minus_sqrt;
+  wsd.min_factor = 0.5;
+  CHECK(rates(wsd)[3] == 0.75);
+  CHECK(rates(wsd)[6] == 0.5);
+  spec::ScheduleSection table;
+  table.name = ScheduleKind::table;
+  table.points = {0, 1, 4};
+  table.factors = {0.5, 2, 0.25};
+  CHECK(rates(table) == Rates{0.5, 2, 2, 2, 0.25, 0.25, 0.25});
+  table.between = spec::Between::linear;
+  table.points = {0, 2, 4};
+  CHECK(rates(table) == Rates{0.5, 1.25, 2, 1.125, 0.25, 0.25, 0.25});
+}
+
+TEST_CASE("cycles that grow are found from the number of calls alone") {
+  spec::ScheduleSection settings;
+  settings.name = ScheduleKind::restarts;
+  settings.period = 2, settings.period_factor = 3;
+  Schedule schedule(settings, 1);
+  for (int64_t start : {2, 8, 26, 80}) {
+    schedule.seek(start);
+    CHECK(schedule.lr() == 1);
+    schedule.seek(start - 1);
+    CHECK(schedule.lr() <= 0.5);
+  }
 }
 
 TEST_CASE("a job that goes on behind the end of its one cycle is refused, and one that ends with it is not") {

@@ -175,7 +175,8 @@ class Draw {
     const bool sgd = optimizer.name == OptimizerKind::sgd, rmsprop = optimizer.name == OptimizerKind::rmsprop;
     const bool with_momentum = sgd || rmsprop;
     if (with_momentum) optimizer.momentum = real(0.1, 1);
-    if (!sgd) optimizer.eps = maybe(1e-6);
+    const bool lion = optimizer.name == OptimizerKind::lion;
+    if (!sgd && !lion) optimizer.eps = maybe(1e-6);
     if (sgd) {
       optimizer.nesterov = coin();
       optimizer.dampening = optimizer.nesterov ? 0 : real(-1, 1);
@@ -186,11 +187,24 @@ class Draw {
       optimizer.lr_decay = real(0, 1);
       optimizer.initial_accumulator_value = real(0, 1);
     } else {
-      optimizer.betas = {real(0, 0.99), real(0, 0.99)};
+      averaging(optimizer);
     }
+    if (coin()) optimizer.layer_decay = real(0.1, 0.99), optimizer.layers = {text(), text()};
     for (size_t i = below(3); i > 0; --i) {
-      optimizer.groups.push_back({{text(), text()}, maybe(1), maybe(1), with_momentum ? maybe(1) : std::nullopt});
+      OptimizerGroup group{{text(), text()}, maybe(1), maybe(1), with_momentum ? maybe(1) : std::nullopt, {}, {}};
+      if (optimizer.betas) group.betas = {{real(0, 0.99), real(0, 0.99)}};
+      if (optimizer.eps) group.eps = maybe(1e-6);
+      optimizer.groups.push_back(group);
     }
+  }
+
+  // The settings of optimizers with betas.
+  void averaging(OptimizerSection& optimizer) {
+    const OptimizerKind name = optimizer.name;
+    if (coin()) optimizer.betas = {{real(0, 0.99), real(0, 0.99)}};
+    if (name == OptimizerKind::adam || name == OptimizerKind::adamw) optimizer.amsgrad = coin();
+    if (name == OptimizerKind::nadam) optimizer.momentum_decay = real(0, 1);
+    if (name == OptimizerKind::nadam || name == OptimizerKind::radam) optimizer.decoupled_weight_decay = coin();
   }
 
   void schedule(ScheduleSection& schedule) {
@@ -205,7 +219,7 @@ class Draw {
       schedule.patience = integer(0, 9), schedule.cooldown = integer(0, 9);
       schedule.threshold = real(0, 1), schedule.threshold_mode = word<ThresholdMode>();
       schedule.min_lr = real(0, 1);
-    } else if (!multistep && schedule.name != ScheduleKind::constant) {
+    } else if (!multistep && schedule.name != ScheduleKind::constant && !newer(schedule)) {
       schedule.period = integer(10, 999);
     }
     if (multistep) schedule.milestones = integers(1 + below(4));
@@ -217,6 +231,31 @@ class Draw {
     }
     if (schedule.name == ScheduleKind::cosine) schedule.eta_min = real(0, 1);
     if (schedule.name == ScheduleKind::linear) schedule.start_factor = real(0.01, 1), schedule.end_factor = real(0, 1);
+  }
+
+  // Draws the settings of a schedule that is none of the rest. Returns whether it is one.
+  bool newer(ScheduleSection& schedule) {
+    switch (schedule.name) {
+      case ScheduleKind::exponential:
+        schedule.gamma = real(0.01, 2);
+        return true;
+      case ScheduleKind::restarts:
+        schedule.period = integer(1, 99), schedule.period_factor = integer(1, 9), schedule.eta_min = real(0, 1);
+        return true;
+      case ScheduleKind::inverse_sqrt:
+        schedule.period = integer(1, 99);
+        return true;
+      case ScheduleKind::wsd:
+        schedule.period = integer(1, 99), schedule.decay = integer(1, 99);
+        schedule.decay_shape = word<Decay>(), schedule.min_factor = real(0, 1);
+        return true;
+      case ScheduleKind::table:
+        schedule.points = {0, integer(1, 9), integer(10, 99)}, schedule.factors = {real(0, 1), real(0, 1), real(0, 1)};
+        schedule.between = word<Between>();
+        return true;
+      default:
+        return false;
+    }
   }
 
   std::mt19937_64& random_;

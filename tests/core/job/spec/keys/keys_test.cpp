@@ -120,7 +120,7 @@ TEST_CASE("changed keys: those that change the bits") {
   CHECK(changed({"optimizer.groups=[{match=[\"*\"]}]"}) == Names{"optimizer.groups"});
   CHECK(changed({"optimizer.name=adamw"}) == Names{"optimizer.name", "optimizer.momentum", "optimizer.dampening",
                                                    "optimizer.nesterov", "optimizer.weight_decay", "optimizer.betas",
-                                                   "optimizer.eps"});
+                                                   "optimizer.amsgrad", "optimizer.eps"});
 }
 
 TEST_CASE("defaults that depend on another key") {

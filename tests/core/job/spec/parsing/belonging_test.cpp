@@ -8,7 +8,16 @@ namespace {
 TEST_CASE("keys of another model, optimizer, format or schedule") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {spec_text("mlp", "[optimizer]\nbetas = [0.9, 0.99]"),
-       "job.toml:4:1: optimizer.betas: belongs to optimizer.name = \"adam\" or \"adamw\"; here it is \"sgd\""},
+       "job.toml:4:1: optimizer.betas: belongs to optimizer.name = \"adam\" or \"adamw\" or \"nadam\" or \"radam\" or "
+       "\"lion\"; here it is \"sgd\""},
+      {spec_text("mlp", "[optimizer]\nname = \"lion\"\neps = 0.1"),
+       "job.toml:5:1: optimizer.eps: belongs to optimizer.name = \"adam\" or \"adamw\" or \"rmsprop\" or "
+       "\"adagrad\" or \"nadam\" or \"radam\"; here it is \"lion\""},
+      {spec_text("mlp", "[optimizer]\nname = \"nadam\"\namsgrad = true"),
+       "job.toml:5:1: optimizer.amsgrad: belongs to optimizer.name = \"adam\" or \"adamw\"; here it is \"nadam\""},
+      {spec_text("mlp", "[[optimizer.groups]]\nmatch = [\"*\"]\neps = 0.9"),
+       "job.toml:5:1: optimizer.groups: eps: belongs to optimizer.name = " +
+           quoted_list(find_key("optimizer.eps")->conditions[0].values, " or ") + "; here it is \"sgd\""},
       {spec_text("mlp", "[optimizer]\nname = \"adamw\"\ndampening = 0.9"),
        "job.toml:5:1: optimizer.dampening: belongs to optimizer.name = \"sgd\"; here it is \"adamw\""},
       {spec_text("mlp", "[optimizer]\nname = \"adam\"\n[[optimizer.groups]]\nmatch = [\"*\"]\nmomentum = 0.9"),
@@ -30,10 +39,14 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
       {spec_text("gpt", "[data]\nformat = \"text\"\npath = \"/x\"\ntest_path = \"/y\"\nholdout = 0.5"),
        "job.toml:7:1: data.holdout: cannot be given together with data.test_path; give one of the two"},
       {spec_text("mlp", "[schedule]\nname = \"cosine\"\ngamma = 0.5"),
-       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\" or \"multistep\"; here it is \"cosine\""},
+       "job.toml:5:1: schedule.gamma: belongs to schedule.name = \"step\" or \"multistep\" or \"exponential\"; here it "
+       "is "
+       "\"cosine\""},
+      {spec_text("mlp", "[schedule]\nname = \"cosine\"\ndecay = 5"),
+       "job.toml:5:1: schedule.decay: belongs to schedule.name = \"wsd\"; here it is \"cosine\""},
       {spec_text("mlp", "[schedule]\nperiod = 5"),
        "job.toml:4:1: schedule.period: belongs to schedule.name = \"step\" or \"cosine\" or \"linear\" or "
-       "\"polynomial\" or \"onecycle\"; here it is "
+       "\"polynomial\" or \"onecycle\" or \"restarts\" or \"inverse_sqrt\" or \"wsd\"; here it is "
        "\"constant\""},
   };
   for (const auto& [text, expected] : cases) CHECK(complaint(text) == expected);

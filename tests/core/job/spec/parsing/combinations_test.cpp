@@ -93,13 +93,41 @@ TEST_CASE("schedules that torch would not take, or that nothing would move") {
       complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nperiod = 5\nthree_phase = true\npct_start = 0.6")) ==
       "job.toml:7:13: schedule.pct_start: a phase of the cycle would have length 0, and torch's OneCycleLR "
       "divides by it");
-  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nwarmup = 5")) ==
-        "job.toml:5:1: schedule.warmup: belongs to schedule.name = \"constant\" or \"step\" or \"multistep\" or "
-        "\"cosine\" or \"linear\" or \"polynomial\"; here it is \"onecycle\"");
+  CHECK(
+      complaint(spec_text("mlp", "[schedule]\nname = \"onecycle\"\nwarmup = 5")) ==
+      "job.toml:5:1: schedule.warmup: belongs to schedule.name = \"constant\" or \"step\" or \"multistep\" or "
+      "\"cosine\" or \"linear\" or \"polynomial\" or \"exponential\" or \"restarts\" or \"inverse_sqrt\" or \"wsd\" or "
+      "\"table\"; here it is \"onecycle\"");
+  CHECK(complaint(spec_text("mlp", "[schedule]\nname = \"exponential\"")) ==
+        "job.toml:4:8: schedule.name: exponential needs schedule.gamma, such as 0.95: the factor of every unit");
   const std::string plateau = "[schedule]\nname = \"plateau\"";
   CHECK(parse_with(plateau, {"train.eval_every=5"}).schedule.patience == 10);
   CHECK(complaint_with(plateau, {"train.eval_every=never"})
             .find("plateau depends on evaluations, but train.eval_every is \"never\"") != std::string::npos);
+}
+
+TEST_CASE("a table of rates that is none") {
+  const auto complaint_about = [](const std::string& keys) {
+    return complaint(spec_text("mlp", "[schedule]\nname = \"table\"\n" + keys));
+  };
+  CHECK(parse_with("[schedule]\nname = \"table\"\npoints = [0, 5]\nfactors = [1, 0.5]", {}).schedule.factors.size() ==
+        2);
+  CHECK(complaint_about("points = [0, 5]") ==
+        "job.toml:5:10: schedule.points: table needs schedule.points and schedule.factors, such as [0, 1000, 5000] and "
+        "[1.0, 0.1, 0.01]");
+  CHECK(complaint_about("points = [0, 5]\nfactors = [1]") ==
+        "job.toml:6:11: schedule.factors: 1 factors for 2 points; each point needs one");
+  CHECK(complaint_about("points = [1, 5]\nfactors = [1, 2]") ==
+        "job.toml:5:10: schedule.points: the first must be 0, where the schedule begins");
+  CHECK(complaint_about("points = [0, 5, 5]\nfactors = [1, 2, 3]") ==
+        "job.toml:5:10: schedule.points: each must be more than the one before it");
+}
+
+TEST_CASE("layers without a decay of their rates") {
+  CHECK(complaint(spec_text("mlp", "[optimizer]\nlayers = [\"*\"]")) ==
+        "job.toml:4:10: optimizer.layers: belongs to optimizer.layer_decay, which is 1: every layer has the same rate");
+  CHECK(parse_with("[optimizer]\nlayers = [\"*\"]\nlayer_decay = 0.5", {}).optimizer.layer_decay == 0.5);
+  CHECK(complaint(spec_text("mlp", "[optimizer]\nlayer_decay = 1.5")).find("must be in (0, 1]") != std::string::npos);
 }
 
 TEST_CASE("models and data that do not go together") {

@@ -77,9 +77,11 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"[optimiser]\nlr = 3", "job.toml:5:2: optimiser: unknown table; did you mean \"optimizer\"?"},
       {"[[optimizer.groups]]\nmatch = [\"a\"]\nweight_deacy = 1",
        "job.toml:7:1: optimizer.groups: weight_deacy: unknown key; did you mean \"weight_decay\"?"},
-      {"[[optimizer.groups]]\nmatch = [\"a\"]\nbetas = 1",
-       "job.toml:7:1: optimizer.groups: betas: unknown key; a group has \"match\", \"lr\", \"weight_decay\", "
-       "\"momentum\""},
+      {"[[optimizer.groups]]\nmatch = [\"a\"]\nalpha = 1",
+       "job.toml:7:1: optimizer.groups: alpha: unknown key; a group has \"match\", \"lr\", \"weight_decay\", "
+       "\"momentum\", \"betas\", \"eps\""},
+      {"[optimizer]\nname = \"lion\"\n[[optimizer.groups]]\nmatch = [\"a\"]\nbetas = [0.5]",
+       "job.toml:9:9: optimizer.groups: betas: must have 2 elements, found 1"},
       {"[elastic]\nbatch = \"adaptive\"\nchanges = [{ after = 3, batsh = 1 }]",
        "job.toml:7:12: elastic.changes: batch: missing\n"
        "job.toml:7:25: elastic.changes: batsh: unknown key; did you mean \"batch\"?"},
