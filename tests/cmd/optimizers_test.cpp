@@ -18,6 +18,18 @@ namespace {
 
 const std::string kRmsprop = "[optimizer]\nname = \"rmsprop\"\nlr = 0.003\nmomentum = 0.9\ncentered = true\n";
 const std::string kAdagrad = "[optimizer]\nname = \"adagrad\"\nlr_decay = 0.01\ninitial_accumulator_value = 0.1\n";
+// Each optimizer and schedule that has no state but slots, in pairs.
+const std::vector<std::string> kPairs = {
+    "[optimizer]\nname = \"adamw\"\namsgrad = true\n[schedule]\nname = \"restarts\"\nunit = \"step\"\nperiod = 4\n"
+    "period_factor = 2\nwarmup = 3\n",
+    "[optimizer]\nname = \"nadam\"\nweight_decay = 0.1\n[schedule]\nname = \"inverse_sqrt\"\nunit = \"step\"\n"
+    "period = 5\nwarmup = 5\n",
+    "[optimizer]\nname = \"radam\"\ndecoupled_weight_decay = true\nweight_decay = 0.1\n[schedule]\nname = \"wsd\"\n"
+    "unit = \"step\"\nperiod = 10\ndecay = 8\nmin_factor = 0.1\n",
+    "[optimizer]\nname = \"lion\"\nweight_decay = 0.1\nlayer_decay = 0.7\nlayers = [\"*0.weight\", \"*\"]\n"
+    "[schedule]\nname = \"table\"\nunit = \"step\"\npoints = [0, 5, 15]\nfactors = [0.5, 2, 0.25]\n",
+    "[optimizer]\nname = \"adam\"\n[[optimizer.groups]]\nmatch = [\"*.bias\"]\nbetas = [0.5, 0.9]\neps = 1e-4\n"
+    "[schedule]\nname = \"exponential\"\ngamma = 0.8\n"};
 const std::string kPlateau = "[schedule]\nname = \"plateau\"\npatience = 0\nfactor = 0.5\nthreshold = 0.3\n";
 
 // A small network on vectors, evaluated after every second step.
@@ -68,9 +80,10 @@ TEST_CASE("RMSprop at D2: no trace of the kind") {
   CHECK(difference(one, train_on(folder, spec, all_kinds(), d2)).text == "");
 }
 
-TEST_CASE("a live resize and a killed launcher leave no trace in a rate that goes by evaluations") {
+// A live resize, a killed launcher and a resume.
+void check_no_trace_of_disturbances(const std::string& tables) {
   const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", job_with(kRmsprop + kPlateau));
+  const std::string spec = folder.write("job.toml", job_with(tables));
   const Words longer = {"--set", "train.steps=6000", "--set", "checkpoint.every=50"};
   Job job(spec, folder / "moved", with({"--devices", "2"}, longer));
   job.reach(60);
@@ -84,6 +97,44 @@ TEST_CASE("a live resize and a killed launcher leave no trace in a rate that goe
   INFO(ended.shown());
   REQUIRE(ended.code == 0);
   CHECK(difference(train_on(folder, spec, "1", with(longer, to_there)), job.run()).text == "");
+}
+
+TEST_CASE("a live resize and a killed launcher leave no trace in a rate that goes by evaluations") {
+  check_no_trace_of_disturbances(kRmsprop + kPlateau);
+}
+
+TEST_CASE("a live resize and a killed launcher leave no trace in other optimizers and schedules") {
+  for (const std::string& tables : kPairs) {
+    CAPTURE(tables);
+    check_no_trace_of_disturbances(tables);
+  }
+}
+
+TEST_CASE("optimizers and schedules without a state but slots: no trace of placements and stops") {
+  for (const std::string& tables : kPairs) {
+    CAPTURE(tables);
+    const ScratchFolder folder;
+    check_no_trace_of(tables, folder);
+  }
+}
+
+TEST_CASE("at D2 the newer optimizers leave no trace of the kind") {
+  for (const std::string& tables : kPairs) {
+    CAPTURE(tables);
+    const ScratchFolder folder;
+    const std::string spec = folder.write("job.toml", job_with(tables));
+    const Words d2 = {"--set", "job.determinism=D2"};
+    CHECK(difference(train_on(folder, spec, kinds()[0], d2), train_on(folder, spec, all_kinds(), d2)).text == "");
+  }
+}
+
+TEST_CASE("layers that the names of the parameters do not have are refused at once") {
+  const ScratchFolder folder;
+  const std::string layers = "[optimizer]\nlayer_decay = 0.7\nlayers = [\"stem.*\", \"*\"]\n";
+  const Ended ended = estrain({"train", folder.write("job.toml", job_with(layers)), "--run", folder / "run"});
+  INFO(ended.shown());
+  CHECK(ended.code == 2);
+  CHECK(ended.says("optimizer.layers: \"stem.*\" is the first match of no parameter"));
 }
 
 TEST_CASE("a cycle that ends before the job, and a rate by evaluations that nobody makes, are refused at once") {
