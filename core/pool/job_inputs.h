@@ -1,5 +1,5 @@
 #pragma once
-// The files that a job reads, by its spec, and the files among them that an error names.
+// Input files of a job, by the spec, and the input files named by an error.
 
 #include <string>
 #include <vector>

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> kDoingNames = {"starts", "trains", "ch
 // Of a failure without a cause, as the fault table names it.
 constexpr const char *kNoCause = "no_signature", *kClassWithoutCause = "engine";
 
-// A failed job counts against its user, and against the files that it blames; a job that is done clears both.
+// A failed job counts against the user, and against the blamed files. A job that is done clears both.
 void remember(Troubles& troubles, const Job& job, const JobEnd& end) {
   if (end.outcome == Outcome::passed)
     return troubles.done(end.user, job.request.inputs, job.started.value_or(job.submitted));

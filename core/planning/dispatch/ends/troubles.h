@@ -4,8 +4,8 @@
 // jobs of several users; its section 5 asks for a scheduler that relates failures of different jobs and keeps a list of
 // bad inputs. Pure and plain data; the dispatcher decides who is held (core/planning/dispatch/turn.h).
 //
-// Only causes of class user count: a retry repeats them, and so does the next job. Failures found by `estrain check` do
-// not: each job is checked for itself, before it has devices.
+// Only causes of class user count, since retries and further jobs repeat these failures. Failures found by `estrain
+// check` do not: each job is checked for itself, before it has devices.
 
 #include <cstdint>
 #include <string>
