@@ -205,6 +205,9 @@ TEST_CASE("wsd falls in the shape asked for, and a table without lines holds its
   wsd.min_factor = 0.5;
   CHECK(rates(wsd)[3] == 0.75);
   CHECK(rates(wsd)[6] == 0.5);
+  Schedule longer(wsd, 1);
+  longer.seek(50);
+  CHECK(longer.lr() == 0.5);
   spec::ScheduleSection table;
   table.name = ScheduleKind::table;
   table.points = {0, 1, 4};
