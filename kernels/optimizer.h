@@ -5,10 +5,10 @@
 //
 // The arithmetic is torch.optim's default path on the CPU, operation by operation: hyper-parameters are doubles,
 // combined as doubles and rounded to float once; add_, lerp_ and addcmul_ are fused multiply-adds where ATen's are. On
-// CUDA devices sgd and lion are the same, other optimizers differ (Rounding::as_on_cuda). Isa::avx2 and Isa::avx512 give
-// the bits of ATen's AVX2 and AVX-512 builds, which are equal; Isa::baseline gives the bits of ATen's default build,
-// unless OptimizerPiece::portable. Each element depends only on its own inputs, so cutting a tensor into pieces does
-// not affect the bits.
+// CUDA devices sgd and lion are the same, other optimizers differ (Rounding::as_on_cuda). Isa::avx2 and Isa::avx512
+// give the bits of ATen's AVX2 and AVX-512 builds, which are equal; Isa::baseline gives the bits of ATen's default
+// build, unless OptimizerPiece::portable. Each element depends only on its own inputs, so cutting a tensor into pieces
+// does not affect the bits.
 
 #include <stddef.h>
 #include <stdint.h>
