@@ -20,6 +20,7 @@
 #include "core/base/visible_text.h"
 #include "core/data/format_table.h"
 #include "core/data/job_data.h"
+#include "core/data/sampling/sampler.h"
 #include "core/job/batches/batch_schedule.h"
 #include "core/job/spec/enum_names.h"
 #include "core/job/spec/job_spec.h"
@@ -243,7 +244,7 @@ class Check {
   // The number of samples is that of scan_.
   batches::BatchSchedule schedule() const {
     const spec::JobSpec& spec = job_.spec;
-    const int64_t each = (scan_.train_samples + spec.job.ests - 1) / spec.job.ests;
+    const int64_t each = data::samples_of_each(scan_.train_samples, spec.job.ests, spec.data.per_class);
     return {each, spec.data.batch, spec.data.drop_last, spec.elastic.changes};
   }
 
@@ -308,7 +309,7 @@ class Check {
     }
     scan_ = data::scan(data::data_section(job_.spec), job_.spec.model.context, job_.spec.model.classes, arrays);
     add(scan_.findings);
-    if (scan_.train_samples > 0 && !schedule().has_empty_epoch())
+    if (scan_.train_samples > 0 && schedule().samples_per_est > 0 && !schedule().has_empty_epoch())
       findings_.push_back(Finding::fine(
           "steps", fmt::format("{} in all; the first epoch has {}", total_steps(), schedule().end_of(Epoch(1)).value)));
   }

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/data/format_table.h"
 #include "core/data/python/python_dataset.h"
+#include "core/data/reading/sample_weights.h"
 #include "core/formats/program/program.h"
 #include "core/job/spec/data_formats.h"
 
@@ -59,11 +60,19 @@ std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const 
   return format_of(spec.data).arrays_for(spec.data.path, inputs);
 }
 
+void add_weights(DataPair& pair, const spec::DataSection& section) {
+  for (DataFile& file : open_files(weight_files(section))) {
+    pair.weights = read_sample_weights(file, section, *pair.train);
+    pair.files.push_back(std::move(file));
+  }
+}
+
 }  // namespace
 
 std::vector<FileName> job_file_names(const spec::JobSpec& spec) {
   std::vector<FileName> names = file_names(spec.data);
   std::ranges::copy(program_names(spec.model), std::back_inserter(names));
+  std::ranges::copy(weight_files(spec.data), std::back_inserter(names));
   return names;
 }
 
@@ -106,6 +115,7 @@ DataPair open_job(const spec::JobSpec& spec) {
   DataPair pair =
       open(data_section(spec), spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
+  with_context("data", [&] { add_weights(pair, spec.data); });
   if (!pair.test && spec.train.eval_every >= 0) {
     const Finding missing = no_evaluation(spec.data);
     pair.notes.push_back(missing.seen + ": " + missing.advice);

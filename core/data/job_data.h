@@ -18,7 +18,7 @@ inline constexpr const char* program_file = "program";
 inline constexpr const char* evaluation_program_file = "evaluation program";
 inline constexpr const char* code_file = "the model's Python code";
 
-// file_names() of the data, followed by the programs.
+// file_names() of the data, followed by the programs and the weights of samples.
 std::vector<FileName> job_file_names(const spec::JobSpec& spec);
 
 // The modules of `imported` (model::Interpreter), with names relative to the folder of the job's Python code.
@@ -37,7 +37,8 @@ spec::DataSection data_section(const spec::JobSpec& spec);
 // The warning about a job that evaluates (train.eval_every), and whose data have no samples for it.
 Finding no_evaluation(const spec::DataSection& section);
 
-// open() (dataset.h) for the job; DataPair::files includes the programs, DataPair::notes the missing evaluation.
+// open() (dataset.h) for the job; DataPair::files includes the programs and the weights of samples, DataPair::notes the
+// missing evaluation.
 DataPair open_job(const spec::JobSpec& spec);
 
 }  // namespace estrain::data

@@ -34,12 +34,14 @@ void Dataset::read_run(const SampleRun& run) const {
   const SampleShape samples = shape();
   std::vector<std::byte*> out = run.out;
   int64_t* targets = run.targets;
-  for (const int64_t index : run.indices) {
+  for (size_t place = 0; place < run.indices.size(); ++place) {
     if (run.is_abandoned()) return;
+    const int64_t index = run.indices[place];
+    const SampleDraw draw = run.draw(index, place);
     if (samples.kind == SampleShape::Kind::fields) {
-      read_fields(index, run.draw(index), out);
+      read_fields(index, draw, out);
     } else {
-      read(index, run.draw(index), out.front(), targets);
+      read(index, draw, out.front(), targets);
       targets += samples.targets();
     }
     for (size_t i = 0; i < out.size(); ++i) out[i] += samples.bytes_of_input(i);

@@ -385,6 +385,36 @@ data = {{ {COLOUR}, batch = 4, mean = [0.5, 0.4, 0.3], std = [0.2, 0.25, 0.3] }}
 optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9, weight_decay = 5e-4, nesterov = true }}
 train = {{ steps = 7, eval_every = 4, eval_batch = 5, label_smoothing = 0.1 }}
 """),
+    # tokens in three files of llm.c
+    "gpt-shards": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "gpt", context = 24, width = 48, layers = 1, heads = 3, classes = 256 }}
+data = {{ format = "tokens", path = "@/web_train_*.bin", test_path = "@/web_val_*.bin", batch = 5 }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ epochs = 2 }}
+"""),
+    "mlp-weighted-4": Job(("1", "cpu=3,cpu=1"), f"""
+job.ests = 4
+model = {{ name = "mlp", hidden = [30] }}
+data = {{ {GREY}, batch = 6, sampler = "weighted", sample_weights = "@/grey.npy" }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ epochs = 3 }}
+"""),
+    "mlp-balanced": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "mlp", hidden = [30] }}
+data = {{ {COLOUR}, batch = 5, drop_last = true, sampler = "balanced" }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ epochs = 4 }}
+"""),
+    # the last mini-batch of an epoch has a single class; some classes have fewer than 3 samples
+    "mlp-per-class": Job(("1", "2"), f"""
+job.ests = 2
+model = {{ name = "mlp", hidden = [30] }}
+data = {{ {COLOUR}, batch = 9, sampler = "per_class", per_class = 3 }}
+optimizer = {{ name = "sgd", lr = 0.05 }}
+train = {{ epochs = 4 }}
+"""),
     # a user's Dataset, of python_data.py
     "python-data": Job(("1", "cpu=1,cpu=3"), f"""
 job.ests = 4
@@ -409,6 +439,10 @@ def write_data(folder):
     """Everything that the specs' paths name, but for runs."""
     draw = numpy.random.default_rng(1)
     write_idx(folder, "grey", draw, 90)
+    for name, count in ("train_000001", 700), ("train_000002", 301), ("train_000010", 400), ("val_000000", 333):
+        tokens = numpy.random.default_rng(count).integers(0, 256, count, numpy.uint16).tobytes()
+        (folder / f"web_{name}.bin").write_bytes(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + tokens)
+    numpy.save(folder / "grey.npy", numpy.random.default_rng(2).random(90) ** 3)
     write_idx(folder, "grey-test", draw, 30)
     for name, count in ("colour", 26), ("colour-test", 11):
         write_hdf5(folder / f"{name}.h5", draw.integers(0, 256, (count, 3, 32, 32), numpy.uint8), draw)

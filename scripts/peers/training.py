@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 import lion
 import programs
+import samplers
 import schedulers
 import twins
 
@@ -111,10 +112,16 @@ def make_scheduler(spec, optimizer):
 
 def epochs(spec, data, rank, seed):
     """The mini-batches of EST `rank`, a loader for each epoch."""
-    section = spec["data"]
-    sampler = DistributedSampler(data, spec["job"]["ests"], rank, shuffle=section["shuffle"], seed=seed)
-    loader = DataLoader(data, section["batch"], sampler=sampler, drop_last=section["drop_last"],
-                        generator=torch.Generator())
+    section, ranks = spec["data"], spec["job"]["ests"]
+    if section["sampler"] == "per_class":
+        sampler = samplers.PerClass(data.labels.numpy(), section, ranks, rank, seed)
+        loader = DataLoader(data, batch_sampler=sampler, generator=torch.Generator())
+    else:
+        sampler = (DistributedSampler(data, ranks, rank, shuffle=section["shuffle"], seed=seed)
+                   if section["sampler"] == "all"
+                   else samplers.Weighted(samplers.weights_of(section, data.labels.numpy()), ranks, rank, seed))
+        loader = DataLoader(data, section["batch"], sampler=sampler, drop_last=section["drop_last"],
+                            generator=torch.Generator())
     for epoch in itertools.count():
         sampler.set_epoch(epoch)
         if hasattr(data, "set_epoch"):

@@ -20,7 +20,7 @@ namespace estrain::data {
 // A SampleRun lists samples to read one after another into consecutive places.
 struct SampleRun {
   std::span<const int64_t> indices;
-  std::function<SampleDraw(int64_t index)> draw;
+  std::function<SampleDraw(int64_t index, size_t place)> draw;  // place: in `indices`
   std::vector<std::byte*> out;         // the first sample's place in the input, or in each of several arrays
   int64_t* targets = nullptr;          // of the first sample
   std::function<bool()> is_abandoned;  // whether the remaining samples are no longer needed
@@ -36,6 +36,12 @@ class Dataset {
   // Targets are in [0, classes()). For text: the vocabulary of 256 bytes. 0: unknown, for data in Python.
   virtual int64_t classes() const = 0;
 
+  // The class of each sample; empty if the classes are not known without reading the samples.
+  virtual std::vector<int64_t> labels() const { return {}; }
+  // The number of a sample in the data as stored: another one than `index` where some samples are kept for evaluation.
+  virtual int64_t stored_number(int64_t index) const { return index; }
+  virtual int64_t stored() const { return size(); }  // samples as stored
+
   // Writes shape().input_bytes() bytes (float32, or int64 for tokens) and shape().targets() targets of one sample. 0 <=
   // index < size(). A sample depends only on (index, draw): the same bits on every machine.
   virtual void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const = 0;
@@ -50,6 +56,8 @@ struct DataPair {
   std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
                                   // test files
   std::vector<DataFile> files{};  // the files of both, for identity.h; a format adds files found while opening
+  // data.sampler = "weighted": the weight of each training sample.
+  std::vector<double> weights{};
   // Messages about the data, for a run to show once: "train: 3 files are left out: …".
   std::vector<std::string> notes{};
 };

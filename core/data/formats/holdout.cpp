@@ -20,6 +20,15 @@ class Part : public Dataset {
   int64_t size() const override { return std::ssize(samples_); }
   SampleShape shape() const override { return all_->shape(); }
   int64_t classes() const override { return all_->classes(); }
+  std::vector<int64_t> labels() const override {
+    const std::vector<int64_t> of_all = all_->labels();
+    std::vector<int64_t> labels;
+    if (of_all.empty()) return labels;
+    for (const int64_t sample : samples_) labels.push_back(of_all[static_cast<size_t>(sample)]);
+    return labels;
+  }
+  int64_t stored_number(int64_t index) const override { return all_->stored_number(number(index)); }
+  int64_t stored() const override { return all_->stored(); }
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
     all_->read(number(index), draw, out_input, out_target);
   }

@@ -23,6 +23,11 @@ class ImageDataset : public Dataset {
   int64_t size() const override { return source_->size(); }
   SampleShape shape() const override { return transform_.shape(); }
   int64_t classes() const override { return source_->classes(); }
+  std::vector<int64_t> labels() const override {
+    std::vector<int64_t> labels;
+    for (int64_t i = 0; i < source_->size(); ++i) labels.push_back(source_->label(i));
+    return labels;
+  }
 
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
     thread_local std::vector<std::byte> scratch;

@@ -58,6 +58,11 @@ class SyntheticVectors : public Dataset {
   int64_t size() const override { return supply_.count; }
   SampleShape shape() const override { return SampleShape::vector(supply_.bytes->elements()); }
   int64_t classes() const override { return supply_.bytes->classes(); }
+  std::vector<int64_t> labels() const override {
+    std::vector<int64_t> labels;
+    for (int64_t i = 0; i < size(); ++i) labels.push_back(supply_.bytes->label(supply_.first + i));
+    return labels;
+  }
   void read(int64_t index, const SampleDraw&, std::byte* out_input, int64_t* out_target) const override {
     thread_local std::vector<uint8_t> values;
     values.resize(static_cast<size_t>(supply_.bytes->elements()));

@@ -32,6 +32,7 @@ class PhotoDataset : public Dataset {
   int64_t size() const override { return source_->size(); }
   SampleShape shape() const override { return pixels_.shape(); }
   int64_t classes() const override { return classes_; }
+  std::vector<int64_t> labels() const override { return labels_of(*source_); }
   const PhotoSource& source() const { return *source_; }
   // Throws the fault of the file, naming sample and file.
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override;

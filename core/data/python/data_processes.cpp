@@ -381,7 +381,7 @@ void DataProcesses::read(size_t set, const SampleShape& shape, const SampleRun& 
   for (int64_t sent = 0, read = 0; read < count; ++read) {
     for (; sent < count && sent - read < static_cast<int64_t>(slots.layout.slots) && !run.is_abandoned(); ++sent) {
       const int64_t index = run.indices[static_cast<size_t>(sent)];
-      const std::array<int64_t, 4> request = {static_cast<int64_t>(set), run.draw(index).epoch().value, index,
+      const std::array<int64_t, 4> request = {static_cast<int64_t>(set), run.draw(index, 0).epoch().value, index,
                                               sent % static_cast<int64_t>(slots.layout.slots)};
       send_packet(worker.socket.get(), {reinterpret_cast<const char*>(request.data()), sizeof request});
     }

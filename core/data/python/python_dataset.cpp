@@ -86,7 +86,7 @@ class PythonDataset : public Dataset {
  private:
   static SampleRun run_of(const int64_t& index, const SampleDraw& draw, std::vector<std::byte*> out, int64_t* targets) {
     return {.indices = {&index, 1},
-            .draw = [&draw](int64_t) { return draw; },
+            .draw = [&draw](int64_t, size_t) { return draw; },
             .out = std::move(out),
             .targets = targets,
             .is_abandoned = [] { return false; }};

@@ -31,7 +31,7 @@ class EvaluationPlan : public BatchPlan {
     std::iota(out.begin(), out.end(), request.number * batch_ + first);
   }
 
-  SampleDraw draw(const BatchRequest&, int64_t) const override { return SampleDraw::fixed(); }
+  SampleDraw draw(const BatchRequest&, int64_t, int64_t) const override { return SampleDraw::fixed(); }
 
  private:
   int64_t samples_, batch_, stride_, number_;

@@ -33,8 +33,9 @@ class TrainingPlan : public BatchPlan {
     sampler_.indices(request.cursor, request.rank, first, out);
   }
 
-  SampleDraw draw(const BatchRequest& request, int64_t index) const override {
-    return SampleDraw(seed_, request.cursor.epoch, index);
+  SampleDraw draw(const BatchRequest& request, int64_t index, int64_t place) const override {
+    const int64_t repeat = sampler_.draws_again() ? 1 + sampler_.place_of(request.cursor, request.rank, place) : 0;
+    return SampleDraw(seed_, request.cursor.epoch, index, repeat);
   }
 
  private:

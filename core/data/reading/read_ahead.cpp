@@ -230,7 +230,10 @@ void ReadAhead::fill(const ClaimQueue::Claim& claimed) const {
   const std::span indices(buffer.indices() + claimed.first, static_cast<size_t>(claimed.count));
   plan_->indices(slot.request, claimed.first, indices);
   SampleRun run{.indices = indices,
-                .draw = [&](int64_t index) { return plan_->draw(slot.request, index); },
+                .draw =
+                    [&](int64_t index, size_t place) {
+                      return plan_->draw(slot.request, index, claimed.first + static_cast<int64_t>(place));
+                    },
                 .out = {},
                 .targets = buffer.targets() + claimed.first * shape_.targets(),
                 .is_abandoned = [this] { return queue_.is_stopped(); }};

@@ -33,8 +33,8 @@ class BatchPlan {
   virtual std::optional<BatchRequest> following() = 0;
   // The samples of a mini-batch from `first` on, as many as fit into `out`. Thread-safe.
   virtual void indices(const BatchRequest& request, int64_t first, std::span<int64_t> out) const = 0;
-  // Thread-safe.
-  virtual SampleDraw draw(const BatchRequest& request, int64_t index) const = 0;
+  // `place`: of the sample in the mini-batch. Thread-safe.
+  virtual SampleDraw draw(const BatchRequest& request, int64_t index, int64_t place) const = 0;
 };
 
 // A ClaimQueue has the mini-batches in progress: readers claim samples, and one consumer takes the mini-batches in the

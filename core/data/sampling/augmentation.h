@@ -1,8 +1,10 @@
 #pragma once
 // A SampleDraw is the random choices for a sample in an epoch. The choices are keyed by (seed, epoch, sample index)
-// alone, and depend neither on the EST that takes the sample, nor on the reader thread, the prefetch depth or a resize.
+// alone (drawn with replacement: also by the draw's place, so that repeated samples differ), and depend neither on the
+// EST that takes the sample, nor on the reader thread, the prefetch depth or a resize.
 //
-//   words = philox(counter = {index low, index high, epoch, stream 0}, key = seed)
+//   words = philox(counter = {index low, index high + repeat, epoch, stream 0}, key = seed)
+//   repeat: 0, or for samples that are drawn with replacement, 1 + the place of the draw in the epoch
 //   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
 //   a cut that is tried several times (core/data/pixels/photo_pixels.h): try t draws from stream 16 + t
 //   colours (core/data/pixels/jitter.h) and erased rectangles (core/data/pixels/erasing.h) from streams of their own
@@ -17,9 +19,10 @@ namespace estrain::data {
 class SampleDraw {
  public:
   // For training.
-  SampleDraw(uint64_t seed, Epoch epoch, int64_t index)
+  SampleDraw(uint64_t seed, Epoch epoch, int64_t index, int64_t repeat = 0)
       : random_(true),
-        counter_{static_cast<uint32_t>(index), static_cast<uint32_t>(static_cast<uint64_t>(index) >> 32),
+        counter_{static_cast<uint32_t>(index),
+                 static_cast<uint32_t>((static_cast<uint64_t>(index) >> 32) + static_cast<uint64_t>(repeat)),
                  static_cast<uint32_t>(epoch.value), static_cast<uint32_t>(PhiloxStream::augmentation)},
         key_(philox_key(seed)) {}
 

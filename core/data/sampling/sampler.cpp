@@ -10,8 +10,6 @@
 namespace estrain::data {
 namespace {
 
-int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 std::vector<int64_t> narrow(int64_t n, std::mt19937& twister) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -38,11 +36,16 @@ std::vector<int64_t> wide(int64_t n, std::mt19937& twister) {
 }  // namespace
 
 Sampler::Sampler(const Options& options) : options_(options) {
-  const auto& [n, ests, batch, shuffle, drop_last, seed, changes] = options_;
+  const int64_t n = options_.dataset_size, ests = options_.ests, batch = options_.batch;
+  const bool drop_last = options_.drop_last;
+  const std::vector<batches::BatchChange>& changes = options_.changes;
   if (ests < 1 || batch < 1)
     throw Error::make(Fault::bug, "sampler: {} ESTs, batch {}: both must be positive", ests, batch);
   if (n < 1) throw Error(Fault::infeasible, "the data set has no training samples");
-  const int64_t each = divide_up(n, ests);
+  const int64_t each = samples_of_each(n, ests, options_.per_class);
+  if (!options_.weights.empty()) weighted_.emplace(options_.weights);
+  if (options_.per_class > 0) groups_.emplace(options_.labels, options_.per_class, options_.seed);
+  if (groups_) check_groups();
   schedule_ = {each, batch, drop_last, changes};
   if (!schedule_.has_empty_epoch()) return;
   int64_t largest = batch;
@@ -57,6 +60,24 @@ Sampler::Sampler(const Options& options) : options_(options) {
 Sampler::Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed)
     : Sampler(Options{dataset_size, ests, batch, shuffle, drop_last, seed, {}}) {}
 
+void Sampler::check_groups() const {
+  const int64_t per_class = options_.per_class;
+  const int64_t each = samples_of_each(options_.dataset_size, options_.ests, 0);
+  if (each < per_class) {
+    throw Error::make(Fault::infeasible, "{} samples over {} ESTs are {} each, fewer than data.per_class = {}",
+                      options_.dataset_size, options_.ests, each, per_class)
+        .advise("use fewer ESTs (job.ests), or a smaller data.per_class");
+  }
+  int64_t largest = options_.batch;
+  for (const batches::BatchChange& change : options_.changes) largest = std::max(largest, change.batch);
+  const int64_t classes = std::min(largest, each) / per_class;
+  if (classes <= groups_->classes()) return;
+  throw Error::make(Fault::infeasible,
+                    "a mini-batch of {} samples with data.per_class = {} has {} classes, but only {} have samples",
+                    largest, per_class, classes, groups_->classes())
+      .advise(fmt::format("set data.batch to at most {}, or a larger data.per_class", groups_->classes() * per_class));
+}
+
 std::vector<int64_t> Sampler::indices(Step step, VirtualRank rank) const {
   std::vector<int64_t> samples(static_cast<size_t>(schedule_.batch_size(step)));
   indices(schedule_.cursor_at(step), rank, 0, samples);
@@ -64,8 +85,9 @@ std::vector<int64_t> Sampler::indices(Step step, VirtualRank rank) const {
 }
 
 void Sampler::indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const {
-  const auto permutation = options_.shuffle ? order(cursor.epoch) : nullptr;
-  int64_t position = (cursor.samples + first) * options_.ests + rank.value;
+  if (groups_) return groups_->indices(cursor.epoch, place_of(cursor, rank, 0), first, out);
+  const auto permutation = options_.shuffle || weighted_ ? order(cursor.epoch) : nullptr;
+  int64_t position = place_of(cursor, rank, first);
   for (int64_t& index : out) {
     const int64_t place = position % options_.dataset_size;
     index = permutation ? (*permutation)[static_cast<size_t>(place)] : place;
@@ -78,8 +100,9 @@ std::shared_ptr<const Sampler::Order> Sampler::order(Epoch epoch) const {
   CachedOrder& cached = cache_[epoch.value & 1];
   if (!cached.order || cached.epoch != epoch) {
     cached.order.reset();
-    cached.order = std::make_shared<const Order>(
-        randperm(options_.dataset_size, options_.seed + static_cast<uint64_t>(epoch.value)));
+    const uint64_t seed = options_.seed + static_cast<uint64_t>(epoch.value);
+    cached.order =
+        std::make_shared<const Order>(weighted_ ? weighted_->draw(seed) : randperm(options_.dataset_size, seed));
     cached.epoch = epoch;
   }
   return cached.order;

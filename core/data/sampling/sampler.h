@@ -6,14 +6,22 @@
 // is cut into mini-batches of `batch`, the last mini-batch short unless drop_last. The lists of all ranks have the same
 // length: one cursor describes the progress of all ranks (job/batches/batch_schedule.h). The worker of a rank does not
 // affect the rank's samples: at a resize, every position still goes to exactly one reader.
+//
+// With weights, the list of epoch e is n draws with replacement by the seed seed + e (weighted_draws.h), instead of the
+// permutation. In groups of classes, a rank's list has ceil(n / N) places, rounded down to whole groups, and each
+// mini-batch is drawn on its own (class_groups.h). An epoch is then as many samples as without, but not each sample
+// once.
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/data/sampling/class_groups.h"
+#include "core/data/sampling/weighted_draws.h"
 #include "core/job/batches/batch_schedule.h"
 
 namespace estrain::data {
@@ -28,6 +36,13 @@ constexpr int64_t randperm_wide_from = 0xFFFFFFFF / 20;
 
 using batches::Cursor;
 
+// The length of every EST's list: ceil(samples / ests), rounded down to a multiple of `group` if the list consists of
+// groups of samples (0: no groups).
+constexpr int64_t samples_of_each(int64_t samples, int64_t ests, int64_t group) {
+  const int64_t each = samples / ests + (samples % ests != 0);
+  return group > 0 ? each - each % group : each;
+}
+
 // Thread-safe: every member may be called from any thread.
 class Sampler {
  public:
@@ -39,10 +54,13 @@ class Sampler {
     bool drop_last = false;
     uint64_t seed = 0;
     std::vector<batches::BatchChange> changes = {};  // of the batch size
+    std::vector<double> weights = {};                // of each sample; empty: no draws by weight
+    std::vector<int64_t> labels = {};                // in groups of classes: the class of each sample
+    int64_t per_class = 0;                           // samples of a group; 0: no groups
   };
 
   // Throws Fault::infeasible if an epoch would have no mini-batch: an empty data set, or drop_last with a batch larger
-  // than an EST's share, now or after a change.
+  // than an EST's share, now or after a change; or if a mini-batch needs more classes than have samples.
   explicit Sampler(const Options& options);
   Sampler(int64_t dataset_size, int64_t ests, int64_t batch, bool shuffle, bool drop_last, uint64_t seed);
 
@@ -56,6 +74,13 @@ class Sampler {
   // The samples of a rank from the cursor on, without the `first`, as many as fit into `out`.
   void indices(Cursor cursor, VirtualRank rank, int64_t first, std::span<int64_t> out) const;
 
+  // Whether a sample may occur several times in an epoch by choice. Places then tell its occurrences apart.
+  bool draws_again() const { return weighted_ || groups_; }
+  // The place of a rank's sample, counted from the cursor, among all samples of the epoch.
+  int64_t place_of(Cursor cursor, VirtualRank rank, int64_t number) const {
+    return (cursor.samples + number) * options_.ests + rank.value;
+  }
+
  private:
   using Order = std::vector<int64_t>;
   struct CachedOrder {
@@ -63,9 +88,12 @@ class Sampler {
     std::shared_ptr<const Order> order;
   };
 
+  void check_groups() const;
   std::shared_ptr<const Order> order(Epoch epoch) const;
 
   Options options_;
+  std::optional<WeightedDraws> weighted_;
+  std::optional<ClassGroups> groups_;
   batches::BatchSchedule schedule_;
   mutable std::mutex mutex_;
   mutable CachedOrder cache_[2];  // by parity: readers may be in an epoch and, a few batches ahead, in the next

@@ -27,6 +27,10 @@ constexpr EnumName<Secrecy> secrecy_names[] = {{Secrecy::all, "all"}, {Secrecy::
 constexpr EnumName<TokenType> token_type_names[] = {{TokenType::u16, "uint16"}, {TokenType::u32, "uint32"}};
 constexpr EnumName<ImageOrder> image_order_names[] = {
     {ImageOrder::automatic, "auto"}, {ImageOrder::nchw, "nchw"}, {ImageOrder::nhwc, "nhwc"}};
+constexpr EnumName<Sampler> sampler_names[] = {{Sampler::all, "all"},
+                                               {Sampler::weighted, "weighted"},
+                                               {Sampler::balanced, "balanced"},
+                                               {Sampler::per_class, "per_class"}};
 constexpr auto optimizer_names = names_of<OptimizerKind>(optimizers);
 constexpr auto schedule_names = names_of<ScheduleKind>(schedules);
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
@@ -104,6 +108,10 @@ std::span<const EnumName<ImageOrder>> enum_names() {
   return image_order_names;
 }
 template <>
+std::span<const EnumName<Sampler>> enum_names() {
+  return sampler_names;
+}
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names() {
   return optimizer_names;
 }
@@ -166,6 +174,7 @@ std::string_view to_string(Secrecy value) { return name_of(value); }
 std::string_view to_string(DataFormat value) { return name_of(value); }
 std::string_view to_string(TokenType value) { return name_of(value); }
 std::string_view to_string(ImageOrder value) { return name_of(value); }
+std::string_view to_string(Sampler value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }

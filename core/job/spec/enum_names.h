@@ -40,6 +40,8 @@ std::span<const EnumName<TokenType>> enum_names();
 template <>
 std::span<const EnumName<ImageOrder>> enum_names();
 template <>
+std::span<const EnumName<Sampler>> enum_names();
+template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
@@ -76,6 +78,7 @@ std::string_view to_string(Secrecy value);
 std::string_view to_string(DataFormat value);
 std::string_view to_string(TokenType value);
 std::string_view to_string(ImageOrder value);
+std::string_view to_string(Sampler value);
 std::string_view to_string(OptimizerKind value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);

@@ -20,13 +20,42 @@ std::optional<data::Mixing> mixing_of(const spec::JobSpec& spec, const data::Dat
                        .classes = classes});
 }
 
+std::vector<int64_t> labels_of(const data::Dataset& train) {
+  std::vector<int64_t> labels = train.labels();
+  if (!labels.empty()) return labels;
+  throw Error(Fault::spec, "data.sampler: the classes of the samples are not known without reading them")
+      .advise(
+          "use data.sampler = \"weighted\" with a weight for each sample: 1 / count of its class draws all classes "
+          "equally often");
+}
+
+data::Sampler::Options sampler_options(const spec::JobSpec& spec, const data::DataPair& data) {
+  data::Sampler::Options options{data.train->size(),  spec.job.ests,       spec.data.batch,
+                                 spec.data.shuffle,   spec.data.drop_last, static_cast<uint64_t>(spec.job.seed),
+                                 spec.elastic.changes};
+  switch (spec.data.sampler) {
+    case spec::Sampler::all:
+      break;
+    case spec::Sampler::weighted:
+      options.weights = data.weights;
+      break;
+    case spec::Sampler::balanced:
+      options.weights = data::balancing_weights(labels_of(*data.train));
+      break;
+    case spec::Sampler::per_class:
+      options.labels = labels_of(*data.train);
+      options.per_class = spec.data.per_class;
+      break;
+  }
+  return options;
+}
+
 }  // namespace
 
 JobSamples::JobSamples(const spec::JobSpec& spec, const data::DataPair& data)
     : data_(data),
       seed_(static_cast<uint64_t>(spec.job.seed)),
-      sampler_(data::Sampler::Options{data.train->size(), spec.job.ests, spec.data.batch, spec.data.shuffle,
-                                      spec.data.drop_last, seed_, spec.elastic.changes}),
+      sampler_(sampler_options(spec, data)),
       mixing_(mixing_of(spec, *data.train)) {}
 
 int64_t JobSamples::classes(const spec::ModelSection& model) const {

@@ -13,7 +13,9 @@ namespace estrain::train {
 
 class JobSamples {
  public:
-  // `data` must outlive the Samples. Throws Fault::spec where samples that are no images with a class are to be mixed.
+  // `data` must outlive the Samples. Throws as data::Sampler, Fault::spec where samples that are no images with a class
+  // are to be mixed, and Fault::spec where data.sampler needs the classes of the samples, and the data do not tell the
+  // classes.
   JobSamples(const spec::JobSpec& spec, const data::DataPair& data);
 
   const data::DataPair& data() const { return data_; }

@@ -110,6 +110,21 @@ std::vector<Key<JobSpec>> data_keys() {
       ESTRAIN_KEY(data.batch).min(1).max(kMostSamples).means("Samples per EST and step."),
       ESTRAIN_KEY(data.shuffle).means("Whether every epoch has a new random order."),
       ESTRAIN_KEY(data.drop_last).means("Whether the last, short batch of an epoch is left out."),
+      ESTRAIN_KEY(data.sampler)
+          .means("How an epoch's samples are drawn. all: each once. weighted: as many, with replacement, by "
+                 "data.sample_weights, as torch's WeightedRandomSampler. balanced: with replacement, every class "
+                 "equally often. per_class: each mini-batch has data.per_class samples of each of some classes."),
+      ESTRAIN_KEY(data.sample_weights)
+          .path()
+          .only("data.sampler", {"weighted"})
+          .means("The weights of the training samples, in their order: a .npy file, a dataset \"FILE.h5:NAME\", or a "
+                 "text file of numbers."),
+      ESTRAIN_KEY(data.per_class)
+          .min(0)
+          .max(kMostSamples)
+          .only("data.sampler", {"per_class"})
+          .means("Samples of each class in a mini-batch; data.batch is a multiple. The classes of a mini-batch are "
+                 "drawn without replacement, and so are a class's samples where it has enough."),
       ESTRAIN_KEY(data.channels)
           .numbers({1, 3})
           .unset("as in the files")

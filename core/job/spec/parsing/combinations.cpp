@@ -32,6 +32,7 @@ class Combinations {
   void model();
   void files();
   void images();
+  void sampler();
   void optimizer();
   void schedule();
   void table();
@@ -292,6 +293,29 @@ void Combinations::crop() {
                       width, data.pad > 0 ? ", padding included" : ""));
 }
 
+void Combinations::sampler() {
+  const auto& data = spec_.data;
+  const bool is_known = format_.samples <= Samples::photos && !format_.is_for_users_models;
+  require(is_known || (data.sampler != Sampler::balanced && data.sampler != Sampler::per_class),
+          {"data.sampler", "data.format"},
+          fmt::format("\"{}\" needs the class of each sample, which data.format = \"{}\" does not tell: "
+                      "\"weighted\" takes a weight for each sample",
+                      to_string(data.sampler), format_.name));
+  require(data.sampler == Sampler::all || data.shuffle, {"data.shuffle", "data.sampler"},
+          fmt::format("data.sampler = \"{}\" draws at random: it needs data.shuffle = true", to_string(data.sampler)));
+  require(data.sampler != Sampler::weighted || !data.sample_weights.empty(), {"data.sampler", "data.sample_weights"},
+          "\"weighted\" needs data.sample_weights, the file of the weights");
+  if (data.sampler != Sampler::per_class) return;
+  require(data.per_class > 0, {"data.sampler", "data.per_class"},
+          "\"per_class\" needs data.per_class, the number of samples of a class in a mini-batch");
+  if (data.per_class < 1) return;
+  require(data.batch % data.per_class == 0, {"data.per_class", "data.batch"},
+          fmt::format("data.batch = {} is not a multiple of it", data.batch));
+  for (const batches::BatchChange& change : spec_.elastic.changes)
+    require(change.batch % data.per_class == 0, {"elastic.changes", "data.per_class"},
+            fmt::format("a batch of {} is not a multiple of data.per_class = {}", change.batch, data.per_class));
+}
+
 void Combinations::optimizer() {
   const auto& optimizer = spec_.optimizer;
   require(!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0),
@@ -365,6 +389,7 @@ void check_combinations(const JobSpec& spec, const Document& document, Mistakes&
   combinations.model();
   combinations.files();
   combinations.images();
+  combinations.sampler();
   combinations.optimizer();
   combinations.schedule();
   combinations.train();

@@ -80,7 +80,7 @@ TEST_CASE("an image is augmented by its number among all images") {
     PhotoSample sample;
     sample.input.resize(static_cast<size_t>(set.shape().elements()));
     set.read_run({.indices = indices,
-                  .draw = [](int64_t index) { return SampleDraw(5, Epoch(1), index); },
+                  .draw = [](int64_t index, size_t) { return SampleDraw(5, Epoch(1), index); },
                   .out = {reinterpret_cast<std::byte*>(sample.input.data())},
                   .targets = &sample.target,
                   .is_abandoned = [] { return false; }});

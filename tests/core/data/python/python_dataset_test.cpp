@@ -218,7 +218,7 @@ TEST_CASE("no sample is overwritten while the reader is slower than the data wor
   std::iota(indices.begin(), indices.end(), 0);
   std::vector<float> values(200 * 6);
   pair.train->read_run({.indices = indices,
-                        .draw = [](int64_t index) { return SampleDraw(11, Epoch(0), index); },
+                        .draw = [](int64_t index, size_t) { return SampleDraw(11, Epoch(0), index); },
                         .out = {reinterpret_cast<std::byte*>(values.data())},
                         .targets = targets.data(),
                         .is_abandoned = [] {  // asked before each request

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <set>
+
 #include "tests/core/data/data_files.h"
 #include "tests/core/data/golden.h"
 
@@ -120,6 +123,140 @@ TEST_CASE("randperm gives torch's order of many") {
     const std::vector<int64_t> order = randperm(c.n, c.seed);
     CHECK(fnv<int64_t>(order) == c.hash);
   }
+}
+
+namespace {
+
+Sampler::Options weighted_options(uint64_t seed) {
+  Sampler::Options options{7, 2, 3, true, false, seed};
+  options.weights = {1, 0, 3, 0.5, 2, 0.25, 7};
+  return options;
+}
+
+const std::vector<int64_t> kLabels = {0, 1, 2, 0, 5, 1, 2, 0, 5, 5, 5, 1};
+
+Sampler::Options group_options(int64_t ests, int64_t batch, int64_t per_class) {
+  Sampler::Options options{static_cast<int64_t>(kLabels.size()), ests, batch, true, false, 7};
+  options.labels = kLabels;
+  options.per_class = per_class;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("draws by weight are those of torch's WeightedRandomSampler, dealt out as a permutation is") {
+  const WeightedDraws draws(weighted_options(0).weights);
+  CHECK(draws.draw(0) == std::vector<int64_t>{6, 6, 4, 6, 6, 6, 2});
+  CHECK(draws.draw(5) == std::vector<int64_t>{6, 2, 4, 3, 2, 6, 6});
+  CHECK(draws.draw(9) == std::vector<int64_t>{2, 6, 4, 2, 0, 6, 2});
+  CHECK(draws.draw(5 + (uint64_t{1} << 32)) == draws.draw(5));
+  CHECK(epoch_of(Sampler(weighted_options(4)), 1) == std::vector<Batches>{{{6, 4, 2}, {6}}, {{2, 3, 6}, {6}}});
+}
+
+TEST_CASE("weights decide how often a sample is drawn; a weight of 0 means never") {
+  std::vector<double> weights(1000, 0.0);
+  for (size_t i = 0; i < weights.size(); i += 2) weights[i] = i < 500 ? 3 : 1;
+  const WeightedDraws draws(weights);
+  int64_t often = 0, never = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed)
+    for (const int64_t drawn : draws.draw(seed)) often += drawn < 500, never += drawn % 2;
+  CHECK(never == 0);
+  CHECK(often > 74'300);  // of 100000, with a standard deviation of 137
+  CHECK(often < 75'700);
+}
+
+TEST_CASE("balanced weights draw every class equally often") {
+  std::vector<int64_t> labels(900, 3);
+  labels.resize(1000, 8);
+  const WeightedDraws draws(balancing_weights(labels));
+  int64_t rare = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed)
+    for (const int64_t drawn : draws.draw(seed)) rare += drawn >= 900;
+  CHECK(rare > 49'200);  // a standard deviation is 158
+  CHECK(rare < 50'800);
+}
+
+TEST_CASE("groups of classes are those of the Python restatement, scripts/peers/samplers.py") {
+  const ClassGroups pairs(kLabels, 2, 7), fours(kLabels, 4, 7);
+  const auto taken = [](const ClassGroups& groups, int64_t place, size_t size) {
+    std::vector<int64_t> samples(size);
+    groups.indices(Epoch(3), place, 0, samples);
+    return samples;
+  };
+  CHECK(pairs.classes() == 4);
+  CHECK(taken(pairs, 0, 6) == std::vector<int64_t>{7, 0, 10, 8, 6, 2});
+  CHECK(taken(pairs, 4, 6) == std::vector<int64_t>{3, 7, 8, 4, 5, 1});
+  CHECK(taken(fours, 4, 8) == std::vector<int64_t>{3, 7, 7, 0, 11, 5, 5, 5});
+  CHECK(taken(fours, 13, 8) == std::vector<int64_t>{10, 8, 4, 9, 2, 6, 6, 6});
+}
+
+TEST_CASE("a part of a mini-batch of groups is the same as in the whole") {
+  const ClassGroups groups(kLabels, 3, 1);
+  std::vector<int64_t> whole(12);
+  groups.indices(Epoch(0), 5, 0, whole);
+  for (size_t first = 0; first < whole.size(); ++first)
+    for (size_t size = 0; first + size <= whole.size(); ++size) {
+      std::vector<int64_t> part(size);
+      groups.indices(Epoch(0), 5, static_cast<int64_t>(first), part);
+      CHECK(std::ranges::equal(part, std::span(whole).subspan(first, size)));
+    }
+}
+
+TEST_CASE("every mini-batch has per_class samples of each of its classes, at every place") {
+  const Sampler sampler(group_options(2, 6, 2));  // 6 samples each
+  CHECK(sampler.samples_per_est() == 6);
+  for (int64_t step = 0; step < 50; ++step)
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      std::map<int64_t, std::set<int64_t>> classes;
+      for (const int64_t sample : sampler.indices(Step(step), VirtualRank(rank)))
+        classes[kLabels[static_cast<size_t>(sample)]].insert(sample);
+      CHECK(classes.size() == 3);
+      for (const auto& [label, samples] : classes) CHECK(samples.size() == 2);
+    }
+  CHECK(sampler.indices(Step(0), VirtualRank(0)) != sampler.indices(Step(0), VirtualRank(1)));
+  CHECK(sampler.indices(Step(0), VirtualRank(0)) != sampler.indices(Step(1), VirtualRank(0)));
+}
+
+TEST_CASE("an EST's list is rounded down to whole groups, and its short batch is whole groups, too") {
+  const Sampler sampler(group_options(3, 4, 3));  // 4 samples each
+  CHECK(sampler.samples_per_est() == 3);
+  const Sampler three(group_options(1, 9, 3));
+  CHECK(three.schedule().batch_size(Step(0)) == 9);
+  CHECK(three.schedule().batch_size(Step(1)) == 3);
+  CHECK(three.indices(Step(1), VirtualRank(0)).size() == 3);
+}
+
+TEST_CASE("a changed batch leaves the draws of the epoch's other mini-batches as they are") {
+  Sampler::Options options = group_options(1, 4, 2);  // 4, 4, 4
+  const Sampler plain(options);
+  options.changes = {{1, 8, 1}};  // 4, 8
+  const Sampler changed(options);
+  const std::vector<int64_t> longer = changed.indices(Step(1), VirtualRank(0));
+  REQUIRE(longer.size() == 8);
+  CHECK(std::ranges::equal(std::span(longer).first(4), plain.indices(Step(1), VirtualRank(0))));
+  CHECK(changed.schedule().cursor_at(Step(2)) == Cursor{Epoch(1), 0});
+}
+
+TEST_CASE("behind a change of the batch size, an EST goes on with the draws that come next") {
+  Sampler::Options options = weighted_options(4);
+  const Sampler plain(options);  // 3, 1
+  options.changes = {{2, 2, 1}};
+  const Sampler changed(options);  // 3, 1, 2, 2
+  for (const VirtualRank rank : {VirtualRank(0), VirtualRank(1)}) {
+    std::vector<int64_t> before = plain.indices(Step(2), rank), after = changed.indices(Step(2), rank);
+    std::ranges::copy(plain.indices(Step(3), rank), std::back_inserter(before));
+    std::ranges::copy(changed.indices(Step(3), rank), std::back_inserter(after));
+    CHECK(before == after);
+  }
+}
+
+TEST_CASE("too many classes for a mini-batch, and too few samples for a group, are refused in words") {
+  const Error many = error_of([] { Sampler{group_options(1, 12, 2)}; });
+  CHECK(many.fault() == Fault::infeasible);
+  CHECK(contains(many.message(), "12 samples with data.per_class = 2 has 6 classes, but only 4"));
+  CHECK(contains(many.advice(), "at most 8"));
+  const Error few = error_of([] { Sampler{group_options(6, 4, 4)}; });
+  CHECK(contains(few.message(), "12 samples over 6 ESTs are 2 each, fewer than data.per_class = 4"));
 }
 
 }  // namespace estrain::data
