@@ -8,6 +8,7 @@
 #include "core/data/format_table.h"
 #include "core/data/python/python_dataset.h"
 #include "core/data/reading/sample_weights.h"
+#include "core/data/reading/skip_bad.h"
 #include "core/formats/program/program.h"
 #include "core/job/spec/data_formats.h"
 
@@ -58,6 +59,13 @@ std::vector<std::string> arrays_of(const std::vector<DataFile>& programs, const 
   std::optional<ModelInputs> inputs;
   if (!spec.model.is_python()) inputs = inputs_of(programs, spec.model.loss_target);
   return format_of(spec.data).arrays_for(spec.data.path, inputs);
+}
+
+void leave_out_bad(DataPair& pair, const spec::DataSection& section) {
+  const bool is_code = spec::traits_of(section.format).is_code;
+  pair.bad = std::make_shared<BadSamples>(section.skip_bad);
+  pair.train = without_bad_samples(std::move(pair.train), {"training", is_code, pair.bad});
+  if (pair.test) pair.test = without_bad_samples(std::move(pair.test), {"evaluation", is_code, pair.bad});
 }
 
 void add_weights(DataPair& pair, const spec::DataSection& section) {
@@ -116,6 +124,7 @@ DataPair open_job(const spec::JobSpec& spec) {
       open(data_section(spec), spec.model.context, static_cast<uint64_t>(spec.job.seed), spec.model.classes, arrays);
   pair.files.insert(pair.files.end(), programs.begin(), programs.end());
   with_context("data", [&] { add_weights(pair, spec.data); });
+  if (spec.data.skip_bad > 0) leave_out_bad(pair, spec.data);
   if (!pair.test && spec.train.eval_every >= 0) {
     const Finding missing = no_evaluation(spec.data);
     pair.notes.push_back(missing.seen + ": " + missing.advice);

@@ -91,5 +91,15 @@ TEST_CASE("an exception of the Dataset ends the run with its sample and tracebac
   CHECK(refused.says("write a map-style Dataset"));
 }
 
+TEST_CASE("samples that raise are left out with data.skip_bad, the same on any devices" * doctest::skip(!has_peers())) {
+  const PythonData data;
+  const std::string spec = data.spec("assert i not in (20, 49)");
+  const Words skips = {"--set", "data.skip_bad=4"};  // both sets have both samples
+  const std::string alone = train_on(data.folder, spec, "1", skips);
+  CHECK(events(alone, "left_out").size() == 4);
+  CHECK(events(alone, "left_out").at(0).at("why").get<std::string>().starts_with("data.py:Train: sample "));
+  CHECK(difference(alone, train_on(data.folder, spec, "cpu=1,cpu=3", skips)).text == "");
+}
+
 }  // namespace
 }  // namespace estrain::testing

@@ -51,6 +51,8 @@ class Dataset {
   virtual void read_run(const SampleRun& run) const;
 };
 
+class BadSamples;  // reading/skip_bad.h
+
 struct DataPair {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;  // null if the spec names no test data: text with holdout = 0, idx or hdf5 without
@@ -58,6 +60,7 @@ struct DataPair {
   std::vector<DataFile> files{};  // the files of both, for identity.h; a format adds files found while opening
   // data.sampler = "weighted": the weight of each training sample.
   std::vector<double> weights{};
+  std::shared_ptr<BadSamples> bad{};  // data.skip_bad: the samples left out; null: none may be
   // Messages about the data, for a run to show once: "train: 3 files are left out: …".
   std::vector<std::string> notes{};
 };

@@ -88,7 +88,7 @@ class PhotoSetScan {
 };
 
 void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const PhotoFiles& source,
-            const std::string& name, std::vector<Finding>& findings) {
+            const std::string& name, int64_t may_be_left_out, std::vector<Finding>& findings) {
   if (damages.empty()) {
     findings.push_back(Finding::fine(
         "images",
@@ -98,10 +98,12 @@ void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const 
   }
   for (size_t i = 0; i < std::min(damages.size(), kFilesNamed); ++i) {
     const auto& [index, words, advice] = damages[i];
-    findings.push_back(Finding::user_error(
-        "images", fmt::format("{}: sample {} of the {} set: {}", source.name(index), index, name, words),
-        advice.empty() ? kReplace : advice));
+    const std::string seen = fmt::format("{}: sample {} of the {} set: {}", source.name(index), index, name, words);
+    findings.push_back(std::ssize(damages) <= may_be_left_out
+                           ? Finding::warn("images", seen, "data.skip_bad leaves the sample out")
+                           : Finding::user_error("images", seen, advice.empty() ? kReplace : advice));
   }
+  if (std::ssize(damages) <= may_be_left_out) return;
   if (damages.size() > kFilesNamed) {
     findings.push_back(Finding::user_error(
         "images", fmt::format("{} more images of the {} set are damaged", damages.size() - kFilesNamed, name),
@@ -151,7 +153,7 @@ class PhotosScan {
       pixels->require_fit(header, draw);
       if (may_be_held_out) pixels->require_fit(header, SampleDraw::fixed());
     };
-    scan_photo_set(source, {fits, pixels->orientation(), name == "training"}, findings_);
+    scan_photo_set(source, {fits, pixels->orientation(), name == "training", section_.skip_bad}, findings_);
   }
 
   const spec::DataSection& section_;
@@ -175,7 +177,7 @@ void note_photo_shape(DataScan& scan, const spec::DataSection& section) {
 void scan_photo_set(const PhotoFiles& set, const PhotoUse& use, std::vector<Finding>& findings) {
   PhotoSetScan scan(set, use);
   const std::vector<Damage> damages = scan.run();
-  report(scan, damages, set, use.is_training ? "training" : "test", findings);
+  report(scan, damages, set, use.is_training ? "training" : "test", use.may_be_left_out, findings);
 }
 
 void scan_photos(const DataRequest& request, const std::vector<FileName>& names, const OpenPhotos& open,

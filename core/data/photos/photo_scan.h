@@ -23,6 +23,7 @@ struct PhotoUse {
   RequireFit require_fit;
   image::Orientation orientation = image::Orientation::as_stored;
   bool is_training = false;
+  int64_t may_be_left_out = 0;  // data.skip_bad: up to so many faulty files are warnings, not errors
 };
 
 // Scans every image of a set.

@@ -226,7 +226,8 @@ int64_t scan_set(const FileName& name, const spec::DataSection& section, bool is
     const auto fits = [&](int64_t index, const image::Header& header, const SampleDraw& draw) {
       set.require_fit(index, header, draw);
     };
-    scan_photo_set(set.folder(), {.require_fit = fits, .is_training = is_training}, findings);
+    scan_photo_set(set.folder(), {.require_fit = fits, .is_training = is_training, .may_be_left_out = section.skip_bad},
+                   findings);
   } catch (const Error& error) {
     findings.push_back(unreadable(error));
   }

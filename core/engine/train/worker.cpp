@@ -12,6 +12,7 @@
 #include "core/base/process/build_id.h"
 #include "core/data/files/identity.h"
 #include "core/data/job_data.h"
+#include "core/data/reading/skip_bad.h"
 #include "core/engine/device/cpu.h"
 #include "core/engine/model/torch_error.h"
 #include "core/engine/operators/deterministic.h"
@@ -177,6 +178,13 @@ void obey(Workplace& place, comm::WorkersOwnChannel& launcher) {
   }
 }
 
+void report_bad_samples(const data::DataPair& data, comm::WorkersOwnChannel& launcher) {
+  if (!data.bad) return;
+  data.bad->report_to([&launcher](const data::BadSamples::Found& found) {
+    launcher.send(comm::LeftOutSample{found.set, found.sample, found.why});
+  });
+}
+
 }  // namespace
 
 void run_worker(WorkerSetup& setup) {
@@ -194,6 +202,7 @@ void run_worker(WorkerSetup& setup) {
   comm::JobMemory memory(setup.memory);
   require_same_builds(memory.builds(), *device);
   data::DataPair data = setup.data.get();
+  report_bad_samples(data, setup.launcher);
   const bool draws = setup.options.builds && setup.options.checkpoint.empty();
   std::optional<TrainingJob> made;
   const auto make = [&] {

@@ -34,6 +34,9 @@ inline constexpr EventName event_names[] = {
      "an audit found something wrong at `step`, and the run goes back: `from` (the checkpoint that it continues from), "
      "`set_aside` (steps of later checkpoints), `cause`"},
     {"host_lost", "another host is gone, or silent: `step`, `host`, `why`"},
+    {"left_out",
+     "a sample cannot be read, and is left out by `data.skip_bad`: `step`, `set`, `sample` (its number in the data), "
+     "`why`"},
     {"not_listening", "the launcher's host cannot listen for agents that join: `at`, `why`; it is tried again"},
     {"rebalance", "ESTs moved between the workers that are there: as `resize`"},
     {"reclaimed", "`seconds` until the devices that were asked for were free"},

@@ -19,6 +19,9 @@ const Words class_image_formats = data_formats_with(
     [](const DataFormatTraits& row) { return row.samples <= Samples::photos && !row.is_for_users_models; });
 const Words file_formats = data_formats_with([](const DataFormatTraits& row) { return !row.is_made && !row.is_code; });
 const Words code_formats = data_formats_with([](const DataFormatTraits& row) { return row.is_code; });
+// Formats whose samples are decoded or made when needed.
+const Words lazy_formats =
+    data_formats_with([](const DataFormatTraits& row) { return row.samples == Samples::photos || row.is_code; });
 const Words test_formats = data_formats_with([](const DataFormatTraits& row) { return row.has_test_path; });
 
 }  // namespace
@@ -125,6 +128,13 @@ std::vector<Key<JobSpec>> data_keys() {
           .only("data.sampler", {"per_class"})
           .means("Samples of each class in a mini-batch; data.batch is a multiple. The classes of a mini-batch are "
                  "drawn without replacement, and so are a class's samples where it has enough."),
+      ESTRAIN_KEY(data.skip_bad)
+          .min(0)
+          .max(kMostSamples)
+          .not_in_bits()
+          .only("data.format", lazy_formats)
+          .means("Most samples that may be left out because they cannot be read; events.jsonl lists them, and one more "
+                 "ends the job. In the place of such a sample stands the next one that can be read."),
       ESTRAIN_KEY(data.channels)
           .numbers({1, 3})
           .unset("as in the files")

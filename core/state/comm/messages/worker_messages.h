@@ -1,6 +1,7 @@
 #pragma once
 // The messages between the launcher and a worker.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,8 +73,17 @@ struct AuditFound {
   ESTRAIN_FIELDS(vouched)
 };
 
+// The worker leaves out a sample that cannot be read (data.skip_bad). Sent once by each process.
+struct LeftOutSample {
+  static constexpr std::string_view name = "left_out";
+  std::string set;     // "training", "evaluation"
+  int64_t sample = 0;  // its number in the data
+  std::string why;     // names the file
+  ESTRAIN_FIELDS(set, sample, why)
+};
+
 using WorkerOrder = std::variant<RunStage, Leave, HostLost>;
-using WorkerReport = std::variant<Ready, LeftStage, AuditFound, Failed>;
+using WorkerReport = std::variant<Ready, LeftStage, AuditFound, LeftOutSample, Failed>;
 using WorkerChannel = Channel<WorkerOrder, WorkerReport>;      // the launcher's end
 using WorkersOwnChannel = Channel<WorkerReport, WorkerOrder>;  // the worker's
 

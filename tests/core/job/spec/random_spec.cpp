@@ -123,6 +123,7 @@ class Draw {
     data.readers = integer(1, 9);
     data.prefetch = integer(0, 9);
     files(data);
+    sampler(data);
     if (!is_for_gpt(data.format) && data.format != DataFormat::python) images(data);
   }
 
@@ -155,6 +156,15 @@ class Draw {
                               is_for_gpt(data.format);
     if (may_hold_out && data.test_path.empty() && data.test_file.empty()) data.holdout = maybe(0.99);
     if (data.format == DataFormat::tokens) data.token_type = word<TokenType>();
+  }
+
+  void sampler(DataSection& data) {
+    if (is_photos(data.format) || data.format == DataFormat::python) data.skip_bad = integer(0, 99);
+    const bool has_labels = !is_for_gpt(data.format) && data.format != DataFormat::python;
+    data.sampler = coin() ? Sampler::all : has_labels && coin() ? Sampler::balanced : Sampler::weighted;
+    if (data.format == DataFormat::voc && data.sampler == Sampler::balanced) data.sampler = Sampler::all;
+    if (data.sampler == Sampler::weighted) data.sample_weights = path();
+    if (data.sampler != Sampler::all) data.shuffle = true;
   }
 
   void images(DataSection& data) {

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "core/base/files/files.h"
+#include "core/base/json/json_lines.h"
 #include "core/base/process/memory_use.h"
 #include "core/run/launch/preflight/machine.h"
 #include "core/state/comm/stage_control.h"
@@ -108,6 +109,7 @@ std::optional<decisions::Event> Crew::hear(WorkerId id) {
     losses_.note_found(id, found->vouched);
     return std::nullopt;
   }
+  if (const auto* found = std::get_if<comm::LeftOutSample>(&report)) return leave_out(id, *found);
   note_data(std::get<comm::Ready>(report));
   return decisions::WorkerReady{id};
 }
@@ -116,6 +118,14 @@ std::optional<decisions::Event> Crew::hear(WorkerId id) {
 void Crew::note_data(const comm::Ready& ready) {
   for (const std::string& note : ready.notes)
     if (data_notes_.insert(note).second) run_.journal.note(note);
+}
+
+// A sample too many: the worker is lost by the sample's error, as if the sample had not been left out.
+std::optional<decisions::Event> Crew::leave_out(WorkerId id, const comm::LeftOutSample& found) {
+  const std::optional<Error> too_many = left_out_.note(found);
+  if (!too_many) return std::nullopt;
+  if (WorkerProcess* worker = process_of(processes_.workers, id)) worker->process.signal(SIGKILL);
+  return lose_by_error(id, comm::Failed(*too_many));
 }
 
 std::optional<decisions::Event> Crew::lose_by_error(WorkerId id, const comm::Failed& failed) {
@@ -131,6 +141,7 @@ std::optional<decisions::Event> Crew::note_end(WorkerId id) {
   while (worker->socket && worker->socket.receive(&last_words, 0) == comm::Received::message) {
     if (const auto* failed = std::get_if<comm::Failed>(&last_words)) return lose_by_error(id, *failed);
     if (const auto* found = std::get_if<comm::AuditFound>(&last_words)) losses_.note_found(id, found->vouched);
+    if (const auto* found = std::get_if<comm::LeftOutSample>(&last_words)) (void)left_out_.note(*found);
   }
   return losses_.lose(id, faults::Evidence{});
 }
@@ -187,6 +198,33 @@ WorkerRoom Crew::room() const {
   const auto workers = static_cast<int64_t>(std::min<uint64_t>(free.bytes / each, 1 << 20));
   return {workers, fmt::format("a worker takes {} of memory, {} are {}", format_bytes(each), format_bytes(free.bytes),
                                free.from)};
+}
+
+std::optional<Error> LeftOutSamples::note(const comm::LeftOutSample& found) {
+  if (!list_) read_events();
+  const Sample sample{found.set, found.sample};
+  if (list_->contains(sample)) return std::nullopt;
+  const int64_t most = run_.spec.data.skip_bad;
+  if (std::ssize(*list_) >= most) {
+    return Error::make(Fault::corrupt, "{}: {} samples are left out already, and data.skip_bad = {}", found.why,
+                       list_->size(), most)
+        .advise(fmt::format("mend or remove the files (events.jsonl lists them), or let more be left out, with "
+                            "`estrain train --resume --set data.skip_bad={}`",
+                            most * 2));
+  }
+  list_->insert(sample);
+  run_.journal.log("left_out",
+                   {{"step", run_.trained()}, {"set", found.set}, {"sample", found.sample}, {"why", found.why}});
+  run_.journal.note(fmt::format("data: left out, {} of {}: {}", list_->size(), most, found.why));
+  return std::nullopt;
+}
+
+void LeftOutSamples::read_events() {
+  list_.emplace();
+  for_each_object(run_.journal.directory.events(), [&](const Json& event) {
+    if (event.value("event", "") == "left_out")
+      list_->insert({event.value("set", ""), event.value("sample", int64_t{-1})});
+  });
 }
 
 }  // namespace estrain::launch

@@ -15,7 +15,7 @@ struct CrewedRun : SampleRun {
   Crew crew{run->view(), processes(), losses};
   comm::WorkersOwnChannel worker;
 
-  CrewedRun() {
+  explicit CrewedRun(const spec::JobSpec& spec = {}) : SampleRun(spec) {
     train();
     auto [here, there] = comm::MessageSocket::pair();
     WorkerProcess& process = run->state.processes.workers[WorkerId(0)];
@@ -54,6 +54,42 @@ TEST_CASE("the end of a process is judged by its last words, though they are rea
   const auto lost = sample.only<decisions::WorkerLost>();
   CHECK(lost.what == "the device is lost");
   CHECK(sample.logged("fault").at(0).value("vouched_step", -1) == 4);
+}
+
+spec::JobSpec skipping(int64_t most) {
+  spec::JobSpec spec;
+  spec.data.skip_bad = most;
+  return spec;
+}
+
+TEST_CASE("samples left out are on record once, and one too many is the loss of the worker that found it") {
+  CrewedRun sample(skipping(2));
+  for (const int64_t number : {7, 3, 7}) {
+    sample.worker.send(comm::LeftOutSample{"training", number, "f.png: torn"});
+    sample.hear();
+    CHECK(sample.events.empty());
+  }
+  const std::vector<Json> left_out = sample.logged("left_out");
+  REQUIRE(left_out.size() == 2);
+  CHECK(left_out[0].at("sample") == 7);
+  CHECK(left_out[1].at("sample") == 3);
+  CHECK(left_out[1].at("why") == "f.png: torn");
+  sample.worker.send(comm::LeftOutSample{"evaluation", 7, "g.png: torn"});
+  sample.hear();
+  const auto lost = sample.only<decisions::WorkerLost>();
+  CHECK(lost.what.starts_with("g.png: torn: 2 samples are left out already"));
+  CHECK(sample.logged("left_out").size() == 2);
+}
+
+TEST_CASE("a later launcher knows the samples that are on record") {
+  CrewedRun sample(skipping(2));
+  sample.run->view().journal.log("left_out", {{"set", "training"}, {"sample", 7}});
+  for (const int64_t number : {7, 3}) {
+    sample.worker.send(comm::LeftOutSample{"training", number, "f.png: torn"});
+    sample.hear();
+    CHECK(sample.events.empty());
+  }
+  CHECK(sample.logged("left_out").size() == 2);
 }
 
 TEST_CASE("without last words it is judged by how it ended") {
