@@ -75,7 +75,7 @@ TEST_CASE("a batch that is changed in mid-epoch: a repeat on another device set 
     const Ended refused = estrain({"change", run, "--batch", "5"});
     INFO(refused.shown());
     CHECK(refused.code != 0);
-    CHECK(refused.says("not a multiple of data.per_class = 2"));
+    CHECK(refused.says("data.per_class: data.batch = 5 is not a multiple of it"));
   }
 }
 
