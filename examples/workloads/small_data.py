@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes the small data sets of examples/workloads, in the formats of the real ones.
 
-    python examples/workloads/small_data.py FOLDER [NAME...]     pictures boxes ratings questions words spans; default: all
+    python examples/workloads/small_data.py FOLDER [NAME...]     pictures boxes ratings clicks questions words spans; default: all
 
 pictures   a folder of JPEG files for each class, as ImageNet: Fashion-MNIST's images, enlarged, tinted, of different
            sizes. Debian's package dataset-fashion-mnist, MIT licence
 boxes      PASCAL VOC's layout: one to four of those images on a canvas, and where they are
 ratings    NeuMF's samples: users' choices drawn from factors of their own, four items not chosen for each that was
+clicks     Criteo's samples: numbers, and categories in the shares of a power law; clicks drawn from weights of both
 questions  SQuAD's samples: a verse, words out of it as the question, and where the words behind them are. The King James
            Bible, public domain, Debian's package bible-kjv-text; a vocabulary of its most frequent words
 words      its text as numbers of words, 16 bits each
@@ -116,6 +117,21 @@ def ratings(folder):
         write_arrays(folder / f"{part}.h5", user=some[:, 0], item=some[:, 1], label=some[:, 2].astype(numpy.float32))
 
 
+NUMBERS, FIELDS, CATEGORIES = 13, 26, 300
+
+
+def clicks(folder):
+    draw = numpy.random.default_rng(5)
+    count = 3000 + 600
+    numbers = numpy.log1p(draw.geometric(0.1, (count, NUMBERS))).astype(numpy.float32)
+    kinds = (CATEGORIES * draw.random((count, FIELDS)) ** 3).astype(numpy.int32)
+    weights = 0.5 * draw.standard_normal((FIELDS, CATEGORIES))
+    score = weights[numpy.arange(FIELDS), kinds].sum(1) + (numbers - numbers.mean(0)) @ (0.3 * draw.standard_normal(NUMBERS)) - 1
+    label = (draw.random(count) < 1 / (1 + numpy.exp(-score))).astype(numpy.float32)
+    for part, some in ("clicks", slice(0, -600)), ("clicks-test", slice(-600, None)):
+        write_arrays(folder / f"{part}.h5", numbers=numbers[some], kinds=kinds[some], label=label[some])
+
+
 def verses():
     """The Bible's, as lists of numbers: 4 stands for the most frequent word, and so on."""
     text = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -173,7 +189,7 @@ def write_arrays(path, **arrays):
             file[name] = values
 
 
-ALL = {"pictures": pictures, "boxes": boxes, "ratings": ratings, "questions": questions, "words": words, "spans": spans}
+ALL = {"pictures": pictures, "boxes": boxes, "ratings": ratings, "clicks": clicks, "questions": questions, "words": words, "spans": spans}
 
 
 def write(folder, names=ALL):

@@ -23,12 +23,12 @@ import small_data  # noqa: E402
 
 EASYSCALE = ("shufflenetv2", "resnet50", "vgg19", "yolov3", "neumf", "bert", "electra", "swin")
 LARGE = ("vgg19", "resnet50")  # not tried in brief
-OTHERS = ("gpt2", "llama", "t5", "vit", "efficientnet", "lstm")
+OTHERS = ("gpt2", "llama", "t5", "vit", "efficientnet", "lstm", "wide_deep", "xdeepfm")
 COLUMNS = {  # key of a row: heading
     "plain": "2 ESTs = DDP", "elastic": "4 ESTs = DDP with tree, over resize, kill, resume", "kinds": "D2 over kinds",
     "d2": "D2/D1 step", "ddp": "step over DDP's, 1 worker", "ddp2": "2 workers", "memory": "8 ESTs, MB"}
 GPU_COLUMNS = {"d1": "D1: 2 GPUs = 1 GPU, over resizes, kill, resume", "d2": "D2: GPU = CPU"}
-DATA = {"yolov3": "boxes", "neumf": "ratings", "bert": "questions", "electra": "questions", "t5": "spans",
+DATA = {"yolov3": "boxes", "neumf": "ratings", "wide_deep": "clicks", "xdeepfm": "clicks", "bert": "questions", "electra": "questions", "t5": "spans",
         "gpt2": "words", "llama": "words", "lstm": "words"}  # others: pictures
 
 

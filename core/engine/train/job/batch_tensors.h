@@ -1,7 +1,7 @@
 #pragma once
-// Turns a loader's mini-batch into tensors on a device. Mixed images come with the probabilities of the classes, float32
-// [samples, classes], in the place of labels. The CPU needs no copy. The next mini-batch is copied to a GPU while the GPU
-// works on the current mini-batch.
+// Turns a loader's mini-batch into tensors on a device. Mixed images come with the probabilities of the classes,
+// float32 [samples, classes], in the place of labels. The CPU needs no copy. The next mini-batch is copied to a GPU
+// while the GPU works on the current mini-batch.
 
 #include <memory>
 #include <optional>
