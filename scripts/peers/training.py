@@ -89,6 +89,8 @@ def layer_depths(section, names):
 def make_optimizer(spec, model, **more):
     """more: of torch.optim's own options, such as foreach."""
     section = spec["optimizer"]
+    kind = OPTIMIZERS[section["name"]]
+    plain_lr = section.get("lr", inspect.signature(kind).parameters["lr"].default)
     groups = [dict(params=[])]
     groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group})
                for group in section["groups"]]
@@ -98,12 +100,12 @@ def make_optimizer(spec, model, **more):
                    if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
         group, below = groups[next(matches, 0)], max(depths.values()) - depths[name]
         if below and section.get("layer_decay", 1) != 1:
-            lr = group.get("lr", section["lr"]) * section["layer_decay"] ** below
+            lr = group.get("lr", plain_lr) * section["layer_decay"] ** below
             group = slower.setdefault((id(group), below), group | dict(params=[], lr=lr))
         group["params"].append(parameter)
     groups += slower.values()
     options = {key: value for key, value in section.items() if key not in ("name", "groups", "layer_decay", "layers")}
-    return OPTIMIZERS[section["name"]](groups, **options, **more)
+    return kind(groups, **options, **more)
 
 
 def make_scheduler(spec, optimizer):
