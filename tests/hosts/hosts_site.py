@@ -149,8 +149,10 @@ class Site:
         """Runs meanwhile lie in a sub-folder: a second try of a case finds nothing of the first."""
         whole, self.folder = self.folder, self.folder / name
         self.folder.mkdir()
-        yield
-        self.folder = whole
+        try:
+            yield
+        finally:
+            self.folder = whole
 
     def close(self, keep):
         self.network.close()
