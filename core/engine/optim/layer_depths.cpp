@@ -1,7 +1,6 @@
 #include "core/engine/optim/layer_depths.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/name_pattern.h"
 
 namespace estrain::optim {
 namespace {
@@ -54,14 +54,11 @@ std::vector<size_t> numbered_depths(const std::vector<std::string>& names) {
   return depths;
 }
 
-bool fits(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 std::vector<size_t> matched_depths(const std::vector<std::string>& patterns, const std::vector<std::string>& names) {
   std::vector<size_t> depths;
   for (const std::string& name : names) {
-    const auto layer = std::ranges::find_if(patterns, [&](const std::string& pattern) { return fits(pattern, name); });
+    const auto layer =
+        std::ranges::find_if(patterns, [&](const std::string& pattern) { return fits_pattern(pattern, name); });
     if (layer == patterns.end()) {
       throw Error::make(Fault::spec, "optimizer.layers: no pattern matches the parameter {}", name)
           .advise("every parameter needs a layer; a last pattern \"*\" takes the rest into the topmost layer");

@@ -1,7 +1,6 @@
 #include "core/engine/optim/parameter_groups.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/name_pattern.h"
 #include "core/engine/optim/layer_depths.h"
 #include "core/job/spec/defaults.h"
 
@@ -42,12 +42,9 @@ std::vector<size_t> extended(const std::vector<size_t>& before, char symbol, std
   return now;
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, name); });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const auto& pattern) { return fits_pattern(pattern, name); });
 }
 
 GroupSettings own_settings(const spec::OptimizerSection& optimizer) {
@@ -70,7 +67,7 @@ GroupSettings overridden(const GroupSettings& own, const spec::OptimizerGroup& g
 }
 
 void require_match(size_t group, const std::string& pattern, const std::vector<std::string>& names) {
-  if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); })) return;
+  if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return fits_pattern(pattern, name); })) return;
   throw Error::make(Fault::spec, "optimizer.groups[{}].match: \"{}\" matches no parameter of the model", group, pattern)
       .advise(fmt::format("the names that come closest are: {}", fmt::join(nearest_names(pattern, names, 3), ", ")));
 }
@@ -80,7 +77,7 @@ void require_effect(const ParameterGroups& resolved, size_t group, const std::st
                     const std::vector<std::string>& names) {
   std::set<size_t> takers;
   for (size_t i = 0; i < names.size(); ++i)
-    if (matches(pattern, names[i])) takers.insert(resolved.group_of[i] - 1);
+    if (fits_pattern(pattern, names[i])) takers.insert(resolved.group_of[i] - 1);
   if (takers.contains(group)) return;
   throw Error::make(Fault::spec,
                     "optimizer.groups[{}].match: \"{}\" has no effect: the parameters that it matches belong to "

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/name_pattern.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/models/weights_file.h"
 #include "core/state/checkpoint/state/array_match.h"
@@ -112,18 +112,14 @@ WeightsFile with_prefixes(WeightsFile file, const std::vector<std::string>& pref
   return file;
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 // A pattern that begins with "!" leaves out what the other patterns take; alone, such patterns leave out of everything.
 bool is_taken(const std::vector<std::string>& patterns, const std::string& name) {
   const auto leaves_out = [](const std::string& pattern) { return pattern.starts_with('!'); };
   bool taken = std::ranges::all_of(patterns, leaves_out);
   for (const std::string& pattern : patterns) {
     if (!leaves_out(pattern))
-      taken |= matches(pattern, name);
-    else if (matches(pattern.substr(1), name))
+      taken |= fits_pattern(pattern, name);
+    else if (fits_pattern(pattern.substr(1), name))
       return false;
   }
   return taken;
@@ -132,7 +128,7 @@ bool is_taken(const std::vector<std::string>& patterns, const std::string& name)
 void require_use(const std::vector<std::string>& patterns, const std::vector<WantedName>& names) {
   for (const std::string& pattern : patterns) {
     const std::string glob = pattern.substr(pattern.starts_with('!') ? 1 : 0);
-    if (std::ranges::any_of(names, [&](const WantedName& name) { return matches(glob, name.name); })) continue;
+    if (std::ranges::any_of(names, [&](const WantedName& name) { return fits_pattern(glob, name.name); })) continue;
     std::vector<std::string> some;
     for (size_t i = 0; i < names.size() && i < 4; ++i) some.push_back(names[i].name);
     throw Error::make(Fault::spec, "model.init_match: \"{}\" is the name of no parameter or buffer", pattern)
