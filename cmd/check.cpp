@@ -309,7 +309,7 @@ class Check {
     }
     scan_ = data::scan(data::data_section(job_.spec), job_.spec.model.context, job_.spec.model.classes, arrays);
     add(scan_.findings);
-    if (scan_.train_samples > 0 && schedule().samples_per_est > 0 && !schedule().has_empty_epoch())
+    if (scan_.train_samples > 0 && !schedule().has_empty_epoch())
       findings_.push_back(Finding::fine(
           "steps", fmt::format("{} in all; the first epoch has {}", total_steps(), schedule().end_of(Epoch(1)).value)));
   }

@@ -82,7 +82,7 @@ int64_t BatchSchedule::largest_batch() const {
 
 bool BatchSchedule::has_empty_epoch() const {
   const auto empty = [this](int64_t size) { return batches_in(samples_per_est, size) == 0; };
-  return empty(batch) || std::ranges::any_of(changes, empty, &BatchChange::batch);
+  return samples_per_est < 1 || empty(batch) || std::ranges::any_of(changes, empty, &BatchChange::batch);
 }
 
 // The last mini-batch of the epoch under way at `from` may be shorter than the last of later epochs.

@@ -110,6 +110,8 @@ TEST_CASE("a batch size that gives an epoch without a mini-batch is found") {
   CHECK(schedule.has_empty_epoch());
   schedule.drop_last = false;
   CHECK_FALSE(schedule.has_empty_epoch());
+  schedule.samples_per_est = 0;
+  CHECK(schedule.has_empty_epoch());
 }
 
 }  // namespace
