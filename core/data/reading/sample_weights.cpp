@@ -16,8 +16,7 @@ namespace {
 
 constexpr const char* kWeightsAdvice =
     "data.sample_weights names a .npy file, FILE.h5:DATASET, or a text file of numbers: a weight for each sample of "
-    "the "
-    "training data, in their order";
+    "the training data, in their order";
 
 // "train.h5:weights": a file that exists under the very name has no dataset.
 spec::CodePlace place_of_weights(const spec::DataSection& section) {

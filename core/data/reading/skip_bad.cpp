@@ -15,18 +15,10 @@ class ReadableSamples : public Dataset {
   int64_t stored_number(int64_t index) const override { return all_->stored_number(index); }
   int64_t stored() const override { return all_->stored(); }
   void read(int64_t index, const SampleDraw& draw, std::byte* out_input, int64_t* out_target) const override {
-    read_alone(index, {.indices = {},
-                       .draw = [&](int64_t, size_t) { return draw; },
-                       .out = {out_input},
-                       .targets = out_target,
-                       .is_abandoned = [] { return false; }});
+    read_alone(index, alone(draw, {out_input}, out_target));
   }
   void read_fields(int64_t index, const SampleDraw& draw, std::span<std::byte* const> out) const override {
-    read_alone(index, {.indices = {},
-                       .draw = [&](int64_t, size_t) { return draw; },
-                       .out = {out.begin(), out.end()},
-                       .targets = nullptr,
-                       .is_abandoned = [] { return false; }});
+    read_alone(index, alone(draw, {out.begin(), out.end()}, nullptr));
   }
   void read_run(const SampleRun& run) const override {
     try {
@@ -39,6 +31,15 @@ class ReadableSamples : public Dataset {
   }
 
  private:
+  // A run of one sample, without its number.
+  static SampleRun alone(const SampleDraw& draw, std::vector<std::byte*> out, int64_t* targets) {
+    return {.indices = {},
+            .draw = [&draw](int64_t, size_t) { return draw; },
+            .out = std::move(out),
+            .targets = targets,
+            .is_abandoned = [] { return false; }};
+  }
+
   // The run of the sample at `place` of `run`, without its number.
   SampleRun one_of(const SampleRun& run, size_t place) const {
     SampleRun one = run;
