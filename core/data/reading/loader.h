@@ -27,7 +27,7 @@ struct LoaderOptions {
   int64_t most_readers = 1;      // if larger than `readers`: tune the number of readers up to this (reader_tuning.h)
   int64_t most_prefetch = 1;     // if larger than `prefetch`: tune the read-ahead up to this
   HostMemory memory = {};        // memory for mini-batches; empty: ordinary memory
-  std::optional<Mixing> mixing = {};
+  std::optional<Mixing> mixing = {};  // of the images of each mini-batch; nothing: not mixed
 };
 
 class Loader {

@@ -16,7 +16,7 @@
 
 namespace estrain::data {
 
-// The file of the weights; none if the section names none.
+// Returns the file of the weights, or nothing if the section names no file.
 std::vector<FileName> weight_files(const spec::DataSection& section);
 
 // The weights of the samples of `train`, by their index. Throws Fault::corrupt, naming file and place, for what is not

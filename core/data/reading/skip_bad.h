@@ -7,9 +7,9 @@
 // every resume reads the same samples, without asking anybody. A file that is missing or unreadable is no such sample:
 // other hosts may be able to read the file. A sample that is left out does not affect the order of the others.
 //
-// A worker reports each sample that it leaves out, some mini-batches ahead of use. The launcher keeps the list on
-// record (core/run/launch/launcher/parts/crew.h), and ends the job when the list would have more than data.skip_bad
-// samples.
+// A worker reports each such sample when reading ahead, before the sample's mini-batch is used. The launcher keeps the
+// list on record (core/run/launch/launcher/parts/crew.h), and ends the job when the list would have more than
+// data.skip_bad samples.
 
 #include <cstdint>
 #include <functional>

@@ -7,7 +7,7 @@
 //   draw     = the first i with sums[i] >= u, where u = (a * 2^32 + b) mod 2^53 / 2^53 for the next two numbers a, b of
 //              the Mersenne twister mt19937 with the low 32 bits of the seed
 //
-// torch refuses more than 2^24 weights; the rule holds here for any number.
+// torch refuses more than 2^24 weights; WeightedDraws takes any number of weights.
 
 #include <cstdint>
 #include <vector>

@@ -237,7 +237,7 @@ void Outflow::push(Item item) {
   queue_.push_back(std::move(item));
 }
 
-// Packs the first item, of which nothing has been sent. `codes`: by all means, on a slow network.
+// Packs the first item, of which nothing has been sent. `codes`: as for FloatPacker::pack().
 void Outflow::pack_first(bool codes) {
   Item& first = queue_.front();
   first.may_be_packed = false;

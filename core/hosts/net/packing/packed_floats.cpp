@@ -28,7 +28,7 @@ enum Part : uint8_t { zeros_left_out = 1, exponents_coded = 2 };
 
 constexpr size_t kBlock = 8 * sizeof(float);
 constexpr size_t kSamples = 256;   // blocks that are looked at first
-constexpr size_t kLeastZeros = 4;  // a quarter of the samples
+constexpr size_t kSparsePart = 4;  // at least a quarter of the samples are zeros
 using Bytes = std::span<const std::byte>;
 
 size_t blocks_in(size_t bytes) { return (bytes + kBlock - 1) / kBlock; }
@@ -49,7 +49,7 @@ bool seems_sparse(Bytes floats) {
   const size_t blocks = blocks_in(floats.size()), samples = std::min(blocks, kSamples);
   size_t zeros = 0;
   for (size_t i = 0; i < samples; ++i) zeros += static_cast<size_t>(is_zero(block_of(floats, i * blocks / samples)));
-  return kLeastZeros * zeros >= samples && samples > 0;
+  return kSparsePart * zeros >= samples && samples > 0;
 }
 
 // Writes the map of zeros to `map` and the other blocks to `left`. Each whole block is copied, and the copy of a block

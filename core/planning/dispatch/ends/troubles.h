@@ -1,8 +1,8 @@
 #pragma once
-// Failures that further jobs are likely to repeat, so that the pool holds such jobs before they have devices. The
-// Philly study (section 4.2.2) found failures to repeat with the user, job after job, and damaged inputs to fail the
-// jobs of several users; its section 5 asks for a scheduler that relates failures of different jobs and keeps a list of
-// bad inputs. Pure and plain data; the dispatcher decides who is held (core/planning/dispatch/turn.h).
+// Failures that further jobs are likely to repeat: the pool holds these jobs before they have devices. The Philly study
+// (section 4.2.2) found failures to repeat with the user, job after job, and damaged inputs to fail the jobs of several
+// users; its section 5 asks for a scheduler that relates failures of different jobs and keeps a list of bad inputs.
+// Pure and plain data; the dispatcher decides who is held (core/planning/dispatch/turn.h).
 //
 // Only causes of class user count, since retries and further jobs repeat these failures. Failures found by `estrain
 // check` do not: each job is checked for itself, before it has devices.

@@ -48,7 +48,7 @@ TEST_CASE("a rectangle has the areas and aspects of RandomErasing, and any place
   CHECK((touches_top && touches_bottom && touches_left && touches_right));
 }
 
-// What the words of one try give, whether it fits or not.
+// Returns the rectangle of one try. The rectangle may be larger than the image.
 Rectangle tried(const PhiloxWords& words) {
   const double area = 2400 * (0.02 + words[0] * 0x1p-32 * 0.31), aspect = 0.3 * std::pow(11.0, words[1] * 0x1p-32);
   const auto height = static_cast<int64_t>(std::nearbyint(std::sqrt(area * aspect)));

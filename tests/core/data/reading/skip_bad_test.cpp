@@ -10,7 +10,7 @@
 namespace estrain::data {
 namespace {
 
-// Six samples, of which some cannot be read: {number, class of the draw's epoch}.
+// A set of six samples: {number, class of the draw's epoch}. The samples in `bad` cannot be read.
 class SomeBad : public Dataset {
  public:
   explicit SomeBad(std::set<int64_t> bad, Fault fault = Fault::corrupt) : bad_(std::move(bad)), fault_(fault) {}

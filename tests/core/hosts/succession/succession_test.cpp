@@ -113,7 +113,7 @@ TEST_CASE("half of the hosts are no majority") {
   OrphanOf a(of_even_stage("a", {"", "a", "b", "c"}), {"b"});
   const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
   a.hear("b", backs_a);
-  CHECK(a.next(1ns) == Next::wait);  // the other two may be one, too
+  CHECK(a.next(1ns) == Next::wait);  // the other half may lead, too
   CHECK(a.claim().backs == "a");
   a.hear("c", backs_a);
   CHECK(a.next(2ns) == Next::take_lease);

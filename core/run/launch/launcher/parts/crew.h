@@ -15,9 +15,9 @@
 
 namespace estrain::launch {
 
-// The samples that the run leaves out since they cannot be read (data.skip_bad; core/data/reading/skip_bad.h). A
-// worker reports what it leaves out; the list of the run is the events "left_out" of events.jsonl, each sample once,
-// whatever workers, hosts and launches find it.
+// The unreadable samples that the run leaves out (data.skip_bad; core/data/reading/skip_bad.h). Workers report such
+// samples. The run's list is the events "left_out" of events.jsonl: each sample once, even if several workers, hosts or
+// launches report the sample.
 class LeftOutSamples {
  public:
   explicit LeftOutSamples(const RunView& run) : run_(run) {}
