@@ -1,5 +1,5 @@
 #pragma once
-// Small JPEG and PNG files and tar archives for tests, written with the usual libraries.
+// Small JPEG, PNG and BMP files and tar archives for tests, written with the usual libraries.
 
 #include <cstdio>
 //
@@ -109,6 +109,38 @@ inline std::string png_bytes(const Picture& picture, const PngSettings& settings
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return bytes;
+}
+
+// The bytes of a number, the lowest first.
+inline std::string little_endian(int64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+  return text;
+}
+
+// What stands before the rows of a BMP: sizes, masks or palette. A negative height: rows from the top.
+struct BmpSettings {
+  int bits = 24, compression = 0, colours = 0;
+  std::string behind_header = {};  // masks, palette
+};
+inline std::string bmp_of_rows(int width, int height, const std::string& rows, const BmpSettings& settings = {}) {
+  const int at = 54 + static_cast<int>(settings.behind_header.size());
+  return "BM" + little_endian(at + static_cast<int>(rows.size()), 4) + little_endian(0, 4) + little_endian(at, 4) +
+         little_endian(40, 4) + little_endian(width, 4) + little_endian(height, 4) + little_endian(1, 2) +
+         little_endian(settings.bits, 2) + little_endian(settings.compression, 4) + little_endian(0, 12) +
+         little_endian(settings.colours, 4) + little_endian(0, 4) + settings.behind_header + rows;
+}
+
+// A BMP of colours, from the bottom up.
+inline std::string bmp_bytes(const Picture& picture) {
+  std::string rows;
+  for (int y = picture.height - 1; y >= 0; --y) {
+    for (int x = 0; x < picture.width; ++x)
+      for (int c = 2; c >= 0; --c)
+        rows += static_cast<char>(picture.pixels[static_cast<size_t>((y * picture.width + x) * 3 + c)]);
+    rows.resize((rows.size() + 3) / 4 * 4);
+  }
+  return bmp_of_rows(picture.width, picture.height, rows);
 }
 
 // A ustar archive of files, in order; names of up to 100 bytes. `type`: '0' for files.

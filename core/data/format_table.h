@@ -53,7 +53,7 @@ DataScan scan(const spec::DataSection& section, int64_t text_context, std::optio
 //   a folder with train/ and val/ (or test/)          as the first of the two folders; the second is for evaluation
 //   a folder with JPEGImages/ and Annotations/        voc
 //   a folder with .tar files                          webdataset
-//   a folder with folders with JPEG or PNG files      images
+//   a folder with folders with image files            images
 //   an HDF5 file                                      hdf5, without a test set
 //   a .npy file, a file with llm.c's header           tokens
 //   a .tar file                                       webdataset

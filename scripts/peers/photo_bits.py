@@ -2,7 +2,7 @@
 """Compares what estrain reads of images with what torchvision makes of the same files, bit for bit: decoded, turned as
 EXIF data say, cut, scaled, mirrored, jittered, normalised, erased; and mini-batches mixed as by MixUp and CutMix. The
 random draws are estrain's, the pixels torchvision's. The images are made here: JPEG of every sampling, progressive and
-grey, with four inks; PNG of every kind; sizes from one pixel to 900; every orientation.
+grey, with four inks; PNG of every kind; BMP; sizes from one pixel to 900; every orientation.
 
 usage: photo_bits.py PHOTO_DUMP            (in a venv with torch, torchvision, numpy)
        photo_bits.py PHOTO_DUMP --time     images a second of a core, by turns: estrain, and torchvision over Pillow
@@ -64,6 +64,8 @@ def write_images(folder, random, count):
             image.convert("L").save(where / f"{i:04}.JPG", quality=70, **told)
         elif kind == 6:
             image.convert("CMYK").save(where / f"{i:04}.jpg", quality=90, **told)
+        elif i % 48 in (7, 19, 31):
+            image.convert(("RGB", "P", "L")[i % 48 // 16]).save(where / f"{i:04}.bmp")
         elif kind == 7:
             image.save(where / f"{i:04}.png", **told)
         elif kind == 8:

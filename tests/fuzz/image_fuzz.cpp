@@ -1,12 +1,12 @@
-// One JPEG or PNG file in a folder of images: decoded, cropped and scaled. The first byte holds the options, the rest
-// is the file.
+// One JPEG, PNG or BMP file in a folder of images: decoded, cropped and scaled. The first byte holds the options, the
+// rest is the file.
 #include "core/data/photos/photos.h"
 #include "tests/fuzz/read_samples.h"
 
 namespace estrain::fuzz {
 namespace {
 
-enum Flags : uint8_t { scaled = 1, cut = 2, grey = 4, flipped = 8 };
+enum Flags : uint8_t { scaled = 1, cut = 2, grey = 4, flipped = 8, upright = 16 };
 
 // Larger images only cost time.
 constexpr int64_t kMostPixels = 1 << 20;
@@ -30,6 +30,12 @@ class Files {
     image::Image photo;
     const bool whole = accepts([&] { image::decode(span, photo); });
     if (whole) {
+      image::Image turned;
+      image::decode(span, turned, image::Orientation::by_exif);
+      require(turned.size == image::read_header(span, image::Orientation::by_exif).size, "a header says how it comes");
+      require(turned.pixels.size() == photo.pixels.size(), "no pixel is lost");
+    }
+    if (whole) {
       require(photo.size == header.size && photo.channels == header.channels, "a header says what comes");
       require(photo.pixels.size() == static_cast<size_t>(height * width * photo.channels), "every pixel is there");
     }
@@ -41,6 +47,7 @@ class Files {
     if ((flags & cut) != 0) section.scale = {0.1, 1.0};
     if ((flags & grey) != 0) section.channels = 1;
     section.flip = (flags & flipped) != 0;
+    section.orient = (flags & upright) != 0;
     const bool read = accepts([&] { read_samples(data::open(section, 0, 1)); });
     require(whole || !read, "no sample comes from a damaged file");
   }

@@ -67,13 +67,16 @@ void write_pictures(const Corpus& corpus) {
       {"interlaced", png_bytes(colours, {PNG_COLOR_TYPE_RGB, 8, true})},
       {"palette", png_bytes(few, {PNG_COLOR_TYPE_PALETTE, 2})},
       {"deep", png_bytes(colours, {PNG_COLOR_TYPE_RGB, 16})},
+      {"bmp", testing::bmp_bytes(colours)},
+      {"runs",
+       testing::bmp_of_rows(5, 2, std::string("\3\1\0\0\0\3\1\2\1\0\2\2\0\1", 14), {8, 1, 3, std::string(12, 'c')})},
       {"alpha", png_bytes(testing::some_picture(8, 9, 2), {PNG_COLOR_TYPE_GRAY_ALPHA})},
   };
   char flags = 0;
   std::vector<std::pair<std::string, std::string>> samples;
   for (const auto& [name, bytes] : images) {
     corpus.write("image", name, std::string(1, flags++) + bytes);
-    samples.emplace_back(std::string(name) + (bytes[0] == '\xff' ? ".jpg" : ".png"), bytes);
+    samples.emplace_back(std::string(name) + (bytes[0] == '\xff' ? ".jpg" : bytes[0] == 'B' ? ".bmp" : ".png"), bytes);
     samples.emplace_back(std::string(name) + ".cls", std::to_string(flags % 3));
   }
   corpus.write("webdataset", "all", std::string(1, '\0') + testing::tar_bytes(samples));

@@ -11,7 +11,7 @@ namespace estrain::data {
 namespace {
 
 constexpr const char* kFoldersOfClasses =
-    "data.path must be a folder with a subfolder of JPEG and PNG files for each class";
+    "data.path must be a folder with a subfolder of JPEG, PNG and BMP files for each class";
 
 Error misplaced(const std::string& what) { return Error(Fault::corrupt, what).advise(kFoldersOfClasses); }
 
@@ -50,7 +50,7 @@ ImageFolder::ImageFolder(const DataFile& folder, std::vector<std::string> classe
   }
   const auto empty = std::ranges::find(occurs, false);
   if (own_classes && empty != occurs.end()) {
-    throw misplaced(fmt::format("{}/{}: no JPEG or PNG file in the folder of this class", folder.path,
+    throw misplaced(fmt::format("{}/{}: no JPEG, PNG or BMP file in the folder of this class", folder.path,
                                 classes_[static_cast<size_t>(empty - occurs.begin())]));
   }
 }
@@ -91,21 +91,21 @@ class ImageFolderFormat : public Format {
       const std::string what = fmt::format("{} images in {} classes", folder->size(), classes.size());
       return {std::move(folder), what, file.tree->left_out()};
     };
-    scan_photos(request, file_names(request.section), open, "images end in .jpg, .jpeg or .png", scan);
+    scan_photos(request, file_names(request.section), open, "images end in .jpg, .jpeg, .png or .bmp", scan);
   }
 
   bool is_set(const std::filesystem::path& folder) const override {
     int looked_at = 0;
     std::error_code refused;
     for (const auto& entry : std::filesystem::directory_iterator(folder, refused)) {
-      if (entry.is_directory(refused) && has_file(entry.path(), {".jpg", ".jpeg", ".png"})) return true;
+      if (entry.is_directory(refused) && has_file(entry.path(), {".jpg", ".jpeg", ".png", ".bmp"})) return true;
       if (++looked_at == most_entries_looked_at) break;
     }
     return false;
   }
 
  private:
-  static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".png"};
+  static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".png", ".bmp"};
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
-// Reads ImageNet's layout like torchvision's ImageFolder: a folder with a subfolder for each class, with JPEG and PNG
-// files at any depth. Classes are numbered in the order of the names, samples in the order of file_tree.h. Images of
-// other kinds are refused; other files are left out.
+// Reads ImageNet's layout like torchvision's ImageFolder: a folder with a subfolder for each class, with JPEG, PNG
+// and BMP files at any depth. Classes are numbered in the order of the names, samples in the order of file_tree.h.
+// Images of other kinds are refused; other files are left out.
 
 #include <memory>
 #include <string>

@@ -25,6 +25,7 @@ bool has_end(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("\x89PNG"))
     return text.find("IEND", text.size() - std::min<size_t>(text.size(), 64)) != text.npos;
+  if (text.starts_with("BM")) return true;  // the header tells where the pixels are
   return text.rfind("\xff\xd9") != text.npos;
 }
 
@@ -57,6 +58,7 @@ class PhotoSetScan {
     return std::move(damages_);
   }
   bool decodes() const { return decodes_; }
+  int64_t cut_off() const { return cut_off_; }  // images with 16 bits of grey
 
  private:
   void look_at_all() {
@@ -72,8 +74,10 @@ class PhotoSetScan {
     }
   }
 
-  void look_at(int64_t index, std::span<const std::byte> file, image::Image& photo) const {
-    use_.require_fit(index, image::read_header(file, use_.orientation), draw_);
+  void look_at(int64_t index, std::span<const std::byte> file, image::Image& photo) {
+    const image::Header header = image::read_header(file, use_.orientation);
+    if (header.is_cut_off) cut_off_.fetch_add(1);
+    use_.require_fit(index, header, draw_);
     if (decodes_) return image::decode(file, photo);
     if (!has_end(file)) throw Error(Fault::corrupt, "truncated: the end of the image is missing");
   }
@@ -82,13 +86,21 @@ class PhotoSetScan {
   const PhotoUse& use_;
   SampleDraw draw_;
   bool decodes_ = false;
-  std::atomic<int64_t> next_ = 0;
+  std::atomic<int64_t> next_ = 0, cut_off_ = 0;
   std::mutex mutex_;
   std::vector<Damage> damages_;
 };
 
 void report(const PhotoSetScan& scan, const std::vector<Damage>& damages, const PhotoFiles& source,
             const std::string& name, int64_t may_be_left_out, std::vector<Finding>& findings) {
+  if (scan.cut_off() > 0) {
+    findings.push_back(Finding::warn(
+        "images",
+        fmt::format("{} set: {} PNG files have 16 bits of grey; what is above 255 becomes 255, as by Pillow's "
+                    "convert(\"RGB\")",
+                    name, scan.cut_off()),
+        "convert them to 8 bits in the way that suits the images"));
+  }
   if (damages.empty()) {
     findings.push_back(Finding::fine(
         "images",

@@ -34,7 +34,8 @@ std::optional<MemberName> split_name(std::string_view name) {
 
 // Whether an unknown part would be an image or label under another name.
 bool looks_like_one(std::string_view part) {
-  return part.ends_with(".png") || part.ends_with(".jpg") || part.ends_with(".jpeg") || part.ends_with(".cls");
+  return part.ends_with(".png") || part.ends_with(".bmp") || part.ends_with(".jpg") || part.ends_with(".jpeg") ||
+         part.ends_with(".cls");
 }
 
 Error no_sample(const std::string& part) {
@@ -98,7 +99,7 @@ class WebDataset::Indexer {
       sample_ = name->sample;
     }
     const std::string part = lower(name->part);
-    if (part == "jpg" || part == "jpeg" || part == "png") return take(image_, member, "image");
+    if (part == "jpg" || part == "jpeg" || part == "png" || part == "bmp") return take(image_, member, "image");
     if (part == "cls") return take(cls_, member, ".cls");
     if (part == "json") return take(json_, member, ".json");
     if (part_of_none_.empty() && (looks_like_one(part) || is_unread_image(kind_of_file("x." + part))))
@@ -133,7 +134,7 @@ class WebDataset::Indexer {
     if (!image_ && !part_of_none_.empty()) with_context(sample_, [&] { throw no_sample(part_of_none_); });
     if (image_ || cls_) {
       with_context(sample_, [&] {
-        if (!image_) throw Error(Fault::corrupt, "a label without its image, .jpg, .jpeg or .png");
+        if (!image_) throw Error(Fault::corrupt, "a label without its image, .jpg, .jpeg, .png or .bmp");
         set_.names_ += sample_;
         set_.samples_.push_back({image_->offset, image_->size, label(), set_.names_.size(), shard_});
       });
@@ -235,7 +236,7 @@ class WebDatasetFormat : public Format {
       return {std::move(set), what, std::move(left_out)};
     };
     scan_photos(request, file_names(request.section), open,
-                "images end in .jpg, .jpeg or .png, labels in .cls or .json, shards in .tar", scan);
+                "images end in .jpg, .jpeg, .png or .bmp, labels in .cls or .json, shards in .tar", scan);
   }
 
   bool is_set(const std::filesystem::path& folder) const override { return has_file(folder, {".tar"}); }

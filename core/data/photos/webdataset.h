@@ -2,10 +2,10 @@
 // Reads samples in tar archives (shards), in WebDataset's layout: consecutive files with the same name up to the first
 // dot form a sample; the extension tells a file's role.
 //
-//   .jpg .jpeg .png    the image
-//   .cls               the label: a number in ASCII
-//   .json              or an object with the number as "cls" or "label"; used without a .cls
-//   other names        left out: further parts of a sample (seg.png, txt), files of no sample
+//   .jpg .jpeg .png .bmp    the image
+//   .cls                    the label: a number in ASCII
+//   .json                   or an object with the number as "cls" or "label"; used without a .cls
+//   other names             left out: further parts of a sample (seg.png, txt), files of no sample
 //
 // A file that looks like a sample and makes no sample is refused: a name with more dots ("v2.0003.png" would be the
 // extension), an image of an unread kind. Names without a dot, names that begin with a dot (a Mac's ._1.jpg) and

@@ -1,5 +1,5 @@
 #pragma once
-// The two formats of image.h.
+// The formats of image.h.
 
 #include <cstddef>
 #include <span>
@@ -11,11 +11,14 @@ namespace estrain::image {
 
 bool is_jpeg(std::span<const std::byte> file);
 bool is_png(std::span<const std::byte> file);
+bool is_bmp(std::span<const std::byte> file);
 
 Header read_jpeg_header(std::span<const std::byte> file);
 Header read_png_header(std::span<const std::byte> file);
+Header read_bmp_header(std::span<const std::byte> file);
 void decode_jpeg(std::span<const std::byte> file, Image& out);
 void decode_png(std::span<const std::byte> file, Image& out);
+void decode_bmp(std::span<const std::byte> file, Image& out);
 
 // Throws Fault::corrupt if the picture is larger than image.h allows, or has more than `most_per_byte` pixels per byte
 // of its file.

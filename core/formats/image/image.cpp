@@ -7,18 +7,20 @@ namespace estrain::image {
 namespace {
 
 Error unknown_format(std::span<const std::byte> file) {
-  return Error(Fault::corrupt, file.empty() ? "empty" : "neither JPEG nor PNG");
+  return Error(Fault::corrupt, file.empty() ? "empty" : "neither JPEG, PNG nor BMP");
 }
 
 Header stored_header(std::span<const std::byte> file) {
   if (is_jpeg(file)) return read_jpeg_header(file);
   if (is_png(file)) return read_png_header(file);
+  if (is_bmp(file)) return read_bmp_header(file);
   throw unknown_format(file);
 }
 
 void decode_as_stored(std::span<const std::byte> file, Image& out) {
   if (is_jpeg(file)) return decode_jpeg(file, out);
   if (is_png(file)) return decode_png(file, out);
+  if (is_bmp(file)) return decode_bmp(file, out);
   throw unknown_format(file);
 }
 

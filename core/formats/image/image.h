@@ -1,11 +1,15 @@
 #pragma once
-// Decodes JPEG and PNG files: the same pixels as Pillow, if Pillow's result has 8 bits.
+// Decodes JPEG, PNG and BMP files: the same pixels as Pillow, of Pillow's convert("RGB") where Pillow's image has more
+// than 8 bits.
 //
 //   JPEG   libjpeg-turbo's default, exact integer DCT and smooth upsampling. Grey stays grey, YCbCr becomes RGB. CMYK,
 //          taken as inverted, becomes RGB as in Pillow's convert("RGB")
 //   PNG    grey, RGB and palettes of any depth up to 8;
-//          of 16 bits RGB, and grey with alpha, by the upper bytes.
+//          of 16 bits RGB, and grey with alpha, by the upper bytes; of 16 bits grey alone, 255 in the place of all
+//          that is above.
 //          Alpha is dropped
+//   BMP    palettes of 1, 4 and 8 bits, with and without run lengths; 16, 24 and 32 bits, with Pillow's masks. A
+//          palette of greys in their order gives a grey image. Alpha is dropped
 //
 // The first bytes of a file determine its format, not its name. Colour profiles and gamma are ignored.
 //
@@ -40,7 +44,8 @@ struct Image {
 // The size from the first bytes. The rest of the file may still be damaged.
 struct Header {
   Size size;
-  int64_t channels = 0;  // as in decode()'s result
+  int64_t channels = 0;     // as in decode()'s result
+  bool is_cut_off = false;  // 16 bits of grey: what is above 255 becomes 255
 };
 
 enum class Orientation {
@@ -48,7 +53,7 @@ enum class Orientation {
   by_exif,  // upright, where the file's EXIF data tell the orientation (orientation.h)
 };
 
-// Both throw Fault::corrupt with the reason: "truncated", "neither JPEG nor PNG", …
+// Both throw Fault::corrupt with the reason: "truncated", "neither JPEG, PNG nor BMP", …
 Header read_header(std::span<const std::byte> file, Orientation orientation = Orientation::as_stored);
 // Decodes into `out` and reuses the memory of `out`.
 void decode(std::span<const std::byte> file, Image& out, Orientation orientation = Orientation::as_stored);

@@ -12,6 +12,13 @@ namespace {
 
 constexpr int64_t kMostPngPixelsPerByte = 1032 * 8;  // deflate's best, with one bit a pixel
 
+// Makes a byte of each two, in place: 255 of all that is above.
+void cut_off(std::vector<uint8_t>& pixels) {
+  const size_t count = pixels.size() / 2;
+  for (size_t i = 0; i < count; ++i) pixels[i] = pixels[2 * i] != 0 ? 255 : pixels[2 * i + 1];
+  pixels.resize(count);
+}
+
 class PngDecoder {
  public:
   explicit PngDecoder(std::span<const std::byte> file) : left_(file), bytes_(file.size()) {
@@ -30,20 +37,22 @@ class PngDecoder {
     if (!read_start()) throw error();
     const int colour = png_get_color_type(png_, info_);
     const bool grey = (colour & PNG_COLOR_MASK_COLOR) == 0;
-    const Header header = {{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, grey ? 1 : 3};
+    is_deep_grey_ = colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png_, info_) == 16;
+    const Header header = {
+        {png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, grey ? 1 : 3, is_deep_grey_};
     require_sane(header, bytes_, kMostPngPixelsPerByte);
-    if (colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png_, info_) == 16)
-      throw Error(Fault::corrupt, "PNG of 16-bit grey")
-          .advise("convert it to 8 bits; there is more than one way to do so");
     return header;
   }
 
   // To be called after header().
   void decode(Image& out) {
     if (!read_info()) throw error();
-    if (png_get_rowbytes(png_, info_) != static_cast<size_t>(out.size.width * out.channels))
+    const size_t row = png_get_rowbytes(png_, info_);
+    if (row != static_cast<size_t>(out.size.width * out.channels * (is_deep_grey_ ? 2 : 1)))
       throw Error(Fault::bug, "PNG: rows have an unexpected length");
+    out.pixels.resize(row * static_cast<size_t>(out.size.height));
     if (!read_rows(out.pixels.data())) throw error();
+    if (is_deep_grey_) cut_off(out.pixels);
   }
 
  private:
@@ -74,7 +83,7 @@ class PngDecoder {
     if (setjmp(back_) != 0) return false;
     png_set_palette_to_rgb(png_);
     png_set_expand_gray_1_2_4_to_8(png_);
-    png_set_strip_16(png_);
+    if (!is_deep_grey_) png_set_strip_16(png_);
     png_set_strip_alpha(png_);
     passes_ = png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
@@ -101,6 +110,7 @@ class PngDecoder {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;
+  bool is_deep_grey_ = false;
   std::jmp_buf back_;
   char words_[128] = {};
 };
@@ -118,7 +128,6 @@ void decode_png(std::span<const std::byte> file, Image& out) {
   const Header header = decoder.header();
   out.size = header.size;
   out.channels = header.channels;
-  out.pixels.resize(static_cast<size_t>(header.size.height * header.size.width * header.channels));
   decoder.decode(out);
 }
 

@@ -33,7 +33,7 @@ std::vector<Key<JobSpec>> data_keys() {
           .path()
           .only("data.format", file_formats)
           .means(
-              "A folder (idx, cifar10, cifar100; images: with a folder of JPEG and PNG files for each class), a file "
+              "A folder (idx, cifar10, cifar100; images: with a folder of image files for each class), a file "
               "(text, hdf5, tokens) or a pattern of files (tokens: \"fineweb_train_*.bin\", in sorted order), a tar "
               "file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks "
               "(voc)."),

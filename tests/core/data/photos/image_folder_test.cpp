@@ -175,7 +175,7 @@ TEST_CASE("a good folder passes the scan; names that are passed over are a warni
 }
 
 TEST_CASE("images of kinds that are not read are refused by kind, in a test set, too") {
-  for (const char* name : {"x.webp", "x.BMP", "x.tif", "x.tiff", "x.ppm", "x.pgm", "x.gif"}) {
+  for (const char* name : {"x.webp", "x.JXL", "x.tif", "x.tiff", "x.ppm", "x.pgm", "x.gif"}) {
     for (const char* set : {"train/bee/", "val/bee/"}) {
       const ThreeClasses folder;
       folder.write(std::string(set) + name, "x");
@@ -225,12 +225,24 @@ TEST_CASE("class and file names that are not UTF-8 come where Python sorts them"
 
 TEST_CASE("a scan keeps the advice of who reads an image") {
   const ThreeClasses folder;
-  folder.write("train/bee/grey.png", png_bytes(some_picture(40, 40, 1), {PNG_COLOR_TYPE_GRAY, 16}));
+  std::string two_bits = testing::bmp_bytes(some_picture(40, 40));
+  two_bits[28] = 2;
+  folder.write("train/bee/odd.bmp", two_bits);
   const DataScan found = scan(folder.section(), 0);
   const auto error = std::ranges::find(found.findings, Severity::error, &Finding::severity);
   REQUIRE(error != found.findings.end());
-  CHECK(contains(error->seen, "PNG of 16-bit grey"));
-  CHECK(contains(error->advice, "convert it to 8 bits"));
+  CHECK(contains(error->seen, "BMP with 2 bits a pixel"));
+  CHECK(contains(error->advice, "convert it to PNG"));
+}
+
+TEST_CASE("a scan warns of grey images of 16 bits, which lose what is above 255") {
+  const ThreeClasses folder;
+  folder.write("train/bee/grey.png", png_bytes(some_picture(40, 40, 1), {PNG_COLOR_TYPE_GRAY, 16}));
+  const DataScan found = scan(folder.section(), 0);
+  const auto warning = std::ranges::find(found.findings, Severity::warning, &Finding::severity);
+  REQUIRE(warning != found.findings.end());
+  CHECK(contains(warning->seen, "training set: 1 PNG files have 16 bits of grey"));
+  CHECK(std::ranges::find(found.findings, Severity::error, &Finding::severity) == found.findings.end());
 }
 
 TEST_CASE("folders that make no data set are refused in words") {
@@ -238,7 +250,7 @@ TEST_CASE("folders that make no data set are refused in words") {
   const auto refusal = [&] { return error_of([&] { open(folder.section(), 0, 0); }).message(); };
   SUBCASE("a class without images") {
     folder.write("train/dog/notes.txt", "x");
-    CHECK(contains(refusal(), "train/dog: no JPEG or PNG file in the folder of this class"));
+    CHECK(contains(refusal(), "train/dog: no JPEG, PNG or BMP file in the folder of this class"));
   }
   SUBCASE("an image beside the classes") {
     folder.write("train/stray.jpg", "x");

@@ -156,8 +156,8 @@ TEST_CASE("a damaged image in a shard is named when it is read, and by a scan") 
   const spec::DataSection section = folder.section(DataFormat::webdataset, "s.tar");
   const DataPair pair = open(section, 0, 0);
   CHECK(read_photo(*pair.train, 0).target == 0);
-  CHECK(
-      contains(error_of([&] { read_photo(*pair.train, 1); }).message(), "s.tar: bad: sample 1: neither JPEG nor PNG"));
+  CHECK(contains(error_of([&] { read_photo(*pair.train, 1); }).message(),
+                 "s.tar: bad: sample 1: neither JPEG, PNG nor BMP"));
   CHECK_FALSE(scan(section, 0).fine());
 }
 
