@@ -20,6 +20,7 @@ void add_status(CLI::App& app, Action& chosen);
 void add_stop(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
 void add_verify(CLI::App& app, Action& chosen);
+void add_evaluate(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_plan(CLI::App& app, Action& chosen);
 void add_simulate(CLI::App& app, Action& chosen);

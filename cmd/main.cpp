@@ -57,7 +57,8 @@ const std::vector<CommandGroup>& command_groups() {
   static const std::vector<CommandGroup> groups = {
       {"Train", {cmd::add_demo, cmd::add_train, cmd::add_stop, cmd::add_change}},
       {"Change the devices of a job", {cmd::add_resize, cmd::add_offer, cmd::add_reclaim, cmd::add_agent}},
-      {"Look at runs", {cmd::add_status, cmd::add_report, cmd::add_verify, cmd::add_audit, cmd::add_weights}},
+      {"Look at runs",
+       {cmd::add_status, cmd::add_report, cmd::add_verify, cmd::add_evaluate, cmd::add_audit, cmd::add_weights}},
       {"Prepare a job", {cmd::add_init, cmd::add_export, cmd::add_check, cmd::add_plan}},
       {"Many jobs", {cmd::add_pool, cmd::add_simulate}},
       {"Help", {cmd::add_help}},

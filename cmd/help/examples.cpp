@@ -40,6 +40,8 @@ constexpr Example kExamples[] = {
     {"report", "report runs/a runs/b --html both.html", "two runs side by side"},
     {"verify", "verify runs/a runs/b", ""},
     {"verify", "verify runs/a runs/b --replay", "finds the element that differs"},
+    {"evaluate", "evaluate runs/a", "the newest state"},
+    {"evaluate", "evaluate runs/a --write out.h5", "with the outputs of each sample, for metrics of one's own"},
     {"audit", "audit runs/a", ""},
     {"check", "check job.toml", ""},
     {"check", "check job.toml --devices cuda:0 --operators", "on a GPU; with the model's operators"},

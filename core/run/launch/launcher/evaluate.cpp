@@ -1,0 +1,84 @@
+#include "core/run/launch/launcher/evaluate.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/files/files.h"
+#include "core/base/process/child_process.h"
+#include "core/job/spec/parsing/parse.h"
+#include "core/state/checkpoint/directory.h"
+#include "core/state/record/logs/metrics.h"
+#include "core/state/run_directory/run_directory.h"
+
+namespace estrain::launch {
+namespace {
+
+using checkpoint::CheckpointDirectory;
+using checkpoint::CheckpointFile;
+
+CheckpointFile state_of(const std::string& subject) {
+  if (!std::filesystem::is_directory(subject)) return CheckpointFile::open(subject);
+  checkpoint::NewestCheckpoint newest =
+      CheckpointDirectory(run_directory::RunDirectory(subject).checkpoints()).newest_valid();
+  if (newest.file) return std::move(*newest.file);
+  throw Error::make(Fault::usage, "{}: no run with a valid checkpoint", subject)
+      .advise("give a run directory (it holds job.toml) or one of its checkpoints/step-*.h5");
+}
+
+// The launch's last words: what follows "estrain: " in its log, the reason and the advice.
+Error failure_of(const ChildEnd& end, const std::string& log) {
+  const std::string text = text_if_readable(log), mark = "estrain: ";
+  const size_t newest = text.rfind("\n" + mark);
+  const size_t at = newest != text.npos ? newest + 1 : text.starts_with(mark) ? 0 : text.npos;
+  if (end.signaled || at == text.npos)
+    return Error::make(Fault::peer, "the evaluation ended with {}", end.text()).advise(text);
+  const std::string words = text.substr(at + mark.size());
+  const size_t line = std::min(words.find('\n'), words.size());
+  const std::string advice = words.substr(std::min(line + 1, words.size()));
+  return Error(Fault::peer, words.substr(0, line))
+      .advise(advice.substr(0, advice.find_last_not_of('\n') + 1))
+      .exiting_with(end.code);
+}
+
+std::vector<std::string> words_of(const EvaluationRequest& request, const CheckpointFile& from,
+                                  const std::string& folder) {
+  const spec::JobSpec spec = spec::parse_text(from.meta().spec, from.path());
+  const int64_t steps = std::max<int64_t>(1, from.meta().step.value);
+  std::vector<std::string> words = {own_executable(), "train", "--resume", "--run", folder};
+  const auto set = [&](const std::string& text) { words.insert(words.end(), {"--set", text}); };
+  set(fmt::format("train.steps={}", steps));
+  if (spec.train.eval_every < 0) set("train.eval_every=1");
+  for (const char* key : {"logging.tensorboard", "logging.openmetrics"}) set(std::string(key) + "=false");
+  for (const std::string& text : request.overrides) set(text);
+  if (!request.devices.empty()) words.insert(words.end(), {"--devices", request.devices});
+  if (request.accept_data) words.emplace_back("--accept-data");
+  if (request.allow_mixed) words.emplace_back("--allow-mixed");
+  if (request.oversubscribe) words.emplace_back("--oversubscribe");
+  return words;
+}
+
+}  // namespace
+
+std::string outputs_folder(const std::string& folder) { return run_directory::RunDirectory(folder).outputs(); }
+
+Evaluated evaluate(const EvaluationRequest& request, const std::string& folder) {
+  const CheckpointFile from = state_of(request.subject);
+  const run_directory::RunDirectory run(folder);
+  make_folders(run.checkpoints());
+  make_folders(run.outputs());
+  const std::string spec = run_directory::RunDirectory(request.subject).spec();
+  if (std::filesystem::exists(spec)) std::filesystem::copy_file(spec, run.spec());  // else the checkpoint's
+  std::filesystem::copy_file(from.path(), CheckpointDirectory(run.checkpoints()).path_of(from.meta().step));
+  ChildOptions options;
+  options.arguments = words_of(request, from, folder);
+  options.output = folder + "/evaluation.log";
+  const ChildEnd end = ChildProcess::start(options).wait();
+  if (end.signaled || end.code != 0) throw failure_of(end, options.output).within(from.path());
+  const record::Metrics metrics = record::read_metrics(run.metrics());
+  if (metrics.evaluations.empty()) throw Error(Fault::bug, "an evaluation without a result");
+  return {from.meta().step, metrics.evaluations.back()};
+}
+
+}  // namespace estrain::launch
