@@ -58,6 +58,7 @@ int work(const WorkerArguments& arguments) {
     setup.libraries = library_folder();
     setup.algorithms = run_directory::RunDirectory(arguments.run).algorithms();
     setup.traces = run_directory::RunDirectory(arguments.run).traces();
+    setup.outputs = run_directory::RunDirectory(arguments.run).outputs();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {

@@ -41,9 +41,10 @@ def read(run):
             step = found["step"]
             scores = found.get("eval")
             if scores:
-                named = {f"eval/{name}": value for name, value in scores.items()}
+                named = {f"eval/{name}": value for name, value in (scores | scores.get("metrics", {})).items()}
             else:
                 named = {f"train/{name}": found.get(name) for name in TRAIN}
+                named |= {f"train/{name}": value for name, value in found.get("terms", {}).items()}
             values |= {name: value for name, value in named.items() if isinstance(value, (int, float))}
     if values:
         yield step, values

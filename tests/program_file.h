@@ -90,9 +90,13 @@ struct ProgramParts {
     graph()["tensor_values"][name] = meta;
     signature()["input_specs"].push_back(object_of("user_input", object_of("arg", tensor_argument(name))));
   }
-  void set_output(const std::string& name) {
-    graph()["outputs"] = Json::array({tensor_argument(name)});
-    signature()["output_specs"] = Json::array({object_of("user_output", object_of("arg", tensor_argument(name)))});
+  void set_output(const std::string& name) { set_outputs({name}); }
+  void set_outputs(const std::vector<std::string>& names) {
+    graph()["outputs"] = signature()["output_specs"] = Json::array();
+    for (const std::string& name : names) {
+      graph()["outputs"].push_back(tensor_argument(name));
+      signature()["output_specs"].push_back(object_of("user_output", object_of("arg", tensor_argument(name))));
+    }
   }
 
   std::string file() const {

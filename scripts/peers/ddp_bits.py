@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MISTAKES = [("gpt-4", "order", "exp_avg"), ("mlp-adam-3", "seed", "generator"), ("lenet-momentum", "shuffle", "loss"),
             ("mlp-clip-8", "scale", "model/"), ("mlp-dampening-5", "lr", "lr: "), ("gpt", "seed", "loss"),
             ("gpt-untied-threads", "threads", "model/"), ("resnet18-bf16", "precision", "loss"),
-            ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-unusual", "seed", "loss"), ("python-adaptive", "seed", "/python")]
+            ("program-encoder-4", "order", "exp_avg"), ("lenet-average", "decay", "ema/"), ("program-tagger-4", "weight", "model/"), ("program-unusual", "seed", "loss"), ("python-adaptive", "seed", "/python")]
 # Jobs of programs that are trained at D2 on several kinds of processor.
 AT_D2 = ("program-resnet", "program-encoder-4", "program-recurrent-4")
 AT_LENGTH = "ESTRAIN_AT_LENGTH" in os.environ

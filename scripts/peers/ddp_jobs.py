@@ -38,6 +38,7 @@ NO_DECAY = 'groups = [{ match = ["*.bias", "*norm*.weight"], weight_decay = 0.0 
 
 NO_BIAS_DECAY = 'groups = [{ match = ["*.bias"], weight_decay = 0.0, betas = [0.7, 0.9], eps = 1e-6 }]'
 NO_GREY_DECAY = 'groups = [{ match = ["*.bias"], weight_decay = 0.0, momentum = 0.5 }]'
+CLASS_WEIGHTS = "[0.5, 1.0, 2.0, 0.1, 1.5, 1.0, 0.7, 3.0, 1.0, 0.0]"
 
 # 90 grey images, 26 coloured ones, 2591 bytes of text to train on.
 JOBS = {
@@ -337,6 +338,53 @@ data = {{ {UNUSUAL}, batch = 7 }}
 optimizer = {{ name = "sgd", lr = 0.1 }}
 train = {{ steps = 9, eval_every = 4, eval_batch = 5, metrics = ["right", "largest"] }}
 """),
+    # each target counts alike; their classes have weights
+    "lenet-tokens-3": Job(("1", "cpu=1,cpu=2"), f"""
+job.ests = 3
+model.name = "lenet"
+data = {{ {GREY}, batch = 8, mean = [0.3], std = [0.2] }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 7, weight = "tokens", loss_weights = {CLASS_WEIGHTS}, label_smoothing = 0.1, clip_grad_norm = 0.4 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "lenet-weights": Job(("1", "2"), f"""
+job.ests = 2
+model.name = "lenet"
+data = {{ {GREY}, batch = 8 }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 7, loss_weights = {CLASS_WEIGHTS} }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-tagger-4": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/tagger.pt2", eval_file = "@/tagger-eval.pt2", loss = "cross_entropy", loss_target = "tags" }}
+data = {{ {ENCODER}, batch = 2 }}
+optimizer = {{ name = "adamw", lr = 0.003 }}
+train = {{ steps = 12, eval_every = 5, eval_batch = 5, weight = "tokens" }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "program-tagger-weights": Job(("2",), f"""
+job.ests = 2
+model = {{ name = "program", file = "@/tagger.pt2", loss = "cross_entropy", loss_target = "tags" }}
+data = {{ {ENCODER}, batch = 8 }}
+optimizer = {{ name = "sgd", lr = 0.05 }}
+train = {{ steps = 7, eval_every = 5, eval_batch = 5, loss_weights = [0.5, 2.0, 1.0, 0.25, 3.0] }}
+"""),
+    "program-termed-4": Job(("1", "cpu=3,cpu=1"), f"""
+job.ests = 4
+model = {{ name = "program", file = "@/termed.pt2" }}
+data = {{ {ENCODER}, batch = 2 }}
+optimizer = {{ name = "sgd", lr = 0.05, momentum = 0.9 }}
+train = {{ steps = 12, eval_every = 5, eval_batch = 5, weight = "tokens", terms = ["ce", "size", "tokens"], clip_grad_norm = 1.0 }}
+checkpoint = {{ every = 1, keep = 100 }}
+"""),
+    "python-termed-3": Job(("1", "cpu=1,cpu=2"), f"""
+job.ests = 3
+model = {{ name = "python", file = "{HERE}/programs.py:termed", {PYTHON} }}
+data = {{ {ENCODER}, batch = 4 }}
+optimizer = {{ name = "adam", lr = 0.003 }}
+train = {{ steps = 9, eval_every = 4, eval_batch = 5, terms = ["ce", "size"] }}
+"""),
     # users' own modules in Python: of examples/python, python_models.py and programs.py
     "python-adaptive": Job(("1", "2"), f"""
 job.ests = 2
@@ -468,6 +516,8 @@ def write_arrays(folder, draw):
             file.create_dataset("types", data=(file["ids"][()] > 20).astype(numpy.int32), chunks=(5, 12), compression=1)
             file["start"] = draw.integers(0, 3, count).astype(numpy.uint16)
             file["end"] = draw.integers(0, 3, count)
+            ids = file["ids"][()]  # from left to right some texts have tags, and most of a mini-batch may have none
+            file["tags"] = numpy.where((numpy.arange(12) < lengths[:, None]) & (ids[:, :1] < 16), ids % 5, -100)
     for name, count in ("unusual", 50), ("unusual-test", 13):
         with h5py.File(folder / f"{name}.h5", "w") as file:
             file["features"] = draw.standard_normal((count, 20), numpy.float32)

@@ -38,7 +38,7 @@ from training import Loss, epochs, make_model, make_optimizer, make_scheduler
 import load_checkpoint  # examples/, which training puts on the path
 
 FOLLOWS_FROM_STEP = "mu_product"  # a scalar of NAdam that estrain computes from the number of updates
-MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision", "decay")
+MISTAKES = ("order", "seed", "shuffle", "scale", "lr", "threads", "precision", "decay", "weight")
 
 
 def tree_sum(parts):
@@ -138,9 +138,11 @@ class Replay:
         model = self.first_model()
         reached = self.spec["model"]["name"] != "python" and all(p.requires_grad for p in model.parameters())
         self.model = DistributedDataParallel(model, process_group=group, find_unused_parameters=not reached)
-        if self.ests > 2 or mistake in ("order", "scale"):
+        self.group = group
+        if self.ests > 2 or self.loss.by_tokens or mistake in ("order", "scale"):
+            scale = 1 if self.loss.by_tokens else 1 / (self.ests + (mistake == "scale"))
             self.model.register_comm_hook(group, gathering_hook(
-                sum_from_the_right if mistake == "order" else tree_sum, 1 / (self.ests + (mistake == "scale"))))
+                sum_from_the_right if mistake == "order" else tree_sum, scale))
         self.optimizer = make_optimizer(self.spec, model)
         if mistake == "lr":
             self.optimizer.param_groups[0]["lr"] = float(numpy.nextafter(self.optimizer.param_groups[0]["lr"], 1))
@@ -189,8 +191,9 @@ class Replay:
         lr = self.optimizer.param_groups[0]["lr"]
         self.optimizer.zero_grad()
         with self.autocast():
-            loss = self.loss(self.model, batch)
+            loss, terms, weight = self.loss.training(self.model, batch)
         loss.backward()
+        total = self.divide_by_weight(weight) if self.loss.by_tokens else None
         self.updates.update(name for name, p in self.model.module.named_parameters() if p.grad is not None)
         if self.spec["train"]["clip_grad_norm"]:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec["train"]["clip_grad_norm"])
@@ -199,9 +202,43 @@ class Replay:
             self.average.update_parameters(self.model.module)
         if self.spec["schedule"].get("unit") == "step":
             self.scheduler.step()
+        self.compare_folded(step, loss, terms, weight, total)
+        if self.loss.by_tokens:
+            loss = loss / weight if weight else torch.zeros(())
         self.compare_step(step, loss.item(), lr)
         if self.spec["schedule"]["name"] == "plateau" and step in self.runs[0].evaluations:
             self.scheduler.step(self.evaluate()[self.spec["schedule"]["metric"]])
+
+    def divide_by_weight(self, weight):
+        """Gradients are sums over all ranks' targets: they become means. Returns the number of targets."""
+        total = sum(self.gathered(weight.double())).float() + (self.mistake == "weight")
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(total.reciprocal())
+        return total
+
+    def gathered(self, value):
+        """A number of each rank."""
+        parts = [torch.empty_like(value) for _ in range(self.ests)]
+        dist.all_gather(parts, value.detach(), group=self.group)
+        return parts
+
+    def compare_folded(self, step, loss, terms, weight, total):
+        """The loss and its terms over all ranks."""
+        losses, weights = self.gathered(loss.float()), self.gathered(weight.float()) if self.loss.by_tokens else None
+
+        def mean(values, weights):
+            if not self.loss.by_tokens:
+                return tree_sum([value * (1 / self.ests) for value in values])
+            return tree_sum([v * w for v, w in zip(values, weights)]) * total.reciprocal()
+        folded = {name: mean(self.gathered(term.float()), weights) for name, term in zip(self.loss.terms, terms)}
+        loss = mean(losses, [1] * self.ests)
+        for run in self.runs if self.rank == 0 else ():
+            recorded = run.steps[step]
+            self.compare(run, "loss", step, numpy.uint32(int(recorded["loss_bits"], 16)), loss.numpy().view(numpy.uint32))
+            self.differences.compare_names(f"{run.directory.name}: terms", recorded.get("terms", {}), folded)
+            for name, value in folded.items():
+                self.compare(run, f"term {name}", step, numpy.float32(recorded["terms"][name]), value.numpy())
 
     def autocast(self):
         enabled = self.spec["job"]["precision"] == "bf16" and self.mistake != "precision"
@@ -282,7 +319,7 @@ class Replay:
         averaged = self.average and self.spec["ema"]["evaluate"]
         module, generator = self.average.module if averaged else self.model.module, torch.get_rng_state()
         module.eval()
-        total, correct, predictions = 0.0, 0, 0
+        total, correct, predictions, weight = 0.0, 0, 0, 0.0
         metrics = Metrics(self.spec["train"])
         with torch.no_grad():
             for batch in DataLoader(self.test, self.spec["train"]["eval_batch"], generator=torch.Generator()):
@@ -295,19 +332,26 @@ class Replay:
                         total += value.item()
                     metrics.add_outputs(more, samples)
                     continue
-                batch, target = batch
                 with self.autocast():
-                    logits, flat = module(batch), target.view(-1)
-                    logits = logits.view(-1, logits.shape[-1])
-                    losses = F.cross_entropy(logits, flat, reduction="none").view(len(target), -1).mean(1)
-                for value in losses.tolist():
+                    logits, target = self.loss.scores(module, batch)
+                    losses = F.cross_entropy(logits, target, self.loss.weights, reduction="none")
+                samples = len(next(iter(batch.values())) if isinstance(batch, dict) else batch[0])
+                flat = target.reshape(-1)
+                for value in losses.view(samples, -1).mean(1).tolist():
                     total += value
-                correct += int((logits.argmax(1) == flat).sum())
-                metrics.add_scores(logits, flat)
-                predictions += flat.numel()
+                if self.loss.weights is not None:
+                    counted = self.loss.weights[flat.clamp_min(0)] * (flat != -100)
+                    for value in counted.view(samples, -1).mean(1).tolist():
+                        weight += value
+                correct += int((logits.argmax(1) == target).sum())
+                metrics.add_scores(logits.movedim(1, -1).reshape(-1, logits.shape[1]), flat)
+                predictions += int((flat != -100).sum())
+                each = flat.numel() // samples
         module.train()
         assert torch.equal(generator, torch.get_rng_state())
-        result = {"loss": total / len(self.test), "predictions": predictions}
+        if self.loss.weights is None:
+            weight = predictions / each if predictions else len(self.test)
+        result = {"loss": total / weight, "predictions": predictions}
         result |= metrics.result(len(self.test))
         if self.spec["data"]["format"] in ("text", "tokens") and predictions:
             result["perplexity"] = math.exp(result["loss"])

@@ -148,6 +148,29 @@ class Scored(nn.Module):
         return loss if self.training else (loss, (x.argmax(1) == target).float(), x.abs().max())
 
 
+class Tagger(nn.Module):
+    """Gives logits for each token, the classes in the second dimension: the loss is the job's."""
+
+    def __init__(self, vocabulary=40, width=16, classes=5):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.layers = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Dropout(0.2), nn.Linear(width, classes))
+
+    def forward(self, ids):
+        return self.layers(self.embed(ids)).transpose(1, 2)
+
+
+class Termed(Tagger):
+    """Has a loss of its own: the mean over the tokens with a tag, of which a mini-batch may have none. Behind the loss
+    come its two terms, and the number of these tokens."""
+
+    def forward(self, ids, tags):
+        logits, tokens = super().forward(ids), (tags != -100).sum()
+        ce = F.cross_entropy(logits, tags, reduction="sum") / tokens.clamp_min(1)
+        size = logits.square().mean()
+        return ce + 0.01 * size, ce, size, tokens
+
+
 class Recurrent(nn.Module):
     """One LSTM, of two layers in both directions with dropout between them, reads a text twice: forwards, then from
     where that ended. Another of one direction follows, whose input comes time first."""
@@ -227,6 +250,14 @@ def scored():
     return Scored(), (torch.randn(4, 20), torch.tensor([0, 1, 1, 0]))
 
 
+def tagger():
+    return Tagger(), {"ids": torch.randint(0, 40, (4, 12))}
+
+
+def termed():
+    return Termed(), {"ids": torch.randint(0, 40, (4, 12)), "tags": torch.randint(0, 5, (4, 12))}
+
+
 def recurrent():
     return Recurrent(), {"ids": torch.randint(0, 40, (4, 12)), "start": torch.tensor([0, 1, 2, 1])}
 
@@ -243,7 +274,7 @@ def typed():
 BF16 = ("typed",)  # exported for it
 
 ALL = {"channels_last": channels_last, "typed": typed, "scored": scored, "resnet": resnet, "encoder": encoder, "decoder": decoder, "unusual": unusual,
-       "recurrent": recurrent}
+       "recurrent": recurrent, "tagger": tagger, "termed": termed}
 
 
 def build(name):

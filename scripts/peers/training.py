@@ -39,8 +39,10 @@ class Loss:
     samples and labels in that order."""
 
     def __init__(self, spec):
-        self.spec = spec
+        self.spec, train = spec, spec["train"]
         self.is_output = spec["model"].get("loss") == "output"
+        self.terms, self.by_tokens = train.get("terms", []), train["weight"] == "tokens"
+        self.weights = torch.tensor(train["loss_weights"]) if train["loss_weights"] else None
         self.dtypes = self.dtypes_of_program()
 
     def __call__(self, model, batch):
@@ -49,7 +51,30 @@ class Loss:
                 self.names = inspect.signature(getattr(model, "module", model).forward).parameters
                 return model(**self.arguments(batch))
             return model(*batch)
-        return self.of_logits(model(batch[0]), batch[1])
+        return self.of_logits(*self.scores(model, batch))
+
+    def training(self, model, batch):
+        """The loss to be trained, its terms, and its weight: with train.weight = "tokens" the loss is a sum."""
+        if self.is_output:
+            given = self(model, batch)
+            loss, *terms = given if isinstance(given, tuple) else (given,)
+            weight = terms[self.terms.index("tokens")] if self.by_tokens else None
+            return loss * weight if self.by_tokens else loss, terms[:len(self.terms)], weight
+        logits, target = self.scores(model, batch)
+        if not self.by_tokens:
+            return self.of_logits(logits, target), [], None
+        flat = target.reshape(-1)
+        counted = flat[flat != -100]
+        weight = torch.tensor(len(counted)) if self.weights is None else self.weights[flat.clamp_min(0)] * (flat != -100)
+        return self.of_logits(logits, target, reduction="sum"), [], weight.sum()
+
+    def scores(self, model, batch):
+        """[predictions, classes] and their targets."""
+        if isinstance(batch, dict):
+            self.names = inspect.signature(getattr(model, "module", model).forward).parameters
+            return model(**self.arguments(batch)), batch[self.spec["model"]["loss_target"]]
+        logits = model(batch[0])
+        return logits.view(-1, logits.shape[-1]), batch[1].view(-1)
 
     def arguments(self, batch):
         """Data of the file, widened to the types that the module was exported for. A module in Python gets what it takes."""
@@ -66,8 +91,8 @@ class Loss:
             example = dict(zip(inspect.signature(module.forward).parameters, example))
         return {name: value.dtype for name, value in example.items()}
 
-    def of_logits(self, logits, target):
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1),
+    def of_logits(self, logits, target, reduction="mean"):
+        return F.cross_entropy(logits, target, self.weights, reduction=reduction,
                                label_smoothing=self.spec["train"]["label_smoothing"])
 
 

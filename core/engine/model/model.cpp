@@ -82,6 +82,7 @@ MiniBatch MiniBatch::first(int64_t samples) const {
 torch::Tensor Model::loss(const MiniBatch& batch) {
   return translating_torch_errors([&] {
     const AutocastGuard autocast(batch.any().device().type(), precision_);
+    results_.clear();
     return compute_loss(batch);
   });
 }
@@ -93,6 +94,14 @@ EvaluatedBatch Model::evaluate(const MiniBatch& batch) {
     const AutocastGuard autocast(batch.any().device().type(), precision_);
     return compute_evaluation(batch);
   });
+}
+
+std::optional<torch::Tensor> Model::class_weights(const torch::Tensor& scores) {
+  if (loss_wanted_.class_weights.empty()) return std::nullopt;
+  const auto type = scores.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  if (!class_weights_ || class_weights_->device() != scores.device() || class_weights_->scalar_type() != type)
+    class_weights_ = torch::tensor(loss_wanted_.class_weights, torch::kDouble).to(scores.device(), type);
+  return class_weights_;
 }
 
 torch::Tensor Model::forward(const torch::Tensor& input) const {

@@ -20,6 +20,7 @@
 #include <torch/nn/module.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -79,18 +80,35 @@ struct EvaluatedBatch {
   // 0: the model makes no prediction that can be right or wrong.
   torch::Tensor counted;
   // The metrics named by MetricsWanted, float32 [n] each: for each k the predictions with a target among the k most
-  // likely classes (fewer than k are likelier than the target); the target's class; each further output.
+  // likely classes (fewer than k are likelier than the target); the target's class; the mean weight of the sample's
+  // predictions, 0 for one without a target; each further output.
   std::vector<torch::Tensor> columns = {};
+  // If wanted (Model::want_outputs): what the model gave, and the targets; rows by sample. "output", "output1", …;
+  // "labels".
+  std::vector<std::pair<std::string, torch::Tensor>> outputs = {};
 };
 
 // Metrics of an evaluation beside loss and accuracy.
 struct MetricsWanted {
   std::vector<int64_t> top_k = {};
   bool target_class = false;              // where a sample has a class
+  bool target_weight = false;             // losses are weighted by the target's class
   std::vector<std::string> outputs = {};  // names of a program's outputs behind the first
 
-  size_t columns() const { return top_k.size() + (target_class ? 1 : 0) + outputs.size(); }
+  int64_t weight_column() const { return static_cast<int64_t>(top_k.size()) + (target_class ? 1 : 0); }
+  size_t columns() const { return top_k.size() + (target_class ? 1 : 0) + (target_weight ? 1 : 0) + outputs.size(); }
 };
+
+// What a training mini-batch gives beside the mean loss.
+struct LossWanted {
+  std::vector<std::string> terms = {};  // names of a user's model's outputs behind the first, a number each
+  // loss() is the sum over the predictions with a target, and the last of results() is their weight: their number, or
+  // the sum of their classes' weights. A model with a loss of its own gives the weight as the term `weight_term`, and
+  // loss() is the loss times the weight.
+  bool sums = false;
+  std::vector<double> class_weights = {};  // as in torch.nn's losses; of binary_cross_entropy_with_logits: pos_weight
+};
+inline constexpr const char* weight_term = "tokens";
 
 // A step of the forward pass. The first block takes MiniBatch::input, each later block the previous block's output.
 struct ModelBlock {
@@ -107,6 +125,9 @@ class Model : public torch::nn::Module {
   // the model's classes, Fault::infeasible if memory runs out.
   torch::Tensor loss(const MiniBatch& batch);
 
+  // Returns what the last loss() gave beside the loss, float32 scalars without a graph: the terms, then the weight.
+  const std::vector<torch::Tensor>& results() const { return results_; }
+
   // Runs in evaluation mode without a graph, and restores the mode. Throws as loss().
   EvaluatedBatch evaluate(const MiniBatch& batch);
 
@@ -115,6 +136,12 @@ class Model : public torch::nn::Module {
 
   // Sets the further metrics of evaluate(); initially empty.
   void want_metrics(MetricsWanted wanted) { wanted_ = std::move(wanted); }
+
+  // Sets whether evaluate() also gives the outputs; initially not.
+  void want_outputs(bool wanted) { wants_outputs_ = wanted; }
+
+  // Sets the results of loss(); initially the mean alone.
+  void want_loss(LossWanted wanted) { loss_wanted_ = std::move(wanted); }
 
   const std::vector<ModelBlock>& blocks() const { return blocks_; }
 
@@ -126,6 +153,13 @@ class Model : public torch::nn::Module {
   Model() = default;
   void add_block(std::string name, std::function<torch::Tensor(const torch::Tensor&)> run);
   const MetricsWanted& wanted() const { return wanted_; }
+  const LossWanted& loss_wanted() const { return loss_wanted_; }
+  bool wants_outputs() const { return wants_outputs_; }
+  // Returns the classes' weights on the device of `scores`, float64 for such scores, otherwise float32; nothing if all
+  // classes weigh the same.
+  std::optional<torch::Tensor> class_weights(const torch::Tensor& scores);
+  // Adds a number to results().
+  void give(const torch::Tensor& result) { results_.push_back(result.detach().to(torch::kFloat).reshape({})); }
 
  private:
   virtual torch::Tensor compute_loss(const MiniBatch& batch) = 0;
@@ -134,6 +168,10 @@ class Model : public torch::nn::Module {
   std::vector<ModelBlock> blocks_;
   spec::Precision precision_ = spec::Precision::fp32;
   MetricsWanted wanted_;
+  LossWanted loss_wanted_;
+  bool wants_outputs_ = false;
+  std::vector<torch::Tensor> results_;
+  std::optional<torch::Tensor> class_weights_;  // as returned last: a captured pass cannot copy them to its device
 };
 
 // Returns the name of the block whose forward pass this thread is running; otherwise empty.

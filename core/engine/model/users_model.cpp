@@ -139,6 +139,7 @@ torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, con
   const torch::Tensor& output = outputs.front();
   if (loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll) require_classes(loss_, output, target);
   if (loss_ == spec::Loss::mse || loss_ == spec::Loss::bce_with_logits) require_same_sizes(loss_, output, target);
+  require_weights(output);
   switch (loss_) {
     case spec::Loss::output:
       if (output.numel() != 1) {
@@ -148,14 +149,15 @@ torch::Tensor UsersModel::loss_of(const std::vector<torch::Tensor>& outputs, con
       }
       return (output.dim() == 0 ? output : output.reshape({})).to(torch::kFloat);
     case spec::Loss::cross_entropy:
-      return at::cross_entropy_loss(output, as_target(target), /*weight=*/{}, reduction, ignored_class,
-                                    reduction == at::Reduction::Mean ? label_smoothing_ : 0);
+      return at::cross_entropy_loss(output, as_target(target), class_weights(output), reduction, ignored_class,
+                                    reduction == at::Reduction::None ? 0 : label_smoothing_);
     case spec::Loss::mse:
       return at::mse_loss(output, target.to(output.scalar_type()), reduction);
     case spec::Loss::bce_with_logits:
-      return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()), {}, {}, reduction);
+      return at::binary_cross_entropy_with_logits(output, target.to(output.scalar_type()), {}, class_weights(output),
+                                                  reduction);
     case spec::Loss::nll:
-      return at::nll_loss_nd(output, as_target(target), {}, reduction, ignored_class);
+      return at::nll_loss_nd(output, as_target(target), class_weights(output), reduction, ignored_class);
   }
   throw Error(Fault::bug, "unknown loss");
 }
@@ -218,6 +220,49 @@ void require_same_classes(const torch::Tensor& output, const torch::Tensor& prob
 
 }  // namespace
 
+void UsersModel::require_weights(const torch::Tensor& output) const {
+  const size_t given = loss_wanted().class_weights.size();
+  if (given == 0) return;
+  const bool by_element = loss_ == spec::Loss::bce_with_logits;  // pos_weight: broadcast over the last dimension
+  const int64_t wanted = by_element ? output.size(-1) : output.size(1);
+  if (static_cast<int64_t>(given) == wanted || (by_element && given == 1)) return;
+  throw Error::make(Fault::spec, "train.loss_weights has {} weights, but the model's output [{}] has {} {}", given,
+                    fmt::join(output.sizes(), ", "), wanted, by_element ? "logits a sample" : "classes")
+      .advise("give one weight for each");
+}
+
+void UsersModel::give_terms(const std::vector<torch::Tensor>& outputs) {
+  const std::vector<std::string>& terms = loss_wanted().terms;
+  if (outputs.size() <= terms.size() && !terms.empty()) {
+    throw Error::make(Fault::spec, "in training the model gives {} outputs, and train.terms names {} behind the first",
+                      outputs.size(), terms.size())
+        .advise("return the terms from forward in train() mode, behind the loss or the prediction");
+  }
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (outputs[i + 1].numel() != 1) {
+      throw Error::make(Fault::spec, "term {}: the model's output {} in training is [{}], not one number", terms[i],
+                        i + 2, fmt::join(outputs[i + 1].sizes(), ", "))
+          .advise("average it in the module, or leave it out of train.terms");
+    }
+    give(outputs[i + 1]);
+  }
+}
+
+torch::Tensor UsersModel::training_loss(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target) {
+  if (!loss_wanted().sums) return loss_of(outputs, target, at::Reduction::Mean);
+  if (gives_loss()) {
+    const auto named = std::ranges::find(loss_wanted().terms, weight_term);
+    const torch::Tensor weight = results()[static_cast<size_t>(named - loss_wanted().terms.begin())];
+    give(weight);
+    return loss_of(outputs, {}, at::Reduction::Mean) * weight;
+  }
+  const bool has_classes = loss_ == spec::Loss::cross_entropy || loss_ == spec::Loss::nll;
+  const torch::Tensor sum = loss_of(outputs, target, at::Reduction::Sum);
+  give(has_classes ? total_weight(as_target(target), class_weights(outputs.front()))
+                   : torch::scalar_tensor(target.numel(), torch::dtype(torch::kFloat).device(sum.device())));
+  return sum.to(torch::kFloat);
+}
+
 torch::Tensor UsersModel::compute_loss(const MiniBatch& batch) {
   const bool is_mixed = loss_ == spec::Loss::cross_entropy && target_ && !target_->is_named &&
                         batch.target.is_floating_point() && batch.target.dim() == 2;
@@ -225,7 +270,8 @@ torch::Tensor UsersModel::compute_loss(const MiniBatch& batch) {
   const torch::Tensor loss = telling_values(batch, [&] {
     const std::vector<torch::Tensor> given = train_outputs(batch);
     if (is_mixed) require_same_classes(given.front(), batch.target);
-    return loss_of(given, target_ ? tensor_of(batch, *target_) : torch::Tensor(), at::Reduction::Mean);
+    give_terms(given);
+    return training_loss(given, target_ ? tensor_of(batch, *target_) : torch::Tensor());
   });
   if (!loss.requires_grad() && at::GradMode::is_enabled())
     throw Error(Fault::spec, "the model's loss depends on no parameter that is trained")
@@ -263,7 +309,29 @@ EvaluatedBatch UsersModel::evaluation_of(const MiniBatch& batch) {
   const std::vector<torch::Tensor> given = evaluation_outputs(batch);
   EvaluatedBatch evaluation = evaluation_of_outputs(given, batch);
   add_outputs(given, batch.size(), evaluation.columns);
+  if (wants_outputs()) evaluation.outputs = rows_of(given, batch);
   return evaluation;
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> UsersModel::rows_of(const std::vector<torch::Tensor>& outputs,
+                                                                       const MiniBatch& batch) const {
+  std::vector<std::pair<std::string, torch::Tensor>> rows;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const torch::Tensor& output = outputs[i];
+    const bool by_sample = output.dim() > 0 && output.size(0) == batch.size();
+    if (!by_sample && output.numel() != 1) {
+      throw Error::make(
+          Fault::spec,
+          "the model's output {} in evaluation is [{}]: one number, or a first dimension of the {} samples, "
+          "is wanted",
+          i + 1, fmt::join(output.sizes(), ", "), batch.size())
+          .advise("return it with the samples first");
+    }
+    rows.emplace_back(i == 0 ? "output" : fmt::format("output{}", i),
+                      by_sample ? output : output.reshape(-1).expand({batch.size()}));
+  }
+  if (target_ || batch.fields.empty()) rows.emplace_back("labels", target_ ? tensor_of(batch, *target_) : batch.target);
+  return rows;
 }
 
 EvaluatedBatch UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const MiniBatch& batch) {
@@ -278,7 +346,9 @@ EvaluatedBatch UsersModel::evaluation_of_outputs(const std::vector<torch::Tensor
     };
     const torch::Tensor classes =
         target.is_floating_point() ? by_prediction(target).argmax(1) : as_target(target).reshape(-1);
-    return evaluation_of_classes(wanted(), by_prediction(outputs.front()), classes, losses, samples);
+    std::optional<torch::Tensor> weights = class_weights(outputs.front());
+    if (weights && target.is_floating_point()) weights = torch::ones_like(*weights);  // torch's mean is by number
+    return evaluation_of_classes(wanted(), by_prediction(outputs.front()), classes, losses, samples, weights);
   }
   const torch::Tensor means = losses.to(torch::kFloat).reshape({samples, -1}).mean(1);
   if (loss_ == spec::Loss::mse) return {means, none, none};

@@ -7,6 +7,9 @@
 // binary_cross_entropy_with_logits or nll_loss of the first output and the target, with that function's defaults: the
 // second dimension is the classes.
 //
+// Terms. The outputs of a training mini-batch behind the first, a number each, go on record under names
+// (LossWanted::terms).
+//
 // Metrics. The outputs of an evaluation behind the first: a number for each sample, or one number for the mini-batch,
 // which then counts for each sample of the mini-batch.
 //
@@ -17,6 +20,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/engine/model/data_shape.h"
@@ -84,6 +88,12 @@ class UsersModel : public Model {
   virtual const std::vector<InputSource>& sources() const = 0;
 
   torch::Tensor loss_of(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target, int64_t reduction);
+  // Throws Fault::spec unless the classes' weights fit the output.
+  void require_weights(const torch::Tensor& output) const;
+  // Gives the terms among the outputs. Throws Fault::spec where a term is missing or is not one number.
+  void give_terms(const std::vector<torch::Tensor>& outputs);
+  // Returns the loss to train: the mean; or the sum, and gives the weight.
+  torch::Tensor training_loss(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target);
   // Runs `body`; where a value of the mini-batch is out of range, the error tells the values.
   template <typename Body>
   auto telling_values(const MiniBatch& batch, Body&& body) const;
@@ -93,6 +103,10 @@ class UsersModel : public Model {
   torch::Tensor compute_loss(const MiniBatch& batch) override;
   EvaluatedBatch compute_evaluation(const MiniBatch& batch) override;
   EvaluatedBatch evaluation_of(const MiniBatch& batch);
+  // Returns the outputs and, as far as they are known, the targets, with a row for each sample: a number of the whole
+  // mini-batch counts for each sample. Throws Fault::spec for an output of other sizes.
+  std::vector<std::pair<std::string, torch::Tensor>> rows_of(const std::vector<torch::Tensor>& outputs,
+                                                             const MiniBatch& batch) const;
   // Evaluates without the metrics among the outputs.
   EvaluatedBatch evaluation_of_outputs(const std::vector<torch::Tensor>& outputs, const MiniBatch& batch);
 

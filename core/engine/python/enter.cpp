@@ -66,6 +66,7 @@ int run(HostInterpreter& interpreter, const comm::PythonSetting& setting, const 
     setup.algorithms = run.algorithms();
     setup.algorithm_store = task.algorithm_store;
     setup.traces = run.traces();
+    setup.outputs = run.outputs();
     setup.interpreter = &interpreter;
     estrain_run_worker(&setup);
   } catch (const Error& error) {

@@ -69,6 +69,7 @@ Stage::Left Stage::train() {
   for (;;) {
     if (!carrier_->carries_on()) return Left::again;
     const Step now = memory_.commit().trained();
+    if (place_.outputs != nullptr) return evaluate(now) ? Left::finished : Left::aborted;
     // An evaluation is also due where an earlier stage was aborted between a step and its evaluation.
     if (needs_evaluation(job_, memory_, now) && !evaluate(now)) return Left::aborted;
     if (now.value >= job_.timetable().total_steps()) return Left::finished;
@@ -167,6 +168,7 @@ void Stage::run_est(size_t arrival, Step step) {
   if (!est) est = begin_est(step);
   if (est->step != step) throw Error::make(Fault::bug, "step {} was begun in place of {}", est->step, step);
   const VirtualRank rank = est->pass.rank;
+  take_results(est->pass);
   audit_.begin_pass(rank);
   const auto take = [this, arrival](const Gradients& gradients) {
     audit_.take(gradients);
@@ -179,11 +181,20 @@ void Stage::run_est(size_t arrival, Step step) {
   store_streams(rank, step);
   std::byte* new_state = place_.host_state(step.next());
   place_.device.read(loss, [this, new_state, rank](const float* value) {
-    memory_.ring().pending().est_losses[rank.value] = *job_.places().ests.last_loss(new_state, rank) = one_nan(*value);
+    *job_.places().ests.last_loss(new_state, rank) = results().put_loss(rank, *value);
     pulse_.beat(comm::Activity::computing, monotonic_ns());
   });
   if (rank == VirtualRank(0)) carrier_->keep_buffers();  // every EST's buffers at the next step
   feed_.look_ahead();
+}
+
+EstResults Stage::results() { return {job_.manifest(), memory_.ring().pending()}; }
+
+// Before the backward pass: the update, which may be in the hooks of that pass, reads the weights.
+void Stage::take_results(const BegunPass& pass) {
+  for (size_t i = 0; i < pass.results.size(); ++i)
+    place_.device.read(pass.results[i],
+                       [this, i, rank = pass.rank](const float* value) { results().put(rank, i, *value); });
 }
 
 void Stage::store_streams(VirtualRank rank, Step step) {

@@ -14,6 +14,7 @@
 
 #include "core/data/reading/loader.h"
 #include "core/engine/train/carrier/carrier.h"
+#include "core/engine/train/carrier/est_results.h"
 #include "core/engine/train/job/meeting.h"
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/step_audit.h"
@@ -44,6 +45,8 @@ class Stage {
   bool step(Step step);
   bool run_ests(Step step);
   void run_est(size_t arrival, Step step);
+  EstResults results();
+  void take_results(const BegunPass& pass);
   void store_streams(VirtualRank rank, Step step);
   BegunEst begin_est(Step step);
   void begin_ahead(Step step);

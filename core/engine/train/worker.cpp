@@ -1,7 +1,10 @@
 #include "core/engine/train/worker.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -153,6 +156,12 @@ void pin_algorithms(device::ComputeDevice& device, const WorkerSetup& setup) {
   device.pin_algorithms(pinning);
 }
 
+void require_test_data(const TrainingJob& job) {
+  if (job.samples().evaluated() > 0) return;
+  throw Error(Fault::spec, "there are no test data to evaluate")
+      .advise("name some: --set data.test_path=… --accept-data, or what the data's format needs");
+}
+
 Stage::Left run_stage(Workplace& place, StageOrder order) {
   current_pulse = &place.memory.pulse(order.rank());
   Stage::Left left = Stage(place, order).run();
@@ -235,6 +244,12 @@ void run_worker(WorkerSetup& setup) {
   Workplace place{*device, job, memory, model, hooks, setup.doorbell, &trace};
   place.courier = setup.courier;
   place.refused_memory = setup.refused_memory;
+  std::optional<checkpoint::OutputParts> outputs;
+  if (std::filesystem::is_directory(setup.outputs)) {
+    require_test_data(job);
+    place.outputs = &outputs.emplace(setup.outputs, static_cast<int64_t>(::getpid()));
+    job.network().model().want_outputs(true);
+  }
   place.vouched = memory.commit().committed();
   job.network().model().train();
   if (setup.options.builds && setup.spec.job.determinism == spec::Determinism::d2) {

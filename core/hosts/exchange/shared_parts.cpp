@@ -64,6 +64,8 @@ Places SharedParts::context(size_t host, int64_t step) const {
   const size_t parameters = parameters_.size(), buffers = static_cast<size_t>(buffers_);
   Places places = {bytes_at(record.est_losses + first, count),
                    bytes_at(record.digests + parameters + buffers + first, count)};
+  if (const size_t words = manifest_.words_of_est(); words > 0)
+    places.push_back(bytes_at(record.digests + manifest_.word_of_est(ests.begin), count * words));
   const bool has_buffers = ests.contains(VirtualRank(0));  // all hosts use virtual rank 0's buffers
   if (has_buffers) places.push_back(bytes_at(record.digests + parameters, buffers));
   for (const StateTensor& tensor : manifest_.layout.tensors) {

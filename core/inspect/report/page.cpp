@@ -116,12 +116,38 @@ std::string loss_remark(const std::vector<RunRecords>& runs, bool has_faults) {
   return remark;
 }
 
+const Series& term_of(const RunRecords& run, const std::string& name) {
+  static const Series none;
+  const auto found = std::ranges::find(run.terms, name, &std::pair<std::string, Series>::first);
+  return found != run.terms.end() ? found->second : none;
+}
+
+// A chart for each term of the loss of any run.
+std::string term_charts(const std::vector<RunRecords>& runs) {
+  std::vector<std::string> names;
+  for (const RunRecords& run : runs)
+    for (const auto& [name, series] : run.terms)
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  std::string html;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto series = [&](const RunRecords& run) -> const Series& { return term_of(run, names[i]); };
+    html += to_html({fmt::format("term-{}", i),
+                     names[i],
+                     "A term of the loss (train.terms).",
+                     lines_of(runs, series),
+                     {},
+                     Chart::Range::values});
+  }
+  return html;
+}
+
 std::string charts(const std::vector<RunRecords>& runs) {
   const std::vector<int64_t> faults = steps_of_faults(runs);
   std::string html;
   html += to_html({"loss", "Loss", loss_remark(runs, !faults.empty()),
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.loss; }), faults,
                    Chart::Range::values});
+  html += term_charts(runs);
   html += to_html({"accuracy",
                    "Test accuracy",
                    "",

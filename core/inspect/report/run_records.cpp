@@ -51,6 +51,11 @@ void read_spec(RunRecords& run) {
   }
 }
 
+Series& term_of(RunRecords& run, const std::string& name) {
+  const auto found = std::ranges::find(run.terms, name, &std::pair<std::string, Series>::first);
+  return found != run.terms.end() ? found->second : run.terms.emplace_back(name, Series()).second;
+}
+
 void add(RunRecords& run, const record::StepRecord& step) {
   ++run.steps;
   run.last_step = step.step.value;
@@ -58,6 +63,7 @@ void add(RunRecords& run, const record::StepRecord& step) {
   run.loss.add(step.step.value, step.loss);
   run.lr.add(step.step.value, step.lr);
   if (step.samples_per_second > 0) run.samples_per_second.add(step.step.value, step.samples_per_second);
+  for (const auto& [name, value] : step.terms) term_of(run, name).add(step.step.value, value);
   run.without_update += step.left_out;
 }
 

@@ -3,6 +3,7 @@
 // does not grow with the run.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/inspect/report/charts/series.h"
@@ -16,9 +17,10 @@ struct RunRecords {
   std::string spec;         // job.toml's text
   int64_t steps = 0;        // recorded
   int64_t last_step = 0, last_epoch = 0;
-  Series loss, lr, samples_per_second;  // over steps
-  Series test_loss, test_accuracy;      // over steps with an evaluation
-  int64_t without_update = 0;           // steps, by train.nonfinite = "skip"
+  Series loss, lr, samples_per_second;                // over steps
+  Series test_loss, test_accuracy;                    // over steps with an evaluation
+  std::vector<std::pair<std::string, Series>> terms;  // of the loss, over steps
+  int64_t without_update = 0;                         // steps, by train.nonfinite = "skip"
   Timeline timeline;
   std::vector<std::string> damage;  // unreadable parts, a sentence each
 };

@@ -60,6 +60,8 @@ std::span<const EnumName<ThresholdMode>> enum_names();
 template <>
 std::span<const EnumName<NonfinitePolicy>> enum_names();
 template <>
+std::span<const EnumName<Weight>> enum_names();
+template <>
 std::span<const EnumName<Best>> enum_names();
 template <>
 std::span<const EnumName<Loss>> enum_names();
@@ -88,6 +90,7 @@ std::string_view to_string(Between value);
 std::string_view to_string(Metric value);
 std::string_view to_string(ThresholdMode value);
 std::string_view to_string(NonfinitePolicy value);
+std::string_view to_string(Weight value);
 std::string_view to_string(Best value);
 std::string_view to_string(Loss value);
 std::string_view to_string(ElasticMode value);

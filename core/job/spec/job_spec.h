@@ -27,6 +27,7 @@ enum class DataFormat { idx, cifar10, cifar100, text, hdf5, synthetic, tokens, i
 enum class TokenType { u16, u32 };
 enum class ImageOrder { automatic, nchw, nhwc };
 enum class Sampler { all, weighted, balanced, per_class };
+enum class Weight { ests, tokens };
 enum class Loss { output, cross_entropy, mse, bce_with_logits, nll };
 enum class NonfinitePolicy { stop, skip };
 enum class Best { none, loss, accuracy };
@@ -152,6 +153,9 @@ struct TrainSection {
   std::vector<int64_t> top_k;        // accuracies that count a target among the k most likely classes
   bool per_class = false;            // accuracy of each class
   std::vector<std::string> metrics;  // program: names of the evaluation program's outputs from the second output on
+  std::vector<std::string> terms;    // names of the training program's outputs from the second output on
+  Weight weight = Weight::ests;      // what counts alike in the mean over ESTs
+  std::vector<double> loss_weights;  // of the classes; empty: 1 each
   // A step whose gradients hold NaN or infinity: end the job, or continue without that step's update.
   NonfinitePolicy nonfinite = NonfinitePolicy::stop;
 

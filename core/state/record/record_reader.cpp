@@ -39,7 +39,10 @@ StepRecord RecordReader::read_step(const comm::RecordView& view) {
   record.lr = view.head->lr;
   record.loss = static_cast<float>(view.head->loss);
   record.est_losses.assign(view.est_losses, view.est_losses + ests_);
-  for (size_t i = 0; i < manifest_.digest_names.size(); ++i) record.digests.push_back(view.digests[i].load());
+  const size_t digests = manifest_.digest_names.size();
+  for (size_t i = 0; i < digests; ++i) record.digests.push_back(view.digests[i].load());
+  for (size_t i = 0; i < manifest_.term_names.size(); ++i)
+    record.terms.emplace_back(manifest_.term_names[i], comm::float_of_word(view.digests[digests + i]));
   const double step_seconds = last_time_ns_ > 0 ? seconds(view.head->time_ns - last_time_ns_) : 0;
   const Step before(record.step.value - 1);
   record.samples_per_second = step_seconds > 0 ? manifest_.samples_per_step(before) / step_seconds : 0;

@@ -2,26 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/base/clock.h"
 #include "core/engine/train/evaluation/learning_rates.h"
 #include "core/state/comm/meetings/bell.h"
-#include "core/state/comm/sums/tree_cut.h"
 
 namespace estrain::train {
-namespace {
-
-// Returns the mean of the ESTs' losses: each loss times 1/N, summed by the tree of the gradients.
-float tree_mean(const float* losses, int64_t lo, int64_t hi, float factor) {
-  if (hi - lo == 1) return losses[lo] * factor;
-  const int64_t middle = comm::middle_of(lo, hi);
-  return tree_mean(losses, lo, middle, factor) + tree_mean(losses, middle, hi, factor);
-}
-
-}  // namespace
-
-float one_nan(float value) { return std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value; }
 
 StepCommit::StepCommit(Workplace& place, const StageOrder& order)
     : place_(place), pulse_(place.memory.pulse(order.rank())), beyond_(order.beyond) {}
@@ -37,14 +23,15 @@ double StepCommit::complete(Step step) {
   comm::JobMemory& memory = place_.memory;
   const comm::RecordView record = memory.ring().pending();
   comm::RecordHead& head = *record.head;
-  const int64_t ests = memory.ests();
   head.kind = comm::RecordKind::step;
   head.step = step.next();
   head.epoch = place_.job.manifest().epoch_at(step);
   head.time_ns = monotonic_ns();
   memory.clock().note_step(head.time_ns);
   head.lr = learning_rates(place_.job, memory, step, place_.host_state(step))[0];
-  head.loss = one_nan(tree_mean(record.est_losses, 0, ests, 1.0f / static_cast<float>(ests)));
+  const EstResults results(place_.job.manifest(), record);
+  head.loss = results.loss();
+  results.fold_terms();
   memory.meetings().clear_claims();
   memory.audits().take_request(step.next());
   return head.lr;

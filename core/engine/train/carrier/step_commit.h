@@ -2,6 +2,7 @@
 // Commits a step. When its results are complete, the last worker to arrive completes the step's record and publishes
 // the record. Then the carrier stores the state of the step, and the last worker answers the launcher.
 
+#include "core/engine/train/carrier/est_results.h"
 #include "core/engine/train/job/stage_order.h"
 #include "core/engine/train/workplace/workplace.h"
 #include "core/state/comm/records/step_record.h"
@@ -26,10 +27,6 @@ class StepCommit {
   comm::WorkerPulse& pulse_;
   const std::optional<StageOrder::Beyond> beyond_;
 };
-
-// Returns the value, with every NaN replaced by the same NaN. The instruction set decides which NaN an operation gives;
-// records and checkpoints must not depend on the set.
-float one_nan(float value);
 
 // Wakes the scribe.
 void ring_doorbell(const Workplace& place);

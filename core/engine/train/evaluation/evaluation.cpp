@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/data/reading/evaluation.h"
 #include "core/engine/operators/random_stream.h"
+#include "core/engine/train/evaluation/outputs.h"
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/meeting.h"
 #include "core/job/spec/defaults.h"
@@ -59,6 +60,7 @@ std::vector<double> metrics_of_evaluation(const TrainingJob& job, const comm::Ev
   for (size_t k = 0; k < train.top_k.size(); ++k)
     metrics.push_back(sum_of_next() / static_cast<double>(result.predictions));
   if (train.per_class) add_classes(job, results, results.column(column++), metrics);
+  if (metrics_of(job.spec()).target_weight) ++column;
   for (size_t i = 0; i < train.metrics.size(); ++i)
     metrics.push_back(sum_of_next() / static_cast<double>(results.samples));
   if (tells_perplexity(job.spec(), job.samples())) metrics.push_back(std::exp(result.loss));
@@ -112,6 +114,7 @@ bool evaluate_share(Workplace& place, const StageOrder& order, Step step) {
     put(result.counted, results.counted + first);
     for (int64_t c = 0; c < results.num_columns; ++c)
       put(result.columns[static_cast<size_t>(c)], results.column(c) + first);
+    if (place.outputs != nullptr) write_outputs(result, first, *place.outputs);
     if (memory.gate().aborted()) return false;
     memory.clock().note_evaluation_batch(begun_ns, monotonic_ns());
     pulse.beat(comm::Activity::computing, monotonic_ns());
@@ -124,7 +127,10 @@ EvaluationResult result_of_evaluation(const TrainingJob& job, comm::JobMemory& m
   const double counted = sum_of(results.counted, results.samples), correct = sum_of(results.correct, results.samples);
   const auto each = static_cast<double>(job.network().predictions_per_sample(job.samples().train().shape()));
   // A sample's loss is a mean over all of its predictions, so a sample without a target in half of them counts half.
-  const double weight = each == 0 ? static_cast<double>(results.samples) : counted / each;
+  // With weights of classes, each prediction has the weight of its target.
+  const model::MetricsWanted wanted = metrics_of(job.spec());
+  double weight = each == 0 ? static_cast<double>(results.samples) : counted / each;
+  if (wanted.target_weight) weight = sum_of(results.column(wanted.weight_column()), results.samples);
   EvaluationResult result;
   result.loss = sum_of(results.losses, results.samples) / weight;
   result.accuracy = each == 0 ? 0 : correct / counted;

@@ -37,6 +37,8 @@ std::vector<std::string> names_of_metrics(const spec::JobSpec& spec, const JobSa
 checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const JobSamples& samples, const Timetable& timetable) {
   checkpoint::Manifest manifest;
   if (timetable.evaluates()) manifest.metric_names = names_of_metrics(spec, samples);
+  manifest.term_names = spec.train.terms;
+  manifest.weighs = spec.train.weight == spec::Weight::tokens;
   manifest.batches = timetable.batches();
   manifest.ests = spec.job.ests;
   manifest.total_steps = timetable.total_steps();
@@ -133,10 +135,9 @@ comm::MemoryPlan TrainingJob::memory_plan() const {
   plan.gradient_bytes = places_.model.parameters_bytes();
   plan.ests = spec_.job.ests;
   plan.parameters = static_cast<int64_t>(places_.model.num_parameters());
-  // The record of an evaluation has the metrics behind the digests.
-  plan.digests = static_cast<int64_t>(manifest_.digest_names.size() + manifest_.metric_names.size());
+  plan.digests = static_cast<int64_t>(manifest_.words_of_record());
   plan.evaluation_samples = samples_.evaluated();
-  plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_.train).columns());
+  plan.evaluation_columns = static_cast<int64_t>(metrics_of(spec_).columns());
   plan.ring_records = comm::records_of_ring;
   plan.audit_words = comm::AuditBoard::words_of_row(plan.parameters, static_cast<int64_t>(places_.model.num_buffers()),
                                                     est::generator_state_bytes() + est::cuda_generator_state_bytes);
@@ -145,7 +146,7 @@ comm::MemoryPlan TrainingJob::memory_plan() const {
 
 GradientSum TrainingJob::gradient_sum() const {
   const bool is_d0 = spec_.job.determinism == spec::Determinism::d0;
-  return {is_d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree, spec_.job.ests};
+  return {is_d0 ? comm::SumOrder::left_to_right : comm::SumOrder::tree, spec_.job.ests, manifest_.weighs};
 }
 
 }  // namespace estrain::train

@@ -40,12 +40,14 @@ class Timetable {
 };
 
 // A GradientSum is the sum of the gradients of all ESTs: each gradient is multiplied by 1/N, and the order of the
-// additions is fixed.
+// additions is fixed. By weight, gradients are of sums of losses, and are added as they are: the update multiplies the
+// sum by 1/(total weight).
 struct GradientSum {
   comm::SumOrder order;
   int64_t ests;
+  bool by_weight = false;
 
-  float factor() const { return 1.0f / static_cast<float>(ests); }
+  float factor() const { return by_weight ? 1.0f : 1.0f / static_cast<float>(ests); }
   comm::FoldPlan fold(EstRange own) const { return comm::plan_fold(order, ests, own); }
   comm::FinishPlan finish(const std::vector<EstRange>& ranges) const { return comm::plan_finish(order, ests, ranges); }
 };

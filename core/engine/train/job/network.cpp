@@ -60,6 +60,11 @@ std::shared_ptr<model::Model> build_zoo_model(const spec::JobSpec& spec, const J
                                               bool draws_weights) {
   model::Initializer init = initializer(spec, draws_weights);
   const int64_t classes = samples.classes(spec.model);
+  const auto weights = static_cast<int64_t>(spec.train.loss_weights.size());
+  if (weights != 0 && weights != classes) {
+    throw Error::make(Fault::spec, "train.loss_weights has {} weights, but the model has {} classes", weights, classes)
+        .advise("give one weight for each class");
+  }
   return model::build_model(spec.model, spec.train.label_smoothing, model_shape(samples.train().shape()), classes,
                             init);
 }
@@ -81,7 +86,8 @@ void try_out(model::PythonModel& module, const JobSamples& samples, const Networ
 
 void prepare(model::Model& model, const spec::JobSpec& spec) {
   model.set_precision(spec.job.precision);
-  model.want_metrics(metrics_of(spec.train));
+  model.want_metrics(metrics_of(spec));
+  model.want_loss({spec.train.terms, spec.train.weight == spec::Weight::tokens, spec.train.loss_weights});
 }
 
 // Operators without a portable kernel give different results on different kinds of device, so one place computes them:
@@ -154,8 +160,11 @@ std::shared_ptr<model::Model> build(const spec::JobSpec& spec, const JobSamples&
 
 }  // namespace
 
-model::MetricsWanted metrics_of(const spec::TrainSection& train) {
-  return {train.top_k, train.per_class, train.metrics};
+model::MetricsWanted metrics_of(const spec::JobSpec& spec) {
+  const spec::TrainSection& train = spec.train;
+  // The mean of binary cross entropies is by number, whatever their weights.
+  const bool weighted = !train.loss_weights.empty() && spec.model.loss != spec::Loss::bce_with_logits;
+  return {train.top_k, train.per_class, weighted, train.metrics};
 }
 
 Network::Network(const spec::JobSpec& spec, const JobSamples& samples, const Options& options)

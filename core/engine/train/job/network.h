@@ -13,7 +13,7 @@
 
 namespace estrain::train {
 
-model::MetricsWanted metrics_of(const spec::TrainSection& train);
+model::MetricsWanted metrics_of(const spec::JobSpec& spec);
 
 struct PythonSide {
   model::Interpreter* interpreter = nullptr;  // of the module

@@ -63,6 +63,7 @@ Nonfinite find_est(Workplace& place, Step step, comm::WorkerPulse& pulse) {
 Nonfinite find_in_update(const Updater& updater, Nonfinite::Where suspect) {
   Nonfinite found;
   if (suspect == Nonfinite::Where::update) found = updater.first_nonfinite_result();
+  if (suspect == Nonfinite::Where::weight) found.where = suspect;
   if (suspect == Nonfinite::Where::norm) found = {.where = suspect, .value = updater.total_norm()};
   if (found.where == Nonfinite::Where::nowhere) found.where = Nonfinite::Where::unknown;
   return found;
@@ -210,7 +211,7 @@ int64_t SharedCarrier::pass() {
 
 bool SharedCarrier::finish() {
   if (updater_.in_hooks()) return true;
-  return gathered_.meet([this] { ask_for_sums(); }) &&
+  return gathered_.meet([this] { ask_for_sums(); }) && wait_weights() &&
          updater_.update_all({[this](size_t begin) { return wait_summed(begin); }, [this] { return summed_.meet(); }});
 }
 
@@ -224,6 +225,12 @@ bool SharedCarrier::wait_summed(size_t begin) {
   comm::SumProgress sums = place_.memory.sums();
   if (!has_other_hosts_ || sums.is_summed(begin)) return true;
   return waiting(pulse_, comm::Activity::meeting, [&] { return sums.wait_summed(begin); });
+}
+
+// The update by weight needs the weights of all hosts' ESTs, which come with the answer. Returns false on abort.
+bool SharedCarrier::wait_weights() {
+  if (!has_other_hosts_ || !place_.job.manifest().weighs) return true;
+  return waiting(pulse_, comm::Activity::meeting, [&] { return place_.memory.hosts().wait_answer(); });
 }
 
 // Returns whether the step is whole on all hosts. False on abort.

@@ -58,6 +58,7 @@ class SharedCarrier : public Carrier {
   bool wait_writable();
   void ask_for_sums();
   bool wait_summed(size_t begin);
+  bool wait_weights();
   bool agree_with_other_hosts();
   est::GradientSink sink(size_t arrival);
   est::GradientSink folding_sink(size_t arrival);

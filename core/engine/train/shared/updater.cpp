@@ -9,10 +9,12 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/engine/train/carrier/est_results.h"
 #include "core/engine/train/evaluation/learning_rates.h"
 #include "kernels/average.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
+#include "kernels/sum.h"
 
 namespace estrain::train {
 namespace {
@@ -34,7 +36,8 @@ Updater::Updater(TrainingJob& job, comm::JobMemory& memory, const GradientStore&
       squares_(squares),
       clips_(job.spec().train.clip_grad_norm > 0),
       in_hooks_(order.workers() == 1 && !clips_ && !order.beyond),
-      scratch_(gradients.scratch_floats(kChunk) + kChunk) {
+      scratch_(gradients.scratch_floats(kChunk) + kChunk),
+      mean_(job.manifest().weighs ? kChunk : 0) {
   cut_pieces();
 }
 
@@ -55,6 +58,7 @@ void Updater::begin_step(Step step) {
   rates_ = learning_rates(job_, memory_, step, old_state_);
   record_ = memory_.ring().pending();
   factor_ = 1;
+  factor_of_sum_.reset();
   is_first_ = true;
   for (size_t i = 0; i < places_.model.num_parameters(); ++i)
     is_first_ &= *places_.optimizer.updates(old_state_, i) == 0;
@@ -128,8 +132,22 @@ void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
 
 void Updater::update_in_hook(size_t parameter, const float* last_gradient) {
   update({parameter, 0, places_.model.elements(parameter)}, [&](size_t begin, size_t n) {
-    return gradients_.sum_with_last(parameter, last_gradient, begin, n, scratch_.data());
+    return mean_of(gradients_.sum_with_last(parameter, last_gradient, begin, n, scratch_.data()), n);
   });
+}
+
+// A step without any weight has no mean: the step is not finite, and the sums, which are zeros, stay.
+float Updater::factor_of_sum() {
+  if (factor_of_sum_) return *factor_of_sum_;
+  factor_of_sum_ = EstResults(job_.manifest(), record_).factor_of_sum();
+  if (*factor_of_sum_ == 0) comm::mark_suspect(*record_.head, comm::Nonfinite::Where::weight);
+  return *factor_of_sum_;
+}
+
+const float* Updater::mean_of(const float* sum, size_t n) {
+  if (mean_.empty() || sum == nullptr) return sum;
+  kernels::scale(mean_.data(), sum, factor_of_sum(), n);
+  return mean_.data();
 }
 
 // Sums a whole gradient in place of the gradient's first source and takes the norm, as torch does.
@@ -139,7 +157,7 @@ void Updater::sum_whole(size_t parameter) {
   bool reached = false;
   for (size_t begin = 0; begin < elements; begin += kChunk) {
     const size_t n = std::min(kChunk, elements - begin);
-    const float* sum = gradients_.sum(parameter, begin, n, scratch_.data());
+    const float* sum = mean_of(gradients_.sum(parameter, begin, n, scratch_.data()), n);
     reached = sum != nullptr;
     if (reached && sum != target + begin) std::memcpy(target + begin, sum, n * sizeof(float));
   }
@@ -191,7 +209,7 @@ bool Updater::update_all(const Waits& waits) {
     const ParameterPiece& piece = pieces_[next];
     if (!waits.for_sums(places_.model.gradient_offset(piece.parameter) + piece.begin)) return false;
     update(piece, [&](size_t begin, size_t n) -> const float* {
-      if (!clips_) return gradients_.sum(piece.parameter, begin, n, scratch_.data());
+      if (!clips_) return mean_of(gradients_.sum(piece.parameter, begin, n, scratch_.data()), n);
       const float norm = memory_.gradients().norms()[piece.parameter];
       return norm == -1 ? nullptr : gradients_.sum_target(piece.parameter) + begin;
     });

@@ -11,6 +11,7 @@
 // three ways, so the mark is the same, too. The carrier decides about a suspect step before the commit (carrier.h).
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/engine/train/job/job.h"
@@ -51,6 +52,10 @@ class Updater {
   void sum_whole(size_t parameter);
   float l2_norm(float* values, at::IntArrayRef sizes, at::IntArrayRef strides) const;  // no strides: in C order
   float clip_factor(float norm) const;
+  // Returns the mean of the ESTs' gradients for a chunk of their sum (null: absent): the sum itself, or by weight the
+  // sum times 1/(total weight), in scratch memory.
+  const float* mean_of(const float* sum, size_t n);
+  float factor_of_sum();
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>
   void update(const ParameterPiece& piece, GradientOf&& gradient_of);
@@ -65,14 +70,15 @@ class Updater {
   const bool clips_;
   const bool in_hooks_;
   std::vector<ParameterPiece> pieces_;
-  std::vector<float> scratch_;
+  std::vector<float> scratch_, mean_;
   // of the step under way
   std::byte* old_state_ = nullptr;
   std::byte* new_state_ = nullptr;
   std::vector<double> rates_;
   comm::RecordView record_{};
   float factor_ = 1;
-  bool is_first_ = true;  // no parameter was ever updated
+  std::optional<float> factor_of_sum_;  // by weight, once all ESTs' weights are known
+  bool is_first_ = true;                // no parameter was ever updated
 };
 
 }  // namespace estrain::train

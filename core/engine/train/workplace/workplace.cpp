@@ -128,6 +128,8 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
     const torch::Tensor loss = place.job.network().model().loss(named ? model::MiniBatch{{}, {}, inputs}
                                                                       : model::MiniBatch{inputs[0], inputs[1]});
     std::vector<torch::Tensor> outputs = place.hooks.collect(loss);
+    const std::vector<torch::Tensor>& results = place.job.network().model().results();
+    outputs.insert(outputs.end(), results.begin(), results.end());
     outputs.push_back(loss.detach());
     return outputs;
   };
@@ -135,10 +137,15 @@ BegunPass begin_pass(Workplace& place, const DeviceBatch& batch, Step step) {
     if (auto outputs = captured->run(batch.tensors.tensors(), pass)) {
       const torch::Tensor loss = outputs->back();
       outputs->pop_back();
-      return {batch.rank, loss, std::move(outputs)};
+      const auto results = outputs->begin() + static_cast<std::ptrdiff_t>(place.job.network().parameters().size());
+      const std::vector<torch::Tensor> kept(results, outputs->end());
+      outputs->erase(results, outputs->end());
+      return {batch.rank, loss, std::move(outputs), kept};
     }
   }
-  return {batch.rank, place.job.network().model().loss(batch.tensors), std::nullopt};
+  model::Model& model = place.job.network().model();
+  const torch::Tensor loss = model.loss(batch.tensors);
+  return {batch.rank, loss, std::nullopt, model.results()};
 }
 
 torch::Tensor end_pass(const BegunPass& pass, const BackwardPass& then) {

@@ -14,6 +14,7 @@
 #include "core/engine/train/job/network.h"
 #include "core/engine/train/workplace/resident_state.h"
 #include "core/engine/train/workplace/step_trace.h"
+#include "core/state/checkpoint/models/output_parts.h"
 #include "core/state/comm/job_memory.h"
 
 namespace estrain::train {
@@ -71,6 +72,8 @@ struct Workplace {
 
   Step vouched{};  // the newest step for which audits found this worker correct; at first, the step of joining
 
+  checkpoint::OutputParts* outputs = nullptr;  // of the evaluation that this launch is for; null: it trains
+
   const std::atomic<uint64_t>* refused_memory = nullptr;  // as in WorkerSetup
   const operators::Watch* watch = nullptr;                // of operators, for a Python module at D2
 
@@ -97,6 +100,7 @@ struct BegunPass {
   VirtualRank rank;
   torch::Tensor loss;
   std::optional<Gradients> gradients;
+  std::vector<torch::Tensor> results = {};  // Model::results()
 };
 
 // Does the same as forward(), or replays the whole pass.

@@ -41,6 +41,20 @@ std::vector<Key<JobSpec>> run_keys() {
           .min(0)
           .below(1)
           .means("Label smoothing of the cross entropy; evaluations are without it."),
+      ESTRAIN_KEY(train.loss_weights)
+          .min(0)
+          .means(
+              "Weights of the classes in the cross entropy (or model.loss = \"nll\"), in training and evaluation, as "
+              "torch.nn.CrossEntropyLoss(weight=...); with \"bce_with_logits\" its pos_weight. Empty: 1 each."),
+      ESTRAIN_KEY(train.weight)
+          .means("What counts alike in a step: the ESTs' mean losses (ests), as in DistributedDataParallel, or each "
+                 "target that is not ignored (tokens): the sum of all losses over the number of such targets, whatever "
+                 "their share in an EST. A loss of the model's own needs the number as a term \"tokens\"."),
+      ESTRAIN_KEY(train.terms)
+          .only("model.name", users_models)
+          .in_bits_only("train.weight", {"tokens"})
+          .means("Names for the outputs of a user's model in training behind the first, a number each: terms of the "
+                 "loss, on record at every step, folded over the ESTs like the loss."),
       ESTRAIN_KEY(train.nonfinite)
           .not_in_bits()
           .means("If a gradient holds NaN or infinity: stop before that step, or skip its update and continue."),

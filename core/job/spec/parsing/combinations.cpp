@@ -14,6 +14,10 @@ namespace {
 
 constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
+// The names beside a term's in the records of a step (core/state/record/FORMAT.md).
+constexpr std::string_view kTensorboardsOwn[] = {"loss", "learning_rate", "epoch", "samples_per_second"};
+constexpr std::string_view kWeightTerm = "tokens";  // the term that says how many targets count
+
 // "a", "b" and "c": the formats of photos.
 std::string photo_format_names() {
   std::vector<std::string> names =
@@ -60,6 +64,8 @@ class Combinations {
   std::vector<int64_t> stored_shape() const;
   void users_model();
   void classes();
+  void terms();
+  void loss();
   void image_files();
   void code_files();
   void shape();
@@ -363,6 +369,39 @@ void Combinations::train() {
   require(evaluates || spec_.checkpoint.best == Best::none, {"checkpoint.best", "train.eval_every"},
           "goes by evaluations, and train.eval_every is \"never\"");
   require(train.steps || train.epochs, {"train.steps", "train.epochs"}, "missing; give train.steps or train.epochs");
+  terms();
+  loss();
+}
+
+void Combinations::terms() {
+  const std::vector<std::string>& terms = spec_.train.terms;
+  for (auto term = terms.begin(); term != terms.end(); ++term) {
+    require(!term->empty(), {"train.terms"}, "a name is empty");
+    require(std::ranges::find(kTensorboardsOwn, *term) == std::end(kTensorboardsOwn), {"train.terms"},
+            fmt::format("\"{}\" has a meaning of its own: choose another name", *term));
+    require(std::find(terms.begin(), term, *term) == term, {"train.terms"},
+            fmt::format("\"{}\" is there twice", *term));
+  }
+}
+
+void Combinations::loss() {
+  const auto& train = spec_.train;
+  const bool is_users = spec_.model.is_users(), by_weight = train.weight == Weight::tokens;
+  const Loss loss = is_users ? spec_.model.loss : Loss::cross_entropy;
+  require(train.loss_weights.empty() || (loss != Loss::output && loss != Loss::mse),
+          {"train.loss_weights", "model.loss"},
+          fmt::format("with model.loss = \"{}\" estrain knows no classes: it is for \"cross_entropy\", \"nll\" and "
+                      "\"bce_with_logits\"",
+                      to_string(loss)));
+  require(
+      train.loss_weights.empty() || std::ranges::any_of(train.loss_weights, [](double weight) { return weight > 0; }),
+      {"train.loss_weights"}, "all weights are 0");
+  require(!by_weight || loss != Loss::output || std::ranges::find(train.terms, kWeightTerm) != train.terms.end(),
+          {"train.weight", "train.terms", "model.loss"},
+          "a loss of the model's own is a mean over a number of targets that estrain does not know: let forward return "
+          "that number behind the loss, and name it in train.terms = [\"tokens\"]; or set model.loss");
+  require(!by_weight || spec_.elastic.batch == BatchMode::fixed, {"train.weight", "elastic.batch"},
+          "the noise of gradients, by which elastic.batch = \"adaptive\" goes, is not measured with \"tokens\"");
 }
 
 }  // namespace

@@ -270,8 +270,12 @@ std::vector<std::pair<std::string, std::string>> device_environment(const Device
   return environment;
 }
 
+bool gpus_may_keep_state(const spec::JobSpec& spec) {
+  return spec.ema.decay == 0 && spec.train.weight == spec::Weight::ests;
+}
+
 bool gpus_may_exchange(const spec::JobSpec& spec) {
-  return spec.job.exchange == spec::Exchange::automatic && spec.ema.decay == 0;
+  return spec.job.exchange == spec::Exchange::automatic && gpus_may_keep_state(spec);
 }
 
 }  // namespace estrain::launch

@@ -73,8 +73,10 @@ void check_devices(const Devices& devices, const Permissions& permissions);
 std::vector<std::pair<std::string, std::string>> device_environment(const Device& device, const spec::JobSection& job,
                                                                     const resources::Environment& inherited);
 
-// Returns whether GPUs, each with a worker of its own, may keep the state and exchange partial sums among themselves:
-// the host averages weights.
+// Returns whether GPUs, each with a worker of its own, may keep the state: the host averages weights, and updates by
+// the weight of the ESTs.
+bool gpus_may_keep_state(const spec::JobSpec& spec);
+// Returns whether such GPUs exchange partial sums among themselves.
 bool gpus_may_exchange(const spec::JobSpec& spec);
 
 }  // namespace estrain::launch

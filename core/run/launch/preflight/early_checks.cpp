@@ -79,7 +79,7 @@ size_t gpus_of(const CheckedJob& job) {
 bool keeps_state_on_gpus(const CheckedJob& job) {
   const Devices devices = devices_of(job.devices);
   return gpus_of(job) == devices.size() && std::set<Device>(devices.begin(), devices.end()).size() == devices.size() &&
-         (devices.size() == 1 ? job.spec.ema.decay == 0 : gpus_may_exchange(job.spec));
+         (devices.size() == 1 ? gpus_may_keep_state(job.spec) : gpus_may_exchange(job.spec));
 }
 
 std::string format_needs(const CheckedJob& job, const MemoryNeeds& needs) {

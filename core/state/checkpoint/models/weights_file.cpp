@@ -17,6 +17,7 @@
 #include "core/state/checkpoint/bytes/byte_io.h"
 #include "core/state/checkpoint/checkpoint_file.h"
 #include "core/state/checkpoint/models/safetensors.h"
+#include "core/state/checkpoint/state/structure.h"
 
 namespace estrain::checkpoint {
 namespace {

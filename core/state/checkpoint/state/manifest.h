@@ -1,6 +1,8 @@
 #pragma once
 // The description of a job's shared memory, from its builder to launcher and scribe, as the memory's manifest text.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,6 +19,8 @@ struct Manifest {
   StateLayout layout;
   std::vector<std::string> digest_names;  // of a step record: parameters, buffers, "est/<rank>/generator"
   std::vector<std::string> metric_names;  // of an evaluation's record, beside loss and accuracy
+  std::vector<std::string> term_names;    // of a step's record: terms of the loss
+  bool weighs = false;                    // a step's record has a sum and a weight of each EST
   batches::BatchSchedule batches;         // of each EST
   int64_t ests = 0;                       // N
   int64_t total_steps = 0;                // at the job's end
@@ -28,7 +32,18 @@ struct Manifest {
   // Throws Fault::corrupt.
   static Manifest from_json(std::string_view text);
 
-  ESTRAIN_FIELDS(layout, digest_names, metric_names, batches, ests, total_steps, parameter_count, processor, data)
+  ESTRAIN_FIELDS(layout, digest_names, metric_names, term_names, weighs, batches, ests, total_steps, parameter_count,
+                 processor, data)
+
+  // The words of a record: digests; then, of an evaluation, the metrics; of a step, the terms over all ESTs, and for
+  // each EST the terms and, if the job weighs, sum and weight (core/engine/train/carrier/est_results.h).
+  size_t words_of_est() const { return term_names.size() + (weighs ? 2 : 0); }
+  size_t word_of_est(VirtualRank rank) const {
+    return digest_names.size() + term_names.size() + static_cast<size_t>(rank.value) * words_of_est();
+  }
+  size_t words_of_record() const {
+    return std::max(digest_names.size() + metric_names.size(), word_of_est(VirtualRank(ests)));
+  }
 
   Epoch epoch_at(Step step) const { return batches.cursor_at(step).epoch; }
   // The samples of all ESTs in a step at about `step`, on average over an epoch.

@@ -33,6 +33,8 @@ std::string in_words(const Nonfinite& found, std::span<const std::string> names)
           "the update makes parameter {}, or what the optimizer keeps of it, {}, though each EST's "
           "gradient is finite",
           tensor(), number(found.value));
+    case Nonfinite::Where::weight:
+      return "no target counts in any EST, so the loss has no mean (train.weight = \"tokens\")";
     case Nonfinite::Where::unknown:
       return "the loss or a gradient was not finite, but is when the step is repeated";
     case Nonfinite::Where::nowhere:

@@ -17,6 +17,7 @@ struct Nonfinite {
     loss,      // the loss of the EST `rank`, whose gradients are finite
     norm,      // the norm of all gradients: the gradients of the ESTs are finite
     update,    // the result of the update for `tensor`: the ESTs' gradients are finite
+    weight,    // no target counts in any EST (train.weight = "tokens")
     unknown,   // nothing was found when the step was looked at again
   };
   Where where = Where::nowhere;

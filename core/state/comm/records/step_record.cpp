@@ -1,5 +1,7 @@
 #include "core/state/comm/records/step_record.h"
 
+#include <bit>
+
 namespace estrain::comm {
 namespace {
 
@@ -16,6 +18,12 @@ uint64_t record_bytes(int64_t ests, int64_t digests) {
 
 void mark_suspect(RecordHead& head, Nonfinite::Where where) {
   std::atomic_ref<Nonfinite::Where>(head.suspect).store(where);
+}
+
+void put_float(std::atomic<uint64_t>& word, float value) { word.store(std::bit_cast<uint32_t>(value)); }
+
+float float_of_word(const std::atomic<uint64_t>& word) {
+  return std::bit_cast<float>(static_cast<uint32_t>(word.load()));
 }
 
 RecordView view_record(std::byte* start, int64_t ests) {

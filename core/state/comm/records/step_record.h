@@ -44,6 +44,10 @@ struct RecordView {
   std::atomic<uint64_t>* digests;  // [digests]
 };
 
+// A float in a word of a record.
+void put_float(std::atomic<uint64_t>& word, float value);
+float float_of_word(const std::atomic<uint64_t>& word);
+
 // A view of the record at `start`.
 RecordView view_record(std::byte* start, int64_t ests);
 

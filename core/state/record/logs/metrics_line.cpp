@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -35,6 +36,13 @@ std::string list(const std::vector<float>& values, Format&& format) {
   std::vector<std::string> texts;
   for (const float value : values) texts.push_back(format(value));
   return fmt::format("[{}]", fmt::join(texts, ","));
+}
+
+template <typename Float>
+std::string object(const std::vector<std::pair<std::string, Float>>& values) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : values) texts.push_back(fmt::format("{}:{}", json_text(name), number(value)));
+  return fmt::format("{{{}}}", fmt::join(texts, ","));
 }
 
 // Reads the output of to_line from left to right; `ok` becomes false at the first deviation.
@@ -78,6 +86,19 @@ class QuickReader {
     expect("]");
   }
 
+  // Reads the members of an object behind its brace, at least one.
+  void read_members(std::vector<std::pair<std::string, float>>& members) {
+    do {
+      expect("\"");
+      const char* const begin = at_;
+      at_ = std::find_if(at_, end_, [](char c) { return c == '"' || c == '\\'; });
+      const std::string name(begin, at_);
+      expect("\":");
+      members.emplace_back(name, static_cast<float>(read_double()));
+    } while (ok_ && next_is(","));
+    expect("}");
+  }
+
  private:
   const char *at_, *end_;
   bool ok_ = true;
@@ -102,6 +123,7 @@ std::optional<StepRecord> read_quickly(std::string_view text) {
   record.lr = reader.read_double();
   reader.expect(",\"samples_per_s\":");
   record.samples_per_second = reader.read_double();
+  if (reader.next_is(",\"terms\":{")) reader.read_members(record.terms);
   record.left_out = reader.next_is(",\"left_out\":true");
   reader.expect("}");
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
@@ -139,6 +161,9 @@ Line read_json(const Json& json) {
   for (const Json& loss : json.at("est_loss_bits")) record.est_losses.push_back(float_from_bits(loss));
   record.lr = number_or_nan(json.at("lr"));
   record.samples_per_second = number_or_nan(json.at("samples_per_s"));
+  if (json.contains("terms"))
+    for (const auto& [name, value] : json.at("terms").items())
+      record.terms.emplace_back(name, static_cast<float>(number_or_nan(value)));
   record.left_out = json.value("left_out", false);
   return record;
 }
@@ -148,20 +173,18 @@ Line read_json(const Json& json) {
 std::string to_line(const StepRecord& record) {
   return fmt::format(
       "{{\"step\":{},\"epoch\":{},\"loss\":{},\"loss_bits\":{},\"est_losses\":{},\"est_loss_bits\":{},\"lr\":{},"
-      "\"samples_per_s\":{}{}}}\n",
+      "\"samples_per_s\":{}{}{}}}\n",
       record.step, record.epoch, number(record.loss), bits(record.loss), list(record.est_losses, number<float>),
       list(record.est_losses, bits), number(record.lr), number(std::round(record.samples_per_second * 100) / 100),
+      record.terms.empty() ? "" : fmt::format(",\"terms\":{}", object(record.terms)),
       record.left_out ? ",\"left_out\":true" : "");
 }
 
 std::string to_line(const EvaluationRecord& evaluation) {
-  std::vector<std::string> metrics;
-  for (const auto& [name, value] : evaluation.metrics)
-    metrics.push_back(fmt::format("{}:{}", json_text(name), number(value)));
   return fmt::format("{{\"step\":{},\"eval\":{{\"loss\":{},\"accuracy\":{},\"predictions\":{}{}}}}}\n", evaluation.step,
                      number(evaluation.loss), evaluation.predictions == 0 ? "null" : number(evaluation.accuracy),
                      evaluation.predictions,
-                     metrics.empty() ? "" : fmt::format(",\"metrics\":{{{}}}", fmt::join(metrics, ",")));
+                     evaluation.metrics.empty() ? "" : fmt::format(",\"metrics\":{}", object(evaluation.metrics)));
 }
 
 Line parse_line(std::string_view text, std::string_view source) {

@@ -18,6 +18,8 @@ struct StepRecord {
   std::vector<float> est_losses;  // by virtual rank
   std::vector<uint64_t> digests;  // in the order of the fingerprints file's names
   double samples_per_second = 0;
+  // Terms of the loss by name, folded like the loss (train.terms). Not finite: null in the file.
+  std::vector<std::pair<std::string, float>> terms = {};
   bool left_out = false;  // no update: a number was not finite (train.nonfinite = "skip")
 };
 

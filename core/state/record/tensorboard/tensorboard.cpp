@@ -110,6 +110,7 @@ std::string frame_of(const StepRecord& record) {
   std::string values = value_of("train/loss", record.loss) +
                        value_of("train/learning_rate", static_cast<float>(record.lr)) +
                        value_of("train/epoch", static_cast<float>(record.epoch.value));
+  for (const auto& [name, value] : record.terms) values += value_of("train/" + name, value);
   if (record.samples_per_second > 0)
     values += value_of("train/samples_per_second", static_cast<float>(record.samples_per_second));
   return frame_of(record.step.value, bytes_field(5, values));

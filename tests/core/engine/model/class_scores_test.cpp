@@ -35,5 +35,17 @@ TEST_CASE("a prediction whose target is ignored is neither right nor counted") {
   CHECK(evaluation.counted.equal(torch::tensor({1, 2, 0}, torch::kLong)));
 }
 
+TEST_CASE("the weight of a prediction is that of its target's class; an ignored target has none") {
+  const torch::Tensor target = torch::tensor({1, -100, 0, 2, -100, -100}, torch::kLong);
+  const torch::Tensor weights = torch::tensor({0.5f, 2.0f, 4.0f});
+  CHECK(weights_of_targets(target, weights).equal(torch::tensor({2.0f, 0.0f, 0.5f, 4.0f, 0.0f, 0.0f})));
+  CHECK(total_weight(target, weights).item<float>() == 6.5f);
+  CHECK(total_weight(target, {}).item<int64_t>() == 3);
+  const EvaluatedBatch evaluation = evaluation_of_classes({.top_k = {1}, .target_weight = true, .outputs = {"more"}},
+                                                          torch::zeros({6, 3}), target, torch::zeros({6}), 3, weights);
+  REQUIRE(evaluation.columns.size() == 2);
+  CHECK(evaluation.columns[1].equal(torch::tensor({1.0f, 2.25f, 0.0f})));
+}
+
 }  // namespace
 }  // namespace estrain::model

@@ -25,6 +25,11 @@ class Draw {
     spec.train.eval_batch = integer(1, 1000);
     spec.train.clip_grad_norm = real(0, 9);
     if (!users || spec.model.loss == Loss::cross_entropy) spec.train.label_smoothing = real(0, 0.99);
+    const bool own = users && (spec.model.loss == Loss::output || spec.model.loss == Loss::mse);
+    if (!own && coin()) spec.train.loss_weights = {real(0.01, 9), 0, real(0, 9)};
+    if (users && coin()) spec.train.terms = {text() + "1", "tokens", text() + "2"};
+    const bool can_weigh = !users || spec.model.loss != Loss::output || !spec.train.terms.empty();
+    if (can_weigh && coin()) spec.train.weight = Weight::tokens;
     spec.checkpoint = {integer(0, 9), integer(1, 9), Best::none};
     spec.ema = {real(0, 0.99), coin()};
     if (users) spec.train.metrics = {text()};
@@ -32,7 +37,7 @@ class Draw {
     spec.resources.devices = coin() ? text() : std::to_string(integer(1, 9));
     spec.train.nonfinite = word<NonfinitePolicy>();
     spec.elastic.mode = word<ElasticMode>();
-    spec.elastic.batch = word<BatchMode>();
+    if (spec.train.weight == Weight::ests) spec.elastic.batch = word<BatchMode>();
     if (spec.elastic.batch == BatchMode::adaptive) {
       if (coin()) spec.elastic.batch_range = {integer(1, 9), integer(9, 99)};
       for (int64_t after = integer(0, 9); coin(); after += integer(1, 9))

@@ -43,6 +43,27 @@ TEST_CASE("a line is JSON, with numbers to read and bits to compare") {
   CHECK(evaluation.dump() == R"({"step":7,"eval":{"loss":0.25,"accuracy":0.9,"predictions":100}})");
 }
 
+TEST_CASE("terms of the loss are numbers by name; a line without terms has none") {
+  StepRecord record = sample_record(3);
+  CHECK_FALSE(parse_json(to_line(record), "line").contains("terms"));
+  record.terms = {{"ce", 0.1f}, {"k\"l", std::numeric_limits<float>::infinity()}, {"é", -3e-9f}};
+  for (const bool left_out : {false, true}) {
+    record.left_out = left_out;
+    const std::string text = to_line(record);
+    const Json line = parse_json(text, "line");
+    CHECK(line.at("terms").dump() == R"({"ce":0.1,"k\"l":null,"é":-3e-09})");
+    for (const std::string& form : {text.substr(0, text.size() - 1), line.dump()}) {
+      const auto read = std::get<StepRecord>(parse_line(form, "line"));
+      REQUIRE(read.terms.size() == 3);
+      CHECK(read.terms[0] == record.terms[0]);
+      CHECK(read.terms[1].first == "k\"l");
+      CHECK(std::isnan(read.terms[1].second));
+      CHECK(read.terms[2] == record.terms[2]);
+      CHECK(read.left_out == left_out);
+    }
+  }
+}
+
 TEST_CASE("every bit of a loss survives: NaN payloads, infinities, -0, denormals") {
   const ScratchFolder folder;
   StepRecord record = sample_record(1);
