@@ -10,6 +10,7 @@
 #include "core/base/files/files.h"
 #include "job.h"
 #include "run_files.h"
+#include "tests/contains.h"
 
 namespace estrain::testing {
 namespace {
