@@ -3,7 +3,7 @@
 
     python scripts/peers/optimizer_bits.py BUILD_FOLDER [--speed]
 
-Every setting runs some steps on tensors of odd sizes, under each ATEN_CPU_CAPABILITY that the machine has, against the
+Every setting runs some steps on tensors of odd sizes, few of them without ESTRAIN_AT_LENGTH in the environment, under each ATEN_CPU_CAPABILITY that the machine has, against the
 kernels of the same instruction set. Exits with 1 on the first difference.
 """
 import argparse
@@ -22,6 +22,8 @@ import optim_bridge
 ISAS = ["baseline", "fma128", "avx2", "avx512"]  # in the order of kernels::Isa
 CAPABILITIES = ["default", "avx2", "avx2", "avx512"]  # the LibTorch whose bits they give; it has no fma128 of its own
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1023, 1025, 4099, 40001]
+if "ESTRAIN_AT_LENGTH" not in os.environ:
+    SIZES = [1, 7, 33, 64, 4099]
 PEERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
 PEERS["lion"] = lion.Lion
 DRAWN = 60  # settings of each optimizer at random, beside those below
