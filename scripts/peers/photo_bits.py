@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares what estrain reads of images with what torchvision makes of the same files, bit for bit: decoded, turned as
-EXIF data say, cut, scaled, mirrored, jittered, normalised, erased; and mini-batches mixed as by MixUp and CutMix. The
+EXIF data say, cut, scaled, mirrored, augmented, jittered, normalised, erased; and mini-batches mixed as by MixUp and CutMix. The
 random draws are estrain's, the pixels torchvision's. The images are made here: JPEG of every sampling, progressive and
 grey, with four inks; PNG of every kind; BMP; sizes from one pixel to 900; every orientation.
 
@@ -11,6 +11,7 @@ PHOTO_DUMP is the program built from scripts/peers/photo_dump.cpp. Exit code 1 w
 """
 
 import argparse
+import collections
 import json
 import math
 import pathlib
@@ -28,6 +29,7 @@ import torchvision.transforms.functional as F
 import torchvision.transforms.v2 as v2
 from PIL import Image, ImageOps
 
+RAND_AUGMENT = v2.RandAugment()
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
@@ -92,6 +94,17 @@ def run_dump(program, keys, work):
     return read_dump(work / "out")
 
 
+def augmented(image, operation, magnitude):
+    """One operation of torchvision's RandAugment: its number in their order, and whether the sign is negative."""
+    number, is_negative = operation
+    name, (strengths, has_sign) = list(RAND_AUGMENT._AUGMENTATION_SPACE.items())[number]
+    strengths = strengths(31, image.height, image.width)
+    strength = 0.0 if strengths is None else float(strengths[magnitude])
+    return RAND_AUGMENT._apply_image_or_video_transform(
+        image, name, -strength if is_negative and has_sign else strength, interpolation=RAND_AUGMENT.interpolation,
+        fill=RAND_AUGMENT._fill)
+
+
 def expected(image, keys, head):
     if keys["epoch"] >= 0 and "scale" in keys:
         shown = F.resized_crop(image, *head["cut"], keys["crop"])
@@ -99,6 +112,9 @@ def expected(image, keys, head):
         shown = T.CenterCrop(keys["crop"])(T.Resize(keys["resize"][0] if len(keys["resize"]) == 1 else keys["resize"])(image))
     if head["mirrored"]:
         shown = F.hflip(shown)
+    if keys["epoch"] >= 0 and "rand_augment" in keys:
+        for operation in head["operations"]:
+            shown = augmented(shown, operation, keys["rand_augment"][1])
     if keys["epoch"] >= 0 and "jitter" in keys:
         changes = F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue
         for i in head["order"]:
@@ -107,7 +123,7 @@ def expected(image, keys, head):
     return F.erase(numbers, *head["erased"], torch.zeros(1, 1, 1)) if head["erased"] else numbers
 
 
-def compare(program, name, keys, work, plain):
+def compare(program, name, keys, work, plain, seen=None):
     wrong = total = 0
     for index, (head, pixels) in enumerate(run_dump(program, keys, work)):
         path, label = plain.samples[index]
@@ -117,12 +133,38 @@ def compare(program, name, keys, work, plain):
         photo = ImageOps.exif_transpose(Image.open(path)).convert("RGB") if keys.get("orient") else plain.loader(path)
         reference = expected(photo, keys, head)
         total += 1
+        if seen is not None:
+            seen.update(map(tuple, head["operations"]))
         if not torch.equal(pixels, reference):
             wrong += 1
             different = (pixels != reference).float().mean().item()
             print(f"  {path}: {different:.4%} of the numbers differ, by up to {(pixels - reference).abs().max():.4g}")
     print(f"{name}: {total - wrong} of {total} images equal torchvision's")
     return wrong
+
+
+def compare_operations(program, common, work, random):
+    """Each operation of RandAugment at every magnitude with both signs, on images of several sizes, some tiny, some
+    plain, some of few colours."""
+    folder = work / "small"
+    write_images(folder, random, 36)
+    for i in range(8):
+        image = picture(random, 30, 40)
+        if i < 4:
+            image = image.point(lambda byte: 60 + byte // 3)
+        elif i < 6:
+            image = image.quantize(3 + i).convert("RGB")
+        else:
+            image = Image.new("RGB", (40, 30), (9, 99, 199))
+        image.save(folder / "class0" / f"made{i}.png")
+    plain, seen, wrong = datasets.ImageFolder(folder), collections.Counter(), 0
+    for magnitude in range(31):
+        crop = [1 + magnitude, 17] if magnitude % 10 == 0 else [224 - 3 * magnitude, 31 + 7 * magnitude]
+        keys = {**common, "path": str(folder), "crop": crop, "scale": [0.2, 1.0], "flip": True, "epoch": magnitude,
+                "rand_augment": [1 if magnitude % 3 else 2, magnitude]}
+        wrong += compare(program, f"RandAugment of magnitude {magnitude} to {crop}", keys, work, plain, seen)
+    print(f"each of {len(seen)} operations and signs came at least {min(seen.values())} times")
+    return wrong + (len(seen) != 2 * len(RAND_AUGMENT._AUGMENTATION_SPACE))
 
 
 def run_batches(program, keys, work, count):
@@ -251,10 +293,15 @@ def main():
             "training, upright and jittered": dict(crop=[64, 72], scale=[0.08, 1.0], flip=True, epoch=1, orient=True,
                                                    jitter=[0.4, 0.4, 0.4, 0.1]),
             "training, wild colours": dict(crop=[50, 60], scale=[0.3, 1.0], epoch=2, jitter=[1.5, 2, 3, 0.5]),
+            "training, RandAugment": dict(crop=[64, 72], scale=[0.08, 1.0], flip=True, epoch=4, rand_augment=[2, 9]),
+            "training, RandAugment of all sorts, jittered, erased": dict(
+                crop=[61, 47], scale=[0.08, 1.0], flip=True, epoch=5, orient=True, rand_augment=[16, 14],
+                jitter=[0.4, 0.4, 0.4, 0.1], erase=0.5),
             "training, hue alone, erased": dict(crop=[64, 72], scale=[0.08, 1.0], epoch=3, jitter=[0, 0, 0, 0.5],
                                                 erase=0.7),
         }
         wrong = sum(compare(options.program, name, {**common, **keys}, work, plain) for name, keys in cases.items())
+        wrong += compare_operations(options.program, common, work, random)
         square = work / "square"
         (square / "one").mkdir(parents=True)
         for i in range(50):

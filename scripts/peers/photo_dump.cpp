@@ -4,11 +4,14 @@
 // usage: photo_dump KEYS.json OUT
 //        photo_dump KEYS.json OUT --batches COUNT
 //        photo_dump KEYS.json --time PASSES
-// KEYS: {"format", "path", "crop", "resize", "scale", "flip", "orient", "jitter", "erase", "mean", "std", "seed",
-//       "epoch"}; an epoch below 0 means evaluation. For mini-batches also {"batch", "ests", "mixup", "cutmix"}.
-// OUT: per image one line of JSON {"name", "label", "cut": [top, left, height, width], "mirrored", "order", "factors",
-//      "erased": [top, left, height, width], "shape"} and its float32. Or per mini-batch one line of JSON {"rank",
-//      "labels", "share", "box": [top, bottom, left, right], "classes", "shape"}, its float32 and its labels' float32.
+// KEYS: {"format", "path", "crop", "resize", "scale", "flip", "orient", "rand_augment", "jitter", "erase", "mean",
+//       "std", "seed", "epoch"}; an epoch below 0 means evaluation. For mini-batches also {"batch", "ests", "mixup",
+//       "cutmix"}.
+// OUT: per image one line of JSON {"name", "label", "cut": [top, left, height, width], "mirrored", "operations":
+// [[kind,
+//      is negative], ...], "order", "factors", "erased": [top, left, height, width], "shape"} and its float32. Or per
+//      mini-batch one line of JSON {"rank", "labels", "share", "box": [top, bottom, left, right], "classes", "shape"},
+//      its float32 and its labels' float32.
 
 #include <time.h>
 
@@ -38,6 +41,7 @@ spec::DataSection section_of(const Json& keys) {
   take(keys, "scale", section.scale);
   take(keys, "flip", section.flip);
   take(keys, "orient", section.orient);
+  take(keys, "rand_augment", section.rand_augment);
   take(keys, "jitter", section.jitter);
   take(keys, "erase", section.erase);
   take(keys, "mean", section.mean);
@@ -75,6 +79,13 @@ Json rectangle_of(const Reader& reader, int64_t index) {
   return at ? Json{at->top, at->left, at->height, at->width} : Json::array();
 }
 
+Json operations_of(const Reader& reader, int64_t index) {
+  Json all = Json::array();
+  for (const AugmentStep& step : RandAugment(reader.section.rand_augment).of(reader.draw(index)))
+    all.push_back({static_cast<int>(step.kind), step.is_negative});
+  return all;
+}
+
 void dump(Reader& reader, const std::string& path) {
   std::ofstream out(path, std::ios::binary);
   for (int64_t i = 0; i < reader.set.size(); ++i) {
@@ -89,6 +100,7 @@ void dump(Reader& reader, const std::string& path) {
                        {"label", label},
                        {"cut", {source.top, source.left, source.height, source.width}},
                        {"mirrored", cut.mirrored},
+                       {"operations", operations_of(reader, i)},
                        {"order", jitter.order},
                        {"factors", jitter.factors},
                        {"erased", rectangle_of(reader, i)},

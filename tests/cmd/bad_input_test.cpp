@@ -47,6 +47,7 @@ TEST_CASE("what --set and --devices get wrong") {
       {"D2 on LibTorch", {"--set", "job.determinism=D2", "--set", "job.kernels=torch"}, 2, {"job.kernels", "D2"}},
       {"unknown option", {"--devicess", "2"}, 2, {"--devicess"}},
       {"rules that are not there", {"--set", "recovery.rules=/nowhere"}, 2, {"recovery.rules", "/nowhere"}},
+      {"augmenting vectors", {"--set", "data.rand_augment=[2, 9]"}, 2, {"data.rand_augment", "needs images"}},
       {"erasing vectors", {"--set", "data.erase=0.5"}, 2, {"data.erase", "needs images"}},
       {"mixing vectors", {"--set", "data.mixup=0.5"}, 2, {"data.mixup", "needs images"}},
       {"orientation of no photos", {"--set", "data.orient=true"}, 2, {"data.orient", "belongs to data.format"}},

@@ -188,11 +188,13 @@ std::string augmented(const ScratchFolder& folder, const std::string& keys) {
   return text.insert(text.find("batch = 3"), keys);
 }
 
-TEST_CASE("upright, jittered, erased and mixed images: resizes, a kill and a resume leave no trace") {
+TEST_CASE("upright, augmented, jittered, erased and mixed images: resizes, a kill and a resume leave no trace") {
   const ScratchFolder folder;
   const std::string spec = folder.write(
       "job.toml",
-      augmented(folder, "orient = true\njitter = [0.4, 0.4, 0.4, 0.1]\nerase = 0.5\nmixup = 0.2\ncutmix = 1.0\n"));
+      augmented(folder,
+                "orient = true\nrand_augment = [2, 9]\njitter = [0.4, 0.4, 0.4, 0.1]\nerase = 0.5\nmixup = 0.2\n"
+                "cutmix = 1.0\n"));
   const Ended checked = estrain({"check", spec});
   INFO(checked.shown());
   REQUIRE(checked.code == 0);
@@ -203,8 +205,8 @@ TEST_CASE("each augmentation changes the bits, and mixed images are the same on 
   const ScratchFolder folder;
   const std::string spec = folder.write("job.toml", write_images(folder));
   const std::string plain = train_on(folder, spec, "1");
-  for (const std::string key :
-       {"data.jitter=[0.4, 0.4, 0.4, 0.1]", "data.erase=0.5", "data.mixup=0.2", "data.cutmix=1"}) {
+  for (const std::string key : {"data.rand_augment=[2, 9]", "data.jitter=[0.4, 0.4, 0.4, 0.1]", "data.erase=0.5",
+                                "data.mixup=0.2", "data.cutmix=1"}) {
     CAPTURE(key);
     CHECK_FALSE(difference(plain, train_on(folder, spec, "1", {"--set", key})).none());
   }

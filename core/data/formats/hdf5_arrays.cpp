@@ -207,6 +207,7 @@ void refuse_transforms(const spec::DataSection& section, const std::vector<std::
                                                {section.pad != 0, "pad"},
                                                {!section.crop.empty(), "crop"},
                                                {section.flip, "flip"},
+                                               {!section.rand_augment.empty(), "rand_augment"},
                                                {!section.jitter.empty(), "jitter"},
                                                {section.erase != 0, "erase"},
                                                {section.mixup != 0, "mixup"},

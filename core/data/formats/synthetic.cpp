@@ -78,10 +78,11 @@ class SyntheticVectors : public Dataset {
 
 void refuse_image_keys(const spec::DataSection& data) {
   if (data.channels || !data.resize.empty() || data.pad != 0 || !data.crop.empty() || data.flip ||
-      !data.jitter.empty() || data.erase != 0 || data.mixup != 0 || data.cutmix != 0 || !data.mean.empty() ||
-      !data.std.empty()) {
+      !data.rand_augment.empty() || !data.jitter.empty() || data.erase != 0 || data.mixup != 0 || data.cutmix != 0 ||
+      !data.mean.empty() || !data.std.empty()) {
     throw Error(Fault::spec,
-                "data.channels, resize, pad, crop, flip, jitter, erase, mixup, cutmix, mean and std are for images; "
+                "data.channels, resize, pad, crop, flip, rand_augment, jitter, erase, mixup, cutmix, mean and std are "
+                "for images; "
                 "data.shape has one dimension")
         .advise("set data.shape = [channels, height, width] or remove these keys");
   }

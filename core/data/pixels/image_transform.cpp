@@ -100,6 +100,7 @@ ImageTransform::ImageTransform(const ImageLayout& raw, const spec::DataSection& 
       channels_(data.channels.value_or(raw.channels)),
       pad_(data.pad),
       flip_(data.flip),
+      rand_augment_(data.rand_augment),
       jitter_(data.jitter),
       erasing_(data.erase) {
   if (channels_ != raw.channels && raw.channels != 1)
@@ -109,15 +110,18 @@ ImageTransform::ImageTransform(const ImageLayout& raw, const spec::DataSection& 
   read_resize(data);
   read_crop(data);
   read_normalisation(data);
-  if (!data.jitter.empty()) require_jitter_fits();
+  if (!data.rand_augment.empty()) require_bytes("rand_augment");
+  if (!data.jitter.empty()) require_bytes("jitter");
+  rand_augment_.require_fit({height_, width_});
 }
 
-void ImageTransform::require_jitter_fits() const {
+void ImageTransform::require_bytes(const char* key) const {
   if (raw_.type != PixelType::u8 || resize_)
-    throw bad("data.jitter changes bytes, and these images are floating-point numbers when their turn comes")
+    throw bad(
+        fmt::format("data.{} changes bytes, and these images are floating-point numbers when their turn comes", key))
         .advise("store the images as uint8 in the size that data.crop needs, without data.resize; or use photos");
   if (raw_.channels != 1 && raw_.channels != 3)
-    throw bad(fmt::format("data.jitter is for grey and colour images, and these have {} channels", raw_.channels));
+    throw bad(fmt::format("data.{} is for grey and colour images, and these have {} channels", key, raw_.channels));
 }
 
 void ImageTransform::read_resize(const spec::DataSection& data) {
@@ -205,14 +209,16 @@ void ImageTransform::copy_plane(const Pixel* plane, const Window& at, Out paddin
   }
 }
 
-void ImageTransform::write_jittered(const uint8_t* raw, const Window& at, const SampleDraw& draw, float* out) const {
+void ImageTransform::write_changed(const uint8_t* raw, const Window& at, const SampleDraw& draw, float* out) const {
   thread_local std::vector<uint8_t> bytes;
   const int64_t area = height_ * width_, plane = plane_height_ * plane_width_;
   bytes.resize(static_cast<size_t>(raw_.channels * area));
   const auto same = [](uint8_t pixel) { return pixel; };
   for (int64_t c = 0; c < raw_.channels; ++c)
     copy_plane(raw + c * plane, at, uint8_t{0}, same, bytes.data() + c * area);
-  jitter_.apply(jitter_.of(draw), {bytes.data(), area, raw_.channels, 1, area});
+  const ImageBytes image{bytes.data(), area, raw_.channels, 1, area};
+  if (rand_augment_.is_on(draw)) rand_augment_.apply(rand_augment_.of(draw), image, {height_, width_});
+  if (jitter_.is_on(draw)) jitter_.apply(jitter_.of(draw), image);
   for (int64_t c = 0; c < channels_; ++c) {
     const Table& table = tables_[static_cast<size_t>(c)];
     const uint8_t* source = bytes.data() + (raw_.channels == 1 ? 0 : c * area);
@@ -240,8 +246,8 @@ void ImageTransform::write_planes(const std::byte* raw, const Window& at, float*
 
 void ImageTransform::apply(const std::byte* raw, const SampleDraw& draw, float* out) const {
   const Window at = window(draw);
-  if (jitter_.is_on(draw)) {
-    write_jittered(reinterpret_cast<const uint8_t*>(raw), at, draw, out);
+  if (rand_augment_.is_on(draw) || jitter_.is_on(draw)) {
+    write_changed(reinterpret_cast<const uint8_t*>(raw), at, draw, out);
   } else {
     write_planes(raw, at, out);
   }

@@ -7,7 +7,7 @@
 //   4. zero pixels on all sides
 //   5. crop: at a random place in training, from the centre in evaluation (as CenterCrop: half a pixel rounds to even)
 //   6. mirrored left to right with probability 1/2 in training
-//   7. colours changed in training (jitter.h): of uint8 images without a resize, before step 1
+//   7. changed at random in training (rand_augment.h, then jitter.h): uint8 images without a resize, before step 1
 //   8. minus mean, divided by std, per channel: two fp32 operations, each rounded      torchvision Normalize
 //   9. a rectangle erased in training (erasing.h)
 //
@@ -23,6 +23,7 @@
 #include "core/data/pixels/erasing.h"
 #include "core/data/pixels/image_source.h"
 #include "core/data/pixels/jitter.h"
+#include "core/data/pixels/rand_augment.h"
 #include "core/data/sampling/augmentation.h"
 #include "core/data/sampling/sample_shape.h"
 #include "core/job/spec/job_spec.h"
@@ -69,7 +70,8 @@ class Bilinear {
 class ImageTransform {
  public:
   // Throws Fault::spec if the keys do not fit the images (crop larger than the padded image, grey required of a colour
-  // image, a mean for another number of channels, a std of zero, data.jitter for other images than step 7's).
+  // image, a mean for another number of channels, a std of zero, data.rand_augment or data.jitter for other images than
+  // step 7's), and as RandAugment::require_fit().
   ImageTransform(const ImageLayout& raw, const spec::DataSection& data);
 
   SampleShape shape() const { return SampleShape::image(channels_, height_, width_); }
@@ -87,7 +89,7 @@ class ImageTransform {
   void read_resize(const spec::DataSection& data);
   void read_crop(const spec::DataSection& data);
   void read_normalisation(const spec::DataSection& data);
-  void require_jitter_fits() const;
+  void require_bytes(const char* key) const;
 
   Window window(const SampleDraw& draw) const;
   float normalised(float value, int64_t channel) const;
@@ -95,13 +97,14 @@ class ImageTransform {
   template <typename Pixel, typename Value, typename Out>
   void copy_plane(const Pixel* plane, const Window& at, Out padding, Value value, Out* out) const;
   void write_planes(const std::byte* raw, const Window& at, float* out) const;
-  void write_jittered(const uint8_t* raw, const Window& at, const SampleDraw& draw, float* out) const;
+  void write_changed(const uint8_t* raw, const Window& at, const SampleDraw& draw, float* out) const;
 
   ImageLayout raw_;
   int64_t channels_, plane_height_, plane_width_;  // after steps 2 and 3
   int64_t height_, width_;                         // of the result
   int64_t pad_;
   bool flip_;
+  RandAugment rand_augment_;
   Jitter jitter_;
   Erasing erasing_;
   std::optional<Bilinear> resize_;

@@ -1,16 +1,7 @@
 #pragma once
 // Random changes of the colours of training images, data.jitter: torchvision's ColorJitter, with the bytes of
-// torchvision's functions on a Pillow image for equal factors and order. (torchvision's functions on tensors of bytes
-// round otherwise.)
-//
-//   0 brightness   blended with black
-//   1 contrast     blended with the mean of the image's grey, rounded to a whole number
-//   2 saturation   blended with the image's grey
-//   3 hue          turned, in 256 parts of a circle
-//
-// A blend is a + factor * (b - a) in fp32, cut off to a whole number from 0 to 255. Grey is (19595 red + 38470 green +
-// 7471 blue + 32768) / 65536, rounded down. A grey image has neither saturation nor hue. As Pillow, the conversion to
-// hue and back loses up to a few steps of a byte, even for a turn by 0.
+// torchvision's functions on a Pillow image for equal factors and order (colour_changes.h). The changes: 0 brightness,
+// 1 contrast, 2 saturation, 3 hue.
 //
 // The draw. words = SampleDraw::words_of(PhiloxStream::jitter), more = words_of(jitter, 1):
 //   the order is the permutation of 0 1 2 3 with the number below(words[0], 24) in the order of the alphabet
@@ -21,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/data/pixels/colour_changes.h"
 #include "core/data/sampling/augmentation.h"
 
 namespace estrain::data {
@@ -28,12 +20,6 @@ namespace estrain::data {
 struct JitterDraw {
   std::array<int, 4> order{0, 1, 2, 3};
   std::array<double, 4> factors{1, 1, 1, 0};
-};
-
-// Bytes of an image: pixel i's channel c at first[i * pixel_step + c * channel_step]. 1 channel or 3.
-struct ImageBytes {
-  uint8_t* first;
-  int64_t pixels, channels, pixel_step, channel_step;
 };
 
 // Immutable, hence thread-safe.

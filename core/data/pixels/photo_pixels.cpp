@@ -12,6 +12,15 @@ namespace {
 
 constexpr uint32_t kTries = 10;
 
+void mirror_rows(const ImageBytes& image, const image::Size& size) {
+  for (int64_t y = 0; y < size.height; ++y) {
+    uint8_t* left = image.first + y * size.width * image.pixel_step;
+    uint8_t* right = left + (size.width - 1) * image.pixel_step;
+    for (; left < right; left += image.pixel_step, right -= image.pixel_step)
+      std::swap_ranges(left, left + image.channels, right);
+  }
+}
+
 }  // namespace
 
 PhotoCut::PhotoCut(const spec::DataSection& data)
@@ -94,8 +103,10 @@ PhotoPixels::PhotoPixels(const spec::DataSection& section)
     : channels_(section.channels.value_or(3)),
       orientation_(section.orient ? image::Orientation::by_exif : image::Orientation::as_stored),
       cut_(section),
+      rand_augment_(section.rand_augment),
       jitter_(section.jitter),
       erasing_(section.erase) {
+  rand_augment_.require_fit(cut_.size());
   const std::vector<float> means = per_channel(section.mean, channels_, 0.0f, "mean");
   const std::vector<float> stds = stds_per_channel(section.std, channels_);
   for (size_t c = 0; c < means.size(); ++c) {
@@ -120,9 +131,12 @@ Cut PhotoPixels::show(const image::Image& photo, const SampleDraw& draw, float* 
   const auto [height, width] = cut_.size();
   shown.resize(static_cast<size_t>(height * width * photo.channels));
   resize_antialiased(photo, cut.resizing, shown.data());
-  if (jitter_.is_on(draw))
-    jitter_.apply(jitter_.of(draw), {shown.data(), height * width, photo.channels, photo.channels, 1});
-  write_planes(shown, photo.channels, cut.mirrored, out);
+  const ImageBytes bytes{shown.data(), height * width, photo.channels, photo.channels, 1};
+  const bool is_augmented = rand_augment_.is_on(draw);
+  if (is_augmented && cut.mirrored) mirror_rows(bytes, cut_.size());
+  if (is_augmented) rand_augment_.apply(rand_augment_.of(draw), bytes, cut_.size());
+  if (jitter_.is_on(draw)) jitter_.apply(jitter_.of(draw), bytes);
+  write_planes(shown, photo.channels, cut.mirrored && !is_augmented, out);
   erasing_.apply(shape(), draw, out);
   return cut;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Makes a model's input from a photo of any size: cut and scaled (PhotoCut, antialiased.h), its colours changed in
-// training (jitter.h), then torchvision's ToTensor and Normalize: byte / 255 in fp32, minus mean, divided by std, each
-// rounded; a rectangle erased in training (erasing.h).
+// Makes a model's input from a photo of any size: cut and scaled (PhotoCut, antialiased.h), changed at random in
+// training (rand_augment.h, then jitter.h), then torchvision's ToTensor and Normalize: byte / 255 in fp32, minus mean,
+// divided by std, each rounded; a rectangle erased in training (erasing.h).
 //
 // data.channels = 3, the default, repeats a grey image three times; 1 refuses colours. With data.orient, the photo is
 // upright before anything else.
@@ -13,6 +13,7 @@
 #include "core/data/pixels/antialiased.h"
 #include "core/data/pixels/erasing.h"
 #include "core/data/pixels/jitter.h"
+#include "core/data/pixels/rand_augment.h"
 #include "core/data/sampling/augmentation.h"
 #include "core/data/sampling/sample_shape.h"
 #include "core/formats/image/image.h"
@@ -65,7 +66,7 @@ class PhotoCut {
 // Immutable, hence thread-safe.
 class PhotoPixels {
  public:
-  // Throws Fault::spec where keys of `section` contradict each other.
+  // Throws Fault::spec where keys of `section` contradict each other, and as RandAugment::require_fit().
   explicit PhotoPixels(const spec::DataSection& section);
 
   SampleShape shape() const { return SampleShape::image(channels_, cut_.size().height, cut_.size().width); }
@@ -83,6 +84,7 @@ class PhotoPixels {
   int64_t channels_;
   image::Orientation orientation_;
   PhotoCut cut_;
+  RandAugment rand_augment_;
   Jitter jitter_;
   Erasing erasing_;
   std::vector<std::array<float, 256>> values_;  // per channel: of a byte

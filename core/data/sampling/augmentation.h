@@ -7,7 +7,8 @@
 //   repeat: 0, or for samples that are drawn with replacement, 1 + the place of the draw in the epoch
 //   crop row from words[0], crop column from words[1], flip from the highest bit of words[2]; words[3] is spare
 //   a cut that is tried several times (core/data/pixels/photo_pixels.h): try t draws from stream 16 + t
-//   colours (core/data/pixels/jitter.h) and erased rectangles (core/data/pixels/erasing.h) from streams of their own
+//   operations (core/data/pixels/rand_augment.h), colours (core/data/pixels/jitter.h) and erased rectangles
+//   (core/data/pixels/erasing.h) from streams of their own
 
 #include <cstdint>
 

@@ -40,10 +40,11 @@ enum class PhiloxStream : uint32_t {
   synthetic_prototype = 2,
   synthetic_noise = 3,
   class_groups = 4,
-  cut = 16,     // and the next 15 numbers: a number for each try of a cut
-  jitter = 32,  // and the next number
-  erase = 48,   // and the next 15 numbers: a number for each try of a rectangle
-  mix = 65536,  // and 1024 numbers for each EST
+  cut = 16,           // and the next 15 numbers: a number for each try of a cut
+  jitter = 32,        // and the next number
+  erase = 48,         // and the next 15 numbers: a number for each try of a rectangle
+  rand_augment = 64,  // and the next 15 numbers: a number for each operation
+  mix = 65536,        // and 1024 numbers for each EST
 };
 
 }  // namespace estrain::data

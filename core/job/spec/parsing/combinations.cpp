@@ -71,7 +71,7 @@ class Combinations {
   void shape();
   void crop();
   void photos();
-  void jitter();
+  void byte_changes();
   void mixing();
   void channels();
 
@@ -220,8 +220,8 @@ void Combinations::images() {
   const auto& data = spec_.data;
   const bool vectors = format_.is_made && data.shape.size() != 3;
   for (const std::string_view key :
-       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.jitter", "data.erase", "data.mixup",
-        "data.cutmix", "data.mean", "data.std"}) {
+       {"data.channels", "data.resize", "data.pad", "data.crop", "data.flip", "data.rand_augment", "data.jitter",
+        "data.erase", "data.mixup", "data.cutmix", "data.mean", "data.std"}) {
     require(!vectors || !differs_from_default(key), {key, "data.shape", "data.format"},
             "needs images: data.shape = [channels, height, width]");
   }
@@ -231,7 +231,7 @@ void Combinations::images() {
       is_photos() || spec_.data.resize.size() != 1, {"data.resize", "data.format"},
       fmt::format("one number, the shorter side, is for data.format {}; give [height, width]", photo_format_names()));
   crop();
-  jitter();
+  byte_changes();
   mixing();
   if (is_photos()) photos();
   require(!takes("data.test_list") || data.test_path.empty() || !data.test_list.empty(),
@@ -251,13 +251,18 @@ void Combinations::photos() {
           "belongs to data.scale, which is not given");
 }
 
-void Combinations::jitter() {
+// Changes of the pixels' bytes.
+void Combinations::byte_changes() {
   const auto& data = spec_.data;
-  if (data.jitter.empty()) return;
-  require(data.jitter[3] <= 0.5, {"data.jitter"}, "the last number, of the hue, must be at most 0.5: half a circle");
-  require(is_photos() || data.resize.empty(), {"data.jitter", "data.resize", "data.format"},
-          fmt::format("changes bytes, and data.resize makes other numbers of images that are not of data.format {}",
-                      photo_format_names()));
+  require(data.jitter.empty() || data.jitter[3] <= 0.5, {"data.jitter"},
+          "the last number, of the hue, must be at most 0.5: half a circle");
+  require(data.rand_augment.empty() || (data.rand_augment[0] >= 1 && data.rand_augment[0] <= 16), {"data.rand_augment"},
+          "the first number, of the operations, must be from 1 to 16; torchvision's RandAugment is [2, 9]");
+  for (const std::string_view key : {"data.rand_augment", "data.jitter"}) {
+    require(is_photos() || data.resize.empty() || !differs_from_default(key), {key, "data.resize", "data.format"},
+            fmt::format("changes bytes, and data.resize makes other numbers of images that are not of data.format {}",
+                        photo_format_names()));
+  }
 }
 
 // Mixed labels are probabilities.

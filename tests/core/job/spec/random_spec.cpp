@@ -180,6 +180,8 @@ class Draw {
     if (is_photos(data.format) && coin()) data.resize = integers(1);
     if (is_photos(data.format) && coin()) data.scale = {real(0.1, 0.5), real(0.5, 1)}, data.ratio = {real(0.1, 1), 1.5};
     data.flip = coin();
+    const bool keeps_bytes = is_photos(data.format) || data.resize.empty();
+    if (data.format != DataFormat::voc && keeps_bytes && coin()) data.rand_augment = {integer(1, 16), integer(0, 30)};
     if (coin()) data.mean = {real(-1, 1), real(-1, 1), real(-1, 1)}, data.std = {real(0.1, 1), real(0.1, 1), 1e-300};
   }
 

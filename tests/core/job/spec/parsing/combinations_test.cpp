@@ -46,12 +46,24 @@ TEST_CASE("images of different sizes: the keys must give one size") {
         "\"program\" or \"python\"");
 }
 
-TEST_CASE("jitter changes bytes, and mixed labels need a loss of probabilities") {
+TEST_CASE("jitter and operations change bytes, and mixed labels need a loss of probabilities") {
   CHECK(complaint(spec_text("resnet18", "[data]\njitter = [0.1, 0.1, 0.1, 0.6]")) ==
         "job.toml:4:10: data.jitter: the last number, of the hue, must be at most 0.5: half a circle");
   CHECK(complaint(spec_text("resnet18", "[data]\njitter = [0.1, 0.1, 0.1, 0.1]\nresize = [40, 40]"))
             .starts_with("job.toml:4:10: data.jitter: changes bytes, and data.resize makes other numbers of images"));
   CHECK(complaint(spec_text("resnet18", "[data]\njitter = [0.1]")).starts_with("job.toml:4:10: data.jitter: "));
+  CHECK(complaint(spec_text("resnet18", "[data]\nrand_augment = [2, 9]\nresize = [40, 40]"))
+            .starts_with("job.toml:4:16: data.rand_augment: changes bytes, and data.resize makes other numbers"));
+  CHECK(complaint(spec_text("resnet18", "[data]\nrand_augment = [17, 9]")) ==
+        "job.toml:4:16: data.rand_augment: the first number, of the operations, must be from 1 to 16; torchvision's "
+        "RandAugment is [2, 9]");
+  CHECK(complaint(spec_text("resnet18", "[data]\nrand_augment = [2, 31]")).find("must be in [0, 30]") !=
+        std::string::npos);
+  CHECK(complaint(spec_text("resnet18", "[data]\nrand_augment = [2]")).find("must have 0 or 2 elements") !=
+        std::string::npos);
+  CHECK(
+      complaint(spec_text("resnet18", "[data]\nformat = \"voc\"\npath = \"/x\"\ncrop = [8, 8]\nrand_augment = [2, 9]"))
+          .find("data.rand_augment: belongs to data.format") != std::string::npos);
   const auto with_loss = [](const std::string& loss) {
     return "[model]\nname = \"program\"\nfile = \"/x.pt2\"\nloss = \"" + loss +
            "\"\n[data]\nformat = \"images\"\npath = \"/x\"\ncrop = [8, 8]\nmixup = 0.2\n[train]\nsteps = 1\n";
