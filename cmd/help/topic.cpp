@@ -63,7 +63,8 @@ Topic of(const spec::Key<Owner>& key, std::string_view prefix) {
   topic.facts = {{"type", key.type(key.rule)}, {"default", key.default_text()}};
   if (const std::string range = key.rule.text(); !range.empty()) topic.facts.emplace_back("range", range);
   const std::string given = key.conditions.empty() ? "" : " where it may be given";
-  topic.facts.emplace_back("part of the bits", key.defines_bits ? "yes" + given
+  topic.facts.emplace_back("part of the bits", key.defines_bits_as_switch ? "only whether it is 0"
+                                               : key.defines_bits         ? "yes" + given
                                                : key.defines_bits_where
                                                    ? "only for " + key.defines_bits_where->selector + " " +
                                                          spec::quoted_list(key.defines_bits_where->values, " or ")

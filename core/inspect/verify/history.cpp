@@ -67,7 +67,8 @@ std::vector<std::string> comparable(std::vector<Json> entries) {
 std::string in_words(const Json& entry) {
   const auto kind = text_in(entry, "change"), words = text_in(entry, "words");
   const auto step = whole_in(entry, "step");
-  if (!step || !words || (kind != "data" && kind != "batch")) return "a change of the job: " + text_of(entry);
+  if (!step || !words || (kind != "data" && kind != "batch" && kind != "schedule"))
+    return "a change of the job: " + text_of(entry);
   return fmt::format("after step {} on {}{}", *step, kind == "data" ? "other, accepted data: " : "", *words);
 }
 

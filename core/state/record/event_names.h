@@ -52,6 +52,7 @@ inline constexpr EventName event_names[] = {
     {"resize_failed",
      "a resize was given up, and the job continues as it was, or a new device was lost before its first step: `step`, "
      "`devices`, `error`"},
+    {"schedule_changed", "a resume asked for another schedule of the steps after `step`: `what`"},
     {"skipped", "a step without an update: `why`, and the `rank` and `tensor` to blame"},
     {"slow_worker", "a worker became slow: seconds per mini-batch, against the usual, since which step"},
     {"spec_restored", "a run continued with the spec of the checkpoint `from`, as job.toml could not be used: `why`"},

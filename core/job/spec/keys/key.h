@@ -35,6 +35,7 @@ struct Key {
   bool required = false;
   bool defines_bits = true;                     // whether the key changes the bits or a checkpoint's meaning
   std::optional<Condition> defines_bits_where;  // if set: the key defines bits only under this condition
+  bool defines_bits_as_switch = false;          // the key defines bits only by being 0 or not
 
   // Set by make_key from the type of the field. `read` returns whether the value was valid.
   std::string (*type)(const Rule&) = nullptr;
@@ -87,6 +88,9 @@ struct Key {
   }
   Key in_bits_only(const std::string& selector, const std::vector<std::string>& values) const {
     return with([&](Key& key) { key.defines_bits = false, key.defines_bits_where = {selector, values}; });
+  }
+  Key in_bits_as_switch() const {
+    return with([](Key& key) { key.defines_bits_as_switch = true; });
   }
   Key must_be_given() const {
     return with([](Key& key) { key.required = true; });

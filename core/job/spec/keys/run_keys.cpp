@@ -83,8 +83,9 @@ std::vector<Key<JobSpec>> run_keys() {
       ESTRAIN_KEY(early_stop.patience)
           .min(0)
           .max(kMostSteps)
-          .means("Evaluations in a row without improvement before the job ends; 0: it does not end "
-                 "so."),
+          .in_bits_as_switch()
+          .means("Evaluations in a row without improvement before the job ends; 0: it does not end so. A resume may "
+                 "change a number above 0 to another: a job that has ended early trains on."),
       ESTRAIN_KEY(early_stop.metric)
           .means("The metric of evaluations that must improve: the loss by falling, the accuracy by rising."),
       ESTRAIN_KEY(early_stop.min_delta).min(0).means("Least improvement over the best evaluation that counts."),

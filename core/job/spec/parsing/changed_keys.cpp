@@ -6,7 +6,9 @@ namespace estrain::spec {
 namespace {
 
 std::optional<std::string> effective(const Key<JobSpec>& key, const JobSpec& spec) {
-  return all_hold(key.conditions, spec) ? key.write(spec) : std::nullopt;
+  if (!all_hold(key.conditions, spec)) return std::nullopt;
+  const std::optional<std::string> text = key.write(spec);
+  return key.defines_bits_as_switch && text != "0" ? "not 0" : text;
 }
 
 bool defines_bits(const Key<JobSpec>& key, const JobSpec& spec) {

@@ -22,6 +22,7 @@
 #include "core/run/launch/preflight/early_checks.h"
 #include "core/run/launch/preflight/operator_probe.h"
 #include "core/run/launch/preflight/resumed_data.h"
+#include "core/run/launch/preflight/resumed_schedule.h"
 #include "core/state/algorithms/pinning.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/checkpoint/state/est_streams.h"
@@ -225,20 +226,54 @@ spec::JobSpec spec_to_go_on_with(const StartRequest& request, const run_director
   return spec::parse_file(directory.spec(), request.overrides);
 }
 
-void refuse_changed_spec(const run_directory::RunDirectory& directory, const Begun& begun, const spec::JobSpec& spec) {
-  if (!begun.spec) return;
-  const std::vector<std::string> changed = spec::changed_keys(*begun.spec, spec);
-  if (changed.empty()) return;
+Error changed_spec(const run_directory::RunDirectory& directory, const Begun& begun,
+                   const std::vector<std::string>& changed, const std::string& other_way) {
   std::vector<std::string> values;
   for (const std::string& name : changed) {
     const auto* key = spec::find_key(name);
     values.push_back(fmt::format("{} = {}", name, key->write(spec::with_defaults(*begun.spec)).value_or("(not set)")));
   }
-  throw Error::make(Fault::mismatch, "{}: the spec has changed since the run began: {}", directory.path(),
-                    fmt::join(changed, ", "))
-      .advise(fmt::format("resume with the values of {}: {}; or start a new run with --run", begun.source,
-                          fmt::join(values, ", ")))
+  return Error::make(Fault::mismatch, "{}: the spec has changed since the run began: {}", directory.path(),
+                     fmt::join(changed, ", "))
+      .advise(fmt::format("resume with the values of {}: {}; {}or start a new run with --run", begun.source,
+                          fmt::join(values, ", "), other_way))
       .exiting_with(estrain::exit_code(Fault::spec));
+}
+
+// Refuses a spec that has changed in keys that define bits. Returns the change of the schedule, if the user asks for
+// one, or resumes with one on record.
+std::optional<ScheduleChange> settle_spec(const StartRequest& request, const run_directory::RunDirectory& directory,
+                                          const Begun& begun, const spec::JobSpec& spec) {
+  if (!begun.spec) return std::nullopt;
+  const std::vector<std::string> changed = spec::changed_keys(*begun.spec, spec);
+  if (changed.empty()) return std::nullopt;
+  const Step step = begun.newest.file ? begun.newest.file->meta().step : Step(0);
+  const ScheduleChange change(*begun.spec, spec, changed, step);
+  if (!change.others().empty()) throw changed_spec(directory, begun, change.others(), "");
+  const std::string log = read_file_if_present(directory.changes()).value_or("");
+  if (change.is_asked_for(request.overrides) || change.is_in(log)) return change;
+  throw changed_spec(
+      directory, begun, changed,
+      fmt::format("change the schedule for the steps after step {}: {}; ", step, change.as_words_of_command()));
+}
+
+void note_schedule(const run_directory::RunDirectory& directory, const ScheduleChange& change, LaunchPlan& plan) {
+  plan.changes += change.line();
+  directory.log_event("schedule_changed", {{"step", plan.from_step}, {"what", change.in_words()}});
+  fmt::print(stderr, "{}: continues from step {} with another schedule, counted from the job's beginning: {}\n",
+             directory.path(), plan.from_step, visible(change.in_words()));
+}
+
+// A schedule does not depend on the job's length.
+void tell_longer_run(const run_directory::RunDirectory& directory, const Begun& begun, const spec::JobSpec& spec) {
+  if (!begun.spec) return;
+  const spec::TrainSection &was = begun.spec->train, &is = spec.train;
+  if (was.steps && is.steps && *is.steps <= *was.steps) return;
+  if (was.epochs && is.epochs && *is.epochs <= *was.epochs) return;
+  const std::string words = words_of_longer_run(spec.schedule);
+  if (words.empty()) return;
+  fmt::print(stderr, "{}: trains longer; schedule \"{}\" has a length of its own: {}\n", directory.path(),
+             spec::to_string(spec.schedule.name), words);
 }
 
 void refuse_other_checkpoint(const checkpoint::CheckpointFile& file, const spec::JobSpec& spec) {
@@ -443,8 +478,10 @@ LaunchPlan plan_launch(const StartRequest& request) {
       plan.spec.job.kernels == spec::Kernels::torch && std::ranges::any_of(devices_of(plan.devices), &Device::is_gpu);
   if (continues) {
     take_recorded_changes(directory, begun, plan);
-    refuse_changed_spec(directory, begun, plan.spec);
+    const std::optional<ScheduleChange> change = settle_spec(request, directory, begun, plan.spec);
     choose_checkpoint(directory, begun, plan);
+    if (change) note_schedule(directory, *change, plan);
+    tell_longer_run(directory, begun, plan.spec);
     mend_records(directory, plan);
   }
   const std::string log = read_file_if_present(directory.changes()).value_or("");

@@ -115,6 +115,13 @@ TEST_CASE("changed keys: those that change the bits") {
   CHECK(changed_with_plateau("train.eval_every=3") == Names{"train.eval_every"});
   CHECK(changed_with_plateau("train.eval_batch=2") == Names{"train.eval_batch"});
   CHECK(changed_with_plateau("checkpoint.keep=9") == Names{});
+  const auto changed_patience = [&](const std::string& was, const std::string& is) {
+    return changed_keys(parse_text(smallest, "x", {"early_stop.patience=" + was}),
+                        parse_text(smallest, "x", {"early_stop.patience=" + is}));
+  };
+  CHECK(changed_patience("2", "10") == Names{});
+  CHECK(changed_patience("2", "0") == Names{"early_stop.patience"});
+  CHECK(changed_patience("0", "2") == Names{"early_stop.patience"});
   CHECK(changed({"optimizer.lr=0.001", "optimizer.weight_decay=0", "model.dropout=0.0"}) == Names{});  // the defaults
   CHECK(changed({"optimizer.lr=0.0010000000000000002"}) == Names{"optimizer.lr"});
   CHECK(changed({"optimizer.groups=[{match=[\"*\"]}]"}) == Names{"optimizer.groups"});

@@ -1,0 +1,108 @@
+#include "core/run/launch/preflight/resumed_schedule.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "core/base/json/json.h"
+#include "core/base/json/json_fields.h"
+#include "core/base/json/json_lines.h"
+#include "core/job/spec/defaults.h"
+#include "core/job/spec/enum_names.h"
+#include "core/job/spec/keys/keys.h"
+
+namespace estrain::launch {
+namespace {
+
+constexpr std::string_view kScheduleTable = "schedule";
+
+bool may_change(const std::string& key) {
+  return key.starts_with("schedule.") && key != "schedule.name" && key != "schedule.metric";
+}
+
+std::string value_of(const std::string& key, const spec::JobSpec& spec) {
+  return spec::find_key(key)->write(spec).value_or("not set");
+}
+
+}  // namespace
+
+ScheduleChange::ScheduleChange(const spec::JobSpec& before, const spec::JobSpec& after,
+                               const std::vector<std::string>& changed, Step step)
+    : step_(step) {
+  const spec::JobSpec was = spec::with_defaults(before), is = spec::with_defaults(after);
+  for (const std::string& key : changed) {
+    if (!may_change(key)) {
+      others_.push_back(key);
+      continue;
+    }
+    keys_.push_back(key);
+    values_.push_back({key, value_of(key, was), value_of(key, is)});
+  }
+}
+
+bool ScheduleChange::is_asked_for(const std::vector<std::string>& overrides) const {
+  const auto sets = [&](std::string_view key) {
+    return std::ranges::any_of(overrides,
+                               [&](const std::string& text) { return text.starts_with(fmt::format("{}=", key)); });
+  };
+  return sets(kScheduleTable) || std::ranges::all_of(keys_, sets);
+}
+
+bool ScheduleChange::is_in(std::string_view log) const {
+  const Json wanted = parse_json_if_sound(line());
+  bool found = false;
+  for (size_t end; (end = log.find('\n')) != log.npos; log.remove_prefix(end + 1)) {
+    const Json entry = parse_json_if_sound(log.substr(0, end));
+    if (!entry.is_object() || text_in(entry, "change") != kScheduleTable) continue;
+    found |= whole_in(entry, "step") == step_.value && entry.contains("is") && entry.at("is") == wanted.at("is");
+  }
+  return found;
+}
+
+std::string ScheduleChange::line() const {
+  Json json = {{"time", utc_timestamp()}, {"change", kScheduleTable}, {"step", step_.value},
+               {"was", Json::object()},   {"is", Json::object()},     {"words", in_words()}};
+  for (const auto& [key, was, is] : values_) {
+    json["was"][key] = was;
+    json["is"][key] = is;
+  }
+  return json.dump() + "\n";
+}
+
+std::string ScheduleChange::in_words() const {
+  std::vector<std::string> words;
+  for (const auto& [key, was, is] : values_) words.push_back(fmt::format("{} = {} instead of {}", key, is, was));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string ScheduleChange::as_words_of_command() const {
+  std::vector<std::string> words;
+  for (const auto& [key, was, is] : values_) words.push_back(fmt::format("--set {}={}", key, is));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string words_of_longer_run(const spec::ScheduleSection& schedule) {
+  const auto after = [&](int64_t units, std::string_view what) {
+    return fmt::format("after {} {}{} {}", units, spec::to_string(schedule.unit), units == 1 ? "" : "s", what);
+  };
+  const int64_t end = schedule.warmup + schedule.period;
+  switch (schedule.name) {
+    case spec::ScheduleKind::cosine:
+      return after(end, "the rate rises again, as torch's CosineAnnealingLR");
+    case spec::ScheduleKind::linear:
+      return after(end, "the rate stays at the last factor");
+    case spec::ScheduleKind::polynomial:
+      return after(end, "the rate stays 0");
+    case spec::ScheduleKind::onecycle:
+      return after(schedule.period, "the cycle ends, and no step follows; a longer cycle: --set schedule.period=…");
+    case spec::ScheduleKind::wsd:
+      return after(end + schedule.decay, "the rate stays at schedule.min_factor");
+    case spec::ScheduleKind::table:
+      return after(schedule.warmup + schedule.points.back(), "the rate stays at the last factor");
+    default:
+      return "";
+  }
+}
+
+}  // namespace estrain::launch
