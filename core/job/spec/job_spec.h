@@ -129,7 +129,7 @@ struct DataSection {
   bool flip = false;                               // mirror left-right with probability 1/2 in training
   bool orient = false;                             // photos: turned as their EXIF data say
   std::vector<double> jitter;                      // brightness, contrast, saturation, hue, in training
-  std::vector<int64_t> rand_augment;               // photos: [operations, magnitude], in training
+  std::vector<int64_t> rand_augment;               // [operations, magnitude], in training
   double erase = 0;                                // probability of an erased rectangle in training
   double mixup = 0, cutmix = 0;                    // alpha of the Beta distribution; 0: none
   std::vector<double> mean, std;                   // per channel, on the [0, 1] scale; empty: not normalised
@@ -155,7 +155,6 @@ struct TrainSection {
   bool per_class = false;            // accuracy of each class
   std::vector<std::string> metrics;  // program: names of the evaluation program's outputs from the second output on
   std::vector<std::string> terms;    // names of the training program's outputs from the second output on
-  std::string metrics_file;          // FILE:NAME: called with all outputs of an evaluation
   Weight weight = Weight::ests;      // what counts alike in the mean over ESTs
   std::vector<double> loss_weights;  // of the classes; empty: 1 each
   // A step whose gradients hold NaN or infinity: end the job, or continue without that step's update.
