@@ -85,12 +85,17 @@ void add_train(CLI::App& app, Action& chosen) {
       ->take_all()
       ->expected(1);
   verb->add_flag("--allow-mixed", request.allow_mixed, "Accept devices of different kinds, which give different bits");
+  verb->add_flag(
+      "--background", request.background,
+      "Leave processors and disks to others: workers run at the idle priority (SCHED_IDLE, nice 19, idle I/O). "
+      "CPUs of this host only; the bits stay");
   verb->add_flag("--oversubscribe", request.oversubscribe, "Accept several workers on one GPU (for tests)");
   verb->add_option("--grace", request.grace_seconds,
                    "Seconds that a stop waits for the current step before abandoning it (default 30; 0: no wait)")
       ->check(seconds_from(0));
   verb->add_flag("--keys", arguments->print_keys, "Print the reference of all spec keys and exit");
   verb->add_flag("--own-session", arguments->own_session, "")->group("");
+  verb->add_option("--shared-mark", request.shared_mark, "")->group("");
   verb->add_option("--handover", arguments->handover, "")->group("");
   verb->add_option("--lock", request.lock, "")->group("");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return train(*arguments); }; });

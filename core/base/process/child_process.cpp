@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -49,7 +50,7 @@ ExecPlan plan_exec(const ChildOptions& options) {
 }
 
 [[noreturn]] void become(const ChildOptions& options, const ExecPlan& plan, int output, int report, pid_t parent) {
-  set_up_child({parent, options.dies_with_parent, options.ignored_signals, output});
+  set_up_child({parent, options.dies_with_parent, options.ignored_signals, output, options.in_background});
   for (int fd : options.inherited) ::fcntl(fd, F_SETFD, 0);
   ::execve(options.same_program ? running_program : plan.arguments[0], plan.arguments.data(), plan.environment.data());
   const int failure = errno;
@@ -57,9 +58,19 @@ ExecPlan plan_exec(const ChildOptions& options) {
   ::_exit(127);
 }
 
+// Every process may take less than it has: no call fails.
+void go_to_background() {
+  constexpr int kProcess = 1, kIdleClass = 3 << 13;  // of ioprio_set(2); there is no header for programs
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_IDLE, &none);
+  ::setpriority(PRIO_PROCESS, 0, 19);
+  ::syscall(SYS_ioprio_set, kProcess, 0, kIdleClass);
+}
+
 }  // namespace
 
 void set_up_child(const ChildSetup& setup) {
+  if (setup.in_background) go_to_background();
   if (setup.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != setup.parent) ::_exit(127);  // the parent ended before the line above

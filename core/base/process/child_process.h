@@ -24,6 +24,7 @@ struct ChildSetup {
   bool dies_with_parent = true;  // SIGKILL when the parent's thread ends
   std::span<const int> ignored_signals;
   int output = -1;  // becomes stdout and stderr; -1: both stay
+  bool in_background = false;
 };
 
 // Makes only async-signal-safe calls. Exits with 127 if the parent has ended already and the child must end with it.
@@ -40,6 +41,9 @@ struct ChildOptions {
   int output_descriptor = -1;        // if `output` is empty: an open file for both
   bool dies_with_parent = true;      // SIGKILL when the parent thread ends
   std::vector<int> ignored_signals;  // ignored from the child's first instruction on
+  // The child and its children leave processors and disks to other processes: SCHED_IDLE, nice 19, and the idle I/O
+  // class. Copies of a fork server have the classes of the server.
+  bool in_background = false;
 };
 
 // Returns the file `output`, open for a child; nothing if `output` is empty. Throws Fault::io.

@@ -149,6 +149,8 @@ void Ending::go_on_changed() {
   request.grace_seconds = run_.job.grace_seconds;
   request.allow_mixed = run_.options.allow_mixed;
   request.oversubscribe = run_.options.oversubscribe;
+  request.background = run_.options.background;
+  request.shared_mark = run_.options.shared_mark;
   request.listen = run_.options.listen;
   request.own_host = run_.options.own_host;
   const Error words =

@@ -76,8 +76,10 @@ void Requests::check_wanted(const Wanted& wanted) const {
   const Devices& devices = wanted.devices;
   const bool mixed = run_.options.allow_mixed || wanted.mixed || run_.spec.job.determinism == spec::Determinism::d2;
   check_hosts(devices, run_.spec, own());
-  check_devices(devices,
-                {.mixed = mixed, .oversubscribed = run_.options.oversubscribe || wanted.oversubscribe, .own = own()});
+  check_devices(devices, {.mixed = mixed,
+                          .oversubscribed = run_.options.oversubscribe || wanted.oversubscribe,
+                          .background = run_.options.background,
+                          .own = own()});
   Devices all = devices_of(devices_in_force(run_.job));
   all.insert(all.end(), devices.begin(), devices.end());
   check_devices(all, {.mixed = mixed, .oversubscribed = true, .own = own()});

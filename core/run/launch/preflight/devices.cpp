@@ -115,6 +115,14 @@ void refuse_shared_gpus(const Devices& devices) {
   }
 }
 
+void refuse_background(const Devices& devices, const std::string& own) {
+  for (const Device& device : devices) {
+    if (!device.is_gpu() && device.host == own) continue;
+    throw Error::make(Fault::infeasible, "--background: a worker on {} would not give way to others", device.text())
+        .advise("take CPUs of this host, or leave --background out");
+  }
+}
+
 bool machine_has(std::string_view kind) {
   if (kind == "cpu:avx512") return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
   if (kind == "cpu:avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -226,6 +234,7 @@ bool are_of_one_kind(const Devices& devices) {
 
 void check_devices(const Devices& devices, const Permissions& permissions) {
   if (!permissions.oversubscribed) refuse_shared_gpus(devices);
+  if (permissions.background) refuse_background(devices, permissions.own);
   for (const Device& device : devices) {
     const bool is_here = device.host == permissions.own;  // another host's agent looks at its own devices
     if (is_here && device.is_gpu()) resources::require_gpu_support(resources::GpuSupport::here(), device.text());

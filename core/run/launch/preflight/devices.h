@@ -61,6 +61,7 @@ bool are_of_one_kind(const Devices& devices);
 struct Permissions {
   bool mixed = false;           // devices of different kinds, whose bits differ below D2
   bool oversubscribed = false;  // several workers on one GPU
+  bool background = false;      // refuses GPUs and other hosts, where workers do not give way
   std::string own = {};         // the name of this host
 };
 

@@ -16,10 +16,12 @@ struct RunOptions {
   bool allow_mixed = false;    // devices of different kinds, whose bits differ below D2
   bool oversubscribe = false;  // several workers on one GPU
   bool cuda_streams = false;   // the state has a place for the ESTs' CUDA generators
+  bool background = false;     // workers use processors that are idle
+  std::string shared_mark;     // a file of run/launch/control/shared_mark.h; empty: nobody shares the devices
   std::string own_host;        // the launcher's host in device lists; empty: it has no name
   std::string listen;          // where agents without the run directory join; empty: nowhere
 
-  ESTRAIN_FIELDS(allow_mixed, oversubscribe, cuda_streams, own_host, listen)
+  ESTRAIN_FIELDS(allow_mixed, oversubscribe, cuda_streams, background, shared_mark, own_host, listen)
 };
 
 struct LaunchPlan {

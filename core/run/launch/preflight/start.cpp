@@ -389,6 +389,7 @@ void check_request(const StartRequest& request, const resources::Allocation& all
   const bool undecided = plan.spec.job.determinism == spec::Determinism::automatic;
   check_devices(devices_of(plan.devices), {.mixed = plan.options.allow_mixed || any_kind || undecided,
                                            .oversubscribed = plan.options.oversubscribe,
+                                           .background = plan.options.background,
                                            .own = request.own_host});
   placement::place_ests(plan.devices, plan.spec.job.ests);
   check_hosts(devices_of(plan.devices), plan.spec, request.own_host);
@@ -405,6 +406,8 @@ std::vector<std::string> resume_command(const StartRequest& request) {
   if (request.lock >= 0) words.insert(words.end(), {"--lock", std::to_string(request.lock)});
   if (request.allow_mixed) words.emplace_back("--allow-mixed");
   if (request.oversubscribe) words.emplace_back("--oversubscribe");
+  if (request.background) words.emplace_back("--background");
+  if (!request.shared_mark.empty()) words.insert(words.end(), {"--shared-mark", request.shared_mark});
   if (!request.own_host.empty()) words.insert(words.end(), {"--name", request.own_host});
   if (!request.listen.empty()) words.insert(words.end(), {"--listen", request.listen});
   return words;
@@ -436,6 +439,8 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.accepts_data = request.accept_data;
   plan.options.allow_mixed = request.allow_mixed;
   plan.options.oversubscribe = request.oversubscribe;
+  plan.options.background = request.background;
+  plan.options.shared_mark = request.shared_mark;
   plan.options.own_host = request.own_host;
   plan.options.listen = request.listen;
   plan.grace_seconds = request.grace_seconds;

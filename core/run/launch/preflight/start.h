@@ -19,6 +19,8 @@ struct StartRequest {
   bool accept_data = false;  // with `resume`: accept data files which differ from the checkpoint's
   bool allow_mixed = false;
   bool oversubscribe = false;    // several workers on one GPU
+  bool background = false;       // workers use processors that are idle; CPUs of this host only
+  std::string shared_mark;       // as in RunOptions
   std::string own_host;          // this host in device lists; empty: it has no name
   std::string listen;            // "10.0.0.1:7000", ":7000": where agents join by this host's address; empty: nowhere
   std::vector<HostOffer> hosts;  // hosts with listening agents; not empty: `devices` names no further host
@@ -27,7 +29,7 @@ struct StartRequest {
 };
 
 // Returns the words of `train --resume` for this request, the program first: run, devices, grace, and each of lock,
-// allow_mixed, oversubscribe, own_host and listen if it is set.
+// allow_mixed, oversubscribe, background, shared_mark, own_host and listen if it is set.
 std::vector<std::string> resume_command(const StartRequest& request);
 
 // Returns the absolute path of the run directory. Throws as plan_launch() for a wrong spec.

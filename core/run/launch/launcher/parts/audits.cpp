@@ -145,6 +145,8 @@ std::vector<std::string> Audits::arguments_of_new_launch() const {
   request.grace_seconds = run_.job.grace_seconds;
   request.allow_mixed = run_.options.allow_mixed;
   request.oversubscribe = run_.options.oversubscribe;
+  request.background = run_.options.background;
+  request.shared_mark = run_.options.shared_mark;
   request.listen = run_.options.listen;
   return resume_command(request);
 }

@@ -60,7 +60,8 @@ bool Crew::starts_by_fork_here(const Device& device) const {
 // All load side by side.
 void Crew::begin_servers(const Devices& devices) {
   for (const Device& device : devices)
-    if (starts_by_fork_here(device)) processes_.fork_servers.begin(device, run_.spec.job, processes_.shared);
+    if (starts_by_fork_here(device))
+      processes_.fork_servers.begin(device, run_.spec.job, processes_.shared, run_.options.background);
 }
 
 void Crew::start_one(const decisions::WorkerOrder& order, bool to_be_built, int patience_ms) {
@@ -77,6 +78,7 @@ WorkerStart Crew::worker_start(const Device& device) const {
   WorkerStart start;
   start.device = device;
   start.is_elsewhere = device.host != run_.options.own_host;
+  start.in_background = run_.options.background;
   start.job = run_.spec.job;
   start.options.device = Device{device.kind, device.index}.text();
   start.options.less_memory = run_.job.less_memory;

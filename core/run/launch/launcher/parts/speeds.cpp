@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/process/child_process.h"
+#include "core/run/launch/control/shared_mark.h"
 #include "core/run/launch/control/status.h"
 #include "core/run/launch/profiling/profiling.h"
 #include "core/state/run_directory/batch_changes.h"
@@ -128,6 +129,7 @@ void Speeds::load_profiles() {
 void Speeds::keep_profiles() {
   const SpeedMeter::Span& stage = adviser_.meter.stage();
   const std::string path = profile::default_store_path(own_environment());
+  if (run_.options.background || stage_was_shared()) return;
   if (path.empty() || stage.steps == 0 || !workers_are_ordinary(adviser_, run_.job)) return;
   try {
     store(path).update([&](profile::Profiles& profiles) {
@@ -140,6 +142,11 @@ void Speeds::keep_profiles() {
   } catch (const Error& error) {
     run_.journal.note("warning: the speeds measured are not kept: " + error.message());
   }
+}
+
+bool Speeds::stage_was_shared() const {
+  const double since = seconds(MonotonicClock::now() - rate_from_).count();
+  return shared_until(run_.options.shared_mark) >= wall_seconds() - since;
 }
 
 profile::ProfileStore Speeds::store(const std::string& path) {

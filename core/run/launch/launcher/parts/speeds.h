@@ -53,6 +53,8 @@ class Speeds {
   std::optional<decisions::Event> watch();
   // Loads speeds measured by earlier runs. An unreadable profile does not keep the job from training.
   void load_profiles();
+  // Keeps nothing of a run in the background, or of a stage with guests on the run's devices
+  // (run/launch/control/shared_mark.h).
   void keep_profiles();
 
   void note_decision(std::string what, std::string reason);
@@ -72,6 +74,7 @@ class Speeds {
   void tell(const SpeedWatch::Speed& change);
   std::optional<decisions::Event> follow(AdviceAction action);
   void tell_of_slow_reading(const SpeedMeter::Span& span);
+  bool stage_was_shared() const;
   profile::ProfileStore store(const std::string& path);
 
   const RunView run_;

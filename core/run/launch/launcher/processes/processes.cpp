@@ -103,6 +103,7 @@ WorkerProcess start_worker(const run_directory::RunDirectory& run, const SharedD
   if (shared.library >= 0) options.inherited.push_back(shared.library);
   if (shared.courier >= 0) options.inherited.push_back(shared.courier);
   options.output = run.worker_log(start.id);
+  options.in_background = start.in_background;
   return launch_worker(std::move(options), std::move(ours), quick);
 }
 
@@ -142,7 +143,8 @@ ScribeProcess start_scribe(const run_directory::RunDirectory& run, const SharedD
           log_begin};
 }
 
-void ForkServers::begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared) {
+void ForkServers::begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared,
+                        bool in_background) {
   Environment environment = device_environment(device, job, own_environment());
   if (std::ranges::find(servers_, environment, &decltype(servers_)::value_type::first) != servers_.end()) return;
   ChildOptions options;
@@ -151,6 +153,7 @@ void ForkServers::begin(const Device& device, const spec::JobSection& job, const
                        "--library",      std::to_string(shared.library)};
   options.inherited = {shared.spec};
   options.same_program = true;
+  options.in_background = in_background;
   options.environment = environment;
   options.ignored_signals = stop_signals();
   if (shared.library >= 0) options.inherited.push_back(shared.library);

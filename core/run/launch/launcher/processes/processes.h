@@ -84,6 +84,7 @@ struct WorkerStart {
   int64_t id = 0;
   Device device;
   bool is_elsewhere = false;  // on another host
+  bool in_background = false;
   spec::JobSection job;
   comm::WorkerOptions options = {};
 };
@@ -100,7 +101,7 @@ class ForkServers {
   // Starts the server for workers on this kind of device, unless the server runs already. The server loads the run's
   // worker library and decompresses the data of the run's spec; for a module in Python the server becomes the user's
   // Python, and imports torch. Where no server can be started, workers start by exec.
-  void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared);
+  void begin(const Device& device, const spec::JobSection& job, const SharedDescriptors& shared, bool in_background);
 
   // Starts a worker: as a copy of the server for its environment, after waiting at most `patience_ms` until the server
   // has loaded; otherwise by exec. Throws Fault::io, as ChildProcess::start.
