@@ -20,6 +20,7 @@ class Change {
       : turn_(turn), state_(turn.state), settings_(turn.settings), underway_(turn.state.underway) {
     for (Slot& slot : state_.slots) {
       if (slot.holder != 0) held_[slot.holder].push_back(&slot);
+      if (slot.guest != 0) held_[slot.guest].push_back(&slot);
     }
   }
 
@@ -27,7 +28,7 @@ class Change {
     const double now = turn_.now;
     const Owed* owed = most_urgent(job.id);
     const auto asked = underway_.asked_to_let_go.find(job.id);
-    const bool is_deaf = asked != underway_.asked_to_let_go.end() && now >= asked->second + settings_.patience;
+    const bool is_deaf = asked != underway_.asked_to_let_go.end() && now >= asked->second + patience_with(job);
     const bool is_late = owed != nullptr && now >= owed->asked + kKilled * owed->within;
     if ((is_late || is_deaf) && underway_.killed.insert(job.id).second) {
       turn_.act(KillJob{job.id});
@@ -42,7 +43,7 @@ class Change {
         if (!is_to_end && now >= job.not_before) start(job);
         return;
       case Phase::starting:
-        if (is_to_end || is_hurried) stop(job);
+        if (is_to_end || is_hurried || (job.request.background && has_too_many(job))) stop(job);
         return;
       case Phase::running:
         if (is_to_end) return stop(job);
@@ -57,7 +58,7 @@ class Change {
         return;
       case Phase::changing:
         // The job is to give all devices back, in a hurry: the stop replaces the request under way.
-        if (is_hurried && is_to_end) return stop(job);
+        if ((is_hurried || job.request.background) && is_to_end) return stop(job);
         if (is_to_let_go(job)) {
           underway_.asked_to_let_go.try_emplace(job.id, now);
         } else {
@@ -114,24 +115,21 @@ class Change {
     return first;
   }
 
+  double patience_with(const Job& job) const {
+    return job.request.background ? settings_.guest_patience : settings_.patience;
+  }
+
   double time_to_let_go(JobId id) const {
     const Owed* owed = most_urgent(id);
-    if (owed == nullptr) return settings_.within;
+    if (owed == nullptr) return is_guest(state_, id) ? settings_.guest_within : settings_.within;
     return std::max(0.05, kAsked * (owed->deadline() - turn_.now));
   }
 
   void start(Job& job) {
     for (const auto& [group, count] : job.target) {
-      if (free_slots(state_, group) < count) return;
+      if (free_slots(state_, group, job) < count) return;
     }
-    for (const auto& [group, count] : job.target) {
-      int64_t left = count;
-      for (Slot& slot : state_.slots) {
-        if (left == 0 || slot.holder != 0 || slot.state != Slot::State::present || slot.group() != group) continue;
-        give(state_, slot, job.id);
-        --left;
-      }
-    }
+    give_free(job, job.target);
     job.phase = Phase::starting;
     if (!job.started) job.started = state_.seen;
     ++job.starts;
@@ -145,13 +143,13 @@ class Change {
     for (const auto& [group, count] : job.target) {
       const int64_t more = count - held[group];
       if (more <= 0) continue;
-      if (more > free_slots(state_, group)) return;
+      if (more > free_slots(state_, group, job)) return;
       missing[group] = more;
     }
     if (missing.empty()) return;
     underway_.asked[job.id] = {held_by(job.id), job.target};
     GrowJob action{.job = job.id};
-    give_free(job, std::move(missing), action);
+    action.added = give_free(job, std::move(missing));
     action.all = names_of(state_, job.id);
     job.phase = Phase::changing;
     ++job.starts;
@@ -168,10 +166,10 @@ class Change {
     GrowJob action{.job = job.id};
     for (const Slot* slot : slots) (left[slot->group()]-- > 0 ? action.all : action.given_back).push_back(slot->name);
     std::erase_if(left, [](const auto& entry) { return entry.second <= 0; });
-    const auto is_free = [&](const auto& entry) { return free_slots(state_, entry.first) >= entry.second; };
+    const auto is_free = [&](const auto& entry) { return free_slots(state_, entry.first, job) >= entry.second; };
     if (action.given_back.empty() || left.empty() || !std::ranges::all_of(left, is_free)) return false;
     underway_.asked[job.id] = {held_by(job.id), job.target};
-    give_free(job, left, action);
+    action.added = give_free(job, left);
     action.all.insert(action.all.end(), action.added.begin(), action.added.end());
     job.phase = Phase::changing;
     ++job.starts;
@@ -180,14 +178,16 @@ class Change {
     return true;
   }
 
-  // Gives the job so many free devices of each group.
-  void give_free(const Job& job, Target missing, GrowJob& action) {
+  // Gives the job so many free devices of each group. Returns their names. A guest there moves, or leaves.
+  std::vector<std::string> give_free(const Job& job, Target missing) {
+    std::vector<std::string> given;
     for (Slot& slot : state_.slots) {
-      if (slot.holder != 0 || slot.state != Slot::State::present || missing[slot.group()] <= 0) continue;
+      if (!may_have(slot, job) || missing[slot.group()] <= 0) continue;
       give(state_, slot, job.id);
-      action.added.push_back(slot.name);
+      given.push_back(slot.name);
       --missing[slot.group()];
     }
+    return given;
   }
 
   void change_batch(Job& job) {
@@ -236,29 +236,37 @@ class Change {
   std::map<JobId, std::vector<Slot*>> held_;
 };
 
-}  // namespace
-
-void bring_about(DispatchTurn& turn) {
+// Jobs that give devices back come first: the devices are free sooner.
+void bring_about_all(DispatchTurn& turn, bool guests) {
   State& state = turn.state;
   Change change(turn);
-  // Jobs that give devices back come first: the devices are free sooner.
   for (auto& [id, job] : state.jobs) {
-    if (is_up(job.phase)) change.bring_about(job);
+    if (is_up(job.phase) && job.request.background == guests) change.bring_about(job);
   }
-  const auto is_to_start = [](const auto& entry) {
-    return entry.second.phase == Phase::waiting && !entry.second.target.empty();
+  const auto is_to_start = [&](const auto& entry) {
+    return entry.second.phase == Phase::waiting && !entry.second.target.empty() &&
+           entry.second.request.background == guests;
   };
   if (std::ranges::none_of(state.jobs, is_to_start)) return;
-  for (Job* job : queue(state, turn.now)) {
+  for (Job* job : queue(state, turn.now, guests)) {
     if (job->phase == Phase::waiting) change.bring_about(*job);
   }
+}
+
+}  // namespace
+
+// Guests come last: by then all other jobs have taken devices.
+void bring_about(DispatchTurn& turn) {
+  bring_about_all(turn, false);
+  show_guests_out(turn);
+  bring_about_all(turn, true);
 }
 
 void complete_withdrawals(DispatchTurn& turn) {
   State& state = turn.state;
   std::vector<SlotId> gone;
   for (Slot& slot : state.slots) {
-    if (slot.state != Slot::State::leaving || slot.holder != 0) continue;
+    if (slot.state != Slot::State::leaving || slot.holder != 0 || slot.guest != 0) continue;
     put(state, slot, Slot::State::away);
     if (slot.for_good) gone.push_back(slot.id);
   }

@@ -91,6 +91,12 @@ void wake(DispatchTurn& turn) {
   if (!turn.state.underway.is_taking_up) go_on(turn);
 }
 
+void wake(DispatchTurn& turn, const Job& job) {
+  if (!job.request.background) return wake(turn);
+  turn.state.underway.guests_are_stale = true;
+  if (!turn.state.underway.is_taking_up) go_on(turn);
+}
+
 void go_on(DispatchTurn& turn) {
   Underway& underway = turn.state.underway;
   underway.is_taking_up = false;
@@ -99,7 +105,9 @@ void go_on(DispatchTurn& turn) {
   if (underway.is_stale || is_over || turn.now < underway.decided) {
     hold_jobs(turn);
     assign_devices(turn);
+    underway.guests_are_stale = true;
   }
+  if (std::exchange(underway.guests_are_stale, false)) seat_guests(turn);
   bring_about(turn);
   complete_withdrawals(turn);
 }

@@ -6,7 +6,8 @@
 // moments bring the same actions (trace/decision_log.h).
 //
 // Invariants, whatever happens and when:
-//   1. a device is with one job at most: the device is given on when its holder has let go and said so, or is gone;
+//   1. a device is with one job at most, and one guest: the device is given on when its holder has let go and said so,
+//   or is gone;
 //   2. devices asked back are free in time: jobs shrink, to nothing if need be, and a job that does not let go is
 //      killed, which costs the job time and nothing else;
 //   3. no job able to run is forgotten: the job ends, or waits because the policy says so, or is held and says why
@@ -16,14 +17,23 @@
 //      the daemon's host. When a job can no longer be led from its launcher's host, the job stops with a checkpoint and
 //      resumes elsewhere (homes.h);
 //   6. the batch of a job is changed only if the owner allows it, and within the owner's range. The run tells the
-//      batch in force: a change whose answer is lost is neither forgotten nor made twice.
+//      batch in force: a change whose answer is lost is neither forgotten nor made twice;
+//   7. a guest (Request::background) delays and shrinks no other job: others take the guest's device as if it were
+//      free, and the guest is told to leave in the same turn.
+//
+// Guests are the background jobs of S. Park et al., "Efficient Strong Scaling Through Burst Parallel Training"
+// (DeepPool, MLSys 2022), section 5. A guest gets free CPUs on one host, else one CPU of a job: beside each device is
+// one guest at most. No policy sees a guest, and no guest counts for its user's share. A job has guests only once the
+// job's own steps were seen, on the present devices and among the present jobs of its hosts. If the job's steps take
+// longer beside a guest by more than State::tolerance, in three windows in a row, the newest guest leaves, and the two
+// are not paired again. Steps of guests, and beside guests, teach no speed.
 //
 // The queue: jobs of higher priority first; of equal priority, jobs of users with less use of late (fair share, as
 // Slurm weighs it: 2^(-part of the usage x users)); of equal share, in order of submission.
 // Policies that weigh jobs see the same order as Job::weight.
 //
 // One folder of small rules: requests.cpp (of users), jobs.cpp (news of jobs and hosts), batches.cpp, schedule.cpp
-// (targets, by the policy) and bring_about.cpp (from targets to actions).
+// (targets, by the policy), guests/ and bring_about.cpp (from targets to actions).
 
 #include <vector>
 

@@ -167,8 +167,8 @@ Gathering gathering_on(const DispatchTurn& turn, const Speeds& speeds, Job& job,
 }
 
 Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job& job) {
-  const bool is_settled = job.phase == Phase::running && !job.is_leaderless && job.batch.wanted == 0 &&
-                          job.target == held_by(turn.state, job.id);
+  const bool is_settled = job.phase == Phase::running && !job.request.background && !job.is_leaderless &&
+                          job.batch.wanted == 0 && job.target == held_by(turn.state, job.id);
   if (!is_settled || job.target.size() < 2 || turn.now < job.no_growth_before) return {};
   const std::string type = type_in(job.target.begin()->first);
   const auto is_other = [&](const auto& entry) { return type_in(entry.first) != type; };
@@ -176,7 +176,9 @@ Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job
   const Speeds speeds = shared.speeds_of(job);
   Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::from_home));
   // A job that stops to move has no devices for a moment: a waiting job could take them.
-  const auto waits = [](const auto& entry) { return entry.second.phase == Phase::waiting; };
+  const auto waits = [](const auto& entry) {
+    return entry.second.phase == Phase::waiting && !entry.second.request.background;
+  };
   if (std::ranges::any_of(turn.state.jobs, waits)) return at_home;
   Gathering anywhere = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::anywhere));
   return anywhere.seconds > at_home.seconds ? std::move(anywhere) : std::move(at_home);
@@ -199,7 +201,7 @@ int64_t targeted_of(const State& state, const std::string& group) {
   int64_t all = 0;
   for (const auto& [id, job] : state.jobs) {
     const auto at = job.target.find(group);
-    if (at != job.target.end()) all += at->second;
+    if (at != job.target.end() && !job.request.background) all += at->second;
   }
   return all;
 }
@@ -215,7 +217,8 @@ bool is_open_to(const State& state, const Job& job, const std::string& host) {
   const auto is_on_host = [&](const auto& group) { return host_in(group.first) == host; };
   const auto is_in_the_way = [&](const auto& entry) {
     const auto& [id, other] = entry;
-    if (id == job.id || is_over(other.phase) || !(job.request.alone || other.request.alone)) return false;
+    if (id == job.id || is_over(other.phase) || other.request.background || !(job.request.alone || other.request.alone))
+      return false;
     return std::ranges::any_of(other.target, is_on_host) || std::ranges::any_of(held_by(state, id), is_on_host);
   };
   return std::ranges::none_of(state.jobs, is_in_the_way);

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double kOneMoment = 0.05;  // s: two looks within this time are the same look
 
-int64_t held_in_all(const State& state, JobId id) { return std::ranges::count(state.slots, id, &Slot::holder); }
-
 // Where the job has fewer devices than expected, the job declined devices, was unable to take them, or lost them: the
 // policy is told the truth, and offers the job no devices before that moment. A job with as many as expected did its
 // part: the job was not yet asked to take the rest of its target. Returns whether the job has fewer.
@@ -35,6 +33,7 @@ bool limit_to_held(const State& state, Job& job, const Target& expected, double 
 
 void count_lost(State& state, Job& job, double lost) {
   job.lost += lost;
+  if (job.request.background) return;
   if (lost > 0) state.charge = state.charge > 0 ? 0.7 * state.charge + 0.3 * lost : lost;
 }
 
@@ -50,6 +49,8 @@ Note begin_to_train(Job& job, double earlier = 0) {
 
 // Begins to count the job's steps, from this moment, with the present devices, at this step.
 void begin_to_watch(const State& state, Job& job, int64_t step, double now) {
+  job.seen_at = 0;
+  if (teaches_nothing(state, job)) return;
   job.seen_at = now;
   job.seen_devices = held_in_all(state, job.id);
   job.seen_step = step;
@@ -92,7 +93,7 @@ double see_first(DispatchTurn& turn, Job& job, int64_t step, int64_t steps, doub
   State& state = turn.state;
   const double now = turn.now;
   const std::vector<Slot*> slots = slots_of(state, job.id);
-  if (slots.empty() || steps <= 0 || !(step_seconds > 0)) return 0;
+  if (slots.empty() || steps <= 0 || !(step_seconds > 0) || teaches_nothing(state, job)) return 0;
   const double passed = std::min(static_cast<double>(steps) * step_seconds, now - slots[0]->since);
   begin_to_watch(state, job, step - steps, now - passed);
   go_on_watching(state, job, now);
@@ -140,10 +141,10 @@ void on(DispatchTurn& turn, const TakenUp&) {
 void on(DispatchTurn& turn, const Checked& event) {
   State& state = turn.state;
   Job& one = job_of(state, event.job);
-  if (one.phase != Phase::checking) return wake(turn);  // cancelled meanwhile
+  if (one.phase != Phase::checking) return wake(turn, one);  // cancelled meanwhile
   if (!event.fine) {
     finish(turn, one, Phase::failed, refusal(event.reason), 0);
-    return wake(turn);
+    return wake(turn, one);
   }
   one.phase = Phase::waiting;
   one.reason = "waits for devices";
@@ -154,7 +155,7 @@ void on(DispatchTurn& turn, const Checked& event) {
   one.work = event.work;
   one.gradient_bytes = event.gradient_bytes;
   turn.act(note_of(one, "admitted", "check found nothing"));
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const TrainingBegan& event) {
@@ -176,6 +177,7 @@ void on(DispatchTurn& turn, const Progressed& event) {
   if (is_over(one.phase)) return;
   one.step = std::max(one.step, event.step);
   if (event.total_steps > 0) one.request.total_steps = event.total_steps;
+  if (one.request.background) return;
   const std::vector<Slot*> slots = slots_of(state, event.job);
   const bool settled = one.phase == Phase::running && !slots.empty() && event.devices == std::ssize(slots);
   DeviceSet devices;
@@ -183,6 +185,10 @@ void on(DispatchTurn& turn, const Progressed& event) {
   for (const Slot* slot : slots) {
     ++devices[slot->type()];
     hosts.insert(slot->host());
+  }
+  if (settled && look_beside_guests(turn, one, event)) {
+    one.seen_at = 0;
+    return;
   }
   if (settled) {
     for (const auto& [type, seconds] : event.mini_batches) one.speeds.observe_mini_batch(type, seconds);
@@ -211,6 +217,7 @@ void on(DispatchTurn& turn, const DevicesChanged& event) {
   const Target given = held_by(state, id);
   hold(state, id, event.held);
   count_lost(state, one, event.lost);
+  one.company = {.shared_step = one.company.shared_step};
   if (one.phase != Phase::changing) {
     if (one.phase == Phase::running) limit_to_held(state, one, given, now + turn.settings.growth_pause);
     return go_on(turn);
@@ -225,7 +232,7 @@ void on(DispatchTurn& turn, const DevicesChanged& event) {
   if (has_fewer && is_as_before) one.target = asked.had;
   const bool was_asked_for_devices = std::exchange(one.batch.wanted, 0) == 0;
   if (was_asked_for_devices) turn.act(changed_note(one, event.lost));
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const JobEnded& event) {
@@ -238,13 +245,15 @@ void on(DispatchTurn& turn, const JobEnded& event) {
   const bool was_killed = state.underway.killed.erase(id) > 0;
   see_last(state, one, end.how == Ended::How::done ? one.request.total_steps : end.step, now);
   one.batch.wanted = 0;
+  one.company = {};
   one.home.clear();
   one.is_leaderless = false;
   state.underway.asked_to_let_go.erase(id);
   state.underway.asked.erase(id);
   const int64_t devices = held_in_all(state, id);
   free_slots_of(state, id);
-  if (is_over(one.phase)) return wake(turn);
+  one.beside = 0;
+  if (is_over(one.phase)) return wake(turn, one);
   if (end.how == Ended::How::done) {
     one.step = std::max(one.step, one.request.total_steps);
     finish(turn, one, Phase::done, end, devices);
@@ -262,7 +271,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
       Ended last = end;
       last.reason = fmt::format("given up after {} tries: {}", one.failures, end.reason);
       finish(turn, one, Phase::failed, last, devices);
-      return wake(turn);
+      return wake(turn, one);
     }
     one.phase = Phase::waiting;
     one.target.clear();
@@ -274,7 +283,7 @@ void on(DispatchTurn& turn, const JobEnded& event) {
     turn.act(note_of(one, is_fault ? "faulted" : "stopped", end.reason));
     if (is_fault || (!end.cause.empty() && !was_killed && !waits)) keep_end(turn, one, Outcome::retried, end, devices);
   }
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const FoundAtWork& event) {
@@ -297,7 +306,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event) {
   const bool is_at_it = one.phase == Phase::stopping ? event.doing == FoundAtWork::Doing::ends : !trains;
   if (was_asked && is_at_it) {  // devices that the job is about to take stay its own
     if (one.phase == Phase::stopping) state.underway.asked_to_let_go[id] = now;
-    return wake(turn);
+    return wake(turn, one);
   }
   const Target had = held_by(state, id);
   hold(state, id, event.held);
@@ -315,7 +324,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event) {
   } else if (one.phase == Phase::running) {
     limit_to_held(state, one, had, now + turn.settings.growth_pause);
   }
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const Orphaned& event) {
@@ -326,7 +335,7 @@ void on(DispatchTurn& turn, const Orphaned& event) {
   one.was_lost = true;
   one.seen_at = 0;
   turn.act(note_of(one, "orphaned", "the launcher is lost; another host of the job may lead the job"));
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const Moved& event) {
@@ -338,6 +347,7 @@ void on(DispatchTurn& turn, const Moved& event) {
   if (!is_up(one.phase)) return;
   one.home = event.home;
   one.is_leaderless = false;
+  one.company = {};
   one.seen_at = 0;
   state.underway.asked_to_let_go.erase(id);  // the launcher that was asked is gone
   Target expected = held_by(state, id);
@@ -349,7 +359,7 @@ void on(DispatchTurn& turn, const Moved& event) {
   hold(state, id, event.held);
   limit_to_held(state, one, expected, now + turn.settings.growth_pause);
   turn.act(note_of(one, "moved", "it is led from " + event.home));
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const CoresKnown& event) {

@@ -8,6 +8,18 @@
 #include "core/planning/dispatch/turn.h"
 
 namespace estrain::dispatch {
+namespace {
+
+void refuse_no_guest(const Request& request) {
+  const char* why = request.type == "cuda" ? "a GPU gives no job precedence: name CPUs in resources.devices"
+                    : request.least > 0    ? "--min would keep devices, and a guest leaves at once"
+                    : request.alone        ? "--alone would keep other jobs off"
+                    : request.deadline     ? "--deadline needs devices by right"
+                                           : nullptr;
+  if (why != nullptr) throw Error::make(Fault::usage, "--background: {}", why);
+}
+
+}  // namespace
 
 void on(DispatchTurn& turn, const Submitted& event) {
   State& state = turn.state;
@@ -18,6 +30,7 @@ void on(DispatchTurn& turn, const Submitted& event) {
                       request.most);
   }
   if (request.deadline && *request.deadline <= now) throw Error(Fault::usage, "the deadline is over already");
+  if (request.background) refuse_no_guest(request);
   const auto is_there = [&](const Slot& slot) { return slot.type() == request.type; };
   if (!request.type.empty() && std::ranges::none_of(state.slots, is_there)) {
     throw Error::make(Fault::infeasible, "the job wants {}, and the pool has no such device", request.type)
@@ -54,7 +67,7 @@ void on(DispatchTurn& turn, const CancelAsked& event) {
   } else {
     finish(turn, one, Phase::cancelled, {.how = Ended::How::stopped, .reason = "cancelled"}, 0);
   }
-  wake(turn);
+  wake(turn, one);
 }
 
 void on(DispatchTurn& turn, const PolicyChosen& event) {

@@ -203,7 +203,7 @@ void assign_devices(DispatchTurn& turn) {
   gather_one(turn, shared);
   for (Job* job : all) choose_batch(turn, shared, *job);
   for (auto& [id, job] : state.jobs) {
-    if (is_over(job.phase) || job.target == before[id]) continue;
+    if (is_over(job.phase) || job.target == before[id] || job.request.background) continue;
     turn.act(note_of(job, "devices", job.reason));
   }
 }

@@ -22,10 +22,20 @@ Slot* slot(State& state, SlotId id) {
   return at == state.slots.end() ? nullptr : &*at;
 }
 
+bool is_guest(const State& state, JobId id) {
+  const auto job = state.jobs.find(id);
+  return job != state.jobs.end() && job->second.request.background;
+}
+
+bool may_have(const Slot& slot, const Job& job) {
+  if (slot.state != Slot::State::present) return false;
+  return job.request.background ? slot.guest == 0 && slot.holder == job.beside : slot.holder == 0;
+}
+
 std::vector<Slot*> slots_of(State& state, JobId id) {
   std::vector<Slot*> slots;
   for (Slot& slot : state.slots) {
-    if (slot.holder == id) slots.push_back(&slot);
+    if (is_on(slot, id)) slots.push_back(&slot);
   }
   return slots;
 }
@@ -33,7 +43,7 @@ std::vector<Slot*> slots_of(State& state, JobId id) {
 std::vector<std::string> names_of(const State& state, JobId id) {
   std::vector<std::string> names;
   for (const Slot& slot : state.slots) {
-    if (slot.holder == id) names.push_back(slot.name);
+    if (is_on(slot, id)) names.push_back(slot.name);
   }
   return names;
 }
@@ -49,15 +59,23 @@ int64_t free_slots(const State& state, const std::string& group) {
   });
 }
 
-int64_t held(const State& state, JobId id, const std::string& group) {
+int64_t free_slots(const State& state, const std::string& group, const Job& job) {
   return std::ranges::count_if(state.slots,
-                               [&](const Slot& slot) { return slot.holder == id && slot.group() == group; });
+                               [&](const Slot& slot) { return slot.group() == group && may_have(slot, job); });
+}
+
+int64_t held(const State& state, JobId id, const std::string& group) {
+  return std::ranges::count_if(state.slots, [&](const Slot& slot) { return is_on(slot, id) && slot.group() == group; });
+}
+
+int64_t held_in_all(const State& state, JobId id) {
+  return std::ranges::count_if(state.slots, [&](const Slot& slot) { return is_on(slot, id); });
 }
 
 Target held_by(const State& state, JobId id) {
   Target held;
   for (const Slot& slot : state.slots) {
-    if (slot.holder == id) ++held[slot.group()];
+    if (is_on(slot, id)) ++held[slot.group()];
   }
   return held;
 }
@@ -72,6 +90,10 @@ std::vector<std::string> groups_of(const State& state) {
 }
 
 void give(const State& state, Slot& slot, JobId holder) {
+  if (is_guest(state, holder)) {
+    slot.guest = holder;
+    return;
+  }
   if (slot.holder != holder) slot.since = state.seen;
   slot.holder = holder;
 }
@@ -82,7 +104,13 @@ void put(const State& state, Slot& slot, Slot::State where) {
 }
 
 void free_slots_of(State& state, JobId id) {
-  for (Slot* slot : slots_of(state, id)) give(state, *slot, 0);
+  for (Slot* slot : slots_of(state, id)) {
+    if (slot->guest == id) {
+      slot->guest = 0;
+    } else {
+      give(state, *slot, 0);
+    }
+  }
 }
 
 // Gives the job devices of these names and no more. A device that the pool does not have, or has given to another job,
@@ -94,17 +122,22 @@ void hold(State& state, JobId id, const std::vector<std::string>& names) {
     before.push_back(slot->id);
     since[slot->id] = slot->since;
   }
-  // Devices that a client waits for go first.
-  std::ranges::stable_sort(before, {}, [&](SlotId one) { return slot(state, one)->state != Slot::State::present; });
+  const Job& job = state.jobs.at(id);
+  // Devices that a client waits for go first; of a guest, those that another job has by now, too.
+  std::ranges::stable_sort(before, {}, [&](SlotId one) {
+    const Slot& own = *slot(state, one);
+    return own.state != Slot::State::present || (own.guest == id && own.holder != job.beside);
+  });
   free_slots_of(state, id);
   for (const std::string& name : names) {
     Slot* chosen = nullptr;
     for (const SlotId one : before) {
-      if (Slot* own = slot(state, one); own->name == name && own->holder == 0 && chosen == nullptr) chosen = own;
+      Slot* own = slot(state, one);
+      const bool is_taken = job.request.background ? own->guest != 0 : own->holder != 0;
+      if (own->name == name && !is_taken && chosen == nullptr) chosen = own;
     }
     for (Slot& other : state.slots) {
-      const bool is_free = other.holder == 0 && other.name == name && other.state == Slot::State::present;
-      if (is_free && chosen == nullptr) chosen = &other;
+      if (other.name == name && may_have(other, job) && chosen == nullptr) chosen = &other;
     }
     if (chosen == nullptr) {
       chosen = &state.slots.emplace_back();
@@ -129,6 +162,7 @@ void account(State& state, double now) {
     state.in_use[""] += passed * static_cast<double>(checks_at_work(state));
     std::map<JobId, double> held;
     for (const Slot& slot : state.slots) {
+      if (slot.guest != 0) ++held[slot.guest];
       if (slot.holder == 0) continue;
       ++held[slot.holder];
       state.in_use[slot.host()] += passed;
@@ -137,6 +171,7 @@ void account(State& state, double now) {
       Job& job = state.jobs[id];
       job.attained += passed * devices;
       job.held += passed;
+      if (job.request.background) continue;
       Usage& usage = state.usage[job.request.user];
       usage = {decayed(usage, now) + passed * devices, now};
     }

@@ -12,13 +12,21 @@ namespace estrain::dispatch {
 Slot* slot(State& state, SlotId id);  // null: the device is no longer the pool's
 std::vector<Slot*> slots_of(State& state, JobId id);
 std::vector<std::string> names_of(const State& state, JobId id);
-// Both keep the moment of the last event (State::seen) if something changes.
+// Returns whether the job, holder or guest, is on the device.
+inline bool is_on(const Slot& slot, JobId id) { return slot.holder == id || slot.guest == id; }
+bool is_guest(const State& state, JobId id);
+// Returns whether the job could have the device now: a free one; a guest, one without a guest whose holder is
+// Job::beside.
+bool may_have(const Slot& slot, const Job& job);
+// Both keep the moment of the last event (State::seen) if something changes, and a guest leaves this moment alone.
 void give(const State& state, Slot& slot, JobId holder);
 void put(const State& state, Slot& slot, Slot::State where);
 void free_slots_of(State& state, JobId id);
-int64_t capacity(const State& state, const std::string& group);    // devices for jobs
-int64_t free_slots(const State& state, const std::string& group);  // without a job
+int64_t capacity(const State& state, const std::string& group);                    // devices for jobs
+int64_t free_slots(const State& state, const std::string& group);                  // without a holder
+int64_t free_slots(const State& state, const std::string& group, const Job& job);  // that the job may have
 int64_t held(const State& state, JobId id, const std::string& group);
+int64_t held_in_all(const State& state, JobId id);
 Target held_by(const State& state, JobId id);
 // Returns the groups of devices for jobs, in the order in which the devices came.
 std::vector<std::string> groups_of(const State& state);

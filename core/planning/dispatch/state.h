@@ -36,8 +36,9 @@ struct Slot {
   std::string name;  // "cpu:avx2", "cuda:1", "nodeB/cpu"; without a host: a device of the daemon's own host
   State state = State::present;
   bool for_good = false;  // of `leaving`: the device is removed, not taken for a while
-  JobId holder = 0;       // 0: free
+  JobId holder = 0;       // 0: free for jobs that are no guests
   double since = 0;       // the moment of the last change of holder or state; 0: not known
+  JobId guest = 0;        // a background job on the device, beside the holder or alone (dispatcher.h); 0: none
 
   std::string host() const { return name.substr(0, name.find('/') == name.npos ? 0 : name.find('/')); }
   std::string group() const {  // devices of one host and type are alike: "cpu", "nodeB/cuda"
@@ -111,10 +112,28 @@ struct Request {
   std::optional<BatchFreedom> batch = {};  // nothing: the batch is the owner's, whatever the policy
   bool one_host = false;                   // the job cannot be spread over hosts
   bool alone = false;                      // no other job may have devices on the job's hosts
+  bool background = false;                 // a guest (dispatcher.h)
   std::vector<std::string> inputs = {};    // data files and folders that the job reads: absolute paths
   bool operator==(const Request&) const = default;
   ESTRAIN_FIELDS(name, user, priority, ests, devices, least, most, deadline, type, mixes_types, weighs_offers,
-                 total_steps, batch, one_host, alone, inputs)
+                 total_steps, batch, one_host, alone, inputs, background)
+};
+
+// How long a job's steps take with guests and without (dispatcher.h), on the job's present devices.
+struct Company {
+  int64_t devices = 0, others = 0;  // of the job; of other jobs on the job's hosts. The figures below belong to both
+  double own_seconds = 0;           // s of a step without a guest: the mean of `looks`, of the last ten at most
+  int64_t looks = 0;                // without a guest
+  int64_t shared_step = -1;         // the job's step at the last look beside a guest; -1: none
+  // The window under way beside the present guests: where the window began, and the looks in it.
+  double window_from = 0;
+  int64_t window_step = -1;  // -1: no window yet
+  int64_t window_looks = 0;
+  double window_seconds = 0;  // s of a step, the sum over the looks
+  int64_t slow = 0;           // windows in a row beyond the tolerance
+  bool operator==(const Company&) const = default;
+  ESTRAIN_FIELDS(devices, others, own_seconds, looks, shared_step, window_from, window_step, window_looks,
+                 window_seconds, slow)
 };
 
 struct Job {
@@ -147,6 +166,10 @@ struct Job {
   std::optional<double> started, finished;
   Speeds speeds;  // of steps with the batch in force
   BatchState batch;
+  Company company;
+  std::vector<JobId> not_beside = {};  // of a guest: jobs slowed too much by the guest
+  JobId beside = 0;                    // of a guest: the job with the guest's device; 0: on free devices
+  double seated = 0;                   // of a guest: the moment of getting the devices
   scheduling::BatchTimes batch_times;  // of an EST's mini-batch, if the pool may change the batch
   // When the job was last seen at work on its present devices, the number of these devices, and the job's step then. 0:
   // not seen since the devices changed. Devices on their way to the job do not count.
@@ -160,7 +183,7 @@ struct Job {
   ESTRAIN_FIELDS(id, request, submitted, phase, reason, is_type_open, gradient_bytes, work, is_unwanted, target, home,
                  owed, step, not_before, no_growth_before, failures, failed_at, attained, held, lost, told_attained,
                  told_held, released_from, starts, started, finished, speeds, batch, batch_times, seen_at, seen_devices,
-                 seen_step)
+                 seen_step, company, not_beside, beside, seated)
   // The number of steps with the owner's batch that have the samples of one step with the batch in force.
   double owners_steps() const {
     return request.batch ? static_cast<double>(batch_in_force()) / static_cast<double>(request.batch->terms.own) : 1;
@@ -189,6 +212,8 @@ struct Settings {
   double patience = 120;     // s for a launcher to answer while its devices are to be free; then it is killed
   double growth_pause = 60;  // s without an offer after a job has declined devices
   int64_t hold_after = 3;    // failures of a user by one cause; then the user's jobs are held. 0: no job is held
+  // s for a guest to let go of a device by itself, and to answer at all; then it is killed
+  double guest_within = 2, guest_patience = 30;
 };
 
 using Target = std::map<std::string, int64_t>;  // devices by group
@@ -218,16 +243,20 @@ struct Underway {
     Target had, then;
   };
   std::map<JobId, DevicesAsked> asked;
-  double decided = 0;        // the moment at which the policy was asked last
-  int64_t decisions = 0;     // how often the policy was asked
-  bool is_taking_up = true;  // until the first TimePassed, or request: all jobs' news comes first
-  bool is_stale = true;      // something has happened since the policy was asked
+  double decided = 0;            // the moment at which the policy was asked last
+  int64_t decisions = 0;         // how often the policy was asked
+  bool is_taking_up = true;      // until the first TimePassed, or request: all jobs' news comes first
+  bool is_stale = true;          // something has happened since the policy was asked
+  bool guests_are_stale = true;  // something has happened with a guest since guests were last seated
 };
+
+inline constexpr double kDefaultTolerance = 0.05;
 
 struct State {
   std::string policy;  // as typed
   uint64_t seed = 1;
-  double charge = 0;  // seconds lost by a change of devices lately; 0: no change was seen
+  double charge = 0;                     // seconds lost by a change of devices lately; 0: no change was seen
+  double tolerance = kDefaultTolerance;  // the part by which a guest may lengthen its host's steps
   std::vector<Slot> slots;
   std::map<JobId, Job> jobs;
   std::map<std::string, Usage> usage;  // by user

@@ -17,7 +17,7 @@ bool shrink_somebody(State& state, const std::string& group) {
   std::tuple<int, int64_t, JobId> best;
   for (auto& [id, job] : state.jobs) {
     const auto at = job.target.find(group);
-    if (at == job.target.end() || at->second == 0) continue;
+    if (job.request.background || at == job.target.end() || at->second == 0) continue;
     const int64_t has = at->second;
     const int rank = has > held(state, id, group)                    ? 3
                      : has > std::max<int64_t>(1, job.request.least) ? 2
@@ -56,7 +56,7 @@ double FairShares::of(const std::string& user) const {
   return std::exp2(-(own == used_.end() ? 0 : own->second) / all_ * static_cast<double>(used_.size()));
 }
 
-std::vector<Job*> queue(State& state, double now) {
+std::vector<Job*> queue(State& state, double now, bool guests) {
   struct Place {
     double share;
     Job* job;
@@ -65,7 +65,7 @@ std::vector<Job*> queue(State& state, double now) {
   const FairShares shares(state, now);
   for (auto& [id, job] : state.jobs) {
     const bool may_run = is_up(job.phase) || (job.phase == Phase::waiting && job.not_before <= now);
-    if (!may_run || job.is_unwanted) continue;
+    if (!may_run || job.is_unwanted || job.request.background != guests) continue;
     if (job.request.type.empty() && !state.slots.empty()) {
       const auto cpu = std::ranges::find(state.slots, "cpu", &Slot::type);
       job.request.type = cpu != state.slots.end() ? "cpu" : state.slots.front().type();
@@ -85,6 +85,7 @@ std::vector<Job*> queue(State& state, double now) {
 void make_fit(State& state) {
   std::vector<std::string> groups;
   for (const auto& [id, job] : state.jobs) {
+    if (job.request.background) continue;
     for (const auto& [group, count] : job.target) {
       if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
     }

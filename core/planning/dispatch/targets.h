@@ -24,7 +24,8 @@ class FairShares {
 };
 // Returns the jobs that may run: jobs of higher priority first, then jobs of users with less use of late. Gives a job a
 // type of device at first if the job leaves the type to the pool.
-std::vector<Job*> queue(State& state, double now);
+// `guests`: returns guests, which the policies do not see, in place of the others.
+std::vector<Job*> queue(State& state, double now, bool guests = false);
 
 // Takes a device of this group from the job's target.
 void lessen(Job& job, const std::string& group);

@@ -28,8 +28,9 @@ struct DispatchTurn {
 void on(DispatchTurn& turn, const TimePassed& event);
 // Has the jobs take their next steps, after the policy was asked if a round is over, or something has happened.
 void go_on(DispatchTurn& turn);
-void wake(DispatchTurn& turn);         // something has happened: goes on, unless the state is being taken up
-Job& job_of(State& state, JobId job);  // throws Fault::usage: there is no such job
+void wake(DispatchTurn& turn);                  // something has happened: goes on, unless the state is being taken up
+void wake(DispatchTurn& turn, const Job& job);  // with the job; the policy is not asked because of a guest
+Job& job_of(State& state, JobId job);           // throws Fault::usage: there is no such job
 // The job is over, for the reason of the end. `devices`: held until now.
 void finish(DispatchTurn& turn, Job& job, Phase phase, const Ended& end, int64_t devices);
 // Keeps an end of the job, and what the end tells about further jobs.
@@ -73,14 +74,29 @@ void choose_batch(DispatchTurn& turn, const SharedSpeeds& shared, Job& job);
 // schedule.cpp: assigns devices to jobs. Asks the policy, and before and after applies the rules unknown to policies.
 void assign_devices(DispatchTurn& turn);
 
+// guests/guests.cpp
+// Gives guests their devices: after a decision, and when something has happened with a guest.
+void seat_guests(DispatchTurn& turn);
+// Takes its target from each guest whose device another job has by now, or is asked back, or whose host was slowed.
+void show_guests_out(DispatchTurn& turn);
+
+// guests/company.cpp
+// Returns true for a guest, and for a job with a guest on one of the job's devices: the steps teach no speed.
+bool teaches_nothing(const State& state, const Job& job);
+// The job's guests change: windows beside guests begin anew, and the time until now counts for no speed.
+void watch_anew(DispatchTurn& turn, Job& host);
+// Counts a look at a job's steps. Parts the newest guest from the job if the job was slowed for too long. Returns
+// whether the steps told were beside a guest: then they teach no speed.
+bool look_beside_guests(DispatchTurn& turn, Job& job, const Progressed& event);
+
 // homes.cpp
 // Moves a job that is spread over more hosts than its devices need together, if the move pays (plan::weigh). One job
 // moves at a decision, the job with the largest gain: a move changes the spare devices.
 void gather_one(DispatchTurn& turn, const SharedSpeeds& shared);
 
 // bring_about.cpp
-// Has every job take its next step towards its target: starts, grows, shrinks and stops jobs, and kills each job still
-// holding a device after its time to let go.
+// Has every job take its next step towards its target, guests last: starts, grows, shrinks and stops jobs, and kills
+// each job still holding a device after its time to let go.
 void bring_about(DispatchTurn& turn);
 // Removes each device from the pool if it was asked back and no job holds it any more, and answers the waiting clients.
 void complete_withdrawals(DispatchTurn& turn);

@@ -301,6 +301,10 @@ TEST_CASE("whatever happens, devices have one holder, promises are kept and ever
             request.mixes_types = below(2) == 0;
             if (below(3) == 0) request.type = devices_for(policy)[static_cast<size_t>(below(4))];
             if (below(2) == 0) request.batch = {{16, 1 + below(16), 16 + below(100)}, below(12)};
+            if (below(4) == 0) {
+              request.background = true;
+              request.least = 0;
+            }
             world.submit(1 + below(8), 20 + below(300), 0.02 + 0.01 * static_cast<double>(below(10)), request);
             break;
           }

@@ -17,6 +17,7 @@
 
 #include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/homes.h"
+#include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/trace/decision_log.h"
 
 namespace estrain::dispatch {
@@ -37,6 +38,7 @@ struct FakeOptions {
   double gradient_bytes = 0;   // of all jobs; 0: not known
   std::map<std::string, double> speeds = {};  // of types of devices; 1 where absent
   bool has_profiles = false;                  // checks tell the mini-batch on each type of `speeds`
+  double guest_slows = 0;                     // a step beside a guest at work takes this part longer
   DecisionLog* log = nullptr;                 // of what the pool is told and decides; null: none is kept
 };
 
@@ -198,10 +200,11 @@ class FakeWorld {
   void restart_daemon() {
     State saved = dispatcher_->state();
     for (auto& [id, request] : requests_) {
-      if (request.batch != 0 && happens(0.5)) carry_out_batch(id, request);
+      if (request.batch != 0 && happens(0.5, id)) carry_out_batch(id, request);
     }
     std::erase_if(requests_, [&](const auto& entry) {
-      return entry.second.batch != 0 || !entry.second.is_heard || (options_.losing > 0 && happens(options_.losing));
+      return entry.second.batch != 0 || !entry.second.is_heard ||
+             (options_.losing > 0 && happens(options_.losing, entry.first));
     });
     dispatcher_.emplace(std::move(saved), settings_);
     orders_.clear();
@@ -280,8 +283,14 @@ class FakeWorld {
     return requests_.contains(id) ? Doing::changes : Doing::trains;
   }
 
-  double drawn(double mean) { return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_)); }
-  bool happens(double part) { return std::uniform_real_distribution<double>(0, 1)(random_) < part; }
+  // What happens to guests is drawn by itself: other jobs fare as they would without guests.
+  std::mt19937_64& random_for(JobId id) { return is_guest(state(), id) ? random_of_guests_ : random_; }
+  double drawn(double mean, JobId id) {
+    return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_for(id)));
+  }
+  bool happens(double part, JobId id = 0) {
+    return std::uniform_real_distribution<double>(0, 1)(random_for(id)) < part;
+  }
 
   void step() {
     constexpr double kTick = 0.1;
@@ -318,7 +327,14 @@ class FakeWorld {
       first->first += first->second;
       all = std::max(all, first->first);
     }
-    return all * mini_batch_of(truth_.at(id)) * slowdown(launcher);
+    return all * mini_batch_of(truth_.at(id)) * slowdown(launcher) *
+           (has_guest_at_work(id) ? 1 + options_.guest_slows : 1);
+  }
+  bool has_guest_at_work(JobId id) const {
+    return std::ranges::any_of(state().slots, [&](const Slot& slot) {
+      const auto guest = launchers_.find(slot.guest);
+      return slot.holder == id && guest != launchers_.end() && guest->second.trains_at <= now;
+    });
   }
   std::map<std::string, double> mini_batches(JobId id, const Launcher& launcher) const {
     std::map<std::string, double> seconds;
@@ -362,13 +378,13 @@ class FakeWorld {
     truth.lr_factor = request.lr_factor;
     const auto devices = static_cast<int64_t>(launchers_[id].held.size());
     batches[id].push_back({epoch_of(id), request.batch, devices, request.lr_factor});
-    launchers_[id].trains_at = now + drawn(options_.start_seconds);
+    launchers_[id].trains_at = now + drawn(options_.start_seconds, id);
   }
   void answer_batch(JobId id) {
     const Pending request = requests_[id];
     requests_.erase(id);
-    if (happens(options_.refusing_batch)) {
-      const bool for_good = options_.refusing_batch == 1 || happens(0.5);
+    if (happens(options_.refusing_batch, id)) {
+      const bool for_good = options_.refusing_batch == 1 || happens(0.5, id);
       return tell(BatchRefused{id, for_good, "too large"});
     }
     carry_out_batch(id, request);
@@ -422,20 +438,20 @@ class FakeWorld {
   void carry_out(const StartJob& action) {
     REQUIRE_FALSE(launchers_.contains(action.job));
     launchers_[action.job] = {action.devices,
-                              now + drawn(options_.start_seconds),
+                              now + drawn(options_.start_seconds, action.job),
                               -1,
-                              happens(options_.failing),
+                              happens(options_.failing, action.job),
                               action.home,
-                              options_.failing_by_user > 0 && happens(options_.failing_by_user)};
+                              options_.failing_by_user > 0 && happens(options_.failing_by_user, action.job)};
     check_home(launchers_[action.job], action.devices);
   }
   void carry_out(const GrowJob& action) {
     REQUIRE(launchers_.contains(action.job));
     check_home(launchers_[action.job], action.all);
-    const bool takes = !happens(options_.refusing);
-    const bool is_heard = action.given_back.empty() || !happens(options_.hanging);
-    requests_[action.job] = {now + drawn(options_.change_seconds), takes ? action.all : launchers_[action.job].held,
-                             is_heard};
+    const bool takes = !happens(options_.refusing, action.job);
+    const bool is_heard = action.given_back.empty() || !happens(options_.hanging, action.job);
+    requests_[action.job] = {now + drawn(options_.change_seconds, action.job),
+                             takes ? action.all : launchers_[action.job].held, is_heard};
   }
   void carry_out(const ShrinkJob& action) {
     REQUIRE(launchers_.contains(action.job));
@@ -447,8 +463,8 @@ class FakeWorld {
       held.erase(at);
     }
     check_home(launchers_[action.job], held);
-    const double after = std::min(action.within, drawn(options_.change_seconds));
-    requests_[action.job] = {now + after, held, !happens(options_.hanging)};
+    const double after = std::min(action.within, drawn(options_.change_seconds, action.job));
+    requests_[action.job] = {now + after, held, !happens(options_.hanging, action.job)};
   }
   // 6: only if the owner allows a change, within the owner's range; rates grow no faster than the batch.
   void carry_out(const ChangeBatch& action) {
@@ -461,12 +477,14 @@ class FakeWorld {
     if (state().policy.starts_with("ones")) REQUIRE(action.lr_factor == doctest::Approx(ratio));
     REQUIRE(action.lr_factor >= std::min(1.0, ratio) * (1 - 1e-9));
     REQUIRE(action.lr_factor <= std::max(1.0, ratio) * (1 + 1e-9));
-    requests_[action.job] = {now + drawn(options_.change_seconds), {}, true, action.batch, action.lr_factor};
+    requests_[action.job] = {
+        now + drawn(options_.change_seconds, action.job), {}, true, action.batch, action.lr_factor};
   }
   void carry_out(const StopJob& action) {
     if (!launchers_.contains(action.job)) return;
-    launchers_[action.job].ends_at =
-        happens(options_.hanging) ? kDeaf : now + std::min(action.within, drawn(options_.change_seconds));
+    launchers_[action.job].ends_at = happens(options_.hanging, action.job)
+                                         ? kDeaf
+                                         : now + std::min(action.within, drawn(options_.change_seconds, action.job));
   }
   void carry_out(const KillJob& action) {
     ++killed[action.job];
@@ -491,23 +509,42 @@ class FakeWorld {
     promised_.erase(action.client);
   }
 
-  // 1: a device belongs to one job at most, and launchers believe to hold exactly the devices given by the pool.
+  // 1: a device belongs to one job at most, and one guest, and launchers believe to hold exactly the devices given by
+  // the pool.
   void check_laws() {
-    std::map<std::string, int64_t> believed, there;
+    std::map<std::string, int64_t> believed, believed_by_guests, there;
     for (const auto& [id, launcher] : launchers_) {
-      for (const std::string& name : launcher.held) ++believed[name];
+      for (const std::string& name : launcher.held) ++(is_guest(state(), id) ? believed_by_guests : believed)[name];
     }
     check_who_is_alone();
+    check_guests();
     for (const Slot& slot : state().slots) there[slot.name] += slot.state != Slot::State::away || slot.holder != 0;
     INFO(text());
+    for (const auto& [name, count] : believed_by_guests) REQUIRE(count <= there[name]);
     for (const auto& [name, count] : believed) REQUIRE(count <= there[name]);
     // 2: no client waits longer than promised.
     for (const auto& [client, until] : promised_) REQUIRE(now <= until + 0.11);
   }
 
+  // 7: a guest whose device another job has, or whose device is asked back, was told to leave.
+  void check_guests() const {
+    for (const Slot& slot : state().slots) {
+      if (slot.guest == 0) continue;
+      const Job& guest = job(slot.guest);
+      INFO(text());
+      REQUIRE(guest.request.background);
+      REQUIRE_FALSE(job_at(slot.holder).request.background);
+      const bool is_its_own = slot.state == Slot::State::present && slot.holder == guest.beside;
+      const bool is_told = guest.phase == Phase::stopping || guest.phase == Phase::changing || guest.is_leaderless;
+      REQUIRE((is_its_own || is_told));
+    }
+  }
+  Job job_at(JobId id) const { return id == 0 ? Job() : job(id); }
+
   void check_who_is_alone() const {
     std::map<std::string, std::set<JobId>> on_host;
     for (const auto& [id, launcher] : launchers_) {
+      if (is_guest(state(), id)) continue;  // told to leave by then
       for (const std::string& name : launcher.held) on_host[Slot{0, name}.host()].insert(id);
     }
     for (const auto& [host, jobs] : on_host) {
@@ -518,7 +555,7 @@ class FakeWorld {
 
   FakeOptions options_;
   Settings settings_;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, random_of_guests_{options_.seed + 1000};
   std::optional<Dispatcher> dispatcher_;
   std::vector<Action> orders_;
   std::map<JobId, Truth> truth_;
