@@ -44,6 +44,11 @@ void add_pool_serve(CLI::App& pool, Action& chosen) {
                    "until `estrain pool release`, as are jobs on a file found damaged; 0: no job is held")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
+  verb->add_option(
+          "--tolerate", options->tolerance,
+          "By how much a guest (submit --background) may lengthen the steps of the job beside it: 5%; a guest that "
+          "does more in three windows in a row leaves this job for good (default: the one before; at first 5%)")
+      ->transform(as_part());
   verb->add_option("--seed", options->seed, "Seed of a new pool for policies that choose at random (default 1)");
   verb->callback([options, &chosen] {
     chosen = [options] {

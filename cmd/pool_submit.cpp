@@ -22,7 +22,7 @@ struct SubmitArguments {
   int64_t least = 0, priority = 0;
   std::optional<int64_t> most;
   std::optional<double> deadline;
-  bool alone = false, json = false;
+  bool alone = false, background = false, json = false;
 };
 
 std::string own_name() {
@@ -39,7 +39,8 @@ int submit(const SubmitArguments& arguments) {
                                          .most = arguments.most,
                                          .deadline = arguments.deadline,
                                          .priority = arguments.priority,
-                                         .alone = arguments.alone});
+                                         .alone = arguments.alone,
+                                         .background = arguments.background});
   if (arguments.json) {
     fmt::print("{}\n", json_text(pool::encode_reply(reply)));
   } else {
@@ -71,6 +72,10 @@ void add_pool_submit(CLI::App& pool, Action& chosen) {
   verb->add_option("--priority", arguments->priority, "From -20 to 20; jobs of a higher one come first (default 0)")
       ->check(CLI::Range(-20, 20));
   verb->add_flag("--alone", arguments->alone, "Keep other jobs off the hosts that it has devices on");
+  verb->add_flag(
+      "--background", arguments->background,
+      "A guest: on CPUs that no job has, else on one CPU beside a job that is not slowed by it; it leaves at "
+      "once when others need its devices");
   verb->add_option("--user", arguments->user, "User whose fair share it counts against (default: who submits it)")
       ->check(not_empty());
   verb->add_flag("--json", arguments->json, "Print as JSON");

@@ -27,6 +27,19 @@ inline CLI::Validator not_empty() {
   return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); }, ""};
 }
 
+// "5%" becomes 0.05. From 0 % to 1000 %.
+inline CLI::Validator as_part() {
+  const auto transform = [](std::string& text) -> std::string {
+    double percent = 0;
+    const bool is_percent = text.ends_with('%') && CLI::detail::lexical_cast(text.substr(0, text.size() - 1), percent);
+    if (!is_percent || !(percent >= 0 && percent <= 1000))
+      return fmt::format("must be a part in per cent, such as 5%, found {}", text);
+    text = fmt::format("{}", percent / 100);
+    return "";
+  };
+  return {transform, "PERCENT"};
+}
+
 // "10.0.0.1:7000", "nodeA:7000"; ":7000" where `needs_host` is false. Names are looked up later.
 inline CLI::Validator host_and_port(bool needs_host) {
   const auto check = [needs_host](std::string& text) -> std::string {

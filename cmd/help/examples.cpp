@@ -49,6 +49,7 @@ constexpr Example kExamples[] = {
     {"plan", "plan --run runs/a --offer cpu,cpu", "whether two devices more pay for a job"},
     {"pool serve", "pool serve /shared/pool --devices 8", ""},
     {"pool submit", "pool submit /shared/pool job.toml --set train.epochs=3", ""},
+    {"pool submit", "pool submit /shared/pool sweep.toml --background", "as a guest, on what others leave"},
     {"simulate", "simulate jobs.csv --policy fifo,estrain", ""},
     {"help", "help train", "a command"},
     {"help", "help EST", "a word"},

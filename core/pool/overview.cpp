@@ -18,6 +18,7 @@ using dispatch::State;
 
 namespace {
 
+Json id_or_null(dispatch::JobId id) { return id == 0 ? Json() : Json(id); }
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 std::string duration(double seconds) {
@@ -36,6 +37,46 @@ std::string_view state_name(const Slot& slot) {
   return slot.holder == 0 ? "free" : "in use";
 }
 
+void add_guests_to(Json& status, const State& state) {
+  status["guests"] = status["parted"] = Json::array();
+  double held = 0;
+  for (const auto& [id, job] : state.jobs) {
+    if (!job.request.background) continue;
+    held += job.attained;
+    if (const auto names = dispatch::names_of(state, id); !names.empty())
+      status["guests"].push_back({{"job", id}, {"beside", id_or_null(job.beside)}, {"devices", names}});
+    if (is_over(job.phase)) continue;
+    for (const dispatch::JobId host : job.not_beside) status["parted"].push_back({{"job", host}, {"guest", id}});
+  }
+  status["guest_device_seconds"] = held;
+  status["tolerance"] = state.tolerance;
+}
+
+// ", job 3, guest 5"
+std::string jobs_on(const Json& device) {
+  std::string text;
+  for (const char* key : {"job", "guest"})
+    if (!device.at(key).is_null()) text += fmt::format(", {} {}", key, device.at(key).get<int64_t>());
+  return text;
+}
+
+std::string format_guests(const Json& status) {
+  std::string text;
+  for (const Json& one : status.at("guests")) {
+    const std::string where =
+        one.at("beside").is_null() ? "on free devices" : fmt::format("beside job {}", one.at("beside").get<int64_t>());
+    text += fmt::format("guest        job {} {}\n", one.at("job").get<int64_t>(), where);
+  }
+  for (const Json& one : status.at("parted")) {
+    text +=
+        fmt::format("parted       job {} was slowed by guest {}: by more than {:.4g} %\n", one.at("job").get<int64_t>(),
+                    one.at("guest").get<int64_t>(), 100 * status.at("tolerance").get<double>());
+  }
+  if (const double seconds = status.at("guest_device_seconds").get<double>(); seconds > 0)
+    text += fmt::format("guests       {:.0f} device-seconds, not counted in utilisation and users\n", seconds);
+  return text;
+}
+
 }  // namespace
 
 Json jobs_json(const PoolDirectory& directory, const State& state) {
@@ -47,6 +88,8 @@ Json jobs_json(const PoolDirectory& directory, const State& state) {
                     {"priority", job.request.priority},
                     {"phase", phase_name(job.phase)},
                     {"reason", job.reason},
+                    {"background", job.request.background},
+                    {"beside", id_or_null(job.beside)},
                     {"devices", dispatch::names_of(state, id)},
                     {"step", job.step},
                     {"total_steps", job.request.total_steps},
@@ -85,8 +128,10 @@ std::string format_jobs(const State& state, double now) {
 Json status_json(const State& state, bool is_served, double now) {
   Json status = {{"served", is_served}, {"policy", state.policy}, {"devices", Json::array()}, {"jobs", Json::object()}};
   for (const Slot& slot : state.slots) {
-    status["devices"].push_back(
-        {{"name", slot.name}, {"state", state_name(slot)}, {"job", slot.holder == 0 ? Json() : Json(slot.holder)}});
+    status["devices"].push_back({{"name", slot.name},
+                                 {"state", state_name(slot)},
+                                 {"job", id_or_null(slot.holder)},
+                                 {"guest", id_or_null(slot.guest)}});
   }
   double first = now, last = 0, attained = 0;
   Json faults = Json::object();
@@ -95,7 +140,7 @@ Json status_json(const State& state, bool is_served, double now) {
     status["jobs"][phase] = status["jobs"].value(phase, 0) + 1;
     first = std::min(first, job.submitted);
     last = std::max(last, job.finished.value_or(now));
-    attained += job.attained;
+    if (!job.request.background) attained += job.attained;
     if (job.phase == Phase::failed) faults[cause_of(job)] = faults.value(cause_of(job), 0) + 1;
   }
   const double available = (last - first) * static_cast<double>(state.slots.size());
@@ -112,6 +157,7 @@ Json status_json(const State& state, bool is_served, double now) {
     if (job.request.batch && !is_over(job.phase) && job.batch_in_force() != job.request.batch->terms.own)
       status["batches"].push_back({{"job", id}, {"batch", job.batch_in_force()}, {"lr_factor", job.batch.lr_factor}});
   }
+  add_guests_to(status, state);
   status["charge_s"] = state.charge;
   return status;
 }
@@ -121,8 +167,7 @@ std::string format_status(const Json& status) {
                                  status.at("served").get<bool>() ? "" : "; no daemon serves the pool");
   for (const Json& device : status.at("devices")) {
     text += fmt::format("  {:<12} {}{}\n", visible_in_line(device.at("name").get<std::string>()),
-                        device.at("state").get<std::string>(),
-                        device.at("job").is_null() ? "" : fmt::format(", job {}", device.at("job").get<int64_t>()));
+                        device.at("state").get<std::string>(), jobs_on(device));
   }
   text += "jobs        ";
   for (const auto& [phase, count] : status.at("jobs").items())
@@ -131,6 +176,7 @@ std::string format_status(const Json& status) {
                       100 * status.at("utilisation").get<double>());
   for (const auto& [user, seconds] : status.at("users").items())
     text += fmt::format("  {:<12} {:.0f} device-seconds of late\n", visible_in_line(user), seconds.get<double>());
+  text += format_guests(status);
   for (const Json& one : status.at("batches")) {
     text += fmt::format("batch        job {}: {} samples, learning rates times {:.6g}\n", one.at("job").get<int64_t>(),
                         one.at("batch").get<int64_t>(), one.at("lr_factor").get<double>());
@@ -155,6 +201,7 @@ Json devices_json(const State& state, const std::string& own) {
                        {"state", state_name(slot)},
                        {"for_good", slot.for_good},
                        {"job", is_held ? Json(slot.holder) : Json()},
+                       {"guest", id_or_null(slot.guest)},
                        {"name", is_held ? Json(job->second.request.name) : Json()},
                        {"user", is_held ? Json(job->second.request.user) : Json()},
                        {"since", slot.since > 0 ? Json(slot.since) : Json()}});
@@ -167,17 +214,20 @@ std::string format_devices(const Json& devices, double now) {
   const auto text_of = [](const Json& value) {
     return value.is_null() ? "-" : visible_in_line(value.get<std::string>());
   };
-  std::string text = fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}\n", "host", "device", "state", "job",
-                                 "name", "user", "since");
+  std::string text = fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}  {:>5}\n", "host", "device", "state",
+                                 "job", "name", "user", "since", "guest");
   for (const Json& device : devices) {
     std::string state = text_of(device.at("state"));
     if (state == "leaving") state += device.at("for_good").get<bool>() ? ", removed" : ", taken";
     if (state == "away") state += ", taken";
-    const Json &job = device.at("job"), &since = device.at("since");
-    text += fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}\n", text_of(device.at("host")),
-                        text_of(device.at("device")), state, job.is_null() ? "-" : std::to_string(job.get<int64_t>()),
-                        text_of(device.at("name")), text_of(device.at("user")),
-                        since.is_null() ? "-" : duration(now - since.get<double>()));
+    const Json& since = device.at("since");
+    const auto number_of = [&](const char* key) {
+      return device.at(key).is_null() ? "-" : std::to_string(device.at(key).get<int64_t>());
+    };
+    text += fmt::format("{:<12} {:<18} {:<16} {:>4}  {:<16} {:<10} {:>10}  {:>5}\n", text_of(device.at("host")),
+                        text_of(device.at("device")), state, number_of("job"), text_of(device.at("name")),
+                        text_of(device.at("user")), since.is_null() ? "-" : duration(now - since.get<double>()),
+                        number_of("guest"));
   }
   return text;
 }

@@ -29,6 +29,7 @@ class PoolDirectory {
   std::string run(dispatch::JobId id) const { return job(id) + "/run"; }
   std::string check_log(dispatch::JobId id) const { return job(id) + "/check.log"; }
   std::string train_log(dispatch::JobId id) const { return job(id) + "/train.log"; }
+  std::string shared_mark(dispatch::JobId id) const { return job(id) + "/shared"; }
   std::string agents_log(dispatch::JobId id) const { return job(id) + "/agents.log"; }
   std::string request_log(dispatch::JobId id) const { return job(id) + "/request.log"; }
 

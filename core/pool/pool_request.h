@@ -44,8 +44,9 @@ struct SubmitRequest {
   std::optional<int64_t> most;     // devices; absent: the job's ESTs
   std::optional<double> deadline;  // s from now
   int64_t priority = 0;
-  bool alone = false;  // no other job on the job's hosts
-  ESTRAIN_FIELDS(spec, user, least, most, deadline, priority, alone)
+  bool alone = false;       // no other job on the job's hosts
+  bool background = false;  // a guest, on free devices or beside other jobs
+  ESTRAIN_FIELDS(spec, user, least, most, deadline, priority, alone, background)
 };
 struct CancelRequest {
   using Reply = DoneReply;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/trace/pool_trace.h"
 
 namespace estrain::pool {
@@ -187,9 +188,15 @@ std::vector<Away> times_without_daemon(const std::vector<Line>& history, double 
   return all;
 }
 
+std::vector<Line> without_guests(std::vector<Line> history, const dispatch::State& state) {
+  std::erase_if(history, [&](const Line& line) { return dispatch::is_guest(state, line.job); });
+  return history;
+}
+
 }  // namespace
 
-std::string trace_of(const dispatch::State& state, const std::vector<Line>& history, int64_t cores) {
+std::string trace_of(const dispatch::State& state, const std::vector<Line>& lines, int64_t cores) {
+  const std::vector<Line> history = without_guests(lines, state);
   dispatch::PoolTrace trace;
   trace.cores = cores;
   trace.policy = state.policy;
@@ -200,7 +207,7 @@ std::string trace_of(const dispatch::State& state, const std::vector<Line>& hist
   double first = 0;
   for (const auto& [id, job] : state.jobs) first = first == 0 ? job.submitted : std::min(first, job.submitted);
   for (const auto& [id, job] : state.jobs) {
-    if (job.phase != dispatch::Phase::done || job.request.total_steps < 1) continue;
+    if (job.phase != dispatch::Phase::done || job.request.total_steps < 1 || job.request.background) continue;
     PastJob& past = trace.jobs.emplace_back(past_of(job, first));
     past.check = check.of(id);
     past.start = start.of(id);

@@ -81,6 +81,7 @@ dispatch::State Daemon::first_state(const ServeOptions& options) {
   if (state.policy.empty()) state.seed = options.seed;
   if (!options.policy.empty()) state.policy = options.policy;
   if (state.policy.empty()) state.policy = kDefaultPolicy;
+  state.tolerance = options.tolerance.value_or(state.tolerance);
   if (!options.policy.empty())
     dispatch::require_known(scheduling::make_policy(options.policy, state.seed), dispatch::types_with(state, {}));
   number_above_folders(state);

@@ -4,6 +4,7 @@
 // offer, reclaim. So the daemon never waits for a run, and may be killed at any instruction: runs continue, and the
 // next daemon finds the runs by their run directories. Agents carry out the actions on other hosts (hosts/).
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,11 @@ class HostNews {
 
 struct ServeOptions {
   std::string directory;
-  std::string devices;             // as for train; empty: the pool's devices so far; "none": only agents bring devices
-  std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each node but the daemon's
-  std::string name;                // the name of this host in the pool, if another host must know it
-  std::string policy;              // empty: the pool's policy so far, or kDefaultPolicy
+  std::string devices;              // as for train; empty: the pool's devices so far; "none": only agents bring devices
+  std::vector<std::string> nodes;   // of a Slurm allocation: the pool starts an agent on each node but the daemon's
+  std::string name;                 // the name of this host in the pool, if another host must know it
+  std::string policy;               // empty: the pool's policy so far, or kDefaultPolicy
+  std::optional<double> tolerance;  // State::tolerance; nothing: the pool's so far
   dispatch::Settings settings = {};
   uint64_t seed = 1;
 };

@@ -3,15 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "core/base/clock.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/pool/hosts/own_command.h"
 #include "core/run/launch/control/control_socket.h"
+#include "core/run/launch/control/shared_mark.h"
 #include "core/state/run_directory/run_directory.h"
 
 namespace estrain::pool {
@@ -72,6 +75,11 @@ void JobCommands::carry_out(const dispatch::StartJob& action) {
   std::vector<std::string> words = {"train", "--own-session", hosts_.directory.spec(id)};
   if (run_directory::RunDirectory(run).has_run()) words.emplace_back("--resume");
   words.insert(words.end(), {"--run", run, "--devices", list_of(action.devices)});
+  if (job_of(id).request.background) {
+    words.emplace_back("--background");
+  } else {
+    words.insert(words.end(), {"--shared-mark", hosts_.directory.shared_mark(id)});
+  }
   const bool is_spread = !run_agents_for(dispatcher_.state(), id, hosts_.directory).hosts.empty();
   if (is_spread || !action.home.empty())
     words.insert(words.end(), {"--name", action.home.empty() ? hosts_.own : action.home});
@@ -191,7 +199,25 @@ void JobCommands::carry_out(const dispatch::KillJob& action) {
   if (launcher != processes_.launchers.end()) launcher->second.was_killed = true;
 }
 
+void JobCommands::mark_shared_jobs() {
+  std::set<JobId> shared;
+  for (const dispatch::Slot& slot : dispatcher_.state().slots)
+    if (slot.holder != 0 && slot.guest != 0) shared.insert(slot.holder);
+  for (const auto& [id, job] : dispatcher_.state().jobs) {
+    if (!dispatch::is_up(job.phase) || job.request.background) continue;
+    const auto [known, is_new] = marked_.try_emplace(id, false);
+    if (is_new) known->second = std::isinf(launch::shared_until(hosts_.directory.shared_mark(id)));
+    if (known->second == shared.contains(id)) continue;
+    try {
+      launch::mark_shared(hosts_.directory.shared_mark(id), shared.contains(id));
+      known->second = shared.contains(id);
+    } catch (const Error&) {  // a full disk: tried again
+    }
+  }
+}
+
 void JobCommands::tend() {
+  mark_shared_jobs();
   tend_run_agents();
   send_waiting();
 }

@@ -46,7 +46,8 @@ class JobCommands {
   void carry_out(const dispatch::ChangeBatch& action);
   void carry_out(const dispatch::StopJob& action);
   void carry_out(const dispatch::KillJob& action);
-  // Starts and ends agents of runs. Gives commands whose agents listen now; gives up commands whose agents do not come.
+  // Tells runs whether guests share their devices. Starts and ends agents of runs. Gives commands whose agents listen
+  // now; gives up commands whose agents do not come.
   void tend();
 
  private:
@@ -54,6 +55,7 @@ class JobCommands {
   using What = JobCommand::What;
 
   const dispatch::Job& job_of(JobId id) const { return dispatcher_.state().jobs.at(id); }
+  void mark_shared_jobs();
   void tend_run_agents();
   void send_waiting();
   void ask(JobId id, std::vector<std::string> words, What what);
@@ -63,6 +65,7 @@ class JobCommands {
   PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;
   JobProcesses& processes_;
+  std::map<JobId, bool> marked_;  // true: the job's mark says "shared"
 };
 
 }  // namespace estrain::pool

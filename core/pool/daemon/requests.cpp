@@ -44,6 +44,7 @@ dispatch::Request request_for(const spec::JobSpec& spec, const SubmitRequest& as
   request.user = asked.user;
   request.priority = asked.priority;
   request.alone = asked.alone;
+  request.background = asked.background;
   request.ests = spec.job.ests;
   request.least = asked.least;
   request.most = std::min(asked.most.value_or(spec.job.ests), spec.job.ests);

@@ -29,7 +29,7 @@ CREATE TABLE paces (
   since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, told REAL NOT NULL, PRIMARY KEY (job, number));
 CREATE TABLE slots (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL,
-  since REAL NOT NULL);
+  since REAL NOT NULL, guest INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE usage (user TEXT PRIMARY KEY, device_seconds REAL NOT NULL, at REAL NOT NULL);
 CREATE TABLE hosts (name TEXT PRIMARY KEY, cores INTEGER NOT NULL);
 CREATE TABLE history (
@@ -59,6 +59,17 @@ void make_tables(sqlite::Database& database, const std::string& path) {
     }
     database.execute(kTables);
     database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
+  });
+}
+
+// The table of a pool made before pools had guests has no column for them.
+void add_guests(sqlite::Database& database) {
+  const auto has_guests = [&] {
+    return database.prepare("SELECT name FROM pragma_table_info('slots') WHERE name = 'guest'").step();
+  };
+  if (has_guests()) return;
+  database.transact([&] {
+    if (!has_guests()) database.execute("ALTER TABLE slots ADD COLUMN guest INTEGER NOT NULL DEFAULT 0");
   });
 }
 
@@ -105,6 +116,7 @@ Ledger Ledger::open(const std::string& path) {
                       kFormat)
         .advise("use the estrain that made it; nothing was changed");
   }
+  add_guests(database);
   database.execute("PRAGMA synchronous = FULL");
   return Ledger(std::move(database));
 }
@@ -129,10 +141,10 @@ void Ledger::write_jobs(const State& state, State& changed) const {
 
 void Ledger::write_slots(const std::vector<Slot>& slots) const {
   database_.prepare("DELETE FROM slots").run();
-  sqlite::Statement row = database_.prepare("INSERT INTO slots VALUES (?,?,?,?,?,?)");
+  sqlite::Statement row = database_.prepare("INSERT INTO slots VALUES (?,?,?,?,?,?,?)");
   for (const Slot& slot : slots) {
     row.bind(slot.id).bind(slot.name).bind(kSlotStates[static_cast<size_t>(slot.state)]);
-    row.bind(int64_t{slot.for_good}).bind(slot.holder).bind(slot.since).run();
+    row.bind(int64_t{slot.for_good}).bind(slot.holder).bind(slot.since).bind(slot.guest).run();
   }
 }
 
@@ -144,6 +156,7 @@ void Ledger::write_settings(const State& state) const {
   write("policy", state.policy, saved_.policy);
   write("seed", static_cast<int64_t>(state.seed), static_cast<int64_t>(saved_.seed));
   write("charge", state.charge, saved_.charge);
+  write("tolerance", state.tolerance, saved_.tolerance);
   write("last_job", state.last_job, saved_.last_job);
   write("last_slot", state.last_slot, saved_.last_slot);
   write("seen", state.seen, saved_.seen);
@@ -195,6 +208,7 @@ void Ledger::save(const State& state, const std::vector<Line>& lines, const std:
   saved_.policy = state.policy;
   saved_.seed = state.seed;
   saved_.charge = state.charge;
+  saved_.tolerance = state.tolerance;
   saved_.last_job = state.last_job;
   saved_.last_slot = state.last_slot;
   saved_.seen = state.seen;
@@ -223,6 +237,7 @@ void Ledger::read_settings(State& state) const {
     if (name == "policy") state.policy = setting.text(1);
     if (name == "seed") state.seed = static_cast<uint64_t>(setting.whole(1));
     if (name == "charge") state.charge = setting.number(1);
+    if (name == "tolerance") state.tolerance = setting.number(1);
     if (name == "last_job") state.last_job = setting.whole(1);
     if (name == "last_slot") state.last_slot = setting.whole(1);
     if (name == "seen") state.seen = setting.number(1);
@@ -231,12 +246,14 @@ void Ledger::read_settings(State& state) const {
 }
 
 void Ledger::read_slots(State& state) const {
-  sqlite::Statement row = database_.prepare("SELECT id, name, state, for_good, holder, since FROM slots ORDER BY id");
+  sqlite::Statement row =
+      database_.prepare("SELECT id, name, state, for_good, holder, since, guest FROM slots ORDER BY id");
   while (row.step()) {
     const auto* const known = std::ranges::find(kSlotStates, row.text(2));
     const auto slot_state =
         known == kSlotStates.end() ? Slot::State::present : Slot::State(known - kSlotStates.begin());
-    state.slots.push_back({row.whole(0), row.text(1), slot_state, row.whole(3) != 0, row.whole(4), row.number(5)});
+    state.slots.push_back(
+        {row.whole(0), row.text(1), slot_state, row.whole(3) != 0, row.whole(4), row.number(5), row.whole(6)});
   }
 }
 

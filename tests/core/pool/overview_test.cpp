@@ -33,6 +33,7 @@ TEST_CASE("devices are listed with their host, what uses them and since when") {
                            {"state", "in use"},
                            {"for_good", false},
                            {"job", 7},
+                           {"guest", nullptr},
                            {"name", "lenet"},
                            {"user", "anna"},
                            {"since", 1000.0}});
@@ -42,6 +43,7 @@ TEST_CASE("devices are listed with their host, what uses them and since when") {
                            {"state", "free"},
                            {"for_good", false},
                            {"job", nullptr},
+                           {"guest", nullptr},
                            {"name", nullptr},
                            {"user", nullptr},
                            {"since", nullptr}});
@@ -57,16 +59,42 @@ TEST_CASE("the status lists the jobs that are held, and why") {
   CHECK(format_status(status).find("held         job 8: 3 jobs of anna failed by user_code \n") != std::string::npos);
 }
 
+TEST_CASE("the status tells where guests are, whom they slowed, and counts their time apart") {
+  dispatch::State state = devices_of_two_hosts();
+  state.jobs[7].attained = 30;
+  dispatch::Job& guest = state.jobs[9];
+  guest.request.background = true;
+  guest.phase = dispatch::Phase::running;
+  guest.beside = 7;
+  guest.not_beside = {3};
+  guest.attained = 20;
+  state.slots[0].guest = 9;
+  state.tolerance = 0.1;
+  const Json status = status_json(state, true, 100);
+  CHECK(status.at("guests") == Json::array({{{"job", 9}, {"beside", 7}, {"devices", {"cpu"}}}}));
+  CHECK(status.at("parted") == Json::array({{{"job", 3}, {"guest", 9}}}));
+  CHECK(status.at("utilisation") == 30.0 / 500);
+  const std::string text = format_status(status);
+  INFO(text);
+  CHECK(text.find("  cpu          in use, job 7, guest 9\n") != std::string::npos);
+  CHECK(text.find("guest        job 9 beside job 7\n") != std::string::npos);
+  CHECK(text.find("parted       job 3 was slowed by guest 9: by more than 10 %\n") != std::string::npos);
+  CHECK(text.find("guests       20 device-seconds, not counted") != std::string::npos);
+  CHECK(jobs_json(PoolDirectory("pool"), state)[1].at("beside") == 7);
+}
+
 TEST_CASE("the table of devices tells those that are taken from those that are removed for good") {
-  const std::string text = format_devices(devices_json(devices_of_two_hosts(), "nodeA"), 1090);
+  dispatch::State state = devices_of_two_hosts();
+  state.slots[2].guest = 9;
+  const std::string text = format_devices(devices_json(state, "nodeA"), 1090);
   INFO(text);
   CHECK(text ==
-        "host         device             state             job  name             user            since\n"
-        "nodeA        cpu                in use              7  lenet            anna         1:30 min\n"
-        "nodeA        cpu:avx2           away, taken         -  -                -                30 s\n"
-        "nodeB        nodeB/cuda:1       free                -  -                -                   -\n"
-        "nodeB        nodeB/cpu          leaving, removed    7  lenet            anna         1:30 min\n"
-        "nodeB        nodeB/cpu          leaving, taken      7  lenet            anna         1:30 min\n");
+        "host         device             state             job  name             user            since  guest\n"
+        "nodeA        cpu                in use              7  lenet            anna         1:30 min      -\n"
+        "nodeA        cpu:avx2           away, taken         -  -                -                30 s      -\n"
+        "nodeB        nodeB/cuda:1       free                -  -                -                   -      9\n"
+        "nodeB        nodeB/cpu          leaving, removed    7  lenet            anna         1:30 min      -\n"
+        "nodeB        nodeB/cpu          leaving, taken      7  lenet            anna         1:30 min      -\n");
   CHECK(format_devices(Json::array(), 0) == "no devices; estrain pool devices add, or estrain agent --pool\n");
 }
 

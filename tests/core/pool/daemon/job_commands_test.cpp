@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 
+#include "core/base/clock.h"
+#include "core/run/launch/control/shared_mark.h"
 #include "tests/core/pool/daemon/resting_pool.h"
 
 namespace estrain::pool {
@@ -31,7 +35,8 @@ TEST_CASE("a job starts from its spec the first time; later it resumes its run, 
     REQUIRE(launchers.size() == 1);
     Words words = {"train", "--own-session", at.hosts.directory.spec(1)};
     if (has_run) words.emplace_back("--resume");
-    const Words others = {"--run", at.hosts.directory.run(1), "--devices", "nodeB/cpu", "--name", "nodeB"};
+    const Words others = {"--run",         at.hosts.directory.run(1),         "--devices", "nodeB/cpu",
+                          "--shared-mark", at.hosts.directory.shared_mark(1), "--name",    "nodeB"};
     words.insert(words.end(), others.begin(), others.end());
     CHECK(launchers[0].words == words);
     REQUIRE(at.processes.launchers.contains(1));
@@ -39,6 +44,35 @@ TEST_CASE("a job starts from its spec the first time; later it resumes its run, 
     CHECK(at.processes.launchers[1].host == "nodeB");
     CHECK(at.processes.commands.empty());
   }
+}
+
+TEST_CASE("a guest's launcher is told to leave processors to others") {
+  dispatch::State state = state_with_job(Phase::starting, {"nodeB/cpu"}, "nodeB");
+  state.jobs[1].request.background = true;
+  Commands at(std::move(state));
+  at.commands.carry_out(dispatch::StartJob{1, {"nodeB/cpu"}, "nodeB"});
+  const auto launchers = at.tasks(kLauncher);
+  REQUIRE(launchers.size() == 1);
+  CHECK(std::ranges::count(launchers[0].words, "--background") == 1);
+}
+
+TEST_CASE("a run is told when a guest comes to its devices and goes, also by a daemon that knows nothing of before") {
+  dispatch::State state = state_with_job(Phase::running, {"cpu"});
+  state.jobs[2].id = state.last_job = 2;
+  state.jobs[2].phase = Phase::stopping;
+  state.jobs[2].request.background = true;
+  Commands at(state);
+  const std::string mark = at.hosts.directory.shared_mark(1);
+  at.commands.tend();
+  CHECK(launch::shared_until(mark) == 0);
+  launch::mark_shared(mark, true);
+  CHECK(std::isinf(launch::shared_until(mark)));
+  JobCommands(at.dispatcher, at.hosts, at.processes).tend();
+  CHECK(launch::shared_until(mark) == doctest::Approx(wall_seconds()).epsilon(1e-6));
+  state.slots[0].guest = 2;
+  Commands beside(state);
+  beside.commands.tend();
+  CHECK(std::isinf(launch::shared_until(beside.hosts.directory.shared_mark(1))));
 }
 
 TEST_CASE("a job over several hosts starts once the agents of its run listen, and is tried again if they never do") {

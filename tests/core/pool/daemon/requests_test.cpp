@@ -70,6 +70,17 @@ TEST_CASE("a job whose submission was answered is on the disk, with its spec") {
   CHECK(bytes_of(at.hosts.directory.spec(2)) == kSpec);
 }
 
+TEST_CASE("a background job is a guest, and what no guest can have is refused by name") {
+  Asking at(state_with_job(Phase::done, {"cpu"}));
+  Json guest = submission();
+  guest["background"] = true;
+  guest["least"] = 1;
+  CHECK(error_of([&] { at.answer_to(guest); }).message().starts_with("--background: --min"));
+  guest["least"] = 0;
+  CHECK(at.answer_to(guest).at("job") == 2);
+  CHECK(at.dispatcher.state().jobs.at(2).request.background);
+}
+
 TEST_CASE("a job that cannot be written down is not taken") {
   Asking at(state_with_job(Phase::done, {"cpu"}));
   auto other = sqlite::Database::open(at.hosts.directory.database(), sqlite::Access::read_write);

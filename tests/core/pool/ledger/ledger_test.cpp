@@ -21,8 +21,10 @@ dispatch::State some_state() {
   state.policy = "tiresias:limit=100";
   state.seed = 7;
   state.charge = 1.5;
+  state.tolerance = 0.125;
   state.slots = {{1, "cpu", Slot::State::present, false, 2, 1700000000.5},
                  {3, "cuda:1", Slot::State::away, false, 0, 1700000000.25}};
+  state.slots[0].guest = 2;
   state.usage["anna"] = {12.5, 1000};
   state.cores = {{"nodeB", 8}};
   state.last_job = 2;
@@ -72,6 +74,11 @@ dispatch::State some_state() {
   running.batch_times.observe(16, 0.25);
   running.batch_times.observe(32, 0.375);
   running.batch_times.observe(32, 0.5);
+  running.company = {2, 1, 0.125, 4, 70, 1700000010, 60, 3, 0.5, 2};
+  running.request.background = true;
+  running.not_beside = {1};
+  running.beside = 3;
+  running.seated = 1700000007.5;
   state.jobs[2] = running;
   return state;
 }
@@ -80,6 +87,7 @@ void check_equal(const dispatch::State& a, const dispatch::State& b) {
   CHECK(a.policy == b.policy);
   CHECK(a.seed == b.seed);
   CHECK(a.charge == b.charge);
+  CHECK(a.tolerance == b.tolerance);
   CHECK(a.slots == b.slots);
   CHECK(a.jobs == b.jobs);
   CHECK(a.usage == b.usage);
@@ -161,6 +169,22 @@ class WrittenRows {
  private:
   sqlite::Database database_;
 };
+
+TEST_CASE("a pool made before pools had guests is read, and takes guests from then on") {
+  const ScratchFolder folder;
+  dispatch::State state = some_state();
+  state.slots[0].guest = 0;
+  Ledger::open(folder / "pool.db").save(state, {});
+  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
+      .execute("ALTER TABLE slots DROP COLUMN guest; DELETE FROM settings WHERE name = 'tolerance'");
+  Ledger ledger = Ledger::open(folder / "pool.db");
+  dispatch::State loaded = ledger.load();
+  CHECK(loaded.slots == state.slots);
+  CHECK(loaded.tolerance == dispatch::kDefaultTolerance);
+  loaded.slots[0].guest = 2;
+  ledger.save(loaded, {});
+  CHECK(Ledger::open(folder / "pool.db").load().slots == loaded.slots);
+}
 
 TEST_CASE("a save writes the rows that have changed since the state was saved, or loaded, and no others") {
   using Rows = std::map<std::string, int64_t>;
