@@ -29,7 +29,7 @@ CREATE TABLE paces (
   since REAL NOT NULL, until REAL NOT NULL, steps REAL NOT NULL, told REAL NOT NULL, PRIMARY KEY (job, number));
 CREATE TABLE slots (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, for_good INTEGER NOT NULL, holder INTEGER NOT NULL,
-  since REAL NOT NULL, guest INTEGER NOT NULL DEFAULT 0);
+  since REAL NOT NULL, guest INTEGER NOT NULL);
 CREATE TABLE usage (user TEXT PRIMARY KEY, device_seconds REAL NOT NULL, at REAL NOT NULL);
 CREATE TABLE hosts (name TEXT PRIMARY KEY, cores INTEGER NOT NULL);
 CREATE TABLE history (
@@ -59,17 +59,6 @@ void make_tables(sqlite::Database& database, const std::string& path) {
     }
     database.execute(kTables);
     database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kFormat));
-  });
-}
-
-// The table of a pool made before pools had guests has no column for them.
-void add_guests(sqlite::Database& database) {
-  const auto has_guests = [&] {
-    return database.prepare("SELECT name FROM pragma_table_info('slots') WHERE name = 'guest'").step();
-  };
-  if (has_guests()) return;
-  database.transact([&] {
-    if (!has_guests()) database.execute("ALTER TABLE slots ADD COLUMN guest INTEGER NOT NULL DEFAULT 0");
   });
 }
 
@@ -116,7 +105,6 @@ Ledger Ledger::open(const std::string& path) {
                       kFormat)
         .advise("use the estrain that made it; nothing was changed");
   }
-  add_guests(database);
   database.execute("PRAGMA synchronous = FULL");
   return Ledger(std::move(database));
 }

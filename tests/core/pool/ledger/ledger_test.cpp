@@ -170,22 +170,6 @@ class WrittenRows {
   sqlite::Database database_;
 };
 
-TEST_CASE("a pool made before pools had guests is read, and takes guests from then on") {
-  const ScratchFolder folder;
-  dispatch::State state = some_state();
-  state.slots[0].guest = 0;
-  Ledger::open(folder / "pool.db").save(state, {});
-  sqlite::Database::open(folder / "pool.db", sqlite::Access::read_write)
-      .execute("ALTER TABLE slots DROP COLUMN guest; DELETE FROM settings WHERE name = 'tolerance'");
-  Ledger ledger = Ledger::open(folder / "pool.db");
-  dispatch::State loaded = ledger.load();
-  CHECK(loaded.slots == state.slots);
-  CHECK(loaded.tolerance == dispatch::kDefaultTolerance);
-  loaded.slots[0].guest = 2;
-  ledger.save(loaded, {});
-  CHECK(Ledger::open(folder / "pool.db").load().slots == loaded.slots);
-}
-
 TEST_CASE("a save writes the rows that have changed since the state was saved, or loaded, and no others") {
   using Rows = std::map<std::string, int64_t>;
   const ScratchFolder folder;
