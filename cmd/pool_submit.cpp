@@ -74,8 +74,8 @@ void add_pool_submit(CLI::App& pool, Action& chosen) {
   verb->add_flag("--alone", arguments->alone, "Keep other jobs off the hosts that it has devices on");
   verb->add_flag(
       "--background", arguments->background,
-      "A guest: on CPUs that no job has, else on one CPU beside a job that is not slowed by it; it leaves at "
-      "once when others need its devices");
+      "Submit a guest: on free CPUs, else on one CPU beside a job, as long as the guest does not slow the job. "
+      "The guest leaves at once when another job needs the device");
   verb->add_option("--user", arguments->user, "User whose fair share it counts against (default: who submits it)")
       ->check(not_empty());
   verb->add_flag("--json", arguments->json, "Print as JSON");

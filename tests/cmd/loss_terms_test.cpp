@@ -61,7 +61,7 @@ TEST_CASE("terms are on record at each step by name, the same on any placement")
       CHECK(step[1].first == "tokens");
       tokens.insert(step[1].second);
     }
-    CHECK(tokens.size() > 1);  // so that ESTs differ in weight
+    CHECK(tokens.size() > 1);  // the ESTs differ in weight
     for (const std::string devices : {"2", "cpu=1,cpu=3", "4"}) {
       CAPTURE(devices);
       const std::string run = train_on(job.folder, job.spec, devices, more);

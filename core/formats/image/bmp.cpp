@@ -223,7 +223,7 @@ class Runs {
     column_ += fits;
   }
 
-  // A jump, or pixels one by one. Returns whether more may follow.
+  // Reads a jump, or a row of single pixels. Returns whether more may follow.
   bool escape(uint8_t kind) {
     if (kind == 2) {
       if (!has(2)) return false;

@@ -183,8 +183,7 @@ const std::vector<Maker>& makers() {
       {"deeppool", "burst-parallel foreground, background jobs in its gaps (MLSys'22)", "",
        [](Given&, uint64_t, PolicyChoice& choice) { choice.policy = make_deeppool(); },
        "gives each layer of a job devices of its own, which no real job can do (`estrain pool submit --background` "
-       "puts "
-       "jobs into the gaps under every other policy)"},
+       "puts jobs into the gaps under every other policy)"},
       {"ones", "evolution towards the smallest remaining utilisation, with free batches (SC'21)",
        "population=64, generations=4, rate=0.1, patience=20, age=5, belief=1",
        [](Given& given, uint64_t seed, PolicyChoice& choice) {
