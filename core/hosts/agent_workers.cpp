@@ -124,7 +124,7 @@ void AgentWorkers::start(At at, const StartRemoteWorker& asked) {
   descriptors.courier = doorbell_;
   launch::QuickStart quick;  // by a fork server that is ready: the agent waits for no server
   if (launch::starts_by_fork(start.device, spec)) {
-    fork_servers_.begin(start.device, spec.job, descriptors);
+    fork_servers_.begin(start.device, spec.job, descriptors, start.in_background);
     quick.servers = &fork_servers_;
   }
   at->worker = launch::start_worker(directory_, descriptors, start, quick);
