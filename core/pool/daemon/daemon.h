@@ -41,12 +41,12 @@ class HostNews {
 
 struct ServeOptions {
   std::string directory;
-  std::string devices;              // as for train; empty: the pool's devices so far; "none": only agents bring devices
-  std::vector<std::string> nodes;   // of a Slurm allocation: the pool starts an agent on each node but the daemon's
-  std::string name;                 // the name of this host in the pool, if another host must know it
-  std::string policy;               // empty: the pool's policy so far, or kDefaultPolicy
-  std::optional<double> tolerance;  // State::tolerance; nothing: the pool's so far
+  std::string devices;             // as for train; empty: the pool's devices so far; "none": only agents bring devices
+  std::vector<std::string> nodes;  // of a Slurm allocation: the pool starts an agent on each node but the daemon's
+  std::string name;                // the name of this host in the pool, if another host must know it
+  std::string policy;              // empty: the pool's policy so far, or kDefaultPolicy
   dispatch::Settings settings = {};
+  std::optional<double> tolerance = {};  // State::tolerance; nothing: the pool's so far
   uint64_t seed = 1;
 };
 inline constexpr const char* kDefaultPolicy = "estrain";

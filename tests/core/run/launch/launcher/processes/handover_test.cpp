@@ -144,7 +144,13 @@ Json describe(const Handover& handover) {
 [[noreturn]] void be_the_launcher(const ScratchFolder& folder, comm::MessageSocket report_to, bool with_resize) {
   Handover handover;
   handover.run = folder.path() + "/not UTF-8: \xff";
-  handover.options = {with_resize, with_resize, !with_resize, with_resize ? "nodeB" : "", with_resize ? ":7000" : ""};
+  handover.options = {.allow_mixed = with_resize,
+                      .oversubscribe = with_resize,
+                      .cuda_streams = !with_resize,
+                      .background = !with_resize,
+                      .shared_mark = with_resize ? "shared" : "",
+                      .own_host = with_resize ? "nodeB" : "",
+                      .listen = with_resize ? ":7000" : ""};
   const UniqueFd memory = comm::JobMemory::create(), doorbell(::eventfd(0, EFD_CLOEXEC)),
                  lock = open_file(folder / "lock", O_RDWR | O_CREAT), spec = run_directory::pass_spec({}),
                  library = open_file("/proc/self/exe", O_RDONLY);
