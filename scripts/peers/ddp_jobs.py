@@ -366,7 +366,7 @@ checkpoint = {{ every = 1, keep = 100 }}
     "program-tagger-weights": Job(("2",), f"""
 job.ests = 2
 model = {{ name = "program", file = "@/tagger.pt2", loss = "cross_entropy", loss_target = "tags" }}
-data = {{ {ENCODER}, batch = 5 }}
+data = {{ {ENCODER}, batch = 12, drop_last = true }}
 optimizer = {{ name = "sgd", lr = 0.05 }}
 train = {{ steps = 7, eval_every = 5, eval_batch = 5, loss_weights = [0.5, 2.0, 1.0, 0.25, 3.0] }}
 """),
