@@ -272,7 +272,7 @@ std::vector<std::string> devices_for(const std::string& policy) {
 // Random jobs, takes, returns, faults, hangs, lost daemons and hosts, under every policy for real jobs.
 TEST_CASE("whatever happens, devices have one holder, promises are kept and every job ends") {
   for (const std::string& policy : policies_to_try()) {
-    for (uint64_t seed = 1; seed <= testing::rounds(4, 12); ++seed) {
+    for (uint64_t seed = 1; seed <= testing::rounds(3, 12); ++seed) {
       CAPTURE(policy);
       CAPTURE(seed);
       std::mt19937_64 random(seed * 77);
