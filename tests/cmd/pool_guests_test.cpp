@@ -1,5 +1,5 @@
-// Guests of a pool: background jobs on devices that others have. Workers leave the processors to others, a guest leaves
-// when its device is taken, and both jobs have the bits that they have alone.
+// Guests of a pool: background jobs beside other jobs. A guest's workers leave the processors to other jobs, a guest
+// leaves when another job takes the guest's device, and both jobs have the bits that they have alone.
 
 #include <doctest/doctest.h>
 #include <sched.h>

@@ -84,7 +84,7 @@ void show_guests_out(DispatchTurn& turn);
 // Returns true for a guest, and for a job with a guest on one of the job's devices: the steps teach no speed.
 bool teaches_nothing(const State& state, const Job& job);
 // The job's guests change: windows beside guests begin anew, and the time until now counts for no speed.
-void watch_anew(DispatchTurn& turn, Job& host);
+void watch_anew(Job& host);
 // Counts a look at a job's steps. Parts the newest guest from the job if the job was slowed for too long. Returns
 // whether the steps told were beside a guest: then they teach no speed.
 bool look_beside_guests(DispatchTurn& turn, Job& job, const Progressed& event);

@@ -45,7 +45,7 @@ void set_apart(DispatchTurn& turn, Job& host, Job& guest, double beside) {
       fmt::format("a step of job {} took {:.1f} % longer beside it, in {} windows in a row, and {:.4g} % "
                   "are tolerated: the two are not paired again",
                   host.id, 100 * (beside / host.company.own_seconds - 1), kSlowInARow, 100 * turn.state.tolerance)));
-  watch_anew(turn, host);
+  watch_anew(host);
 }
 
 // Adds a look to the window under way.
@@ -59,7 +59,7 @@ void judge(DispatchTurn& turn, Job& host, Job& guest, const Progressed& event) {
   const double beside = company.window_seconds / static_cast<double>(company.window_looks);
   const bool is_slow = beside > company.own_seconds * (1 + turn.state.tolerance);
   const int64_t slow = is_slow ? company.slow + 1 : 0;
-  watch_anew(turn, host);
+  watch_anew(host);
   company.window_step = event.step;
   company.slow = slow;
   if (slow >= kSlowInARow) set_apart(turn, host, guest, beside);
@@ -72,7 +72,7 @@ bool teaches_nothing(const State& state, const Job& job) {
   return job.request.background || std::ranges::any_of(state.slots, is_shared);
 }
 
-void watch_anew(DispatchTurn&, Job& host) {
+void watch_anew(Job& host) {
   Company& company = host.company;
   host.seen_at = 0;
   company.window_step = -1;

@@ -94,7 +94,7 @@ class Seating {
     if (spare(from->group()) > 0 && change_seats(state_, *from, guest)) {
       guest.reason = "has moved to a free device";
       turn_.act(note_of(guest, "devices", guest.reason));
-      return watch_anew(turn_, state_.jobs.at(host));
+      return watch_anew(state_.jobs.at(host));
     }
     guest.beside = host;
     guest.target.clear();

@@ -283,7 +283,7 @@ class FakeWorld {
     return requests_.contains(id) ? Doing::changes : Doing::trains;
   }
 
-  // What happens to guests is drawn by itself: other jobs fare as they would without guests.
+  // What happens to guests is drawn by itself: guests change nothing for other jobs.
   std::mt19937_64& random_for(JobId id) { return is_guest(state(), id) ? random_of_guests_ : random_; }
   double drawn(double mean, JobId id) {
     return mean * (0.5 + std::uniform_real_distribution<double>(0, 1)(random_for(id)));
