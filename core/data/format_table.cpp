@@ -66,7 +66,7 @@ spec::DataSection recognise_folder(const std::string& path) {
     if (row && format_of_set(folder / test) == row) return section(*row, {folder / "train", folder / test});
   }
   if (const FormatRow* row = format_of_set(folder)) return section(*row, {path});
-  if (has_file(folder, {".jpg", ".jpeg", ".png", ".bmp"}))
+  if (has_file(folder, photo_endings))
     throw Error::make(Fault::usage, "{}: pictures without classes", path)
         .advise(
             "put the pictures of each class into a folder of its own; or read pictures and labels by a Dataset in "

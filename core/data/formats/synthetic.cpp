@@ -82,8 +82,7 @@ void refuse_image_keys(const spec::DataSection& data) {
       !data.mean.empty() || !data.std.empty()) {
     throw Error(Fault::spec,
                 "data.channels, resize, pad, crop, flip, rand_augment, jitter, erase, mixup, cutmix, mean and std are "
-                "for images; "
-                "data.shape has one dimension")
+                "for images; data.shape has one dimension")
         .advise("set data.shape = [channels, height, width] or remove these keys");
   }
 }

@@ -60,7 +60,7 @@ namespace {
 class ImageFolderFormat : public Format {
  public:
   std::vector<FileName> file_names(const spec::DataSection& section) const override {
-    return one_or_two(section, {"", "", FileKind::listed, kEndings},
+    return one_or_two(section, {"", "", FileKind::listed, photo_endings},
                       "data.format = \"images\" needs data.path, a folder with a subfolder of images for each class");
   }
 
@@ -98,14 +98,11 @@ class ImageFolderFormat : public Format {
     int looked_at = 0;
     std::error_code refused;
     for (const auto& entry : std::filesystem::directory_iterator(folder, refused)) {
-      if (entry.is_directory(refused) && has_file(entry.path(), {".jpg", ".jpeg", ".png", ".bmp"})) return true;
+      if (entry.is_directory(refused) && has_file(entry.path(), photo_endings)) return true;
       if (++looked_at == most_entries_looked_at) break;
     }
     return false;
   }
-
- private:
-  static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".png", ".bmp"};
 };
 
 }  // namespace

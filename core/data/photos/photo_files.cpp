@@ -37,13 +37,13 @@ Error about_photo(const Error& error, const PhotoFiles& files, int64_t index) {
                                 : named;
 }
 
-bool ends_like(const std::filesystem::path& name, std::initializer_list<std::string_view> endings) {
+bool ends_like(const std::filesystem::path& name, std::span<const std::string_view> endings) {
   std::string text = name.extension().string();
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::ranges::find(endings, text) != endings.end();
 }
 
-bool has_file(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings) {
+bool has_file(const std::filesystem::path& folder, std::span<const std::string_view> endings) {
   int looked_at = 0;
   std::error_code refused;
   for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder, refused)) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,10 +35,13 @@ std::span<const std::byte> read_listed(const FileTree& tree, int64_t index, uint
 // The error for read() to throw, naming sample and file.
 Error about_photo(const Error& error, const PhotoFiles& files, int64_t index);
 
+// Of the images that image::decode() reads.
+inline constexpr std::string_view photo_endings[] = {".jpg", ".jpeg", ".png", ".bmp"};
+
 // Whether the extension of a file's name is among `endings` (lower case, with "."), ignoring case.
-bool ends_like(const std::filesystem::path& name, std::initializer_list<std::string_view> endings);
+bool ends_like(const std::filesystem::path& name, std::span<const std::string_view> endings);
 // Whether a file among the first files of a folder has an extension of `endings`. False if the folder cannot be read.
-bool has_file(const std::filesystem::path& folder, std::initializer_list<std::string_view> endings);
+bool has_file(const std::filesystem::path& folder, std::span<const std::string_view> endings);
 
 constexpr int most_entries_looked_at = 1000;  // in a folder, when `estrain init` recognises a data set
 

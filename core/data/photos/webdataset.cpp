@@ -34,8 +34,8 @@ std::optional<MemberName> split_name(std::string_view name) {
 
 // Whether an unknown part would be an image or label under another name.
 bool looks_like_one(std::string_view part) {
-  return part.ends_with(".png") || part.ends_with(".bmp") || part.ends_with(".jpg") || part.ends_with(".jpeg") ||
-         part.ends_with(".cls");
+  const auto ends_so = [part](std::string_view ending) { return part.ends_with(ending); };
+  return std::ranges::any_of(photo_endings, ends_so) || ends_so(".cls");
 }
 
 Error no_sample(const std::string& part) {
@@ -99,7 +99,7 @@ class WebDataset::Indexer {
       sample_ = name->sample;
     }
     const std::string part = lower(name->part);
-    if (part == "jpg" || part == "jpeg" || part == "png" || part == "bmp") return take(image_, member, "image");
+    if (std::ranges::find(photo_endings, "." + part) != std::end(photo_endings)) return take(image_, member, "image");
     if (part == "cls") return take(cls_, member, ".cls");
     if (part == "json") return take(json_, member, ".json");
     if (part_of_none_.empty() && (looks_like_one(part) || is_unread_image(kind_of_file("x." + part))))
@@ -239,8 +239,8 @@ class WebDatasetFormat : public Format {
                 "images end in .jpg, .jpeg, .png or .bmp, labels in .cls or .json, shards in .tar", scan);
   }
 
-  bool is_set(const std::filesystem::path& folder) const override { return has_file(folder, {".tar"}); }
-  bool is_file(const std::filesystem::path& path, std::string_view) const override { return ends_like(path, {".tar"}); }
+  bool is_set(const std::filesystem::path& folder) const override { return has_file(folder, kEndings); }
+  bool is_file(const std::filesystem::path& path, std::string_view) const override { return ends_like(path, kEndings); }
 
  private:
   static constexpr std::string_view kEndings[] = {".tar"};

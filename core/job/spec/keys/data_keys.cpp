@@ -34,8 +34,7 @@ std::vector<Key<JobSpec>> data_keys() {
           .only("data.format", file_formats)
           .means("A folder (idx, cifar10, cifar100; images: with a folder of image files for each class), a file "
                  "(text, hdf5, tokens) or a pattern of files (tokens: \"fineweb_train_*.bin\", in sorted order), a tar "
-                 "file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks "
-                 "(voc)."),
+                 "file or a folder of them (webdataset), or a folder as PASCAL VOC unpacks (voc)."),
       ESTRAIN_KEY(data.images).path().only("data.format", {"idx"}).means("Training images, instead of data.path."),
       ESTRAIN_KEY(data.labels).path().only("data.format", {"idx"}).means("Training labels, instead of data.path."),
       ESTRAIN_KEY(data.test_images).path().only("data.format", {"idx"}).means("Test images, instead of data.path."),
@@ -184,11 +183,10 @@ std::vector<Key<JobSpec>> data_keys() {
           .max(30)
           .lengths({0, 2})
           .only("data.format", class_image_formats)
-          .means(
-              "[operations, magnitude]: how often a training image is changed by a random one of 14 operations, and "
-              "how "
-              "far, as by torchvision's RandAugment: 1 to 16 operations, a magnitude from 0 to 30; empty: not at all. "
-              "After crop and flip, before data.jitter. For photos, and for images of bytes without data.resize."),
+          .means("[operations, magnitude]: how often a training image is changed by a random one of 14 operations, and "
+                 "how far, as by torchvision's RandAugment: 1 to 16 operations, a magnitude from 0 to 30; empty: not "
+                 "at all. "
+                 "After crop and flip, before data.jitter. For photos, and for images of bytes without data.resize."),
       ESTRAIN_KEY(data.jitter)
           .min(0)
           .max(1000)
