@@ -54,10 +54,15 @@ float EstResults::fold(Value&& value_of) const {
   return one_nan(tree_sum(0, manifest_.ests, [&](VirtualRank rank) { return value_of(rank) * factor; }));
 }
 
-float EstResults::loss() const {
-  if (!weighs()) return fold([this](VirtualRank rank) { return record_.est_losses[rank.value]; });
+template <typename Value>
+float EstResults::fold_sums(Value&& sum_of) const {
   if (total_weight() == 0) return std::numeric_limits<float>::quiet_NaN();
-  return one_nan(tree_sum(0, manifest_.ests, [this](VirtualRank rank) { return sum(rank); }) * factor_of_sum());
+  return one_nan(tree_sum(0, manifest_.ests, sum_of) * factor_of_sum());
+}
+
+float EstResults::loss() const {
+  if (weighs()) return fold_sums([this](VirtualRank rank) { return sum(rank); });
+  return fold([this](VirtualRank rank) { return record_.est_losses[rank.value]; });
 }
 
 void EstResults::fold_terms() const {
@@ -65,10 +70,7 @@ void EstResults::fold_terms() const {
     const auto weighed = [&](VirtualRank rank) {
       return weight(rank) == 0 ? 0 : word(rank, term) * weight(rank);  // a mean over no targets may be NaN
     };
-    const float folded =
-        weighs()
-            ? one_nan(tree_sum(0, manifest_.ests, weighed) * (total_weight() == 0 ? std::nanf("") : factor_of_sum()))
-            : fold([&](VirtualRank rank) { return word(rank, term); });
+    const float folded = weighs() ? fold_sums(weighed) : fold([&](VirtualRank rank) { return word(rank, term); });
     comm::put_float(record_.digests[manifest_.digest_names.size() + term], folded);
   }
 }

@@ -45,7 +45,9 @@ class EstResults {
   float sum(VirtualRank rank) const { return word(rank, manifest_.term_names.size() + 1); }
   double total_weight() const;
   template <typename Value>
-  float fold(Value&& value_of) const;
+  float fold(Value&& value_of) const;  // the mean over ESTs
+  template <typename Value>
+  float fold_sums(Value&& sum_of) const;  // by weight; NaN if the total weight is 0
 
   const checkpoint::Manifest& manifest_;
   const comm::RecordView record_;
