@@ -56,9 +56,10 @@ int work(const WorkerArguments& arguments) {
     setup.doorbell = arguments.doorbell;
     setup.courier = arguments.courier;
     setup.libraries = library_folder();
-    setup.algorithms = run_directory::RunDirectory(arguments.run).algorithms();
-    setup.traces = run_directory::RunDirectory(arguments.run).traces();
-    setup.outputs = run_directory::RunDirectory(arguments.run).outputs();
+    const run_directory::RunDirectory run(arguments.run);
+    setup.algorithms = run.algorithms();
+    setup.traces = run.traces();
+    setup.outputs = run.outputs();
     setup.algorithm_store = algorithms::store_beside(profile::default_store_path(own_environment()));
     reinterpret_cast<RunWorker>(worker_library_function("estrain_run_worker", arguments.library))(&setup);
   } catch (const Error& error) {

@@ -10,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/data/reading/evaluation.h"
 #include "core/engine/operators/random_stream.h"
-#include "core/engine/train/evaluation/outputs.h"
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/meeting.h"
 #include "core/job/spec/defaults.h"
@@ -83,6 +82,48 @@ Past past_after(const TrainingJob& job, comm::JobMemory& memory, Step step, std:
                                                                    : result.loss < past.best - settings.min_delta;
   if (!is_better) return {past.best, past.worse + 1};
   return {settings.metric == spec::Metric::accuracy ? result.accuracy : result.loss, 0};
+}
+
+// Returns the type in which an output is written, and numpy's name of the type. Numbers of 16 bits are written as
+// float32, booleans as uint8.
+std::pair<at::ScalarType, const char*> written_type(const std::string& name, at::ScalarType type) {
+  switch (type) {
+    case torch::kFloat:
+    case torch::kHalf:
+    case torch::kBFloat16:
+      return {torch::kFloat, "float32"};
+    case torch::kDouble:
+      return {torch::kDouble, "float64"};
+    case torch::kLong:
+      return {torch::kLong, "int64"};
+    case torch::kInt:
+      return {torch::kInt, "int32"};
+    case torch::kShort:
+      return {torch::kShort, "int16"};
+    case torch::kChar:
+      return {torch::kChar, "int8"};
+    case torch::kByte:
+    case torch::kBool:
+      return {torch::kByte, "uint8"};
+    default:
+      throw Error::make(Fault::spec, "output {} of the model is of type {}, which no file of outputs holds", name,
+                        c10::toString(type))
+          .advise("convert it in the module");
+  }
+}
+
+void write_rows(const std::string& name, const torch::Tensor& rows, int64_t first, checkpoint::OutputParts& parts) {
+  const auto [type, type_name] = written_type(name, rows.scalar_type());
+  const torch::Tensor there = rows.to(type).cpu().contiguous();
+  parts.put({name, type_name, there.sizes().slice(1).vec()}, first, there.size(0),
+            static_cast<const std::byte*>(there.const_data_ptr()));
+}
+
+// For `estrain evaluate` (core/state/checkpoint/models/output_parts.h): the outputs of the model, the targets, and each
+// sample's loss. The batch begins at sample `first`.
+void write_outputs(const model::EvaluatedBatch& batch, int64_t first, checkpoint::OutputParts& parts) {
+  for (const auto& [name, rows] : batch.outputs) write_rows(name, rows, first, parts);
+  write_rows("losses", batch.losses, first, parts);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "core/base/json/codec.h"
 #include "core/base/json/json_text.h"
 #include "core/formats/h5/file.h"
+#include "core/state/checkpoint/bytes/byte_io.h"
 
 namespace estrain::checkpoint {
 namespace {
@@ -34,15 +35,6 @@ Error unequal_rows(const OutputColumn& one, const OutputColumn& other) {
   return Error::make(Fault::spec, "output {} of the model is {} for some samples and {} for others", one.name,
                      one.text(), other.text())
       .advise("pad it in the module: a file has one shape for all samples");
-}
-
-void write_at(int file, const std::byte* bytes, size_t count, int64_t offset, const std::string& path) {
-  while (count > 0) {
-    const ssize_t written = ::pwrite(file, bytes, count, offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw system_error("cannot write " + path, errno);
-    bytes += written, offset += written, count -= static_cast<size_t>(written);
-  }
 }
 
 // The workers' descriptions, one for each output.
@@ -129,7 +121,9 @@ void OutputParts::put(const OutputColumn& column, int64_t first, int64_t rows, c
   const Open& place = open(column);
   if (place.column != column) throw unequal_rows(place.column, column);
   const int64_t bytes = column.row_bytes();
-  write_at(place.rows.get(), values, static_cast<size_t>(rows * bytes), first * bytes, folder_ + "/" + column.name);
+  with_context(folder_ + "/" + column.name, [&] {
+    write_bytes(place.rows.get(), static_cast<uint64_t>(first * bytes), values, static_cast<uint64_t>(rows * bytes));
+  });
 }
 
 WrittenOutputs write_outputs(const std::string& folder, const std::string& out, const OutputAttributes& attributes) {

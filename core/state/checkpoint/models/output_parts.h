@@ -4,7 +4,7 @@
 // the number of workers nor on a worker that was lost and replaced.
 //
 // The folder holds for each output NAME.rows, the rows as bytes in the order of the samples, and NAME.<worker>.json,
-// the output's type and sizes as the worker met them. Both are for one evaluation on one host.
+// the output's type and sizes as the worker met them. A folder is for one evaluation on one host.
 
 #include <cstddef>
 #include <cstdint>
