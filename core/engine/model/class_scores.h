@@ -7,7 +7,7 @@ namespace estrain::model {
 
 inline constexpr int64_t ignored_class = -100;  // torch's ignore_index: the target of an ignored prediction
 
-// Returns the weights of the predictions, [predictions]: those of their targets' classes, 0 for an ignored target.
+// Returns the weights of the predictions, [predictions]: the weight of the target's class, 0 for an ignored target.
 // `weights`: of the classes, [classes].
 torch::Tensor weights_of_targets(const torch::Tensor& target, const torch::Tensor& weights);
 

@@ -102,13 +102,12 @@ struct MetricsWanted {
 // What a training mini-batch gives beside the mean loss.
 struct LossWanted {
   std::vector<std::string> terms = {};  // names of a user's model's outputs behind the first, a number each
-  // loss() is the sum over the predictions with a target, and the last of results() is their weight: their number, or
-  // the sum of their classes' weights. A model with a loss of its own gives the weight as the term `weight_term`, and
-  // loss() is the loss times the weight.
+  // loss() is the sum over the predictions with a target, and the last of results() is the weight of these predictions:
+  // how many there are, or the sum of their classes' weights. A model with a loss of its own gives the weight as the
+  // term spec::weight_term, and loss() is the loss times the weight.
   bool sums = false;
   std::vector<double> class_weights = {};  // as in torch.nn's losses; of binary_cross_entropy_with_logits: pos_weight
 };
-inline constexpr const char* weight_term = "tokens";
 
 // A step of the forward pass. The first block takes MiniBatch::input, each later block the previous block's output.
 struct ModelBlock {
@@ -171,7 +170,7 @@ class Model : public torch::nn::Module {
   LossWanted loss_wanted_;
   bool wants_outputs_ = false;
   std::vector<torch::Tensor> results_;
-  std::optional<torch::Tensor> class_weights_;  // as returned last: a captured pass cannot copy them to its device
+  std::optional<torch::Tensor> class_weights_;  // as returned last: a captured pass copies nothing to its device
 };
 
 // Returns the name of the block whose forward pass this thread is running; otherwise empty.

@@ -251,7 +251,7 @@ void UsersModel::give_terms(const std::vector<torch::Tensor>& outputs) {
 torch::Tensor UsersModel::training_loss(const std::vector<torch::Tensor>& outputs, const torch::Tensor& target) {
   if (!loss_wanted().sums) return loss_of(outputs, target, at::Reduction::Mean);
   if (gives_loss()) {
-    const auto named = std::ranges::find(loss_wanted().terms, weight_term);
+    const auto named = std::ranges::find(loss_wanted().terms, spec::weight_term);
     const torch::Tensor weight = results()[static_cast<size_t>(named - loss_wanted().terms.begin())];
     give(weight);
     return loss_of(outputs, {}, at::Reduction::Mean) * weight;

@@ -70,6 +70,9 @@ std::span<const EnumName<ElasticMode>> enum_names();
 template <>
 std::span<const EnumName<BatchMode>> enum_names();
 
+// The term, among train.terms, that says how many targets count: for train.weight = "tokens".
+inline constexpr std::string_view weight_term = "tokens";
+
 std::string_view to_string(Determinism value);
 std::string_view to_string(Kernels value);
 std::string_view to_string(Precision value);

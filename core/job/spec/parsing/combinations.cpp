@@ -16,7 +16,6 @@ constexpr int64_t kMostElements = 1'000'000'000;  // in a sample
 
 // The names beside a term's in the records of a step (core/state/record/FORMAT.md).
 constexpr std::string_view kTensorboardsOwn[] = {"loss", "learning_rate", "epoch", "samples_per_second"};
-constexpr std::string_view kWeightTerm = "tokens";  // the term that says how many targets count
 
 // "a", "b" and "c": the formats of photos.
 std::string photo_format_names() {
@@ -401,7 +400,7 @@ void Combinations::loss() {
   require(
       train.loss_weights.empty() || std::ranges::any_of(train.loss_weights, [](double weight) { return weight > 0; }),
       {"train.loss_weights"}, "all weights are 0");
-  require(!by_weight || loss != Loss::output || std::ranges::find(train.terms, kWeightTerm) != train.terms.end(),
+  require(!by_weight || loss != Loss::output || std::ranges::find(train.terms, weight_term) != train.terms.end(),
           {"train.weight", "train.terms", "model.loss"},
           "a loss of the model's own is a mean over a number of targets that estrain does not know: let forward return "
           "that number behind the loss, and name it in train.terms = [\"tokens\"]; or set model.loss");
