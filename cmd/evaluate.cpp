@@ -104,7 +104,7 @@ void add_evaluate(CLI::App& app, Action& chosen) {
   verb->add_flag("--accept-data", request.accept_data, "Accept other data files than the checkpoint's");
   verb->add_flag("--allow-mixed", request.allow_mixed, "Accept devices of different kinds, which give different bits");
   verb->add_flag("--oversubscribe", request.oversubscribe, "Accept several workers on one GPU (for tests)");
-  verb->add_flag("--force", arguments->force, "Replace the file of --write if it is there");
+  verb->add_flag("--force", arguments->force, "Replace the HDF5 file if there is one");
   verb->add_flag("--json", arguments->json, "Print the result as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return evaluate(*arguments); }; });
 }

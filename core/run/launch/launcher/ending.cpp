@@ -5,7 +5,6 @@
 #include "core/base/clock.h"
 #include "core/base/counted.h"
 #include "core/run/launch/launcher/parts/go_back.h"
-#include "core/run/launch/preflight/start.h"
 #include "core/state/run_directory/batch_changes.h"
 
 namespace estrain::launch {
@@ -143,15 +142,7 @@ void Ending::go_on_changed() {
   const batches::BatchChange change = run_directory::changed(run_.spec, step, asked.batch, asked.lr_factor);
   run_directory::record_batch_change(run_.journal.directory, run_.spec, change);
   answer_stops({{"ok", true}, {"step", step.value}, {"batch", change.batch}, {"lr_factor", change.lr_factor}});
-  StartRequest request;
-  request.run = run_.journal.directory.path();
-  request.devices = placement::format_devices(devices_in_force(run_.job));
-  request.grace_seconds = run_.job.grace_seconds;
-  request.allow_mixed = run_.options.allow_mixed;
-  request.oversubscribe = run_.options.oversubscribe;
-  request.background = run_.options.background;
-  request.shared_mark = run_.options.shared_mark;
-  request.listen = run_.options.listen;
+  StartRequest request = request_to_continue(run_, placement::format_devices(devices_in_force(run_.job)));
   request.own_host = run_.options.own_host;
   const Error words =
       Error::make(Fault::interrupted, "the job continues from step {} with {}", step, run_directory::in_words(change));

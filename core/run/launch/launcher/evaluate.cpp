@@ -8,6 +8,7 @@
 #include "core/base/files/files.h"
 #include "core/base/process/child_process.h"
 #include "core/job/spec/parsing/parse.h"
+#include "core/run/launch/preflight/start.h"
 #include "core/state/checkpoint/directory.h"
 #include "core/state/record/logs/metrics.h"
 #include "core/state/run_directory/run_directory.h"
@@ -42,21 +43,19 @@ Error failure_of(const ChildEnd& end, const std::string& log) {
       .exiting_with(end.code);
 }
 
-std::vector<std::string> words_of(const EvaluationRequest& request, const CheckpointFile& from,
-                                  const std::string& folder) {
+StartRequest launch_for(const EvaluationRequest& request, const CheckpointFile& from, const std::string& folder) {
   const spec::JobSpec spec = spec::parse_text(from.meta().spec, from.path());
   const int64_t steps = std::max<int64_t>(1, from.meta().step.value);
-  std::vector<std::string> words = {own_executable(), "train", "--resume", "--run", folder};
-  const auto set = [&](const std::string& text) { words.insert(words.end(), {"--set", text}); };
-  set(fmt::format("train.steps={}", steps));
-  if (spec.train.eval_every < 0) set("train.eval_every=1");
-  for (const char* key : {"logging.tensorboard", "logging.openmetrics"}) set(std::string(key) + "=false");
-  for (const std::string& text : request.overrides) set(text);
-  if (!request.devices.empty()) words.insert(words.end(), {"--devices", request.devices});
-  if (request.accept_data) words.emplace_back("--accept-data");
-  if (request.allow_mixed) words.emplace_back("--allow-mixed");
-  if (request.oversubscribe) words.emplace_back("--oversubscribe");
-  return words;
+  StartRequest launch;
+  launch.run = folder;
+  launch.devices = request.devices;
+  launch.overrides = {fmt::format("train.steps={}", steps), "logging.tensorboard=false", "logging.openmetrics=false"};
+  if (spec.train.eval_every < 0) launch.overrides.emplace_back("train.eval_every=1");
+  launch.overrides.insert(launch.overrides.end(), request.overrides.begin(), request.overrides.end());
+  launch.accept_data = request.accept_data;
+  launch.allow_mixed = request.allow_mixed;
+  launch.oversubscribe = request.oversubscribe;
+  return launch;
 }
 
 }  // namespace
@@ -72,7 +71,7 @@ Evaluated evaluate(const EvaluationRequest& request, const std::string& folder) 
   if (std::filesystem::exists(spec)) std::filesystem::copy_file(spec, run.spec());  // else the checkpoint's
   std::filesystem::copy_file(from.path(), CheckpointDirectory(run.checkpoints()).path_of(from.meta().step));
   ChildOptions options;
-  options.arguments = words_of(request, from, folder);
+  options.arguments = resume_command(launch_for(request, from, folder));
   options.output = folder + "/evaluation.log";
   const ChildEnd end = ChildProcess::start(options).wait();
   if (end.signaled || end.code != 0) throw failure_of(end, options.output).within(from.path());

@@ -32,12 +32,11 @@ ScheduleChange::ScheduleChange(const spec::JobSpec& before, const spec::JobSpec&
     : step_(step) {
   const spec::JobSpec was = spec::with_defaults(before), is = spec::with_defaults(after);
   for (const std::string& key : changed) {
-    if (!may_change(key)) {
+    if (may_change(key)) {
+      values_.push_back({key, value_of(key, was), value_of(key, is)});
+    } else {
       others_.push_back(key);
-      continue;
     }
-    keys_.push_back(key);
-    values_.push_back({key, value_of(key, was), value_of(key, is)});
   }
 }
 
@@ -46,7 +45,7 @@ bool ScheduleChange::is_asked_for(const std::vector<std::string>& overrides) con
     return std::ranges::any_of(overrides,
                                [&](const std::string& text) { return text.starts_with(fmt::format("{}=", key)); });
   };
-  return sets(kScheduleTable) || std::ranges::all_of(keys_, sets);
+  return sets(kScheduleTable) || std::ranges::all_of(values_, sets, &Values::key);
 }
 
 bool ScheduleChange::is_in(std::string_view log) const {

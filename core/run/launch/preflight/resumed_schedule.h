@@ -37,7 +37,7 @@ class ScheduleChange {
   struct Values {
     std::string key, was, is;  // as TOML; "not set"
   };
-  std::vector<std::string> keys_, others_;
+  std::vector<std::string> others_;
   std::vector<Values> values_;
   Step step_;
 };

@@ -400,9 +400,11 @@ void check_request(const StartRequest& request, const resources::Allocation& all
 }  // namespace
 
 std::vector<std::string> resume_command(const StartRequest& request) {
-  std::vector<std::string> words = {own_executable(), "train",     "--resume",
-                                    "--run",          request.run, "--devices",
-                                    request.devices,  "--grace",   fmt::format("{}", request.grace_seconds)};
+  std::vector<std::string> words = {
+      own_executable(), "train", "--resume", "--run", request.run, "--grace", fmt::format("{}", request.grace_seconds)};
+  if (!request.devices.empty()) words.insert(words.end(), {"--devices", request.devices});
+  for (const std::string& text : request.overrides) words.insert(words.end(), {"--set", text});
+  if (request.accept_data) words.emplace_back("--accept-data");
   if (request.lock >= 0) words.insert(words.end(), {"--lock", std::to_string(request.lock)});
   if (request.allow_mixed) words.emplace_back("--allow-mixed");
   if (request.oversubscribe) words.emplace_back("--oversubscribe");

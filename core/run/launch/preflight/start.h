@@ -28,8 +28,8 @@ struct StartRequest {
   double grace_seconds = 30;     // from a signal to the checkpoint; then the step under way is discarded. 0: at once
 };
 
-// Returns the words of `train --resume` for this request, the program first: run, devices, grace, and each of lock,
-// allow_mixed, oversubscribe, background, shared_mark, own_host and listen if it is set.
+// Returns the words of `train --resume` for this request, the program first: run, grace, and each of devices,
+// overrides, accept_data, lock, allow_mixed, oversubscribe, background, shared_mark, own_host and listen that is set.
 std::vector<std::string> resume_command(const StartRequest& request);
 
 // Returns the absolute path of the run directory. Throws as plan_launch() for a wrong spec.

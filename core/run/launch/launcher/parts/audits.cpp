@@ -7,7 +7,6 @@
 #include "core/base/json/json_lines.h"
 #include "core/run/launch/control/run_status.h"
 #include "core/run/launch/launcher/parts/go_back.h"
-#include "core/run/launch/preflight/start.h"
 #include "core/state/checkpoint/directory.h"
 
 namespace estrain::launch {
@@ -139,16 +138,7 @@ bool Audits::may_continue(Step from) const {
 }
 
 std::vector<std::string> Audits::arguments_of_new_launch() const {
-  StartRequest request;
-  request.run = run_.journal.directory.path();
-  request.devices = placement::list_of(way_->devices);
-  request.grace_seconds = run_.job.grace_seconds;
-  request.allow_mixed = run_.options.allow_mixed;
-  request.oversubscribe = run_.options.oversubscribe;
-  request.background = run_.options.background;
-  request.shared_mark = run_.options.shared_mark;
-  request.listen = run_.options.listen;
-  return resume_command(request);
+  return resume_command(request_to_continue(run_, placement::list_of(way_->devices)));
 }
 
 }  // namespace estrain::launch

@@ -36,4 +36,17 @@ std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory) 
   return std::nullopt;
 }
 
+StartRequest request_to_continue(const RunView& run, std::string devices) {
+  StartRequest request;
+  request.run = run.journal.directory.path();
+  request.devices = std::move(devices);
+  request.grace_seconds = run.job.grace_seconds;
+  request.allow_mixed = run.options.allow_mixed;
+  request.oversubscribe = run.options.oversubscribe;
+  request.background = run.options.background;
+  request.shared_mark = run.options.shared_mark;
+  request.listen = run.options.listen;
+  return request;
+}
+
 }  // namespace estrain::launch

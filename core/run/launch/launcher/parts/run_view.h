@@ -11,6 +11,7 @@
 #include "core/run/decisions/state/state.h"
 #include "core/run/launch/control/progress.h"
 #include "core/run/launch/launcher/processes/handover.h"
+#include "core/run/launch/preflight/start.h"
 #include "core/state/checkpoint/state/manifest.h"
 #include "core/state/comm/job_memory.h"
 #include "core/state/run_directory/run_directory.h"
@@ -86,6 +87,9 @@ struct RunView {
 
   int64_t trained() const { return memory.trained(); }
 };
+
+// Returns the request for a new launch of the run, on these devices, with the options of the present one.
+StartRequest request_to_continue(const RunView& run, std::string devices);
 
 // Returns the record of the newest step. Returns nothing before the first step, or if the record has left the ring.
 std::optional<comm::RecordHead> last_step_record(const comm::JobMemory& memory);
