@@ -12,6 +12,7 @@ namespace estrain::hosts {
 namespace {
 
 using comm::HostAsk;
+using Suspect = uint32_t;  // a Nonfinite::Where before a context
 
 // Returns a number that depends on every digest of the pending record.
 uint64_t record_digest(const comm::JobMemory& memory) {
@@ -24,35 +25,48 @@ uint64_t record_digest(const comm::JobMemory& memory) {
 
 }  // namespace
 
-StepExchange::Peer::Peer(const SharedParts& parts, size_t host, int64_t step_of_frames)
-    : step(step_of_frames),
-      context_bytes(sizeof(uint32_t) + bytes_of(parts.context(host, step_of_frames))),
-      evaluation_bytes(bytes_of(parts.evaluation(host))),
-      context({std::span(context_bytes)}),
-      evaluation({std::span(evaluation_bytes)}),
-      done({std::as_writable_bytes(std::span(&said, 1))}) {}
-
 StepExchange::StepExchange(comm::JobMemory& memory, HostPlan plan, StepOutbox& outbox, size_t piece)
     : memory_(memory),
       plan_(std::move(plan)),
       outbox_(outbox),
       parts_(memory, plan_),
       sums_(memory, plan_, parts_, outbox, piece),
+      contexts_(context, plan_.own, for_each_host([&](size_t host) {
+                  return sizeof(Suspect) + bytes_of(parts_.context(host, plan_.step));
+                }),
+                outbox),
+      dones_(done, plan_.own, for_each_host([](size_t) { return sizeof(StepDone); }), outbox),
+      evaluations_(evaluation, plan_.own, for_each_host([&](size_t host) { return bytes_of(parts_.evaluation(host)); }),
+                   outbox),
+      begun_(plan_.hosts.size()),
       step_(plan_.step) {
   if (plan_.ests() != memory.ests()) throw Error(Fault::corrupt, "plan of a stage: not of this job's ESTs");
-  for (size_t host = 0; host < plan_.hosts.size(); ++host) {
-    if (host != plan_.own) peers_.try_emplace(host, parts_, host, step_);
-  }
   sums_.begin(step_);
+}
+
+template <typename BytesOfHost>
+std::vector<size_t> StepExchange::for_each_host(BytesOfHost&& bytes_of_host) const {
+  std::vector<size_t> all(plan_.hosts.size());
+  for (size_t host = 0; host < all.size(); ++host) all[host] = bytes_of_host(host);
+  return all;
+}
+
+template <typename Take>
+void StepExchange::for_each_other(Take&& take) const {
+  for (size_t host = 0; host < plan_.hosts.size(); ++host) {
+    if (host != plan_.own) take(host);
+  }
 }
 
 int64_t StepExchange::workers_begun() const {
   int64_t begun = 0;
-  for (const auto& [host, peer] : peers_) {
-    if (peer.begun) begun += static_cast<int64_t>(plan_.hosts[host].workers.size());
-  }
+  for_each_other([&](size_t host) {
+    if (begun_[host]) begun += static_cast<int64_t>(plan_.hosts[host].workers.size());
+  });
   return begun;
 }
+
+uint64_t StepExchange::number() const { return round_number(plan_.stage, step_); }
 
 void StepExchange::ask(const comm::HostRequest& request) {
   if (request.step.value != step_)
@@ -61,11 +75,11 @@ void StepExchange::ask(const comm::HostRequest& request) {
   asked_ = MonotonicClock::now();
   if (request.what == HostAsk::sums) {
     if (!sums_.is_all_folded()) throw Error(Fault::bug, "the workers ask for sums of what they have not folded");
-    send_context();
+    give_context();
   } else if (request.what == HostAsk::commit) {
-    send_done();
+    give_done();
   } else {
-    send_to_all(evaluation, gather(parts_.evaluation(plan_.own)));
+    evaluations_.give(number(), gather(parts_.evaluation(plan_.own)));
   }
   advance();
 }
@@ -76,69 +90,64 @@ bool StepExchange::work() {
   return has_more;
 }
 
-void StepExchange::send_to_all(uint32_t kind, std::span<const std::byte> bytes) {
-  for (const auto& [host, peer] : peers_) {
-    const auto send = [&, to = host](const net::FrameHead& head, std::span<const std::byte> part) {
-      outbox_.send_copy(to, head, part);
-    };
-    cut_into_frames(kind, round_number(plan_.stage, step_), {bytes}, send);
-  }
-}
-
-void StepExchange::send_context() {
-  const uint32_t suspect = static_cast<uint32_t>(memory_.ring().pending().head->suspect);
+void StepExchange::give_context() {
+  const Suspect suspect = static_cast<Suspect>(memory_.ring().pending().head->suspect);
   std::vector<std::byte> left(sizeof suspect);
   std::memcpy(left.data(), &suspect, sizeof suspect);
   const std::vector<std::byte> context_bytes = gather(parts_.context(plan_.own, step_));
   left.insert(left.end(), context_bytes.begin(), context_bytes.end());
-  send_to_all(context, left);
+  contexts_.give(number(), left);
 }
 
-void StepExchange::send_done() {
-  said_ = {record_digest(memory_), memory_.gate().pause_asked() ? 1u : 0u, 0};
-  send_to_all(done, std::as_bytes(std::span(&said_, 1)));
+void StepExchange::give_done() {
+  const StepDone said = {record_digest(memory_), memory_.gate().pause_asked() ? 1u : 0u, 0};
+  dones_.give(number(), std::as_bytes(std::span(&said, 1)));
 }
+
+StepDone StepExchange::said_by(size_t host) const {
+  StepDone said;
+  std::memcpy(&said, dones_.of(host).data(), sizeof said);
+  return said;
+}
+
+// A host that has committed the step has this host's word for it, and may be at the next step. Until this host gives
+// its word, all hosts are at this step.
+int64_t StepExchange::due_step(uint32_t kind) const { return kind != done && dones_.is_given() ? step_ + 1 : step_; }
 
 Inflow& StepExchange::inflow_of(size_t host, uint32_t kind) {
-  Peer& peer = peers_.at(host);
   switch (kind) {
     case partial:
       return sums_.partial(host);
     case sum:
       return sums_.sum(host);
     case context:
-      return peer.context;
+      return contexts_.from(host);
     case done:
-      return peer.done;
+      return dones_.from(host);
     case evaluation:
-      return peer.evaluation;
+      return evaluations_.from(host);
     default:
       throw Error::make(Fault::corrupt, "a frame of kind {} does not belong to a step", kind);
   }
 }
 
 std::span<std::byte> StepExchange::room_for(size_t host, const net::FrameHead& head) {
-  Peer& peer = peers_.at(host);
-  if (step_of(head.number) != peer.step)
-    throw Error::make(Fault::corrupt, "a frame of step {}, due was one of step {}", step_of(head.number), peer.step);
+  const int64_t due = due_step(head.kind);
+  if (step_of(head.number) != due)
+    throw Error::make(Fault::corrupt, "a frame of step {}, due was one of step {}", step_of(head.number), due);
   return inflow_of(host, head.kind).room_for(head);
 }
 
 void StepExchange::received(size_t host, const net::FrameHead& head) {
-  Peer& peer = peers_.at(host);
   inflow_of(host, head.kind).received(head);
-  peer.begun = true;
+  begun_[host] = true;
   if (head.kind == sum) sums_.received_sum(host);
-  if (head.kind == done && peer.done.complete()) ++peer.step;
   advance();
-}
-
-bool StepExchange::all_have_sent(Inflow Peer::*what) const {
-  return std::ranges::all_of(peers_, [what](const auto& peer) { return (peer.second.*what).complete(); });
 }
 
 void StepExchange::advance() {
   sums_.finish_pieces();
+  for (AllGather* each : {&contexts_, &dones_, &evaluations_}) each->advance();
   if (request_.what == HostAsk::sums) {
     take_sums();
   } else if (request_.what == HostAsk::commit) {
@@ -149,20 +158,22 @@ void StepExchange::advance() {
 }
 
 void StepExchange::take_sums() {
-  if (!sums_.complete() || !all_have_sent(&Peer::context)) return;
+  if (!sums_.complete() || !contexts_.complete()) return;
   sums_.end();
-  for (auto& [host, peer] : peers_) {
-    uint32_t suspect = 0;
-    std::memcpy(&suspect, peer.context_bytes.data(), sizeof suspect);
+  for_each_other([&](size_t host) {
+    const std::span<const std::byte> bytes = contexts_.of(host);
+    Suspect suspect = 0;
+    std::memcpy(&suspect, bytes.data(), sizeof suspect);
     if (suspect != 0) comm::mark_suspect(*memory_.ring().pending().head, static_cast<comm::Nonfinite::Where>(suspect));
-    scatter(std::span(peer.context_bytes).subspan(sizeof suspect), parts_.context(host, step_));
-    peer.context.begin_anew();
-  }
+    scatter(bytes.subspan(sizeof suspect), parts_.context(host, step_));
+    begun_[host] = true;
+  });
+  contexts_.begin_anew();
   answer();
 }
 
-void StepExchange::check_bits(size_t host, const StepDone& said) const {
-  if (said.digest == said_.digest) return;
+void StepExchange::check_bits(size_t host) const {
+  if (said_by(host).digest == said_by(plan_.own).digest) return;
   throw Error::make(Fault::mismatch, "step {}: {} and {} have come to different bits", step_ + 1,
                     plan_.hosts[host].name, plan_.here().name)
       .advise(
@@ -171,13 +182,10 @@ void StepExchange::check_bits(size_t host, const StepDone& said) const {
 }
 
 void StepExchange::take_commit() {
-  if (!all_have_sent(&Peer::done)) return;
-  for (auto& [host, peer] : peers_) {
-    check_bits(host, peer.said);
-    peer.done.begin_anew();
-  }
-  const bool leads = plan_.own == 0;
-  memory_.hosts().agree(Step(step_ + 1), (leads ? said_.pause : peers_.at(0).said.pause) != 0);
+  if (!dones_.complete()) return;
+  for_each_other([this](size_t host) { check_bits(host); });
+  dones_.begin_anew();
+  memory_.hosts().agree(Step(step_ + 1), said_by(0).pause != 0);
   memory_.sums().begin_step(plan_.here().workers.size());
   sums_.begin(++step_);
   answer();
@@ -188,11 +196,9 @@ void StepExchange::keep_whole_step() {
 }
 
 void StepExchange::take_evaluation() {
-  if (!all_have_sent(&Peer::evaluation)) return;
-  for (auto& [host, peer] : peers_) {
-    scatter(peer.evaluation_bytes, parts_.evaluation(host));
-    peer.evaluation.begin_anew();
-  }
+  if (!evaluations_.complete()) return;
+  for_each_other([this](size_t host) { scatter(evaluations_.of(host), parts_.evaluation(host)); });
+  evaluations_.begin_anew();
   answer();
 }
 

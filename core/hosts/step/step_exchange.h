@@ -9,11 +9,12 @@
 // reach each of H hosts.
 //
 // Data from other hosts go to shared memory only if the stage is open and the step is this host's next: a stage may end
-// at any moment, with frames under way. The random streams and losses of ESTs go there when all have arrived.
+// at any moment, with frames under way. The random streams and losses of ESTs, the word that the step is whole, and the
+// results of an evaluation reach all hosts along other hosts (all_gather.h). They go to shared memory when all have
+// arrived.
 //
 // No sockets here: frames come by room_for() and received(), and leave by StepOutbox.
 
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "core/hosts/exchange/outbox.h"
 #include "core/hosts/exchange/shared_parts.h"
 #include "core/hosts/exchange/wire.h"
+#include "core/hosts/step/all_gather.h"
 #include "core/hosts/step/gradient_sums.h"
 #include "core/state/comm/job_memory.h"
 
@@ -63,27 +65,22 @@ class StepExchange {
   int64_t workers_begun() const;
 
  private:
-  // The part of another host in a step, without the gradients.
-  struct Peer {
-    int64_t step = 0;  // of the host's frames
-    std::vector<std::byte> context_bytes, evaluation_bytes;
-    StepDone said;
-    Inflow context, evaluation, done;
-    bool begun = false;
+  // The number of bytes that `bytes_of_host` returns for each host.
+  template <typename BytesOfHost>
+  std::vector<size_t> for_each_host(BytesOfHost&& bytes_of_host) const;
+  template <typename Take>  // (host)
+  void for_each_other(Take&& take) const;
 
-    Peer(const SharedParts& parts, size_t host, int64_t step);
-    Peer(const Peer&) = delete;
-  };
-
+  int64_t due_step(uint32_t kind) const;
   Inflow& inflow_of(size_t host, uint32_t kind);
-  void send_to_all(uint32_t kind, std::span<const std::byte> bytes);
+  uint64_t number() const;
 
-  void send_context();
-  void send_done();
-  bool all_have_sent(Inflow Peer::*what) const;
+  void give_context();
+  void give_done();
+  StepDone said_by(size_t host) const;
   void advance();
   void take_sums();
-  void check_bits(size_t host, const StepDone& said) const;  // throws
+  void check_bits(size_t host) const;  // throws
   void take_commit();
   void take_evaluation();
   void answer();
@@ -93,10 +90,10 @@ class StepExchange {
   StepOutbox& outbox_;
   SharedParts parts_;
   GradientSums sums_;
-  std::map<size_t, Peer> peers_;  // [other host]
-  int64_t step_;                  // of the next exchange
+  AllGather contexts_, dones_, evaluations_;
+  std::vector<bool> begun_;  // [host]: something of the host has arrived
+  int64_t step_;             // of the next exchange
   comm::HostRequest request_;
-  StepDone said_;
   MonotonicTime asked_{};
   TimeTaken pace_;
 };
