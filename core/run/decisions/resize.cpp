@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -21,23 +24,58 @@ std::vector<const Member*> pool_of(const State& state) {
   return pool;
 }
 
-// Returns for each device of the pending change the index of a member of the pool, or -1 for a device that needs a new
-// member. The requested member is taken if the pool has it, else the member with the longest service.
-std::vector<int> match_devices(const State& state) {
-  const std::vector<const Member*> pool = pool_of(state);
+constexpr size_t kNone = SIZE_MAX;
+
+// Takes members of a pool, each once.
+class Pool {
+ public:
+  explicit Pool(const std::vector<const Member*>& members) : members_(members), taken_(members.size()) {
+    for (size_t i = 0; i < members.size(); ++i) {
+      by_id_.try_emplace(members[i]->id, i);
+      by_device_[members[i]->device].push_back(i);
+    }
+    for (auto& [device, waiting] : by_device_) std::ranges::reverse(waiting);
+  }
+
+  // kNone: the worker is not in the pool, or on another device.
+  size_t take(WorkerId id, const Device& device) {
+    const auto at = by_id_.find(id);
+    if (at == by_id_.end() || taken_[at->second] || members_[at->second]->device != device) return kNone;
+    return take(at->second);
+  }
+  // The first member on the device that has not been taken.
+  size_t take(const Device& device) {
+    const auto at = by_device_.find(device);
+    if (at == by_device_.end()) return kNone;
+    std::vector<size_t>& waiting = at->second;
+    while (!waiting.empty() && taken_[waiting.back()]) waiting.pop_back();
+    return waiting.empty() ? kNone : take(waiting.back());
+  }
+
+ private:
+  size_t take(size_t i) {
+    taken_[i] = true;
+    return i;
+  }
+
+  const std::vector<const Member*>& members_;
+  std::vector<bool> taken_;
+  std::map<WorkerId, size_t> by_id_;
+  std::map<Device, std::vector<size_t>> by_device_;  // the first member last
+};
+
+// Returns for each device of the pending change the index of a member of the pool, or kNone for a device that needs a
+// new member. The requested member is taken if the pool has it, else the member with the longest service.
+std::vector<size_t> match_devices(const State& state) {
+  const std::vector<const Member*> members = pool_of(state);
   const Assignment& wanted = state.pending->devices;
   const std::vector<WorkerId>& ids = state.pending->workers;
-  std::vector<bool> taken(pool.size(), false);
-  std::vector<int> matched(wanted.size(), -1);
-  const auto match = [&](size_t device, const auto& fits) {
-    for (size_t i = 0; i < pool.size() && matched[device] < 0; ++i) {
-      if (taken[i] || pool[i]->device != wanted[device].device || !fits(*pool[i])) continue;
-      taken[i] = true;
-      matched[device] = static_cast<int>(i);
-    }
-  };
-  for (size_t i = 0; i < ids.size(); ++i) match(i, [&](const Member& member) { return member.id == ids[i]; });
-  for (size_t i = 0; i < wanted.size(); ++i) match(i, [](const Member&) { return true; });
+  Pool pool(members);
+  std::vector<size_t> matched(wanted.size(), kNone);
+  for (size_t i = 0; i < ids.size(); ++i) matched[i] = pool.take(ids[i], wanted[i].device);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (matched[i] == kNone) matched[i] = pool.take(wanted[i].device);
+  }
   return matched;
 }
 
@@ -65,16 +103,16 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
 }
 
 // Gives ranges and ranks to the members of the next stage; members without a share leave.
-void hand_out_ranges(State& state, const PendingChange& change, const std::vector<int>& matched) {
+void hand_out_ranges(State& state, const PendingChange& change, const std::vector<size_t>& matched) {
   const std::vector<EstRange> ranges = place_ests(change.devices, state.ests);
   std::vector<Member> pool = std::move(state.workers);
   pool.insert(pool.end(), change.added.begin(), change.added.end());
   std::vector<bool> stays(pool.size(), false);
   state.workers.clear();
-  for (const int match : matched) {
+  for (const size_t match : matched) {
     const auto rank = static_cast<int64_t>(state.workers.size());
-    stays[static_cast<size_t>(match)] = true;
-    Member member = pool[static_cast<size_t>(match)];
+    stays[match] = true;
+    Member member = pool[match];
     member.device = change.devices[static_cast<size_t>(rank)].device;
     member.ests = ranges[static_cast<size_t>(rank)];
     member.left = false;
@@ -98,7 +136,7 @@ bool is_ready_to_change(const State& state) {
 // launcher then re-execs itself.
 void change_workers(Turn& turn) {
   State& state = turn.state;
-  const std::vector<int> matched = match_devices(state);
+  const std::vector<size_t> matched = match_devices(state);
   std::optional<ResizeUnderWay> under_way;
   if (state.pending->asked_for) under_way = account_for(turn, *state.pending);
   PendingChange change = std::move(*state.pending);
@@ -132,24 +170,23 @@ void hurry_leaving(Turn& turn) {
 
 }  // namespace
 
-bool misses_workers(const State& state) {
-  return std::ranges::any_of(match_devices(state), [](int i) { return i < 0; });
-}
+bool misses_workers(const State& state) { return std::ranges::count(match_devices(state), kNone) > 0; }
 
 std::vector<WorkerId> unneeded_workers(const State& state) {
-  const std::vector<int> matched = match_devices(state);
+  const std::vector<size_t> matched = match_devices(state);
+  const std::set<size_t> needed(matched.begin(), matched.end());
   std::vector<WorkerId> unneeded;
   for (size_t i = 0; i < state.workers.size(); ++i) {
-    if (std::ranges::find(matched, static_cast<int>(i)) == matched.end()) unneeded.push_back(state.workers[i].id);
+    if (!needed.contains(i)) unneeded.push_back(state.workers[i].id);
   }
   return unneeded;
 }
 
 void on_left(Turn& turn, const WorkerLeft& event) {
   State& state = turn.state;
-  const auto member = std::ranges::find(state.workers, event.worker, &Member::id);
-  if (member == state.workers.end() || state.phase == Phase::over) return;
-  member->left = true;
+  const size_t member = index_of(state.workers, event.worker);
+  if (member == state.workers.size() || state.phase == Phase::over) return;
+  state.workers[member].left = true;
   if (state.phase == Phase::recovering) return change_if_ready(turn);
   if (event.finished && state.ending == Ending::none) state.ending = Ending::finished;
   if (!all_left(state)) return;
@@ -190,10 +227,10 @@ void begin_change(Turn& turn, PendingChange change, MonotonicTime requested) {
 void start_missing_workers(Turn& turn) {
   State& state = turn.state;
   state.start_missing_at = kNoTime;
-  const std::vector<int> matched = match_devices(state);
+  const std::vector<size_t> matched = match_devices(state);
   StartWorkers start;
   for (size_t i = 0; i < matched.size(); ++i) {
-    if (matched[i] >= 0) continue;
+    if (matched[i] != kNone) continue;
     start.workers.push_back({WorkerId(state.workers_started++), state.pending->devices[i].device});
   }
   for (const WorkerOrder& order : start.workers)

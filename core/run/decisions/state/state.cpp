@@ -24,16 +24,38 @@ std::vector<const Member*> all_members(const State& state) {
 }
 
 const Member* find_member(const State& state, WorkerId id) {
-  const std::vector<const Member*> all = all_members(state);
-  const auto at = std::ranges::find(all, id, &Member::id);
-  return at == all.end() ? nullptr : *at;
+  if (id == kNobody) return nullptr;
+  for (const std::vector<Member>* list :
+       {&state.workers, &state.leaving, state.pending ? &state.pending->added : nullptr}) {
+    if (list == nullptr) continue;
+    if (const size_t at = index_of(*list, id); at < list->size()) return &(*list)[at];
+  }
+  return nullptr;
+}
+
+size_t index_of(const std::vector<Member>& list, WorkerId id) {
+  if (list.empty()) return 0;
+  const int64_t expected = std::clamp<int64_t>(id.value - list.front().id.value, 0, std::ssize(list) - 1);
+  for (auto i = static_cast<size_t>(expected) + 1; i-- > 0;) {
+    if (list[i].id == id) return i;
+  }
+  const auto at = std::find_if(list.begin() + expected, list.end(), [id](const Member& each) { return each.id == id; });
+  return static_cast<size_t>(at - list.begin());
 }
 
 bool is_leaving(const State& state, WorkerId id) {
   return std::ranges::find(state.leaving, id, &Member::id) != state.leaving.end();
 }
 
-bool all_left(const State& state) { return std::ranges::all_of(state.workers, &Member::left); }
+bool all_left(const State& state) {
+  const size_t workers = state.workers.size();
+  for (size_t looked = 0; looked < workers; ++looked) {
+    if (state.in_loop >= workers) state.in_loop = 0;
+    if (!state.workers[state.in_loop].left) return false;
+    ++state.in_loop;
+  }
+  return true;
+}
 
 bool is_settled(const State& state) {
   return state.phase == Phase::training && !state.resize && state.ending == Ending::none;

@@ -65,6 +65,9 @@ struct State {
   int64_t workers_started = 0;
   Scribe scribe;
   Devices held;  // all devices of the job, with the idle devices
+  // Where all_left() begins to look: a worker found in its loop before. The place changes no result; without it, the
+  // reports of W workers would cost W * W looks.
+  mutable size_t in_loop = 0;
 
   // The change under way.
   std::optional<PendingChange> pending;
@@ -130,6 +133,9 @@ struct Moment {
 Assignment devices_in_force(const State& state);             // each with its number of ESTs
 std::vector<const Member*> all_members(const State& state);  // of all three lists, without empty places
 const Member* find_member(const State& state, WorkerId id);  // null: no list has the worker
+// Returns the size of the list if the list does not have the worker. Fast where ids rise along the list, as they do but
+// for replaced workers.
+size_t index_of(const std::vector<Member>& list, WorkerId id);
 bool is_leaving(const State& state, WorkerId id);
 bool all_left(const State& state);
 

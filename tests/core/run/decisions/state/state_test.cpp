@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 #include "../job_at_work.h"
 #include "core/base/json/codec.h"
 
@@ -116,6 +120,34 @@ TEST_CASE("devices in force have the workers' numbers of ESTs") {
   CHECK(devices[0].device.text() == "cpu");
   CHECK(devices[0].ests == 2);
   CHECK(devices[1].ests == 2);
+}
+
+TEST_CASE("a worker is found wherever it stands in a list") {
+  std::vector<Member> list;
+  for (const int64_t id : {3, 4, 9, 5, 6, 12, 7}) list.emplace_back().id = WorkerId(id);
+  for (size_t i = 0; i < list.size(); ++i) CHECK(index_of(list, list[i].id) == i);
+  for (const int64_t id : {-1, 0, 8, 13}) CHECK(index_of(list, WorkerId(id)) == list.size());
+  CHECK(index_of({}, WorkerId(1)) == 0);
+}
+
+TEST_CASE("all workers have left when each has, in whatever order, stage after stage") {
+  std::mt19937_64 random(1);
+  State state;
+  for (int64_t id = 0; id < 20; ++id) state.workers.emplace_back().id = WorkerId(id);
+  for (int stage = 0; stage < 20; ++stage) {
+    std::vector<size_t> order(state.workers.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::shuffle(order, random);
+    for (const size_t i : order) {
+      CHECK_FALSE(all_left(state));
+      state.workers[i].left = true;
+    }
+    CHECK(all_left(state));
+    state.workers.erase(state.workers.begin());  // the next stage has a worker less, or begins anew
+    if (state.workers.size() < 3) break;
+    CHECK(all_left(state));
+    for (Member& worker : state.workers) worker.left = false;
+  }
 }
 
 }  // namespace
