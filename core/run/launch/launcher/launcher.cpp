@@ -73,8 +73,8 @@ void Launcher::block_signals() {
   signals_ = watch_signals(numbers);
 }
 
-// Runs a round: sleeps until something happens, then handles the event. Handlers change the set of workers: each round
-// polls anew and handles the event of a single worker at most.
+// Runs a round: sleeps until something happens, then handles an event of each worker that has one. A handler may remove
+// workers: the crew knows no events of these.
 void Launcher::wait_for_events() {
   std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}, {processes_.scribe.socket.descriptor(), POLLIN, 0}};
   std::ranges::copy(run_.control->polled(MonotonicClock::now()), std::back_inserter(polled));
@@ -92,14 +92,11 @@ void Launcher::wait_for_events() {
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) decide(scribe_.hear(0));
   if (courier < polled.size() && polled[courier].revents != 0) decide(hosts_.hear());
-  for (size_t i = 0; i < workers.size(); ++i) {
+  for (size_t i = 0; i < workers.size() && run_.job.phase != Phase::over; ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
       decide(crew_.hear(workers[i]));
-      break;
-    }
-    if (polled[first_worker + 2 * i + 1].revents != 0) {
+    } else if (polled[first_worker + 2 * i + 1].revents != 0) {
       decide(crew_.note_end(workers[i]));
-      break;
     }
   }
   serve_clients(std::span(polled).subspan(2, first_worker - 2));
