@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <vector>
+#include <memory>
 
 #include "core/base/clock.h"
 #include "core/base/process/packet_socket.h"
@@ -86,11 +86,11 @@ MessageSocket::Received MessageSocket::receive(Json* message, int milliseconds) 
     waiting.events = static_cast<short>(flush() ? POLLIN : POLLIN | POLLOUT);
     if (poll_until(waiting, deadline) <= 0) return Received::nothing;
   } while (waiting.revents == POLLOUT);
-  std::vector<char> buffer(kLargestMessage);
-  const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kLargestMessage);  // zeros would take longer than recv()
+  const ssize_t got = ::recv(fd_.get(), buffer.get(), kLargestMessage, MSG_DONTWAIT);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return Received::nothing;
   if (got <= 0) return Received::closed;
-  *message = parse_json({buffer.data(), static_cast<size_t>(got)}, "message of a process of this run");
+  *message = parse_json({buffer.get(), static_cast<size_t>(got)}, "message of a process of this run");
   return Received::message;
 }
 
