@@ -70,7 +70,7 @@ def wait_until(condition, what, seconds=120.0, process=None):
 MEMORY = ("Pss_Anon:", "Pss_Shmem:")
 
 
-def memory_of(pids):
+def memory_of(pids, kinds=MEMORY):
     """Bytes that these processes hold together, what they share counted once; without the pages of program files, which
     every other process of the host may share too."""
     total = 0
@@ -79,7 +79,7 @@ def memory_of(pids):
             text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         except OSError:
             continue
-        total += sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(MEMORY))
+        total += sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(kinds))
     return total
 
 

@@ -55,8 +55,9 @@ class HostsJob:
                 process.kill()
             process.wait()
 
-    def lines(self):
-        path = self.run / "metrics.jsonl"
+    def lines(self, name="metrics.jsonl"):
+        """The whole lines of a file that somebody writes."""
+        path = self.run / name
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
@@ -80,8 +81,7 @@ class HostsJob:
         return int(found.group(1))
 
     def events(self, name):
-        lines = (self.run / "events.jsonl").read_text().splitlines()
-        return [event for event in map(json.loads, lines) if event["event"] == name]
+        return [event for event in self.lines("events.jsonl") if event["event"] == name]
 
 
 class HostsDdp:
