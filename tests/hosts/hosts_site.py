@@ -19,10 +19,12 @@ PATIENCE = 180  # seconds for anything that is waited for, on a busy machine
 HEAVY = ("--set", "model.hidden=[3000,3000]", "--set", "train.eval_every=0", "--set", "checkpoint.every=0")
 HEAVY_STEPS = 25  # of a job whose state takes long to send
 
+FEWEST_ESTS = 5
+
 SPEC = """
 [job]
 name = "hosts"
-ests = 5
+ests = {ests}
 [model]
 name = "mlp"
 hidden = [64, 32]
@@ -72,7 +74,7 @@ class Site:
 
     def spec(self, steps, clip=0):
         path = self.folder / f"job-{steps}-{clip}.toml"
-        path.write_text(SPEC.format(steps=steps, clip=clip))
+        path.write_text(SPEC.format(ests=max(FEWEST_ESTS, self.hosts + 1), steps=steps, clip=clip))
         return str(path)
 
     def start(self, host, *arguments, log=None):
@@ -224,6 +226,24 @@ def reference(site, steps, clip=0):
     if not run.exists():
         finish(site.train(run, "cpu", steps, clip=clip))
     return run
+
+
+def stop_here(site, run, leader, *agents):
+    """A case has seen enough: the run stops with a checkpoint. `leader`: the process of the launcher."""
+    done = site.network.run(0, [site.program, "stop", str(run)])
+    check(done.returncode == 0, f"stop: {done.stdout}{done.stderr}")
+    finish(leader, 75)
+    for agent in agents:
+        agent.terminate()
+        finish(agent)
+
+
+def ends_here(site, run, leader, *agents):
+    """A case has seen enough: the run stops, and its steps have the bits of an undisturbed run."""
+    stop_here(site, run, leader, *agents)
+    last = max(event["step"] for event in events(run, "stopped"))
+    check(0 < last <= LONG, f"stopped at step {last}: nothing to compare with {LONG} steps")
+    site.same(run, reference(site, LONG))
 
 
 def heavy_reference(site):

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from hosts_site import LONG, check, events, finish, last_step, reference, refused, steps_of, wait_for
+from hosts_site import LONG, check, ends_here, events, finish, last_step, reference, refused, steps_of, wait_for
 
 PORT = 7100
 
@@ -21,7 +21,7 @@ class Apart:
     def __init__(self, site, folder):
         self.site, self.folder = site, folder
 
-    def take_key(self, run, job):
+    def take_key(self, run, job=None):
         wait_for(lambda: (run / "network.key").exists(), "no network key", job)
         shutil.copy(run / "network.key", self.key)
         self.key.chmod(0o600)
@@ -110,10 +110,8 @@ def joins_without_the_run_directory(site):
         site.resize(run, "cpu,h1/cpu*2")
         check(events(run, "resize")[-1]["step"] > 0 and before > 0, "no steps before")
         trains_on(run, job)
-        finish(job)
-        finish(agent)
+        ends_here(site, run, job, agent)
         check(not list(other.folder.glob("estrain-agent-*")), "its own folder is left behind")
-        site.same(run, reference(site, LONG))
 
 
 def follows_a_coordinator_that_sees_the_run_directory(site):
@@ -133,10 +131,9 @@ def follows_a_coordinator_that_sees_the_run_directory(site):
         wait_for(lambda: events(run, "takeover"), "nobody went on", agent)
         takeover = events(run, "takeover")[0]
         check(takeover["host"] == "h2" and "h1/cpu" in takeover["devices"] and takeover["step"] >= before, f"{before}: {takeover}")
-        finish(agent)
-        finish(joined)
+        trains_on(run, agent, "takeover")
         check("follows the next coordinator" in said(joined), said(joined))
-        site.same(run, reference(site, LONG))
+        ends_here(site, run, agent, joined)
 
 
 def comes_back_after_a_cut(site):
@@ -158,10 +155,7 @@ def comes_back_after_a_cut(site):
         wait_for(lambda: len(events(run, "agent_joined")) >= joined + 2, "they did not come again", job)
         site.resize(run, "cpu,h1/cpu,h2/cpu")
         trains_on(run, job)
-        finish(job)
-        for agent in agents:
-            finish(agent)
-        site.same(run, reference(site, LONG))
+        ends_here(site, run, job, *agents)
 
 
 def link_local(site, host):
