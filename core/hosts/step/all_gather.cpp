@@ -8,7 +8,7 @@
 namespace estrain::hosts {
 namespace {
 
-constexpr size_t kWidening = 4;  // a round makes so many blocks of one
+constexpr size_t kWidening = 4;  // blocks of a host after a round, for each block before the round
 
 }  // namespace
 

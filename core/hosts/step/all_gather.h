@@ -1,13 +1,13 @@
 #pragma once
-// Hosts tell each other something in O(log H) frames a host: a block of bytes of each of H hosts reaches all hosts.
+// Gathers a block of bytes of each of H hosts on all hosts, in O(log H) frames a host.
 //
-// The hosts stand in a circle, in the order of the plan. In a round a host passes on the blocks that it has: its own
-// and those of the w - 1 hosts before it, to the hosts at the distances w, 2w and 3w behind it. Then each host has the
-// blocks of 4w hosts: ceil(log4 H) rounds of at most three frames. Up to four hosts all send to all, in one round.
-// (This is the dissemination barrier of Hensgen, Finkel and Manber, 1988, with blocks, and three partners a round in
-// place of one.)
+// The hosts stand in a circle, in the order of the plan. Before a round a host has w blocks: the own block, and the
+// blocks of the w - 1 hosts before. In the round the host sends these blocks to the hosts at the distances w, 2w and 3w.
+// After the round each host has 4w blocks: ceil(log4 H) rounds of at most three frames. Up to four hosts send to each
+// other in one round. (The dissemination barrier of Hensgen, Finkel and Manber, 1988, with blocks and three partners a
+// round.)
 //
-// Every block arrives once, and a host hears from another host at most once.
+// Each block arrives once on each host. A host sends to another host at most once in a gathering.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +27,12 @@ class AllGather {
   AllGather(const AllGather&) = delete;
   AllGather& operator=(const AllGather&) = delete;
 
-  // This host's block, once: frames with this number leave.
+  // Gives the block of this host, once in a gathering. The frames of the gathering carry `number`.
   void give(uint64_t number, std::span<const std::byte> own);
   bool is_given() const { return is_given_; }
-  // Where frames of another host go. Throws Fault::corrupt if that host has no frames for this host.
+  // Where frames of another host go. Throws Fault::corrupt if the other host has no frames for this host.
   Inflow& from(size_t host);
-  // A frame has arrived: passes on what is whole.
+  // Sends the next round, once all frames of a round have arrived.
   void advance();
   bool complete() const { return is_given_ && round_ == rounds_.size(); }
   // A block of a complete gathering.
