@@ -116,17 +116,27 @@ class Hosts {
         return;
       }
       const auto [from, to] = waiting[random() % waiting.size()];
-      const Sent sent = std::move(all[from]->to[to].front());
-      all[from]->to[to].pop_front();
-      const std::span<std::byte> room = all[to]->exchange->room_for(from, sent.head);
-      REQUIRE(room.size() == sent.bytes.size());
-      std::memcpy(room.data(), sent.bytes.data(), room.size());
-      all[to]->exchange->received(from, sent.head);
+      deliver_one(from, to);
     }
+  }
+
+  // Delivers the frames under way from a host to another one, and no others.
+  void deliver(size_t from, size_t to) {
+    while (!all[from]->to[to].empty()) deliver_one(from, to);
   }
 
   std::vector<std::unique_ptr<Host>> all;
   std::mt19937_64 random;
+
+ private:
+  void deliver_one(size_t from, size_t to) {
+    const Sent sent = std::move(all[from]->to[to].front());
+    all[from]->to[to].pop_front();
+    const std::span<std::byte> room = all[to]->exchange->room_for(from, sent.head);
+    REQUIRE(room.size() == sent.bytes.size());
+    std::memcpy(room.data(), sent.bytes.data(), room.size());
+    all[to]->exchange->received(from, sent.head);
+  }
 };
 
 struct Sum {

@@ -51,6 +51,25 @@ TEST_CASE("a step is agreed on when it is whole on all hosts, and pauses when th
   for (const auto& host : hosts.all) CHECK(host->memory.hosts().pause_agreed());
 }
 
+TEST_CASE("a host sends sums of the next step to a host that waits for the word of a third") {
+  Hosts hosts({{1}, {1}, {1}}, 1);
+  train_step(hosts, 0);
+  for (const auto& host : hosts.all) host->ask(comm::HostAsk::commit, 0);
+  hosts.deliver(1, 0);
+  hosts.deliver(2, 0);
+  REQUIRE(hosts[0].answered());
+  const Gradients gradients = random_gradients(hosts.ests(), hosts.random);
+  for (Folding& worker : workers_of(hosts[0])) {
+    while (!worker.is_done()) worker.fold_next(gradients, all_present(hosts.ests()));
+  }
+  while (hosts[0].work()) continue;
+  hosts.deliver(0, 1);
+  CHECK(!hosts[1].answered());
+  hosts.deliver();
+  CHECK(hosts[1].answered());
+  CHECK(hosts[2].answered());
+}
+
 TEST_CASE("a host that is left alone commits the step that it had told the others is whole, and no other") {
   for (const bool told : {true, false}) {
     Hosts hosts({{1}, {1}}, 1);
