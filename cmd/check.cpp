@@ -255,7 +255,7 @@ class Check {
     const double tried = portable ? *report_->seconds->portable : report_->seconds->torch;
     const std::string path = profile::default_store_path(own_environment());
     const profile::ProfileStore store(path, [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); });
-    const profile::Host host = launch::profile_host(machine_.cores);
+    const profile::MachineFacts host = launch::profile_host(machine_.cores);
     Json all = Json::object();
     const profile::Profiles known = path.empty() ? profile::Profiles() : store.load();
     for (const auto& [device, seconds] :
@@ -481,8 +481,8 @@ class Check {
   bool has_program_ = true;  // a readable program, or the job has no program
   Machine machine_;
   data::DataScan scan_;
-  std::optional<comm::ProbeReport> report_;  // nothing: no mini-batch could be tried
-  std::optional<launch::Verdict> verdict_;   // the choice of "auto", and the reason
+  std::optional<comm::ProbeReport> report_;    // nothing: no mini-batch could be tried
+  std::optional<launch::BitsChoice> verdict_;  // the choice of "auto", and the reason
 };
 
 int check(const CheckArguments& arguments) {

@@ -21,7 +21,7 @@ struct EvaluateArguments {
   bool force = false, json = false;
 };
 
-checkpoint::OutputAttributes attributes_of(const EvaluateArguments& arguments, const launch::Evaluated& done) {
+checkpoint::OutputAttributes attributes_of(const EvaluateArguments& arguments, const launch::EvaluatedSubject& done) {
   checkpoint::OutputAttributes attributes;
   attributes.whole["step"] = done.step.value;
   attributes.texts["source"] = arguments.request.subject;
@@ -33,7 +33,7 @@ checkpoint::OutputAttributes attributes_of(const EvaluateArguments& arguments, c
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json as_json(const EvaluateArguments& arguments, const launch::Evaluated& done,
+Json as_json(const EvaluateArguments& arguments, const launch::EvaluatedSubject& done,
              const checkpoint::WrittenOutputs& written) {
   const record::EvaluationRecord& found = done.evaluation;
   Json told = {{"step", done.step.value},
@@ -51,7 +51,7 @@ Json as_json(const EvaluateArguments& arguments, const launch::Evaluated& done,
   return told;
 }
 
-void print(const EvaluateArguments& arguments, const launch::Evaluated& done,
+void print(const EvaluateArguments& arguments, const launch::EvaluatedSubject& done,
            const checkpoint::WrittenOutputs& written) {
   const record::EvaluationRecord& found = done.evaluation;
   std::string text = fmt::format("step {}: ", done.step);
@@ -69,7 +69,7 @@ int evaluate(const EvaluateArguments& arguments) {
     require_absent(arguments.out, "choose another name, or replace it with --force");
   const TemporaryFolder scratch("evaluate");
   const std::string folder = scratch.path() + "/run";
-  const launch::Evaluated done = launch::evaluate(arguments.request, folder);
+  const launch::EvaluatedSubject done = launch::evaluate(arguments.request, folder);
   checkpoint::WrittenOutputs written;
   if (!arguments.out.empty()) {
     written = checkpoint::write_outputs(launch::outputs_folder(folder), arguments.out, attributes_of(arguments, done));

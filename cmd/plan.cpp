@@ -62,7 +62,7 @@ bool is_begun(const std::string& run) { return std::filesystem::exists(run_direc
 // Decides as train does when a run begins.
 void decide_determinism(spec::JobSpec& spec, const Device& device) {
   if (spec.job.determinism != spec::Determinism::automatic) return;
-  const launch::Verdict verdict = launch::choose_determinism(spec, launch::probe_operators(spec, device, true));
+  const launch::BitsChoice verdict = launch::choose_determinism(spec, launch::probe_operators(spec, device, true));
   verdict.settle(spec.job);
   fmt::print(stderr, "determinism \"auto\" is {} here: {}\n", spec::to_string(verdict.determinism), verdict.reason);
 }
@@ -293,14 +293,14 @@ class Planning {
   }
 
   // Returns the shares that train would choose for the list as given.
-  std::optional<std::vector<plan::Share>> given() const {
+  std::optional<std::vector<plan::WorkerShare>> given() const {
     const std::vector<std::string> texts = texts_of(devices_of(held_));
     const auto differs = [&](const std::string& text) { return host_.model_of(text) != host_.model_of(texts.front()); };
     const bool mixed = std::ranges::any_of(texts, differs);
     if (mixed && !mixes()) return std::nullopt;
     if (!held_.front().ests && static_cast<int64_t>(held_.size()) > spec_.job.ests) return std::nullopt;
     const std::vector<EstRange> ranges = placement::place_ests(held_, spec_.job.ests);
-    std::vector<plan::Share> shares;
+    std::vector<plan::WorkerShare> shares;
     for (size_t i = 0; i < held_.size(); ++i) {
       const auto group = std::ranges::find(report_.groups, texts[i], &plan::DeviceGroup::kind);
       shares.push_back({group - report_.groups.begin(), ranges[i].size()});
@@ -313,7 +313,7 @@ class Planning {
   spec::JobSpec spec_;
   int64_t cores_ = 1;
   resources::AutomaticGpus gpus_;
-  profile::Host host_;
+  profile::MachineFacts host_;
   Assignment held_, offered_, all_;
   int64_t now_ = static_cast<int64_t>(std::time(nullptr));
   profile::Profiles profiles_;

@@ -39,7 +39,7 @@ double samples_per_second(const PlanReport& report, const plan::Plan& plan) {
 
 Json to_json(const PlanReport& report, const Alternative& one) {
   Json ests = Json::array(), kinds = Json::array();
-  for (const plan::Share& share : one.plan.workers) {
+  for (const plan::WorkerShare& share : one.plan.workers) {
     ests.push_back(share.ests);
     kinds.push_back(report.groups[static_cast<size_t>(share.group)].kind);
   }
@@ -112,7 +112,7 @@ void print_proposals(const PlanReport& report) {
 }
 
 std::string ests_text(const plan::Plan& plan) {
-  const auto [least, most] = std::ranges::minmax(plan.workers, {}, &plan::Share::ests);
+  const auto [least, most] = std::ranges::minmax(plan.workers, {}, &plan::WorkerShare::ests);
   const std::string each =
       least.ests == most.ests ? std::to_string(most.ests) : fmt::format("{} to {}", least.ests, most.ests);
   return fmt::format("{} x {}", plan.workers.size(), each);
@@ -181,7 +181,8 @@ void HostsTable::take_links(const Json& rows) {
   }
 }
 
-void HostsTable::make_plans(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes) {
+void HostsTable::make_plans(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups,
+                            double gradient_bytes) {
   planned_.clear();
   for (const PlannedHost& host : hosts_) {
     plan::HostDevices devices = host.devices;

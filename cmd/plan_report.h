@@ -30,7 +30,7 @@ class HostsTable {
 
   // After measure(). `groups`: the kinds of device on this host; elsewhere, a kind counts as fast as here, divided by
   // the slowness. `gradient_bytes`: of all parameters. Throws Fault::infeasible if a kind is missing, or no plan fits.
-  void make_plans(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes);
+  void make_plans(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups, double gradient_bytes);
 
   void print(int64_t batch) const;  // after make_plans(); batch: samples of a mini-batch of one EST
   Json to_json(int64_t batch) const;
@@ -68,7 +68,7 @@ struct PlanReport {
   std::vector<PlanWithThreads> threads;   // quickest first; empty: no further numbers requested
   std::vector<profile::Basis> basis;
   std::vector<std::string> measured;  // kinds, by this command
-  std::vector<double> crowding;       // plan::Job::crowding
+  std::vector<double> crowding;       // plan::PlannedJob::crowding
   std::string database;
   int64_t batch = 1;                       // samples of a mini-batch
   const HostsTable* over_hosts = nullptr;  // nothing: the job is on one host

@@ -70,12 +70,13 @@ std::vector<std::string> choose_workloads(const simulate::World& world, const Si
   throw Error::make(Fault::usage, "{} has none of these workloads", arguments.trace).advise("it has " + all);
 }
 
-std::vector<simulate::Result> replay_pool(const SimulateArguments& arguments, const simulate::Charge& charge) {
+std::vector<simulate::SimulationResult> replay_pool(const SimulateArguments& arguments,
+                                                    const simulate::Charge& charge) {
   if (!arguments.world.empty() || !arguments.cluster.empty() || !arguments.workloads.empty())
     throw Error(Fault::usage, "the trace of a pool says itself which devices and jobs there were")
         .advise("leave out --world, --cluster and --workload");
   const dispatch::PoolTrace trace = simulate::read_pool_trace(arguments.trace);
-  std::vector<simulate::Result> results;
+  std::vector<simulate::SimulationResult> results;
   for (const std::string& policy : arguments.policies) {
     simulate::ReplayOptions options;
     options.policy = policy;
@@ -88,9 +89,10 @@ std::vector<simulate::Result> replay_pool(const SimulateArguments& arguments, co
   return results;
 }
 
-std::vector<simulate::Result> simulate_world(const SimulateArguments& arguments, const simulate::Charge& charge) {
+std::vector<simulate::SimulationResult> simulate_world(const SimulateArguments& arguments,
+                                                       const simulate::Charge& charge) {
   const auto world = simulate::open_world({arguments.world, arguments.trace, arguments.cluster});
-  std::vector<simulate::Result> results;
+  std::vector<simulate::SimulationResult> results;
   simulate::Limits limits;
   limits.keep_stretches = !arguments.html.empty();
   for (const std::string& name : arguments.policies) {
@@ -109,11 +111,11 @@ int run(const SimulateArguments& arguments) {
   const simulate::Charge charge = parse_charge(arguments);
   if (charge.kind == simulate::Charge::Kind::measured && arguments.json != "-")
     fmt::print("a change of devices costs {:.3f} s, as measured\n", charge.seconds);
-  const std::vector<simulate::Result> results =
+  const std::vector<simulate::SimulationResult> results =
       simulate::is_pool_trace(arguments.trace) ? replay_pool(arguments, charge) : simulate_world(arguments, charge);
   Json all = Json::array();
   if (!arguments.json.empty()) {
-    for (const simulate::Result& result : results) all.push_back(simulate::to_json(result));
+    for (const simulate::SimulationResult& result : results) all.push_back(simulate::to_json(result));
   }
   if (!arguments.html.empty()) {
     write_file_atomically(arguments.html, simulate::format_page("estrain simulate " + arguments.trace, results));

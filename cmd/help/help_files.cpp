@@ -57,12 +57,12 @@ std::string options(const std::vector<Option>& list, std::string_view heading) {
   return text;
 }
 
-std::string section(const std::vector<Topic>& topics, Kind kind, std::string_view heading) {
+std::string section(const std::vector<Topic>& topics, TopicKind kind, std::string_view heading) {
   std::string text = fmt::format(".SH {}\n", heading);
   for (const Topic& topic : topics) {
     if (topic.kind != kind) continue;
     std::string words = topic.brief;
-    if (kind == Kind::key) {
+    if (kind == TopicKind::key) {
       for (const auto& [what, value] : topic.facts) words += fmt::format("\n.br\n{}: {}", what, value);
     }
     if (!topic.advice.empty()) words += "\n.br\nWhat to do: " + topic.advice;
@@ -87,8 +87,8 @@ ManPage of_program(const std::vector<Verb>& verbs, const std::vector<Topic>& top
       ".SH DESCRIPTION\nTrains neural networks on whatever devices are free, and changes the devices while the job "
       "runs. The result does not depend on which devices they were.\n.SH COMMANDS\n";
   for (const Verb& verb : verbs) text += item(verb.name, fmt::format("{}. See {}(1).", verb.summary, page_of(verb)));
-  return {"estrain.1", text + section(topics, Kind::word, "WORDS") + section(topics, Kind::exit_code, "EXIT STATUS") +
-                           std::string(kSeeAlso)};
+  return {"estrain.1", text + section(topics, TopicKind::word, "WORDS") +
+                           section(topics, TopicKind::exit_code, "EXIT STATUS") + std::string(kSeeAlso)};
 }
 
 ManPage of_verb(const Verb& verb, const std::vector<Topic>& topics, const std::string& version) {
@@ -96,7 +96,7 @@ ManPage of_verb(const Verb& verb, const std::vector<Topic>& topics, const std::s
   std::string text = head(name, 1, version) + name_section(name, verb.summary);
   text += fmt::format(".SH SYNOPSIS\n{}\n", roff(verb.usage()));
   text += options(verb.arguments, "ARGUMENTS") + options(verb.options, "OPTIONS");
-  return {name + ".1", text + section(topics, Kind::exit_code, "EXIT STATUS") + std::string(kSeeAlso)};
+  return {name + ".1", text + section(topics, TopicKind::exit_code, "EXIT STATUS") + std::string(kSeeAlso)};
 }
 
 // In a cell of a table.
@@ -128,7 +128,7 @@ std::string fact(const Topic& topic, std::string_view name) {
 }
 
 struct Table {
-  Kind kind;
+  TopicKind kind;
   std::string_view before;              // a paragraph
   std::vector<std::string_view> facts;  // a column for each, between name and advice
   bool advice = false;
@@ -221,13 +221,13 @@ std::vector<ManPage> man_pages(const std::vector<Verb>& verbs, const std::string
   for (const Verb& verb : verbs) pages.push_back(of_verb(verb, topics, version));
   pages.push_back({"estrain-spec.5", head("estrain-spec", 5, version) +
                                          name_section("estrain-spec", "job specs of estrain, in TOML") +
-                                         section(topics, Kind::key, "KEYS") + std::string(kSeeAlso)});
+                                         section(topics, TopicKind::key, "KEYS") + std::string(kSeeAlso)});
   pages.push_back({"estrain-errors.7", head("estrain-errors", 7, version) +
                                            name_section("estrain-errors", "exit codes, errors and events of estrain") +
-                                           section(topics, Kind::exit_code, "EXIT CODES") +
-                                           section(topics, Kind::error, "KINDS OF ERRORS") +
-                                           section(topics, Kind::cause, "CAUSES OF FAULTS") +
-                                           section(topics, Kind::event, "EVENTS") + std::string(kSeeAlso)});
+                                           section(topics, TopicKind::exit_code, "EXIT CODES") +
+                                           section(topics, TopicKind::error, "KINDS OF ERRORS") +
+                                           section(topics, TopicKind::cause, "CAUSES OF FAULTS") +
+                                           section(topics, TopicKind::event, "EVENTS") + std::string(kSeeAlso)});
   return pages;
 }
 
@@ -238,18 +238,18 @@ std::string reference(const std::vector<Verb>& verbs) {
       "command, a key, an exit code, a kind of\nerror, a cause, an event, or the message of an error.\n\n## Commands\n";
   for (const Verb& verb : verbs)
     text += fmt::format("\n### `{}`\n\n{}.\n{}", cell(verb.usage()), verb.summary, options_of(verb));
-  text += table(topics, {Kind::word, "What estrain means by a word.", {}});
+  text += table(topics, {TopicKind::word, "What estrain means by a word.", {}});
   text += fmt::format(
       "\n## Keys of a job spec\n\nStrings in TOML stand in quotes. `--set data.batch=16` overrides one key.\n\n{}",
       spec::key_reference());
-  text += table(topics, {Kind::exit_code, "What every command ends with.", {}});
-  text += table(topics, {Kind::error, "What an error is, as `--json` names it.", {"exit code"}, true});
-  text += table(topics, {Kind::cause,
+  text += table(topics, {TopicKind::exit_code, "What every command ends with.", {}});
+  text += table(topics, {TopicKind::error, "What an error is, as `--json` names it.", {"exit code"}, true});
+  text += table(topics, {TopicKind::cause,
                          "Why a process of a run failed, and what is done about it; how each is recognised: "
                          "[FAULTS.md](../core/run/faults/FAULTS.md).",
                          {"class", "tried again", "exit code"},
                          true});
-  text += table(topics, {Kind::event, "Lines of a run's `events.jsonl`, with their fields.", {}});
+  text += table(topics, {TopicKind::event, "Lines of a run's `events.jsonl`, with their fields.", {}});
   return text;
 }
 

@@ -47,10 +47,10 @@ constexpr Word kWords[] = {
      "estrain's portable kernels."},
 };
 
-Topic of(const Word& word) { return {Kind::word, std::string(word.word), std::string(word.meaning), {}, ""}; }
+Topic of(const Word& word) { return {TopicKind::word, std::string(word.word), std::string(word.meaning), {}, ""}; }
 
 Topic of(const Verb& verb) {
-  Topic topic{Kind::command, verb.name, verb.summary, {{"usage", verb.usage()}}, ""};
+  Topic topic{TopicKind::command, verb.name, verb.summary, {{"usage", verb.usage()}}, ""};
   for (const auto* list : {&verb.arguments, &verb.options}) {
     for (const Option& option : *list) topic.facts.emplace_back(title_of(option), option.meaning);
   }
@@ -58,8 +58,9 @@ Topic of(const Verb& verb) {
 }
 
 template <typename Owner>
-Topic of(const spec::Key<Owner>& key, std::string_view prefix) {
-  Topic topic{Kind::key, fmt::format("{}{}", prefix, key.name), key.meaning + spec::only_for(key.conditions), {}, ""};
+Topic of(const spec::SpecKey<Owner>& key, std::string_view prefix) {
+  Topic topic{
+      TopicKind::key, fmt::format("{}{}", prefix, key.name), key.meaning + spec::only_for(key.conditions), {}, ""};
   topic.facts = {{"type", key.type(key.rule)}, {"default", key.default_text()}};
   if (const std::string range = key.rule.text(); !range.empty()) topic.facts.emplace_back("range", range);
   const std::string given = key.conditions.empty() ? "" : " where it may be given";
@@ -73,11 +74,11 @@ Topic of(const spec::Key<Owner>& key, std::string_view prefix) {
 }
 
 Topic of(const ExitCode& code) {
-  return {Kind::exit_code, fmt::format("{}", code.code), std::string(code.meaning), {}, ""};
+  return {TopicKind::exit_code, fmt::format("{}", code.code), std::string(code.meaning), {}, ""};
 }
 
 Topic of(const FaultWords& words) {
-  return {Kind::error,
+  return {TopicKind::error,
           std::string(fault_name(words.fault)),
           std::string(words.meaning),
           {{"exit code", fmt::format("{}", exit_code(words.fault))}},
@@ -93,7 +94,7 @@ std::string attempts(const faults::FaultCause& cause) {
 }
 
 Topic of(const faults::FaultCause& cause) {
-  return {Kind::cause,
+  return {TopicKind::cause,
           cause.id,
           cause.description,
           {{"class", std::string(faults::class_name(cause.fault_class))},
@@ -103,7 +104,7 @@ Topic of(const faults::FaultCause& cause) {
 }
 
 Topic of(const record::EventName& event) {
-  return {Kind::event, std::string(event.name), std::string(event.meaning), {}, ""};
+  return {TopicKind::event, std::string(event.name), std::string(event.meaning), {}, ""};
 }
 
 // "… [disk_full]" -> "disk_full"; "" for a message without an id.
@@ -118,14 +119,14 @@ std::string_view id_in(std::string_view message) {
 std::vector<Topic> topics_of_id(const std::vector<Topic>& topics, std::string_view message) {
   std::vector<Topic> found;
   std::ranges::copy_if(topics, std::back_inserter(found), [id = id_in(message)](const Topic& topic) {
-    return (topic.kind == Kind::error || topic.kind == Kind::cause) && topic.name == id;
+    return (topic.kind == TopicKind::error || topic.kind == TopicKind::cause) && topic.name == id;
   });
   return found;
 }
 
 // "est" is the word EST.
 bool is_word(const Topic& topic, std::string_view word) {
-  return topic.kind == Kind::word && std::ranges::equal(topic.name, word, {}, ::tolower, ::tolower);
+  return topic.kind == TopicKind::word && std::ranges::equal(topic.name, word, {}, ::tolower, ::tolower);
 }
 
 // Returns the cause in the fault table that matches the words of an error.
@@ -135,13 +136,13 @@ std::vector<Topic> causes_of(const std::vector<Topic>& topics, std::string_view 
   const std::string cause = faults::FaultTable::built_in().diagnose(evidence).cause;
   std::vector<Topic> found;
   std::ranges::copy_if(topics, std::back_inserter(found), [&](const Topic& topic) {
-    return topic.kind == Kind::cause && topic.name == cause && cause != "no_signature";
+    return topic.kind == TopicKind::cause && topic.name == cause && cause != "no_signature";
   });
   return found;
 }
 
 bool is_last_part(const Topic& topic, std::string_view word) {
-  return topic.kind == Kind::key && topic.name.size() > word.size() && topic.name.ends_with(word) &&
+  return topic.kind == TopicKind::key && topic.name.size() > word.size() && topic.name.ends_with(word) &&
          topic.name[topic.name.size() - word.size() - 1] == '.';
 }
 
@@ -178,7 +179,7 @@ std::string to_text(const Topic& topic) {
   std::string text = fmt::format("{} ({})\n", topic.name, name_of(topic.kind));
   text += wrapped(topic.brief, {.indent = 2, .width = kWidth});
   for (const auto& [what, value] : topic.facts) {
-    const bool is_option = topic.kind == Kind::command && what != "usage";
+    const bool is_option = topic.kind == TopicKind::command && what != "usage";
     text += is_option ? fmt::format("  {}\n{}", what, wrapped(value, {.indent = 6, .width = kWidth}))
                       : wrapped(fmt::format("{}: {}", what, value), {.indent = 2, .width = kWidth});
   }
@@ -186,8 +187,8 @@ std::string to_text(const Topic& topic) {
   return text;
 }
 
-constexpr Kind kKinds[] = {Kind::command, Kind::word,  Kind::key,  Kind::exit_code,
-                           Kind::error,   Kind::cause, Kind::event};
+constexpr TopicKind kKinds[] = {TopicKind::command, TopicKind::word,  TopicKind::key,  TopicKind::exit_code,
+                                TopicKind::error,   TopicKind::cause, TopicKind::event};
 
 // Counts bytes that begin a character of UTF-8.
 size_t columns(std::string_view text) {
@@ -220,13 +221,13 @@ std::string wrapped_line(std::string_view line, const Wrapping& wrapping) {
 
 }  // namespace
 
-std::string_view name_of(Kind kind) {
+std::string_view name_of(TopicKind kind) {
   static constexpr std::string_view names[] = {"command",          "word", "key", "exit code", "kind of error",
                                                "cause of a fault", "event"};
   return names[static_cast<size_t>(kind)];
 }
 
-std::string_view heading_of(Kind kind) {
+std::string_view heading_of(TopicKind kind) {
   static constexpr std::string_view names[] = {
       "Commands", "Words", "Keys of a job spec", "Exit codes", "Kinds of errors", "Causes of faults", "Events"};
   return names[static_cast<size_t>(kind)];
@@ -273,7 +274,7 @@ std::string to_text(const std::vector<Topic>& topics) {
 
 std::string overview(const std::vector<Topic>& topics) {
   std::string text = "estrain help WHAT explains any of these, or the words of an error message.\n";
-  for (const Kind kind : kKinds) {
+  for (const TopicKind kind : kKinds) {
     std::string names;
     for (const Topic& topic : topics) {
       if (topic.kind == kind) names += (names.empty() ? "" : " ") + topic.name;

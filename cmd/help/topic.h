@@ -20,12 +20,12 @@ struct Wrapping {
 // Returns lines of whole words, each ended by a line feed. Line feeds of the text stay.
 std::string wrapped(std::string_view text, const Wrapping& wrapping);
 
-enum class Kind { command, word, key, exit_code, error, cause, event };
-std::string_view name_of(Kind kind);     // "command", "exit code"
-std::string_view heading_of(Kind kind);  // "Commands", "Exit codes"
+enum class TopicKind { command, word, key, exit_code, error, cause, event };
+std::string_view name_of(TopicKind kind);     // "command", "exit code"
+std::string_view heading_of(TopicKind kind);  // "Commands", "Exit codes"
 
 struct Topic {
-  Kind kind;
+  TopicKind kind;
   std::string name;   // "train", "job.seed", "75", "io", "disk_full", "resize"
   std::string brief;  // a sentence
   // More about the topic, "type: integer"; for a command, the options.

@@ -91,9 +91,9 @@ class Agent {
   bool joins() const { return !setup_.join.empty(); }  // the host does not see the run directory
   HostFile own_file() const { return {listener_.address().text(), !joins()}; }
 
-  static net::Key key_of(const AgentSetup& setup) {
+  static net::SharedKey key_of(const AgentSetup& setup) {
     make_folders(setup.run);
-    return setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
+    return setup.key.empty() ? net::SharedKey::read_or_make(key_file(setup.run)) : net::SharedKey::read(setup.key);
   }
 
   static std::string interface_of(const AgentSetup& setup) {
@@ -348,7 +348,7 @@ class Agent {
   AgentSetup& setup_;
   const run_directory::RunDirectory directory_;
   std::string run_name_;  // of the run with this key; empty: the agent is about to join and does not know the name yet
-  const net::Key key_;
+  const net::SharedKey key_;
   net::Loop loop_;
   AgentWorkers workers_;
   std::list<std::optional<LookAnswer>> looks_;

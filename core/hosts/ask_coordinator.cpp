@@ -25,7 +25,7 @@ constexpr Nanoseconds kPatienceWithAgent = 2s;
 class Asking {
  public:
   Asking(net::Loop& loop, AskSetup& setup)
-      : loop_(loop), setup_(setup), key_(net::Key::read(key_file(setup.run))), begin_(MonotonicClock::now()) {
+      : loop_(loop), setup_(setup), key_(net::SharedKey::read(key_file(setup.run))), begin_(MonotonicClock::now()) {
     if (setup.milliseconds >= 0)
       limit_ = loop.once(std::chrono::milliseconds(setup.milliseconds), [this] {
         end(Error::make(Fault::peer, "{}: the coordinator did not answer in {} s", setup_.run,
@@ -113,7 +113,7 @@ class Asking {
 
   net::Loop& loop_;
   AskSetup& setup_;
-  const net::Key key_;
+  const net::SharedKey key_;
   const MonotonicTime begin_;
   std::vector<std::string> names_;  // still to be asked, from the end
   std::string why_;

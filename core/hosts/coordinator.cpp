@@ -41,7 +41,7 @@ bool find_agents(CourierSetup& setup, HostPlan& plan) {
 // Lets agents join at this host's address. If the port is in use, the run continues: the door tells it and retries.
 class Door {
  public:
-  Door(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
+  Door(net::Loop& loop, const net::SharedKey& key, std::string run, int64_t term)
       : loop_(loop), key_(key), run_(std::move(run)), term_(term) {}
 
   // Opens at the first address that the launcher names; ignores later addresses.
@@ -86,7 +86,7 @@ class Door {
   }
 
   net::Loop& loop_;
-  const net::Key& key_;
+  const net::SharedKey& key_;
   const std::string run_;
   const int64_t term_;
   OwnPlaces places_;
@@ -100,7 +100,7 @@ class CoordinatorCourier {
   explicit CoordinatorCourier(CourierSetup& setup)
       : setup_(setup),
         term_(run_directory::term_of(setup.run).term),
-        key_(net::Key::read_or_make(key_file(setup.run))),
+        key_(net::SharedKey::read_or_make(key_file(setup.run))),
         commands_(loop_, key_, setup.run, term_),
         door_(loop_, key_, setup.run, term_),
         courier_(loop_, {.key = key_,
@@ -158,7 +158,7 @@ class CoordinatorCourier {
   CourierSetup& setup_;
   net::Loop loop_;
   const int64_t term_;
-  const net::Key key_;
+  const net::SharedKey key_;
   CommandBridge commands_;
   Door door_;
   Courier courier_;

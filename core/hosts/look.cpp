@@ -29,7 +29,7 @@ constexpr Nanoseconds kPatienceWithPort = 3s;
 // A look at one agent: connects, asks one question after another, and has a row.
 class Look {
  public:
-  Look(net::Loop& loop, const LookSetup& setup, const net::Key& key, std::string name, std::function<void()> done)
+  Look(net::Loop& loop, const LookSetup& setup, const net::SharedKey& key, std::string name, std::function<void()> done)
       : loop_(loop), setup_(setup), key_(key), done_(std::move(done)), row_{{"host", std::move(name)}} {
     try_to_connect();
   }
@@ -125,7 +125,7 @@ class Look {
 
   net::Loop& loop_;
   const LookSetup& setup_;
-  const net::Key& key_;
+  const net::SharedKey& key_;
   const std::function<void()> done_;
   Json row_;
   std::unique_ptr<MessageLink<LookQuestion, LookReply>> link_;
@@ -136,7 +136,8 @@ class Look {
 };
 
 // A courier of this run that has just lost its launcher releases the port soon.
-void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::optional<AgentRegistry>& registry) {
+void listen(net::Loop& loop, const net::SharedKey& key, const LookSetup& setup,
+            std::optional<AgentRegistry>& registry) {
   const MonotonicTime begin = MonotonicClock::now();
   const int64_t term = run_directory::term_of(setup.run).term;
   while (!registry) {
@@ -155,7 +156,8 @@ void listen(net::Loop& loop, const net::Key& key, const LookSetup& setup, std::o
 
 Json look_at_agents(const LookSetup& setup) {
   make_folders(setup.run);
-  const net::Key key = setup.key.empty() ? net::Key::read_or_make(key_file(setup.run)) : net::Key::read(setup.key);
+  const net::SharedKey key =
+      setup.key.empty() ? net::SharedKey::read_or_make(key_file(setup.run)) : net::SharedKey::read(setup.key);
   net::Loop loop;
   std::optional<AgentRegistry> registry;
   if (!setup.listen.empty()) listen(loop, key, setup, registry);

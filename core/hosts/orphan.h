@@ -36,7 +36,7 @@ class OrphanHost {
   OrphanHost(net::Loop& loop, Courier& courier, const run_directory::RunDirectory& directory, Options options);
 
   void lose(const std::string& host) { happened(HostUnreached{host}); }
-  void hear(const std::string& host, const Claim& claim) { happened(ClaimArrived{host, claim}); }
+  void hear(const std::string& host, const LeadClaim& claim) { happened(ClaimArrived{host, claim}); }
   // A host without a stage has no part in the succession to a run that has ended.
   bool opened_a_stage() const { return succession_.orphan.stage > 0; }
 

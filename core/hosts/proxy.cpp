@@ -25,7 +25,7 @@ class Proxy {
 
   void run() {
     const std::string address = find_agent();
-    const net::Key key = net::Key::read(key_file(setup_.run));
+    const net::SharedKey key = net::SharedKey::read(key_file(setup_.run));
     net::connect(loop_, key,
                  {.to = net::parse_address(address),
                   .host = setup_.host,

@@ -70,13 +70,13 @@ class Durations {
 };
 
 // A job that ended before the first look has the expected speed.
-std::vector<PastJob::Seen> seen_of(const Job& job) {
+std::vector<PastJob::PastSpeed> seen_of(const Job& job) {
   const dispatch::Request& request = job.request;
   const int64_t usual = std::clamp<int64_t>(request.devices, 1, std::min(request.most, request.ests));
   if (job.speeds.seen().empty())
     return {{request.type, usual, usual,
              job.speeds.step_seconds({request.type, usual, 1}, request.ests) / job.owners_steps()}};
-  std::vector<PastJob::Seen> all;
+  std::vector<PastJob::PastSpeed> all;
   for (const auto& [key, steps] : job.speeds.seen()) {
     const auto& [type, devices, in_use] = key;
     all.push_back({type, devices, in_use, steps.seconds / steps.steps});
@@ -84,9 +84,9 @@ std::vector<PastJob::Seen> seen_of(const Job& job) {
   return all;
 }
 
-std::vector<PastJob::Pace> paces_of(const Job& job, double first) {
-  std::vector<PastJob::Pace> all;
-  for (const dispatch::Speeds::Pace& pace : job.speeds.paces().all()) {
+std::vector<PastJob::PastPace> paces_of(const Job& job, double first) {
+  std::vector<PastJob::PastPace> all;
+  for (const dispatch::JobSpeeds::Pace& pace : job.speeds.paces().all()) {
     all.push_back({pace.type, pace.devices, pace.in_use, std::max(0.0, pace.from - first), pace.to - first,
                    (pace.to - pace.from) / pace.steps, pace.told});
   }

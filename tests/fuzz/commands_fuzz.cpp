@@ -22,7 +22,7 @@ bool is_object(std::string_view text) {
 
 class Scene {
  public:
-  explicit Scene(const Folder& folder) : bridge_(loop_, net::Key({}), folder.path(), 1) {}
+  explicit Scene(const Folder& folder) : bridge_(loop_, net::SharedKey({}), folder.path(), 1) {}
 
   void play(char who, std::string_view text) {
     switch (who) {

@@ -50,7 +50,7 @@ void World::strike() {
   } else if (kind <= 99) {
     starts_fail_until_ = now_ + random_.between(10, 3000) * kMs;
     if (!alive.empty()) die(victim());
-  } else if (job_.phase != decisions::Phase::over) {
+  } else if (job_.phase != decisions::RunPhase::over) {
     cannot_go_on_ = true;
     if (random_.chance(50)) {
       decide(decisions::ScribeFailed{Error(Fault::corrupt, "the scribe cannot go on")});

@@ -8,7 +8,7 @@ namespace {
 using decisions::Action;
 using decisions::Event;
 using decisions::Moment;
-using decisions::State;
+using decisions::RunState;
 using Actions = std::vector<Action>;
 
 template <typename Deed>
@@ -17,22 +17,22 @@ bool is(const Action& action) {
 }
 
 // Treats the first worker's leave as the last.
-Actions finishes_early(State& state, const Event& event, const Moment& now) {
+Actions finishes_early(RunState& state, const Event& event, const Moment& now) {
   Event heard = event;
   if (auto* left = std::get_if<decisions::WorkerLeft>(&heard)) left->finished = true;
   return decide(state, heard, now);
 }
 
 // A recovery does not wait for workers that have yet to leave.
-Actions believes_all_left(State& state, const Event& event, const Moment& now) {
+Actions believes_all_left(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
-  if (state.phase == decisions::Phase::recovering) {
+  if (state.phase == decisions::RunPhase::recovering) {
     for (decisions::Member& member : state.workers) member.left = true;
   }
   return actions;
 }
 
-Actions forgets_to_mend(State& state, const Event& event, const Moment& now) {
+Actions forgets_to_mend(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   for (Action& action : actions) {
     if (auto* close = std::get_if<decisions::CloseStage>(&action.deed)) close->repair = false;
@@ -40,13 +40,13 @@ Actions forgets_to_mend(State& state, const Event& event, const Moment& now) {
   return actions;
 }
 
-Actions leaves_an_est_out(State& state, const Event& event, const Moment& now) {
+Actions leaves_an_est_out(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   if (std::ranges::any_of(actions, is<decisions::OpenStage>) && state.stage > 0) ++state.workers.back().ests.begin;
   return actions;
 }
 
-Actions forgets_who_leaves(State& state, const Event& event, const Moment& now) {
+Actions forgets_who_leaves(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   if (std::ranges::any_of(actions, is<decisions::OpenStage>)) {
     state.leaving.clear();
@@ -55,41 +55,41 @@ Actions forgets_who_leaves(State& state, const Event& event, const Moment& now) 
   return actions;
 }
 
-Actions calls_the_dead(State& state, const Event& event, const Moment& now) {
+Actions calls_the_dead(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   if (const auto* lost = std::get_if<decisions::WorkerLost>(&event); lost != nullptr && !lost->lingers)
     actions.push_back({decisions::TellLeave{lost->worker}, "a mistake"});
   return actions;
 }
 
-Actions swallows_refusals(State& state, const Event& event, const Moment& now) {
+Actions swallows_refusals(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   const bool ends = std::holds_alternative<decisions::EndBegan>(event);
   if (!ends) std::erase_if(actions, is<decisions::Refuse>);
   return actions;
 }
 
-Actions answers_twice(State& state, const Event& event, const Moment& now) {
+Actions answers_twice(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   const auto report = std::ranges::find_if(actions, is<decisions::ReportResize>);
   if (report != actions.end()) actions.push_back(Action(*report));
   return actions;
 }
 
-Actions drops_who_waits_at_handover(State& state, const Event& event, const Moment& now) {
+Actions drops_who_waits_at_handover(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   if (std::ranges::any_of(actions, is<decisions::HandOver>)) state.waiting.clear();
   return actions;
 }
 
-Actions never_tries_again(State& state, const Event& event, const Moment& now) {
+Actions never_tries_again(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   if (state.start_missing_at != kNoTime) state.start_missing_at = MonotonicTime::max();
   return actions;
 }
 
 // The scribe reads a state that may be overwritten meanwhile.
-Actions saves_without_hold(State& state, const Event& event, const Moment& now) {
+Actions saves_without_hold(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   for (Action& action : actions) {
     if (auto* close = std::get_if<decisions::CloseStage>(&action.deed)) close->hold = false;
@@ -97,24 +97,24 @@ Actions saves_without_hold(State& state, const Event& event, const Moment& now) 
   return actions;
 }
 
-Actions does_not_wait_for_room(State& state, const Event& event, const Moment& now) {
+Actions does_not_wait_for_room(RunState& state, const Event& event, const Moment& now) {
   Event heard = event;
   if (auto* unsaved = std::get_if<decisions::NotSaved>(&heard)) unsaved->no_room = false;
   return decide(state, heard, now);
 }
 
-Actions gives_up_at_the_first_stop(State& state, const Event& event, const Moment& now) {
+Actions gives_up_at_the_first_stop(RunState& state, const Event& event, const Moment& now) {
   if (std::holds_alternative<decisions::StopAsked>(event) && state.scribe.waits_for_room)
     state.scribe.told_what_is_lost = true;
   return decide(state, event, now);
 }
 
-Actions does_not_count_faults(State& state, const Event& event, const Moment& now) {
+Actions does_not_count_faults(RunState& state, const Event& event, const Moment& now) {
   state.faults_at_step = 0;
   return decide(state, event, now);
 }
 
-Actions gives_back_early(State& state, const Event& event, const Moment& now) {
+Actions gives_back_early(RunState& state, const Event& event, const Moment& now) {
   if (state.resize) state.resize->gives_back = false;
   const bool gives_back = state.resize && state.resize->answer.has_value();
   Actions actions = decide(state, event, now);
@@ -124,15 +124,15 @@ Actions gives_back_early(State& state, const Event& event, const Moment& now) {
   return actions;
 }
 
-Actions waits_for_ever_to_stop(State& state, const Event& event, const Moment& now) {
+Actions waits_for_ever_to_stop(RunState& state, const Event& event, const Moment& now) {
   Actions actions = decide(state, event, now);
   state.stop_deadline = kNoTime;
   return actions;
 }
 
 // An abandoned change is dropped together with the replacement of a lost worker.
-Actions gives_up_a_recovery(State& state, const Event& event, const Moment& now) {
-  if (std::holds_alternative<decisions::NotWritten>(event) && state.phase == decisions::Phase::recovering &&
+Actions gives_up_a_recovery(RunState& state, const Event& event, const Moment& now) {
+  if (std::holds_alternative<decisions::NotWritten>(event) && state.phase == decisions::RunPhase::recovering &&
       state.pending && state.pending->added.empty()) {
     Actions actions;
     if (state.pending->client)

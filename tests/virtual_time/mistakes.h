@@ -11,7 +11,7 @@ namespace estrain::virtual_time {
 struct Mistake {
   std::string_view name;
   Law law;  // that it violates
-  std::vector<decisions::Action> (*decide)(decisions::State&, const decisions::Event&, const decisions::Moment&);
+  std::vector<decisions::Action> (*decide)(decisions::RunState&, const decisions::Event&, const decisions::Moment&);
 };
 
 std::span<const Mistake> mistakes();

@@ -136,7 +136,7 @@ void World::lose(WorkerId id) {
     if (!lingers) decide(decisions::WorkerEnded{id});
     return;
   }
-  if (job_.phase == decisions::Phase::over) return;
+  if (job_.phase == decisions::RunPhase::over) return;
   decide(decisions::WorkerLost{.worker = id,
                                .verdict = verdict(),
                                .what = "ended",
@@ -146,7 +146,7 @@ void World::lose(WorkerId id) {
                                .lingers = lingers});
 }
 
-decisions::Verdict World::verdict() {
+decisions::FaultVerdict World::verdict() {
   static constexpr double waits[] = {0, 0, 0.5, 5};
   return {.cause = "made up",
           .fault_class = "engine",
@@ -176,7 +176,7 @@ void World::on_saved(int64_t scribe, int64_t step) {
   if (disk_full_) {
     decide(decisions::NotSaved{Step(step), "no space left on device", true, 4096});
   } else {
-    decide(decisions::Saved{Step(step)});
+    decide(decisions::StateSaved{Step(step)});
   }
 }
 

@@ -7,8 +7,8 @@ namespace estrain::virtual_time {
 namespace {
 
 using decisions::Closing;
-using decisions::Ending;
-using decisions::Phase;
+using decisions::RunEnding;
+using decisions::RunPhase;
 
 constexpr Nanoseconds kTick = 100 * kMs;
 constexpr Nanoseconds kLongestTick = 6400 * kMs;
@@ -85,7 +85,7 @@ struct World::Hands {
     return std::exchange(world.trained_, world.committed_) - world.committed_;
   }
   void operator()(const decisions::OpenStage&) const { world.open_stage(); }
-  void operator()(const decisions::SaveState& save) const { save_held(save.step.value); }
+  void operator()(const decisions::TellSave& save) const { save_held(save.step.value); }
   void save_held(int64_t step) const {
     if (world.held_ != step)
       world.break_law(Law::state_saved, fmt::format("step {} is to be saved, {} is held", step, world.held_));
@@ -124,7 +124,7 @@ struct World::Hands {
     save_held(save.step.value);
     world.decide(decisions::SaveBegun{});
   }
-  void operator()(const decisions::FinishFiles&) const {
+  void operator()(const decisions::TellFinish&) const {
     if (world.scribe_.noticed) world.break_law(Law::nobody_gone_called, "the scribe is gone");
     if (world.scribe_.alive) world.later(20 * kMs, What::files_finished, world.scribe_.number);
   }
@@ -156,7 +156,7 @@ void World::set_out() {
       if (random_.chance(50)) {
         later(Nanoseconds(random_.between(0, horizon.count())), what);
       } else {
-        const auto phase = static_cast<Phase>(random_.between(0, static_cast<int64_t>(Phase::over)));
+        const auto phase = static_cast<RunPhase>(random_.between(0, static_cast<int64_t>(RunPhase::over)));
         ambushes_.push_back({phase, random_.between(0, 30) * kMs, what});
       }
     }
@@ -167,7 +167,7 @@ void World::set_out() {
 
 Outcome World::run() {
   while (job_.closing != Closing::closed && outcome_.violations.empty()) {
-    if (job_.phase == Phase::over && job_.closing == Closing::none) end_run();
+    if (job_.phase == RunPhase::over && job_.closing == Closing::none) end_run();
     const MonotonicTime tick_at = now_ + tick_interval();
     if (!agenda_.empty() && agenda_.top().time <= tick_at) {
       const Happening next = agenda_.top();
@@ -199,7 +199,7 @@ void World::later(Nanoseconds delay, What what, int64_t id, int64_t value, bool 
 }
 
 Nanoseconds World::tick_interval() const {
-  const bool stops = job_.ending == Ending::stopped && job_.phase != Phase::over;
+  const bool stops = job_.ending == RunEnding::stopped && job_.phase != RunPhase::over;
   if (stops) return kTick;
   return std::min(kTick * (1 << std::min<int64_t>(idle_ticks_, 10)), kLongestTick);
 }
@@ -276,10 +276,10 @@ void World::decide(decisions::Event event) {
     note_hopeless(next);
     const bool tells = trace_ != nullptr && !std::holds_alternative<decisions::Tick>(next);
     if (tells) fmt::print(trace_, "{:>12.3f} s  {}\n", static_cast<double>(count_ns(now_)) / 1e9, name_of(next));
-    const bool was_asked_to_stop = job_.ending == Ending::stopped;
+    const bool was_asked_to_stop = job_.ending == RunEnding::stopped;
     if (std::holds_alternative<decisions::StopAsked>(next) && job_.scribe.waits_for_room) ++stops_without_room_;
     const std::vector<decisions::Action> actions = decisions_on(next);
-    if (!was_asked_to_stop && job_.ending == Ending::stopped)
+    if (!was_asked_to_stop && job_.ending == RunEnding::stopped)
       stop_by_ = now_ + nanoseconds(Seconds(job_.grace_seconds)) + kStopSlack;
     if (is_counted) count_fault();
     if (job_.failure && !std::exchange(failed_, true) && !hopeless_ && !cannot_go_on_ &&
@@ -290,7 +290,7 @@ void World::decide(decisions::Event event) {
       ++outcome_.coverage.deeds[action.deed.index()];
       std::visit(Hands{*this}, action.deed);
     }
-    if (stop_by_ != kNoTime && now_ > stop_by_ && job_.phase != Phase::over)
+    if (stop_by_ != kNoTime && now_ > stop_by_ && job_.phase != RunPhase::over)
       break_law(Law::stopped_in_time, "the grace is over");
   }
   deciding_ = false;
@@ -338,7 +338,7 @@ void World::end_run() {
 }
 
 void World::check_lists() {
-  if (job_.closing != Closing::none || job_.phase == Phase::over || !outcome_.violations.empty()) return;
+  if (job_.closing != Closing::none || job_.phase == RunPhase::over || !outcome_.violations.empty()) return;
   const std::vector<const decisions::Member*> members = all_members(job_);
   for (const decisions::Member* member : members) {
     if (!processes_.contains(member->id))
@@ -354,12 +354,12 @@ void World::check_lists() {
 bool World::counts(const decisions::Event& event) const {
   if (std::holds_alternative<decisions::ScribeLost>(event)) return true;
   if (std::holds_alternative<decisions::CannotStartScribe>(event)) return true;
-  if (std::holds_alternative<decisions::CannotStart>(event)) return job_.phase != Phase::warming;
+  if (std::holds_alternative<decisions::CannotStart>(event)) return job_.phase != RunPhase::warming;
   const auto* lost = std::get_if<decisions::WorkerLost>(&event);
   if (lost == nullptr) return false;
   const bool of_stage = std::ranges::find(job_.workers, lost->worker, &decisions::Member::id) != job_.workers.end();
-  const bool only_wished_for = job_.phase == Phase::warming && !of_stage;
-  const bool lost_with_others = job_.phase == Phase::recovering && of_stage;
+  const bool only_wished_for = job_.phase == RunPhase::warming && !of_stage;
+  const bool lost_with_others = job_.phase == RunPhase::recovering && of_stage;
   return !only_wished_for && !lost_with_others;
 }
 
@@ -374,7 +374,7 @@ void World::note_hopeless(const decisions::Event& event) {
 void World::count_fault() {
   tally_ = tally_step_ == trained_ ? tally_ + 1 : 1;
   tally_step_ = trained_;
-  if (tally_ > job_.retries && job_.phase != Phase::over)
+  if (tally_ > job_.retries && job_.phase != RunPhase::over)
     break_law(Law::faults_counted,
               fmt::format("{} faults at step {}, {} are survived", tally_, trained_, job_.retries));
 }
@@ -390,7 +390,7 @@ void World::check_end() {
   if (is_lost && scribe.unsaved_step == trained_ && !scribe.brought_back && stops_without_room_ < 2)
     break_law(Law::state_saved, fmt::format("step {} was given up, saved is {}", trained_, scribe.last_saved_step));
   if (job_.failure) return;
-  if (job_.ending == Ending::finished && trained_ != total_)
+  if (job_.ending == RunEnding::finished && trained_ != total_)
     break_law(Law::each_step_once, fmt::format("finished at step {} of {}", trained_, total_));
   if (attached_ && scribe.last_saved_step != trained_ && scribe.unsaved_step != trained_)
     break_law(Law::state_saved,

@@ -24,8 +24,8 @@ namespace estrain::virtual_time {
 
 using decisions::WorkerId;
 inline constexpr Nanoseconds kMs = 1ms;
-using Decide =
-    std::function<std::vector<decisions::Action>(decisions::State&, const decisions::Event&, const decisions::Moment&)>;
+using Decide = std::function<std::vector<decisions::Action>(decisions::RunState&, const decisions::Event&,
+                                                            const decisions::Moment&)>;
 
 struct Violation {
   Law law;
@@ -107,7 +107,7 @@ class World {
   };
   // A disturbance some time after the first entry into a phase.
   struct Ambush {
-    decisions::Phase phase;
+    decisions::RunPhase phase;
     Nanoseconds delay;
     What what;
   };
@@ -148,7 +148,7 @@ class World {
   void start_saving(int64_t step);
   void on_saved(int64_t scribe, int64_t step);
   void lose_scribe(int64_t scribe);
-  decisions::Verdict verdict();
+  decisions::FaultVerdict verdict();
 
   // disturbances.cpp
   void strike();
@@ -167,7 +167,7 @@ class World {
   Decide decide_;
   std::FILE* trace_;
   Outcome outcome_;
-  decisions::State job_;
+  decisions::RunState job_;
   std::deque<decisions::Event> events_;
   bool deciding_ = false;
 

@@ -143,7 +143,7 @@ uint64_t ZipArchive::add_entry(uint64_t at, uint64_t end) {
   if (!complete_sizes(sizes, bytes_.subspan(at + kDirectoryEntry + name_bytes, extra)))
     throw damaged(name + " is large (zip64), and its entry lacks its size or place");
   if (sizes.stored_size != sizes.size) throw damaged(name + " is stored, but with another size than its own");
-  if (!members_.emplace(name, Member{at, sizes.header_at, sizes.size, entry.u32(16), false}).second)
+  if (!members_.emplace(name, StoredFile{at, sizes.header_at, sizes.size, entry.u32(16), false}).second)
     throw damaged(name + " occurs twice in its directory");
   return whole;
 }
@@ -151,7 +151,7 @@ uint64_t ZipArchive::add_entry(uint64_t at, uint64_t end) {
 ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   const auto found = members_.find(name);
   if (found == members_.end()) throw damaged(std::string(name) + " is missing");
-  const Member& member = found->second;
+  const StoredFile& member = found->second;
   const Bytes content = content_of(member, name);
   if (member.is_checked) return content;
   if (crc_of(content) != member.crc) throw damaged(fmt::format("{} fails its checksum", name));
@@ -159,7 +159,7 @@ ZipArchive::Bytes ZipArchive::member(std::string_view name) const {
   return content;
 }
 
-ZipArchive::Bytes ZipArchive::content_of(const Member& member, std::string_view name) const {
+ZipArchive::Bytes ZipArchive::content_of(const StoredFile& member, std::string_view name) const {
   if (!fits(bytes_, member.header_at, kLocalHeader)) throw damaged(fmt::format("{} lies outside of it", name));
   const Record header(bytes_.subspan(member.header_at));
   const uint64_t begin = member.header_at + kLocalHeader + header.u16(26) + header.u16(28);

@@ -33,7 +33,7 @@ class ZipArchive {
   void renew_checksums(std::span<std::byte> archive) const;
 
  private:
-  struct Member {
+  struct StoredFile {
     uint64_t entry_at;  // in the directory
     uint64_t header_at;
     uint64_t size;
@@ -43,10 +43,10 @@ class ZipArchive {
   void read_directory();
   // Adds the entry at `at` of the directory, which ends at `end`. Returns the entry's size.
   uint64_t add_entry(uint64_t at, uint64_t end);
-  Bytes content_of(const Member& member, std::string_view name) const;
+  Bytes content_of(const StoredFile& member, std::string_view name) const;
 
   Bytes bytes_;
-  std::map<std::string, Member, std::less<>> members_;
+  std::map<std::string, StoredFile, std::less<>> members_;
 };
 
 }  // namespace estrain::program

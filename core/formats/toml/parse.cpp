@@ -73,7 +73,7 @@ Table convert_table(const ::toml::table& members, const std::string& source) {
   for (const auto& [key, node] : members) {
     table.push_back({std::string(key.str()), location(key.source(), source), convert(node, source)});
   }
-  std::stable_sort(table.begin(), table.end(), [](const Member& a, const Member& b) {
+  std::stable_sort(table.begin(), table.end(), [](const KeyValue& a, const KeyValue& b) {
     return std::pair(a.at.line, a.at.column) < std::pair(b.at.line, b.at.column);
   });
   return table;
@@ -104,7 +104,7 @@ void relocate(Value& value, const Location& at) {
     for (Value& element : *array) relocate(element, at);
   }
   if (auto* table = value.table()) {
-    for (Member& member : *table) {
+    for (KeyValue& member : *table) {
       member.at = at;
       relocate(member.value, at);
     }
@@ -148,9 +148,9 @@ Table& table_at(Value& value, std::string_view path, const Location& at) {
   throw Error::make(Fault::spec, "{}: \"{}\" is {}, not a table", at.text(), path, value.describe());
 }
 
-Member& find_or_add(Table& table, const std::string& key, const Location& at) {
-  if (Member* member = find(table, key)) return *member;
-  return table.emplace_back(Member{key, at, Value{Table{}, at}});
+KeyValue& find_or_add(Table& table, const std::string& key, const Location& at) {
+  if (KeyValue* member = find(table, key)) return *member;
+  return table.emplace_back(KeyValue{key, at, Value{Table{}, at}});
 }
 
 }  // namespace
@@ -201,7 +201,7 @@ void apply_override(Value& document, std::string_view argument) {
   Value* value = &document;
   std::string path;
   for (const std::string& part : parts) {
-    Member& member = find_or_add(table_at(*value, path, at), part, at);
+    KeyValue& member = find_or_add(table_at(*value, path, at), part, at);
     path += (path.empty() ? "" : ".") + part;
     value = &member.value;
     if (path.size() == equals) member.at = at;

@@ -31,13 +31,14 @@ std::optional<double> Value::number() const {
 
 std::string Value::describe() const { return std::visit(Describe{}, data); }
 
-const Member* find(const Table& table, std::string_view key) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Member& member) { return member.key == key; });
+const KeyValue* find(const Table& table, std::string_view key) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const KeyValue& member) { return member.key == key; });
   return found == table.end() ? nullptr : &*found;
 }
 
-Member* find(Table& table, std::string_view key) {
-  return const_cast<Member*>(find(static_cast<const Table&>(table), key));
+KeyValue* find(Table& table, std::string_view key) {
+  return const_cast<KeyValue*>(find(static_cast<const Table&>(table), key));
 }
 
 }  // namespace estrain::toml

@@ -23,10 +23,10 @@ struct Location {
   std::string text() const;  // "job.toml:7:1", or the source alone
 };
 
-struct Member;
+struct KeyValue;
 struct Value;
 using Array = std::vector<Value>;
-using Table = std::vector<Member>;
+using Table = std::vector<KeyValue>;
 struct Date {};  // dates and times: no key has a date, and only the kind is kept
 
 struct Value {
@@ -45,14 +45,14 @@ struct Value {
   std::string describe() const;
 };
 
-struct Member {
+struct KeyValue {
   std::string key;
   Location at;  // where the key begins
   Value value;
 };
 
 // Returns the member called `key`, or null.
-const Member* find(const Table& table, std::string_view key);
-Member* find(Table& table, std::string_view key);
+const KeyValue* find(const Table& table, std::string_view key);
+KeyValue* find(Table& table, std::string_view key);
 
 }  // namespace estrain::toml

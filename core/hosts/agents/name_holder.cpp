@@ -8,7 +8,7 @@
 
 namespace estrain::hosts {
 
-void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name,
+void ask_who_listens(net::Loop& loop, const net::SharedKey& key, const std::string& run, const std::string& name,
                      const std::string& address, std::function<void(bool it_does)> done) {
   const net::OutgoingCall call = {
       .to = net::parse_address(address), .host = name, .own = own_greeting(name_of_run(run), "", "look", 0)};
@@ -23,7 +23,7 @@ Error name_is_taken(const std::string& name, const std::string& address) {
       .advise("give this agent another name: --name");
 }
 
-void require_free_name(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name) {
+void require_free_name(net::Loop& loop, const net::SharedKey& key, const std::string& run, const std::string& name) {
   const std::optional<HostFile> file = read_host_file_if_sound(run, name);
   if (!file) return;
   bool is_taken = false;

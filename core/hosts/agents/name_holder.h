@@ -10,13 +10,13 @@
 namespace estrain::hosts {
 
 // Calls back once. Throws Fault::usage if `address` is not an address.
-void ask_who_listens(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name,
+void ask_who_listens(net::Loop& loop, const net::SharedKey& key, const std::string& run, const std::string& name,
                      const std::string& address, std::function<void(bool it_does)> done);
 
 Error name_is_taken(const std::string& name, const std::string& address);
 
 // For an agent that does not serve yet: runs the loop until the answer is known. Throws Fault::usage if another agent
 // of this run has the name and answers.
-void require_free_name(net::Loop& loop, const net::Key& key, const std::string& run, const std::string& name);
+void require_free_name(net::Loop& loop, const net::SharedKey& key, const std::string& run, const std::string& name);
 
 }  // namespace estrain::hosts

@@ -89,7 +89,7 @@ void CommandDesk::look_until(MonotonicTime latest, const std::function<void()>& 
   timer_ = loop_.once(kBetweenGlances, [this, latest, done] { look_until(latest, done); });
 }
 
-CommandBridge::CommandBridge(net::Loop& loop, const net::Key& key, std::string run, int64_t term)
+CommandBridge::CommandBridge(net::Loop& loop, const net::SharedKey& key, std::string run, int64_t term)
     : loop_(loop), key_(key), run_(std::move(run)), term_(term) {
   timer_ = loop.every(kBetweenLooks, [this] { look_for_agents(); });
 }

@@ -62,7 +62,7 @@ class CommandDesk {
 // (core/run/launch/control/control_socket.h) like any request. So this host listens on no port.
 class CommandBridge {
  public:
-  CommandBridge(net::Loop& loop, const net::Key& key, std::string run, int64_t term);
+  CommandBridge(net::Loop& loop, const net::SharedKey& key, std::string run, int64_t term);
   CommandBridge(const CommandBridge&) = delete;
 
   // From now on.
@@ -92,7 +92,7 @@ class CommandBridge {
   void lose(const std::string& name);
 
   net::Loop& loop_;
-  const net::Key key_;
+  const net::SharedKey key_;
   const std::string run_;
   const int64_t term_;
   std::string from_;

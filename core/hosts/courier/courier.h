@@ -24,7 +24,7 @@ namespace estrain::hosts {
 class Courier {
  public:
   struct Options {
-    net::Key key;
+    net::SharedKey key;
     net::Greeting own;      // its host: this host's name in plans; "" on the coordinator
     std::string from = {};  // own address of outgoing connections; empty: the system's choice
     int memory = -1;

@@ -130,10 +130,10 @@ struct ReceivedState {
   ESTRAIN_FIELDS(host, step, shares)
 };
 
-// Between orphans: a Claim (succession.h).
+// Between orphans: a LeadClaim (succession.h).
 struct OrphanClaims {
   static constexpr std::string_view name = "orphan";
-  Claim claim;
+  LeadClaim claim;
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(claim)
@@ -144,7 +144,7 @@ struct OrphanClaims {
 struct ClaimHeard {
   static constexpr std::string_view name = "orphan";
   std::string host;
-  Claim claim;
+  LeadClaim claim;
 
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(host, claim)

@@ -147,7 +147,7 @@ class CourierLink : public net::FrameSink {
 class HostLinks {
  public:
   struct Options {
-    net::Key key;
+    net::SharedKey key;
     net::Greeting own;  // its host: "" on the coordinator
     std::string from = {};
     // Calls to the owner, each with the other host's name.

@@ -18,7 +18,7 @@ constexpr Nanoseconds kSilentRegistry = 5s;  // a launcher's host that stands st
 
 }  // namespace
 
-AgentRegistry::AgentRegistry(net::Loop& loop, const net::Key& key, Options options)
+AgentRegistry::AgentRegistry(net::Loop& loop, const net::SharedKey& key, Options options)
     : loop_(loop),
       key_(key),
       options_(std::move(options)),
@@ -131,7 +131,7 @@ void AgentRegistry::end_run() {
   for (auto& [number, guest] : guests_) guest.link->send(RunIsOver{});
 }
 
-Registration::Registration(net::Loop& loop, const net::Key& key, Options options)
+Registration::Registration(net::Loop& loop, const net::SharedKey& key, Options options)
     : loop_(loop), key_(key), options_(std::move(options)), attended_(MonotonicClock::now()) {
   timer_ = loop.every(kBetweenJoins, [this] { look(); });
   beats_ = loop.every(kBetweenSigns, [this] {

@@ -34,7 +34,7 @@ class AgentRegistry {
   static constexpr size_t most_guests = 4096;
 
   // Throws Fault::io if the registry cannot listen at the address.
-  AgentRegistry(net::Loop& loop, const net::Key& key, Options options);
+  AgentRegistry(net::Loop& loop, const net::SharedKey& key, Options options);
   // The agents stay in the run directory: another registry follows, at the same address.
   ~AgentRegistry() = default;
   AgentRegistry(const AgentRegistry&) = delete;
@@ -62,7 +62,7 @@ class AgentRegistry {
   void drop(int64_t number);
 
   net::Loop& loop_;
-  const net::Key key_;
+  const net::SharedKey key_;
   const Options options_;
   std::map<int64_t, Guest> guests_;  // by the number of the guest's connection
   int64_t next_ = 1;
@@ -86,7 +86,7 @@ class Registration {
     std::function<void(const Error&)> refused;
     std::function<void()> ended;  // the run is over
   };
-  Registration(net::Loop& loop, const net::Key& key, Options options);
+  Registration(net::Loop& loop, const net::SharedKey& key, Options options);
   Registration(const Registration&) = delete;
 
   bool is_joined() const { return joined_; }
@@ -112,7 +112,7 @@ class Registration {
   void refuse(const Error& why);
 
   net::Loop& loop_;
-  const net::Key key_;
+  const net::SharedKey key_;
   const Options options_;
   Error why_{Fault::peer, "it has not answered yet"};
   std::unique_ptr<MessageLink<GuestMessage, RegistryMessage>> link_;

@@ -66,7 +66,7 @@ void bind_to(tcp::socket& socket, const std::string& address) {
 
 }  // namespace
 
-void connect(Loop& loop, const Key& key, const OutgoingCall& call,
+void connect(Loop& loop, const SharedKey& key, const OutgoingCall& call,
              std::function<void(ConnectionPtr, const Error* why)> done) {
   const Address& to = call.to;
   auto context = std::make_shared<asio::ssl::context>(tls_context(key, Side::client));

@@ -78,7 +78,7 @@ class Listener {
     std::function<void(const std::string& address, const Error& why)> refused;
   };
   // Throws Fault::io if the listener cannot listen at the address.
-  Listener(Loop& loop, const Key& key, Options options);
+  Listener(Loop& loop, const SharedKey& key, Options options);
   ~Listener();  // NOLINT(bugprone-exception-escape): memory that runs out ends the process
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -100,7 +100,7 @@ struct OutgoingCall {
 };
 // Calls back once: with a connection, or with the reason for the failure. Throws Fault::usage if an address is not an
 // address, Fault::io if `from` is no address of this host.
-void connect(Loop& loop, const Key& key, const OutgoingCall& call,
+void connect(Loop& loop, const SharedKey& key, const OutgoingCall& call,
              std::function<void(ConnectionPtr, const Error* why)> done);
 
 }  // namespace estrain::net

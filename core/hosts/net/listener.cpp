@@ -17,7 +17,7 @@ constexpr Nanoseconds kRest = 100ms;
 }  // namespace
 
 struct Listener::Ears : std::enable_shared_from_this<Ears> {
-  Ears(Loop& on, const Key& key, Options wanted)
+  Ears(Loop& on, const SharedKey& key, Options wanted)
       : loop(on),
         options(std::move(wanted)),
         context(std::make_shared<asio::ssl::context>(tls_context(key, Side::server))),
@@ -112,7 +112,7 @@ struct Listener::Ears : std::enable_shared_from_this<Ears> {
   bool ended = false;
 };
 
-Listener::Listener(Loop& loop, const Key& key, Options options)
+Listener::Listener(Loop& loop, const SharedKey& key, Options options)
     : ears_(std::make_shared<Ears>(loop, key, std::move(options))) {
   ears_->listen();
 }

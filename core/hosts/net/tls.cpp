@@ -22,14 +22,14 @@ constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
 int key_index() {
   static const int index = ::SSL_CTX_get_ex_new_index(
       0, nullptr, nullptr, nullptr,
-      [](void*, void* key, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<Key*>(key); });
+      [](void*, void* key, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<SharedKey*>(key); });
   return index;
 }
 
 // Derives a digest for each purpose and each text, unknown to a process without the run's key. Returns nothing if
 // OpenSSL lacks HMAC-SHA-256, or memory. (OpenSSL itself calls this function: no exception may leave it.)
 std::optional<Digest> derived(SSL_CTX* context, std::string_view purpose, std::string_view text) {
-  const auto* key = static_cast<const Key*>(::SSL_CTX_get_ex_data(context, key_index()));
+  const auto* key = static_cast<const SharedKey*>(::SSL_CTX_get_ex_data(context, key_index()));
   const std::string all = fmt::format("estrain {}: {}", purpose, text);
   Digest digest{};
   unsigned bytes = 0;
@@ -85,11 +85,11 @@ std::string identity_of(asio::ssl::context& context, const Ends& ends) {
   return {digest->begin(), digest->end()};
 }
 
-asio::ssl::context tls_context(const Key& key, Side side) {
+asio::ssl::context tls_context(const SharedKey& key, Side side) {
   asio::ssl::context context(side == Side::client ? asio::ssl::context::tlsv13_client
                                                   : asio::ssl::context::tlsv13_server);
   SSL_CTX* raw = context.native_handle();
-  auto own = std::make_unique<Key>(key);
+  auto own = std::make_unique<SharedKey>(key);
   if (::SSL_CTX_set_ex_data(raw, key_index(), own.get()) != 1 ||
       ::SSL_CTX_set_ciphersuites(raw, "TLS_AES_128_GCM_SHA256") != 1)
     throw Error(Fault::io, "OpenSSL lacks TLS_AES_128_GCM_SHA256");

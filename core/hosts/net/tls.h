@@ -11,7 +11,7 @@ namespace estrain::net {
 enum class Side { client, server };
 // The context holds the key. A session of the context has a std::string as its application's data (SSL_set_app_data):
 // the identity of the session. The client sends the identity, and the server then has it.
-asio::ssl::context tls_context(const Key& key, Side side);
+asio::ssl::context tls_context(const SharedKey& key, Side side);
 
 // The two ends and the run of a connection. All three go into the session's key. The identity names them only to a
 // process with the run's key.

@@ -4,7 +4,7 @@
 // PROTOCOL.md states the rules and why a run never has two leaders; tests/hosts_in_virtual_time drives the decisions
 // through simulated networks.
 //
-// A host without a coordinator is an orphan. Orphans send each other Claims. The first host in the order of the plan
+// A host without a coordinator is an orphan. Orphans send each other LeadClaims. The first host in the order of the plan
 // that can lead tries to take the run directory's lock, the lease: the owner of the lock leads. If hosts see each
 // other's locks, a free lock says that the old coordinator has ended. If hosts do not, the lock counts only with a
 // majority of the hosts behind it, and each host backs one host, for good.
@@ -29,13 +29,13 @@ namespace estrain::hosts {
 bool must_give_up(size_t hosts, size_t silent, size_t silent_that_see_the_run);
 
 // An orphan's message to the other orphans.
-struct Claim {
+struct LeadClaim {
   uint64_t stage = 0;    // the last stage that the host opened
   bool fit = false;      // the host holds the whole state of the newest step, and the records that files may lack
   std::string backs;     // the host that should lead; empty: not chosen yet
   bool sees_run = true;  // the run directory: a newer stage delays other hosts only if this host may lead
 
-  bool operator==(const Claim&) const = default;
+  bool operator==(const LeadClaim&) const = default;
   static constexpr bool is_complete = true;
   ESTRAIN_FIELDS(stage, fit, backs, sees_run)
 };
@@ -90,11 +90,11 @@ LeaseAnswer judge_lease(bool has_owner, const run_directory::Term& known, const 
 // actions had been carried out. TryLease is answered by LeaseAnswered.
 struct Succession {
   Orphan orphan;
-  std::set<std::string> reached;        // the connected hosts
-  std::map<std::string, Claim> others;  // by host
-  Claim claim;                          // this host's own
-  MonotonicTime lost{};                 // when the coordinator was lost
-  std::optional<Claim> told;            // the claim that the other hosts have heard, and when
+  std::set<std::string> reached;            // the connected hosts
+  std::map<std::string, LeadClaim> others;  // by host
+  LeadClaim claim;                          // this host's own
+  MonotonicTime lost{};                     // when the coordinator was lost
+  std::optional<LeadClaim> told;            // the claim that the other hosts have heard, and when
   MonotonicTime told_at{};
   bool leads = false;
   bool is_over = false;  // another host has led since, or the run has ended
@@ -108,7 +108,7 @@ struct HostUnreached {
 };
 struct ClaimArrived {
   std::string from;
-  Claim claim;
+  LeadClaim claim;
 };
 struct LeaseAnswered {
   LeaseAnswer answer = LeaseAnswer::held;
@@ -117,7 +117,7 @@ using SuccessionEvent = std::variant<TimePasses, HostUnreached, ClaimArrived, Le
 
 // Actions.
 struct TellOthers {  // all connected hosts
-  Claim claim;
+  LeadClaim claim;
 };
 struct KeepWaiting {};
 struct TryLease {};

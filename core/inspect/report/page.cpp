@@ -136,7 +136,7 @@ std::string term_charts(const std::vector<RunRecords>& runs) {
                      "A term of the loss (train.terms).",
                      lines_of(runs, series),
                      {},
-                     Chart::Range::values});
+                     Chart::AxisRange::values});
   }
   return html;
 }
@@ -146,29 +146,29 @@ std::string charts(const std::vector<RunRecords>& runs) {
   std::string html;
   html += to_html({"loss", "Loss", loss_remark(runs, !faults.empty()),
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.loss; }), faults,
-                   Chart::Range::values});
+                   Chart::AxisRange::values});
   html += term_charts(runs);
   html += to_html({"accuracy",
                    "Test accuracy",
                    "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.test_accuracy; }),
                    {},
-                   Chart::Range::linear});
+                   Chart::AxisRange::linear});
   html += to_html({"test-loss",
                    "Test loss",
                    "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.test_loss; }),
                    {},
-                   Chart::Range::values});
+                   Chart::AxisRange::values});
   html += to_html({"lr",
                    "Learning rate",
                    "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.lr; }),
                    {},
-                   Chart::Range::from_zero});
+                   Chart::AxisRange::from_zero});
   html += to_html({"speed", "Samples a second", "",
                    lines_of(runs, [](const RunRecords& run) -> const Series& { return run.samples_per_second; }),
-                   faults, Chart::Range::from_zero});
+                   faults, Chart::AxisRange::from_zero});
   return html;
 }
 
@@ -284,7 +284,7 @@ std::string difference_section(const std::vector<RunRecords>& runs, const std::v
                      "",
                      {{runs[i + 1].path, &difference.losses, i + 1}},
                      {},
-                     Chart::Range::from_zero});
+                     Chart::AxisRange::from_zero});
   }
   return html + "</section>\n";
 }

@@ -45,7 +45,7 @@ void for_each_common(const std::vector<StepRecord>& a, const std::vector<StepRec
 bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
 std::optional<Difference> loss_difference(const StepRecord& a, const StepRecord& b) {
-  Difference difference{a.step, Evidence::loss, {}, {}, {}, {}};
+  Difference difference{a.step, DifferenceKind::loss, {}, {}, {}, {}};
   for (size_t rank = 0; rank < std::min(a.est_losses.size(), b.est_losses.size()); ++rank)
     if (!same_bits(a.est_losses[rank], b.est_losses[rank]))
       difference.losses.push_back({VirtualRank(static_cast<int64_t>(rank)), a.est_losses[rank], b.est_losses[rank]});
@@ -110,7 +110,7 @@ std::optional<Difference> first_record_difference(const FingerprintReader& a, co
     if (std::memcmp(of_a.data(), of_b.data(), of_a.size_bytes()) == 0) return true;
     require_intact(a, i);
     require_intact(b, j);
-    found = {a.step(i), Evidence::record, {}, {}, {}, {}};
+    found = {a.step(i), DifferenceKind::record, {}, {}, {}, {}};
     for (size_t k = 0; k < of_a.size(); ++k)
       if (of_a[k] != of_b[k]) found->digests.push_back(a.names()[k]);
     return false;
@@ -221,8 +221,12 @@ class Search {
       const size_t ests_b = b_.metrics.steps.front().est_losses.size();
       result_.ests = static_cast<int64_t>(std::min(ests_a, ests_b));
       if (ests_a != ests_b)
-        consider(Difference{
-            common.first, Evidence::tensors, {}, {}, {}, {fmt::format("A has {} ESTs, B has {}", ests_a, ests_b)}});
+        consider(Difference{common.first,
+                            DifferenceKind::tensors,
+                            {},
+                            {},
+                            {},
+                            {fmt::format("A has {} ESTs, B has {}", ests_a, ests_b)}});
       consider(first_loss_difference(a_.metrics, b_.metrics));
     }
     if (both_recorded()) search_records();
@@ -233,7 +237,7 @@ class Search {
     const std::vector<std::string>&names_a = a_.fingerprints->names(), &names_b = b_.fingerprints->names();
     if (names_a != names_b) {
       const Step first = std::max(a_.fingerprints->step(0), b_.fingerprints->step(0));
-      consider(Difference{first, Evidence::tensors, {}, {}, {}, names_of_one_only(names_a, names_b)});
+      consider(Difference{first, DifferenceKind::tensors, {}, {}, {}, names_of_one_only(names_a, names_b)});
       return;
     }
     result_.states = common_steps(*a_.fingerprints, *b_.fingerprints);
@@ -268,9 +272,9 @@ class Search {
   }
 
   std::optional<Difference> compare_pair(const CheckpointFile& a, const CheckpointFile& b) {
-    Difference difference{a.meta().step, Evidence::checkpoint, {}, {}, {}, layout_differences(a, b)};
+    Difference difference{a.meta().step, DifferenceKind::checkpoint, {}, {}, {}, layout_differences(a, b)};
     if (!difference.remarks.empty()) {
-      difference.evidence = Evidence::tensors;
+      difference.evidence = DifferenceKind::tensors;
       return difference;
     }
     difference.remarks = attribute_differences(a.meta(), b.meta());
@@ -310,7 +314,7 @@ class Search {
       }
       const std::string remark = fmt::format("the checkpoint of {} is not the state that {} recorded at step {}: {}",
                                              side, own ? side : other_side, step, change_of(*file));
-      consider(Difference{step, Evidence::own_record, {}, std::move(names), {}, {}});
+      consider(Difference{step, DifferenceKind::own_record, {}, std::move(names), {}, {}});
       if (result_.difference->step == step) result_.difference->remarks.push_back(remark);
     }
   }
@@ -349,7 +353,7 @@ class Search {
     result_.b.processor = processor_at(b_, difference.step);
     for (const Step step : result_.checkpoints)
       if (step < difference.step) result_.replay_from = step;
-    if (difference.evidence == Evidence::tensors) return;
+    if (difference.evidence == DifferenceKind::tensors) return;
     add_digests(difference);
     if (!difference.tensors.empty()) return;
     const auto of_a = open_checkpoint(a_, difference.step), of_b = open_checkpoint(b_, difference.step);

@@ -3,7 +3,7 @@
 //
 // Over the common steps, compares the loss of every EST, the digest of every tensor, every tensor of checkpoints of the
 // same step, and each checkpoint with its run's record of the step (which distinguishes a bit flipped on disk from a
-// run that diverged). The first difference wins, in the order of Evidence.
+// run that diverged). The first difference wins, in the order of DifferenceKind.
 
 #include "core/inspect/verify/comparison.h"
 

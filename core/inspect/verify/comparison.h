@@ -13,7 +13,7 @@ namespace estrain::verify {
 
 // The kind of the first difference, in the order within a step: losses come from the state before the step, the record
 // describes the state after the step, and the checkpoint holds the state after the step.
-enum class Evidence {
+enum class DifferenceKind {
   tensors,     // the two have different tensors or ESTs
   loss,        // the loss of an EST at a step
   record,      // the digests in the fingerprints of the state after a step
@@ -28,7 +28,7 @@ struct LossDifference {
 
 struct Difference {
   Step step;
-  Evidence evidence;
+  DifferenceKind evidence;
   std::vector<LossDifference> losses;     // of this step, by virtual rank
   std::vector<std::string> digests;       // names with different digests after this step, in the model's order
   std::vector<TensorDifference> tensors;  // element by element, if both have a checkpoint of this step

@@ -91,7 +91,7 @@ std::string sentence_of(Repeats repeats, const ReplayPlan& plan) {
 }  // namespace
 
 std::optional<ReplayPlan> plan_replay(const Comparison& comparison, const Subject& a) {
-  if (!comparison.difference || comparison.difference->evidence == Evidence::tensors) return std::nullopt;
+  if (!comparison.difference || comparison.difference->evidence == DifferenceKind::tensors) return std::nullopt;
   if (!comparison.replay_from) return std::nullopt;
   const Step from = *comparison.replay_from;
   return ReplayPlan{from, comparison.difference->step, a.checkpoints.at(from)};

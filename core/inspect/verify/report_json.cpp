@@ -8,17 +8,17 @@
 namespace estrain::verify {
 namespace {
 
-std::string_view name_of(Evidence evidence) {
+std::string_view name_of(DifferenceKind evidence) {
   switch (evidence) {
-    case Evidence::tensors:
+    case DifferenceKind::tensors:
       return "tensors";
-    case Evidence::loss:
+    case DifferenceKind::loss:
       return "loss";
-    case Evidence::record:
+    case DifferenceKind::record:
       return "record";
-    case Evidence::checkpoint:
+    case DifferenceKind::checkpoint:
       return "checkpoint";
-    case Evidence::own_record:
+    case DifferenceKind::own_record:
       return "own_record";
   }
   return "";

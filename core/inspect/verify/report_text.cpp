@@ -94,15 +94,15 @@ std::string describe(const LossDifference& loss) {
 
 std::string where_it_shows(const Difference& difference) {
   switch (difference.evidence) {
-    case Evidence::tensors:
+    case DifferenceKind::tensors:
       return "in the tensors: they belong to different jobs";
-    case Evidence::loss:
+    case DifferenceKind::loss:
       return fmt::format("in the losses of step {}", difference.step);
-    case Evidence::record:
+    case DifferenceKind::record:
       return fmt::format("in the state recorded after step {}", difference.step);
-    case Evidence::checkpoint:
+    case DifferenceKind::checkpoint:
       return fmt::format("in the checkpoints of step {}", difference.step);
-    case Evidence::own_record:
+    case DifferenceKind::own_record:
       return fmt::format("a checkpoint of step {} differs from its record", difference.step);
   }
   return "";

@@ -54,16 +54,16 @@ MemoryEvidence::MemoryEvidence(std::string root) : root_(std::move(root)), group
 
 // Returns the group of version 1's memory controller if mounted, otherwise of version 2. With both ("hybrid"), version
 // 1 controls memory.
-MemoryEvidence::Group MemoryEvidence::find_group() const {
+MemoryEvidence::MemoryGroup MemoryEvidence::find_group() const {
   const auto files_of = [](int version) {
-    return version == 1 ? Group{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"}
-                        : Group{{}, "memory.events", "memory.max", "memory.peak"};
+    return version == 1 ? MemoryGroup{{}, "memory.oom_control", "memory.limit_in_bytes", "memory.max_usage_in_bytes"}
+                        : MemoryGroup{{}, "memory.events", "memory.max", "memory.peak"};
   };
   const std::vector<ControlGroup> groups = control_groups(root_, "memory");
   for (const int version : {1, 2}) {
     for (const ControlGroup& candidate : groups) {
       if (candidate.version != version) continue;
-      Group group = files_of(version);
+      MemoryGroup group = files_of(version);
       const auto shown = std::ranges::find_if(
           candidate.folders, [&](const std::string& folder) { return is_present(folder + "/" + group.kills); });
       group.folders.assign(shown, candidate.folders.end());

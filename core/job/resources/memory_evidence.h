@@ -45,18 +45,18 @@ class MemoryEvidence {
     std::string path;
     std::string name;  // in messages
   };
-  struct Group {
+  struct MemoryGroup {
     std::vector<std::string> folders;  // of the group and its ancestors
     std::string kills, limit, peak;    // names of files
     bool found() const { return !folders.empty(); }
   };
-  Group find_group() const;
+  MemoryGroup find_group() const;
   std::optional<int64_t> kills() const;
   std::string amounts() const;
   void read_kernel_log();
 
   std::string root_;
-  Group group_;
+  MemoryGroup group_;
   Counter counter_;
   std::optional<int64_t> explained_;  // kills counted before the start, or used up since
   UniqueFd kernel_log_;

@@ -14,14 +14,14 @@ std::string_view words_of(Counted counted) { return kWords[static_cast<size_t>(c
 
 }  // namespace
 
-Note note_of(const Job& job, std::string what, std::string reason) {
-  Note note{job.id, std::move(what), job.targeted(), std::move(reason)};
+WriteHistory note_of(const Job& job, std::string what, std::string reason) {
+  WriteHistory note{job.id, std::move(what), job.targeted(), std::move(reason)};
   for (const auto& [group, count] : job.target) note.names.insert(note.names.end(), static_cast<size_t>(count), group);
   return note;
 }
 
-Note note_of(const Job& job, std::string what, Counted counted, double seconds) {
-  Note note = note_of(job, std::move(what), sentence(counted, seconds));
+WriteHistory note_of(const Job& job, std::string what, Counted counted, double seconds) {
+  WriteHistory note = note_of(job, std::move(what), sentence(counted, seconds));
   note.seconds = seconds;
   return note;
 }

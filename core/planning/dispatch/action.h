@@ -86,7 +86,7 @@ struct Released {
   ESTRAIN_FIELDS(client, devices, seconds)
 };
 
-// Keep an end of a job for the tables of failures. A Note tells the same to the reader of the history.
+// Keep an end of a job for the tables of failures. A WriteHistory tells the same to the reader of the history.
 struct KeepEnd {
   static constexpr std::string_view name = "keep_end";
   JobEnd end;
@@ -94,7 +94,7 @@ struct KeepEnd {
 };
 
 // Write a line of the history: the news of a job or of the pool, and the reason.
-struct Note {
+struct WriteHistory {
   static constexpr std::string_view name = "note";
   JobId job = 0;        // 0: of the pool
   std::string what;     // "submitted", "devices", "started", "batch", "ended", …
@@ -106,7 +106,7 @@ struct Note {
   std::optional<double> seconds = {};
   ESTRAIN_FIELDS(job, what, devices, reason, names, seconds)
 };
-Note note_of(const Job& job, std::string what, std::string reason);  // with the job's target as devices
+WriteHistory note_of(const Job& job, std::string what, std::string reason);  // with the job's target as devices
 
 // Reasons that count seconds. The sentence of a reason is made here from the number, and nowhere else. A line of the
 // history in the pool's database keeps the sentence alone, and gives the number back by seconds_in().
@@ -117,10 +117,10 @@ enum class Counted {
 };
 std::string sentence(Counted counted, double seconds);
 std::optional<double> seconds_in(Counted counted, std::string_view reason);  // nothing: the reason is another sentence
-Note note_of(const Job& job, std::string what, Counted counted, double seconds);
+WriteHistory note_of(const Job& job, std::string what, Counted counted, double seconds);
 
-using Action =
-    std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, KeepEnd, Note>;
+using Action = std::variant<CheckJob, StartJob, GrowJob, ShrinkJob, ChangeBatch, StopJob, KillJob, Released, KeepEnd,
+                            WriteHistory>;
 
 JobId job_of(const Action& action);  // 0: of the pool
 

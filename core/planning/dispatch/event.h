@@ -210,7 +210,7 @@ struct CoresKnown {  // of a host whose devices are or will be in the pool
   int64_t cores = 1;
   ESTRAIN_FIELDS(host, cores)
 };
-struct LinkMeasured {  // to a host, by the agents of a run there
+struct HostLinkMeasured {  // to a host, by the agents of a run there
   static constexpr std::string_view name = "link_measured";
   std::string host;
   double bytes_per_second = 0, round_trip_seconds = 0;
@@ -227,6 +227,6 @@ struct HostVanished {
 using Event = std::variant<TimePassed, TakenUp, Submitted, SubmissionUndone, NumbersTaken, CancelAsked, ReleaseAsked,
                            PolicyChosen, DevicesAdded, Withdrawal, DevicesLent, Checked, TrainingBegan, Progressed,
                            DevicesChanged, BatchInForce, BatchRefused, JobEnded, FoundAtWork, Orphaned, Moved,
-                           CoresKnown, LinkMeasured, HostVanished>;
+                           CoresKnown, HostLinkMeasured, HostVanished>;
 
 }  // namespace estrain::dispatch

@@ -149,7 +149,7 @@ struct Gathering {
   double seconds = 0;
 };
 
-Gathering gathering_on(const DispatchTurn& turn, const Speeds& speeds, Job& job, Target close) {
+Gathering gathering_on(const DispatchTurn& turn, const JobSpeeds& speeds, Job& job, Target close) {
   const size_t hosts = by_host(job.target).size(), fewer = by_host(close).size();
   if (fewer >= hosts) return {};
   const std::string type = type_in(close.begin()->first);
@@ -158,10 +158,10 @@ Gathering gathering_on(const DispatchTurn& turn, const Speeds& speeds, Job& job,
   };
   const double charge = turn.state.charge > 0 ? turn.state.charge : turn.settings.first_charge;
   const double cost = can_lead(job.home, close) ? charge : kMoveOfHome * charge;
-  const plan::Verdict verdict = plan::weigh({.step_seconds_now = seconds_on(hosts),
-                                             .step_seconds_then = seconds_on(fewer),
-                                             .steps_left = std::max<int64_t>(0, job.request.total_steps - job.step),
-                                             .cost_seconds = cost});
+  const plan::ChangeWorth verdict = plan::weigh({.step_seconds_now = seconds_on(hosts),
+                                                 .step_seconds_then = seconds_on(fewer),
+                                                 .steps_left = std::max<int64_t>(0, job.request.total_steps - job.step),
+                                                 .cost_seconds = cost});
   if (!verdict.worth) return {};
   return {&job, std::move(close), verdict.gain_seconds - cost};
 }
@@ -173,7 +173,7 @@ Gathering gathering_of(const DispatchTurn& turn, const SharedSpeeds& shared, Job
   const std::string type = type_in(job.target.begin()->first);
   const auto is_other = [&](const auto& entry) { return type_in(entry.first) != type; };
   if (std::ranges::any_of(job.target, is_other)) return {};
-  const Speeds speeds = shared.speeds_of(job);
+  const JobSpeeds speeds = shared.speeds_of(job);
   Gathering at_home = gathering_on(turn, speeds, job, packed_on(turn.state, job, Packing::from_home));
   // A job that stops to move has no devices for a moment: a waiting job could take them.
   const auto waits = [](const auto& entry) {

@@ -37,10 +37,10 @@ void count_lost(State& state, Job& job, double lost) {
   if (lost > 0) state.charge = state.charge > 0 ? 0.7 * state.charge + 0.3 * lost : lost;
 }
 
-Note changed_note(const Job& job, double lost) { return note_of(job, "changed", Counted::stood_still, lost); }
+WriteHistory changed_note(const Job& job, double lost) { return note_of(job, "changed", Counted::stood_still, lost); }
 
 // Notes that a starting job runs now. `earlier`: the job has already trained for so many seconds; 0: not known.
-Note begin_to_train(Job& job, double earlier = 0) {
+WriteHistory begin_to_train(Job& job, double earlier = 0) {
   job.phase = Phase::running;
   job.was_lost = false;
   if (earlier <= 0) return note_of(job, "trains", "its first step has begun");
@@ -192,7 +192,7 @@ void on(DispatchTurn& turn, const Progressed& event) {
   }
   if (settled) {
     for (const auto& [type, seconds] : event.mini_batches) one.speeds.observe_mini_batch(type, seconds);
-    one.speeds.observe(Speeds::key_of(devices, std::ssize(hosts)), event.step_seconds);
+    one.speeds.observe(JobSpeeds::key_of(devices, std::ssize(hosts)), event.step_seconds);
   }
   if (!settled || devices.size() > 1) {
     if (one.phase == Phase::running) one.seen_at = 0;  // while the job changes or stops, seen_at stays
@@ -367,7 +367,7 @@ void on(DispatchTurn& turn, const CoresKnown& event) {
   state.cores[event.host] = event.cores;
 }
 
-void on(DispatchTurn& turn, const LinkMeasured& event) {
+void on(DispatchTurn& turn, const HostLinkMeasured& event) {
   if (event.bytes_per_second > 0 && event.round_trip_seconds >= 0)
     turn.state.links[event.host] = {event.bytes_per_second, event.round_trip_seconds};
 }
@@ -389,7 +389,7 @@ void on(DispatchTurn& turn, const HostVanished& event) {
     if (slot.host() == host && !slot.for_good) gone.push_back(slot.name);
   }
   std::erase_if(state.slots, [&](const Slot& slot) { return slot.host() == host; });
-  turn.act(Note{0, "lost", std::ssize(gone), fmt::format("host {}: {}", host, event.why), gone});
+  turn.act(WriteHistory{0, "lost", std::ssize(gone), fmt::format("host {}: {}", host, event.why), gone});
   make_fit(state);
   for (const JobId id : led) on(turn, Orphaned{id});
   for (const JobId id : alone) {

@@ -76,7 +76,7 @@ void on(DispatchTurn& turn, const PolicyChosen& event) {
   require_known(choice, types_with(state, {}));
   turn.policy = std::move(choice);
   state.policy = event.policy;
-  turn.act(Note{0, "policy", 0, event.policy});
+  turn.act(WriteHistory{0, "policy", 0, event.policy});
   wake(turn);
 }
 
@@ -126,9 +126,9 @@ void on(DispatchTurn& turn, const Withdrawal& event) {
   }
   state.underway.owed.push_back(std::move(owed));
   const bool has_time = within != kNoHurry;
-  turn.act(Note{0, event.for_good ? "remove" : "take", static_cast<int64_t>(event.names.size()),
-                has_time ? sentence(Counted::within, within) : "without haste", event.names,
-                has_time ? std::optional(within) : std::nullopt});
+  turn.act(WriteHistory{0, event.for_good ? "remove" : "take", static_cast<int64_t>(event.names.size()),
+                        has_time ? sentence(Counted::within, within) : "without haste", event.names,
+                        has_time ? std::optional(within) : std::nullopt});
   make_fit(state);
   // Before the policy is asked: no client waits for the policy's preferences.
   bring_about(turn);
@@ -151,7 +151,7 @@ void on(DispatchTurn& turn, const DevicesLent& event) {
   }
   account(state, now);
   for (Slot* slot : chosen) put(state, *slot, Slot::State::present);
-  turn.act(Note{0, "lend", static_cast<int64_t>(event.names.size()), "devices are back", event.names});
+  turn.act(WriteHistory{0, "lend", static_cast<int64_t>(event.names.size()), "devices are back", event.names});
   wake(turn);
 }
 
@@ -172,7 +172,7 @@ void on(DispatchTurn& turn, const DevicesAdded& event) {
   account(state, now);
   for (const std::string& name : event.names)
     state.slots.push_back({++state.last_slot, name, Slot::State::present, false, 0, now});
-  turn.act(Note{0, "add", static_cast<int64_t>(event.names.size()), "devices were added", event.names});
+  turn.act(WriteHistory{0, "add", static_cast<int64_t>(event.names.size()), "devices were added", event.names});
   wake(turn);
 }
 

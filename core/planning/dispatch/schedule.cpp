@@ -17,7 +17,7 @@ namespace {
 // A policy's view of a real job's speed.
 class RealOutlook : public scheduling::Outlook {
  public:
-  RealOutlook(const Job& job, Speeds speeds, const scheduling::Cluster& cluster)
+  RealOutlook(const Job& job, JobSpeeds speeds, const scheduling::Cluster& cluster)
       : job_(job), speeds_(std::move(speeds)), cluster_(cluster) {}
 
   double seconds_left(const scheduling::Shape& shape) const override {
@@ -29,7 +29,7 @@ class RealOutlook : public scheduling::Outlook {
       hosts = std::max<int64_t>(hosts, shape.hosts[type]);
     }
     if (devices.empty()) return std::numeric_limits<double>::infinity();
-    return steps_left() * speeds_.step_seconds(Speeds::key_of(devices, hosts), job_.request.ests);
+    return steps_left() * speeds_.step_seconds(JobSpeeds::key_of(devices, hosts), job_.request.ests);
   }
 
   double step_seconds(int64_t devices) const override {
@@ -51,7 +51,7 @@ class RealOutlook : public scheduling::Outlook {
 
  private:
   const Job& job_;
-  Speeds speeds_;
+  JobSpeeds speeds_;
   const scheduling::Cluster& cluster_;
 };
 
@@ -64,7 +64,7 @@ struct Round {
   scheduling::Cluster cluster;
   std::vector<Job*> jobs;
   std::vector<RealOutlook> outlooks;
-  std::vector<scheduling::Job> facts;
+  std::vector<scheduling::JobView> facts;
 };
 
 scheduling::Placement placement_of(const Job& job, const std::vector<std::string>& groups) {
@@ -79,7 +79,8 @@ scheduling::Placement placement_of(const Job& job, const std::vector<std::string
 
 Target target_of(const scheduling::Placement& placement, const std::vector<std::string>& groups) {
   Target target;
-  for (const scheduling::Share& share : placement) target[groups[static_cast<size_t>(share.host)]] += share.devices;
+  for (const scheduling::DevicesOnHost& share : placement)
+    target[groups[static_cast<size_t>(share.host)]] += share.devices;
   return target;
 }
 
@@ -105,7 +106,7 @@ void choose_types(const State& state, const std::vector<Job*>& jobs, const Share
     const bool may_change = job->starts == 0 || (job->request.mixes_types && job->phase == Phase::waiting);
     if (!job->is_type_open || !may_change) continue;
     for (const auto& [group, count] : job->target) spare[type_in(group)] += count;
-    const Speeds speeds = shared.speeds_of(*job);
+    const JobSpeeds speeds = shared.speeds_of(*job);
     const int64_t wanted = std::clamp<int64_t>(job->request.devices, 1, job->request.ests);
     const auto steps_in_a_second = [&](const std::string& type) {
       const int64_t devices = std::min(spare[type], wanted);
@@ -156,7 +157,7 @@ void assign_devices(DispatchTurn& turn) {
     const FairShares shares(state, now);
     for (const Job* job : round.jobs) {
       const Request& request = job->request;
-      scheduling::Job& facts = round.facts.emplace_back();
+      scheduling::JobView& facts = round.facts.emplace_back();
       facts.name = request.name;
       facts.order = job->id;
       facts.submitted = job->submitted;
@@ -181,8 +182,8 @@ void assign_devices(DispatchTurn& turn) {
       facts.starts = job->starts;
       facts.outlook = &round.outlooks.emplace_back(*job, shared.speeds_of(*job), round.cluster);
     }
-    std::vector<const scheduling::Job*> facts;
-    for (const scheduling::Job& job : round.facts) facts.push_back(&job);
+    std::vector<const scheduling::JobView*> facts;
+    for (const scheduling::JobView& job : round.facts) facts.push_back(&job);
     const scheduling::View view{round.cluster, facts, now, turn.settings.round,
                                 state.charge > 0 ? state.charge : turn.settings.first_charge};
     const scheduling::Decision decision = turn.policy.policy->decide(view);

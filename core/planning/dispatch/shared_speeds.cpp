@@ -41,14 +41,14 @@ SharedSpeeds::SharedSpeeds(const State& state) {
 }
 
 // A job's exchange among hosts that are not known yet: over links as slow as the slowest.
-void SharedSpeeds::expect_exchanges(const Job& job, Speeds& speeds) const {
+void SharedSpeeds::expect_exchanges(const Job& job, JobSpeeds& speeds) const {
   if (!link_ || !(job.gradient_bytes > 0)) return;
   for (int64_t hosts = 2; hosts <= std::min(hosts_, job.request.ests); ++hosts)
     speeds.expect_exchange(hosts, plan::exchange_seconds({job.gradient_bytes}, hosts, *link_));
 }
 
 // From the type that the job knows best.
-void SharedSpeeds::expect_other_types(Speeds& speeds) const {
+void SharedSpeeds::expect_other_types(JobSpeeds& speeds) const {
   const auto& known = speeds.mini_batches();
   if (known.empty()) return;
   const auto times = [](const auto& entry) { return entry.second.times; };
@@ -76,7 +76,8 @@ SharedSpeeds::Mean SharedSpeeds::mean_of_others(const All& all, JobId job) {
   return mean;
 }
 
-double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key) {
+double SharedSpeeds::slower(const Job& job, const std::map<JobSpeeds::DevicesKey, All>& all,
+                            const JobSpeeds::DevicesKey& key) {
   constexpr double kFar = std::numeric_limits<double>::infinity();
   double ratio = 1;
   std::pair nearest{kFar, kFar};
@@ -92,8 +93,8 @@ double SharedSpeeds::slower(const Job& job, const std::map<Speeds::Key, All>& al
   return ratio;
 }
 
-Speeds SharedSpeeds::speeds_of(const Job& job) const {
-  Speeds speeds;
+JobSpeeds SharedSpeeds::speeds_of(const Job& job) const {
+  JobSpeeds speeds;
   speeds.expect(job.speeds.expected());
   expect_exchanges(job, speeds);
   for (const auto& [type, seconds] : job.speeds.expected_on()) speeds.expect_on(type, seconds);

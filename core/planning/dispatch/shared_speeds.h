@@ -28,7 +28,7 @@ class SharedSpeeds {
   // Returns the input of step_seconds(), with the exchange over the slowest link: the job's own speeds, else the mean
   // of the other jobs, multiplied by how much slower this job was than the others at the nearest number of devices used
   // by both.
-  Speeds speeds_of(const Job& job) const;
+  JobSpeeds speeds_of(const Job& job) const;
   // Returns the job's own times of a mini-batch, by batch, and the mean of the other jobs for batches without a time.
   scheduling::BatchTimes batch_times_of(const Job& job) const;
 
@@ -45,14 +45,15 @@ class SharedSpeeds {
   };
   // The answer of `estrain check`; the number of ESTs; the owner's batch if the pool may change the batch, else 0.
   using Work = std::tuple<std::string_view, int64_t, int64_t>;
-  void expect_exchanges(const Job& job, Speeds& speeds) const;
-  void expect_other_types(Speeds& speeds) const;
+  void expect_exchanges(const Job& job, JobSpeeds& speeds) const;
+  void expect_other_types(JobSpeeds& speeds) const;
   static Work work_of(const Job& job);
   static Mean mean_of_others(const All& all, JobId job);
-  static double slower(const Job& job, const std::map<Speeds::Key, All>& all, const Speeds::Key& key);
+  static double slower(const Job& job, const std::map<JobSpeeds::DevicesKey, All>& all,
+                       const JobSpeeds::DevicesKey& key);
 
   // By work and the batch in force: of steps; of an EST's mini-batch, by type of device.
-  std::map<std::pair<Work, int64_t>, std::map<Speeds::Key, All>> steps_;
+  std::map<std::pair<Work, int64_t>, std::map<JobSpeeds::DevicesKey, All>> steps_;
   std::map<std::pair<Work, int64_t>, std::map<std::string, All>> by_type_;
   std::map<Work, std::map<int64_t, All>> mini_batches_;
   // How many times the time on the first type jobs of any work took on the second, the newest job first.

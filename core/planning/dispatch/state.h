@@ -164,7 +164,7 @@ struct Job {
   std::vector<std::string> released_from = {};  // keys of troubles that do not hold the job (Obstacle)
   int64_t starts = 0;                           // how often the job got new devices
   std::optional<double> started, finished;
-  Speeds speeds;  // of steps with the batch in force
+  JobSpeeds speeds;  // of steps with the batch in force
   BatchState batch;
   Company company;
   std::vector<JobId> not_beside = {};  // of a guest: jobs slowed too much by the guest

@@ -61,7 +61,7 @@ void on(DispatchTurn& turn, const FoundAtWork& event);
 void on(DispatchTurn& turn, const Orphaned& event);
 void on(DispatchTurn& turn, const Moved& event);
 void on(DispatchTurn& turn, const CoresKnown& event);
-void on(DispatchTurn& turn, const LinkMeasured& event);
+void on(DispatchTurn& turn, const HostLinkMeasured& event);
 void on(DispatchTurn& turn, const HostVanished& event);
 
 // batches.cpp

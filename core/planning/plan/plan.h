@@ -45,7 +45,7 @@ struct DeviceGroup {
 };
 
 // The cost of the end of a step, in seconds. Every coefficient is finite and at least 0.
-struct Exchange {
+struct ExchangeCost {
   double base = 0;        // independent of W and P
   double per_worker = 0;  // for each worker beyond the first: barrier and wake-up
   double per_sum = 0;     // for each addition of a partial sum; the workers divide this work
@@ -60,10 +60,10 @@ struct Load {
   double work = 0;  // sum over all: L_1 + ... + L_W
 };
 
-struct Job {
+struct PlannedJob {
   int64_t ests = 1;
   bool one_kind = true;  // below D2 all devices of a plan are of one family
-  Exchange exchange;
+  ExchangeCost exchange;
   // crowding[w - 1]: the factor by which a mini-batch takes longer while w workers compute; the last entry holds for
   // all larger w. Empty: 1.
   std::vector<double> crowding;
@@ -72,15 +72,15 @@ struct Job {
 };
 
 // A worker of a plan.
-struct Share {
+struct WorkerShare {
   int64_t group = 0;  // index of the device group
   int64_t ests = 0;   // at least 1
-  bool operator==(const Share&) const = default;
+  bool operator==(const WorkerShare&) const = default;
 };
 
 struct Plan {
-  std::vector<Share> workers;  // in worker order: their ranges of ESTs are consecutive
-  double compute_seconds = 0;  // f_overload (1b), plus the slow-down by other workers
+  std::vector<WorkerShare> workers;  // in worker order: their ranges of ESTs are consecutive
+  double compute_seconds = 0;        // f_overload (1b), plus the slow-down by other workers
   double exchange_seconds = 0;
   double step_seconds = 0;
   int64_t partial_sums = 0;
@@ -93,7 +93,7 @@ struct Plan {
 // Computes the times of a given plan; the plan's slack is 0. Throws Fault::infeasible if the plan's ESTs are not the
 // job's or do not fit, and for an invalid job or group (a count below 0, a C other than a positive number, fewer than
 // one EST, coefficients below 0).
-Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers);
+Plan evaluate(const PlannedJob& job, const std::vector<DeviceGroup>& groups, std::vector<WorkerShare> workers);
 
 // Returns the plan with the shortest step and at most `most_workers`; for equal steps the plan with fewer workers, then
 // with fewer partial sums. The plan need not use every device, and best_plan chooses the order of the workers. Throws
@@ -102,7 +102,7 @@ Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vecto
 // The plan is exact (slack 0) if the search stays within its budget of a few million steps, as for all jobs on one
 // machine. For larger problems, such as thousands of ESTs on thousands of devices of many kinds, the shortest compute
 // time is still exact for each number of workers, a greedy search aligns the cuts, and slack bounds the loss.
-Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups,
+Plan best_plan(const PlannedJob& job, const std::vector<DeviceGroup>& groups,
                int64_t most_workers = std::numeric_limits<int64_t>::max());
 
 }  // namespace estrain::plan

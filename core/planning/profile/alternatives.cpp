@@ -13,8 +13,8 @@ namespace estrain::profile {
 namespace {
 
 using plan::DeviceGroup;
-using plan::Job;
-using plan::Share;
+using plan::PlannedJob;
+using plan::WorkerShare;
 
 constexpr int64_t kMostMixtures = 64;
 
@@ -28,7 +28,7 @@ std::vector<int64_t> numbers_up_to(int64_t count) {
 
 class Collector {
  public:
-  Collector(const Job& job, const std::vector<DeviceGroup>& groups) : job_(job), groups_(groups) {}
+  Collector(const PlannedJob& job, const std::vector<DeviceGroup>& groups) : job_(job), groups_(groups) {}
 
   Alternative& add(plan::Plan plan) {
     std::string devices = device_list(plan.workers, groups_);
@@ -51,7 +51,7 @@ class Collector {
   // Adds an even plan, to show the user the value of more workers even if fewer are faster.
   void add_even(size_t group, int64_t workers) {
     if (has(group, workers)) return;
-    std::vector<Share> shares;
+    std::vector<WorkerShare> shares;
     for (const EstRange& range : placement::even_ranges(job_.ests, workers))
       shares.push_back({static_cast<int64_t>(group), range.size()});
     if (shares.front().ests <= groups_[group].most_ests) add(plan::evaluate(job_, groups_, shares));
@@ -60,21 +60,21 @@ class Collector {
   bool has(size_t group, int64_t workers) const {
     return std::ranges::any_of(found_, [&](const Alternative& one) {
       const auto& shares = one.plan.workers;
-      return static_cast<int64_t>(shares.size()) == workers && std::ranges::all_of(shares, [&](const Share& share) {
-               return share.group == static_cast<int64_t>(group);
-             });
+      return static_cast<int64_t>(shares.size()) == workers &&
+             std::ranges::all_of(shares,
+                                 [&](const WorkerShare& share) { return share.group == static_cast<int64_t>(group); });
     });
   }
 
   std::vector<Alternative> take() { return std::move(found_); }
 
  private:
-  const Job& job_;
+  const PlannedJob& job_;
   const std::vector<DeviceGroup>& groups_;
   std::vector<Alternative> found_;
 };
 
-void add_single_kinds(Collector& collector, const Job& job, const std::vector<DeviceGroup>& groups) {
+void add_single_kinds(Collector& collector, const PlannedJob& job, const std::vector<DeviceGroup>& groups) {
   for (size_t i = 0; i < groups.size(); ++i) {
     for (const int64_t number : numbers_up_to(std::min(groups[i].count, job.ests))) {
       std::vector<int64_t> counts(groups.size(), 0);
@@ -121,8 +121,8 @@ void keep_first(std::vector<Alternative>& all, size_t most) {
 
 }  // namespace
 
-std::vector<Alternative> alternatives(const Job& job, const std::vector<DeviceGroup>& groups,
-                                      const std::optional<std::vector<Share>>& given, size_t most) {
+std::vector<Alternative> alternatives(const PlannedJob& job, const std::vector<DeviceGroup>& groups,
+                                      const std::optional<std::vector<WorkerShare>>& given, size_t most) {
   Collector collector(job, groups);
   collector.add(plan::best_plan(job, groups)).best = true;
   if (given) collector.add(plan::evaluate(job, groups, *given)).given = true;
@@ -134,7 +134,7 @@ std::vector<Alternative> alternatives(const Job& job, const std::vector<DeviceGr
   return all;
 }
 
-std::string device_list(const std::vector<Share>& workers, const std::vector<DeviceGroup>& groups) {
+std::string device_list(const std::vector<WorkerShare>& workers, const std::vector<DeviceGroup>& groups) {
   std::string list;
   for (size_t begin = 0, end; begin < workers.size(); begin = end) {
     for (end = begin; end < workers.size() && workers[end] == workers[begin];) ++end;

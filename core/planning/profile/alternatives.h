@@ -19,10 +19,10 @@ struct Alternative {
 
 // Sorted by step time, without duplicates, at most `most`; always with the best and the given plan. `given`: the shares
 // as the user listed them, if possible. Throws as plan::best_plan.
-std::vector<Alternative> alternatives(const plan::Job& job, const std::vector<plan::DeviceGroup>& groups,
-                                      const std::optional<std::vector<plan::Share>>& given, size_t most);
+std::vector<Alternative> alternatives(const plan::PlannedJob& job, const std::vector<plan::DeviceGroup>& groups,
+                                      const std::optional<std::vector<plan::WorkerShare>>& given, size_t most);
 
 // "cpu:avx2=5,cpu:sse=3*2": the devices of a plan with their ESTs; equal neighbours are merged.
-std::string device_list(const std::vector<plan::Share>& workers, const std::vector<plan::DeviceGroup>& groups);
+std::string device_list(const std::vector<plan::WorkerShare>& workers, const std::vector<plan::DeviceGroup>& groups);
 
 }  // namespace estrain::profile

@@ -16,7 +16,7 @@ constexpr double kRidge = 1e-9;  // relative to the diagonal: decides only in di
 using Vector = std::array<double, kTerms>;
 using Matrix = std::array<Vector, kTerms>;
 
-plan::Exchange exchange_of(const Vector& terms) { return {terms[0], terms[1], terms[2], terms[3]}; }
+plan::ExchangeCost exchange_of(const Vector& terms) { return {terms[0], terms[1], terms[2], terms[3]}; }
 
 // Returns the weight of each coefficient in a sample by evaluating the model, which is linear in the coefficients.
 Vector row_of(const ExchangeSample& sample) {
@@ -91,7 +91,7 @@ double cost(const NormalEquations& equations, const Vector& terms) {
 }
 
 // Fits all samples of all kinds together, for the mean of the kinds.
-plan::Exchange common_exchange(const std::vector<const Capability*>& known) {
+plan::ExchangeCost common_exchange(const std::vector<const Capability*>& known) {
   std::vector<ExchangeSample> samples;
   for (const Capability* capability : known)
     samples.insert(samples.end(), capability->exchanges.begin(), capability->exchanges.end());
@@ -109,7 +109,7 @@ bool knows_several_workers(const Capability& capability) {
 }
 
 // Returns the number of devices of the same model, including this device.
-int64_t devices_like(const std::string& kind, const Host& host, const std::vector<KindCount>& kinds) {
+int64_t devices_like(const std::string& kind, const MachineFacts& host, const std::vector<KindCount>& kinds) {
   int64_t alike = 0;
   for (const KindCount& other : kinds) alike += host.model_of(other.kind) == host.model_of(kind) ? other.count : 0;
   return alike;
@@ -127,7 +127,7 @@ Basis basis_of(const std::string& kind, const Capability& capability, double sec
 
 }  // namespace
 
-plan::Exchange fit_exchange(const std::vector<ExchangeSample>& samples) {
+plan::ExchangeCost fit_exchange(const std::vector<ExchangeSample>& samples) {
   if (samples.empty()) return {};
   const NormalEquations equations = normal_equations(samples);
   Vector best{};
@@ -141,7 +141,7 @@ plan::Exchange fit_exchange(const std::vector<ExchangeSample>& samples) {
   return exchange_of(best);
 }
 
-PlanInputs plan_job(const Profiles& profiles, const spec::JobSpec& spec, const Host& host,
+PlanInputs plan_job(const Profiles& profiles, const spec::JobSpec& spec, const MachineFacts& host,
                     const std::vector<KindCount>& kinds, int64_t now, bool allow_mixed) {
   PlanInputs inputs;
   std::vector<const Capability*> known;

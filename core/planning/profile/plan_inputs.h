@@ -29,7 +29,7 @@ struct Basis {
 };
 
 struct PlanInputs {
-  plan::Job job;                          // exchange and crowding: means over the kinds
+  plan::PlannedJob job;                   // exchange and crowding: means over the kinds
   std::vector<plan::DeviceGroup> groups;  // the measured kinds, in the given order
   std::vector<Basis> basis;               // of each group
   std::vector<std::string> missing;       // kinds not measured yet
@@ -37,15 +37,15 @@ struct PlanInputs {
 };
 
 // `kinds`: available devices, each kind once. Below D2 a plan has one kind, unless `allow_mixed`.
-PlanInputs plan_job(const Profiles& profiles, const spec::JobSpec& spec, const Host& host,
+PlanInputs plan_job(const Profiles& profiles, const spec::JobSpec& spec, const MachineFacts& host,
                     const std::vector<KindCount>& kinds, int64_t now, bool allow_mixed = false);
 
-// Fits the coefficients of plan::Exchange to the measurements: non-negative least squares.
+// Fits the coefficients of plan::ExchangeCost to the measurements: non-negative least squares.
 //
 // Exact: tries every subset of the four coefficients as the non-zero coefficients. A sample's weight is its number of
 // measurements (at most Estimate::kMemory; one half if scaled). If the samples do not determine the coefficients, for
 // example if all have the same number of workers, the smallest squares spread the cost evenly, and nothing grows
 // without bound outside the measurements. Without samples the exchange costs nothing.
-plan::Exchange fit_exchange(const std::vector<ExchangeSample>& samples);
+plan::ExchangeCost fit_exchange(const std::vector<ExchangeSample>& samples);
 
 }  // namespace estrain::profile

@@ -134,7 +134,7 @@ Capability& Profiles::at(const Work& work) {
   return entries_.back().capability;
 }
 
-Profiles Profiles::of(const spec::JobSpec& spec, const Host& host) const {
+Profiles Profiles::of(const spec::JobSpec& spec, const MachineFacts& host) const {
   Profiles some;
   for (const Entry& entry : entries_) {
     const auto kind = std::ranges::find(entry.work.fields, "device", &std::pair<std::string, std::string>::first);
@@ -146,8 +146,8 @@ Profiles Profiles::of(const spec::JobSpec& spec, const Host& host) const {
 
 void Profiles::forget_oldest() { entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_measured)); }
 
-void Profiles::learn_change(const spec::JobSpec& spec, const Host& host, const std::string& device, double seconds,
-                            int64_t now) {
+void Profiles::learn_change(const spec::JobSpec& spec, const MachineFacts& host, const std::string& device,
+                            double seconds, int64_t now) {
   constexpr double kUnremarkable = 1;  // s; changes differ by a part of this without a lasting reason
   std::optional<Estimate>& change = at(describe_work(spec, host.model_of(device), host)).change;
   if (!change) change.emplace();
@@ -163,7 +163,7 @@ std::optional<double> Profiles::change_seconds() const {
   return upper_median(std::move(all));
 }
 
-std::map<std::string, double> Profiles::guess_mini_batches(const spec::JobSpec& spec, const Host& host,
+std::map<std::string, double> Profiles::guess_mini_batches(const spec::JobSpec& spec, const MachineFacts& host,
                                                            const std::string& device, double seconds) const {
   const std::string here = host.model_of(device);
   const auto without_device = [](Work work) {
@@ -189,7 +189,7 @@ std::map<std::string, double> Profiles::guess_mini_batches(const spec::JobSpec& 
   return all;
 }
 
-void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpeed& given, int64_t now) {
+void Profiles::learn(const spec::JobSpec& spec, const MachineFacts& host, const StageSpeed& given, int64_t now) {
   StageSpeed stage = given;
   std::set<std::string> kinds;
   for (StageSpeed::Worker& worker : stage.workers) {
@@ -219,8 +219,8 @@ void Profiles::learn(const spec::JobSpec& spec, const Host& host, const StageSpe
   }
 }
 
-void Profiles::learn_update(const spec::JobSpec& spec, const Host& host, const StageSpeed& few, const StageSpeed& many,
-                            int64_t now) {
+void Profiles::learn_update(const spec::JobSpec& spec, const MachineFacts& host, const StageSpeed& few,
+                            const StageSpeed& many, int64_t now) {
   if (!updates_within_mini_batch(spec, 1)) return;
   const StageSpeed::Worker &one = few.workers.front(), &other = many.workers.front();
   const double shares = 1 / static_cast<double>(one.ests) - 1 / static_cast<double>(other.ests);

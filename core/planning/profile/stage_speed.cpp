@@ -67,7 +67,7 @@ std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vec
   std::vector<size_t> order(workers);
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return busy_seconds(stage.workers[i]); });
-  plan::Job job;
+  plan::PlannedJob job;
   job.crowding = crowding;
   const double full = job.crowding_of(std::ssize(stage.workers));
   std::vector<double> factors(workers, 1);

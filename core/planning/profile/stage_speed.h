@@ -41,7 +41,7 @@ struct StageSpeed {
 };
 
 // Returns for each worker the factor by which its mini-batches would have taken longer if all workers had computed all
-// the time. `crowding`: crowding[w - 1] as in plan::Job; with at most one entry the factors are 1.
+// the time. `crowding`: crowding[w - 1] as in plan::PlannedJob; with at most one entry the factors are 1.
 std::vector<double> crowded_all_the_time(const StageSpeed& stage, const std::vector<double>& crowding);
 
 }  // namespace estrain::profile

@@ -28,7 +28,7 @@ std::string without_quotes(std::string text) {
 
 std::string yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 
-bool defines_work(const spec::Key<JobSpec>& key) {
+bool defines_work(const spec::SpecKey<JobSpec>& key) {
   if (spec::table_of(key.name) == "model") return !key.rule.path || key.name == "model.file";
   return std::ranges::find(kDataKeys, key.name) != kDataKeys.end();
 }
@@ -42,7 +42,7 @@ std::optional<std::string> files_that_tell_the_shape(const spec::DataSection& da
 
 }  // namespace
 
-std::string Host::model_of(std::string_view kind) const {
+std::string MachineFacts::model_of(std::string_view kind) const {
   constexpr std::string_view gpu = "cuda:";
   size_t number = gpus.size();
   if (kind.starts_with(gpu)) std::from_chars(kind.data() + gpu.size(), kind.data() + kind.size(), number);
@@ -55,7 +55,7 @@ Json Work::to_json() const {
   return object;
 }
 
-Work describe_work(const JobSpec& given, std::string_view kind, const Host& host) {
+Work describe_work(const JobSpec& given, std::string_view kind, const MachineFacts& host) {
   if (given.job.determinism == spec::Determinism::automatic)
     throw Error(Fault::bug, "the speed of a job was requested before its determinism was decided");
   JobSpec spec = spec::with_defaults(given);

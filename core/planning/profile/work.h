@@ -19,7 +19,7 @@
 namespace estrain::profile {
 
 // The machine and build, besides the kind of device.
-struct Host {
+struct MachineFacts {
   std::string cpu;                     // the processor's model name
   int64_t cores = 1;                   // available to the run
   std::string build;                   // the build of estrain: another may be faster
@@ -37,7 +37,7 @@ struct Work {
 };
 
 // Throws Fault::bug if job.determinism is still "auto", since the level decides the kernels.
-Work describe_work(const spec::JobSpec& spec, std::string_view kind, const Host& host);
+Work describe_work(const spec::JobSpec& spec, std::string_view kind, const MachineFacts& host);
 
 // With one worker and no clipping, the update runs within the mini-batch of the last EST
 // (core/engine/train/shared/updater.h), and a single worker's time per mini-batch includes a share of the update.

@@ -27,13 +27,13 @@ Cluster::Cluster(std::vector<Host> hosts) : hosts_(std::move(hosts)) {
 
 int64_t devices_of(const Placement& placement) {
   int64_t all = 0;
-  for (const Share& share : placement) all += share.devices;
+  for (const DevicesOnHost& share : placement) all += share.devices;
   return all;
 }
 
 Shape shape_of(const Cluster& cluster, const Placement& placement) {
   Shape shape;
-  for (const Share& share : placement) {
+  for (const DevicesOnHost& share : placement) {
     shape.devices[cluster.type_of(share.host)] += share.devices;
     ++shape.hosts[cluster.type_of(share.host)];
   }
@@ -55,7 +55,7 @@ FreeDevices::FreeDevices(const Cluster& cluster) : cluster_(cluster), total_(clu
 }
 
 bool FreeDevices::holds(const Placement& placement) const {
-  return std::ranges::all_of(placement, [this](const Share& share) { return on(share.host) >= share.devices; });
+  return std::ranges::all_of(placement, [this](const DevicesOnHost& share) { return on(share.host) >= share.devices; });
 }
 
 void FreeDevices::take(int64_t host, int64_t devices) {
@@ -66,11 +66,11 @@ void FreeDevices::take(int64_t host, int64_t devices) {
 }
 
 void FreeDevices::take(const Placement& placement) {
-  for (const Share& share : placement) take(share.host, share.devices);
+  for (const DevicesOnHost& share : placement) take(share.host, share.devices);
 }
 
 void FreeDevices::give(const Placement& placement) {
-  for (const Share& share : placement) take(share.host, -int64_t{share.devices});
+  for (const DevicesOnHost& share : placement) take(share.host, -int64_t{share.devices});
 }
 
 Placement FreeDevices::take_most_free(size_t type, int64_t count) {
@@ -93,7 +93,7 @@ Placement FreeDevices::take_packed(size_t type, int64_t count, const Placement& 
   Placement taken;
   if (count > of_type(type)) return taken;
   const auto is_preferred = [&](int64_t host) {
-    return std::ranges::any_of(preferred, [&](const Share& share) { return share.host == host; });
+    return std::ranges::any_of(preferred, [&](const DevicesOnHost& share) { return share.host == host; });
   };
   const auto num_hosts = static_cast<int64_t>(free_.size());
   while (count > 0) {

@@ -39,14 +39,14 @@ class Cluster {
   int64_t devices_ = 0;
 };
 
-struct Share {
+struct DevicesOnHost {
   int32_t host = 0;
   int32_t devices = 0;
-  bool operator==(const Share&) const = default;
+  bool operator==(const DevicesOnHost&) const = default;
 };
 
 // In the order in which the job's workers fill the shares. Empty: the job holds nothing.
-using Placement = std::vector<Share>;
+using Placement = std::vector<DevicesOnHost>;
 
 int64_t devices_of(const Placement& placement);
 

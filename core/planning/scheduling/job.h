@@ -30,7 +30,7 @@ class Outlook {
   virtual Epochs epochs() const { return {}; }
 };
 
-struct Job {
+struct JobView {
   std::string name;
   int64_t order = 0;  // the job's number while the job exists
   double submitted = 0;

@@ -15,10 +15,10 @@ namespace estrain::scheduling {
 
 struct View {
   const Cluster& cluster;
-  const std::vector<const Job*>& jobs;  // submitted and not done, in the order of the queue
-  double now = 0;                       // s
-  double round = 60;                    // s; the longest time until the next decision
-  double charge = 30;                   // s; the time lost by a job when its devices change
+  const std::vector<const JobView*>& jobs;  // submitted and not done, in the order of the queue
+  double now = 0;                           // s
+  double round = 60;                        // s; the longest time until the next decision
+  double charge = 30;                       // s; the time lost by a job when its devices change
 };
 
 struct Decision {
@@ -57,7 +57,7 @@ struct PolicyChoice {
   std::string text;  // as typed
   Knowledge knowledge = Knowledge::given_batch;
   BatchRule batches = BatchRule::owners;
-  bool holds_idle_devices = false;  // gives jobs more devices than Job::most: for simulations only
+  bool holds_idle_devices = false;  // gives jobs more devices than JobView::most: for simulations only
   std::unique_ptr<Policy> policy;
 };
 

@@ -78,7 +78,7 @@ class Replay {
     settle();
   }
 
-  Result run() {
+  SimulationResult run() {
     happen();
     double last_event = 0;
     while (next_job_ < trace_.jobs.size() || !all_over(pool_->state())) {
@@ -367,7 +367,7 @@ class Replay {
   void carry_out(const dispatch::KillJob& action) {
     if (running_.contains(action.job)) end(action.job, {Ended::How::vanished, "killed"});
   }
-  void carry_out(const dispatch::Note& note) {
+  void carry_out(const dispatch::WriteHistory& note) {
     if (note.what == "devices") decisions_.push_back({now_, name_of(note.job), note.devices, note.reason, note.names});
   }
 
@@ -376,8 +376,8 @@ class Replay {
 
   std::string name_of(JobId id) const { return std::to_string(past_.at(id)->id); }
 
-  Result result() {
-    Result result;
+  SimulationResult result() {
+    SimulationResult result;
     result.policy = options_.policy;
     result.workload = "1";
     result.seed = options_.seed;
@@ -435,6 +435,6 @@ PoolTrace read_pool_trace(const std::string& path) {
   });
 }
 
-Result replay(const PoolTrace& trace, const ReplayOptions& options) { return Replay(trace, options).run(); }
+SimulationResult replay(const PoolTrace& trace, const ReplayOptions& options) { return Replay(trace, options).run(); }
 
 }  // namespace estrain::simulate

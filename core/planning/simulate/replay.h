@@ -30,8 +30,8 @@ struct ReplayOptions {
   bool keep_stretches = false;
 };
 
-// Result::charge: the cost of a change as the pool estimates it at the end; Result::decisions: the pool's decisions.
-// Throws Fault::usage for an unknown policy, Fault::infeasible if jobs wait for ever.
-Result replay(const dispatch::PoolTrace& trace, const ReplayOptions& options);
+// SimulationResult::charge: the cost of a change as the pool estimates it at the end; SimulationResult::decisions: the
+// pool's decisions. Throws Fault::usage for an unknown policy, Fault::infeasible if jobs wait for ever.
+SimulationResult replay(const dispatch::PoolTrace& trace, const ReplayOptions& options);
 
 }  // namespace estrain::simulate

@@ -15,7 +15,7 @@ constexpr double kSame = 1e-3;  // s between two moments taken as the same
 
 std::optional<double> ReplayedJob::measured_look() const {
   constexpr double kAtMost = 1.5;  // s
-  const auto pace = std::ranges::upper_bound(job->paces, looked + kSame, {}, &PastJob::Pace::to);
+  const auto pace = std::ranges::upper_bound(job->paces, looked + kSame, {}, &PastJob::PastPace::to);
   if (pace == job->paces.end() || pace->to > looked + kAtMost) return std::nullopt;
   return pace->to;
 }
@@ -51,7 +51,8 @@ double ReplayedJobs::step_seconds(const ReplayedJob& running, double now) const 
 double ReplayedJobs::told_step_seconds(const ReplayedJob& running, double now) const {
   constexpr double kColdSteps = 2, kWindowSteps = 5, kWindow = 0.25;
   const std::string type = dispatch::Slot{0, running.held.front()}.type();
-  const PastJob::Pace* pace = running.job->pace_at(now - kSame, type, running.devices());  // the pace with its end now
+  const PastJob::PastPace* pace =
+      running.job->pace_at(now - kSame, type, running.devices());  // the pace with its end now
   if (pace != nullptr && pace->from < now && now < pace->to + kSame) return now > pace->to - kSame ? pace->told : 0;
   const double seconds = step_seconds(running, now);
   const double measured = running.trains_at + kColdSteps * seconds + std::max(kWindowSteps * seconds, kWindow);

@@ -49,7 +49,7 @@ Json to_json(const Delays::OfSize& size) {
 
 double percent(double part, double all) { return all > 0 ? 100 * part / all : 0; }
 
-std::string format_line(const Result& result, const std::string& size, const Delays::OfSize& jobs) {
+std::string format_line(const SimulationResult& result, const std::string& size, const Delays::OfSize& jobs) {
   const auto occurrences = static_cast<double>(jobs.fair_share + jobs.fragmentation);
   const auto share = static_cast<double>(jobs.fair_share), fragments = static_cast<double>(jobs.fragmentation);
   return fmt::format("{:<32} {:<12} {:>7} {:>6} {:>9} ({:4.1f} %) {:>9} ({:4.1f} %) {:>9} ({:4.1f} %)\n", result.policy,
@@ -60,7 +60,7 @@ std::string format_line(const Result& result, const std::string& size, const Del
 
 }  // namespace
 
-Figures figures_of(const Result& result) {
+Figures figures_of(const SimulationResult& result) {
   Figures figures;
   const auto jobs = static_cast<double>(result.jobs.size());
   std::vector<double> jcts;
@@ -82,7 +82,7 @@ Figures figures_of(const Result& result) {
   return figures;
 }
 
-Delays delays_of(const Result& result) {
+Delays delays_of(const SimulationResult& result) {
   constexpr double kShort = 60;  // s
   Delays delays;
   for (const JobResult& job : result.jobs) {
@@ -98,7 +98,7 @@ Delays delays_of(const Result& result) {
   return delays;
 }
 
-Json to_json(const Result& result) {
+Json to_json(const SimulationResult& result) {
   const Figures figures = figures_of(result);
   Json::object_t jcts, waits;
   // Json looks through all keys for each new key, too slowly for a hundred thousand jobs.
@@ -141,13 +141,13 @@ Json to_json(const Result& result) {
   return json;
 }
 
-std::string format_table(const std::vector<Result>& results) {
+std::string format_table(const std::vector<SimulationResult>& results) {
   std::string text = fmt::format("{:<32} {:<12} {:>6} {:>8} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>8} {:>12}\n",
                                  "policy", "workload", "jobs", "charge s", "mean JCT", "median", "p99", "mean wait",
                                  "makespan", "devices", "resizes", "deadlines");
   std::vector<Figures> of_policy;
   for (size_t i = 0; i < results.size(); ++i) {
-    const Result& result = results[i];
+    const SimulationResult& result = results[i];
     of_policy.push_back(figures_of(result));
     text += format_line(result.policy, result.workload, result.jobs.size(), result.charge, of_policy.back()) + "\n";
     if (i + 1 < results.size() && results[i + 1].policy == result.policy) continue;
@@ -163,9 +163,9 @@ std::string format_table(const std::vector<Result>& results) {
   return text;
 }
 
-std::string format_delays(const std::vector<Result>& results) {
+std::string format_delays(const std::vector<SimulationResult>& results) {
   std::string text;
-  for (const Result& result : results) {
+  for (const SimulationResult& result : results) {
     if (!result.has_quotas) continue;
     if (text.empty()) {
       text = fmt::format(

@@ -18,7 +18,7 @@ struct Figures {
   size_t deadlines = 0, deadlines_met = 0;
 };
 
-Figures figures_of(const Result& result);
+Figures figures_of(const SimulationResult& result);
 
 // Table 2 of Philly (ATC'19): how often jobs that ran for a minute or more waited for each of two causes, and for how
 // long; and how many first starts were out of order.
@@ -29,7 +29,7 @@ struct Delays {
   } small, large;
   double fair_share_seconds = 0, fragmentation_seconds = 0;
 };
-Delays delays_of(const Result& result);
+Delays delays_of(const SimulationResult& result);
 
 // {policy, workload, seed, charge_s, jobs, mean_jct_s, median_jct_s, p99_jct_s, makespan_s, resizes_per_job,
 //  mean_devices_in_use, mean_wait_s, deadlines, deadlines_met, jct_s: {job: seconds},
@@ -37,16 +37,16 @@ Delays delays_of(const Result& result);
 //  decisions: [{at_s, job, devices, reason}]. A workload with quotas also has
 //  delays: {small, large: {jobs, fair_share, fragmentation, out_of_order}, fair_share_s, fragmentation_s}.
 // If several jobs have the same name, the first counts.
-Json to_json(const Result& result);
+Json to_json(const SimulationResult& result);
 
 // Returns a line for each result; if a policy has several workloads, also a line with the policy's means.
-std::string format_table(const std::vector<Result>& results);
+std::string format_table(const std::vector<SimulationResult>& results);
 
 // Returns the delays of each result with quotas, a block of lines; empty if none has quotas.
-std::string format_delays(const std::vector<Result>& results);
+std::string format_delays(const std::vector<SimulationResult>& results);
 
 // Returns a self-contained HTML page: the table, and for each result the devices in use over time and a bar for each
 // job. Needs Limits::keep_stretches.
-std::string format_page(const std::string& title, const std::vector<Result>& results);
+std::string format_page(const std::string& title, const std::vector<SimulationResult>& results);
 
 }  // namespace estrain::simulate

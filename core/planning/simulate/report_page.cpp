@@ -10,10 +10,12 @@ namespace {
 constexpr double kWidth = 1000, kUseHeight = 120, kJobHeight = 3;
 constexpr size_t kMostBars = 400;
 
-double x_of(const Result& result, double at) { return kWidth * (at - result.begin) / (result.end - result.begin); }
+double x_of(const SimulationResult& result, double at) {
+  return kWidth * (at - result.begin) / (result.end - result.begin);
+}
 
 // Devices in use over time, as a step line.
-std::string use_over_time(const Result& result) {
+std::string use_over_time(const SimulationResult& result) {
   std::map<double, int64_t> changes;
   for (const Stretch& stretch : result.stretches) {
     changes[stretch.from] += stretch.devices;
@@ -34,7 +36,7 @@ std::string use_over_time(const Result& result) {
 }
 
 // A bar for each job: grey while it waits, darker with more devices.
-std::string job_bars(const Result& result) {
+std::string job_bars(const SimulationResult& result) {
   const size_t jobs = std::min(result.jobs.size(), kMostBars);
   std::string bars = fmt::format("<svg viewBox=\"0 0 {} {}\">", kWidth, static_cast<double>(jobs) * kJobHeight);
   const auto bar = [&](size_t job, double from, double to, const std::string& colour) {
@@ -53,13 +55,13 @@ std::string job_bars(const Result& result) {
 
 }  // namespace
 
-std::string format_page(const std::string& title, const std::vector<Result>& results) {
+std::string format_page(const std::string& title, const std::vector<SimulationResult>& results) {
   std::string page = fmt::format(
       "<!doctype html><meta charset=\"utf-8\"><title>{0}</title>\n"
       "<style>body{{font:14px sans-serif;margin:2em;max-width:1100px}}pre{{overflow-x:auto}}"
       "svg{{width:100%;display:block;margin:4px 0}}</style>\n<h1>{0}</h1>\n<pre>{1}</pre>\n",
       html_escaped(title), html_escaped(format_table(results)));
-  for (const Result& result : results) {
+  for (const SimulationResult& result : results) {
     page += fmt::format("<h2>{}, workload {}</h2>\n<p>Devices in use, of {}, over {:.0f} s; below, the jobs.</p>\n",
                         html_escaped(result.policy), html_escaped(result.workload), result.devices,
                         result.end - result.begin);

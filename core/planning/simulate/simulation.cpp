@@ -37,7 +37,7 @@ class Queueing {
     std::set<std::string_view> waits;  // owners with a job that came earlier
     for (const SimulatedJob* job : active) in_use[job->facts.owner] += scheduling::devices_of(job->facts.placement);
     for (const SimulatedJob* job : active) {
-      const scheduling::Job& facts = job->facts;
+      const scheduling::JobView& facts = job->facts;
       OfJob& one = of_job_[static_cast<size_t>(facts.order)];
       if (!facts.started) {
         one.is_above_quota = in_use[facts.owner] + facts.requested > facts.quota;
@@ -48,7 +48,7 @@ class Queueing {
     }
   }
 
-  void write(JobResult& result, const scheduling::Job& job) const {
+  void write(JobResult& result, const scheduling::JobView& job) const {
     const OfJob& one = of_job_[static_cast<size_t>(job.order)];
     result.waits = one.waits;
     result.is_out_of_order = one.is_out_of_order;
@@ -56,12 +56,12 @@ class Queueing {
 
  private:
   struct OfJob {
-    Waits waits = {};
+    WaitsByCause waits = {};
     bool is_above_quota = false, is_out_of_order = false;
   };
 
   bool has_quotas_ = false;
-  std::vector<OfJob> of_job_;  // by Job::order
+  std::vector<OfJob> of_job_;  // by JobView::order
 };
 
 class Simulation {
@@ -81,7 +81,7 @@ class Simulation {
     check_order();
   }
 
-  Result run() {
+  SimulationResult run() {
     while (next_ < workload_.jobs.size() || !active_.empty()) {
       skip_idle_time();
       const double until = end_of_round();
@@ -191,13 +191,13 @@ class Simulation {
       (shares && active_[i]->facts.is_background ? gaps : free).take(placements[i]);
   }
 
-  void begin_stretch(const scheduling::Job& job) {
+  void begin_stretch(const scheduling::JobView& job) {
     result_.stretches.push_back(
         {static_cast<size_t>(job.order), clock_, clock_, scheduling::devices_of(job.placement)});
     if (open_.size() < workload_.jobs.size()) open_.assign(workload_.jobs.size(), kNone);
     open_[static_cast<size_t>(job.order)] = result_.stretches.size() - 1;
   }
-  void end_stretch(const scheduling::Job& job, double at) {
+  void end_stretch(const scheduling::JobView& job, double at) {
     const auto order = static_cast<size_t>(job.order);
     if (order >= open_.size() || open_[order] == kNone) return;
     result_.stretches[open_[order]].to = at;
@@ -206,7 +206,7 @@ class Simulation {
 
   void finish() {
     for (const auto& job : workload_.jobs) {
-      const scheduling::Job& facts = job->facts;
+      const scheduling::JobView& facts = job->facts;
       result_.jobs.push_back({facts.name, facts.submitted, facts.started.value_or(*job->finished), *job->finished,
                               facts.starts, facts.deadline, facts.requested});
       queueing_.write(result_.jobs.back(), facts);
@@ -223,17 +223,18 @@ class Simulation {
   double clock_;
   size_t next_ = 0;  // next job to submit
   std::vector<SimulatedJob*> active_;
-  std::vector<const scheduling::Job*> views_;
+  std::vector<const scheduling::JobView*> views_;
   Queueing queueing_;
   int64_t idle_rounds_ = 0;
   std::vector<size_t> open_;
-  Result result_;
+  SimulationResult result_;
 };
 
 }  // namespace
 
-Result simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed, const Limits& limits) {
-  Result result = Simulation(std::move(workload), choice, limits).run();
+SimulationResult simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed,
+                          const Limits& limits) {
+  SimulationResult result = Simulation(std::move(workload), choice, limits).run();
   result.seed = seed;
   return result;
 }

@@ -13,7 +13,7 @@
 namespace estrain::simulate {
 
 // How long a job waited for its first devices, by cause, in a workload with quotas (Philly, section 3.1.1).
-struct Waits {
+struct WaitsByCause {
   double fair_share = 0;     // s with an owner who had all of the owner's quota
   double fragmentation = 0;  // s within the quota: too few devices were free close to each other
 };
@@ -24,7 +24,7 @@ struct JobResult {
   int64_t starts = 0;
   std::optional<double> deadline;
   int64_t devices = 1;  // requested
-  Waits waits = {};
+  WaitsByCause waits = {};
   bool is_out_of_order = false;  // started before a job of the same owner that came earlier
   double jct() const { return finished - submitted; }
 };
@@ -45,7 +45,7 @@ struct DecisionMade {
   std::vector<std::string> names;  // each device's group: "cpu", "nodeB/cuda"
 };
 
-struct Result {
+struct SimulationResult {
   std::string policy, workload;
   uint64_t seed = 0;
   double charge = 0;
@@ -66,6 +66,7 @@ struct Limits {
 
 // Throws Fault::infeasible if the policy leaves jobs waiting forever, Fault::bug if the policy gives out more devices
 // than exist.
-Result simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed, const Limits& limits);
+SimulationResult simulate(Workload workload, const scheduling::PolicyChoice& choice, uint64_t seed,
+                          const Limits& limits);
 
 }  // namespace estrain::simulate

@@ -29,7 +29,7 @@ class SimulatedJob {
   // Fewer than the job holds, if other jobs may use the rest.
   virtual double devices_in_use() const { return static_cast<double>(scheduling::devices_of(facts.placement)); }
 
-  scheduling::Job facts;
+  scheduling::JobView facts;
   std::optional<double> finished;
 };
 
@@ -37,9 +37,10 @@ class SimulatedJob {
 struct Workload {
   std::string name;  // "1.0/3"
   const scheduling::Cluster* cluster = nullptr;
-  std::shared_ptr<void> shared;                     // shared by the jobs, if anything
-  std::vector<std::unique_ptr<SimulatedJob>> jobs;  // by time of submission; Job::order is their position in the trace
-  double begin = 0;                                 // start of the clock
+  std::shared_ptr<void> shared;  // shared by the jobs, if anything
+  std::vector<std::unique_ptr<SimulatedJob>>
+      jobs;          // by time of submission; JobView::order is their position in the trace
+  double begin = 0;  // start of the clock
   double round = 60;
   double charge = 0;          // s, as printed with the results
   bool at_events = false;     // policies may decide between rounds

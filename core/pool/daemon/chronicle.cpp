@@ -34,7 +34,7 @@ void Chronicle::save(const dispatch::State& state) {
   }
 }
 
-void Chronicle::note(const dispatch::Note& note, const dispatch::State& state) {
+void Chronicle::note(const dispatch::WriteHistory& note, const dispatch::State& state) {
   lines_.push_back({wall_seconds(), note.job, note.what, note.devices, note.reason, note.names});
   const auto job = state.jobs.find(note.job);
   const std::string who =

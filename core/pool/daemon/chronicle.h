@@ -19,7 +19,7 @@ class Chronicle {
   void add(const Line& line) { lines_.push_back(line); }
   void keep(const dispatch::JobEnd& end) { ends_.push_back(end); }
   // Adds a line, and prints the note.
-  void note(const dispatch::Note& note, const dispatch::State& state);
+  void note(const dispatch::WriteHistory& note, const dispatch::State& state);
   // Saves if there are news; figures alone once a second.
   void save(const dispatch::State& state);
   void save_all(const dispatch::State& state);

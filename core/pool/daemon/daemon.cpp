@@ -153,7 +153,7 @@ bool Daemon::turn(int milliseconds) {
 
 // Hears the news of other hosts, and starts agents and commands there.
 void Daemon::tend() {
-  for (const dispatch::Note& note : host_news_.tend()) chronicle_.note(note, state());
+  for (const dispatch::WriteHistory& note : host_news_.tend()) chronicle_.note(note, state());
   for (const SlurmAgents::StepEnd& end : slurm_agents_.tend(hosts_.agents.members(), wall_seconds())) {
     const std::string words = fmt::format("node {}: {}; it is started again", end.node, end.how);
     chronicle_.note({0, "no agent", 0, words}, state());
@@ -207,7 +207,7 @@ void Daemon::carry_out(const Action& action) {
     checks_.carry_out(action);
   } else if constexpr (std::is_same_v<Action, dispatch::Released>) {
     if (action.client != 0) server_.reply(action.client, reply_to(action));
-  } else if constexpr (std::is_same_v<Action, dispatch::Note>) {
+  } else if constexpr (std::is_same_v<Action, dispatch::WriteHistory>) {
     chronicle_.note(action, state());
   } else if constexpr (std::is_same_v<Action, dispatch::KeepEnd>) {
     chronicle_.keep(action.end);
@@ -236,7 +236,7 @@ void HostNews::take_up() {
   for (const std::string& host : lost) give_up(host, "its agent was gone when the daemon began");
 }
 
-std::vector<dispatch::Note> HostNews::tend() {
+std::vector<dispatch::WriteHistory> HostNews::tend() {
   for (const AgentNews& news : hosts_.agents.look()) carry_out(news);
   news_.give_up_orphans();
   for (const std::string& host : hosts_.agents.members()) {

@@ -25,7 +25,7 @@ class HostNews {
   // Takes the devices of agents gone at the daemon's start out of the pool.
   void take_up();
   // Looks at the agents. Returns lines for the history.
-  std::vector<dispatch::Note> tend();
+  std::vector<dispatch::WriteHistory> tend();
 
  private:
   void admit(const std::string& host, const AdmitHost& action);
@@ -36,7 +36,7 @@ class HostNews {
   PoolDispatcher& dispatcher_;
   PoolHosts& hosts_;
   JobNews& news_;
-  std::vector<dispatch::Note> notes_;  // since the last look
+  std::vector<dispatch::WriteHistory> notes_;  // since the last look
 };
 
 struct ServeOptions {

@@ -24,7 +24,7 @@ constexpr double kPatienceWithAgents = 60;  // s, until the agents of a run list
 
 std::string list_of(const std::vector<std::string>& devices) { return fmt::format("{}", fmt::join(devices, ",")); }
 
-RunAgents::Wanted without_hosts(const dispatch::Job& job, const PoolDirectory& directory) {
+RunAgents::WantedAgents without_hosts(const dispatch::Job& job, const PoolDirectory& directory) {
   return {.job = job.id,
           .run = directory.run(job.id),
           .log = directory.agents_log(job.id),
@@ -34,16 +34,17 @@ RunAgents::Wanted without_hosts(const dispatch::Job& job, const PoolDirectory& d
 }
 
 // Adds the host of a device of the job, unless the host is the job's home, or the daemon's host.
-void add_host_of(const dispatch::Slot& slot, const dispatch::Job& job, RunAgents::Wanted& wanted) {
+void add_host_of(const dispatch::Slot& slot, const dispatch::Job& job, RunAgents::WantedAgents& wanted) {
   const std::string host = slot.host();
   if (host.empty() || host == job.home || std::ranges::find(wanted.hosts, host) != wanted.hosts.end()) return;
   wanted.hosts.push_back(host);
 }
 
 // The agents for the job's run: on each host where the job has devices, except the home.
-RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId id, const PoolDirectory& directory) {
+RunAgents::WantedAgents run_agents_for(const dispatch::State& state, dispatch::JobId id,
+                                       const PoolDirectory& directory) {
   const dispatch::Job& job = state.jobs.at(id);
-  RunAgents::Wanted wanted = without_hosts(job, directory);
+  RunAgents::WantedAgents wanted = without_hosts(job, directory);
   for (const dispatch::Slot& slot : state.slots) {
     if (slot.holder == id) add_host_of(slot, job, wanted);
   }
@@ -51,8 +52,8 @@ RunAgents::Wanted run_agents_for(const dispatch::State& state, dispatch::JobId i
 }
 
 // Does the same for all jobs in phases with a launcher.
-std::vector<RunAgents::Wanted> run_agents_for_all(const dispatch::State& state, const PoolDirectory& directory) {
-  std::vector<RunAgents::Wanted> all;
+std::vector<RunAgents::WantedAgents> run_agents_for_all(const dispatch::State& state, const PoolDirectory& directory) {
+  std::vector<RunAgents::WantedAgents> all;
   std::map<dispatch::JobId, size_t> places;
   for (const auto& [id, job] : state.jobs) {
     if (!dispatch::is_up(job.phase)) continue;
@@ -223,8 +224,8 @@ void JobCommands::tend() {
 }
 
 void JobCommands::tend_run_agents() {
-  std::vector<RunAgents::Wanted> wanted = run_agents_for_all(dispatcher_.state(), hosts_.directory);
-  for (RunAgents::Wanted& one : wanted) {
+  std::vector<RunAgents::WantedAgents> wanted = run_agents_for_all(dispatcher_.state(), hosts_.directory);
+  for (RunAgents::WantedAgents& one : wanted) {
     if (const auto launcher = processes_.launchers.find(one.job); launcher != processes_.launchers.end())
       one.leader = launcher->second.task;
   }

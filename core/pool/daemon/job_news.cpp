@@ -226,7 +226,7 @@ void JobNews::tell_links(const std::vector<LinkLook>& links) {
     if (at != known.end() &&
         std::abs(at->second.bytes_per_second - link.bytes_per_second) <= kSame * at->second.bytes_per_second)
       continue;
-    dispatcher_.tell(dispatch::LinkMeasured{link.host, link.bytes_per_second, link.round_trip_seconds});
+    dispatcher_.tell(dispatch::HostLinkMeasured{link.host, link.bytes_per_second, link.round_trip_seconds});
   }
 }
 

@@ -145,28 +145,28 @@ namespace {
 
 constexpr double kPause = 3;  // s
 
-const RunAgents::Wanted* find(const std::vector<RunAgents::Wanted>& wanted, int64_t job) {
-  const auto at = std::ranges::find(wanted, job, &RunAgents::Wanted::job);
+const RunAgents::WantedAgents* find(const std::vector<RunAgents::WantedAgents>& wanted, int64_t job) {
+  const auto at = std::ranges::find(wanted, job, &RunAgents::WantedAgents::job);
   return at == wanted.end() ? nullptr : &*at;
 }
 
-bool names(const RunAgents::Wanted& wanted, const std::string& host) {
+bool names(const RunAgents::WantedAgents& wanted, const std::string& host) {
   return std::ranges::find(wanted.hosts, host) != wanted.hosts.end();
 }
 
 }  // namespace
 
-void RunAgents::tend(const std::vector<Wanted>& wanted, double now) {
+void RunAgents::tend(const std::vector<WantedAgents>& wanted, double now) {
   std::set<std::pair<int64_t, std::string>> there;
   for (const Agents::Placed& one : agents_.tasks()) {
     if (one.task.kind != kRunAgent) continue;
     there.insert({one.task.job, one.host});
-    const Wanted* job = find(wanted, one.task.job);
+    const WantedAgents* job = find(wanted, one.task.job);
     const bool stays =
         one.leads || (job != nullptr && (job->is_leaderless || job->leader == one.task.id || names(*job, one.host)));
     if (!stays) agents_.drop(one.host, one.task.id);
   }
-  for (const Wanted& job : wanted) {
+  for (const WantedAgents& job : wanted) {
     const auto ended = ended_.find({job.job, job.run});
     if (job.is_leaderless || (ended != ended_.end() && now < ended->second + kPause)) continue;
     for (const std::string& host : job.hosts) {
@@ -182,7 +182,7 @@ void RunAgents::tend(const std::vector<Wanted>& wanted, double now) {
   std::erase_if(ended_, [&](const auto& entry) { return now > entry.second + kPause; });
 }
 
-bool RunAgents::listen(const Wanted& wanted) const {
+bool RunAgents::listen(const WantedAgents& wanted) const {
   const auto tasks = agents_.tasks_of(wanted.job);
   return std::ranges::all_of(wanted.hosts, [&](const std::string& host) {
     return std::ranges::any_of(tasks, [&](const Agents::Placed& one) {

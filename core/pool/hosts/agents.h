@@ -66,7 +66,7 @@ class RunAgents {
  public:
   explicit RunAgents(Agents& agents) : agents_(agents) {}
 
-  struct Wanted {
+  struct WantedAgents {
     int64_t job;
     std::string run, log;
     std::vector<std::string> hosts;
@@ -74,9 +74,9 @@ class RunAgents {
     bool is_leaderless = false;  // a running agent stays, and may become the launcher
   };
   // Ends the agents of jobs missing in the list, and agents on hosts not in the job's list. `now`: seconds.
-  void tend(const std::vector<Wanted>& wanted, double now);
+  void tend(const std::vector<WantedAgents>& wanted, double now);
   // Returns true if an agent listens on each of the hosts.
-  bool listen(const Wanted& wanted) const;
+  bool listen(const WantedAgents& wanted) const;
   void on_ended(const Task& task, double now) { ended_[{task.job, task.run}] = now; }
 
  private:

@@ -116,10 +116,10 @@ void Ledger::write_jobs(const State& state, State& changed) const {
   write_changes(state.jobs, saved_.jobs, changed.jobs, [&](dispatch::JobId id, const Job& job) {
     row.bind(id).bind(codec::fields_of(job).dump()).run();
     const auto before = saved_.jobs.find(id);
-    const dispatch::Speeds::Paces& paces = job.speeds.paces();
+    const dispatch::JobSpeeds::Paces& paces = job.speeds.paces();
     const size_t known = before == saved_.jobs.end() ? 0 : before->second.speeds.paces().size();
     for (size_t at = known > 0 ? known - 1 : 0; at < paces.size(); ++at) {
-      const dispatch::Speeds::Pace& pace = paces[at];
+      const dispatch::JobSpeeds::Pace& pace = paces[at];
       if (at < known && pace == before->second.speeds.paces()[at]) continue;
       piece.bind(id).bind(static_cast<int64_t>(at)).bind(pace.type).bind(pace.devices).bind(pace.in_use);
       piece.bind(pace.from).bind(pace.to).bind(pace.steps).bind(pace.told).run();
@@ -253,8 +253,9 @@ void Ledger::read_jobs(State& state) const {
   while (piece.step()) {
     const auto job = state.jobs.find(piece.whole(0));
     if (job == state.jobs.end()) continue;
-    job->second.speeds.restore(dispatch::Speeds::Pace{piece.text(1), piece.whole(2), piece.number(3), piece.number(4),
-                                                      piece.number(5), piece.number(6), piece.number(7)});
+    job->second.speeds.restore(dispatch::JobSpeeds::Pace{piece.text(1), piece.whole(2), piece.number(3),
+                                                         piece.number(4), piece.number(5), piece.number(6),
+                                                         piece.number(7)});
   }
 }
 

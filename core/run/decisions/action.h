@@ -69,7 +69,7 @@ struct CloseStage {       // no worker is in its loop: answered by StageClosed
 struct OpenStage {
   bool changed = false;  // the shares differ from those of the stage before
 };
-struct SaveState {  // the state is held
+struct TellSave {  // the state is held
   Step step;
 };
 struct ReleaseSlots {};
@@ -93,7 +93,7 @@ struct ReportResize {
   ResizeUnderWay resize;
 };
 struct ReportRecovery {
-  Loss loss;
+  LostWorker loss;
   double seconds = 0;  // from the lost worker's last sign of life to the next step
 };
 
@@ -102,12 +102,12 @@ struct StartScribe {};
 struct SaveLastState {  // answered by SaveBegun once the state can be held
   Step step;
 };
-struct FinishFiles {};
+struct TellFinish {};
 
 using Deed = std::variant<Say, Log, NoteDecision, Answer, Refuse, StartWorkers, EndHungWorker, KillWorker, TellLeave,
-                          KillAll, DismissAll, BeginTraining, PauseStage, AbortStage, CloseStage, OpenStage, SaveState,
+                          KillAll, DismissAll, BeginTraining, PauseStage, AbortStage, CloseStage, OpenStage, TellSave,
                           ReleaseSlots, HandOver, AdoptPlan, RepairState, TakeUp, WeighOffer, ReportResize,
-                          ReportRecovery, StartScribe, SaveLastState, FinishFiles>;
+                          ReportRecovery, StartScribe, SaveLastState, TellFinish>;
 
 struct Action {
   Deed deed;

@@ -43,7 +43,7 @@ void say_now_and_then(Turn& turn) {
 }
 
 void refuse_all(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   const Error too_late(Fault::usage, "the job ended first");
   if (state.pending) give_up_change(turn, too_late);
   if (state.resize && state.resize->client) turn.act(Refuse{*state.resize->client, too_late}, too_late.message());
@@ -54,7 +54,7 @@ void refuse_all(Turn& turn) {
 
 // Ends the workers, which are no longer needed, since the scribe may lack their resources. Replaces the scribe.
 void bring_scribe_back(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (!state.scribe.returning) turn.act(KillAll{}, "the scribe may lack what the workers hold");
   state.scribe.returning = true;
   if (turn.now.time >= state.scribe.start_at) start_scribe(turn);
@@ -70,7 +70,7 @@ bool is_saved_or_given_up(Turn& turn) {
 }
 
 void finish_files(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (!state.scribe.here && state.scribe.start_at == kNoTime) {
     state.closing = Closing::closed;
     return;
@@ -79,11 +79,11 @@ void finish_files(Turn& turn) {
   if (has_no_room(turn)) say_now_and_then(turn);
   if (state.scribe.told_to_finish) return;
   state.scribe.told_to_finish = true;
-  turn.act(FinishFiles{}, "the run is over");
+  turn.act(TellFinish{}, "the run is over");
 }
 
 void save_last_state(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (is_saved_or_given_up(turn)) {
     state.closing = Closing::finishing_files;
     state.scribe.waits_for_room = state.scribe.told_what_is_lost = false;
@@ -110,7 +110,7 @@ void save_last_state(Turn& turn) {
 }  // namespace
 
 void on_end_began(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (state.closing != Closing::none) return;
   refuse_all(turn);
   if (state.failure || state.stop_at_once) {
@@ -142,7 +142,7 @@ bool may_say_again(Turn& turn) {
 }
 
 bool has_no_room(const Turn& turn) {
-  const State& state = turn.state;
+  const RunState& state = turn.state;
   if (state.closing == Closing::saving) return state.scribe.waits_for_room;
   return state.closing == Closing::finishing_files && state.scribe.told_to_finish && !turn.now.no_room.empty();
 }
@@ -159,7 +159,7 @@ void on_stop_without_room(Turn& turn, const StopAsked& event) {
   }
   if (event.client) turn.state.stop_clients.push_back(*event.client);
   turn.say("given up, as asked: " + what_would_be_lost(turn));
-  if (!scribe.waits_for_room) return turn.act(FinishFiles{}, "what has no room is given up");
+  if (!scribe.waits_for_room) return turn.act(TellFinish{}, "what has no room is given up");
   scribe.waits_for_room = false;
   go_on_closing(turn);
 }
@@ -173,7 +173,7 @@ void on_scribe_done(Turn& turn) {
 
 void on_scribe_failed(Turn& turn, const ScribeFailed& event) {
   turn.state.failure = event.error;
-  turn.state.phase = Phase::over;
+  turn.state.phase = RunPhase::over;
 }
 
 void go_on_closing(Turn& turn) {

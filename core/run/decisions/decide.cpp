@@ -6,16 +6,16 @@ namespace estrain::decisions {
 namespace {
 
 void on_tick(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (state.closing != Closing::none) return go_on_closing(turn);
   watch_stop_deadline(turn);
-  if (state.phase == Phase::over) return;
+  if (state.phase == RunPhase::over) return;
   if (state.resize) watch_resize(turn);
   hurry_reclaims(turn);
   take_up_waiting(turn);
   report_recovery(turn);
   if (state.start_missing_at != kNoTime && turn.now.time >= state.start_missing_at) {
-    if (state.phase == Phase::starting) {
+    if (state.phase == RunPhase::starting) {
       start_first_workers(turn);
     } else if (state.pending) {
       start_missing_workers(turn);
@@ -37,7 +37,7 @@ struct Dispatch {
   void operator()(const AllWait& event) const { on_all_wait(turn, event); }
   void operator()(const CannotStart& event) const { on_cannot_start(turn, event); }
   void operator()(const StageClosed& event) const { on_stage_closed(turn, event); }
-  void operator()(const Saved& event) const { on_saved(turn, event); }
+  void operator()(const StateSaved& event) const { on_saved(turn, event); }
   void operator()(const NotSaved& event) const { on_not_saved(turn, event); }
   void operator()(const NotWritten& event) const { on_not_written(turn, event); }
   void operator()(const SaveBegun&) const { on_save_begun(turn); }
@@ -55,7 +55,7 @@ struct Dispatch {
 
 }  // namespace
 
-std::vector<Action> decide(State& state, const Event& event, const Moment& now) {
+std::vector<Action> decide(RunState& state, const Event& event, const Moment& now) {
   Turn turn{state, now, {}};
   std::visit(Dispatch{turn}, event);
   return std::move(turn.actions);

@@ -17,6 +17,6 @@ namespace estrain::decisions {
 
 // Changes `state` as if the actions had been carried out. Returns the actions in the order of carrying out. An action
 // that can fail is answered by an event (action.h).
-std::vector<Action> decide(State& state, const Event& event, const Moment& now);
+std::vector<Action> decide(RunState& state, const Event& event, const Moment& now);
 
 }  // namespace estrain::decisions

@@ -29,7 +29,7 @@ struct WorkerLeft {  // the worker has left the loop of the stage
 };
 struct WorkerLost {  // the worker ended, or was killed because it hung or reported an error
   WorkerId worker;
-  Verdict verdict;
+  FaultVerdict verdict;
   std::string what;           // in words
   Error error;                // the error of the run, if the run ends by this loss
   std::string log;            // the file of the worker's output
@@ -48,7 +48,7 @@ struct AllWait {  // all workers of the stage wait for each other
 };
 struct CannotStart {  // the answer to StartWorkers: none of these workers runs
   std::vector<WorkerId> workers;
-  Verdict verdict;
+  FaultVerdict verdict;
   Error error;
 };
 struct StageClosed {  // the answer to CloseStage
@@ -57,7 +57,7 @@ struct StageClosed {  // the answer to CloseStage
 };
 
 // The scribe.
-struct Saved {
+struct StateSaved {
   Step step;
 };
 struct NotSaved {
@@ -75,13 +75,13 @@ struct ScribeFailed {  // the scribe says that the run cannot continue
   Error error;
 };
 struct ScribeLost {
-  Verdict verdict;
+  FaultVerdict verdict;
   bool hung = false;
   std::string what;  // "hung", "exit status 1"
   std::string log;
 };
 struct CannotStartScribe {
-  Verdict verdict;
+  FaultVerdict verdict;
   Error error;
 };
 
@@ -116,8 +116,9 @@ struct CannotGoOn {
 // Training is over: the end begins.
 struct EndBegan {};
 
-using Event = std::variant<Tick, WorkerReady, WorkerLeft, WorkerLost, WorkerEnded, WorkerHangs, AllWait, CannotStart,
-                           StageClosed, Saved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed, ScribeLost,
-                           CannotStartScribe, ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, CannotGoOn, EndBegan>;
+using Event =
+    std::variant<Tick, WorkerReady, WorkerLeft, WorkerLost, WorkerEnded, WorkerHangs, AllWait, CannotStart, StageClosed,
+                 StateSaved, NotSaved, NotWritten, SaveBegun, ScribeDone, ScribeFailed, ScribeLost, CannotStartScribe,
+                 ChangeAsked, OfferAsked, ReclaimAsked, StopAsked, CannotGoOn, EndBegan>;
 
 }  // namespace estrain::decisions

@@ -19,7 +19,7 @@ bool remove(std::vector<Member>& list, WorkerId id) {
   return std::erase_if(list, [id](const Member& member) { return member.id == id; }) > 0;
 }
 
-Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& member) {
+LostWorker describe_loss(const Turn& turn, const WorkerLost& event, const Member& member) {
   return {.worker = member.id,
           .device = member.device,
           .ests = member.ests,
@@ -32,8 +32,8 @@ Loss describe_loss(const Turn& turn, const WorkerLost& event, const Member& memb
 
 // Gives up a device of a resize if no step has been seen on the device: the waiting client must not hear that the job
 // has the device. Devices that were given back are free all the same.
-void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
-  State& state = turn.state;
+void refuse_resize(Turn& turn, const LostWorker& loss, const Assignment& rest) {
+  RunState& state = turn.state;
   if (!state.resize) return;
   if (state.resize->gives_back) {
     state.resize->after = format_devices(rest);
@@ -48,8 +48,8 @@ void refuse_resize(Turn& turn, const Loss& loss, const Assignment& rest) {
 }
 
 // Takes the lost worker's device, which is suspect, out of the planned change.
-void do_without(Turn& turn, const Loss& loss) {
-  State& state = turn.state;
+void do_without(Turn& turn, const LostWorker& loss) {
+  RunState& state = turn.state;
   PendingChange& pending = *state.pending;
   const auto device = std::ranges::find(pending.devices, loss.device, &Share::device);
   if (device != pending.devices.end()) pending.devices.erase(device);
@@ -60,8 +60,8 @@ void do_without(Turn& turn, const Loss& loss) {
 }
 
 // Aborts the stage: the other workers leave the step under way and wait, warm, until the lost worker is replaced.
-void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_added) {
-  State& state = turn.state;
+void recover(Turn& turn, const LostWorker& loss, const FaultVerdict& verdict, bool was_added) {
+  RunState& state = turn.state;
   state.less_memory |= verdict.less_memory;
   if (!state.pending) {
     state.pending.emplace();
@@ -82,13 +82,13 @@ void recover(Turn& turn, const Loss& loss, const Verdict& verdict, bool was_adde
   change_if_ready(turn);
 }
 
-void note_survived(State& state, const Loss& loss, const Verdict& verdict) {
+void note_survived(RunState& state, const LostWorker& loss, const FaultVerdict& verdict) {
   state.faults.push_back(
       {.worker = loss.worker, .step = loss.step, .cause = loss.cause, .fault_class = verdict.fault_class});
 }
 
-void end_by(Turn& turn, const WorkerLost& event, const Loss& loss) {
-  State& state = turn.state;
+void end_by(Turn& turn, const WorkerLost& event, const LostWorker& loss) {
+  RunState& state = turn.state;
   if (!state.failure) state.failed = event.worker;
   const bool again = event.verdict.retry && state.faults_at_step > 1;
   fail(turn,
@@ -97,14 +97,14 @@ void end_by(Turn& turn, const WorkerLost& event, const Loss& loss) {
 
 }  // namespace
 
-bool can_do_without(const State& state, Devices devices, const Device& device) {
+bool can_do_without(const RunState& state, Devices devices, const Device& device) {
   if (const auto at = std::ranges::find(devices, device); at != devices.end()) devices.erase(at);
   if (devices.empty()) return false;
   return device.host != state.host || std::ranges::find(devices, state.host, &Device::host) != devices.end();
 }
 
-void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest) {
-  State& state = turn.state;
+void give_up_device(Turn& turn, const LostWorker& loss, const Assignment& rest) {
+  RunState& state = turn.state;
   for (Devices* held : {&state.held, state.pending ? &state.pending->held : nullptr}) {
     if (held == nullptr) continue;
     if (const auto at = std::ranges::find(*held, loss.device); at != held->end()) held->erase(at);
@@ -113,7 +113,7 @@ void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest) {
   turn.say(fmt::format("{} is not used any more; the job continues with {}", loss.device.text(), format_devices(rest)));
 }
 
-void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id) {
+void move_to_leaving(RunState& state, std::vector<Member>& list, WorkerId id) {
   const auto at = std::ranges::find(list, id, &Member::id);
   if (at == list.end()) return;
   Member member = std::move(*at);
@@ -123,29 +123,29 @@ void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id) {
 
 void fail(Turn& turn, Error error) {
   if (!turn.state.failure) turn.state.failure = std::move(error);
-  turn.state.phase = Phase::over;
+  turn.state.phase = RunPhase::over;
 }
 
 void on_ended(Turn& turn, const WorkerEnded& event) { remove(turn.state.leaving, event.worker); }
 
 void on_lost(Turn& turn, const WorkerLost& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (is_leaving(state, event.worker)) {
     if (!event.lingers) remove(state.leaving, event.worker);
     return;
   }
   const Member* known = find_member(state, event.worker);
-  if (known == nullptr || state.phase == Phase::over) return;
+  if (known == nullptr || state.phase == RunPhase::over) return;
   const Member member = *known;
-  const Loss loss = describe_loss(turn, event, member);
+  const LostWorker loss = describe_loss(turn, event, member);
   const bool of_stage = std::ranges::find(state.workers, member.id, &Member::id) != state.workers.end();
   if (event.lingers) state.leaving.push_back(member);
   if (state.pending) remove(state.pending->added, member.id);
-  if (!of_stage && state.phase == Phase::warming && state.pending->asked_for)
+  if (!of_stage && state.phase == RunPhase::warming && state.pending->asked_for)
     return give_up_change(turn, event.error.within("log: " + event.log));
 
   // An aborted stage may lose more workers by the same cause: these losses are not counted as faults of their own.
-  const bool counted = state.phase == Phase::recovering && of_stage;
+  const bool counted = state.phase == RunPhase::recovering && of_stage;
   if (counted ? !event.verdict.retry : !count_fault(turn, event.verdict)) return end_by(turn, event, loss);
   note_survived(state, loss, event.verdict);
   const std::string its_part = member.ests.size() == 0
@@ -153,14 +153,14 @@ void on_lost(Turn& turn, const WorkerLost& event) {
                                    : fmt::format("ESTs {} to {}", member.ests.begin, member.ests.end.value - 1);
   turn.say(fmt::format("step {}: lost worker {} ({}), {}: {}", loss.step, loss.worker, its_part, loss.what,
                        event.verdict.description));
-  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is saved
-  if (state.phase == Phase::starting) return recover_start(turn, loss, event.verdict);
+  if (state.ending == RunEnding::stopped) return stop_at_once(turn);  // the committed step is saved
+  if (state.phase == RunPhase::starting) return recover_start(turn, loss, event.verdict);
   recover(turn, loss, event.verdict, !of_stage);
 }
 
 // Tells whether the job may continue.
-bool count_fault(Turn& turn, const Verdict& verdict) {
-  State& state = turn.state;
+bool count_fault(Turn& turn, const FaultVerdict& verdict) {
+  RunState& state = turn.state;
   state.faults_at_step = state.fault_step == turn.now.trained ? state.faults_at_step + 1 : 1;
   state.fault_step = turn.now.trained;
   return verdict.retry && state.faults_at_step <= state.retries;
@@ -168,19 +168,19 @@ bool count_fault(Turn& turn, const Verdict& verdict) {
 
 // Gives up workers that are only wished for; starts needed workers again later.
 void on_cannot_start(Turn& turn, const CannotStart& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   for (const WorkerId id : event.workers) {
     if (state.pending) remove(state.pending->added, id);
     for (Member& place : state.workers) {
       if (place.id == id) place.id = kNobody;
     }
   }
-  if (state.phase == Phase::over) return;
-  if (state.phase == Phase::warming) return give_up_change(turn, event.error);
+  if (state.phase == RunPhase::over) return;
+  if (state.phase == RunPhase::warming) return give_up_change(turn, event.error);
   state.start_missing_at = next_start(turn, "a worker", event.verdict, event.error);
 }
 
-MonotonicTime next_start(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error) {
+MonotonicTime next_start(Turn& turn, const std::string& who, const FaultVerdict& verdict, const Error& error) {
   if (!count_fault(turn, verdict)) {
     fail(turn, error.within(who + " cannot be started"));
     return kNoTime;
@@ -191,9 +191,9 @@ MonotonicTime next_start(Turn& turn, const std::string& who, const Verdict& verd
 }
 
 void report_recovery(Turn& turn) {
-  State& state = turn.state;
-  if (!state.recovery || state.phase == Phase::recovering || turn.now.trained <= state.recovery->step) return;
-  const Loss loss = *std::exchange(state.recovery, std::nullopt);
+  RunState& state = turn.state;
+  if (!state.recovery || state.phase == RunPhase::recovering || turn.now.trained <= state.recovery->step) return;
+  const LostWorker loss = *std::exchange(state.recovery, std::nullopt);
   const double lost = seconds(turn.now.time - (loss.last_beat > kNoTime ? loss.last_beat : loss.noticed)).count();
   double lost_by_all = lost;  // of all workers lost together; told once, and so are the steps trained again
   int64_t redone = loss.steps_redone;

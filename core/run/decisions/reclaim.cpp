@@ -46,7 +46,7 @@ void give_back_idle(Turn& turn, const ReclaimAsked& event, Devices rest) {
 
 // Ends a start that takes too long for a reclaim received meanwhile. A later launch resumes the run.
 void hurry_waiting_reclaims(Turn& turn) {
-  if (turn.state.phase != Phase::starting) return;
+  if (turn.state.phase != RunPhase::starting) return;
   for (const WaitingRequest& waiting : turn.state.waiting) {
     const auto* reclaim = std::get_if<ReclaimRequest>(&waiting.request);
     if (reclaim != nullptr && turn.now.time - waiting.arrived > nanoseconds(Seconds(reclaim->within * kHurryAt)))
@@ -56,15 +56,15 @@ void hurry_waiting_reclaims(Turn& turn) {
 
 // Hurries devices that must be given back and are still held: discards the step under way, later kills workers.
 void hurry_pending_reclaim(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   const MonotonicTime begin = state.pending->requested;
   const Nanoseconds length = *state.pending->give_back_by - begin;
   const auto passed = [&](double part) {
     return turn.now.time >= begin + std::chrono::duration_cast<Nanoseconds>(part * length);
   };
-  if ((state.phase == Phase::pausing || state.phase == Phase::warming) && passed(kHurryAt))
+  if ((state.phase == RunPhase::pausing || state.phase == RunPhase::warming) && passed(kHurryAt))
     stand_still(turn, "devices are to be given back soon");
-  if (state.phase != Phase::recovering || !passed(kKillAt)) return;
+  if (state.phase != RunPhase::recovering || !passed(kKillAt)) return;
   for (const WorkerId id : unneeded_workers(state)) {
     turn.act(KillWorker{id}, "its device is to be given back now");
     move_to_leaving(state, state.workers, id);
@@ -75,7 +75,7 @@ void hurry_pending_reclaim(Turn& turn) {
 }  // namespace
 
 void on_offer_asked(Turn& turn, const OfferAsked& event) {
-  if (turn.state.ending != Ending::none || turn.state.phase == Phase::over) {
+  if (turn.state.ending != RunEnding::none || turn.state.phase == RunPhase::over) {
     turn.act(Refuse{event.client, Error(Fault::usage, "the job is ending")}, "the job is ending");
   } else if (is_settled(turn.state)) {
     turn.act(WeighOffer{event.client, event.request}, "nothing else is under way");
@@ -85,7 +85,7 @@ void on_offer_asked(Turn& turn, const OfferAsked& event) {
 }
 
 void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   const auto refuse = [&](const Error& error) { turn.act(Refuse{event.client, error}, error.message()); };
   const auto rest = without(state.held, event.wanted);
   if (!rest) {
@@ -93,30 +93,30 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event) {
         Error::make(Fault::usage, "the job does not hold {}; it holds {}", list_of(event.wanted), list_of(state.held))
             .advise("see `estrain status`"));
   }
-  if (state.ending != Ending::none || state.phase == Phase::over)
+  if (state.ending != RunEnding::none || state.phase == RunPhase::over)
     return refuse(Error(Fault::usage, "the job is ending"));
   if (rest->empty()) return stop_for_reclaim(turn, event);
   const MonotonicTime deadline = event.arrived + nanoseconds(Seconds(event.request.within));
   const bool another_first = state.pending && state.pending->give_back_by;
-  if (state.phase == Phase::starting || state.resize || another_first) {
+  if (state.phase == RunPhase::starting || state.resize || another_first) {
     if (another_first)  // the first reclaim has to leave this reclaim the time it needs
       state.pending->give_back_by =
           std::min(*state.pending->give_back_by, event.arrived + (deadline - event.arrived) / 2);
     return wait_for_turn(turn, event.client, event.request, event.arrived);
   }
-  if (state.phase == Phase::warming)
+  if (state.phase == RunPhase::warming)
     give_up_change(turn, Error::make(Fault::usage, "{} {} reclaimed", list_of(event.wanted),
                                      event.wanted.size() > 1 ? "are" : "is"));
   turn.act(NoteDecision{"reclaim of " + list_of(event.wanted),
                         fmt::format("to be given back within {:.1f} s", event.request.within)});
   const size_t staying = common(devices_of(devices_in_force(state)), *rest).size();
-  if (staying == state.workers.size() && state.phase == Phase::training) return give_back_idle(turn, event, *rest);
+  if (staying == state.workers.size() && state.phase == RunPhase::training) return give_back_idle(turn, event, *rest);
   PendingChange change = event.shrunk;
   change.held = *rest;
   change.client = event.client;
   change.give_back_by = deadline;
   change.answer = Json{{"reclaimed", texts_of(event.wanted)}, {"held", texts_of(*rest)}};
-  if (state.phase == Phase::training) return begin_change(turn, std::move(change), event.arrived);
+  if (state.phase == RunPhase::training) return begin_change(turn, std::move(change), event.arrived);
   replace_pending(turn, std::move(change), event.arrived);
 }
 
@@ -127,7 +127,7 @@ void hurry_reclaims(Turn& turn) {
 
 // Takes up the requests received while the workers were changing.
 void take_up_waiting(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (!is_settled(state) || state.waiting.empty()) return;
   WaitingRequest next = std::move(state.waiting.front());
   state.waiting.erase(state.waiting.begin());

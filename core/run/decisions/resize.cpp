@@ -17,7 +17,7 @@ namespace {
 
 constexpr Nanoseconds kLeave = 300ms;  // for a worker to end after the order to leave
 
-std::vector<const Member*> pool_of(const State& state) {
+std::vector<const Member*> pool_of(const RunState& state) {
   std::vector<const Member*> pool;
   for (const Member& member : state.workers) pool.push_back(&member);
   for (const Member& member : state.pending->added) pool.push_back(&member);
@@ -66,7 +66,7 @@ class Pool {
 
 // Returns for each device of the pending change the index of a member of the pool, or kNone for a device that needs a
 // new member. The requested member is taken if the pool has it, else the member with the longest service.
-std::vector<size_t> match_devices(const State& state) {
+std::vector<size_t> match_devices(const RunState& state) {
   const std::vector<const Member*> members = pool_of(state);
   const Assignment& wanted = state.pending->devices;
   const std::vector<WorkerId>& ids = state.pending->workers;
@@ -92,7 +92,7 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
   under_way.requested = change.requested;
   under_way.warmed = change.warmed > kNoTime ? change.warmed : turn.now.time;
   // After a fault in between, the time begins when the fault was noticed.
-  const bool recovers = turn.state.phase == Phase::recovering;
+  const bool recovers = turn.state.phase == RunPhase::recovering;
   under_way.stopped = recovers ? turn.state.stood_still : turn.now.stopped;
   under_way.step_seconds_before = change.step_seconds_before;
   const int64_t warming_steps = under_way.step.value - change.requested_step.value;
@@ -103,7 +103,7 @@ ResizeUnderWay account_for(const Turn& turn, const PendingChange& change) {
 }
 
 // Gives ranges and ranks to the members of the next stage; members without a share leave.
-void hand_out_ranges(State& state, const PendingChange& change, const std::vector<size_t>& matched) {
+void hand_out_ranges(RunState& state, const PendingChange& change, const std::vector<size_t>& matched) {
   const std::vector<EstRange> ranges = place_ests(change.devices, state.ests);
   std::vector<Member> pool = std::move(state.workers);
   pool.insert(pool.end(), change.added.begin(), change.added.end());
@@ -124,8 +124,8 @@ void hand_out_ranges(State& state, const PendingChange& change, const std::vecto
   }
 }
 
-bool is_ready_to_change(const State& state) {
-  if (state.phase != Phase::pausing && state.phase != Phase::recovering) return false;
+bool is_ready_to_change(const RunState& state) {
+  if (state.phase != RunPhase::pausing && state.phase != RunPhase::recovering) return false;
   if (!state.pending || state.start_missing_at != kNoTime) return false;
   if (!all_left(state) || misses_workers(state)) return false;
   if (!std::ranges::all_of(state.pending->added, &Member::ready)) return false;
@@ -135,7 +135,7 @@ bool is_ready_to_change(const State& state) {
 // Assigns new ranges, with all workers out of their loop. If a user or the planner asked for other devices, the
 // launcher then re-execs itself.
 void change_workers(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   const std::vector<size_t> matched = match_devices(state);
   std::optional<ResizeUnderWay> under_way;
   if (state.pending->asked_for) under_way = account_for(turn, *state.pending);
@@ -143,9 +143,9 @@ void change_workers(Turn& turn) {
   state.pending.reset();
   hand_out_ranges(state, change, matched);
   state.stage += 1;
-  state.phase = Phase::training;
+  state.phase = RunPhase::training;
   turn.act(OpenStage{true}, change.why.empty() ? "the lost worker is replaced" : change.why);
-  if (!change.keeps_devices) turn.act(SaveState{turn.now.trained}, "the state at a change of workers");
+  if (!change.keeps_devices) turn.act(TellSave{turn.now.trained}, "the state at a change of workers");
   for (const Member& member : state.leaving) turn.act(TellLeave{member.id}, "it has no share any more");
   if (!under_way) return turn.act(ReleaseSlots{});
   state.held = std::move(change.held);
@@ -156,7 +156,7 @@ void change_workers(Turn& turn) {
 
 // Resumes the workers that left their loop for a change given up meanwhile, with unchanged shares.
 void begin_anew(Turn& turn) {
-  turn.state.phase = Phase::training;
+  turn.state.phase = RunPhase::training;
   for (Member& worker : turn.state.workers) worker.left = false;
   turn.act(OpenStage{}, "the change was given up, and the workers have left their loop for it");
 }
@@ -170,9 +170,9 @@ void hurry_leaving(Turn& turn) {
 
 }  // namespace
 
-bool misses_workers(const State& state) { return std::ranges::count(match_devices(state), kNone) > 0; }
+bool misses_workers(const RunState& state) { return std::ranges::count(match_devices(state), kNone) > 0; }
 
-std::vector<WorkerId> unneeded_workers(const State& state) {
+std::vector<WorkerId> unneeded_workers(const RunState& state) {
   const std::vector<size_t> matched = match_devices(state);
   const std::set<size_t> needed(matched.begin(), matched.end());
   std::vector<WorkerId> unneeded;
@@ -183,15 +183,15 @@ std::vector<WorkerId> unneeded_workers(const State& state) {
 }
 
 void on_left(Turn& turn, const WorkerLeft& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   const size_t member = index_of(state.workers, event.worker);
-  if (member == state.workers.size() || state.phase == Phase::over) return;
+  if (member == state.workers.size() || state.phase == RunPhase::over) return;
   state.workers[member].left = true;
-  if (state.phase == Phase::recovering) return change_if_ready(turn);
-  if (event.finished && state.ending == Ending::none) state.ending = Ending::finished;
+  if (state.phase == RunPhase::recovering) return change_if_ready(turn);
+  if (event.finished && state.ending == RunEnding::none) state.ending = RunEnding::finished;
   if (!all_left(state)) return;
-  if (state.ending != Ending::none) {
-    state.phase = Phase::over;
+  if (state.ending != RunEnding::none) {
+    state.phase = RunPhase::over;
   } else if (state.pending) {
     change_if_ready(turn);
   } else {
@@ -219,13 +219,13 @@ void ask_for(Turn& turn, PendingChange change, MonotonicTime requested) {
 
 void begin_change(Turn& turn, PendingChange change, MonotonicTime requested) {
   ask_for(turn, std::move(change), requested);
-  turn.state.phase = Phase::warming;
+  turn.state.phase = RunPhase::warming;
   start_missing_workers(turn);
   if (turn.state.pending->added.empty()) added_workers_ready(turn);
 }
 
 void start_missing_workers(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   state.start_missing_at = kNoTime;
   const std::vector<size_t> matched = match_devices(state);
   StartWorkers start;
@@ -247,7 +247,7 @@ void added_workers_ready(Turn& turn) {
 
 // Gives up the change; the job keeps its devices.
 void give_up_change(Turn& turn, const Error& error) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   PendingChange given_up = std::move(*state.pending);
   state.pending.reset();
   for (Member& member : given_up.added) {
@@ -258,17 +258,17 @@ void give_up_change(Turn& turn, const Error& error) {
   const std::string devices = format_devices(given_up.devices);
   turn.log("resize_failed", {{"step", turn.now.trained.value}, {"devices", devices}, {"error", error.message()}});
   const Error told = error.within("resize to " + devices + " given up, the job continues as before");
-  if (state.ending == Ending::none) turn.say("warning: " + told.message());
+  if (state.ending == RunEnding::none) turn.say("warning: " + told.message());
   if (given_up.client) turn.act(Refuse{*given_up.client, told}, error.message());
-  if (state.phase == Phase::warming) state.phase = Phase::training;
-  if (state.phase == Phase::pausing && all_left(state) && state.ending == Ending::none) begin_anew(turn);
+  if (state.phase == RunPhase::warming) state.phase = RunPhase::training;
+  if (state.phase == RunPhase::pausing && all_left(state) && state.ending == RunEnding::none) begin_anew(turn);
 }
 
 // Begins the change once no worker is in its loop, every needed worker is ready, and the scribe can take the committed
 // copy. Where only shares move, no checkpoint is saved, so the state is not held.
 void change_if_ready(Turn& turn) {
   if (!is_ready_to_change(turn.state)) return;
-  turn.act(CloseStage{turn.state.phase == Phase::recovering, !turn.state.pending->keeps_devices},
+  turn.act(CloseStage{turn.state.phase == RunPhase::recovering, !turn.state.pending->keeps_devices},
            "no worker is in its loop, and all needed workers are ready");
 }
 
@@ -278,7 +278,7 @@ void on_stage_closed(Turn& turn, const StageClosed& event) {
 }
 
 void watch_resize(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (turn.now.stage_started < static_cast<int64_t>(state.workers.size())) return;
   if (state.resize->gives_back && !state.leaving.empty()) return hurry_leaving(turn);  // a client waits for the devices
   turn.act(ReportResize{*std::exchange(state.resize, std::nullopt)}, "the first step on the new devices has begun");

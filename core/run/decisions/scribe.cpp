@@ -7,7 +7,7 @@
 
 namespace estrain::decisions {
 
-void on_saved(Turn& turn, const Saved& event) {
+void on_saved(Turn& turn, const StateSaved& event) {
   turn.state.scribe.last_saved_step = event.step.value;
   go_on_closing(turn);
 }
@@ -25,12 +25,12 @@ void on_not_saved(Turn& turn, const NotSaved& event) {
 // worker.
 void on_not_written(Turn& turn, const NotWritten& event) {
   const auto& pending = turn.state.pending;
-  if (turn.state.phase == Phase::recovering) return;
+  if (turn.state.phase == RunPhase::recovering) return;
   if (pending && pending->asked_for && !pending->give_back_by) give_up_change(turn, Error(Fault::io, event.error));
 }
 
 void on_scribe_lost(Turn& turn, const ScribeLost& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   state.scribe.here = false;
   state.scribe.asked_to_save = state.scribe.told_to_finish = state.scribe.returning = false;
   if (!count_fault(turn, event.verdict)) {

@@ -10,16 +10,16 @@
 namespace estrain::decisions {
 
 void on_hangs(Turn& turn, const WorkerHangs& event) {
-  if (turn.state.phase == Phase::over || find_member(turn.state, event.worker) == nullptr) return;
+  if (turn.state.phase == RunPhase::over || find_member(turn.state, event.worker) == nullptr) return;
   turn.act(EndHungWorker{event.worker, event.how}, event.how);
 }
 
 // A worker was stopped while waiting: the only worker still in its loop now. A second stall before the run makes
 // progress is no accident.
 void on_all_wait(Turn& turn, const AllWait& event) {
-  State& state = turn.state;
-  if (state.phase == Phase::over || state.workers.empty()) return;
-  if (state.ending == Ending::stopped) return stop_at_once(turn);  // the committed step is saved
+  RunState& state = turn.state;
+  if (state.phase == RunPhase::over || state.workers.empty()) return;
+  if (state.ending == RunEnding::stopped) return stop_at_once(turn);  // the committed step is saved
   const int64_t step = turn.now.trained.value;
   turn.log("stalled", {{"step", step}, {"seconds", event.seconds}});
   if (step <= std::exchange(state.stalled_at, std::max(state.stalled_at, step))) {
@@ -36,8 +36,8 @@ void on_all_wait(Turn& turn, const AllWait& event) {
 }
 
 void stand_still(Turn& turn, std::string reason) {
-  if (turn.state.phase != Phase::recovering) turn.state.stood_still = turn.now.time;
-  turn.state.phase = Phase::recovering;
+  if (turn.state.phase != RunPhase::recovering) turn.state.stood_still = turn.now.time;
+  turn.state.phase = RunPhase::recovering;
   turn.act(AbortStage{}, std::move(reason));
 }
 

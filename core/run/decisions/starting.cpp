@@ -8,20 +8,20 @@
 namespace estrain::decisions {
 namespace {
 
-Member* member_of(State& state, WorkerId id) {
+Member* member_of(RunState& state, WorkerId id) {
   return const_cast<Member*>(find_member(state, id));  // the state is ours to change
 }
 
 void begin_if_ready(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (!std::ranges::all_of(state.workers, &Member::ready)) return;
-  state.phase = Phase::training;
+  state.phase = RunPhase::training;
   turn.act(BeginTraining{}, "all first workers are ready");
   turn.act(OpenStage{}, "the first stage");
   for (size_t rank = 0; rank < state.workers.size(); ++rank) state.workers[rank].rank = static_cast<int64_t>(rank);
 }
 
-Assignment share_evenly(State& state) {
+Assignment share_evenly(RunState& state) {
   Assignment assignment = placement::evenly(placement::devices_of(devices_in_force(state)));
   const std::vector<EstRange> ranges = place_ests(assignment, state.ests);
   for (size_t i = 0; i < ranges.size(); ++i) state.workers[i].ests = ranges[i];
@@ -31,23 +31,23 @@ Assignment share_evenly(State& state) {
 }  // namespace
 
 void on_ready(Turn& turn, const WorkerReady& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   Member* member = member_of(state, event.worker);
-  if (member == nullptr || state.phase == Phase::over) return;
+  if (member == nullptr || state.phase == RunPhase::over) return;
   member->ready = true;
-  if (state.phase == Phase::starting) {
+  if (state.phase == RunPhase::starting) {
     begin_if_ready(turn);
-  } else if (state.phase == Phase::warming) {
+  } else if (state.phase == RunPhase::warming) {
     added_workers_ready(turn);
-  } else if (state.phase == Phase::recovering) {
+  } else if (state.phase == RunPhase::recovering) {
     change_if_ready(turn);
   }
 }
 
 // Gives up a suspect device, unless the device's worker is the first, which may have to build the state. After all
 // other losses the same worker starts again, in the same place.
-void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict) {
-  State& state = turn.state;
+void recover_start(Turn& turn, const LostWorker& loss, const FaultVerdict& verdict) {
+  RunState& state = turn.state;
   state.less_memory |= verdict.less_memory;
   const auto lost = std::ranges::find(state.workers, loss.worker, &Member::id);
   const Devices devices = placement::devices_of(devices_in_force(state));
@@ -61,7 +61,7 @@ void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict) {
 }
 
 void start_first_workers(Turn& turn) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   state.start_missing_at = kNoTime;
   StartWorkers start;
   for (Member& place : state.workers) {

@@ -10,28 +10,28 @@
 namespace estrain::decisions {
 
 void on_stop_asked(Turn& turn, const StopAsked& event) {
-  State& state = turn.state;
+  RunState& state = turn.state;
   if (has_no_room(turn)) return on_stop_without_room(turn, event);
-  if ((state.ending == Ending::finished || state.failure) && event.client)
+  if ((state.ending == RunEnding::finished || state.failure) && event.client)
     return turn.act(Refuse{*event.client, Error(Fault::usage, "the job is already ending")}, "all steps are done");
   if (event.client) state.stop_clients.push_back(*event.client);
-  if (state.phase == Phase::over) return;
-  const bool second = state.ending == Ending::stopped;
+  if (state.phase == RunPhase::over) return;
+  const bool second = state.ending == RunEnding::stopped;
   request_stop(turn, event.why);
   if (second && event.insists) stop_at_once(turn);
 }
 
 void request_stop(Turn& turn, std::string why) {
-  State& state = turn.state;
-  if (state.ending != Ending::none || state.phase == Phase::over) return;
-  state.ending = Ending::stopped;
-  const bool no_step_under_way = state.phase == Phase::starting || state.phase == Phase::recovering;
+  RunState& state = turn.state;
+  if (state.ending != RunEnding::none || state.phase == RunPhase::over) return;
+  state.ending = RunEnding::stopped;
+  const bool no_step_under_way = state.phase == RunPhase::starting || state.phase == RunPhase::recovering;
   turn.say("stopping (" + why + ")" + (no_step_under_way ? "" : ": a checkpoint is written after the step under way"));
   state.stop_reason = std::move(why);
   if (state.pending) give_up_change(turn, Error(Fault::interrupted, "the job is being stopped"));
   if (no_step_under_way) return stop_at_once(turn);
-  if (state.phase == Phase::pausing && all_left(state)) {
-    state.phase = Phase::over;
+  if (state.phase == RunPhase::pausing && all_left(state)) {
+    state.phase = RunPhase::over;
     return;
   }
   state.stop_deadline = turn.now.time + nanoseconds(Seconds(state.grace_seconds));
@@ -40,17 +40,17 @@ void request_stop(Turn& turn, std::string why) {
 
 void stop_at_once(Turn& turn) {
   turn.state.stop_at_once = true;
-  turn.state.phase = Phase::over;
+  turn.state.phase = RunPhase::over;
 }
 
 void pause_stage(Turn& turn, std::string reason) {
-  turn.state.phase = Phase::pausing;
+  turn.state.phase = RunPhase::pausing;
   turn.act(PauseStage{}, std::move(reason));
 }
 
 void watch_stop_deadline(Turn& turn) {
-  State& state = turn.state;
-  if (state.phase == Phase::over || state.ending != Ending::stopped || state.stop_deadline == kNoTime) return;
+  RunState& state = turn.state;
+  if (state.phase == RunPhase::over || state.ending != RunEnding::stopped || state.stop_deadline == kNoTime) return;
   if (!turn.now.no_room.empty() && may_say_again(turn))
     turn.say(
         fmt::format("records wait for room on the disk: {}. The step under way may wait with them, until the grace of "

@@ -13,7 +13,7 @@
 namespace estrain::decisions {
 
 struct Turn {
-  State& state;
+  RunState& state;
   const Moment& now;
   std::vector<Action> actions;
 
@@ -24,19 +24,20 @@ struct Turn {
 
 // starting.cpp
 void on_ready(Turn& turn, const WorkerReady& event);
-void recover_start(Turn& turn, const Loss& loss, const Verdict& verdict);  // a worker is lost before the first stage
+void recover_start(Turn& turn, const LostWorker& loss,
+                   const FaultVerdict& verdict);  // a worker is lost before the first stage
 void start_first_workers(Turn& turn);
 
 // loss.cpp
 void on_lost(Turn& turn, const WorkerLost& event);
 void on_ended(Turn& turn, const WorkerEnded& event);
 void on_cannot_start(Turn& turn, const CannotStart& event);
-bool count_fault(Turn& turn, const Verdict& verdict);
+bool count_fault(Turn& turn, const FaultVerdict& verdict);
 // Over several hosts the launcher's own host keeps a worker: no stage opens without a worker on that host.
-bool can_do_without(const State& state, Devices devices, const Device& device);
-void give_up_device(Turn& turn, const Loss& loss, const Assignment& rest);  // `rest`: the devices left to the job
+bool can_do_without(const RunState& state, Devices devices, const Device& device);
+void give_up_device(Turn& turn, const LostWorker& loss, const Assignment& rest);  // `rest`: the devices left to the job
 // Returns the time of the next attempt to start a process. kNoTime: no attempt is left, and the run ends.
-MonotonicTime next_start(Turn& turn, const std::string& who, const Verdict& verdict, const Error& error);
+MonotonicTime next_start(Turn& turn, const std::string& who, const FaultVerdict& verdict, const Error& error);
 void report_recovery(Turn& turn);
 void fail(Turn& turn, Error error);  // the first failure counts
 
@@ -53,8 +54,9 @@ void begin_change(Turn& turn, PendingChange change, MonotonicTime requested);
 void ask_for(Turn& turn, PendingChange change, MonotonicTime requested);
 void give_up_change(Turn& turn, const Error& error);
 void start_missing_workers(Turn& turn);
-bool misses_workers(const State& state);
-std::vector<WorkerId> unneeded_workers(const State& state);  // the pending change leaves these workers without a share
+bool misses_workers(const RunState& state);
+std::vector<WorkerId> unneeded_workers(
+    const RunState& state);  // the pending change leaves these workers without a share
 void added_workers_ready(Turn& turn);
 void change_if_ready(Turn& turn);
 void watch_resize(Turn& turn);
@@ -73,7 +75,7 @@ void pause_stage(Turn& turn, std::string reason);
 void watch_stop_deadline(Turn& turn);
 
 // scribe.cpp
-void on_saved(Turn& turn, const Saved& event);
+void on_saved(Turn& turn, const StateSaved& event);
 void on_not_saved(Turn& turn, const NotSaved& event);
 void on_not_written(Turn& turn, const NotWritten& event);
 void on_scribe_lost(Turn& turn, const ScribeLost& event);
@@ -93,6 +95,6 @@ bool may_say_again(Turn& turn);      // allows the message about missing room ev
 bool has_no_room(const Turn& turn);  // the run is being closed, and the rest to be written has no room
 
 // Moves the member to the leaving members.
-void move_to_leaving(State& state, std::vector<Member>& list, WorkerId id);
+void move_to_leaving(RunState& state, std::vector<Member>& list, WorkerId id);
 
 }  // namespace estrain::decisions

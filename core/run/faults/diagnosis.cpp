@@ -249,7 +249,7 @@ FaultTable FaultTable::with_rules_of(const std::string& user_toml, const std::st
   if (!user_toml_path.empty()) {
     for (const FaultCause& cause : read_rules(user_toml, user_toml_path, table.causes())) table.add(cause, true);
   }
-  std::ranges::stable_sort(table.entries_, [](const Entry& a, const Entry& b) {
+  std::ranges::stable_sort(table.entries_, [](const CauseSignature& a, const CauseSignature& b) {
     return std::pair(!a.users, a.pass) < std::pair(!b.users, b.pass);
   });
   return table;
@@ -257,7 +257,7 @@ FaultTable FaultTable::with_rules_of(const std::string& user_toml, const std::st
 
 Diagnosis FaultTable::diagnose(const Evidence& evidence) const {
   const Clues clues(evidence);
-  for (const Entry& entry : entries_) {
+  for (const CauseSignature& entry : entries_) {
     const FaultCause& cause = causes_[entry.cause];
     if (const auto found = clues.fits(cause, cause.signatures[entry.signature])) {
       return conclude(cause, evidence, clues.words(*found));

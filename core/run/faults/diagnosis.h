@@ -74,7 +74,7 @@ class FaultTable {
 
  private:
   // A signature of a cause, in the order of matching.
-  struct Entry {
+  struct CauseSignature {
     size_t cause;
     size_t signature;
     bool users;
@@ -83,7 +83,7 @@ class FaultTable {
   void add(const FaultCause& cause, bool users);
 
   std::vector<FaultCause> causes_;
-  std::vector<Entry> entries_;
+  std::vector<CauseSignature> entries_;
 };
 
 // The text of a user's rules; empty without a path. Throws Fault::spec.

@@ -16,7 +16,7 @@ namespace estrain::faults {
 namespace {
 
 using spec::Mistakes;
-using toml::Member;
+using toml::KeyValue;
 
 constexpr int num_signals = 32;  // signals with names
 constexpr double longest_backoff_seconds = 3600;
@@ -25,7 +25,7 @@ constexpr double longest_backoff_seconds = 3600;
 template <typename Target>
 struct RuleKey {
   std::string name;
-  std::function<void(const Member&, const std::string& where, Target&, Mistakes&)> read;
+  std::function<void(const KeyValue&, const std::string& where, Target&, Mistakes&)> read;
 };
 
 template <typename Target>
@@ -33,7 +33,7 @@ void read_keys(const toml::Table& table, const std::vector<RuleKey<Target>>& key
                Target& target, Mistakes& mistakes) {
   std::vector<std::string> names;
   for (const auto& key : keys) names.push_back(key.name);
-  for (const Member& member : table) {
+  for (const KeyValue& member : table) {
     const auto key = std::ranges::find(keys, member.key, &RuleKey<Target>::name);
     if (key != keys.end()) {
       key->read(member, where + "." + member.key, target, mistakes);
@@ -50,26 +50,26 @@ void refuse(const toml::Value& value, const std::string& where, std::string_view
   mistakes.add(value.at, where, fmt::format("must be {}, not {}", wanted, value.describe()));
 }
 
-void read_text(const Member& member, const std::string& where, std::string& text, Mistakes& mistakes) {
+void read_text(const KeyValue& member, const std::string& where, std::string& text, Mistakes& mistakes) {
   const std::string* given = member.value.string();
   if (given == nullptr || given->empty()) return refuse(member.value, where, "a text that is not empty", mistakes);
   text = *given;
 }
 
-void read_flag(const Member& member, const std::string& where, bool& flag, Mistakes& mistakes) {
+void read_flag(const KeyValue& member, const std::string& where, bool& flag, Mistakes& mistakes) {
   const bool* given = member.value.boolean();
   if (given == nullptr) return refuse(member.value, where, "true or false", mistakes);
   flag = *given;
 }
 
 // Reads a condition: a condition is present or absent, never negated.
-void read_condition(const Member& member, const std::string& where, bool& condition, Mistakes& mistakes) {
+void read_condition(const KeyValue& member, const std::string& where, bool& condition, Mistakes& mistakes) {
   const bool* given = member.value.boolean();
   if (given == nullptr || !*given) return refuse(member.value, where, "true (or be left out)", mistakes);
   condition = true;
 }
 
-void read_id(const Member& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
+void read_id(const KeyValue& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   const std::string* given = member.value.string();
   if (given == nullptr || given->empty() || !std::ranges::all_of(*given, allowed)) {
@@ -89,14 +89,14 @@ std::optional<size_t> choose(const toml::Value& value, const std::string& where,
   return std::nullopt;
 }
 
-void read_class(const Member& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
+void read_class(const KeyValue& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
   constexpr FaultClass classes[] = {FaultClass::user, FaultClass::infrastructure, FaultClass::engine};
   std::vector<std::string> names;
   for (const FaultClass each : classes) names.emplace_back(class_name(each));
   if (const auto index = choose(member.value, where, names, mistakes)) cause.fault_class = classes[*index];
 }
 
-void read_backoff(const Member& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
+void read_backoff(const KeyValue& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
   const auto given = member.value.number();
   if (!given || !(*given >= 0 && *given <= longest_backoff_seconds)) {
     return refuse(member.value, where, "a number of seconds from 0 to 3600", mistakes);
@@ -104,7 +104,7 @@ void read_backoff(const Member& member, const std::string& where, FaultCause& ca
   cause.backoff_seconds = *given;
 }
 
-void read_exit_code(const Member& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
+void read_exit_code(const KeyValue& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
   const int64_t* given = member.value.integer();
   if (given == nullptr || *given < 1 || *given > 125) {
     return refuse(member.value, where, "an exit code from 1 to 125", mistakes);
@@ -113,7 +113,7 @@ void read_exit_code(const Member& member, const std::string& where, FaultCause& 
 }
 
 // Calls `read` for each element of a non-empty list.
-void read_list(const Member& member, const std::string& where, Mistakes& mistakes,
+void read_list(const KeyValue& member, const std::string& where, Mistakes& mistakes,
                const std::function<void(const toml::Value&)>& read) {
   const toml::Array* elements = member.value.array();
   if (elements == nullptr || elements->empty()) {
@@ -122,7 +122,7 @@ void read_list(const Member& member, const std::string& where, Mistakes& mistake
   for (const toml::Value& element : *elements) read(element);
 }
 
-void read_patterns(const Member& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
+void read_patterns(const KeyValue& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
   read_list(member, where, mistakes, [&](const toml::Value& element) {
     const std::string* pattern = element.string();
     if (pattern == nullptr) return refuse(element, where, "a regular expression", mistakes);
@@ -134,7 +134,7 @@ void read_patterns(const Member& member, const std::string& where, Signature& si
   });
 }
 
-void read_faults(const Member& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
+void read_faults(const KeyValue& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
   std::vector<std::string> names;
   for (int fault = 0; fault <= static_cast<int>(Fault::bug); ++fault) {
     names.emplace_back(fault_name(static_cast<Fault>(fault)));
@@ -146,7 +146,7 @@ void read_faults(const Member& member, const std::string& where, Signature& sign
   });
 }
 
-void read_signals(const Member& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
+void read_signals(const KeyValue& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
   std::vector<std::string> names;
   for (int number = 1; number < num_signals; ++number) names.push_back(signal_name(number));
   read_list(member, where, mistakes, [&](const toml::Value& element) {
@@ -156,7 +156,7 @@ void read_signals(const Member& member, const std::string& where, Signature& sig
   });
 }
 
-void read_exit_statuses(const Member& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
+void read_exit_statuses(const KeyValue& member, const std::string& where, Signature& signature, Mistakes& mistakes) {
   read_list(member, where, mistakes, [&](const toml::Value& element) {
     const int64_t* status = element.integer();
     if (status == nullptr || *status < 0 || *status > 255) {
@@ -173,14 +173,15 @@ const std::vector<RuleKey<Signature>>& signature_keys() {
       {"faults", read_faults},
       {"signals", read_signals},
       {"exit_statuses", read_exit_statuses},
-      {"hung", [](const Member& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.hung, f); }},
-      {"named", [](const Member& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.named, f); }},
-      {"oom", [](const Member& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.oom, f); }},
+      {"hung", [](const KeyValue& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.hung, f); }},
+      {"named",
+       [](const KeyValue& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.named, f); }},
+      {"oom", [](const KeyValue& m, Where where, Signature& s, Mistakes& f) { read_condition(m, where, s.oom, f); }},
   };
   return keys;
 }
 
-void read_signatures(const Member& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
+void read_signatures(const KeyValue& member, const std::string& where, FaultCause& cause, Mistakes& mistakes) {
   read_list(member, where, mistakes, [&](const toml::Value& element) {
     const toml::Table* table = element.table();
     if (table == nullptr || table->empty()) {
@@ -195,22 +196,22 @@ const std::vector<RuleKey<FaultCause>>& cause_keys() {
   using Cause = FaultCause&;
   static const std::vector<RuleKey<FaultCause>> keys = {
       {"id", read_id},
-      {"study", [](const Member& m, Where where, Cause c, Mistakes& f) { read_text(m, where, c.study, f); }},
+      {"study", [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_text(m, where, c.study, f); }},
       {"class", read_class},
       {"description",
-       [](const Member& m, Where where, Cause c, Mistakes& f) { read_text(m, where, c.description, f); }},
+       [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_text(m, where, c.description, f); }},
       {"consequence",
-       [](const Member& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.consequence, f); }},
-      {"retry", [](const Member& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.retry, f); }},
+       [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.consequence, f); }},
+      {"retry", [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.retry, f); }},
       {"backoff_seconds", read_backoff},
       {"other_device",
-       [](const Member& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.other_device, f); }},
+       [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.other_device, f); }},
       {"less_memory",
-       [](const Member& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.less_memory, f); }},
+       [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.less_memory, f); }},
       {"retry_at_start",
-       [](const Member& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.retry_at_start, f); }},
+       [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_flag(m, where, c.retry_at_start, f); }},
       {"exit_code", read_exit_code},
-      {"advice", [](const Member& m, Where where, Cause c, Mistakes& f) { read_text(m, where, c.advice, f); }},
+      {"advice", [](const KeyValue& m, Where where, Cause c, Mistakes& f) { read_text(m, where, c.advice, f); }},
       {"signatures", read_signatures},
   };
   return keys;
@@ -227,7 +228,7 @@ void require_keys(const toml::Table& table, const toml::Location& at, const Faul
 
 void check_together(const toml::Table& table, const toml::Location& at, const FaultCause& cause, Mistakes& mistakes) {
   const auto place = [&](const char* key) {
-    const Member* member = toml::find(table, key);
+    const KeyValue* member = toml::find(table, key);
     return member == nullptr ? at : member->value.at;
   };
   if (cause.fault_class == FaultClass::user && cause.retry) {
@@ -244,7 +245,7 @@ void check_together(const toml::Table& table, const toml::Location& at, const Fa
 FaultCause read_cause(const toml::Value& value, const std::vector<FaultCause>& known, Mistakes& mistakes) {
   FaultCause cause;
   const toml::Table& table = *value.table();
-  const Member* id = toml::find(table, "id");
+  const KeyValue* id = toml::find(table, "id");
   if (id == nullptr) mistakes.add(value.at, "cause.id", "is missing");
   const std::string* name = id == nullptr ? nullptr : id->value.string();
   const auto changed = name == nullptr ? known.end() : std::ranges::find(known, *name, &FaultCause::id);
@@ -285,7 +286,7 @@ std::vector<FaultCause> read_rules(std::string_view text, const std::string& sou
   const toml::Value document = toml::parse(text, source);
   Mistakes mistakes;
   std::vector<FaultCause> causes;
-  for (const Member& member : *document.table()) {
+  for (const KeyValue& member : *document.table()) {
     if (member.key == "cause") {
       causes = read_causes(member.value, known, mistakes);
     } else {

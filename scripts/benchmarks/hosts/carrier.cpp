@@ -26,10 +26,10 @@ using namespace estrain;
 constexpr size_t kMostWaiting = 32 << 20;  // bytes in the queue of a stream
 constexpr int64_t kWarmNs = 300'000'000;
 
-net::Key key() {
+net::SharedKey key() {
   std::array<std::byte, net::key_bytes> bytes;
   bytes.fill(std::byte{1});
-  return net::Key(bytes);
+  return net::SharedKey(bytes);
 }
 
 net::Greeting greeting(const std::string& host, bool clear) {

@@ -180,7 +180,7 @@ class Job {
     }
   }
 
-  decisions::State state_;
+  decisions::RunState state_;
   std::map<WorkerId, FakeWorker> workers_;
   const UniqueFd never_{::eventfd(0, EFD_CLOEXEC)};
   std::deque<decisions::Event> events_;

@@ -19,37 +19,37 @@ std::vector<Topic> topics() {
                      {"resize", "Change devices", {}, {}}});
 }
 
-std::set<Kind> kinds_of(const std::vector<Topic>& found) {
-  std::set<Kind> kinds;
+std::set<TopicKind> kinds_of(const std::vector<Topic>& found) {
+  std::set<TopicKind> kinds;
   for (const Topic& topic : found) kinds.insert(topic.kind);
   return kinds;
 }
 
 TEST_CASE("a word of every kind is found") {
   const auto all = topics();
-  CHECK(kinds_of(find_topics(all, "train")) == std::set{Kind::command});
-  CHECK(kinds_of(find_topics(all, "data.batch")) == std::set{Kind::key});
-  CHECK(kinds_of(find_topics(all, "optimizer.groups.lr")) == std::set{Kind::key});
-  CHECK(kinds_of(find_topics(all, "75")) == std::set{Kind::exit_code});
-  CHECK(kinds_of(find_topics(all, "corrupt")) == std::set{Kind::error});
-  CHECK(kinds_of(find_topics(all, "disk_full")) == std::set{Kind::cause});
-  CHECK(kinds_of(find_topics(all, "device_lost")) == std::set{Kind::event});
-  CHECK(kinds_of(find_topics(all, "resize")) == std::set{Kind::command, Kind::key, Kind::event});
-  CHECK(kinds_of(find_topics(all, "determinism")) == std::set{Kind::key, Kind::event});
+  CHECK(kinds_of(find_topics(all, "train")) == std::set{TopicKind::command});
+  CHECK(kinds_of(find_topics(all, "data.batch")) == std::set{TopicKind::key});
+  CHECK(kinds_of(find_topics(all, "optimizer.groups.lr")) == std::set{TopicKind::key});
+  CHECK(kinds_of(find_topics(all, "75")) == std::set{TopicKind::exit_code});
+  CHECK(kinds_of(find_topics(all, "corrupt")) == std::set{TopicKind::error});
+  CHECK(kinds_of(find_topics(all, "disk_full")) == std::set{TopicKind::cause});
+  CHECK(kinds_of(find_topics(all, "device_lost")) == std::set{TopicKind::event});
+  CHECK(kinds_of(find_topics(all, "resize")) == std::set{TopicKind::command, TopicKind::key, TopicKind::event});
+  CHECK(kinds_of(find_topics(all, "determinism")) == std::set{TopicKind::key, TopicKind::event});
 }
 
 TEST_CASE("estrain's own words are found, in capitals or not; a word may be an event, too") {
   const auto all = topics();
   for (const char* word : {"EST", "est", "D0", "D1", "d2", "scribe", "launcher"})
-    CHECK_MESSAGE(kinds_of(find_topics(all, word)) == std::set{Kind::word}, word);
-  CHECK(kinds_of(find_topics(all, "stage")) == std::set{Kind::word, Kind::event});
+    CHECK_MESSAGE(kinds_of(find_topics(all, word)) == std::set{TopicKind::word}, word);
+  CHECK(kinds_of(find_topics(all, "stage")) == std::set{TopicKind::word, TopicKind::event});
 }
 
 TEST_CASE("a message of estrain leads by its id to the topic of its own table, whatever its words match") {
   const Error error(Fault::spec, "job.toml:3:1: job.seeds: unknown key. No space left on device");
   const auto found = find_topics(topics(), "estrain: " + with_id(error));
   REQUIRE(found.size() == 1);
-  CHECK(found[0].kind == Kind::error);
+  CHECK(found[0].kind == TopicKind::error);
   CHECK(found[0].name == "spec");
   const auto cause = find_topics(topics(), with_id(error.caused_by("disk_full")) + "\n");
   REQUIRE(cause.size() == 1);
@@ -67,7 +67,7 @@ TEST_CASE("the last part of a key stands for all keys that end in it") {
 TEST_CASE("the message of an error leads to its cause") {
   const auto found = find_topics(topics(), "write failed: No space left on device");
   REQUIRE(found.size() == 1);
-  CHECK(found[0].kind == Kind::cause);
+  CHECK(found[0].kind == TopicKind::cause);
   CHECK(found[0].name == "disk_full");
   CHECK(!found[0].advice.empty());
 }

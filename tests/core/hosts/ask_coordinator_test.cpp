@@ -27,7 +27,7 @@ class PretendedAgent {
  public:
   PretendedAgent(const std::string& run, const std::string& name, std::function<Json(const Json&)> answers)
       : answers_(std::move(answers)),
-        listener_(loop_, net::Key::read_or_make(key_file(run)),
+        listener_(loop_, net::SharedKey::read_or_make(key_file(run)),
                   {.at = {"127.0.0.1", 0},
                    .own = own_greeting(name_of_run(run), name, "agent", 0),
                    .accepted = [this](net::ConnectionPtr connection) { take(std::move(connection)); },

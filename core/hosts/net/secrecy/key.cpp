@@ -46,19 +46,19 @@ void make(const std::string& path) {
 
 }  // namespace
 
-Key::~Key() { ::OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+SharedKey::~SharedKey() { ::OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
 
-Key Key::read(const std::string& path) {
+SharedKey SharedKey::read(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // the file may be a FIFO
   if (!fd) throw system_error("cannot read the network key " + path, errno);
   require_private(path, fd.get());
-  Key key({});
+  SharedKey key({});
   if (::read(fd.get(), key.bytes_.data(), key_bytes) != static_cast<ssize_t>(key_bytes))
     throw system_error("cannot read the network key " + path, errno);
   return key;
 }
 
-Key Key::read_or_make(const std::string& path) {
+SharedKey SharedKey::read_or_make(const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0) make(path);
   return read(path);
 }

@@ -10,17 +10,17 @@ namespace estrain::net {
 
 inline constexpr size_t key_bytes = 32;
 
-class Key {
+class SharedKey {
  public:
   // Throws Fault::io if the file cannot be read, Fault::usage if the file is not 32 bytes, belongs to another user, or
   // is readable by other users.
-  static Key read(const std::string& path);
+  static SharedKey read(const std::string& path);
   // Makes the file, mode 0600, or reads an existing file.
-  static Key read_or_make(const std::string& path);
-  explicit Key(const std::array<std::byte, key_bytes>& bytes) : bytes_(bytes) {}
-  Key(const Key&) = default;
-  Key& operator=(const Key&) = default;
-  ~Key();  // leaves no copy in memory
+  static SharedKey read_or_make(const std::string& path);
+  explicit SharedKey(const std::array<std::byte, key_bytes>& bytes) : bytes_(bytes) {}
+  SharedKey(const SharedKey&) = default;
+  SharedKey& operator=(const SharedKey&) = default;
+  ~SharedKey();  // leaves no copy in memory
 
   const std::array<std::byte, key_bytes>& bytes() const { return bytes_; }
 

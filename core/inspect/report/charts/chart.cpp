@@ -38,9 +38,9 @@ Extent extent_of(const std::vector<ChartLine>& lines) {
   return extent;
 }
 
-Axis axis_of(Chart::Range range, const Extent& extent) {
-  if (range == Chart::Range::values) return Axis::for_values(extent.low, extent.high);
-  if (range == Chart::Range::linear) return Axis::linear(extent.low, extent.high);
+Axis axis_of(Chart::AxisRange range, const Extent& extent) {
+  if (range == Chart::AxisRange::values) return Axis::for_values(extent.low, extent.high);
+  if (range == Chart::AxisRange::linear) return Axis::linear(extent.low, extent.high);
   return Axis::linear(std::min(0.0, extent.low), extent.high > 0 ? 1.05 * extent.high : 1);
 }
 

@@ -21,10 +21,10 @@ struct ChartLine {
 struct Chart {
   std::string id;  // unique on the page
   std::string title;
-  std::string remark;                                                    // a sentence under the title; may be empty
-  std::vector<ChartLine> lines;                                          // lines without numbers are omitted
-  std::vector<int64_t> marked;                                           // steps with a vertical line
-  enum class Range { values, linear, from_zero } range = Range::values;  // of the axis of numbers
+  std::string remark;            // a sentence under the title; may be empty
+  std::vector<ChartLine> lines;  // lines without numbers are omitted
+  std::vector<int64_t> marked;   // steps with a vertical line
+  enum class AxisRange { values, linear, from_zero } range = AxisRange::values;  // of the axis of numbers
 };
 
 constexpr size_t kColours = 8;  // in the page's style, c0 to c7

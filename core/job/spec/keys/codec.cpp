@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 template <typename T>
-std::optional<T> in_range(T number, const toml::Value& value, const Reading& reading) {
+std::optional<T> in_range(T number, const toml::Value& value, const ReadContext& reading) {
   if (reading.rule.range.contains(number)) return number;
   const std::string bounds = reading.rule.range.text();
   const bool interval = bounds.front() == '[' || bounds.front() == '(';
@@ -26,7 +26,7 @@ std::optional<T> in_range(T number, const toml::Value& value, const Reading& rea
   return std::nullopt;
 }
 
-std::optional<int64_t> allowed_integer(int64_t number, const toml::Value& value, const Reading& reading) {
+std::optional<int64_t> allowed_integer(int64_t number, const toml::Value& value, const ReadContext& reading) {
   const std::vector<int64_t>& numbers = reading.rule.numbers;
   if (numbers.empty() || std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
     return in_range(number, value, reading);
@@ -41,13 +41,14 @@ std::vector<std::string> words_of(const Rule& rule) {
   return words;
 }
 
-std::optional<std::string> text_of_integer(int64_t number, const toml::Value& value, const Reading& reading) {
+std::optional<std::string> text_of_integer(int64_t number, const toml::Value& value, const ReadContext& reading) {
   if (number >= 1) return std::to_string(number);
   reading.complain(value.at, fmt::format("must be >= 1, found {}", number));
   return std::nullopt;
 }
 
-std::optional<std::string> absolute_path(const std::string& path, const toml::Value& value, const Reading& reading) {
+std::optional<std::string> absolute_path(const std::string& path, const toml::Value& value,
+                                         const ReadContext& reading) {
   std::string resolved = resolve_path(path, value.at.in_file() ? reading.folder : std::filesystem::path());
   if (toml::representable(resolved)) return resolved;
   reading.complain(value.at, "the name of the folder of this relative path is not UTF-8; give an absolute path");
@@ -80,17 +81,17 @@ std::string with_home(const std::string& path) {
 
 }  // namespace
 
-void complain_of_type(const toml::Value& value, const std::string& expected, const Reading& reading) {
+void complain_of_type(const toml::Value& value, const std::string& expected, const ReadContext& reading) {
   reading.complain(value.at, fmt::format("expected {}, found {}", expected, value.describe()));
 }
 
-void complain_of_word(const toml::Value& value, const std::vector<std::string>& known, const Reading& reading) {
+void complain_of_word(const toml::Value& value, const std::vector<std::string>& known, const ReadContext& reading) {
   const std::optional<std::string> meant = closest(*value.string(), known);
   const std::string hint = meant ? "did you mean " + quoted_list({*meant}) + "?" : "known are " + quoted_list(known);
   reading.complain(value.at, fmt::format("unknown value {}; {}", toml::literal(*value.string()), hint));
 }
 
-bool length_fits(const toml::Value& value, size_t length, const Reading& reading) {
+bool length_fits(const toml::Value& value, size_t length, const ReadContext& reading) {
   const std::vector<size_t>& lengths = reading.rule.lengths;
   if (!lengths.empty() && std::find(lengths.begin(), lengths.end(), length) == lengths.end()) {
     reading.complain(value.at, fmt::format("must have {} elements, found {}", lengths_text(reading.rule), length));
@@ -103,7 +104,7 @@ bool length_fits(const toml::Value& value, size_t length, const Reading& reading
   return true;
 }
 
-std::optional<bool> Codec<bool>::read(const toml::Value& value, const Reading& reading) {
+std::optional<bool> Codec<bool>::read(const toml::Value& value, const ReadContext& reading) {
   if (const bool* flag = value.boolean()) return *flag;
   complain_of_type(value, "true or false", reading);
   return std::nullopt;
@@ -113,7 +114,7 @@ std::string Codec<int64_t>::type(const Rule& rule) {
   return rule.words.empty() ? "integer" : "integer or " + quoted_list(words_of(rule), " or ");
 }
 
-std::optional<int64_t> Codec<int64_t>::read(const toml::Value& value, const Reading& reading) {
+std::optional<int64_t> Codec<int64_t>::read(const toml::Value& value, const ReadContext& reading) {
   if (value.integer()) return allowed_integer(*value.integer(), value, reading);
   if (value.string() && !reading.rule.words.empty()) {
     for (const auto& [word, number] : reading.rule.words) {
@@ -133,7 +134,7 @@ std::optional<std::string> Codec<int64_t>::write(int64_t value, const Rule& rule
   return toml::literal(value);
 }
 
-std::optional<double> Codec<double>::read(const toml::Value& value, const Reading& reading) {
+std::optional<double> Codec<double>::read(const toml::Value& value, const ReadContext& reading) {
   const std::optional<double> number = value.number();
   if (number && std::isfinite(*number)) return in_range(*number, value, reading);
   complain_of_type(value, number ? "a finite number" : "a number", reading);
@@ -145,7 +146,7 @@ std::string Codec<std::string>::type(const Rule& rule) {
   return rule.path ? "path" : "string";
 }
 
-std::optional<std::string> Codec<std::string>::read(const toml::Value& value, const Reading& reading) {
+std::optional<std::string> Codec<std::string>::read(const toml::Value& value, const ReadContext& reading) {
   const Rule& rule = reading.rule;
   if (rule.takes_integer && value.integer()) return text_of_integer(*value.integer(), value, reading);
   const std::string* text = value.string();

@@ -21,15 +21,15 @@ namespace estrain::spec {
 using Complain = std::function<void(const toml::Location&, std::string)>;
 
 // The context for reading a value.
-struct Reading {
+struct ReadContext {
   const Rule& rule;
   const std::filesystem::path& folder;  // base of relative paths
   const Complain& complain;
 };
 
-void complain_of_type(const toml::Value& value, const std::string& expected, const Reading& reading);
-void complain_of_word(const toml::Value& value, const std::vector<std::string>& known, const Reading& reading);
-bool length_fits(const toml::Value& value, size_t length, const Reading& reading);
+void complain_of_type(const toml::Value& value, const std::string& expected, const ReadContext& reading);
+void complain_of_word(const toml::Value& value, const std::vector<std::string>& known, const ReadContext& reading);
+bool length_fits(const toml::Value& value, size_t length, const ReadContext& reading);
 
 // read: nothing after a complaint. write: TOML text that reads back as the same value; nothing without a value.
 template <typename T>
@@ -38,28 +38,28 @@ struct Codec;
 template <>
 struct Codec<bool> {
   static std::string type(const Rule&) { return "boolean"; }
-  static std::optional<bool> read(const toml::Value& value, const Reading& reading);
+  static std::optional<bool> read(const toml::Value& value, const ReadContext& reading);
   static std::optional<std::string> write(bool value, const Rule&) { return toml::literal(value); }
 };
 
 template <>
 struct Codec<int64_t> {
   static std::string type(const Rule& rule);
-  static std::optional<int64_t> read(const toml::Value& value, const Reading& reading);
+  static std::optional<int64_t> read(const toml::Value& value, const ReadContext& reading);
   static std::optional<std::string> write(int64_t value, const Rule& rule);
 };
 
 template <>
 struct Codec<double> {
   static std::string type(const Rule&) { return "number"; }
-  static std::optional<double> read(const toml::Value& value, const Reading& reading);
+  static std::optional<double> read(const toml::Value& value, const ReadContext& reading);
   static std::optional<std::string> write(double value, const Rule&) { return toml::literal(value); }
 };
 
 template <>
 struct Codec<std::string> {
   static std::string type(const Rule& rule);
-  static std::optional<std::string> read(const toml::Value& value, const Reading& reading);
+  static std::optional<std::string> read(const toml::Value& value, const ReadContext& reading);
   static std::optional<std::string> write(const std::string& value, const Rule&) { return toml::literal(value); }
 };
 
@@ -67,14 +67,14 @@ struct Codec<std::string> {
 template <>
 struct Codec<OptimizerGroup> {
   static std::string type(const Rule&) { return "table"; }
-  static std::optional<OptimizerGroup> read(const toml::Value& value, const Reading& reading);
+  static std::optional<OptimizerGroup> read(const toml::Value& value, const ReadContext& reading);
   static std::optional<std::string> write(const OptimizerGroup& group, const Rule&);
 };
 
 template <>
 struct Codec<batches::BatchChange> {
   static std::string type(const Rule&) { return "table"; }
-  static std::optional<batches::BatchChange> read(const toml::Value& value, const Reading& reading);
+  static std::optional<batches::BatchChange> read(const toml::Value& value, const ReadContext& reading);
   static std::optional<std::string> write(const batches::BatchChange& change, const Rule&);
 };
 
@@ -87,7 +87,7 @@ struct Codec<E> {
     return all;
   }
   static std::string type(const Rule&) { return "string"; }
-  static std::optional<E> read(const toml::Value& value, const Reading& reading) {
+  static std::optional<E> read(const toml::Value& value, const ReadContext& reading) {
     const std::string* word = value.string();
     if (!word) {
       complain_of_type(value, "one of " + quoted_list(words()), reading);
@@ -103,7 +103,7 @@ struct Codec<E> {
 template <typename T>
 struct Codec<std::optional<T>> {
   static std::string type(const Rule& rule) { return Codec<T>::type(rule); }
-  static std::optional<std::optional<T>> read(const toml::Value& value, const Reading& reading) {
+  static std::optional<std::optional<T>> read(const toml::Value& value, const ReadContext& reading) {
     const std::optional<T> inner = Codec<T>::read(value, reading);
     return inner ? std::make_optional(inner) : std::nullopt;
   }
@@ -115,7 +115,7 @@ struct Codec<std::optional<T>> {
 template <typename T>
 struct Codec<std::vector<T>> {
   static std::string type(const Rule& rule) { return "array of " + Codec<T>::type(rule) + "s"; }
-  static std::optional<std::vector<T>> read(const toml::Value& value, const Reading& reading) {
+  static std::optional<std::vector<T>> read(const toml::Value& value, const ReadContext& reading) {
     const toml::Array* elements = value.array();
     if (!elements) {
       complain_of_type(value, "an " + type(reading.rule), reading);

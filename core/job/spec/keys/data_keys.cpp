@@ -26,7 +26,7 @@ const Words test_formats = data_formats_with([](const DataFormatTraits& row) { r
 
 }  // namespace
 
-std::vector<Key<JobSpec>> data_keys() {
+std::vector<SpecKey<JobSpec>> data_keys() {
   return {
       ESTRAIN_KEY(data.format).means("Format of the data set's files."),
       ESTRAIN_KEY(data.path)

@@ -12,7 +12,7 @@ namespace estrain::spec {
 namespace {
 
 template <typename Owner>
-using Keys = std::vector<Key<Owner>>;
+using Keys = std::vector<SpecKey<Owner>>;
 
 template <typename Owner>
 constexpr std::string_view noun = "";
@@ -29,8 +29,8 @@ std::vector<std::string> names_of(const Keys<Owner>& keys) {
 }
 
 template <typename Owner>
-bool read_member(Owner& owner, const Keys<Owner>& keys, const toml::Member& member, const Reading& reading) {
-  const auto key = std::ranges::find(keys, member.key, &Key<Owner>::name);
+bool read_member(Owner& owner, const Keys<Owner>& keys, const toml::KeyValue& member, const ReadContext& reading) {
+  const auto key = std::ranges::find(keys, member.key, &SpecKey<Owner>::name);
   if (key == keys.end()) {
     reading.complain(member.at, member.key + ": " + unknown_member(member.key, names_of(keys), noun<Owner>));
     return false;
@@ -42,7 +42,7 @@ bool read_member(Owner& owner, const Keys<Owner>& keys, const toml::Member& memb
 }
 
 template <typename Owner>
-std::optional<Owner> read_table(const toml::Value& value, const Keys<Owner>& keys, const Reading& reading) {
+std::optional<Owner> read_table(const toml::Value& value, const Keys<Owner>& keys, const ReadContext& reading) {
   const toml::Table* table = value.table();
   if (!table) {
     complain_of_type(value, "a table", reading);
@@ -50,7 +50,7 @@ std::optional<Owner> read_table(const toml::Value& value, const Keys<Owner>& key
   }
   Owner owner;
   bool fit = true;
-  for (const toml::Member& member : *table) fit = read_member(owner, keys, member, reading) && fit;
+  for (const toml::KeyValue& member : *table) fit = read_member(owner, keys, member, reading) && fit;
   for (const auto& key : keys) {
     if (!key.required || toml::find(*table, key.name)) continue;
     reading.complain(value.at, key.name + ": missing");
@@ -70,7 +70,7 @@ std::string table_text(const Owner& owner, const Keys<Owner>& keys) {
 
 }  // namespace
 
-std::optional<OptimizerGroup> Codec<OptimizerGroup>::read(const toml::Value& value, const Reading& reading) {
+std::optional<OptimizerGroup> Codec<OptimizerGroup>::read(const toml::Value& value, const ReadContext& reading) {
   return read_table(value, group_keys(), reading);
 }
 
@@ -79,7 +79,7 @@ std::optional<std::string> Codec<OptimizerGroup>::write(const OptimizerGroup& gr
 }
 
 std::optional<batches::BatchChange> Codec<batches::BatchChange>::read(const toml::Value& value,
-                                                                      const Reading& reading) {
+                                                                      const ReadContext& reading) {
   return read_table(value, change_keys(), reading);
 }
 

@@ -7,7 +7,7 @@ const Words models(model_names.begin(), model_names.end());
 
 }  // namespace
 
-std::vector<Key<JobSpec>> job_and_model_keys() {
+std::vector<SpecKey<JobSpec>> job_and_model_keys() {
   return {
       ESTRAIN_KEY(job.name).filled().not_in_bits().means("The job's name, and that of its run directory."),
       ESTRAIN_KEY(job.seed).min(0).max(int64_t{1} << 62).means("Seed of every random stream of the job."),

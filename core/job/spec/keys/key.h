@@ -1,7 +1,7 @@
 #pragma once
 // A key of a spec, with everything about the key. The table of all keys is keys.cpp.
 //
-// A Key is built by a chain that reads like a sentence:
+// A SpecKey is built by a chain that reads like a sentence:
 //   key(...).min(1).means("Samples per EST and step.")
 
 #include <functional>
@@ -26,7 +26,7 @@ struct Condition {
 
 // Owner: JobSpec, or OptimizerGroup for the keys of a group.
 template <typename Owner>
-struct Key {
+struct SpecKey {
   std::string name;  // dotted: "data.batch"; of a group: "match"
   Rule rule;
   std::string meaning;       // a sentence
@@ -39,7 +39,7 @@ struct Key {
 
   // Set by make_key from the type of the field. `read` returns whether the value was valid.
   std::string (*type)(const Rule&) = nullptr;
-  std::function<bool(Owner&, const toml::Value&, const Reading&)> read;
+  std::function<bool(Owner&, const toml::Value&, const ReadContext&)> read;
   std::function<std::optional<std::string>(const Owner&, const Rule&)> write_field;
 
   // Returns the value as TOML text; nothing for an unset value.
@@ -49,66 +49,66 @@ struct Key {
     return when_not_set.empty() ? *write(Owner{}) : when_not_set;
   }
 
-  Key min(int64_t bound) const {
-    return with([&](Key& key) { key.rule.range.low = bound; });
+  SpecKey min(int64_t bound) const {
+    return with([&](SpecKey& key) { key.rule.range.low = bound; });
   }
-  Key max(int64_t bound) const {
-    return with([&](Key& key) { key.rule.range.high = bound; });
+  SpecKey max(int64_t bound) const {
+    return with([&](SpecKey& key) { key.rule.range.high = bound; });
   }
-  Key above(int64_t bound) const {
-    return with([&](Key& key) { key.rule.range.low = bound, key.rule.range.low_open = true; });
+  SpecKey above(int64_t bound) const {
+    return with([&](SpecKey& key) { key.rule.range.low = bound, key.rule.range.low_open = true; });
   }
-  Key below(int64_t bound) const {
-    return with([&](Key& key) { key.rule.range.high = bound, key.rule.range.high_open = true; });
+  SpecKey below(int64_t bound) const {
+    return with([&](SpecKey& key) { key.rule.range.high = bound, key.rule.range.high_open = true; });
   }
-  Key choices(const std::vector<std::string>& words) const {
-    return with([&](Key& key) { key.rule.choices = words; });
+  SpecKey choices(const std::vector<std::string>& words) const {
+    return with([&](SpecKey& key) { key.rule.choices = words; });
   }
-  Key words(const std::vector<std::pair<std::string, int64_t>>& numbers) const {
-    return with([&](Key& key) { key.rule.words = numbers; });
+  SpecKey words(const std::vector<std::pair<std::string, int64_t>>& numbers) const {
+    return with([&](SpecKey& key) { key.rule.words = numbers; });
   }
-  Key numbers(const std::vector<int64_t>& allowed) const {
-    return with([&](Key& key) { key.rule.numbers = allowed; });
+  SpecKey numbers(const std::vector<int64_t>& allowed) const {
+    return with([&](SpecKey& key) { key.rule.numbers = allowed; });
   }
-  Key lengths(std::initializer_list<size_t> allowed) const {
-    return with([&](Key& key) { key.rule.lengths = allowed; });
+  SpecKey lengths(std::initializer_list<size_t> allowed) const {
+    return with([&](SpecKey& key) { key.rule.lengths = allowed; });
   }
-  Key filled() const {
-    return with([](Key& key) { key.rule.filled = true; });
+  SpecKey filled() const {
+    return with([](SpecKey& key) { key.rule.filled = true; });
   }
-  Key takes_integer() const {
-    return with([](Key& key) { key.rule.takes_integer = true; });
+  SpecKey takes_integer() const {
+    return with([](SpecKey& key) { key.rule.takes_integer = true; });
   }
   // A path does not define the bits: a moved data set is still the same job.
-  Key path() const {
-    return with([](Key& key) { key.rule.path = true, key.defines_bits = false; });
+  SpecKey path() const {
+    return with([](SpecKey& key) { key.rule.path = true, key.defines_bits = false; });
   }
-  Key not_in_bits() const {
-    return with([](Key& key) { key.defines_bits = false; });
+  SpecKey not_in_bits() const {
+    return with([](SpecKey& key) { key.defines_bits = false; });
   }
-  Key in_bits_only(const std::string& selector, const std::vector<std::string>& values) const {
-    return with([&](Key& key) { key.defines_bits = false, key.defines_bits_where = {selector, values}; });
+  SpecKey in_bits_only(const std::string& selector, const std::vector<std::string>& values) const {
+    return with([&](SpecKey& key) { key.defines_bits = false, key.defines_bits_where = {selector, values}; });
   }
-  Key in_bits_as_switch() const {
-    return with([](Key& key) { key.defines_bits_as_switch = true; });
+  SpecKey in_bits_as_switch() const {
+    return with([](SpecKey& key) { key.defines_bits_as_switch = true; });
   }
-  Key must_be_given() const {
-    return with([](Key& key) { key.required = true; });
+  SpecKey must_be_given() const {
+    return with([](SpecKey& key) { key.required = true; });
   }
-  Key unset(const std::string& meaning_of_absence) const {
-    return with([&](Key& key) { key.when_not_set = meaning_of_absence; });
+  SpecKey unset(const std::string& meaning_of_absence) const {
+    return with([&](SpecKey& key) { key.when_not_set = meaning_of_absence; });
   }
-  Key only(const std::string& selector, const std::vector<std::string>& values) const {
-    return with([&](Key& key) { key.conditions.push_back({selector, values}); });
+  SpecKey only(const std::string& selector, const std::vector<std::string>& values) const {
+    return with([&](SpecKey& key) { key.conditions.push_back({selector, values}); });
   }
-  Key means(const std::string& sentence) const {
-    return with([&](Key& key) { key.meaning = sentence; });
+  SpecKey means(const std::string& sentence) const {
+    return with([&](SpecKey& key) { key.meaning = sentence; });
   }
 
  private:
   template <typename Change>
-  Key with(Change&& change) const {
-    Key copy = *this;
+  SpecKey with(Change&& change) const {
+    SpecKey copy = *this;
     change(copy);
     return copy;
   }
@@ -116,13 +116,13 @@ struct Key {
 
 // `field` is a generic lambda from an Owner, const or not, to a reference to the key's field.
 template <typename Owner, typename Field>
-Key<Owner> make_key(std::string_view name, Field field) {
+SpecKey<Owner> make_key(std::string_view name, Field field) {
   using T = std::remove_cvref_t<decltype(field(std::declval<Owner&>()))>;
-  Key<Owner> key;
+  SpecKey<Owner> key;
   key.name = name;
   key.type = &Codec<T>::type;
   if constexpr (std::is_enum_v<T>) key.rule.choices = Codec<T>::words();
-  key.read = [field](Owner& owner, const toml::Value& value, const Reading& reading) {
+  key.read = [field](Owner& owner, const toml::Value& value, const ReadContext& reading) {
     std::optional<T> read = Codec<T>::read(value, reading);
     if (read) field(owner) = std::move(*read);
     return read.has_value();

@@ -9,10 +9,10 @@
 
 namespace estrain::spec {
 
-std::vector<Key<JobSpec>> job_and_model_keys();
-std::vector<Key<JobSpec>> data_keys();
-std::vector<Key<JobSpec>> optimizer_and_schedule_keys();
-std::vector<Key<JobSpec>> run_keys();
+std::vector<SpecKey<JobSpec>> job_and_model_keys();
+std::vector<SpecKey<JobSpec>> data_keys();
+std::vector<SpecKey<JobSpec>> optimizer_and_schedule_keys();
+std::vector<SpecKey<JobSpec>> run_keys();
 
 // A key's name is made from the path of its field: name and field cannot disagree.
 #define ESTRAIN_KEY(field) \

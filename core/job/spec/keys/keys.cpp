@@ -6,9 +6,9 @@
 
 namespace estrain::spec {
 
-const std::vector<Key<JobSpec>>& job_keys() {
-  static const std::vector<Key<JobSpec>> keys = [] {
-    std::vector<Key<JobSpec>> all;
+const std::vector<SpecKey<JobSpec>>& job_keys() {
+  static const std::vector<SpecKey<JobSpec>> keys = [] {
+    std::vector<SpecKey<JobSpec>> all;
     for (const auto& part : {job_and_model_keys(), data_keys(), optimizer_and_schedule_keys(), run_keys()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
@@ -17,7 +17,7 @@ const std::vector<Key<JobSpec>>& job_keys() {
   return keys;
 }
 
-const Key<JobSpec>* find_key(std::string_view name) {
+const SpecKey<JobSpec>* find_key(std::string_view name) {
   const auto& keys = job_keys();
   const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& key) { return key.name == name; });
   return found == keys.end() ? nullptr : &*found;

@@ -10,16 +10,16 @@
 namespace estrain::spec {
 
 // In the order of documentation, with the keys of each table together.
-const std::vector<Key<JobSpec>>& job_keys();
+const std::vector<SpecKey<JobSpec>>& job_keys();
 
 // The keys of an [[optimizer.groups]]; their conditions refer to the whole spec.
-const std::vector<Key<OptimizerGroup>>& group_keys();
+const std::vector<SpecKey<OptimizerGroup>>& group_keys();
 
 // The keys of an [[elastic.changes]].
-const std::vector<Key<batches::BatchChange>>& change_keys();
+const std::vector<SpecKey<batches::BatchChange>>& change_keys();
 
 // Returns the key called `name`, or null.
-const Key<JobSpec>* find_key(std::string_view name);
+const SpecKey<JobSpec>* find_key(std::string_view name);
 
 // "data.batch" -> "data", "batch".
 std::string_view table_of(std::string_view name);

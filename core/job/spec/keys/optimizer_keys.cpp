@@ -41,7 +41,7 @@ std::string defaults_of_betas() {
 
 }  // namespace
 
-std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
+std::vector<SpecKey<JobSpec>> optimizer_and_schedule_keys() {
   return {
       ESTRAIN_KEY(optimizer.name)
           .means(
@@ -235,8 +235,8 @@ std::vector<Key<JobSpec>> optimizer_and_schedule_keys() {
   make_key<OptimizerGroup>(      \
       #field, [](auto& group) -> auto& { return group.field; })
 
-const std::vector<Key<OptimizerGroup>>& group_keys() {
-  static const std::vector<Key<OptimizerGroup>> keys = {
+const std::vector<SpecKey<OptimizerGroup>>& group_keys() {
+  static const std::vector<SpecKey<OptimizerGroup>> keys = {
       ESTRAIN_GROUP_KEY(match).filled().must_be_given().means(
           "Glob patterns (`*`, `?`, `[abc]`) on the names of parameters, such as `*.bias`."),
       ESTRAIN_GROUP_KEY(lr).min(0).unset("optimizer.lr").means("The group's learning rate."),

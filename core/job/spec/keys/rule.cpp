@@ -6,7 +6,7 @@
 
 namespace estrain::spec {
 
-std::string Range::text() const {
+std::string Interval::text() const {
   if (low && high) return fmt::format("{}{}, {}{}", low_open ? '(' : '[', *low, *high, high_open ? ')' : ']');
   if (low) return fmt::format("{} {}", low_open ? ">" : ">=", *low);
   if (high) return fmt::format("{} {}", high_open ? "<" : "<=", *high);

@@ -10,7 +10,7 @@
 namespace estrain::spec {
 
 // An interval; an unset bound means no limit.
-struct Range {
+struct Interval {
   std::optional<int64_t> low, high;
   bool low_open = false, high_open = false;  // whether the bound itself is excluded
 
@@ -29,7 +29,7 @@ struct Range {
 };
 
 struct Rule {
-  Range range;                                         // for a number, or for every element of an array
+  Interval range;                                      // for a number, or for every element of an array
   std::vector<std::string> choices;                    // for a string; empty: any string
   std::vector<std::pair<std::string, int64_t>> words;  // words that replace integers
   std::vector<int64_t> numbers;                        // the only values for an integer; empty: any in range

@@ -9,7 +9,7 @@ const Words adaptive = {"adaptive"};
 
 }  // namespace
 
-std::vector<Key<JobSpec>> run_keys() {
+std::vector<SpecKey<JobSpec>> run_keys() {
   return {
       ESTRAIN_KEY(train.steps)
           .min(1)
@@ -209,8 +209,8 @@ std::vector<Key<JobSpec>> run_keys() {
   make_key<batches::BatchChange>( \
       #field, [](auto& change) -> auto& { return change.field; })
 
-const std::vector<Key<batches::BatchChange>>& change_keys() {
-  static const std::vector<Key<batches::BatchChange>> keys = {
+const std::vector<SpecKey<batches::BatchChange>>& change_keys() {
+  static const std::vector<SpecKey<batches::BatchChange>> keys = {
       ESTRAIN_CHANGE_KEY(after).min(0).max(kMostSteps).must_be_given().means("The steps after this one are changed."),
       ESTRAIN_CHANGE_KEY(batch)
           .min(1)

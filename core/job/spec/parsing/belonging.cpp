@@ -22,7 +22,7 @@ struct Named {
 };
 
 // Complains about a member of the document if a condition of its key does not hold.
-void check_member(const std::vector<Condition>& conditions, const toml::Member& member, const Named& named,
+void check_member(const std::vector<Condition>& conditions, const toml::KeyValue& member, const Named& named,
                   const JobSpec& spec, Mistakes& mistakes) {
   for (const Condition& condition : conditions) {
     if (mistakes.about(condition.selector) || holds(condition, spec)) continue;
@@ -32,12 +32,12 @@ void check_member(const std::vector<Condition>& conditions, const toml::Member& 
 }
 
 void check_groups(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
-  const toml::Member* groups = document.find("optimizer.groups");
+  const toml::KeyValue* groups = document.find("optimizer.groups");
   if (!groups || !groups->value.array()) return;
   for (const toml::Value& group : *groups->value.array()) {
     if (!group.table()) continue;
     for (const auto& key : group_keys()) {
-      const toml::Member* member = toml::find(*group.table(), key.name);
+      const toml::KeyValue* member = toml::find(*group.table(), key.name);
       if (member) check_member(key.conditions, *member, {"optimizer.groups", key.name + ": "}, spec, mistakes);
     }
   }
@@ -47,7 +47,7 @@ void check_groups(const JobSpec& spec, const Document& document, Mistakes& mista
 
 void check_belonging(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
   for (const auto& key : job_keys()) {
-    const toml::Member* member = document.find(key.name);
+    const toml::KeyValue* member = document.find(key.name);
     if (member) check_member(key.conditions, *member, {key.name, ""}, spec, mistakes);
   }
   check_groups(spec, document, mistakes);

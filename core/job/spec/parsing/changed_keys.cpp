@@ -5,13 +5,13 @@
 namespace estrain::spec {
 namespace {
 
-std::optional<std::string> effective(const Key<JobSpec>& key, const JobSpec& spec) {
+std::optional<std::string> effective(const SpecKey<JobSpec>& key, const JobSpec& spec) {
   if (!all_hold(key.conditions, spec)) return std::nullopt;
   const std::optional<std::string> text = key.write(spec);
   return key.defines_bits_as_switch && text != "0" ? "not 0" : text;
 }
 
-bool defines_bits(const Key<JobSpec>& key, const JobSpec& spec) {
+bool defines_bits(const SpecKey<JobSpec>& key, const JobSpec& spec) {
   return key.defines_bits || (key.defines_bits_where && holds(*key.defines_bits_where, spec));
 }
 

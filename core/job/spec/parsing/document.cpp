@@ -4,15 +4,15 @@
 
 namespace estrain::spec {
 
-const toml::Member* Document::find(std::string_view name) const {
-  const toml::Member* table = toml::find(*root.table(), table_of(name));
+const toml::KeyValue* Document::find(std::string_view name) const {
+  const toml::KeyValue* table = toml::find(*root.table(), table_of(name));
   if (!table || table_of(name) == name) return table;
   return table->value.table() ? toml::find(*table->value.table(), leaf_of(name)) : nullptr;
 }
 
 toml::Location Document::place_of(std::string_view name) const {
-  if (const toml::Member* key = find(name)) return key->value.at;
-  if (const toml::Member* table = find(table_of(name))) return table->at;
+  if (const toml::KeyValue* key = find(name)) return key->value.at;
+  if (const toml::KeyValue* table = find(table_of(name))) return table->at;
   return {source};
 }
 

@@ -13,7 +13,7 @@ struct Document {
   std::string source;  // the spec's name in messages
 
   // Returns the key "data.batch" or the table "data" as written, or null.
-  const toml::Member* find(std::string_view name) const;
+  const toml::KeyValue* find(std::string_view name) const;
 
   // Returns the place of the key's value; if the key was not given, of its table; otherwise of the document.
   toml::Location place_of(std::string_view name) const;

@@ -20,7 +20,7 @@ std::string only_for(const std::vector<Condition>& conditions) {
 namespace {
 
 template <typename Owner>
-std::string row(const Key<Owner>& key, std::string_view prefix) {
+std::string row(const SpecKey<Owner>& key, std::string_view prefix) {
   return fmt::format("| `{}{}` | {} | {} | {} | {}{} |\n", prefix, key.name, key.type(key.rule), key.default_text(),
                      key.rule.text(), key.meaning, only_for(key.conditions));
 }

@@ -23,21 +23,21 @@ bool is_table(std::string_view name) {
 
 // A spec has either steps or epochs; --set with either key replaces the other key in the file.
 void replace_length(toml::Value& root) {
-  toml::Member* train = toml::find(*root.table(), "train");
+  toml::KeyValue* train = toml::find(*root.table(), "train");
   if (!train || !train->value.table()) return;
   toml::Table& keys = *train->value.table();
   const auto set_by_argument = [&](std::string_view key) {
-    const toml::Member* member = toml::find(keys, key);
+    const toml::KeyValue* member = toml::find(keys, key);
     return member && !member->at.in_file();
   };
   const auto drop_from_file = [&](std::string_view key) {
-    std::erase_if(keys, [&](const toml::Member& member) { return member.key == key && member.at.in_file(); });
+    std::erase_if(keys, [&](const toml::KeyValue& member) { return member.key == key && member.at.in_file(); });
   };
   if (set_by_argument("steps")) drop_from_file("epochs");
   if (set_by_argument("epochs")) drop_from_file("steps");
 }
 
-void read_key(JobSpec& spec, const toml::Member& member, const Key<JobSpec>& key, const Document& document,
+void read_key(JobSpec& spec, const toml::KeyValue& member, const SpecKey<JobSpec>& key, const Document& document,
               Mistakes& mistakes) {
   const Complain complain = [&](const toml::Location& at, std::string text) {
     mistakes.add(at, key.name, std::move(text));
@@ -46,10 +46,10 @@ void read_key(JobSpec& spec, const toml::Member& member, const Key<JobSpec>& key
   key.read(spec, member.value, {key.rule, folder, complain});
 }
 
-void read_table(JobSpec& spec, const toml::Member& table, const Document& document, Mistakes& mistakes) {
-  for (const toml::Member& member : *table.value.table()) {
+void read_table(JobSpec& spec, const toml::KeyValue& table, const Document& document, Mistakes& mistakes) {
+  for (const toml::KeyValue& member : *table.value.table()) {
     const std::string name = table.key + "." + member.key;
-    if (const Key<JobSpec>* key = find_key(name)) {
+    if (const SpecKey<JobSpec>* key = find_key(name)) {
       read_key(spec, member, *key, document, mistakes);
     } else {
       mistakes.add(member.at, name, unknown_key(name));
@@ -58,7 +58,7 @@ void read_table(JobSpec& spec, const toml::Member& table, const Document& docume
 }
 
 void read_tables(JobSpec& spec, const Document& document, Mistakes& mistakes) {
-  for (const toml::Member& member : *document.root.table()) {
+  for (const toml::KeyValue& member : *document.root.table()) {
     if (is_table(member.key) && member.value.table()) {
       read_table(spec, member, document, mistakes);
     } else if (is_table(member.key)) {

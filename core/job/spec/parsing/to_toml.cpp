@@ -6,7 +6,7 @@
 namespace estrain::spec {
 namespace {
 
-std::string line_of(const Key<JobSpec>& key, const JobSpec& spec) {
+std::string line_of(const SpecKey<JobSpec>& key, const JobSpec& spec) {
   const std::optional<std::string> value = key.write(spec);
   if (!value) return fmt::format("# {} is not set: {}\n", leaf_of(key.name), key.default_text());
   const bool no_path = key.rule.path && *value == toml::literal("");

@@ -18,7 +18,7 @@ constexpr double kSame = 1e-3;  // s between two moments taken as the same
 bool is_time(double seconds) { return seconds > 0 && std::isfinite(seconds); }
 
 // Reads text_of() back.
-DeviceSet devices_of(const Speeds::Key& key) {
+DeviceSet devices_of(const JobSpeeds::DevicesKey& key) {
   DeviceSet devices;
   std::string_view rest = key.type;
   if (rest.find('*') == rest.npos) return {{key.type, key.devices}};
@@ -39,7 +39,7 @@ double apart(int64_t one, int64_t other) {
   return std::abs(std::log(static_cast<double>(one) / static_cast<double>(other)));
 }
 
-std::pair<double, double> apart(const Speeds::Key& one, const Speeds::Key& other) {
+std::pair<double, double> apart(const JobSpeeds::DevicesKey& one, const JobSpeeds::DevicesKey& other) {
   return {apart(one.hosts, other.hosts), apart(one.devices, other.devices)};
 }
 
@@ -50,30 +50,30 @@ std::string text_of(const DeviceSet& devices) {
   return text;
 }
 
-Speeds::Key Speeds::key_of(const DeviceSet& devices, int64_t hosts) {
+JobSpeeds::DevicesKey JobSpeeds::key_of(const DeviceSet& devices, int64_t hosts) {
   int64_t all = 0;
   for (const auto& [type, count] : devices) all += count;
   return {text_of(devices), all, hosts};
 }
 
-void Speeds::observe(Measured& measured, double seconds) {
+void JobSpeeds::observe(Measured& measured, double seconds) {
   measured.seconds = measured.times == 0 ? seconds : (1 - kNewest) * measured.seconds + kNewest * seconds;
   ++measured.times;
 }
 
-void Speeds::observe(const Key& key, double step_seconds) {
+void JobSpeeds::observe(const DevicesKey& key, double step_seconds) {
   if (is_time(step_seconds) && key.devices >= 1) observe(measured_[key], step_seconds);
 }
 
-void Speeds::observe_mini_batch(const std::string& type, double seconds) {
+void JobSpeeds::observe_mini_batch(const std::string& type, double seconds) {
   if (is_time(seconds)) observe(mini_batches_[type], seconds);
 }
 
-void Speeds::expect_on(const std::string& type, double mini_batch_seconds) {
+void JobSpeeds::expect_on(const std::string& type, double mini_batch_seconds) {
   if (is_time(mini_batch_seconds)) guesses_[type] = mini_batch_seconds;
 }
 
-double Speeds::mini_batch(const std::string& type) const {
+double JobSpeeds::mini_batch(const std::string& type) const {
   if (const auto own = mini_batches_.find(type); own != mini_batches_.end()) return own->second.seconds;
   const auto guess = guesses_.find(type);
   const std::pair<const std::string, Measured>* known = nullptr;  // the type that was measured most often
@@ -88,7 +88,7 @@ double Speeds::mini_batch(const std::string& type) const {
 }
 
 // Returns the time in which the devices do all mini-batches, each device as fast as by itself.
-double Speeds::pace(const Key& key, int64_t ests) const {
+double JobSpeeds::pace(const DevicesKey& key, int64_t ests) const {
   const DeviceSet devices = devices_of(key);
   if (devices.size() == 1) return static_cast<double>(most_ests(ests, key.devices)) * mini_batch(key.type);
   std::vector<plan::DeviceGroup> groups;
@@ -97,7 +97,7 @@ double Speeds::pace(const Key& key, int64_t ests) const {
     chosen.push_back(std::ssize(groups));
     groups.push_back({.kind = type, .count = count, .mini_batches_per_second = 1 / mini_batch(type)});
   }
-  plan::Job job;
+  plan::PlannedJob job;
   job.ests = ests;
   job.one_kind = false;
   const plan::Fleet fleet(groups, chosen, job);
@@ -108,7 +108,7 @@ double Speeds::pace(const Key& key, int64_t ests) const {
 }
 
 // Returns how many times its pace the nearest measured step took, where workers have measured all of its types.
-double Speeds::over_pace(const Key& key, int64_t ests) const {
+double JobSpeeds::over_pace(const DevicesKey& key, int64_t ests) const {
   double times = 1;
   std::optional<std::pair<double, double>> distance;
   for (const auto& [at, measured] : measured_) {
@@ -122,7 +122,7 @@ double Speeds::over_pace(const Key& key, int64_t ests) const {
   return times;
 }
 
-void Speeds::saw(const Look& look, double now) {
+void JobSpeeds::saw(const Look& look, double now) {
   if (!(look.steps > 0) || !(look.seconds > 0) || look.devices < 1) return;
   Seen& seen = seen_[{look.type, look.devices, std::lround(look.in_use)}];
   seen.steps += look.steps;
@@ -142,7 +142,7 @@ void Speeds::saw(const Look& look, double now) {
   if (look.told > 0) pace.told = look.told;
 }
 
-void Speeds::Paces::add(const Pace& pace) {
+void JobSpeeds::Paces::add(const Pace& pace) {
   if (newest_) {
     if (!closed_) {
       closed_ = std::make_shared<std::vector<Pace>>();
@@ -154,31 +154,31 @@ void Speeds::Paces::add(const Pace& pace) {
   newest_ = pace;
 }
 
-std::vector<Speeds::Pace> Speeds::Paces::all() const {
+std::vector<JobSpeeds::Pace> JobSpeeds::Paces::all() const {
   std::vector<Pace> all;
   for (size_t at = 0; at < size(); ++at) all.push_back((*this)[at]);
   return all;
 }
 
-bool Speeds::Paces::operator==(const Paces& other) const {
+bool JobSpeeds::Paces::operator==(const Paces& other) const {
   if (newest_ != other.newest_ || num_closed() != other.num_closed()) return false;
   return closed_ == other.closed_ || num_closed() == 0 || *closed_ == *other.closed_;
 }
 
-double Speeds::exchange(int64_t hosts) const {
+double JobSpeeds::exchange(int64_t hosts) const {
   const auto known = exchanges_.find(hosts);
   return known == exchanges_.end() ? 0 : known->second;
 }
 
-void Speeds::rescale(double factor) {
+void JobSpeeds::rescale(double factor) {
   mini_batch_ *= factor;
   for (auto& [type, seconds] : guesses_) seconds *= factor;
   for (auto& [type, measured] : mini_batches_) measured = {measured.seconds * factor, 0};
   for (auto& [key, measured] : measured_) measured = {measured.seconds * factor, 0};
 }
 
-double Speeds::step_seconds(const Key& key, int64_t ests) const {
-  const std::pair<const Key, Measured>* nearest = nullptr;
+double JobSpeeds::step_seconds(const DevicesKey& key, int64_t ests) const {
+  const std::pair<const DevicesKey, Measured>* nearest = nullptr;
   std::pair<double, double> distance;
   for (const auto& entry : measured_) {
     if (entry.first.type != key.type) continue;

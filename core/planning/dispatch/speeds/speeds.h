@@ -29,7 +29,7 @@ using DeviceSet = std::map<std::string, int64_t>;  // devices by type: each at l
 // "cpu:avx2*2+cpu:avx512*1"; of one type the type alone.
 std::string text_of(const DeviceSet& devices);
 
-class Speeds {
+class JobSpeeds {
  public:
   static constexpr double kUnknownMiniBatch = 1;  // s, if nothing is known
 
@@ -39,13 +39,13 @@ class Speeds {
     bool operator==(const Measured&) const = default;
     ESTRAIN_FIELDS(seconds, times)
   };
-  struct Key {
+  struct DevicesKey {
     std::string type;  // of several types, text_of(DeviceSet)
     int64_t devices = 1, hosts = 1;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const DevicesKey&) const = default;
     // A list, as key of a map (core/base/json/codec.h).
-    friend void to_json(Json& json, const Key& key) { json = {key.type, key.devices, key.hosts}; }
-    friend void from_json(const Json& json, Key& key) {
+    friend void to_json(Json& json, const DevicesKey& key) { json = {key.type, key.devices, key.hosts}; }
+    friend void from_json(const Json& json, DevicesKey& key) {
       key = {json.at(0).get<std::string>(), json.at(1).get<int64_t>(), json.at(2).get<int64_t>()};
     }
   };
@@ -111,8 +111,8 @@ class Speeds {
   // Measured, else guessed, else as on other types.
   double mini_batch(const std::string& type) const;
 
-  static Key key_of(const DeviceSet& devices, int64_t hosts);
-  void observe(const Key& key, double step_seconds);
+  static DevicesKey key_of(const DeviceSet& devices, int64_t hosts);
+  void observe(const DevicesKey& key, double step_seconds);
   void saw(const Look& look, double now);
 
   // From now on, steps have so many times the samples. Until measured, they take so many times as long.
@@ -120,15 +120,15 @@ class Speeds {
 
   // Returns the time for a job with this many ESTs: the worker with most ESTs decides. A measurement on as many hosts
   // counts before one on more or fewer hosts; one on fewer hosts lacks the exchange among more.
-  double step_seconds(const Key& key, int64_t ests) const;
+  double step_seconds(const DevicesKey& key, int64_t ests) const;
 
-  const std::map<Key, Measured>& measured() const { return measured_; }
-  void restore(const Key& key, const Measured& value) { measured_[key] = value; }
+  const std::map<DevicesKey, Measured>& measured() const { return measured_; }
+  void restore(const DevicesKey& key, const Measured& value) { measured_[key] = value; }
   const std::map<SeenKey, Seen>& seen() const { return seen_; }
   void restore(const SeenKey& key, const Seen& value) { seen_[key] = value; }
   const Paces& paces() const { return paces_; }
   void restore(const Pace& pace) { paces_.add(pace); }
-  bool operator==(const Speeds&) const = default;
+  bool operator==(const JobSpeeds&) const = default;
   // What the pool's ledger keeps in the job's row: the paces have rows of their own.
   ESTRAIN_FIELDS(mini_batch_, guesses_, mini_batches_, measured_, seen_)
 
@@ -138,19 +138,19 @@ class Speeds {
 
   static void observe(Measured& measured, double seconds);
   double exchange(int64_t hosts) const;
-  double pace(const Key& key, int64_t ests) const;
-  double over_pace(const Key& key, int64_t ests) const;
+  double pace(const DevicesKey& key, int64_t ests) const;
+  double over_pace(const DevicesKey& key, int64_t ests) const;
 
   double mini_batch_ = 0;                         // 0: not known
   std::map<std::string, double> guesses_;         // by type
   std::map<std::string, Measured> mini_batches_;  // by type
   std::map<int64_t, double> exchanges_;           // by number of hosts
-  std::map<Key, Measured> measured_;
+  std::map<DevicesKey, Measured> measured_;
   std::map<SeenKey, Seen> seen_;
   Paces paces_;
 };
 
 // Returns the distances in hosts and in devices: the first counts before the second.
-std::pair<double, double> apart(const Speeds::Key& one, const Speeds::Key& other);
+std::pair<double, double> apart(const JobSpeeds::DevicesKey& one, const JobSpeeds::DevicesKey& other);
 
 }  // namespace estrain::dispatch

@@ -31,19 +31,19 @@ double PastJob::seconds_of(std::string_view what, size_t nth) const {
 }
 
 double PastJob::step_seconds(const std::string& type, int64_t devices, int64_t in_use, int64_t cores) const {
-  const auto differs = [&](const Seen& one) {
+  const auto differs = [&](const PastSpeed& one) {
     return std::tuple(one.type != type, apart(one.devices, devices), apart(one.in_use, in_use));
   };
-  const Seen& nearest = *std::ranges::min_element(seen, {}, differs);
+  const PastSpeed& nearest = *std::ranges::min_element(seen, {}, differs);
   const Turns turns{request.ests, cores};
   return nearest.step_seconds * turns.of(devices, static_cast<double>(in_use)) /
          turns.of(nearest.devices, static_cast<double>(nearest.in_use));
 }
 
-const PastJob::Pace* PastJob::pace_at(double moment, const std::string& type, int64_t devices) const {
-  const auto away = [&](const Pace& pace) { return std::max({pace.from - moment, moment - pace.to, 0.0}); };
-  const Pace* nearest = nullptr;
-  for (auto pace = std::ranges::lower_bound(paces, moment - kNear, {}, &Pace::to);
+const PastJob::PastPace* PastJob::pace_at(double moment, const std::string& type, int64_t devices) const {
+  const auto away = [&](const PastPace& pace) { return std::max({pace.from - moment, moment - pace.to, 0.0}); };
+  const PastPace* nearest = nullptr;
+  for (auto pace = std::ranges::lower_bound(paces, moment - kNear, {}, &PastPace::to);
        pace != paces.end() && pace->from <= moment + kNear; ++pace) {
     const bool is_same = pace->type == type && pace->devices == devices;
     if (is_same && (nearest == nullptr || away(*pace) <= away(*nearest))) nearest = &*pace;
@@ -52,7 +52,7 @@ const PastJob::Pace* PastJob::pace_at(double moment, const std::string& type, in
 }
 
 double PastJob::step_seconds_at(double moment, const Where& where) const {
-  const Pace* pace = pace_at(moment, where.type, where.devices);
+  const PastPace* pace = pace_at(moment, where.type, where.devices);
   if (pace == nullptr) return step_seconds(where.type, where.devices, where.in_use, where.cores);
   const Turns turns{request.ests, where.cores};
   return pace->step_seconds * turns.of(where.devices, static_cast<double>(where.in_use)) /

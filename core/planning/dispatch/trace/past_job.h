@@ -17,23 +17,23 @@ struct PastJob {
   std::string work;                                                       // as the job's check said; empty: not known
   double check = 0, start = 0, grow = 0, shrink = 0, stop = 0, lost = 0;  // s
   std::optional<double> move;                                             // s
-  struct Seen {
+  struct PastSpeed {
     std::string type;
     int64_t devices = 1, in_use = 1;
     double step_seconds = 0;
-    bool operator==(const Seen&) const = default;
+    bool operator==(const PastSpeed&) const = default;
   };
-  std::vector<Seen> seen;
-  struct Pace {
+  std::vector<PastSpeed> seen;
+  struct PastPace {
     std::string type;
     int64_t devices = 1;
     double in_use = 1;  // in the mean
     double from = 0, to = 0;
     double step_seconds = 0;
     double told = 0;  // by the launcher, at the end; 0: not yet
-    bool operator==(const Pace&) const = default;
+    bool operator==(const PastPace&) const = default;
   };
-  std::vector<Pace> paces;  // in order of time
+  std::vector<PastPace> paces;  // in order of time
   struct Took {
     std::string what;  // "start", "grow", "shrink", "stop", "move" or "lost"
     double seconds = 0;
@@ -54,7 +54,7 @@ struct PastJob {
   // Returns the pace at a moment: of the paces on as many devices the nearest, within kNear; where a pace ends and the
   // next begins, the latter. Null: no pace is near.
   static constexpr double kNear = 2;  // s
-  const Pace* pace_at(double moment, const std::string& type, int64_t devices) const;
+  const PastPace* pace_at(double moment, const std::string& type, int64_t devices) const;
   // Returns the time of a step at a moment: by the pace, for the devices in use; without a pace, as step_seconds().
   double step_seconds_at(double moment, const Where& where) const;
 

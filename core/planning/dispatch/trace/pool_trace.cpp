@@ -10,7 +10,7 @@
 namespace estrain::dispatch {
 namespace {
 
-using Seen = PastJob::Seen;
+using PastSpeed = PastJob::PastSpeed;
 
 template <typename T>
 Json json_of(const T& value) {
@@ -20,15 +20,15 @@ template <typename T>
 Json json_of(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
-Json json_of(const std::vector<Seen>& seen) {
+Json json_of(const std::vector<PastSpeed>& seen) {
   Json all = Json::array();
-  for (const Seen& one : seen) all.push_back({one.type, one.devices, one.in_use, one.step_seconds});
+  for (const PastSpeed& one : seen) all.push_back({one.type, one.devices, one.in_use, one.step_seconds});
   return all;
 }
 
-Json json_of(const std::vector<PastJob::Pace>& paces) {
+Json json_of(const std::vector<PastJob::PastPace>& paces) {
   Json all = Json::array();
-  for (const PastJob::Pace& one : paces)
+  for (const PastJob::PastPace& one : paces)
     all.push_back({one.type, one.devices, one.in_use, one.from, one.to, one.step_seconds, one.told});
   return all;
 }
@@ -75,12 +75,12 @@ class Reading {
       throw Error::make(Fault::spec, "\"{}\" wants a number from 0", key);
     number = *value;
   }
-  void operator()(const char* key, std::vector<Seen>& seen) const {
+  void operator()(const char* key, std::vector<PastSpeed>& seen) const {
     for (const Json& entry : list_in(line_, key)) seen.push_back(seen_of(entry));
   }
-  void operator()(const char* key, std::vector<PastJob::Pace>& paces) const {
+  void operator()(const char* key, std::vector<PastJob::PastPace>& paces) const {
     for (const Json& entry : list_in(line_, key)) paces.push_back(pace_of(entry));
-    std::ranges::stable_sort(paces, {}, &PastJob::Pace::from);
+    std::ranges::stable_sort(paces, {}, &PastJob::PastPace::from);
   }
   void operator()(const char* key, std::vector<PastJob::Took>& took) const {
     for (const Json& entry : list_in(line_, key)) took.push_back(took_of(entry));
@@ -90,7 +90,7 @@ class Reading {
   }
 
  private:
-  static Seen seen_of(const Json& entry) {
+  static PastSpeed seen_of(const Json& entry) {
     if (entry.is_array() && entry.size() == 4) {
       const auto type = as_text(entry[0]);
       const auto devices = as_whole(entry[1]), in_use = as_whole(entry[2]);
@@ -101,7 +101,7 @@ class Reading {
     throw Error(Fault::spec, "\"seen\" wants [type, devices, devices in use, seconds]");
   }
 
-  static PastJob::Pace pace_of(const Json& entry) {
+  static PastJob::PastPace pace_of(const Json& entry) {
     if (entry.is_array() && entry.size() == 7) {
       const auto type = as_text(entry[0]);
       const auto devices = as_whole(entry[1]);

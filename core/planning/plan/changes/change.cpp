@@ -6,10 +6,10 @@
 
 namespace estrain::plan {
 
-Verdict weigh(const Change& change) {
+ChangeWorth weigh(const Change& change) {
   const double saved = change.step_seconds_now - change.step_seconds_then;
   const double share = change.step_seconds_now > 0 ? saved / change.step_seconds_now : 0;
-  Verdict verdict;
+  ChangeWorth verdict;
   verdict.gain_seconds = saved * static_cast<double>(std::max<int64_t>(0, change.steps_left));
   if (share < kLeastGain) {
     verdict.reason = share <= 0 ? "steps would not get shorter"

@@ -13,7 +13,7 @@ struct Change {
   double cost_seconds = 0;  // measured cost of a change: the pause, and the slow-down of others by warming up
 };
 
-struct Verdict {
+struct ChangeWorth {
   bool worth = false;
   double gain_seconds = 0;  // over the remaining steps, without deducting the cost
   std::string reason;
@@ -23,7 +23,7 @@ struct Verdict {
 // kGainOverCost times the cost. An offer that is soon withdrawn, or a job about to end, changes nothing.
 constexpr double kLeastGain = 0.03;
 constexpr double kGainOverCost = 2;
-Verdict weigh(const Change& change);
+ChangeWorth weigh(const Change& change);
 
 // Watches, window by window, the gain of the best plan for the current devices, and says when to adopt this
 // plan: after a gain of at least kGain in enough windows, minus windows without the gain. A change restarts

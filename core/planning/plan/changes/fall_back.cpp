@@ -26,7 +26,7 @@ FallBackWatch::FallBackWatch(Plan before, double before_step_seconds, Plan now, 
   }
 }
 
-std::optional<FallBackWatch::Decision> FallBackWatch::observe(double step_seconds, double at) {
+std::optional<FallBackWatch::Judgement> FallBackWatch::observe(double step_seconds, double at) {
   if (!positive(step_seconds) || !std::isfinite(at)) return std::nullopt;
   const double seconds = elapsed(at), ratio = step_seconds / now_.step_seconds;
   if (ratio > 1 + rules_.margin) {
@@ -59,9 +59,9 @@ void FallBackWatch::count_recovered(double seconds) {
   if (usual_seconds_ >= rules_.seconds) decided_ = false;
 }
 
-FallBackWatch::Decision FallBackWatch::decide() {
+FallBackWatch::Judgement FallBackWatch::decide() {
   decided_ = true;
-  Decision decision;
+  Judgement decision;
   decision.slow_seconds = slow_seconds_;
   decision.measured_over_estimated = weighted_ratio_ / slow_seconds_;
   const double measured = decision.measured_over_estimated * now_.step_seconds;

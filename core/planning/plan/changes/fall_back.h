@@ -22,7 +22,7 @@ class FallBackWatch {
     double longest_gap = 30;
   };
 
-  struct Decision {
+  struct Judgement {
     bool fall_back = false;              // to the previous plan, faster than the measured steps
     Plan plan;                           // the plan to run: the previous or the current one
     double measured_over_estimated = 1;  // the mean since the job became slow: the factor to correct the estimate
@@ -37,7 +37,7 @@ class FallBackWatch {
   // Takes the seconds of a step (best a mean over several steps) at a time in seconds. Returns a decision once per
   // episode: before the next decision, the job must run as estimated for `seconds`. Ignores a time other than a
   // positive number.
-  std::optional<Decision> observe(double step_seconds, double at);
+  std::optional<Judgement> observe(double step_seconds, double at);
 
   // Slow seconds counted so far; 0 if the job runs as estimated.
   double slow_seconds() const { return slow_seconds_; }
@@ -46,7 +46,7 @@ class FallBackWatch {
   double elapsed(double at);
   void count_slow(double ratio, double seconds);
   void count_recovered(double seconds);
-  Decision decide();
+  Judgement decide();
 
   Plan before_, now_;
   double before_step_seconds_;

@@ -116,7 +116,7 @@ std::set<Counts> ways_to_grow(const Offer& offer) {
   for (size_t group = 0; group < offer.groups().size(); ++group) {
     ways.insert(all_free(offer, {static_cast<int64_t>(group)}));
   }
-  Job mixed = offer.job();
+  PlannedJob mixed = offer.job();
   mixed.one_kind = true;  // even at D2, adding a single kind is worth trying
   for (const std::vector<int64_t>& kind : mixable(mixed, offer.groups())) ways.insert(all_free(offer, kind));
   ways.insert(offer.free());
@@ -139,8 +139,8 @@ std::string reason_to_grow(const Offer& offer, const Proposal& proposal) {
 
 }  // namespace
 
-std::vector<Proposal> grow(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free,
-                           int64_t k) {
+std::vector<Proposal> grow(const PlannedJob& job, const std::vector<DeviceGroup>& held,
+                           const std::vector<DeviceGroup>& free, int64_t k) {
   const Offer offer(job, held, free);
   std::map<Counts, Proposal> by_change;
   for (const Counts& added : ways_to_grow(offer)) {

@@ -53,7 +53,7 @@ std::string listed(const std::vector<DeviceGroup>& groups, const Counts& counts)
 
 Counts used_by(const Plan& plan, size_t groups) {
   Counts used(groups);
-  for (const Share& share : plan.workers) ++used[static_cast<size_t>(share.group)];
+  for (const WorkerShare& share : plan.workers) ++used[static_cast<size_t>(share.group)];
   return used;
 }
 
@@ -62,7 +62,7 @@ std::vector<DeviceGroup> with_counts(std::vector<DeviceGroup> groups, const Coun
   return groups;
 }
 
-Offer::Offer(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free)
+Offer::Offer(const PlannedJob& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free)
     : job_(job), before_(best_plan(job, held)), groups_(held), free_(held.size()) {
   check_groups_or_none(free);
   for (const DeviceGroup& group : held) held_.push_back(group.count);

@@ -30,9 +30,9 @@ void keep_best(std::vector<Proposal>& proposals, int64_t k);
 class Offer {
  public:
   // Keeps a reference to the job. Throws as best_plan for the held devices, and for invalid free groups.
-  Offer(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free);
+  Offer(const PlannedJob& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free);
 
-  const Job& job() const { return job_; }
+  const PlannedJob& job() const { return job_; }
   // The held groups, then groups of free devices only.
   const std::vector<DeviceGroup>& groups() const { return groups_; }
   const Counts& held() const { return held_; }
@@ -47,7 +47,7 @@ class Offer {
  private:
   void add(const DeviceGroup& group);
 
-  const Job& job_;
+  const PlannedJob& job_;
   Plan before_;
   std::vector<DeviceGroup> groups_;
   Counts held_, free_;

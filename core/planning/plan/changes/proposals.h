@@ -32,12 +32,12 @@ struct Proposal {
 //
 // Throws as best_plan, also for the held devices. A job without devices has no speed yet: use best_plan to start
 // it.
-std::vector<Proposal> grow(const Job& job, const std::vector<DeviceGroup>& held, const std::vector<DeviceGroup>& free,
-                           int64_t k);
+std::vector<Proposal> grow(const PlannedJob& job, const std::vector<DeviceGroup>& held,
+                           const std::vector<DeviceGroup>& free, int64_t k);
 
 // Returns the `k` best ways to give up `fewer` devices, least loss first; among equals, the faster devices stay. The
 // first way is optimal (as far as best_plan is exact). Throws as best_plan; Fault::infeasible if no device would
 // remain, Fault::usage if `fewer` is below 1.
-std::vector<Proposal> shrink(const Job& job, const std::vector<DeviceGroup>& held, int64_t fewer, int64_t k);
+std::vector<Proposal> shrink(const PlannedJob& job, const std::vector<DeviceGroup>& held, int64_t fewer, int64_t k);
 
 }  // namespace estrain::plan

@@ -69,7 +69,7 @@ Counts slowest_of(const std::vector<DeviceGroup>& groups, const Counts& spare, i
 Counts least_missed(const Offer& offer, int64_t fewer) {
   const Plan plan = best_plan(offer.job(), offer.groups(), sum(offer.held()) - fewer);
   Counts spare = offer.held();
-  for (const Share& share : plan.workers) --spare[static_cast<size_t>(share.group)];
+  for (const WorkerShare& share : plan.workers) --spare[static_cast<size_t>(share.group)];
   return slowest_of(offer.groups(), spare, fewer);
 }
 
@@ -116,7 +116,7 @@ void check_some_left(const std::vector<DeviceGroup>& held, int64_t fewer) {
 
 }  // namespace
 
-std::vector<Proposal> shrink(const Job& job, const std::vector<DeviceGroup>& held, int64_t fewer, int64_t k) {
+std::vector<Proposal> shrink(const PlannedJob& job, const std::vector<DeviceGroup>& held, int64_t fewer, int64_t k) {
   if (fewer < 1) {
     throw Error::make(Fault::usage, "{} devices to be given up: must be at least 1", fewer)
         .advise("say how many devices to give up");

@@ -54,8 +54,8 @@ double seconds_of(GradientTraffic traffic, const std::vector<Exchanging>& hosts)
 // The best plan of one host for each number of ESTs.
 class Alone {
  public:
-  Alone(const Job& job, const HostDevices& host) {
-    Job part = job;
+  Alone(const PlannedJob& job, const HostDevices& host) {
+    PlannedJob part = job;
     for (part.ests = 1; part.ests <= job.ests; ++part.ests) {
       try {
         plans_.push_back(best_plan(part, host.groups));
@@ -82,7 +82,7 @@ class Alone {
 
 class Planner {
  public:
-  Planner(const Job& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts)
+  Planner(const PlannedJob& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts)
       : job_(job), traffic_(traffic), hosts_(hosts) {
     for (const HostDevices& host : hosts) alone_.emplace_back(job, host);
   }
@@ -181,7 +181,7 @@ class Planner {
     return text;
   }
 
-  const Job job_;
+  const PlannedJob job_;
   const GradientTraffic traffic_;
   const std::vector<HostDevices>& hosts_;
   std::vector<Alone> alone_;
@@ -211,7 +211,7 @@ Hosts first_by(size_t hosts, size_t count, Worth&& worth) {
   return others;
 }
 
-void check_hosts(const Job& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts) {
+void check_hosts(const PlannedJob& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts) {
   check_job(job);
   if (hosts.empty() || !(traffic.bytes >= 0)) throw Error(Fault::infeasible, "no host to plan with");
   for (size_t i = 0; i < hosts.size(); ++i) {
@@ -227,7 +227,7 @@ double exchange_seconds(GradientTraffic traffic, int64_t hosts, const Link& link
   return seconds_of(traffic, std::vector<Exchanging>(static_cast<size_t>(hosts), {1, link}));
 }
 
-std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic,
+std::vector<HostsPlan> plans_over_hosts(const PlannedJob& job, GradientTraffic traffic,
                                         const std::vector<HostDevices>& hosts) {
   check_hosts(job, traffic, hosts);
   const Planner planner(job, traffic, hosts);

@@ -54,7 +54,8 @@ double exchange_seconds(GradientTraffic traffic, int64_t hosts, const Link& link
 // Returns the best plan for each number of hosts with room for all ESTs, always including the launcher's own; fewest
 // hosts first. With more than twelve hosts only the fastest hosts and those with the quickest links are tried as sets.
 // Throws Fault::infeasible if no set of hosts can host all ESTs; also as best_plan.
-std::vector<HostsPlan> plans_over_hosts(const Job& job, GradientTraffic traffic, const std::vector<HostDevices>& hosts);
+std::vector<HostsPlan> plans_over_hosts(const PlannedJob& job, GradientTraffic traffic,
+                                        const std::vector<HostDevices>& hosts);
 
 // Returns the plan with the shortest step; between equals, the plan with fewer hosts.
 const HostsPlan& best_of(const std::vector<HostsPlan>& plans);

@@ -28,11 +28,11 @@ namespace {
 // the search then orders the ranges for the fewest partial sums.
 class MixSearch {
  public:
-  MixSearch(const Job& job, const Fleet& fleet);
+  MixSearch(const PlannedJob& job, const Fleet& fleet);
 
   // Stores a better plan in `best` and `split` if a better plan exists. Subtracts its steps from `budget`; returns
   // false if the search was cut short.
-  bool run(Figure& best, std::vector<Share>& split, int64_t& budget);
+  bool run(Figure& best, std::vector<WorkerShare>& split, int64_t& budget);
 
  private:
   // The remaining devices: `left` of `group`, each with at most `most` ESTs, and all later groups.
@@ -45,25 +45,25 @@ class MixSearch {
   void order_ranges(int64_t workers, Load load);
   const DeviceGroup& group(size_t index) const;
 
-  const Job& job_;
+  const PlannedJob& job_;
   const Fleet& fleet_;
   ExactSplit exact_;
   Figure best_;
-  std::vector<Share> split_;
-  std::vector<Share> chosen_;          // the current path of the search
+  std::vector<WorkerShare> split_;
+  std::vector<WorkerShare> chosen_;    // the current path of the search
   std::vector<int64_t> devices_from_;  // [i]: devices of the i-th fastest group and all slower groups
   int64_t budget_ = 0;
   bool complete_ = true;
 };
 
-MixSearch::MixSearch(const Job& job, const Fleet& fleet) : job_(job), fleet_(fleet), exact_(job.ests) {
+MixSearch::MixSearch(const PlannedJob& job, const Fleet& fleet) : job_(job), fleet_(fleet), exact_(job.ests) {
   devices_from_.assign(fleet.members().size() + 1, 0);
   for (size_t i = fleet.members().size(); i-- > 0;) devices_from_[i] = devices_from_[i + 1] + group(i).count;
 }
 
 const DeviceGroup& MixSearch::group(size_t index) const { return fleet_.group(fleet_.members()[index]); }
 
-bool MixSearch::run(Figure& best, std::vector<Share>& split, int64_t& budget) {
+bool MixSearch::run(Figure& best, std::vector<WorkerShare>& split, int64_t& budget) {
   best_ = best;
   split_.clear();
   budget_ = budget;
@@ -115,7 +115,7 @@ bool MixSearch::may_be_better(size_t next, int64_t ests, int64_t workers, int64_
 void MixSearch::order_ranges(int64_t workers, Load load) {
   if (!figure_of(job_, workers, load, workers).better_than(best_)) return;
   std::map<std::pair<int64_t, int64_t>, int64_t, std::greater<>> devices;  // {ESTs, group}: number of devices
-  for (const Share& share : chosen_) ++devices[{share.ests, share.group}];
+  for (const WorkerShare& share : chosen_) ++devices[{share.ests, share.group}];
   std::vector<Capacity> sizes;
   for (const auto& [size, count] : devices) sizes.push_back({size.first, count, size.second});
   int64_t excess = 0;
@@ -137,10 +137,10 @@ void MixSearch::order_ranges(int64_t workers, Load load) {
 // numbers of ESTs instead.
 class Search {
  public:
-  Search(const Job& job, std::vector<Fleet> fleets) : job_(job), fleets_(std::move(fleets)), exact_(job.ests) {}
+  Search(const PlannedJob& job, std::vector<Fleet> fleets) : job_(job), fleets_(std::move(fleets)), exact_(job.ests) {}
 
   // Returns no shares if there is no plan.
-  std::vector<Share> run() {
+  std::vector<WorkerShare> run() {
     try_greedily();
     for (size_t fleet = 0; fleet < fleets_.size(); ++fleet) {
       if (pace_decides(fleets_[fleet])) {
@@ -244,9 +244,9 @@ class Search {
     take(fleet, greedy_split(job_.ests, workers, fleet.capacities(pace)));
   }
 
-  void take(const Fleet& fleet, std::vector<Share> split) {
+  void take(const Fleet& fleet, std::vector<WorkerShare> split) {
     const Figure figure =
-        figure_of(job_, std::ssize(split), fleet.load_of(split), partial_sums_of(job_.ests, split, &Share::ests));
+        figure_of(job_, std::ssize(split), fleet.load_of(split), partial_sums_of(job_.ests, split, &WorkerShare::ests));
     if (!figure.better_than(best_)) return;
     best_ = figure;
     best_split_ = std::move(split);
@@ -301,7 +301,7 @@ class Search {
 
   // Tries all splits at a pace, for the candidates able to run at it. Returns false if the budget is too small.
   bool try_exactly(const Fleet& fleet, const std::vector<Candidate>& open, double pace) {
-    ExactSplit::Limits limits;
+    ExactSplit::Bounds limits;
     const auto in_reach = std::ranges::upper_bound(open, pace, {}, [](const Candidate& each) { return *each.pace; });
     for (auto each = open.begin(); each != in_reach; ++each) {
       limits.workers = std::max(limits.workers, each->bound.workers);
@@ -330,11 +330,11 @@ class Search {
     return allowed;
   }
 
-  const Job& job_;
+  const PlannedJob& job_;
   std::vector<Fleet> fleets_;
   ExactSplit exact_;
   Figure best_;
-  std::vector<Share> best_split_;
+  std::vector<WorkerShare> best_split_;
   std::vector<Candidate> open_;
   double left_out_ = std::numeric_limits<double>::infinity();  // a lower bound on the plans not searched
   // Remaining budgets: devices placed by greedy splits, steps of the dynamic program and of the search of mixes.
@@ -350,14 +350,14 @@ std::string idle_devices(const std::vector<DeviceGroup>& groups, const Plan& pla
 
 }  // namespace
 
-Plan best_plan(const Job& job, const std::vector<DeviceGroup>& groups, int64_t most_workers) {
+Plan best_plan(const PlannedJob& job, const std::vector<DeviceGroup>& groups, int64_t most_workers) {
   check_job(job);
   check_groups(groups);
   std::vector<Fleet> fleets;
   for (const std::vector<int64_t>& chosen : mixable(job, groups))
     fleets.emplace_back(groups, chosen, job, most_workers);
   Search search(job, std::move(fleets));
-  std::vector<Share> split = search.run();
+  std::vector<WorkerShare> split = search.run();
   if (split.empty()) throw_no_room(job, groups, most_workers);
   Plan plan = evaluate(job, groups, std::move(split));
   plan.slack = std::max(0.0, 1 - search.proven_bound() / plan.step_seconds);

@@ -23,40 +23,40 @@ std::string limits_of(const Plan& plan, const DeviceGroup& slowest, int64_t ests
 
 }  // namespace
 
-double Exchange::seconds(int64_t workers, int64_t partial_sums) const {
+double ExchangeCost::seconds(int64_t workers, int64_t partial_sums) const {
   const auto each = static_cast<double>(workers);
   return base + per_worker * (each - 1) + (per_sum * static_cast<double>(partial_sums - 1) + update) / each;
 }
 
-double Job::crowding_of(int64_t workers) const {
+double PlannedJob::crowding_of(int64_t workers) const {
   if (crowding.empty()) return 1;
   return crowding[static_cast<size_t>(std::min(workers, std::ssize(crowding)) - 1)];
 }
 
 // L_1 = pace; L_1 + ... + L_W = work.
-double Job::compute_seconds(int64_t workers, Load load) const {
+double PlannedJob::compute_seconds(int64_t workers, Load load) const {
   const double alone = crowding_of(1), together = crowding_of(workers);
   if (workers == 1 || together <= alone) return together * load.pace;
   const double each = (together - alone) / static_cast<double>(workers - 1);
   return (alone - each) * load.pace + each * load.work;
 }
 
-Plan evaluate(const Job& job, const std::vector<DeviceGroup>& groups, std::vector<Share> workers) {
+Plan evaluate(const PlannedJob& job, const std::vector<DeviceGroup>& groups, std::vector<WorkerShare> workers) {
   check_job(job);
   check_groups(groups);
   check_workers(job, groups, workers);
   Plan plan;
-  const auto group_of = [&](const Share& share) -> const DeviceGroup& {
+  const auto group_of = [&](const WorkerShare& share) -> const DeviceGroup& {
     return groups[static_cast<size_t>(share.group)];
   };
   double rates = 0;
-  for (const Share& share : workers) rates += group_of(share).mini_batches_per_second;
+  for (const WorkerShare& share : workers) rates += group_of(share).mini_batches_per_second;
   const Load load = load_of(groups, workers);
-  const Share slowest =
-      *std::ranges::max_element(workers, {}, [&](const Share& share) { return pace_of(group_of(share), share.ests); });
+  const WorkerShare slowest = *std::ranges::max_element(
+      workers, {}, [&](const WorkerShare& share) { return pace_of(group_of(share), share.ests); });
   const auto count = std::ssize(workers);
   plan.workers = std::move(workers);
-  plan.partial_sums = partial_sums_of(job.ests, plan.workers, &Share::ests);
+  plan.partial_sums = partial_sums_of(job.ests, plan.workers, &WorkerShare::ests);
   plan.compute_seconds = job.compute_seconds(count, load);
   plan.exchange_seconds = job.exchange.seconds(count, plan.partial_sums);
   plan.step_seconds = plan.compute_seconds + plan.exchange_seconds;

@@ -6,7 +6,7 @@
 
 namespace estrain::plan {
 
-bool ExactSplit::run(const std::vector<Capacity>& capacities, Limits limits, int64_t& budget) {
+bool ExactSplit::run(const std::vector<Capacity>& capacities, Bounds limits, int64_t& budget) {
   limits_ = limits;
   cells_.clear();
   if (!lay_out(capacities)) return false;
@@ -90,7 +90,7 @@ void ExactSplit::extend(int64_t position) {
     listed = true;
     work_ += std::ssize(ranges_);
     const int64_t* after = &taken_from_[static_cast<size_t>(state) * classes_.size()];
-    for (const Range& range : ranges_) {
+    for (const EstSpan& range : ranges_) {
       const int64_t excess = from.excess + range.excess, next = after[range.smallest_class];
       const int64_t end = position + range.length;
       if (next < 0 || excess > limits_.excess || room_left_[static_cast<size_t>(next)] < ests_ - end) continue;
@@ -115,8 +115,8 @@ int64_t ExactSplit::excess(int64_t workers) const {
   return state < 0 ? -1 : cell(ests_, state).excess;
 }
 
-std::vector<Share> ExactSplit::split(int64_t workers) const {
-  std::vector<Share> shares;
+std::vector<WorkerShare> ExactSplit::split(int64_t workers) const {
+  std::vector<WorkerShare> shares;
   std::vector<Class> left = classes_;
   int64_t state = best_state(workers);
   for (int64_t position = ests_; position > 0;) {

@@ -19,16 +19,16 @@ class ExactSplit {
  public:
   explicit ExactSplit(int64_t ests) : ests_(ests) {}
 
-  struct Limits {
+  struct Bounds {
     int64_t workers = 0;  // limit on the number of workers
     int64_t excess = 0;   // limit on the partial sums beyond one per worker
   };
   // `capacities` are largest first. Subtracts its steps from `budget`; false, without splits, if this is too small.
-  bool run(const std::vector<Capacity>& capacities, Limits limits, int64_t& budget);
+  bool run(const std::vector<Capacity>& capacities, Bounds limits, int64_t& budget);
 
   // Returns the last run's least excess with exactly this many workers; -1 if no such split is within the limits.
   int64_t excess(int64_t workers) const;
-  std::vector<Share> split(int64_t workers) const;
+  std::vector<WorkerShare> split(int64_t workers) const;
 
  private:
   // Devices of any group with the same number of ESTs.
@@ -42,7 +42,7 @@ class ExactSplit {
     uint16_t length = 0;  // of the range with this end
     uint32_t state = 0;   // the state before it
   };
-  struct Range {
+  struct EstSpan {
     int64_t length;
     int64_t excess;
     size_t smallest_class;
@@ -62,13 +62,13 @@ class ExactSplit {
   int64_t best_state(int64_t workers) const;
 
   int64_t ests_;
-  Limits limits_;
+  Bounds limits_;
   std::vector<Class> classes_;  // smallest first
   int64_t states_ = 0;
   std::vector<int64_t> workers_of_, room_left_;  // of each state
   std::vector<int64_t> taken_from_;  // [state * classes + smallest class]: the next state; -1: no device is left
   std::vector<Cell> cells_;          // position by position
-  std::vector<Range> ranges_;        // from the current position
+  std::vector<EstSpan> ranges_;      // from the current position
   int64_t work_ = 0;
 };
 

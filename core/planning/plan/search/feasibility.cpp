@@ -40,7 +40,7 @@ void check_group(const DeviceGroup& group) {
   }
 }
 
-void check_share(const std::vector<DeviceGroup>& groups, size_t worker, const Share& share) {
+void check_share(const std::vector<DeviceGroup>& groups, size_t worker, const WorkerShare& share) {
   if (share.group < 0 || share.group >= std::ssize(groups)) {
     throw Error::make(Fault::infeasible, "worker {}: there is no device group {}", worker, share.group)
         .advise(fmt::format("groups are numbered 0 to {}", std::ssize(groups) - 1));
@@ -78,7 +78,7 @@ int64_t room_of(const std::vector<DeviceGroup>& groups, const std::vector<int64_
 
 }  // namespace
 
-void check_job(const Job& job) {
+void check_job(const PlannedJob& job) {
   if (job.ests < 1) {
     throw Error::make(Fault::infeasible, "{} ESTs: a job has at least one", job.ests).advise("give at least 1 EST");
   }
@@ -101,7 +101,8 @@ void check_groups(const std::vector<DeviceGroup>& groups) {
   }
 }
 
-void check_workers(const Job& job, const std::vector<DeviceGroup>& groups, const std::vector<Share>& workers) {
+void check_workers(const PlannedJob& job, const std::vector<DeviceGroup>& groups,
+                   const std::vector<WorkerShare>& workers) {
   int64_t ests = 0;
   std::vector<int64_t> used(groups.size());
   for (size_t i = 0; i < workers.size(); ++i) {
@@ -129,7 +130,7 @@ void check_workers(const Job& job, const std::vector<DeviceGroup>& groups, const
       .advise("give every EST one worker");
 }
 
-void throw_no_room(const Job& job, const std::vector<DeviceGroup>& groups, int64_t most_workers) {
+void throw_no_room(const PlannedJob& job, const std::vector<DeviceGroup>& groups, int64_t most_workers) {
   int64_t most = 0;
   std::string where = "all devices together";
   for (const std::vector<int64_t>& set : mixable(job, groups)) {

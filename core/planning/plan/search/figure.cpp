@@ -11,7 +11,7 @@ bool Figure::better_than(const Figure& other) const {
   return std::tie(workers, partial_sums) < std::tie(other.workers, other.partial_sums);
 }
 
-Figure figure_of(const Job& job, int64_t workers, Load load, int64_t partial_sums) {
+Figure figure_of(const PlannedJob& job, int64_t workers, Load load, int64_t partial_sums) {
   return {job.compute_seconds(workers, load) + job.exchange.seconds(workers, partial_sums), workers, partial_sums};
 }
 
@@ -19,10 +19,10 @@ double pace_of(const DeviceGroup& group, int64_t ests) {
   return static_cast<double>(ests) / group.mini_batches_per_second;
 }
 
-Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<Share>& workers) {
+Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<WorkerShare>& workers) {
   Load load;
   std::vector<int64_t> ests(groups.size());
-  for (const Share& share : workers) {
+  for (const WorkerShare& share : workers) {
     const auto group = static_cast<size_t>(share.group);
     load.pace = std::max(load.pace, pace_of(groups[group], share.ests));
     ests[group] += share.ests;

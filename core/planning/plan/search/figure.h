@@ -20,12 +20,12 @@ struct Figure {
 };
 
 // Computes the figure as evaluate does. Bounds on pace, work or partial sums give a bound on the step.
-Figure figure_of(const Job& job, int64_t workers, Load load, int64_t partial_sums);
+Figure figure_of(const PlannedJob& job, int64_t workers, Load load, int64_t partial_sums);
 
 // Returns the seconds of a device of the group for this many ESTs while no other worker computes: a possible pace.
 double pace_of(const DeviceGroup& group, int64_t ests);
 
 // Returns pace and work of a plan on these groups.
-Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<Share>& workers);
+Load load_of(const std::vector<DeviceGroup>& groups, const std::vector<WorkerShare>& workers);
 
 }  // namespace estrain::plan

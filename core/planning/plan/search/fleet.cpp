@@ -20,7 +20,7 @@ int64_t capacity(const DeviceGroup& group, double pace) {
   return ests;
 }
 
-std::vector<std::vector<int64_t>> mixable(const Job& job, const std::vector<DeviceGroup>& groups) {
+std::vector<std::vector<int64_t>> mixable(const PlannedJob& job, const std::vector<DeviceGroup>& groups) {
   std::vector<std::vector<int64_t>> sets;
   std::map<std::string_view, size_t> set_of;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -31,7 +31,7 @@ std::vector<std::vector<int64_t>> mixable(const Job& job, const std::vector<Devi
   return sets;
 }
 
-Fleet::Fleet(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& chosen, const Job& job,
+Fleet::Fleet(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& chosen, const PlannedJob& job,
              int64_t most_workers)
     : ests_(job.ests), groups_(groups) {
   for (DeviceGroup& group : groups_) {
@@ -138,7 +138,7 @@ double Fleet::shortest_pace(int64_t workers) const {
   }
 }
 
-Load Fleet::load_of(const std::vector<Share>& workers) const { return plan::load_of(groups_, workers); }
+Load Fleet::load_of(const std::vector<WorkerShare>& workers) const { return plan::load_of(groups_, workers); }
 
 double Fleet::least_work(double pace) const {
   double work = 0;

@@ -24,13 +24,13 @@ struct Capacity {
 int64_t capacity(const DeviceGroup& group, double pace);
 
 // Returns the sets of groups that may work together: groups of a kind, or all groups.
-std::vector<std::vector<int64_t>> mixable(const Job& job, const std::vector<DeviceGroup>& groups);
+std::vector<std::vector<int64_t>> mixable(const PlannedJob& job, const std::vector<DeviceGroup>& groups);
 
 // Not thread-safe.
 class Fleet {
  public:
   // Takes, of the given groups, each group with room for at least one EST. The groups have been checked.
-  Fleet(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& chosen, const Job& job,
+  Fleet(const std::vector<DeviceGroup>& groups, const std::vector<int64_t>& chosen, const PlannedJob& job,
         int64_t most_workers = std::numeric_limits<int64_t>::max());
 
   // Plans exist for numbers of workers in this range; no plan if most < fewest.
@@ -53,7 +53,7 @@ class Fleet {
   // Returns the next larger pace at which a device can host more; nothing if no device can.
   std::optional<double> next_pace(double pace) const;
   // The load of a plan on these devices.
-  Load load_of(const std::vector<Share>& workers) const;
+  Load load_of(const std::vector<WorkerShare>& workers) const;
   // Returns the capacities of devices at a pace: capacities of at least 1, largest first.
   std::vector<Capacity> capacities(double pace) const;
 

@@ -96,9 +96,9 @@ Way best_way(int64_t ests, int64_t workers, const Runs& capacities) {
 
 }  // namespace
 
-std::vector<Share> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities) {
+std::vector<WorkerShare> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities) {
   const Way way = best_way(ests, workers, capacities);
-  std::vector<Share> split;
+  std::vector<WorkerShare> split;
   split.reserve(static_cast<size_t>(workers));
   cut(ests, way.runs, way.spending, [&](int64_t group, int64_t begin, int64_t end) {
     split.push_back({group, end - begin});

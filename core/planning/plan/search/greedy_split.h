@@ -12,6 +12,6 @@ namespace estrain::plan {
 
 // Returns the best result over several orders of the devices and ways to spend the spare room. `capacities` are largest
 // first; at least `workers` devices are needed, and the first `workers` must be able to host all ESTs.
-std::vector<Share> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities);
+std::vector<WorkerShare> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities);
 
 }  // namespace estrain::plan

@@ -9,7 +9,7 @@ Decision admit_gangs(const View& view, const std::vector<size_t>& order) {
   for (size_t type = 0; type < view.cluster.types().size(); ++type) left[type] = view.cluster.devices_of_type(type);
   std::vector<size_t> starting;
   for (const size_t i : order) {
-    const Job& job = *view.jobs[i];
+    const JobView& job = *view.jobs[i];
     if (job.requested > left[job.type]) {
       decision.reasons[i] =
           job.placement.empty() ? "waits for jobs with higher priority" : "gives way to jobs with higher priority";

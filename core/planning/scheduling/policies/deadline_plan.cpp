@@ -20,7 +20,7 @@ DeadlinePlan::DeadlinePlan(const View& view, double slot)
 
 // Returns the devices in each slot if the job has `share` or as many as are free; nothing if this is not enough.
 std::optional<std::vector<int64_t>> DeadlinePlan::fill(size_t index, int64_t share) const {
-  const Job& job = *view_.jobs[index];
+  const JobView& job = *view_.jobs[index];
   const Cluster& cluster = view_.cluster;
   std::vector<int64_t> shares;
   double left = 1;  // the part of the job's present rest

@@ -22,12 +22,12 @@ class Deeppool : public Policy {
  private:
   static void place(const View& view, bool background, FreeDevices& free, Decision& decision) {
     for (size_t i = 0; i < view.jobs.size(); ++i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       if (job.is_background == background && free.holds(job.placement))
         free.take(decision.placements[i] = job.placement);
     }
     for (size_t i = 0; i < view.jobs.size(); ++i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       if (job.is_background != background) continue;
       if (decision.placements[i].empty())
         decision.placements[i] = free.take_packed(job.type, std::min(job.requested, job.most));

@@ -13,13 +13,13 @@ struct Growth {
   double speed_up_per_device = 0;
 };
 
-bool may_use(const EasyscaleOptions& options, const Job& job, size_t type) {
+bool may_use(const EasyscaleOptions& options, const JobView& job, size_t type) {
   return type == job.type || (options.mixes && job.mixes_types);
 }
 
 // Adds all growths of a running job by up to `most` devices of a type that make the job faster.
 void add_growths(const View& view, size_t i, size_t type, int64_t most, std::vector<Growth>& growths) {
-  const Job& job = *view.jobs[i];
+  const JobView& job = *view.jobs[i];
   const Shape held = shape_of(view.cluster, job.placement);
   const double left = job.outlook->seconds_left(held);
   for (int64_t more = 1; more <= most; ++more) {
@@ -32,8 +32,8 @@ void add_growths(const View& view, size_t i, size_t type, int64_t most, std::vec
 }
 
 void extend(Placement& placement, const Growth& growth, FreeDevices& free) {
-  for (const Share& more : free.take_packed(growth.type, growth.devices, placement)) {
-    const auto at = std::ranges::find(placement, more.host, &Share::host);
+  for (const DevicesOnHost& more : free.take_packed(growth.type, growth.devices, placement)) {
+    const auto at = std::ranges::find(placement, more.host, &DevicesOnHost::host);
     if (at == placement.end()) {
       placement.push_back(more);
     } else {
@@ -71,7 +71,7 @@ class Round {
     decision_.reasons[growth.job] = "its proposal has the highest speed-up per device";
   }
 
-  double seconds_on_one(const Job& job, size_t type) const {
+  double seconds_on_one(const JobView& job, size_t type) const {
     return job.outlook->seconds_left(packed(view_.cluster, type, 1));
   }
 
@@ -97,7 +97,7 @@ class PaperRound : Round {
   // A job without devices proposes a single device, of the type on which the job is fastest.
   void start_waiting() {
     for (size_t i = 0; i < view_.jobs.size(); ++i) {
-      const Job& job = *view_.jobs[i];
+      const JobView& job = *view_.jobs[i];
       if (!job.placement.empty()) continue;
       std::optional<size_t> best;
       for (size_t type = 0; type < view_.cluster.types().size(); ++type) {
@@ -127,7 +127,7 @@ class PaperRound : Round {
   }
 
   void propose(size_t i, std::vector<Growth>& growths) const {
-    const Job& job = *view_.jobs[i];
+    const JobView& job = *view_.jobs[i];
     if (job.placement.empty()) return;
     const int64_t devices = devices_of(job.placement);
     const auto most = std::min(job.most - devices, grows_by_at_most(options_, devices));
@@ -171,7 +171,7 @@ class SimulatorRound : Round {
     return std::pair(a.job, a.type) > std::pair(b.job, b.type);
   }
 
-  std::optional<size_t> slowest_type(const Job& job) const {
+  std::optional<size_t> slowest_type(const JobView& job) const {
     std::optional<size_t> slowest;
     for (size_t type = 0; type < view_.cluster.types().size(); ++type) {
       if (!may_use(options_, job, type)) continue;
@@ -181,7 +181,7 @@ class SimulatorRound : Round {
   }
 
   void propose(size_t i, std::vector<Growth>& growths) const {
-    const Job& job = *view_.jobs[i];
+    const JobView& job = *view_.jobs[i];
     if (job.placement.empty()) return;
     const Shape held = shape_of(view_.cluster, job.placement);
     int64_t most = grows_by_at_most(options_, held.all_devices());

@@ -53,7 +53,7 @@ class Doublings {
   // Gives each job its requested number, or the largest power of two left.
   void fill(const std::vector<size_t>& jobs) {
     for (const size_t i : jobs) {
-      const Job& job = *view_.jobs[i];
+      const JobView& job = *view_.jobs[i];
       counts_[i] = power_of_two_below(std::min({free_, job.requested, job.most}));
       free_ -= counts_[i];
     }
@@ -69,12 +69,12 @@ class Doublings {
     bool operator<(const Step& other) const { return gain != other.gain ? gain < other.gain : job > other.job; }
   };
 
-  double speed(const Job& job, int64_t devices) const {
+  double speed(const JobView& job, int64_t devices) const {
     return 1 / job.outlook->seconds_left(packed(view_.cluster, job.type, devices));
   }
 
   void propose(size_t i) {
-    const Job& job = *view_.jobs[i];
+    const JobView& job = *view_.jobs[i];
     const int64_t has = counts_[i], more = std::max<int64_t>(1, has);
     if (has + more > job.most) return;
     const double before = has == 0 ? 0 : speed(job, has), after = speed(job, has + more);
@@ -108,7 +108,7 @@ class Elasticflow : public Policy {
       if (!is_chosen[i]) others.push_back(i);
     }
     std::ranges::stable_sort(others, {}, [&](size_t i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       return job.outlook->seconds_left(packed(view.cluster, 0, job.requested));
     });
     Doublings doublings(view, plan);
@@ -121,7 +121,7 @@ class Elasticflow : public Policy {
   // Admits jobs in order of arrival, each for good.
   Chosen choose_admitted(const View& view, DeadlinePlan& plan) {
     std::set<int64_t> there;
-    for (const Job* job : view.jobs) there.insert(job->order);
+    for (const JobView* job : view.jobs) there.insert(job->order);
     std::erase_if(admitted_, [&](const auto& job) { return !there.contains(job.first); });
     const std::vector<size_t> order = by_deadline(view);
     std::vector<size_t> fresh;
@@ -184,7 +184,7 @@ class Elasticflow : public Policy {
   }
 
   ElasticflowOptions options_;
-  std::map<int64_t, bool> admitted_;  // by Job::order
+  std::map<int64_t, bool> admitted_;  // by JobView::order
 };
 
 }  // namespace

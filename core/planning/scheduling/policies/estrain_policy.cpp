@@ -45,7 +45,7 @@ class ShareOut {
  public:
   ShareOut(const View& view, const EstrainOptions& options) : view_(view), options_(options) {
     for (size_t type = 0; type < num_types(); ++type) left_[type] = view.cluster.devices_of_type(type);
-    for (const Job* job : view.jobs) held_.push_back(shape_of(view.cluster, job->placement));
+    for (const JobView* job : view.jobs) held_.push_back(shape_of(view.cluster, job->placement));
     shapes_.resize(view.jobs.size());
     worths_.resize(view.jobs.size(), 0);
     weigh();
@@ -119,11 +119,11 @@ class ShareOut {
 
   void weigh() {
     std::vector<double> one;
-    for (const Job* job : view_.jobs) one.push_back(time_on_one(*job));
+    for (const JobView* job : view_.jobs) one.push_back(time_on_one(*job));
     std::vector<double> sorted = one;
     std::ranges::sort(sorted);
     for (size_t i = 0; i < one.size(); ++i) {
-      const Job& job = *view_.jobs[i];
+      const JobView& job = *view_.jobs[i];
       const double age = std::max(0.0, view_.now - job.submitted) / kAge;
       double weight = job.weight * std::pow(1 + age, options_.aging);
       if (options_.makespan > 0) {
@@ -136,7 +136,7 @@ class ShareOut {
   }
 
   // Returns the time on one device, or on the fewest of 2, 4, 8... devices possible for the job, times the number.
-  double time_on_one(const Job& job) const {
+  double time_on_one(const JobView& job) const {
     for (int64_t devices = 1; devices <= job.most; devices *= 2) {
       const double left = job.outlook->seconds_left(packed(view_.cluster, job.type, devices));
       if (std::isfinite(left)) return std::max(1.0, left * static_cast<double>(devices));
@@ -156,7 +156,7 @@ class ShareOut {
   }
 
   Step best_step(size_t i) const {
-    const Job& job = *view_.jobs[i];
+    const JobView& job = *view_.jobs[i];
     Step best;
     for (size_t type = 0; type < num_types(); ++type) {
       if (type != job.type && !job.mixes_types) continue;
@@ -220,7 +220,7 @@ class Estrain : public Policy {
   static bool is_plenty(const View& view) {
     if (view.cluster.types().size() > 1) return false;
     int64_t wanted = 0;
-    for (const Job* job : view.jobs) {
+    for (const JobView* job : view.jobs) {
       wanted += job->most;
       if (wanted > view.cluster.devices()) return false;
       if (!job->placement.empty() && devices_of(job->placement) != job->most) return false;
@@ -231,7 +231,7 @@ class Estrain : public Policy {
   static std::vector<Shape> all_they_can_use(const View& view) {
     std::vector<Shape> shapes;
     shapes.reserve(view.jobs.size());
-    for (const Job* job : view.jobs) {
+    for (const JobView* job : view.jobs) {
       if (!job->placement.empty()) {
         shapes.push_back(shape_of(view.cluster, job->placement));
         continue;

@@ -14,7 +14,7 @@ constexpr std::string_view kRuns = "keeps its devices", kStarts = "its turn, and
 FreeDevices keep_all(const View& view, Decision& decision) {
   FreeDevices free(view.cluster);
   for (size_t i = 0; i < view.jobs.size(); ++i) {
-    const Job& job = *view.jobs[i];
+    const JobView& job = *view.jobs[i];
     if (job.placement.empty()) continue;
     decision.placements[i] = job.placement;
     decision.reasons[i] = kRuns;
@@ -32,7 +32,7 @@ class Fifo : public Policy {
     FreeDevices free = keep_all(view, decision);
     bool blocked = false;
     for (size_t i = 0; i < view.jobs.size(); ++i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       if (!job.placement.empty()) continue;
       if (blocked) {
         decision.reasons[i] = kBehind;
@@ -55,7 +55,7 @@ class FifoSerial : public Policy {
     Decision decision(view.jobs.size());
     if (view.jobs.empty()) return decision;
     decision.reasons.assign(view.jobs.size(), kBehind);
-    const Job& first = *view.jobs.front();
+    const JobView& first = *view.jobs.front();
     decision.placements[0] = first.placement.empty()
                                  ? FreeDevices(view.cluster).take_most_free(first.type, first.requested)
                                  : first.placement;
@@ -69,7 +69,7 @@ class Srtf : public Policy {
   Decision decide(const View& view) override {
     std::vector<double> left;
     left.reserve(view.jobs.size());
-    for (const Job* job : view.jobs) {
+    for (const JobView* job : view.jobs) {
       const Shape gang = job->placement.empty() ? packed(view.cluster, job->type, job->requested)
                                                 : shape_of(view.cluster, job->placement);
       left.push_back(job->outlook->seconds_left(gang) * static_cast<double>(job->requested) / job->weight);

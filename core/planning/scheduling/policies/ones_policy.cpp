@@ -59,7 +59,7 @@ class OnesRound {
             std::mt19937_64& random)
       : view_(view), options_(options), random_(random), longer_(std::move(longer)), known_(view.jobs.size()) {
     for (size_t i = 0; i < view.jobs.size(); ++i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       most_.push_back(std::min(job.most, view.cluster.devices()));
       held_.push_back(devices_of(job.placement));
       jobs_.limits.push_back(std::min(limits[i], most_.back()));
@@ -106,7 +106,7 @@ class OnesRound {
     if (known.empty()) known.assign(static_cast<size_t>(most_[i]) + 1, -1);
     double& value = known[static_cast<size_t>(devices)];
     if (value < 0) {
-      const Job& job = *view_.jobs[i];
+      const JobView& job = *view_.jobs[i];
       const double left = job.outlook->seconds_left(packed(view_.cluster, job.type, devices));
       const double change = devices == held_[i] ? 0 : options_.patience * view_.charge;
       value = (left * longer_[i] + change) * static_cast<double>(devices);
@@ -167,7 +167,7 @@ class Ones : public Policy {
     std::vector<Schedule> population = round.run(adapted(view));
     const std::vector<int64_t> counts = round.counts_of(population.front());
     orders_.clear();
-    for (const Job* job : view.jobs) orders_.push_back(job->order);
+    for (const JobView* job : view.jobs) orders_.push_back(job->order);
     population_ = std::move(population);
     return place(view, counts);
   }
@@ -177,7 +177,7 @@ class Ones : public Policy {
     if (!first_) first_ = view.now;
     std::map<int64_t, Limit> kept;
     std::vector<int64_t> limits;
-    for (const Job* job : view.jobs) {
+    for (const JobView* job : view.jobs) {
       const auto before = limits_.find(job->order);
       if (before == limits_.end()) ++arrived_;
       Limit limit = before == limits_.end() ? Limit{} : before->second;
@@ -204,7 +204,7 @@ class Ones : public Policy {
   }
 
   // Keeps convoys from forming behind jobs with a long run.
-  int64_t limited_by_age(const Job& job, int64_t devices, double now) const {
+  int64_t limited_by_age(const JobView& job, int64_t devices, double now) const {
     const double rate = static_cast<double>(arrived_) / std::max(now - *first_, 60.0);
     const double parts = std::ceil(options_.age * rate * job.held + 1);
     return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(2 * static_cast<double>(devices) / parts)), 1, devices);
@@ -239,7 +239,7 @@ class Ones : public Policy {
 
   OnesOptions options_;
   std::mt19937_64 random_;
-  std::map<int64_t, Limit> limits_;  // by Job::order
+  std::map<int64_t, Limit> limits_;  // by JobView::order
   std::optional<double> first_;
   int64_t arrived_ = 0;
   std::vector<int64_t> orders_;

@@ -44,7 +44,7 @@ class Optimus : public Policy {
     std::vector<int64_t> counts(view.jobs.size(), 0);
     std::vector<double> gains(view.jobs.size(), 0);
     const auto gain = [&](size_t i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       if (counts[i] >= job.most) return 0.0;
       return (job.outlook->step_seconds(counts[i]) - job.outlook->step_seconds(counts[i] + 1)) *
              job.outlook->steps_left();

@@ -17,7 +17,7 @@ class Philly : public Policy {
     std::map<std::string_view, int64_t> in_use;  // by owner
     std::vector<size_t> waiting;
     for (size_t i = 0; i < view.jobs.size(); ++i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       decision.placements[i] = job.placement;
       decision.reasons[i] = "keeps its devices";
       free.take(job.placement);
@@ -26,12 +26,12 @@ class Philly : public Policy {
     }
     // Owners below their quota first; within each group by arrival.
     const auto above_quota = [&](size_t i) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       return in_use[job.owner] + job.requested > job.quota;
     };
     std::ranges::stable_sort(waiting, {}, above_quota);
     for (const size_t i : waiting) {
-      const Job& job = *view.jobs[i];
+      const JobView& job = *view.jobs[i];
       decision.placements[i] = attempt(view, job, free);
       if (decision.placements[i].empty() && !above_quota(i)) preempt(view, i, decision, free, in_use);
       decision.reasons[i] = decision.placements[i].empty() ? "waits for devices close to each other" : "a gang, placed";
@@ -51,7 +51,7 @@ class Philly : public Policy {
     int64_t failed = 0;
   };
 
-  Placement attempt(const View& view, const Job& job, FreeDevices& free) {
+  Placement attempt(const View& view, const JobView& job, FreeDevices& free) {
     const auto [at, is_new] = tries_.try_emplace(job.order, Try{view.now, view.now, view.now, 0});
     Try& current = at->second;
     current.seen = view.now;
@@ -77,12 +77,12 @@ class Philly : public Policy {
                std::map<std::string_view, int64_t>& in_use) {
     const int64_t used = view.cluster.devices() - free.total();
     if (static_cast<double>(used) < options_.busy * static_cast<double>(view.cluster.devices())) return;
-    const Job& job = *view.jobs[waiting];
+    const JobView& job = *view.jobs[waiting];
     std::vector<size_t> victims;
     std::map<std::string_view, int64_t> after = in_use;
     int64_t room = free.of_type(job.type);
     for (size_t i = view.jobs.size(); i-- > 0 && room < job.requested;) {
-      const Job& other = *view.jobs[i];
+      const JobView& other = *view.jobs[i];
       if (other.placement.empty() || decision.placements[i].empty() || after[other.owner] <= other.quota) continue;
       victims.push_back(i);
       after[other.owner] -= other.requested;
@@ -99,7 +99,7 @@ class Philly : public Policy {
   }
 
   PhillyOptions options_;
-  std::map<int64_t, Try> tries_;  // by Job::order
+  std::map<int64_t, Try> tries_;  // by JobView::order
 };
 
 }  // namespace

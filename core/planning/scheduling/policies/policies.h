@@ -47,7 +47,7 @@ struct EasyscaleOptions {
   bool mixes = false;
   double growth = 2;  // a job proposes at most this many times its current devices
   // Whether the rules of the published simulator hold instead: see easyscale_policy.cpp. Jobs that mix types may then
-  // hold more devices than Job::most.
+  // hold more devices than JobView::most.
   bool as_simulated = false;
 };
 std::unique_ptr<Policy> make_easyscale(const EasyscaleOptions& options);

@@ -44,10 +44,10 @@ class GeneSearch {
       : view_(view), options_(options), dice_(dice), jobs_(view.jobs.size()), hosts_(view.cluster.hosts().size()) {
     for (const Host& host : view.cluster.hosts()) capacity_.push_back(static_cast<int32_t>(host.devices));
     const int64_t fair = (view.cluster.devices() + static_cast<int64_t>(jobs_) - 1) / static_cast<int64_t>(jobs_);
-    for (const Job* job : view.jobs) {
+    for (const JobView* job : view.jobs) {
       add_limits(*job, fair);
       base_.resize(base_.size() + hosts_, 0);
-      for (const Share& share : job->placement) {
+      for (const DevicesOnHost& share : job->placement) {
         base_[base_.size() - hosts_ + static_cast<size_t>(share.host)] = static_cast<uint8_t>(share.devices);
       }
     }
@@ -81,7 +81,7 @@ class GeneSearch {
   }
 
  private:
-  void add_limits(const Job& job, int64_t fair) {
+  void add_limits(const JobView& job, int64_t fair) {
     limits_.push_back(1);
     for (int64_t r = 1; r <= std::min(job.most, view_.cluster.devices()); ++r) {
       if (std::isfinite(job.outlook->seconds_left(packed(view_.cluster, 0, r)))) limits_.back() = r;
@@ -224,7 +224,7 @@ class Pollux : public Policy {
       decision.reasons[i] = "part of the best state that the search found";
     }
     orders_.clear();
-    for (const Job* job : view.jobs) orders_.push_back(job->order);
+    for (const JobView* job : view.jobs) orders_.push_back(job->order);
     population_ = std::move(population);
     return decision;
   }

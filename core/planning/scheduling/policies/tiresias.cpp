@@ -23,7 +23,7 @@ class Tiresias : public Policy {
     std::erase_if(first_, [&](int64_t order) {
       const auto at = index_of_.find(order);
       if (at == index_of_.end()) return true;
-      const Job& job = *view.jobs[at->second];
+      const JobView& job = *view.jobs[at->second];
       const bool demoted = job.held * static_cast<double>(job.requested) >= options_.limit;
       if (demoted) second_.push_back(order);
       return demoted;
@@ -40,7 +40,7 @@ class Tiresias : public Policy {
   static constexpr size_t kGone = ~size_t{0};
 
   TiresiasOptions options_;
-  std::vector<int64_t> first_, second_;  // jobs by Job::order
+  std::vector<int64_t> first_, second_;  // jobs by JobView::order
   std::map<int64_t, size_t> index_of_;   // into the view
 };
 

@@ -73,7 +73,7 @@ BatchSplit PolluxApplication::split(double batch, int64_t devices) const {
   return split;
 }
 
-PolluxApplication::Between PolluxApplication::between(double batch) const {
+PolluxApplication::BatchNeighbours PolluxApplication::between(double batch) const {
   const auto above = std::ranges::lower_bound(batches_, batch);
   const auto i = static_cast<size_t>(above - batches_.begin());
   if (i == batches_.size()) return {i - 1, i - 1, 0};
@@ -82,14 +82,14 @@ PolluxApplication::Between PolluxApplication::between(double batch) const {
 }
 
 PolluxApplication::Noise PolluxApplication::noise(double batch, int64_t epoch) const {
-  const Between where = between(batch);
+  const BatchNeighbours where = between(batch);
   const Validation &lower = validation_[where.lower][static_cast<size_t>(epoch)],
                    &upper = validation_[where.upper][static_cast<size_t>(epoch)];
   return {std::lerp(lower.sqr, upper.sqr, where.part), std::lerp(lower.var, upper.var, where.part)};
 }
 
 double PolluxApplication::iterations(double batch, int64_t epoch) const {
-  const Between where = between(batch);
+  const BatchNeighbours where = between(batch);
   const auto row = static_cast<size_t>(epoch);
   return std::lerp(validation_[where.lower][row].iterations, validation_[where.upper][row].iterations, where.part);
 }

@@ -89,11 +89,11 @@ class PolluxApplication {
   static Counts normal(const Counts& counts);
   static std::optional<StepTimes> at(const Sizes& sizes, int64_t local);
   // A position between two batch sizes: {lower, upper, weight of the upper}.
-  struct Between {
+  struct BatchNeighbours {
     size_t lower, upper;
     double part;
   };
-  Between between(double batch) const;
+  BatchNeighbours between(double batch) const;
 
   std::string name_;
   BatchLimits limits_;

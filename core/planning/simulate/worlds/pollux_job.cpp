@@ -154,7 +154,7 @@ void PolluxJob::choose_batch() {
 void PolluxJob::place(const scheduling::Placement& placement) {
   facts.placement = placement;
   counts_.clear();
-  for (const scheduling::Share& share : placement) counts_.push_back(share.devices);
+  for (const scheduling::DevicesOnHost& share : placement) counts_.push_back(share.devices);
   if (!placement.empty()) countdown_ = charge_;
   choose_batch();
 }

@@ -30,8 +30,8 @@ PolluxApplication::Noise Learnt::noise(int64_t epoch) const {
   return after == noises_.begin() ? after->second : std::prev(after)->second;
 }
 
-Learnt::Best Learnt::search(int64_t hosts, int64_t devices, const PolluxApplication::Noise& noise) const {
-  Best best;
+Learnt::BestBatch Learnt::search(int64_t hosts, int64_t devices, const PolluxApplication::Noise& noise) const {
+  BestBatch best;
   for (const double batch : app_.batches(devices)) {
     const BatchSplit split = app_.split(batch, devices);
     if (split.local < 1) continue;
@@ -45,11 +45,11 @@ Learnt::Best Learnt::search(int64_t hosts, int64_t devices, const PolluxApplicat
   return best;
 }
 
-Learnt::Best Learnt::best(int64_t hosts, int64_t devices, int64_t epoch) const {
-  std::vector<Best>& epochs = best_[{hosts, devices}];
+Learnt::BestBatch Learnt::best(int64_t hosts, int64_t devices, int64_t epoch) const {
+  std::vector<BestBatch>& epochs = best_[{hosts, devices}];
   if (epochs.empty()) epochs.resize(static_cast<size_t>(app_.limits().epochs), {-1, {}});
   epoch = told_by(epoch);
-  Best& known = epochs[static_cast<size_t>(epoch)];
+  BestBatch& known = epochs[static_cast<size_t>(epoch)];
   if (known.speed < 0) known = search(hosts, devices, noise(epoch));
   return known;
 }

@@ -27,11 +27,11 @@ class Learnt {
   const scheduling::SpeedModel& model() const { return by_ == By::all_jobs ? measured_.model() : model_; }
 
   // The batch with the most progress per second, as foretold.
-  struct Best {
+  struct BestBatch {
     double speed = 0;  // 0: no batch is possible
     BatchSplit split;
   };
-  Best best(int64_t hosts, int64_t devices, int64_t epoch) const;
+  BestBatch best(int64_t hosts, int64_t devices, int64_t epoch) const;
   // For a job in `epoch` with this progress. The number of epochs is known, since the owner set it.
   double seconds_left(int64_t hosts, int64_t devices, int64_t epoch, double progress) const;
 
@@ -39,7 +39,7 @@ class Learnt {
   // Returns the last known epoch up to this epoch.
   int64_t told_by(int64_t epoch) const { return std::min(epoch, noises_.empty() ? 0 : noises_.rbegin()->first); }
   double step_seconds(int64_t hosts, int64_t devices, double local) const;
-  Best search(int64_t hosts, int64_t devices, const PolluxApplication::Noise& noise) const;
+  BestBatch search(int64_t hosts, int64_t devices, const PolluxApplication::Noise& noise) const;
   PolluxApplication::Noise noise(int64_t epoch) const;
 
   const PolluxApplication& app_;
@@ -48,7 +48,7 @@ class Learnt {
   scheduling::MeasuredSpeeds measured_;                 // of all
   std::map<int64_t, PolluxApplication::Noise> noises_;  // by epoch
   // By hosts and devices, and by epoch; a negative speed is not known yet.
-  mutable std::map<std::pair<int64_t, int64_t>, std::vector<Best>> best_;
+  mutable std::map<std::pair<int64_t, int64_t>, std::vector<BestBatch>> best_;
 };
 
 }  // namespace estrain::simulate

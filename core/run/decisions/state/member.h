@@ -37,7 +37,7 @@ struct Member {
 // faults survived by a run.
 
 // The parts of a diagnosis for decisions, and its words.
-struct Verdict {
+struct FaultVerdict {
   std::string cause;           // "cpu_out_of_memory"
   std::string fault_class;     // "user", "infrastructure", "engine"
   std::string description;     // the cause in words
@@ -48,7 +48,7 @@ struct Verdict {
 };
 
 // A lost worker and the last known figures.
-struct Loss {
+struct LostWorker {
   WorkerId worker;
   Device device;
   EstRange ests;

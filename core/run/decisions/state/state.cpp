@@ -4,13 +4,13 @@
 
 namespace estrain::decisions {
 
-Assignment devices_in_force(const State& state) {
+Assignment devices_in_force(const RunState& state) {
   Assignment devices;
   for (const Member& member : state.workers) devices.push_back({member.device, member.ests.size()});
   return devices;
 }
 
-std::vector<const Member*> all_members(const State& state) {
+std::vector<const Member*> all_members(const RunState& state) {
   std::vector<const Member*> all;
   const auto add = [&](const std::vector<Member>& list) {
     for (const Member& member : list) {
@@ -23,7 +23,7 @@ std::vector<const Member*> all_members(const State& state) {
   return all;
 }
 
-const Member* find_member(const State& state, WorkerId id) {
+const Member* find_member(const RunState& state, WorkerId id) {
   if (id == kNobody) return nullptr;
   for (const std::vector<Member>* list :
        {&state.workers, &state.leaving, state.pending ? &state.pending->added : nullptr}) {
@@ -43,11 +43,11 @@ size_t index_of(const std::vector<Member>& list, WorkerId id) {
   return static_cast<size_t>(at - list.begin());
 }
 
-bool is_leaving(const State& state, WorkerId id) {
+bool is_leaving(const RunState& state, WorkerId id) {
   return std::ranges::find(state.leaving, id, &Member::id) != state.leaving.end();
 }
 
-bool all_left(const State& state) {
+bool all_left(const RunState& state) {
   const size_t workers = state.workers.size();
   for (size_t looked = 0; looked < workers; ++looked) {
     if (state.in_loop >= workers) state.in_loop = 0;
@@ -57,15 +57,15 @@ bool all_left(const State& state) {
   return true;
 }
 
-bool is_settled(const State& state) {
-  return state.phase == Phase::training && !state.resize && state.ending == Ending::none;
+bool is_settled(const RunState& state) {
+  return state.phase == RunPhase::training && !state.resize && state.ending == RunEnding::none;
 }
 
-std::optional<Error> why_not_now(const State& state, const Moment& now) {
-  if (state.ending != Ending::none || state.phase == Phase::over) return Error(Fault::usage, "the job is ending");
-  if (state.phase == Phase::starting)
+std::optional<Error> why_not_now(const RunState& state, const Moment& now) {
+  if (state.ending != RunEnding::none || state.phase == RunPhase::over) return Error(Fault::usage, "the job is ending");
+  if (state.phase == RunPhase::starting)
     return Error(Fault::usage, "the job is still starting").advise("try again in a moment");
-  if (state.phase == Phase::recovering)
+  if (state.phase == RunPhase::recovering)
     return Error(Fault::usage, "the job is recovering from a fault").advise("try again in a moment");
   if (!now.no_room.empty())
     return Error(Fault::io, "the job waits for room on the disk: " + now.no_room).advise("make room and try again");
@@ -73,15 +73,15 @@ std::optional<Error> why_not_now(const State& state, const Moment& now) {
   return std::nullopt;
 }
 
-int64_t newest_saved(const State& state) { return std::max(state.scribe.last_saved_step, state.from_step); }
+int64_t newest_saved(const RunState& state) { return std::max(state.scribe.last_saved_step, state.from_step); }
 
-State after_handover(const State& state) {
-  State next;
+RunState after_handover(const RunState& state) {
+  RunState next;
   next.ests = state.ests;
   next.retries = state.retries;
   next.host = state.host;
   next.from_step = state.from_step;
-  next.phase = Phase::training;
+  next.phase = RunPhase::training;
   next.stage = state.stage;
   next.workers = state.workers;
   next.leaving = state.leaving;

@@ -1,6 +1,6 @@
 #pragma once
-// The state behind all decisions about a running job. A State is a value: tests copy and compare a State, and the
-// launcher hands the State over to its next self. Only decide.h changes a State.
+// The state behind all decisions about a running job. A RunState is a value: tests copy and compare a RunState, and the
+// launcher hands the RunState over to its next self. Only decide.h changes a RunState.
 //
 //   starting --> training <--> warming --> pausing --> training
 //       |            |             |           |
@@ -22,8 +22,8 @@
 
 namespace estrain::decisions {
 
-enum class Phase { starting, training, warming, pausing, recovering, over };
-enum class Ending { none, finished, stopped };
+enum class RunPhase { starting, training, warming, pausing, recovering, over };
+enum class RunEnding { none, finished, stopped };
 enum class Closing { none, saving, finishing_files, closed };
 
 // The process for writing the run's files.
@@ -46,7 +46,7 @@ struct Scribe {
   bool told_what_is_lost = false;  // to a client asking for a stop meanwhile: the next stop gives up the rest
 };
 
-struct State {
+struct RunState {
   // The job.
   int64_t ests = 1;
   int64_t retries = 0;  // the most faults in a row at a step that the run survives
@@ -54,8 +54,8 @@ struct State {
 
   int64_t from_step = 0;  // of the checkpoint resumed by this launch
 
-  Phase phase = Phase::starting;
-  Ending ending = Ending::none;
+  RunPhase phase = RunPhase::starting;
+  RunEnding ending = RunEnding::none;
   Closing closing = Closing::none;
   int64_t stage = 0;
 
@@ -78,11 +78,11 @@ struct State {
       start_missing_at{};  // the end of the back-off before lost workers are replaced; kNoTime: no worker is missing
 
   // Faults.
-  std::optional<Loss> recovery;  // the loss after which no step has been seen yet
-  Step fault_step{-1};           // the step of the last fault
-  int64_t faults_at_step = 0;    // faults in a row at the fault step
-  int64_t stalled_at = -1;       // the last step after which all workers waited for each other
-  bool less_memory = false;      // workers started from here on read ahead less
+  std::optional<LostWorker> recovery;  // the loss after which no step has been seen yet
+  Step fault_step{-1};                 // the step of the last fault
+  int64_t faults_at_step = 0;          // faults in a row at the fault step
+  int64_t stalled_at = -1;             // the last step after which all workers waited for each other
+  bool less_memory = false;            // workers started from here on read ahead less
   std::vector<SurvivedFault> faults;
   std::optional<Error> failure;  // the run ends with this error
   WorkerId failed = kNobody;     // the failed worker, if a worker failed
@@ -130,24 +130,24 @@ struct Moment {
   std::string no_room;               // why the scribe cannot write; empty: no obstacle, or nothing to write
 };
 
-Assignment devices_in_force(const State& state);             // each with its number of ESTs
-std::vector<const Member*> all_members(const State& state);  // of all three lists, without empty places
-const Member* find_member(const State& state, WorkerId id);  // null: no list has the worker
+Assignment devices_in_force(const RunState& state);             // each with its number of ESTs
+std::vector<const Member*> all_members(const RunState& state);  // of all three lists, without empty places
+const Member* find_member(const RunState& state, WorkerId id);  // null: no list has the worker
 // Returns the size of the list if the list does not have the worker. Fast where ids rise along the list, as they do but
 // for replaced workers.
 size_t index_of(const std::vector<Member>& list, WorkerId id);
-bool is_leaving(const State& state, WorkerId id);
-bool all_left(const State& state);
+bool is_leaving(const RunState& state, WorkerId id);
+bool all_left(const RunState& state);
 
 // The job trains and nothing else is under way.
-bool is_settled(const State& state);
+bool is_settled(const RunState& state);
 // Returns why no change can begin now; nothing if a change can begin.
-std::optional<Error> why_not_now(const State& state, const Moment& now);
+std::optional<Error> why_not_now(const RunState& state, const Moment& now);
 
 // Returns the newest step in a checkpoint.
-int64_t newest_saved(const State& state);
+int64_t newest_saved(const RunState& state);
 
 // The part of the state that the launcher keeps over a re-exec. The rest begins anew.
-State after_handover(const State& state);
+RunState after_handover(const RunState& state);
 
 }  // namespace estrain::decisions

@@ -54,7 +54,7 @@ ControlServer::ControlServer(const std::string& run) : listener_(listen_in(run))
 ControlServer::ControlServer(int listener, const std::map<ClientId, int>& clients) : listener_(listener) {
   for (const auto& [key, fd] : clients) {
     const ClientId id = std::abs(key);
-    add_client(id, UniqueFd(fd), key < 0 ? Phase::asking : Phase::waiting);
+    add_client(id, UniqueFd(fd), key < 0 ? ClientPhase::asking : ClientPhase::waiting);
     next_id_ = std::max(next_id_, id + 1);
   }
 }
@@ -63,7 +63,9 @@ std::vector<pollfd> ControlServer::polled(MonotonicTime now) const {
   std::vector<pollfd> polled;
   if (clients_.size() < kMostClients && now >= rests_until_) polled.push_back({listener_.get(), POLLIN, 0});
   for (const auto& [id, client] : clients_) {
-    const short events = client.phase == Phase::asking ? POLLIN : client.phase == Phase::answered ? POLLOUT : 0;
+    const short events = client.phase == ClientPhase::asking     ? POLLIN
+                         : client.phase == ClientPhase::answered ? POLLOUT
+                                                                 : 0;
     polled.push_back({client.fd.get(), events, 0});
   }
   return polled;
@@ -72,8 +74,8 @@ std::vector<pollfd> ControlServer::polled(MonotonicTime now) const {
 std::map<ClientId, int> ControlServer::clients() const {
   std::map<ClientId, int> all;
   for (const auto& [id, client] : clients_) {
-    if (client.phase == Phase::waiting) all[id] = client.fd.get();
-    if (client.phase == Phase::asking && client.text.empty()) all[-id] = client.fd.get();
+    if (client.phase == ClientPhase::waiting) all[id] = client.fd.get();
+    if (client.phase == ClientPhase::asking && client.text.empty()) all[-id] = client.fd.get();
   }
   return all;
 }
@@ -84,7 +86,7 @@ void ControlServer::turn_away(const Error& why) {
   for (MonotonicTime now = MonotonicClock::now(), end = now + kTurnAway; now < end; now = MonotonicClock::now()) {
     std::vector<ClientId> waiting;
     for (const auto& [id, client] : clients_)
-      if (client.phase == Phase::waiting) waiting.push_back(id);
+      if (client.phase == ClientPhase::waiting) waiting.push_back(id);
     for (const ClientId id : waiting) reply(id, answer);
     std::vector<pollfd> all = polled(now);
     if (all.empty() || (poll_within(all, kTurnAwayMs) <= 0 && clients_.empty())) return;
@@ -115,11 +117,12 @@ void ControlServer::serve_objects(std::span<const pollfd> polled, const OnObject
     const auto at = std::ranges::find_if(clients_, [&](const auto& one) { return one.second.fd.get() == ready.fd; });
     if (at != clients_.end()) on_event(at->first, ready.revents, on_object);
   }
-  std::erase_if(clients_,
-                [now](const auto& one) { return one.second.phase != Phase::waiting && one.second.deadline <= now; });
+  std::erase_if(clients_, [now](const auto& one) {
+    return one.second.phase != ClientPhase::waiting && one.second.deadline <= now;
+  });
 }
 
-void ControlServer::add_client(ClientId id, UniqueFd fd, Phase phase) {
+void ControlServer::add_client(ClientId id, UniqueFd fd, ClientPhase phase) {
   clients_.insert_or_assign(id,
                             Client{.fd = std::move(fd), .phase = phase, .deadline = MonotonicClock::now() + kPatience});
 }
@@ -128,13 +131,13 @@ void ControlServer::add_client(ClientId id, UniqueFd fd, Phase phase) {
 void ControlServer::accept_client(MonotonicTime now) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) rests_until_ = now + kRest;
-  if (fd && lets_in(fd)) add_client(next_id_++, std::move(fd), Phase::asking);
+  if (fd && lets_in(fd)) add_client(next_id_++, std::move(fd), ClientPhase::asking);
 }
 
 void ControlServer::on_event(ClientId id, short events, const OnObject& on_object) {
-  const Phase phase = clients_.at(id).phase;
-  if (phase == Phase::asking) return hear(id, on_object);
-  if (phase == Phase::answered) return send_rest(id);
+  const ClientPhase phase = clients_.at(id).phase;
+  if (phase == ClientPhase::asking) return hear(id, on_object);
+  if (phase == ClientPhase::answered) return send_rest(id);
   if ((events & (POLLHUP | POLLERR)) != 0) clients_.erase(id);
 }
 
@@ -150,7 +153,7 @@ void ControlServer::hear(ClientId id, const OnObject& on_object) {
   }
   const size_t end = client.text.find('\n');
   if (end == std::string::npos && client.text.size() <= kLongestRequest) return;
-  client.phase = Phase::waiting;
+  client.phase = ClientPhase::waiting;
   Json request;
   try {
     if (end == std::string::npos) throw Error::make(Fault::usage, "a request of more than {} bytes", kLongestRequest);
@@ -163,10 +166,10 @@ void ControlServer::hear(ClientId id, const OnObject& on_object) {
 
 void ControlServer::reply(ClientId id, const Json& answer) {
   const auto found = clients_.find(id);
-  if (found == clients_.end() || found->second.phase == Phase::answered) return;
+  if (found == clients_.end() || found->second.phase == ClientPhase::answered) return;
   Client& client = found->second;
   client.text = json_text(answer) + "\n";
-  client.phase = Phase::answered;
+  client.phase = ClientPhase::answered;
   client.deadline = MonotonicClock::now() + kPatience;
   send_rest(id);
 }

@@ -63,15 +63,15 @@ class ControlServer {
   size_t num_clients() const { return clients_.size(); }
 
  private:
-  enum class Phase { asking, waiting, answered };
+  enum class ClientPhase { asking, waiting, answered };
   struct Client {
     UniqueFd fd;
-    Phase phase = Phase::asking;
+    ClientPhase phase = ClientPhase::asking;
     std::string text = {};     // of the request so far; the rest of the answer
     MonotonicTime deadline{};  // of `asking` and `answered`
   };
 
-  void add_client(ClientId id, UniqueFd fd, Phase phase);
+  void add_client(ClientId id, UniqueFd fd, ClientPhase phase);
   void accept_client(MonotonicTime now);
   void on_event(ClientId id, short events, const OnObject& on_object);
   void hear(ClientId id, const OnObject& on_object);

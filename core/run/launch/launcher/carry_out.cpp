@@ -51,7 +51,7 @@ struct Launcher::Hands {
     launcher.stages_.start();
     if (open.changed) launcher.speeds_.begin_shares();
   }
-  void operator()(const decisions::SaveState& save) const { launcher.scribe_.save(save.step); }
+  void operator()(const decisions::TellSave& save) const { launcher.scribe_.save(save.step); }
   void operator()(const decisions::ReleaseSlots&) const { launcher.stages_.release_unused_slots(); }
   void operator()(const decisions::AdoptPlan& plan) const {
     launcher.speeds_.advise(PlanAdopted{plan.estimated_step_seconds, plan.reason});
@@ -79,7 +79,7 @@ struct Launcher::Hands {
   void operator()(const decisions::SaveLastState& save) const {
     launcher.decide(launcher.scribe_.save_last(save.step));
   }
-  void operator()(const decisions::FinishFiles&) const { launcher.scribe_.finish(); }
+  void operator()(const decisions::TellFinish&) const { launcher.scribe_.finish(); }
 };
 
 void Launcher::carry_out(const decisions::Action& action) { std::visit(Hands{*this}, action.deed); }

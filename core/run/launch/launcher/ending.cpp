@@ -38,7 +38,7 @@ Json told(const decisions::SurvivedFault& fault) {
 int Ending::end(const std::function<void()>& close_files) {
   try {
     const int code = close_and_report(close_files);
-    const bool stopped = run_.job.ending == decisions::Ending::stopped;
+    const bool stopped = run_.job.ending == decisions::RunEnding::stopped;
     note_verdict({.exit_code = code,
                   .outcome = stopped ? "stopped" : "finished",
                   .cause = stopped ? run_.job.stop_reason : "all steps are trained",
@@ -66,7 +66,7 @@ std::string Ending::resume_advice() const {
 int Ending::close_and_report(const std::function<void()>& close_files) {
   if (run_.memory) parts_.speeds.note_first_step();
   if (run_.memory) parts_.speeds.log_stage(run_.job.stage);
-  if (run_.memory && run_.job.ending != decisions::Ending::none) parts_.speeds.keep_profiles();
+  if (run_.memory && run_.job.ending != decisions::RunEnding::none) parts_.speeds.keep_profiles();
   close_files();
   // The courier ends last: commands on other hosts still wait for answers.
   int code = 0;
@@ -91,7 +91,7 @@ int Ending::report() {
   report_faults();
   parts_.audits.report_end();
   if (run_.job.failure) fail();
-  return run_.job.ending == decisions::Ending::stopped ? report_stop() : report_finish();
+  return run_.job.ending == decisions::RunEnding::stopped ? report_stop() : report_finish();
 }
 
 int Ending::report_finish() {

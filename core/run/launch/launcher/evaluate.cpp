@@ -62,7 +62,7 @@ StartRequest launch_for(const EvaluationRequest& request, const CheckpointFile& 
 
 std::string outputs_folder(const std::string& folder) { return run_directory::RunDirectory(folder).outputs(); }
 
-Evaluated evaluate(const EvaluationRequest& request, const std::string& folder) {
+EvaluatedSubject evaluate(const EvaluationRequest& request, const std::string& folder) {
   const CheckpointFile from = state_of(request.subject);
   const run_directory::RunDirectory run(folder);
   make_folders(run.checkpoints());

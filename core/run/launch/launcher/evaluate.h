@@ -19,7 +19,7 @@ struct EvaluationRequest {
   bool accept_data = false, allow_mixed = false, oversubscribe = false;
 };
 
-struct Evaluated {
+struct EvaluatedSubject {
   Step step;  // of the state
   record::EvaluationRecord evaluation;
 };
@@ -27,7 +27,7 @@ struct Evaluated {
 // Evaluates in `folder`, an empty folder, and leaves the outputs in outputs_folder(folder). Throws Fault::usage for a
 // subject that is neither a run nor a checkpoint, Fault::corrupt for a damaged checkpoint; an error with the exit code
 // and the words of the launch if that fails.
-Evaluated evaluate(const EvaluationRequest& request, const std::string& folder);
+EvaluatedSubject evaluate(const EvaluationRequest& request, const std::string& folder);
 
 // For checkpoint::write_outputs().
 std::string outputs_folder(const std::string& folder);

@@ -18,7 +18,7 @@
 
 namespace estrain::launch {
 
-using decisions::Phase;
+using decisions::RunPhase;
 using decisions::WorkerId;
 
 namespace {
@@ -60,7 +60,7 @@ Launcher::~Launcher() {
 }
 
 int Launcher::run() {
-  while (run_.job.phase != Phase::over) wait_for_events();
+  while (run_.job.phase != RunPhase::over) wait_for_events();
   return ending_.end([this] { close_files(); });
 }
 
@@ -87,12 +87,12 @@ void Launcher::wait_for_events() {
   }
   const size_t courier = polled.size();
   if (processes_.courier) polled.push_back({processes_.courier->socket.descriptor(), POLLIN, 0});
-  const bool changes = run_.job.resize || run_.job.phase == Phase::recovering;
+  const bool changes = run_.job.resize || run_.job.phase == RunPhase::recovering;
   poll_within(polled, changes ? kTickWhileChangingMilliseconds : kTickMilliseconds);
   if (polled[0].revents != 0) on_signal();
   if (polled[1].revents != 0) decide(scribe_.hear(0));
   if (courier < polled.size() && polled[courier].revents != 0) decide(hosts_.hear());
-  for (size_t i = 0; i < workers.size() && run_.job.phase != Phase::over; ++i) {
+  for (size_t i = 0; i < workers.size() && run_.job.phase != RunPhase::over; ++i) {
     if ((polled[first_worker + 2 * i].revents & POLLIN) != 0) {
       decide(crew_.hear(workers[i]));
     } else if (polled[first_worker + 2 * i + 1].revents != 0) {
@@ -151,8 +151,8 @@ void Launcher::tick() {
   supervise();
   decide(decisions::Tick{});
   while (is_settled(run_.job) && !run_.job.waiting.empty()) decide(decisions::Tick{});
-  if (run_.job.phase == Phase::training) speeds_.note_first_step();
-  if (run_.job.phase == Phase::starting || run_.job.phase == Phase::over || !run_.memory) return;
+  if (run_.job.phase == RunPhase::training) speeds_.note_first_step();
+  if (run_.job.phase == RunPhase::starting || run_.job.phase == RunPhase::over || !run_.memory) return;
   hosts_.serve_agents();
   const MonotonicTime now = MonotonicClock::now();
   if (run_.journal.printer.due(now) && speeds_.has_steps() && scribe_.no_room().empty())
@@ -164,10 +164,10 @@ void Launcher::supervise() {
   const MonotonicTime now = MonotonicClock::now();
   supervision_.begin_round(now);
   decide(supervision_.find_allocation_end(run_.state.times.ends, now));
-  if (run_.job.phase == Phase::over) return;
+  if (run_.job.phase == RunPhase::over) return;
   decide(supervision_.find_stopped_worker(now));
-  if (run_.job.phase != Phase::over && supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
-  if (!run_.memory || run_.job.phase == Phase::over) return;
+  if (run_.job.phase != RunPhase::over && supervision_.scribe_hangs(now)) decide(scribe_.end_hung());
+  if (!run_.memory || run_.job.phase == RunPhase::over) return;
   if (auto hang = supervision_.find_hung_worker(now)) return decide(std::move(hang));
   decide(speeds_.watch());
 }

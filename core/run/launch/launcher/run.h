@@ -31,7 +31,7 @@ struct Run {
   spec::JobSpec spec;
   Journal journal;
   Handover state;
-  decisions::State& job = state.job;  // only decide() changes the job
+  decisions::RunState& job = state.job;  // only decide() changes the job
   Descriptors descriptors;
   StateOrigin origin;
   RunMemory memory;

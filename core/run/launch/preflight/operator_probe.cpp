@@ -71,12 +71,12 @@ std::vector<std::string> unpinned_operators(const comm::ProbeReport& report) {
                      [](const comm::ProbedOperator& use) { return use.on_gpus == comm::ProbedOperator::unpinned; });
 }
 
-void Verdict::settle(spec::JobSection& job) const {
+void BitsChoice::settle(spec::JobSection& job) const {
   job.determinism = determinism;
   job.kernels = kernels;
 }
 
-Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report) {
+BitsChoice choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report) {
   if (spec.job.precision != spec::Precision::fp32) {
     return {spec::Determinism::d1, spec::Kernels::torch,
             fmt::format("job.precision is \"{}\", the portable kernels compute in fp32 alone",

@@ -25,7 +25,7 @@ std::vector<std::string> unpinned_operators(const comm::ProbeReport& report);
 // D2 where every operator is covered and a mini-batch takes at most this many times LibTorch's.
 inline constexpr double most_cost_of_d2 = 1.05;
 
-struct Verdict {
+struct BitsChoice {
   spec::Determinism determinism;
   spec::Kernels kernels;
   std::string reason;
@@ -33,7 +33,7 @@ struct Verdict {
   void settle(spec::JobSection& job) const;  // `job`: with determinism "auto"
 };
 // `report` is of the same job, and has been measured.
-Verdict choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report);
+BitsChoice choose_determinism(const spec::JobSpec& spec, const comm::ProbeReport& report);
 
 // The table of `estrain check`.
 std::string format_operators(const comm::ProbeReport& report);

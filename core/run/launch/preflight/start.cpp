@@ -293,7 +293,8 @@ void decide_determinism(const run_directory::RunDirectory& directory, const Begu
     job.kernels = begun.spec->job.kernels;
   }
   if (job.determinism != spec::Determinism::automatic) return;
-  const Verdict verdict = choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front().device, true));
+  const BitsChoice verdict =
+      choose_determinism(plan.spec, probe_operators(plan.spec, plan.devices.front().device, true));
   verdict.settle(job);
   const std::string chosen(spec::to_string(verdict.determinism));
   directory.log_event("determinism", {{"chosen", chosen}, {"reason", verdict.reason}});

@@ -22,7 +22,7 @@ std::string shares_key(const Placement& placement) {
   return key;
 }
 
-std::string shares_key(const decisions::State& job) {
+std::string shares_key(const decisions::RunState& job) {
   std::string key;
   for (const decisions::Member& worker : job.workers) key += fmt::format("{}={} ", worker.id, worker.ests.size());
   return key;
@@ -43,7 +43,7 @@ decisions::PendingChange change_to(const Placement& placement, Devices held, std
 struct Advising {
   AdviserState& state;
   const Course& now;
-  const decisions::State& job = now.job;
+  const decisions::RunState& job = now.job;
 
   std::vector<AdviceAction> operator()(const HostKnown& known) const {
     state.planner = std::make_unique<SpeedPlanner>(*state.spec, known.host, known.allow_mixed);
@@ -53,7 +53,7 @@ struct Advising {
     state.planner->profiles = loaded.profiles;
     return {};
   }
-  std::vector<AdviceAction> operator()(const TrainingBegan& began) const {
+  std::vector<AdviceAction> operator()(const TrainingUnderWay& began) const {
     state.past.stage_began = began.step.value;
     return {};
   }
@@ -97,7 +97,7 @@ struct Advising {
   std::vector<AdviceAction> operator()(const DevicesReclaimed& reclaimed) const;
 
  private:
-  SpeedMeter::Span require_speeds() const;
+  SpeedMeter::MeasuredSteps require_speeds() const;
   double resize_seconds() const { return state.past.change_seconds(false, now.start_seconds); }
   bool tried_in_vain(const Placement& placement) const;
   std::optional<AdviceAction> advise_after_window() const;
@@ -118,7 +118,7 @@ std::vector<AdviceAction> Advising::operator()(const StageBegan& began) const {
 
 std::vector<AdviceAction> Advising::operator()(const StageEnded& ended) const {
   state.past.end_stage(ended.step.value, state.devices_in_force, state.meter.stage().step_seconds());
-  const SpeedMeter::Span recent = state.meter.recent();
+  const SpeedMeter::MeasuredSteps recent = state.meter.recent();
   if (recent.steps > 0) state.tried[state.shares_in_force] = {recent.step_seconds(), now.time};
   return {};
 }
@@ -135,8 +135,8 @@ std::vector<AdviceAction> Advising::operator()(const WorkSeen& seen) const {
 }
 
 // Speeds as of late.
-SpeedMeter::Span Advising::require_speeds() const {
-  SpeedMeter::Span span = state.meter.recent();
+SpeedMeter::MeasuredSteps Advising::require_speeds() const {
+  SpeedMeter::MeasuredSteps span = state.meter.recent();
   if (span.steps == 0)
     throw Error(Fault::usage, "nothing is known yet of how fast the job is on its devices")
         .advise("try again when it has trained for a second");
@@ -144,7 +144,7 @@ SpeedMeter::Span Advising::require_speeds() const {
 }
 
 std::optional<AdviceAction> Advising::advise_after_window() const {
-  const SpeedMeter::Span latest = state.meter.recent(kLatestWindows);
+  const SpeedMeter::MeasuredSteps latest = state.meter.recent(kLatestWindows);
   if (workers_are_ordinary(state, job) && state.meter.windows() % SpeedMeter::kRecentWindows == 0)
     state.planner->learn(state.meter.recent(), now.unix_seconds);
   if (state.spec->elastic.mode != spec::ElasticMode::automatic || !is_settled(job)) return std::nullopt;
@@ -178,7 +178,7 @@ std::optional<AdviceAction> Advising::follow(const Placement& best, const plan::
   const bool keeps_devices = best.workers.size() == job.workers.size() &&
                              std::ranges::none_of(best.workers, [](int64_t id) { return id < 0; });
   const double cost = keeps_devices ? state.past.change_seconds(true, current.step_seconds) : resize_seconds();
-  const plan::Verdict verdict = plan::weigh({current.step_seconds, best.plan.step_seconds, now.steps_left, cost});
+  const plan::ChangeWorth verdict = plan::weigh({current.step_seconds, best.plan.step_seconds, now.steps_left, cost});
   if (!verdict.worth) return std::nullopt;
   Propose proposal{keeps_devices ? "ESTs are moved" : "other devices are used",
                    change_to(best, job.held, verdict.reason)};
@@ -221,7 +221,7 @@ std::vector<AdviceAction> Advising::operator()(const BestAsked&) const {
 
 std::vector<AdviceAction> Advising::operator()(const OfferMade& offer) const {
   const Devices& offered = offer.offered;
-  const SpeedMeter::Span span = require_speeds();
+  const SpeedMeter::MeasuredSteps span = require_speeds();
   Devices usable = offered;
   const auto plan_for = [&] {
     Devices together = job.held;
@@ -234,7 +234,7 @@ std::vector<AdviceAction> Advising::operator()(const OfferMade& offer) const {
     best = plan_for();
   }
   const Devices taken = beyond(devices_of(best.devices), job.held);
-  const plan::Verdict verdict = plan::weigh(
+  const plan::ChangeWorth verdict = plan::weigh(
       {state.planner->current(span).step_seconds, best.plan.step_seconds, now.steps_left, resize_seconds()});
   const bool no_memory = usable.empty() && !offered.empty();
   const bool takes = !taken.empty() && verdict.worth;
@@ -266,7 +266,7 @@ std::vector<AdviceAction> Advising::operator()(const DevicesReclaimed& reclaimed
 decisions::PendingChange Advising::shrunk_to(const DevicesReclaimed& reclaimed) const {
   const auto& [staying, held, own] = reclaimed;
   const std::string why = "devices were reclaimed";
-  const SpeedMeter::Span span = state.meter.recent();
+  const SpeedMeter::MeasuredSteps span = state.meter.recent();
   const Devices& use = staying.empty() ? held : staying;
   if (span.steps > 0 && span.workers.size() == job.workers.size()) {
     decisions::PendingChange best = change_to(state.planner->best(span, use), held, why);
@@ -282,7 +282,7 @@ decisions::PendingChange Advising::shrunk_to(const DevicesReclaimed& reclaimed) 
 
 }  // namespace
 
-bool workers_are_ordinary(const AdviserState& state, const decisions::State& job) {
+bool workers_are_ordinary(const AdviserState& state, const decisions::RunState& job) {
   return std::ranges::none_of(job.workers, [&](const decisions::Member& worker) {
     const SpeedWatch::Speed* speed = state.watch.find(worker.id.value);
     return speed != nullptr && speed->slow;

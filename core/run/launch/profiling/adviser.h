@@ -33,13 +33,13 @@ struct WorkerRoom {
 
 // Events. The job:
 struct HostKnown {  // the job begins to train, or is resumed, on this host
-  profile::Host host;
+  profile::MachineFacts host;
   bool allow_mixed = false;
 };
 struct ProfilesLoaded {  // speeds measured by earlier runs
   profile::Profiles profiles;
 };
-struct TrainingBegan {  // or is resumed, after this step
+struct TrainingUnderWay {  // or is resumed, after this step
   Step step;
 };
 struct StageBegan {  // with the workers of the job
@@ -87,7 +87,7 @@ struct DevicesReclaimed {
   std::string own;
 };
 
-using AdviceEvent = std::variant<HostKnown, ProfilesLoaded, TrainingBegan, StageBegan, StageEnded, SharesReplaced,
+using AdviceEvent = std::variant<HostKnown, ProfilesLoaded, TrainingUnderWay, StageBegan, StageEnded, SharesReplaced,
                                  TrainingPaused, WorkSeen, NoiseSeen, DecisionNoted, PlanAdopted, ChangeDone,
                                  DevicesOrdered, BestAsked, OfferMade, DevicesReclaimed>;
 
@@ -137,7 +137,7 @@ struct AdviserState {
 
 // The moment of an advice: the job, the time, and how much of the job is left.
 struct Course {
-  const decisions::State& job;
+  const decisions::RunState& job;
   MonotonicTime time{};
   int64_t unix_seconds = 0;  // since 1970
   int64_t steps_left = 0;
@@ -147,6 +147,6 @@ struct Course {
 std::vector<AdviceAction> advise(AdviserState& state, const AdviceEvent& event, const Course& now);
 
 // Tells whether no worker is slow: the measurements hold for devices of their kind.
-bool workers_are_ordinary(const AdviserState& state, const decisions::State& job);
+bool workers_are_ordinary(const AdviserState& state, const decisions::RunState& job);
 
 }  // namespace estrain::launch

@@ -233,7 +233,7 @@ std::set<int64_t> numbers_of_workers(const spec::JobSpec& spec, int64_t devices,
 
 }  // namespace
 
-profile::Host profile_host(int64_t cores) {
+profile::MachineFacts profile_host(int64_t cores) {
   const std::string note = build_note(run_directory::worker_library());
   return {cpu_model(), cores, note.empty() ? ESTRAIN_VERSION : fmt::format("{} {}", ESTRAIN_VERSION, note),
           resources::gpu_models()};
@@ -252,7 +252,7 @@ std::vector<std::vector<int64_t>> profiling_sets(int64_t ests, int64_t workers) 
   return sets;
 }
 
-void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host,
+void KindProfile::learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::MachineFacts& host,
                              int64_t now) const {
   if (!one_est && !alone && together.empty()) return;
   profiles.at(profile::describe_work(spec, kind, host)) = {};

@@ -21,7 +21,7 @@
 namespace estrain::launch {
 
 // Returns this machine and program, as profiles know both. `cores`: for a run's use (job/resources/allocation.h).
-profile::Host profile_host(int64_t cores);
+profile::MachineFacts profile_host(int64_t cores);
 
 struct ProfilingOptions {
   double seconds = 3;              // of training for each set of devices; longer if the time is too short to measure
@@ -38,7 +38,8 @@ struct KindProfile {
   std::optional<profile::Memory> memory;
 
   // Puts all measurements into `profiles`, in place of earlier values for the kind. Without measurements no effect.
-  void learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::Host& host, int64_t now) const;
+  void learn_into(profile::Profiles& profiles, const spec::JobSpec& spec, const profile::MachineFacts& host,
+                  int64_t now) const;
 };
 
 // Runs, from the main thread only. Throws Fault::peer with the words of a failed run, Fault::device for a kind that

@@ -5,7 +5,7 @@
 namespace estrain::launch {
 namespace {
 
-void add(SpeedMeter::Span& sum, const SpeedMeter::Span& span) {
+void add(SpeedMeter::MeasuredSteps& sum, const SpeedMeter::MeasuredSteps& span) {
   if (sum.steps == 0) {
     sum = span;
     return;
@@ -32,9 +32,9 @@ double SpeedMeter::Worker::seconds_per_mini_batch() const {
   return mini_batches > 0 ? seconds(computing).count() / static_cast<double>(mini_batches) : 0;
 }
 
-double SpeedMeter::Span::step_seconds() const { return steps > 0 ? seconds / static_cast<double>(steps) : 0; }
+double SpeedMeter::MeasuredSteps::step_seconds() const { return steps > 0 ? seconds / static_cast<double>(steps) : 0; }
 
-double SpeedMeter::Span::exchange_seconds() const {
+double SpeedMeter::MeasuredSteps::exchange_seconds() const {
   double slowest = 0;
   for (const Worker& worker : workers) {
     slowest = std::max(slowest, static_cast<double>(worker.ests) * worker.seconds_per_mini_batch());
@@ -42,7 +42,7 @@ double SpeedMeter::Span::exchange_seconds() const {
   return std::max(0.0, step_seconds() - slowest);
 }
 
-double SpeedMeter::Span::reading_share() const {
+double SpeedMeter::MeasuredSteps::reading_share() const {
   Nanoseconds reading{}, computing{};
   for (const Worker& worker : workers) {
     reading += worker.reading;
@@ -61,13 +61,13 @@ void SpeedMeter::begin(int64_t step) {
 
 bool SpeedMeter::observe(int64_t step, MonotonicTime step_at, int64_t evaluated, const std::vector<Worker>& workers) {
   if (step < first_step_) return false;
-  const auto mark_here = [&] { mark_ = Mark{step, step_at, evaluated, workers}; };
+  const auto mark_here = [&] { mark_ = Snapshot{step, step_at, evaluated, workers}; };
   if (!mark_ || mark_->evaluated != evaluated || mark_->workers.size() != workers.size()) {
     mark_here();
     return false;
   }
   if (step - mark_->step < kWindowSteps || step_at - mark_->time < kWindow) return false;
-  Span window{mark_->step, step, step - mark_->step, estrain::seconds(step_at - mark_->time).count(), workers};
+  MeasuredSteps window{mark_->step, step, step - mark_->step, estrain::seconds(step_at - mark_->time).count(), workers};
   for (size_t i = 0; i < workers.size(); ++i) {
     window.workers[i].computing -= mark_->workers[i].computing;
     window.workers[i].mini_batches -= mark_->workers[i].mini_batches;
@@ -81,8 +81,8 @@ bool SpeedMeter::observe(int64_t step, MonotonicTime step_at, int64_t evaluated,
   return true;
 }
 
-SpeedMeter::Span SpeedMeter::recent(size_t windows) const {
-  Span sum;
+SpeedMeter::MeasuredSteps SpeedMeter::recent(size_t windows) const {
+  MeasuredSteps sum;
   for (size_t i = windows_.size() - std::min(windows, windows_.size()); i < windows_.size(); ++i) add(sum, windows_[i]);
   return sum;
 }

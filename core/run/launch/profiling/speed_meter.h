@@ -26,7 +26,7 @@ class SpeedMeter {
     Nanoseconds reading{};                  // the part of computing spent on waiting for data
     double seconds_per_mini_batch() const;  // 0: none yet
   };
-  struct Span {
+  struct MeasuredSteps {
     int64_t from_step = 0, to_step = 0;  // after from_step, up to to_step; `steps` of these are counted
     int64_t steps = 0;
     double seconds = 0;  // of the counted steps
@@ -50,21 +50,21 @@ class SpeedMeter {
   // The step under way is not measured.
   void interrupt() { mark_.reset(); }
 
-  const Span& stage() const { return stage_; }
-  int64_t windows() const { return complete_; }        // of the stage, so far
-  Span recent(size_t windows = kRecentWindows) const;  // the last windows together
+  const MeasuredSteps& stage() const { return stage_; }
+  int64_t windows() const { return complete_; }                 // of the stage, so far
+  MeasuredSteps recent(size_t windows = kRecentWindows) const;  // the last windows together
 
  private:
-  struct Mark {
+  struct Snapshot {
     int64_t step = 0;
     MonotonicTime time{};
     int64_t evaluated = 0;
     std::vector<Worker> workers;
   };
   int64_t first_step_ = 0;
-  std::optional<Mark> mark_;
-  Span stage_;
-  std::deque<Span> windows_;
+  std::optional<Snapshot> mark_;
+  MeasuredSteps stage_;
+  std::deque<MeasuredSteps> windows_;
   int64_t complete_ = 0;
 };
 

@@ -40,7 +40,7 @@ std::vector<plan::DeviceGroup> SpeedPlanner::as_devices(const std::vector<Group>
   return devices;
 }
 
-profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span) {
+profile::StageSpeed as_stage_speed(const SpeedMeter::MeasuredSteps& span) {
   profile::StageSpeed stage;
   stage.steps = span.steps;
   stage.seconds = span.seconds;
@@ -50,14 +50,14 @@ profile::StageSpeed as_stage_speed(const SpeedMeter::Span& span) {
   return stage;
 }
 
-void SpeedPlanner::learn(const SpeedMeter::Span& span, int64_t now) {
+void SpeedPlanner::learn(const SpeedMeter::MeasuredSteps& span, int64_t now) {
   const auto idle = [](const SpeedMeter::Worker& worker) { return worker.mini_batches == 0; };
   if (span.steps == 0 || std::ranges::any_of(span.workers, idle)) return;
   profiles.learn(*spec_, host_, as_stage_speed(span), now);
 }
 
 // Returns the time per mini-batch of a worker, without a lone worker's update work within the mini-batch.
-double SpeedPlanner::computing_seconds(const SpeedMeter::Span& span, size_t worker) const {
+double SpeedPlanner::computing_seconds(const SpeedMeter::MeasuredSteps& span, size_t worker) const {
   const SpeedMeter::Worker& one = span.workers[worker];
   const double seconds = one.seconds_per_mini_batch();
   if (!profile::updates_within_mini_batch(*spec_, static_cast<int64_t>(span.workers.size()))) return seconds;
@@ -72,7 +72,7 @@ profile::PlanInputs SpeedPlanner::inputs(const Devices& devices) const {
   return profile::plan_job(profiles, *spec_, host_, counts, 0, allow_mixed_);
 }
 
-std::vector<SpeedPlanner::Group> SpeedPlanner::groups(const SpeedMeter::Span& span, const Devices& held,
+std::vector<SpeedPlanner::Group> SpeedPlanner::groups(const SpeedMeter::MeasuredSteps& span, const Devices& held,
                                                       const profile::PlanInputs& inputs) const {
   std::vector<Group> groups;
   const auto put = [&](const std::string& kind, double seconds, int64_t worker) {
@@ -101,16 +101,17 @@ std::vector<SpeedPlanner::Group> SpeedPlanner::groups(const SpeedMeter::Span& sp
   return groups;
 }
 
-plan::Plan SpeedPlanner::current(const SpeedMeter::Span& span) const { return evaluated(span, span); }
+plan::Plan SpeedPlanner::current(const SpeedMeter::MeasuredSteps& span) const { return evaluated(span, span); }
 
 // The plan of the shares of `moved`, of the same workers, at the speeds of `span`.
-plan::Plan SpeedPlanner::evaluated(const SpeedMeter::Span& span, const SpeedMeter::Span& moved) const {
+plan::Plan SpeedPlanner::evaluated(const SpeedMeter::MeasuredSteps& span,
+                                   const SpeedMeter::MeasuredSteps& moved) const {
   std::vector<std::string> kinds;
   for (const SpeedMeter::Worker& worker : span.workers) kinds.push_back(worker.kind);
   const Devices devices = placement::devices_from(kinds);
   const profile::PlanInputs in = inputs(devices);
   const std::vector<Group> present = groups(span, devices, in);
-  std::vector<plan::Share> shares;
+  std::vector<plan::WorkerShare> shares;
   for (const SpeedMeter::Worker& worker : moved.workers) {
     const auto group = std::ranges::find_if(
         present, [&](const Group& g) { return std::ranges::find(g.workers, worker.id) != g.workers.end(); });
@@ -120,8 +121,8 @@ plan::Plan SpeedPlanner::evaluated(const SpeedMeter::Span& span, const SpeedMete
 }
 
 // Gives each worker one EST, then each further EST to the worker that would finish it first.
-Placement SpeedPlanner::balanced(const SpeedMeter::Span& span) const {
-  SpeedMeter::Span moved = span;
+Placement SpeedPlanner::balanced(const SpeedMeter::MeasuredSteps& span) const {
+  SpeedMeter::MeasuredSteps moved = span;
   std::vector<double> seconds;
   for (size_t i = 0; i < span.workers.size(); ++i) seconds.push_back(computing_seconds(span, i));
   for (SpeedMeter::Worker& worker : moved.workers) worker.ests = 1;
@@ -142,12 +143,12 @@ Placement SpeedPlanner::balanced(const SpeedMeter::Span& span) const {
   return placement;
 }
 
-Placement SpeedPlanner::best(const SpeedMeter::Span& span, const Devices& held) const {
+Placement SpeedPlanner::best(const SpeedMeter::MeasuredSteps& span, const Devices& held) const {
   const profile::PlanInputs in = inputs(held);
   std::vector<Group> all = groups(span, held, in);
   Placement placement;
   placement.plan = plan::best_plan(in.job, as_devices(all));
-  for (const plan::Share& share : placement.plan.workers) {
+  for (const plan::WorkerShare& share : placement.plan.workers) {
     Group& group = all[static_cast<size_t>(share.group)];
     placement.devices.push_back({placement::parse_device(group.kind).value(), share.ests});
     placement.workers.push_back(group.workers.front());

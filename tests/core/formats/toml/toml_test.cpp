@@ -14,7 +14,7 @@ namespace estrain::toml {
 namespace {
 
 const Value& at(const Value& table, std::string_view key) {
-  const Member* member = find(*table.table(), key);
+  const KeyValue* member = find(*table.table(), key);
   REQUIRE(member);
   return member->value;
 }

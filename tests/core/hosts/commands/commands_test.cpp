@@ -173,7 +173,7 @@ struct BridgeScene {
   ScratchFolder folder;
   std::string run = folder.path();
   net::Loop loop;
-  net::Key key = net::Key::read_or_make(key_file(run));
+  net::SharedKey key = net::SharedKey::read_or_make(key_file(run));
   CommandBridge bridge{loop, key, run, 3};
 
   std::shared_ptr<Pretended> agent(const std::string& name) {

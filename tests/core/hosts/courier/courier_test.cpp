@@ -40,7 +40,7 @@ class CourierOf {
     greeting.host = own;
     courier = std::make_unique<Courier>(
         loop_,
-        Courier::Options{.key = net::Key({}),
+        Courier::Options{.key = net::SharedKey({}),
                          .own = greeting,
                          .memory = fd_.get(),
                          .doorbell = doorbell_.get(),

@@ -40,7 +40,7 @@ struct OpeningHost {
     links.emplace(
         loop,
         HostLinks::Options{
-            .key = net::Key({}),
+            .key = net::SharedKey({}),
             .own = greeting,
             .connected = [](const std::string&) {},
             .lost = [this](

@@ -20,7 +20,7 @@ struct Links {
     own.host = host;
     links.emplace(
         loop,
-        HostLinks::Options{.key = net::Key({}),
+        HostLinks::Options{.key = net::SharedKey({}),
                            .own = own,
                            .connected = [this](const std::string& name) { said.push_back("connected " + name); },
                            .lost = [this](const std::string& name, const Error&,
@@ -79,7 +79,7 @@ TEST_CASE("a connection that leads elsewhere is lost, and nobody is taken for th
   net::Greeting own;
   own.host = answers;
   std::vector<std::string> refused;
-  net::Listener listener(host.loop, net::Key({}),
+  net::Listener listener(host.loop, net::SharedKey({}),
                          {.at = {"127.0.0.1", 0},
                           .own = own,
                           .accepted = [&](const net::ConnectionPtr& made) { host.links->take(made); },

@@ -18,10 +18,10 @@
 namespace estrain::hosts {
 namespace {
 
-net::Key joining_key(char fill) {
+net::SharedKey joining_key(char fill) {
   std::array<std::byte, net::key_bytes> bytes;
   bytes.fill(static_cast<std::byte>(fill));
-  return net::Key(bytes);
+  return net::SharedKey(bytes);
 }
 
 struct JoinScene {

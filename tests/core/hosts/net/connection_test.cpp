@@ -28,10 +28,10 @@
 namespace estrain::net {
 namespace {
 
-Key key_of(char fill) {
+SharedKey key_of(char fill) {
   std::array<std::byte, key_bytes> bytes;
   bytes.fill(static_cast<std::byte>(fill));
-  return Key(bytes);
+  return SharedKey(bytes);
 }
 
 Greeting greeting(const std::string& host) {
@@ -113,7 +113,7 @@ struct Server {
 };
 
 struct Client {
-  Client(Server& to, const Key& key, const Greeting& own, const std::string& host = "server") {
+  Client(Server& to, const SharedKey& key, const Greeting& own, const std::string& host = "server") {
     connect(to.loop, key, {.to = to.listener->address(), .host = host, .own = own},
             [this, &to](ConnectionPtr made, const Error* error) {
               connection = std::move(made);

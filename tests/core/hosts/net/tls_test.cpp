@@ -19,14 +19,14 @@
 namespace estrain::net {
 namespace {
 
-Key key_for_tls(char fill) {
+SharedKey key_for_tls(char fill) {
   std::array<std::byte, key_bytes> bytes;
   bytes.fill(static_cast<std::byte>(fill));
-  return Key(bytes);
+  return SharedKey(bytes);
 }
 
 struct Session {
-  Session(const Key& key, Side side) : context(tls_context(key, side)), ssl(::SSL_new(context.native_handle())) {
+  Session(const SharedKey& key, Side side) : context(tls_context(key, side)), ssl(::SSL_new(context.native_handle())) {
     ::SSL_set_bio(ssl.get(), ::BIO_new(::BIO_s_mem()), ::BIO_new(::BIO_s_mem()));
     SSL_set_app_data(ssl.get(), &identity);
     side == Side::client ? ::SSL_set_connect_state(ssl.get()) : ::SSL_set_accept_state(ssl.get());

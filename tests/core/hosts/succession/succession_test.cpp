@@ -22,15 +22,17 @@ class OrphanOf {
   OrphanOf(Orphan orphan, std::set<std::string> reached)
       : state_(succession_of(std::move(orphan), std::move(reached), kNoTime)) {}
 
-  const Claim& claim() const { return state_.claim; }
+  const LeadClaim& claim() const { return state_.claim; }
   // The reason of the last action but TellOthers.
   const std::string& why() const { return why_; }
   Next next(Nanoseconds since) { return carry_out(TimePasses{}, MonotonicTime(since)); }
   Next answer(LeaseAnswer answer) { return carry_out(LeaseAnswered{answer}, MonotonicTime(1ns)); }
-  void hear(const std::string& from, const Claim& claim) { carry_out(ClaimArrived{from, claim}, MonotonicTime(1ns)); }
+  void hear(const std::string& from, const LeadClaim& claim) {
+    carry_out(ClaimArrived{from, claim}, MonotonicTime(1ns));
+  }
   void lose(const std::string& host) { carry_out(HostUnreached{host}, MonotonicTime(1ns)); }
 
-  std::vector<Claim> told;
+  std::vector<LeadClaim> told;
 
  private:
   Next carry_out(const SuccessionEvent& event, MonotonicTime now) {
@@ -111,7 +113,7 @@ TEST_CASE("half of the hosts are no majority") {
   OrphanOf of_two(of_even_stage("a", {"", "a"}), {});
   CHECK(of_two.next(50s) == Next::wait);
   OrphanOf a(of_even_stage("a", {"", "a", "b", "c"}), {"b"});
-  const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
+  const LeadClaim backs_a{.stage = 7, .fit = true, .backs = "a"};
   a.hear("b", backs_a);
   CHECK(a.next(1ns) == Next::wait);  // the other half may lead, too
   CHECK(a.claim().backs == "a");
@@ -120,7 +122,7 @@ TEST_CASE("half of the hosts are no majority") {
 }
 
 TEST_CASE("hosts that were not in the stage have no voice") {
-  const Claim backs_a{.stage = 7, .fit = true, .backs = "a"};
+  const LeadClaim backs_a{.stage = 7, .fit = true, .backs = "a"};
   OrphanOf a(orphan("a", false), {"b"});
   a.hear("b", {.stage = 7, .fit = true, .backs = ""});
   a.hear("stranger", backs_a);
@@ -203,7 +205,7 @@ TEST_CASE("a host that does not see the run directory never leads, and backs who
   CHECK(a.next(80s) == Next::wait);
   CHECK(a.next(91s) == Next::end);
   OrphanOf waits(orphan("b", true), {"a"});
-  Claim later = a.claim();
+  LeadClaim later = a.claim();
   later.stage = 8;  // opened there, and not by the coordinator, as the run directory will tell
   waits.hear("a", later);
   CHECK(waits.next(1ns) == Next::take_lease);

@@ -112,7 +112,7 @@ TEST_CASE("a parameter off by one ulp at one step is named exactly from the chec
   REQUIRE(comparison.difference.has_value());
   const Difference& difference = *comparison.difference;
   CHECK(difference.step == Step(10));
-  CHECK(difference.evidence == Evidence::record);
+  CHECK(difference.evidence == DifferenceKind::record);
   CHECK(difference.digests == std::vector<std::string>{"fc.weight"});
   REQUIRE(difference.tensors.size() == 1);
   CHECK(difference.tensors[0].path == "/model/fc.weight");
@@ -180,7 +180,7 @@ TEST_CASE("a loss that differs comes before the state that it leads to, and name
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
   CHECK(comparison.difference->step == Step(6));
-  CHECK(comparison.difference->evidence == Evidence::loss);
+  CHECK(comparison.difference->evidence == DifferenceKind::loss);
   REQUIRE(comparison.difference->losses.size() == 1);
   CHECK(comparison.difference->losses[0].est == VirtualRank(1));
   CHECK(comparison.difference->digests == std::vector<std::string>{"fc.weight"});
@@ -198,7 +198,7 @@ TEST_CASE("a checkpoint changed and resumed from is named, before the steps that
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
   CHECK(comparison.difference->step == Step(10));
-  CHECK(comparison.difference->evidence == Evidence::checkpoint);
+  CHECK(comparison.difference->evidence == DifferenceKind::checkpoint);
   REQUIRE(comparison.difference->tensors.size() == 1);
   CHECK(comparison.difference->tensors[0].path == "/model/fc.weight");
   CHECK(comparison.difference->tensors[0].first.index == 4);
@@ -218,7 +218,7 @@ TEST_CASE("elements that changed on disk are found although the file is no longe
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
   CHECK(comparison.difference->step == Step(20));
-  CHECK(comparison.difference->evidence == Evidence::checkpoint);
+  CHECK(comparison.difference->evidence == DifferenceKind::checkpoint);
   REQUIRE(comparison.difference->tensors.size() == 1);
   CHECK(comparison.difference->tensors[0].path == "/optimizer/fc.bias/momentum_buffer");
   CHECK(comparison.difference->tensors[0].first.index == 2);
@@ -236,7 +236,7 @@ TEST_CASE("a checkpoint that only one run has is held against what was recorded"
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
   CHECK(comparison.difference->step == Step(10));
-  CHECK(comparison.difference->evidence == Evidence::own_record);
+  CHECK(comparison.difference->evidence == DifferenceKind::own_record);
   CHECK(comparison.difference->digests == std::vector<std::string>{"fc.bias"});
 }
 
@@ -384,7 +384,7 @@ TEST_CASE("another number of ESTs is no difference of bits but of jobs") {
   FakeRun{.ests = 3}.write(runs.b);
   const Comparison comparison = compare(runs.a, runs.b);
   REQUIRE(comparison.difference.has_value());
-  CHECK(comparison.difference->evidence == Evidence::tensors);
+  CHECK(comparison.difference->evidence == DifferenceKind::tensors);
   CHECK(contains(to_text(comparison), "different: first in the tensors: they belong to different jobs"));
 }
 

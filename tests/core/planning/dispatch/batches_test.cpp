@@ -28,7 +28,7 @@ TEST_CASE("under ones, a batch follows the devices, with each epoch twice as muc
   CHECK(change.batch == 32);
   CHECK(change.lr_factor == 2);
   CHECK(world.job(id).batch_in_force() == 32);
-  CHECK(std::ranges::count(world.notes, "batch", &Note::what) == 1);
+  CHECK(std::ranges::count(world.notes, "batch", &WriteHistory::what) == 1);
 }
 
 TEST_CASE(
@@ -153,7 +153,7 @@ TEST_CASE("a change whose answer is lost with the daemon is neither forgotten no
     REQUIRE(world.batches[id].size() == 1);
     CHECK(world.batches[id][0].batch == 32);
     CHECK(world.job(id).batch_in_force() == 32);
-    CHECK(std::ranges::count(world.notes, "batch", &Note::what) == 1);
+    CHECK(std::ranges::count(world.notes, "batch", &WriteHistory::what) == 1);
   }
 }
 

@@ -353,14 +353,14 @@ TEST_CASE(
   for (const int64_t in_use : {2, 4}) {
     INFO(in_use);
     REQUIRE(seen.contains({"cpu", 2, in_use}));
-    const Speeds::Seen& steps = seen.at({"cpu", 2, in_use});
+    const JobSpeeds::Seen& steps = seen.at({"cpu", 2, in_use});
     CHECK(steps.steps > 40);
     CHECK(steps.seconds / static_cast<double>(steps.steps) == doctest::Approx(0.5).epsilon(0.05));
   }
-  CHECK(std::ranges::none_of(world.notes, [](const Note& note) { return note.what == "changed"; }));
+  CHECK(std::ranges::none_of(world.notes, [](const WriteHistory& note) { return note.what == "changed"; }));
   world.take(1, 5, 1);
   world.run(5);
-  const auto changed = std::ranges::find(world.notes, "changed", &Note::what);
+  const auto changed = std::ranges::find(world.notes, "changed", &WriteHistory::what);
   REQUIRE(changed != world.notes.end());
   CHECK(changed->devices == 1);
   CHECK(changed->reason == "it stood still for 0.500 s");

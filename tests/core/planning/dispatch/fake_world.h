@@ -71,7 +71,7 @@ class FakeWorld {
   const Job& job(JobId id) const { return state().jobs.at(id); }
   std::map<JobId, double> killed;                     // how often
   std::vector<std::pair<ClientId, double>> released;  // and after how many seconds
-  struct Noted : Note {
+  struct Noted : WriteHistory {
     double time;
   };
   std::vector<Noted> notes;
@@ -494,7 +494,7 @@ class FakeWorld {
     released.emplace_back(action.client, action.seconds), check_promise(action);
   }
   void carry_out(const KeepEnd& action) { ends.push_back(action.end); }
-  void carry_out(const Note& action) { notes.push_back({action, now}); }
+  void carry_out(const WriteHistory& action) { notes.push_back({action, now}); }
 
   // 5: a host with a device of the job leads: the daemon's own host, if the job has a device there.
   static void check_home(const Launcher& launcher, const std::vector<std::string>& held) {

@@ -161,7 +161,7 @@ TEST_CASE("a job spread over hosts moves together in one change, once a host has
   CHECK(held_by(at.world.state(), at.job) == Target{{"h1/cpu", 2}});
   CHECK(at.world.times_of(at.job, "grows").size() == 1);
   CHECK(at.world.times_of(at.job, "shrinks").empty());
-  CHECK(std::ranges::any_of(at.world.notes, [](const Note& note) {
+  CHECK(std::ranges::any_of(at.world.notes, [](const WriteHistory& note) {
     return note.what == "devices" && note.reason == "moves together: on 1 host instead of 2";
   }));
   at.world.run(200);
@@ -172,8 +172,8 @@ TEST_CASE("a job is not spread over a link that would cost it more than the devi
   for (const double bytes_per_second : {1e7, 1e10}) {
     CAPTURE(bytes_per_second);
     FakeWorld world("estrain", 0, {.gradient_bytes = 1e8}, {}, {{"h1", 2}, {"h2", 2}});
-    world.tell(LinkMeasured{"h2", bytes_per_second, 0.001});
-    world.tell(LinkMeasured{"h1", bytes_per_second, 0.001});
+    world.tell(HostLinkMeasured{"h2", bytes_per_second, 0.001});
+    world.tell(HostLinkMeasured{"h1", bytes_per_second, 0.001});
     const JobId id = world.submit(4, 20000, 0.1);
     world.run(60);
     CHECK(world.job(id).targeted() == (bytes_per_second < 1e8 ? 2 : 4));

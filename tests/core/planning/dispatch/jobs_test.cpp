@@ -45,10 +45,10 @@ TEST_CASE("all steps of a job are seen, by the devices that it had: before and b
   pool.on(Progressed{1, 30, 100, 0.25, 3, 2}, 104);
   pool.on(JobEnded{1, {Ended::How::stopped, "stopped with a checkpoint", 1, 36}}, 105);
   CHECK(pool.state().jobs.at(1).step == 36);
-  CHECK(pool.state().jobs.at(1).speeds.paces().all() == std::vector<Speeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
-                                                                                  {"cpu", 4, 4, 102, 103, 7, 0},
-                                                                                  {"cpu", 3, 3, 103, 104, 10, 0.25},
-                                                                                  {"cpu", 3, 3, 104, 105, 6, 0}});
+  CHECK(pool.state().jobs.at(1).speeds.paces().all() == std::vector<JobSpeeds::Pace>{{"cpu", 4, 4, 101, 102, 13, 0.125},
+                                                                                     {"cpu", 4, 4, 102, 103, 7, 0},
+                                                                                     {"cpu", 3, 3, 103, 104, 10, 0.25},
+                                                                                     {"cpu", 3, 3, 104, 105, 6, 0}});
 }
 
 TEST_CASE("steps that a job makes while it grows or stops are those of the devices that it has still") {
@@ -70,7 +70,7 @@ TEST_CASE("steps that a job makes while it grows or stops are those of the devic
   REQUIRE(pool.state().jobs.at(1).phase == Phase::stopping);
   pool.on(Progressed{1, 40, 1000, 0.125, 2, 2}, 204);
   pool.on(JobEnded{1, {Ended::How::stopped, "cancelled", 1, 50}}, 205);
-  const std::vector<Speeds::Pace> paces = pool.state().jobs.at(1).speeds.paces().all();
+  const std::vector<JobSpeeds::Pace> paces = pool.state().jobs.at(1).speeds.paces().all();
   REQUIRE(paces.size() == 2);
   CHECK(paces[0].devices == 1);
   CHECK(paces[0].steps == 30);
@@ -94,11 +94,11 @@ TEST_CASE("steps that a job made while no daemon looked are seen by the next one
   Dispatcher pool = next_after(before);
   pool.on(FoundAtWork{1, all, FoundAtWork::Doing::trains, 30, 0}, 112);
   REQUIRE(paces_of(pool).size() == 2);
-  CHECK(paces_of(pool)[1] == Speeds::Pace{"cpu", 4, 4, 102, 112, 20, 0});
+  CHECK(paces_of(pool)[1] == JobSpeeds::Pace{"cpu", 4, 4, 102, 112, 20, 0});
   Dispatcher too_late = next_after(before);
   too_late.on(JobEnded{1, {Ended::How::done, "all steps are done"}}, 122);
   REQUIRE(paces_of(too_late).size() == 2);
-  CHECK(paces_of(too_late)[1] == Speeds::Pace{"cpu", 4, 4, 102, 122, 90, 0});
+  CHECK(paces_of(too_late)[1] == JobSpeeds::Pace{"cpu", 4, 4, 102, 122, 90, 0});
   Dispatcher fewer = next_after(before);
   fewer.on(FoundAtWork{1, {"cpu"}, FoundAtWork::Doing::trains, 30, 0}, 112);
   CHECK(paces_of(fewer).size() == 1);
@@ -112,22 +112,23 @@ TEST_CASE(
     Dispatcher pool = next_after(before);
     std::string reason;
     for (const Action& action : pool.on(FoundAtWork{1, all, FoundAtWork::Doing::trains, step, 0, step_seconds}, now)) {
-      const auto* note = std::get_if<Note>(&action);
+      const auto* note = std::get_if<WriteHistory>(&action);
       if (note != nullptr && note->what == "trains") reason = note->reason;
     }
     CHECK(pool.state().jobs.at(1).phase == Phase::running);
     return std::pair(pool.state().jobs.at(1).speeds.paces().all(), reason);
   };
   const auto [paces, reason] = found(20, 0.25, 112);
-  CHECK(paces == std::vector<Speeds::Pace>{{"cpu", 4, 4, 107, 112, 20, 0.25}});
+  CHECK(paces == std::vector<JobSpeeds::Pace>{{"cpu", 4, 4, 107, 112, 20, 0.25}});
   CHECK(reason == "its first step began 5.000 s earlier");
   CHECK(found(20, 1.0, 112).first.at(0).from == 100);  // the job had no devices before 100 s
-  CHECK(found(20, 0, 112) == std::pair(std::vector<Speeds::Pace>{}, std::string("its first step has begun")));
+  CHECK(found(20, 0, 112) == std::pair(std::vector<JobSpeeds::Pace>{}, std::string("its first step has begun")));
   CHECK(found(0, 0.25, 112).first.empty());
 }
 
 int64_t times_noted(const FakeWorld& world, JobId id, const std::string& what) {
-  return std::ranges::count_if(world.notes, [&](const Note& note) { return note.job == id && note.what == what; });
+  return std::ranges::count_if(world.notes,
+                               [&](const WriteHistory& note) { return note.job == id && note.what == what; });
 }
 
 void run_until(FakeWorld& world, JobId id, Phase phase) {
@@ -351,7 +352,7 @@ TEST_CASE("a daemon that comes back decides what the one before it would have de
         }
         world.run_out();
         std::vector<std::pair<JobId, int64_t>> all;
-        for (const Note& note : world.notes) {
+        for (const WriteHistory& note : world.notes) {
           if (note.what == "devices") all.emplace_back(note.job, note.devices);
         }
         return all;

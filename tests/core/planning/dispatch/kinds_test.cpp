@@ -32,13 +32,13 @@ TEST_CASE("a job on several types learns the time of a mini-batch on each, and o
   const JobId id = world.submit(8, 100'000, 0.1, mixing());
   world.run(60);
   REQUIRE(held_by(world.state(), id) == Target{{"cpu:avx2", 2}, {"cpu:avx512", 1}});
-  const Speeds& speeds = world.job(id).speeds;
+  const JobSpeeds& speeds = world.job(id).speeds;
   REQUIRE(speeds.mini_batches().size() == 2);
   CHECK(speeds.mini_batches().at("cpu:avx2").seconds == doctest::Approx(0.1));
   CHECK(speeds.mini_batches().at("cpu:avx512").seconds == doctest::Approx(0.05));
   // Four ESTs on the faster device, and two on each of the slower ones.
   CHECK(speeds.measured().at({"cpu:avx2*2+cpu:avx512*1", 3, 1}).seconds == doctest::Approx(0.2));
-  CHECK(speeds.step_seconds(Speeds::key_of({{"cpu:avx2", 2}, {"cpu:avx512", 1}}, 1), 8) == doctest::Approx(0.2));
+  CHECK(speeds.step_seconds(JobSpeeds::key_of({{"cpu:avx2", 2}, {"cpu:avx512", 1}}, 1), 8) == doctest::Approx(0.2));
 }
 
 TEST_CASE("what a job learnt about a type beside another one decides where the next job of its work starts") {
@@ -56,7 +56,7 @@ TEST_CASE("before any step the ratio of profiles decides; a type without a profi
   FakeWorld world = mixed_world({.has_profiles = true});
   const JobId id = world.submit(8, 100'000, 0.1, mixing());
   CHECK(world.job(id).target == Target{{"cpu:avx512", 1}});
-  Speeds speeds;
+  JobSpeeds speeds;
   speeds.expect(0.3);
   speeds.expect_on("cpu:avx2", 0.2);
   speeds.expect_on("cpu:avx512", 0.1);

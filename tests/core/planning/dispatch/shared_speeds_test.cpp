@@ -79,7 +79,7 @@ TEST_CASE("a job that is slower than others where it has measured is taken to be
 TEST_CASE("jobs of another work, with other ESTs or another batch share nothing") {
   Jobs jobs;
   jobs.add(4, 0.125);
-  const auto check_alone = [&](const Job& job) { CHECK(jobs.seconds(job, 4) == 2 * Speeds::kUnknownMiniBatch); };
+  const auto check_alone = [&](const Job& job) { CHECK(jobs.seconds(job, 4) == 2 * JobSpeeds::kUnknownMiniBatch); };
   Job& other = jobs.add();
   other.work = "v";
   check_alone(other);
@@ -91,7 +91,7 @@ TEST_CASE("jobs of another work, with other ESTs or another batch share nothing"
   check_alone(with_batch);
   Job& fewer = jobs.add();
   fewer.request.ests = 4;
-  CHECK(jobs.seconds(fewer, 4) == Speeds::kUnknownMiniBatch);
+  CHECK(jobs.seconds(fewer, 4) == JobSpeeds::kUnknownMiniBatch);
   jobs.state.jobs[1].work.clear();
   check_alone(unknown);  // two whose work is not known are not of one
 }
@@ -124,7 +124,7 @@ TEST_CASE("where the pool may change batches, speeds are shared with the same ba
   for (int i = 0; i < 2; ++i) larger.batch_times.observe(16, 0.125);
   Job& fresh = add(16);
   fresh.batch_times.observe(16, 0.5);
-  CHECK(jobs.seconds(fresh, 4) == 2 * Speeds::kUnknownMiniBatch);
+  CHECK(jobs.seconds(fresh, 4) == 2 * JobSpeeds::kUnknownMiniBatch);
   const auto times = SharedSpeeds(jobs.state).batch_times_of(fresh).measured();
   REQUIRE(times.size() == 2);
   CHECK(times.at(16) == scheduling::BatchTimes::Measured{0.5, 1});

@@ -22,7 +22,7 @@ inline int64_t covering_nodes(int64_t lo, int64_t hi, int64_t begin, int64_t end
 
 class BruteForce {
  public:
-  BruteForce(const Job& job, const std::vector<DeviceGroup>& groups) : job_(job), groups_(groups) {
+  BruteForce(const PlannedJob& job, const std::vector<DeviceGroup>& groups) : job_(job), groups_(groups) {
     for (const DeviceGroup& group : groups) left_.push_back(group.count);
     from(0, 0, 0, 0, 0, -1);
   }
@@ -55,7 +55,7 @@ class BruteForce {
     }
     const double alone = job_.crowding.empty() ? 1 : job_.crowding[0];
     const auto w = static_cast<double>(workers);
-    const Exchange& x = job_.exchange;
+    const ExchangeCost& x = job_.exchange;
     double compute = alone * slowest;
     if (more > 0) compute += more / (w - 1) * others;
     if (more < 0) compute = (alone + more) * slowest;
@@ -67,7 +67,7 @@ class BruteForce {
     best_ = std::min(best_, step);
   }
 
-  const Job& job_;
+  const PlannedJob& job_;
   const std::vector<DeviceGroup>& groups_;
   std::vector<int64_t> left_;
   double best_ = std::numeric_limits<double>::infinity();

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using toml::Value;
 
 const Value* value_of(const toml::Table& table, const std::string& key) {
-  const toml::Member* member = toml::find(table, key);
+  const toml::KeyValue* member = toml::find(table, key);
   return member ? &member->value : nullptr;
 }
 
@@ -38,8 +38,8 @@ double number(const toml::Table& table, const std::string& key, std::optional<do
 
 int64_t integer(const toml::Table& table, const std::string& key) { return *needed(table, key).integer(); }
 
-Job job_of(const toml::Table& table) {
-  Job job;
+PlannedJob job_of(const toml::Table& table) {
+  PlannedJob job;
   job.ests = integer(table, "ests");
   job.one_kind = *needed(table, "one_kind").boolean();
   if (const Value* exchange = value_of(table, "exchange")) {
@@ -65,7 +65,7 @@ std::vector<DeviceGroup> groups_of(const toml::Table& table) {
 }
 
 // "V100:2"; if groups have the same kind, later ones get a prime each.
-std::string written(const Share& share, const std::vector<DeviceGroup>& groups) {
+std::string written(const WorkerShare& share, const std::vector<DeviceGroup>& groups) {
   const auto at = groups.begin() + share.group;
   const auto same_before =
       std::count_if(groups.begin(), at, [&](const DeviceGroup& group) { return group.kind == at->kind; });
@@ -76,7 +76,8 @@ std::string written(const Share& share, const std::vector<DeviceGroup>& groups) 
 std::string written(const Plan& plan, const std::vector<DeviceGroup>& groups) {
   std::string text;
   for (auto first = plan.workers.begin(); first != plan.workers.end();) {
-    const auto last = std::find_if(first, plan.workers.end(), [&](const Share& share) { return share != *first; });
+    const auto last =
+        std::find_if(first, plan.workers.end(), [&](const WorkerShare& share) { return share != *first; });
     const auto separator = [&] { return text.empty() ? "" : " "; };
     if (last - first > 8) {
       text += fmt::format("{}{} x{}", separator(), written(*first, groups), last - first);
@@ -93,7 +94,7 @@ void check_keys(const toml::Table& table) {
   static const std::set<std::string> known{"name",  "ests",         "one_kind",   "exchange", "crowding",
                                            "waste", "step_seconds", "throughput", "reason",   "partial_sums",
                                            "error", "assignment",   "advice",     "devices"};
-  for (const toml::Member& member : table) {
+  for (const toml::KeyValue& member : table) {
     CAPTURE(member.key);
     CHECK(known.contains(member.key));
   }
@@ -101,7 +102,7 @@ void check_keys(const toml::Table& table) {
 
 void check_case(const toml::Table& table) {
   check_keys(table);
-  const Job job = job_of(table);
+  const PlannedJob job = job_of(table);
   const std::vector<DeviceGroup> groups = groups_of(table);
   if (const Value* message = value_of(table, "error")) {
     const Error error = error_of([&] { (void)best_plan(job, groups); });

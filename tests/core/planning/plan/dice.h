@@ -29,11 +29,11 @@ struct Limits {
 };
 
 struct RandomJob {
-  Job job;
+  PlannedJob job;
   std::vector<DeviceGroup> groups;
 };
 
-inline Exchange random_exchange(Dice& dice) {
+inline ExchangeCost random_exchange(Dice& dice) {
   const double scale = dice.heads() ? 1 : 0.05;
   const auto cost = [&](double most) { return dice.upto(2) == 0 ? 0 : scale * dice.real(0, most); };
   return {cost(1), cost(0.5), cost(1), cost(2)};

@@ -26,8 +26,8 @@ std::vector<DeviceGroup> fleet_of(int64_t devices, int64_t kinds) {
   return groups;
 }
 
-Job large_job(int64_t ests, bool one_kind) {
-  Job job;
+PlannedJob large_job(int64_t ests, bool one_kind) {
+  PlannedJob job;
   job.ests = ests;
   job.one_kind = one_kind;
   job.exchange = {0.001, 0.0001, 0.002, 0.01};
@@ -57,7 +57,7 @@ double milliseconds(Body&& body) {
 
 TEST_CASE("a plan for 4096 ESTs on 10,000 devices of 8 kinds takes milliseconds, and is all but the best") {
   for (const bool one_kind : {false, true}) {
-    const Job job = large_job(4096, one_kind);
+    const PlannedJob job = large_job(4096, one_kind);
     const std::vector<DeviceGroup> groups = fleet_of(10'000, 8);
     Plan plan;
     const double taken = milliseconds([&] { plan = best_plan(job, groups); });
@@ -71,7 +71,7 @@ TEST_CASE("a plan for 4096 ESTs on 10,000 devices of 8 kinds takes milliseconds,
 TEST_CASE(
     "beyond the exact search slack is the distance from a lower bound: shortest pace, least work, one partial sum "
     "for each worker") {
-  const Job job = large_job(4096, false);
+  const PlannedJob job = large_job(4096, false);
   const std::vector<DeviceGroup> groups = fleet_of(1000, 2);
   const Fleet fleet(groups, {0, 1}, job);
   double bound = std::numeric_limits<double>::infinity();
@@ -88,7 +88,7 @@ TEST_CASE(
 TEST_CASE("all proposals for 10,000 devices of 8 kinds take less than a tenth of a second") {
   for (const bool one_kind : {false, true}) {
     for (const int64_t held_devices : {8, 800, 8000}) {
-      const Job job = large_job(4096, one_kind);
+      const PlannedJob job = large_job(4096, one_kind);
       const std::vector<DeviceGroup> held = fleet_of(held_devices, 8), free = fleet_of(10'000 - held_devices, 8);
       std::vector<Proposal> larger, smaller;
       const double to_grow = milliseconds([&] { larger = grow(job, held, free, 5); });

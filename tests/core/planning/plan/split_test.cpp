@@ -13,10 +13,11 @@ namespace estrain::plan {
 namespace {
 
 // Checks that no device exceeds its limit, each is used once, and all ESTs are placed.
-void check_split(const std::vector<Share>& split, int64_t ests, int64_t workers, std::vector<Capacity> capacities) {
+void check_split(const std::vector<WorkerShare>& split, int64_t ests, int64_t workers,
+                 std::vector<Capacity> capacities) {
   REQUIRE(std::ssize(split) == workers);
   int64_t sum = 0;
-  for (const Share& share : split) {
+  for (const WorkerShare& share : split) {
     const auto device = std::ranges::find(capacities, share.group, &Capacity::group);
     REQUIRE(device != capacities.end());
     REQUIRE(share.ests >= 1);
@@ -28,9 +29,9 @@ void check_split(const std::vector<Share>& split, int64_t ests, int64_t workers,
 }
 
 int64_t greedy_sums(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities) {
-  const std::vector<Share> split = greedy_split(ests, workers, capacities);
+  const std::vector<WorkerShare> split = greedy_split(ests, workers, capacities);
   check_split(split, ests, workers, capacities);
-  return partial_sums_of(ests, split, &Share::ests);
+  return partial_sums_of(ests, split, &WorkerShare::ests);
 }
 
 TEST_CASE("a greedy split spends room to spare on aligned cuts") {
@@ -59,7 +60,7 @@ TEST_CASE("greedy splits against exact ones: never fewer partial sums, and not m
     REQUIRE(best.run(capacities, {devices, ests}, budget));
     CHECK(budget < 100'000'000);
     check_split(best.split(devices), ests, devices, capacities);
-    REQUIRE(partial_sums_of(ests, best.split(devices), &Share::ests) == devices + best.excess(devices));
+    REQUIRE(partial_sums_of(ests, best.split(devices), &WorkerShare::ests) == devices + best.excess(devices));
     const int64_t sums = greedy_sums(ests, devices, capacities);
     REQUIRE(sums >= devices + best.excess(devices));
     greedy += sums;

@@ -10,8 +10,8 @@ namespace estrain::profile {
 namespace {
 
 using plan::DeviceGroup;
-using plan::Job;
-using plan::Share;
+using plan::PlannedJob;
+using plan::WorkerShare;
 
 std::vector<std::string> devices_of(const std::vector<Alternative>& all) {
   std::vector<std::string> devices;
@@ -32,14 +32,14 @@ TEST_CASE("the list of devices is what --devices takes, equal neighbours togethe
 }
 
 TEST_CASE("one kind: every number of workers, the quickest first, the best marked") {
-  Job job;
+  PlannedJob job;
   job.ests = 8;
   const std::vector<Alternative> all = alternatives(job, {{"cpu", 4, 10}}, std::nullopt, 12);
   CHECK(devices_of(all) == std::vector<std::string>{"cpu=2*4", "cpu=2,cpu=3*2", "cpu=4*2", "cpu=8"});
 }
 
 TEST_CASE("GPUs of one model work together where kinds do not mix; one of another model does not") {
-  Job job;
+  PlannedJob job;
   job.ests = 8;
   const DeviceGroup first = {.kind = "cuda:0", .count = 1, .mini_batches_per_second = 10, .model = "A100"};
   DeviceGroup second = first, other = first;
@@ -56,7 +56,7 @@ TEST_CASE("GPUs of one model work together where kinds do not mix; one of anothe
 }
 
 TEST_CASE("workers that only get in each other's way are shown all the same, and the best is fewer") {
-  Job job;
+  PlannedJob job;
   job.ests = 4;
   job.crowding = {1, 2.5};
   const std::vector<Alternative> all = alternatives(job, {{"cpu", 2, 10}}, std::nullopt, 12);
@@ -69,7 +69,7 @@ TEST_CASE("workers that only get in each other's way are shown all the same, and
 }
 
 TEST_CASE("mixtures where the job may have them, none where not") {
-  Job job;
+  PlannedJob job;
   job.ests = 6;
   const std::vector<DeviceGroup> groups = {{"cpu:avx2", 1, 20}, {"cpu:sse", 1, 10}};
   const std::vector<Alternative> one_kind = alternatives(job, groups, std::nullopt, 12);
@@ -83,9 +83,9 @@ TEST_CASE("mixtures where the job may have them, none where not") {
 }
 
 TEST_CASE("the plan that was given is in the table however slow it is, and the best as well") {
-  Job job;
+  PlannedJob job;
   job.ests = 8;
-  const std::vector<Alternative> all = alternatives(job, {{"cpu", 8, 10}}, std::vector<Share>{{0, 7}, {0, 1}}, 2);
+  const std::vector<Alternative> all = alternatives(job, {{"cpu", 8, 10}}, std::vector<WorkerShare>{{0, 7}, {0, 1}}, 2);
   CHECK(all.size() == 3);
   CHECK(find(all, "cpu=7,cpu=1").given);
   CHECK(find(all, "cpu=1*8").best);

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kWorkers[] = {1, 2, 2, 4, 4, 8};
 constexpr int64_t kSums[] = {1, 2, 4, 4, 8, 16};
 
-std::vector<ExchangeSample> samples_of(const plan::Exchange& truth, double noise = 0) {
+std::vector<ExchangeSample> samples_of(const plan::ExchangeCost& truth, double noise = 0) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0, noise);
   std::vector<ExchangeSample> samples;
@@ -24,20 +24,20 @@ std::vector<ExchangeSample> samples_of(const plan::Exchange& truth, double noise
 }
 
 TEST_CASE("coefficients that made the samples are found again") {
-  const plan::Exchange truth{0.001, 0.0005, 0.004, 0.012};
-  const plan::Exchange found = fit_exchange(samples_of(truth));
+  const plan::ExchangeCost truth{0.001, 0.0005, 0.004, 0.012};
+  const plan::ExchangeCost found = fit_exchange(samples_of(truth));
   CHECK(found.base == doctest::Approx(truth.base).epsilon(1e-3));
   CHECK(found.per_worker == doctest::Approx(truth.per_worker).epsilon(1e-3));
   CHECK(found.per_sum == doctest::Approx(truth.per_sum).epsilon(1e-3));
   CHECK(found.update == doctest::Approx(truth.update).epsilon(1e-3));
-  const plan::Exchange noisy = fit_exchange(samples_of(truth, 0.1));
+  const plan::ExchangeCost noisy = fit_exchange(samples_of(truth, 0.1));
   for (size_t i = 0; i < std::size(kWorkers); ++i)
     CHECK(noisy.seconds(kWorkers[i], kSums[i]) == doctest::Approx(truth.seconds(kWorkers[i], kSums[i])).epsilon(0.05));
 }
 
 TEST_CASE("no coefficient is below zero, and the others make the best of it") {
   // More sums in less time: noise, not a law.
-  const plan::Exchange found = fit_exchange({{2, 2, {0.010, 0, 1, 0}}, {2, 4, {0.008, 0, 1, 0}}});
+  const plan::ExchangeCost found = fit_exchange({{2, 2, {0.010, 0, 1, 0}}, {2, 4, {0.008, 0, 1, 0}}});
   CHECK(found.base >= 0);
   CHECK(found.per_worker >= 0);
   CHECK(found.per_sum >= 0);
@@ -47,7 +47,7 @@ TEST_CASE("no coefficient is below zero, and the others make the best of it") {
 }
 
 TEST_CASE("with one number of workers the samples are met, and elsewhere nothing is wild") {
-  const plan::Exchange found = fit_exchange({{2, 2, {0.010, 0, 1, 0}}, {2, 4, {0.014, 0, 1, 0}}});
+  const plan::ExchangeCost found = fit_exchange({{2, 2, {0.010, 0, 1, 0}}, {2, 4, {0.014, 0, 1, 0}}});
   CHECK(found.seconds(2, 2) == doctest::Approx(0.010).epsilon(1e-3));
   CHECK(found.seconds(2, 4) == doctest::Approx(0.014).epsilon(1e-3));
   CHECK(found.seconds(1, 1) < 0.02);
@@ -55,12 +55,12 @@ TEST_CASE("with one number of workers the samples are met, and elsewhere nothing
 }
 
 TEST_CASE("a sample measured often counts more than one that was scaled") {
-  const plan::Exchange found = fit_exchange({{2, 2, {0.010, 0, 8, 0}}, {2, 2, {0.030, 0, 0, 0}}});
+  const plan::ExchangeCost found = fit_exchange({{2, 2, {0.010, 0, 8, 0}}, {2, 2, {0.030, 0, 0, 0}}});
   CHECK(found.seconds(2, 2) < 0.012);
 }
 
 TEST_CASE("nothing measured costs nothing") {
-  const plan::Exchange found = fit_exchange({});
+  const plan::ExchangeCost found = fit_exchange({});
   CHECK(found.seconds(4, 8) == 0);
 }
 

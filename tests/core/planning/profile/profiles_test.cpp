@@ -12,7 +12,7 @@ namespace {
 
 struct Learner {
   spec::JobSpec job = some_job();
-  Host host = some_host();
+  MachineFacts host = some_host();
   Profiles profiles;
   int64_t now = kNow;
 

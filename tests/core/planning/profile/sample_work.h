@@ -29,7 +29,7 @@ steps = 10
                           "job.toml");
 }
 
-inline Host some_host() { return {"Some CPU", 4, "1.0 abc"}; }
+inline MachineFacts some_host() { return {"Some CPU", 4, "1.0 abc"}; }
 
 struct Load {
   std::string kind;

@@ -67,7 +67,7 @@ TEST_CASE("kernels, device, processor, cores and build are fields") {
   portable.job.kernels = spec::Kernels::portable;
   spec::JobSpec graphs = job;
   graphs.job.cuda_graphs = spec::CudaGraphs::automatic;
-  const Host host = some_host();
+  const MachineFacts host = some_host();
   CHECK(describe_work(graphs, "cuda:0", host) != describe_work(job, "cuda:0", host));
   CHECK(describe_work(graphs, "cpu", host) == describe_work(job, "cpu", host));
   const Work before = describe_work(job, "cpu", host);
@@ -80,7 +80,7 @@ TEST_CASE("kernels, device, processor, cores and build are fields") {
 }
 
 TEST_CASE("a GPU is to its speed what its model is, whichever number it has") {
-  Host host = some_host();
+  MachineFacts host = some_host();
   CHECK(host.model_of("cuda:1") == "cuda:1");
   host.gpus = {"NVIDIA A100", "NVIDIA L4", "NVIDIA A100"};
   CHECK(host.model_of("cuda:0") == "NVIDIA A100");

@@ -15,8 +15,8 @@ const std::vector<double> kEven = {1, 0.5, 0.5, 0.25};
 TEST_CASE("each gets the smallest share with which it is in time") {
   StubPool pool({{"gpu", 4}});
   for (const double deadline : {300.0, 150.0, 90.0}) pool.add(1, kEven, 240).deadline = deadline;
-  std::vector<const Job*> jobs;
-  for (const Job& job : pool.jobs()) jobs.push_back(&job);
+  std::vector<const JobView*> jobs;
+  for (const JobView& job : pool.jobs()) jobs.push_back(&job);
   const Cluster cluster({{"gpu", 4}});
   const View view{cluster, jobs, 0, 30, 0};
   const auto share = [&](size_t job) {

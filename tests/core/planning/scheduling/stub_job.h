@@ -31,9 +31,9 @@ class StubPool {
  public:
   explicit StubPool(std::vector<Host> hosts) : cluster_(std::move(hosts)) {}
 
-  Job& add(int64_t requested, std::vector<double> step_seconds, double steps) {
+  JobView& add(int64_t requested, std::vector<double> step_seconds, double steps) {
     outlooks_.emplace_back(std::move(step_seconds), steps);
-    Job& job = jobs_.emplace_back();
+    JobView& job = jobs_.emplace_back();
     job.order = static_cast<int64_t>(jobs_.size()) - 1;
     job.requested = requested;
     job.most = cluster_.devices();
@@ -43,8 +43,8 @@ class StubPool {
 
   // Returns the number of devices that each job holds afterwards.
   std::vector<int64_t> decide(Policy& policy) {
-    std::vector<const Job*> view;
-    for (const Job& job : jobs_) view.push_back(&job);
+    std::vector<const JobView*> view;
+    for (const JobView& job : jobs_) view.push_back(&job);
     const Decision decision = policy.decide({cluster_, view, now, 60, 30});
     FreeDevices free(cluster_);
     std::vector<int64_t> devices;
@@ -58,14 +58,14 @@ class StubPool {
   }
 
   void remove(size_t index) { jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(index)); }
-  std::deque<Job>& jobs() { return jobs_; }
+  std::deque<JobView>& jobs() { return jobs_; }
   std::vector<std::string_view> reasons;
   double now = 0;
 
  private:
   Cluster cluster_;
   std::deque<StubOutlook> outlooks_;
-  std::deque<Job> jobs_;
+  std::deque<JobView> jobs_;
 };
 
 }  // namespace estrain::scheduling

@@ -127,20 +127,20 @@ PoolTrace trace_of_hosts(const std::vector<Json>& lines, const Json& devices = {
   return read_pool_trace(folder.write("t.jsonl", text));
 }
 
-Result replayed_on_hosts(const std::vector<Json>& lines, const Json& devices = {"cpu", "nodeB/cpu"}) {
+SimulationResult replayed_on_hosts(const std::vector<Json>& lines, const Json& devices = {"cpu", "nodeB/cpu"}) {
   return replay(trace_of_hosts(lines, devices), {.policy = "fifo", .seed = 1, .round = 1000, .lost = {}});
 }
 
 const Json kAtOnce = {{"check_s", 0}, {"start_s", 0}};
 
 TEST_CASE("a job is spread over hosts, unless it cannot be; decisions name the hosts' devices") {
-  const Result spread = replayed_on_hosts({job_line(1, 0, kAtOnce)});
+  const SimulationResult spread = replayed_on_hosts({job_line(1, 0, kAtOnce)});
   CHECK(jcts(spread).at("1") == within_ticks(50));
   REQUIRE(spread.decisions.size() == 1);
   CHECK(spread.decisions[0].names == std::vector<std::string>{"cpu", "nodeB/cpu"});
   Json alone = kAtOnce;
   alone["one_host"] = true;
-  const Result kept = replayed_on_hosts({job_line(1, 0, alone)});
+  const SimulationResult kept = replayed_on_hosts({job_line(1, 0, alone)});
   CHECK(jcts(kept).at("1") == within_ticks(100));
   CHECK(kept.decisions.at(0).names.size() == 1);
 }
@@ -158,7 +158,7 @@ TEST_CASE("a job waits for the host that brings the pool's first devices, and go
                                    {{"added_s", 10}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}},
                                    {{"added_s", 20}, {"devices", {"nodeC/cpu", "nodeC/cpu"}}},
                                    {{"removed_s", 30}, {"within_s", nullptr}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}};
-  const Result result = replayed_on_hosts(lines, Json::array());
+  const SimulationResult result = replayed_on_hosts(lines, Json::array());
   CHECK(jcts(result).at("1") == within_ticks(10 + 50));
   CHECK(result.devices == 4);
   REQUIRE(result.decisions.size() >= 2);
@@ -173,16 +173,16 @@ TEST_CASE("a device that was taken by its name is away, not another one") {
   Json one = {{"devices", 1}, {"most", 1}};
   one.update(kAtOnce);
   const Json taken = {{"taken_s", 10}, {"within_s", 2}, {"lent_s", 1000}, {"device", "nodeB/cpu"}};
-  const Result result = replayed_on_hosts({job_line(1, 0, one), job_line(2, 20, one), taken});
+  const SimulationResult result = replayed_on_hosts({job_line(1, 0, one), job_line(2, 20, one), taken});
   CHECK(jcts(result).at("1") == within_ticks(100));       // on the daemon's device
   CHECK(jcts(result).at("2") == within_ticks(80 + 100));  // which is the only one
 }
 
 TEST_CASE("a job that was on a lost host alone goes on from where it was when the host is back") {
-  const Result result = replayed_on_hosts({job_line(1, 0, kAtOnce),
-                                           {{"host_lost_s", 20}, {"host", "nodeB"}},
-                                           {{"added_s", 30}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}},
-                                          {"nodeB/cpu", "nodeB/cpu"});
+  const SimulationResult result = replayed_on_hosts({job_line(1, 0, kAtOnce),
+                                                     {{"host_lost_s", 20}, {"host", "nodeB"}},
+                                                     {{"added_s", 30}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}},
+                                                    {"nodeB/cpu", "nodeB/cpu"});
   CHECK(jcts(result).at("1") == within_ticks(30 + 30));
 }
 
@@ -197,11 +197,11 @@ TEST_CASE("where the launcher's host is lost, another host of the job continues;
 }
 
 TEST_CASE("a host that is lost while no daemon serves the pool takes its jobs with it when one comes") {
-  const Result result = replayed_on_hosts({job_line(1, 0, kAtOnce),
-                                           {{"away_s", 10}, {"served_s", 20}},
-                                           {{"host_lost_s", 15}, {"host", "nodeB"}},
-                                           {{"added_s", 25}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}},
-                                          {"nodeB/cpu", "nodeB/cpu"});
+  const SimulationResult result = replayed_on_hosts({job_line(1, 0, kAtOnce),
+                                                     {{"away_s", 10}, {"served_s", 20}},
+                                                     {{"host_lost_s", 15}, {"host", "nodeB"}},
+                                                     {{"added_s", 25}, {"devices", {"nodeB/cpu", "nodeB/cpu"}}}},
+                                                    {"nodeB/cpu", "nodeB/cpu"});
   CHECK(jcts(result).at("1") == within_ticks(25 + 30));
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("a change on its way when the daemon dies goes on, and is no new decis
   // One device when it is admitted at 1 s, two from the round at 11 s.
   for (const double served : {12.5, 15.0, 20.0}) {
     CAPTURE(served);
-    const Result result = replayed_with(12, served);
+    const SimulationResult result = replayed_with(12, served);
     REQUIRE(result.decisions.size() == 2);
     CHECK(result.charge == 2);
     if (served <= 15) CHECK(jcts(result).at("1") == within_ticks(11 + 4 + 2 + (100 - 11) * 0.5));
@@ -240,7 +240,7 @@ TEST_CASE("a job that stops when the daemon dies stops, and starts again when an
 
 TEST_CASE("decisions are kept in order, and stretches where asked for") {
   ReplayOptions options{.policy = "fifo", .seed = 1, .round = 1000, .lost = {}, .keep_stretches = true};
-  const Result result = replay(trace_with({job_line(7, 0), job_line(9, 2)}), options);
+  const SimulationResult result = replay(trace_with({job_line(7, 0), job_line(9, 2)}), options);
   REQUIRE(result.decisions.size() == 2);
   CHECK(result.decisions[0].job == "7");
   CHECK(result.decisions[1].job == "9");

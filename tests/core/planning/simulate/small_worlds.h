@@ -26,13 +26,13 @@ inline void write_pollux_tables(const ScratchFolder& folder, const std::string& 
                "bert,12,0,100,100,0,0,1\nbert,12,1,200,200,0,0,1\nbert,24,0,101,50,0,0,1\nbert,24,1,205,100,0,0,1\n");
 }
 
-inline Result run_once(const World& world, const std::string& workload, const std::string& policy,
-                       const Charge& charge = {}, uint64_t seed = 1) {
+inline SimulationResult run_once(const World& world, const std::string& workload, const std::string& policy,
+                                 const Charge& charge = {}, uint64_t seed = 1) {
   const scheduling::PolicyChoice choice = scheduling::make_policy(policy, seed);
   return simulate(world.make(workload, choice.knowledge, charge, seed), choice, seed, {.keep_stretches = true});
 }
 
-inline std::map<std::string, double> jcts(const Result& result) {
+inline std::map<std::string, double> jcts(const SimulationResult& result) {
   std::map<std::string, double> all;
   for (const JobResult& job : result.jobs) all[job.name] = job.jct();
   return all;

@@ -9,7 +9,7 @@ namespace {
 TEST_CASE("a job on its way to an end saves, dismisses and closes") {
   JobAtWork job;
   for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
-  CHECK(job.state.phase == Phase::over);
+  CHECK(job.state.phase == RunPhase::over);
   job(EndBegan{});
   job(Tick{});
   REQUIRE(job.find<SaveLastState>() != nullptr);
@@ -17,9 +17,9 @@ TEST_CASE("a job on its way to an end saves, dismisses and closes") {
   job(SaveBegun{});
   job(Tick{});
   CHECK(job.actions.empty());
-  job(Saved{Step(7)});
+  job(StateSaved{Step(7)});
   CHECK(job.find<DismissAll>() != nullptr);
-  CHECK(job.find<FinishFiles>() != nullptr);
+  CHECK(job.find<TellFinish>() != nullptr);
   job(ScribeDone{});
   CHECK(job.state.closing == Closing::closed);
 }
@@ -31,7 +31,7 @@ struct FullDisk {
   explicit FullDisk(bool fails = false) {
     job.state.scribe.last_saved_step = 3;
     if (fails) {
-      job.lose(0, Verdict{});
+      job.lose(0, FaultVerdict{});
     } else {
       for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
     }
@@ -74,8 +74,8 @@ TEST_CASE(
     job.later(2.1);
     job(Tick{});
     job(SaveBegun{});
-    job(Saved{Step(7)});
-    CHECK(job.find<FinishFiles>() != nullptr);
+    job(StateSaved{Step(7)});
+    CHECK(job.find<TellFinish>() != nullptr);
   }
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("whoever stops a run that waits for room is told what would be lost; t
     CHECK(disk.said() == "given up, as asked: steps 4 to 7");
   }
   CHECK(job.state.closing == Closing::finishing_files);
-  CHECK(job.find<FinishFiles>() != nullptr);
+  CHECK(job.find<TellFinish>() != nullptr);
 }
 
 TEST_CASE("what the checkpoint that the launch went on from has is not waited for, nor what no room would help") {
@@ -127,8 +127,8 @@ TEST_CASE("records that have no room at the end: that is said, and the second st
   JobAtWork job;
   for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
   job(EndBegan{});
-  job(Saved{Step(7)});
-  REQUIRE(job.find<FinishFiles>() != nullptr);
+  job(StateSaved{Step(7)});
+  REQUIRE(job.find<TellFinish>() != nullptr);
   job.now.no_room = "metrics.jsonl: no space left";
   job.later(10.1);
   job(Tick{});
@@ -138,9 +138,9 @@ TEST_CASE("records that have no room at the end: that is said, and the second st
   job(Tick{});
   CHECK(job.actions.empty());
   job(StopAsked{.why = "SIGTERM", .insists = true});
-  CHECK(job.find<FinishFiles>() == nullptr);
+  CHECK(job.find<TellFinish>() == nullptr);
   job(StopAsked{.why = "SIGTERM", .insists = true});
-  CHECK(job.find<FinishFiles>() != nullptr);
+  CHECK(job.find<TellFinish>() != nullptr);
 }
 
 TEST_CASE(
@@ -182,8 +182,8 @@ TEST_CASE("a scribe that is lost while it finishes the files is told again when 
   JobAtWork job;
   for (const int64_t id : {0, 1}) job(WorkerLeft{WorkerId(id), true});
   job(EndBegan{});
-  job(Saved{Step(7)});
-  REQUIRE(job.find<FinishFiles>() != nullptr);
+  job(StateSaved{Step(7)});
+  REQUIRE(job.find<TellFinish>() != nullptr);
   job(ScribeLost{may_be_retried(), false, "SIGKILL (signal 9)", "its log"});
   CHECK(job.find<StartScribe>() != nullptr);
   job(CannotStartScribe{may_be_retried(), Error(Fault::io, "none")});
@@ -192,7 +192,7 @@ TEST_CASE("a scribe that is lost while it finishes the files is told again when 
   job(Tick{});
   CHECK(job.find<StartScribe>() != nullptr);
   job(Tick{});
-  CHECK(job.find<FinishFiles>() != nullptr);
+  CHECK(job.find<TellFinish>() != nullptr);
 }
 
 TEST_CASE("a scribe that ends again and again is given up") {

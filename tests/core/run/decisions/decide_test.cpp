@@ -17,7 +17,7 @@ TEST_CASE("an event about somebody who is gone says nothing") {
   }
   job.lose(77);
   CHECK(job.actions.empty());
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
 }
 
 }  // namespace

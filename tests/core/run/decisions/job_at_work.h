@@ -8,8 +8,8 @@
 
 namespace estrain::decisions {
 
-inline Verdict may_be_retried() {
-  Verdict verdict;
+inline FaultVerdict may_be_retried() {
+  FaultVerdict verdict;
   verdict.cause = "killed";
   verdict.retry = true;
   return verdict;
@@ -18,7 +18,7 @@ inline Verdict may_be_retried() {
 inline Devices devices(const std::vector<std::string>& texts) { return placement::devices_from(texts); }
 
 struct JobAtWork {
-  State state;
+  RunState state;
   Moment now;
   std::vector<Action> actions;  // for the last event
 
@@ -26,7 +26,7 @@ struct JobAtWork {
     state.ests = 4;
     state.retries = retries;
     state.grace_seconds = 10;
-    state.phase = Phase::training;
+    state.phase = RunPhase::training;
     state.held = devices({"cpu", "cpu"});
     for (int64_t i = 0; i < 2; ++i) {
       state.workers.push_back({.id = WorkerId(i),
@@ -44,7 +44,7 @@ struct JobAtWork {
   void operator()(const Event& event) { actions = decide(state, event, now); }
   void later(double seconds) { now.time += nanoseconds(Seconds(seconds)); }
 
-  void lose(int64_t id, Verdict verdict = may_be_retried(), bool lingers = false) {
+  void lose(int64_t id, FaultVerdict verdict = may_be_retried(), bool lingers = false) {
     (*this)(WorkerLost{.worker = WorkerId(id),
                        .verdict = std::move(verdict),
                        .what = "ended with SIGKILL",

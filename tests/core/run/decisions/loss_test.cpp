@@ -9,7 +9,7 @@ namespace {
 TEST_CASE("a lost worker is replaced, and the others keep their shares") {
   JobAtWork job;
   job.lose(1);
-  CHECK(job.state.phase == Phase::recovering);
+  CHECK(job.state.phase == RunPhase::recovering);
   CHECK(job.find<AbortStage>() != nullptr);
   const auto* start = job.find<StartWorkers>();
   REQUIRE(start != nullptr);
@@ -31,7 +31,7 @@ TEST_CASE("a lost worker is replaced, and the others keep their shares") {
   job(StageClosed{.held = true});
   CHECK(job.find<OpenStage>() != nullptr);
   CHECK(job.find<HandOver>() == nullptr);  // the devices are the same
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
   REQUIRE(job.state.workers.size() == 2);
   CHECK(job.state.workers[1].id == WorkerId(2));
   CHECK(job.state.workers[1].ests == EstRange{VirtualRank(2), VirtualRank(4)});
@@ -45,9 +45,9 @@ TEST_CASE("a lost worker is replaced, and the others keep their shares") {
 TEST_CASE("a fault more than may be survived at one step ends the run, and says which it was") {
   JobAtWork job(1);
   job.lose(1);
-  CHECK(job.state.phase == Phase::recovering);
+  CHECK(job.state.phase == RunPhase::recovering);
   job.lose(2);  // its replacement
-  CHECK(job.state.phase == Phase::over);
+  CHECK(job.state.phase == RunPhase::over);
   REQUIRE(job.state.failure);
   CHECK(job.state.failure->message() == "fault 2 at step 7: it ended");
   CHECK(job.state.failed == WorkerId(2));
@@ -55,8 +55,8 @@ TEST_CASE("a fault more than may be survived at one step ends the run, and says 
 
 TEST_CASE("what cannot be helped by trying again ends the run at once") {
   JobAtWork job;
-  job.lose(1, Verdict{});
-  CHECK(job.state.phase == Phase::over);
+  job.lose(1, FaultVerdict{});
+  CHECK(job.state.phase == RunPhase::over);
   REQUIRE(job.state.failure);
   CHECK(job.state.failure->message() == "it ended");
 }
@@ -65,7 +65,7 @@ TEST_CASE("workers lost from one stage count as one fault") {
   JobAtWork job(1);
   job.lose(1);
   job.lose(0);
-  CHECK(job.state.phase == Phase::recovering);
+  CHECK(job.state.phase == RunPhase::recovering);
   CHECK(job.state.faults_at_step == 1);
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("a suspect device is given up") {
   JobAtWork job;
   job.state.held = devices({"cpu", "cpu:avx2"});
   job.state.workers[1].device.kind = "cpu:avx2";
-  Verdict broken = may_be_retried();
+  FaultVerdict broken = may_be_retried();
   broken.other_device = true;
   job.lose(1, broken);
   CHECK(job.state.held == devices({"cpu"}));
@@ -91,7 +91,7 @@ TEST_CASE("over several hosts, the launcher's own does not give up its last devi
     job.state.held = devices({"a/cpu", "b/cpu"});
     job.state.workers[0].device = job.state.held[0];
     job.state.workers[1].device = job.state.held[1];
-    Verdict broken = may_be_retried();
+    FaultVerdict broken = may_be_retried();
     broken.other_device = true;
     job.lose(own ? 0 : 1, broken);
     CHECK(job.state.held == (own ? devices({"a/cpu", "b/cpu"}) : devices({"a/cpu"})));

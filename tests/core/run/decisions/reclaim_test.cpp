@@ -44,7 +44,7 @@ TEST_CASE("a reclaim gives up the step at half its time, and kills who is left a
 TEST_CASE("a reclaim of all devices stops the job") {
   JobAtWork job;
   job(reclaim({"cpu", "cpu"}, 5, job.now.time));
-  CHECK(job.state.ending == Ending::stopped);
+  CHECK(job.state.ending == RunEnding::stopped);
   CHECK(job.state.stop_clients == std::vector<ClientId>{9});
   CHECK(job.state.grace_seconds == 2.5);
 }

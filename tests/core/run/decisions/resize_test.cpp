@@ -9,7 +9,7 @@ namespace {
 TEST_CASE("a resize warms up, pauses, changes the workers and hands over") {
   JobAtWork job;
   job.ask({"cpu:avx2"});
-  CHECK(job.state.phase == Phase::warming);
+  CHECK(job.state.phase == RunPhase::warming);
   REQUIRE(job.find<StartWorkers>() != nullptr);
   CHECK(job.find<PauseStage>() == nullptr);
   job(WorkerReady{WorkerId(2)});
@@ -20,7 +20,7 @@ TEST_CASE("a resize warms up, pauses, changes the workers and hands over") {
   CHECK_FALSE(close->repair);
   job(StageClosed{.held = true});
   CHECK(job.find<OpenStage>() != nullptr);
-  CHECK(job.find<SaveState>() != nullptr);
+  CHECK(job.find<TellSave>() != nullptr);
   CHECK(job.count<TellLeave>() == 2);
   CHECK(std::holds_alternative<HandOver>(job.actions.back().deed));
 
@@ -38,7 +38,7 @@ TEST_CASE("a resize whose worker is lost is refused, and the job continues as it
   JobAtWork job;
   job.ask({"cpu", "cpu", "cpu", "cpu"});
   job.lose(2);
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
   CHECK_FALSE(job.state.pending);
   CHECK(job.count<KillWorker>() == 1);  // the other new one
   REQUIRE(job.find<Refuse>() != nullptr);
@@ -53,7 +53,7 @@ TEST_CASE("a resize whose device is lost before its first step is refused: the j
   job.leave({0, 1});
   job(StageClosed{.held = true});
   job.state = after_handover(job.state);
-  Verdict verdict = may_be_retried();
+  FaultVerdict verdict = may_be_retried();
   SUBCASE("it is given up") {
     verdict.other_device = true;
     job.lose(3, verdict);
@@ -90,7 +90,7 @@ TEST_CASE("a full disk gives a resize up while it is only wished for") {
   JobAtWork job;
   job.ask({"cpu:avx2"});
   job(NotWritten{"no room"});
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
   CHECK(job.find<Refuse>() != nullptr);
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("a full disk does not give up who stands in for a lost worker") {
   job.leave({0});
   REQUIRE(job.find<CloseStage>() != nullptr);
   job(StageClosed{.held = true});
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
 }
 
 TEST_CASE("workers that have left for a resize that is given up are told to go on") {
@@ -114,7 +114,7 @@ TEST_CASE("workers that have left for a resize that is given up are told to go o
   job(StageClosed{.held = false});
   job(NotWritten{"no room"});
   CHECK(job.find<OpenStage>() != nullptr);
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
   CHECK_FALSE(job.state.workers[0].left);
 }
 

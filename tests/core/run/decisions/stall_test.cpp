@@ -12,7 +12,7 @@ TEST_CASE("where all wait for each other, the step is begun again; the second ti
   CHECK(job.find<AbortStage>() != nullptr);
   job.leave({0, 1});
   job(StageClosed{.held = true});
-  CHECK(job.state.phase == Phase::training);
+  CHECK(job.state.phase == RunPhase::training);
   job(AllWait{3});
   REQUIRE(job.find<EndHungWorker>() != nullptr);
   CHECK(job.find<EndHungWorker>()->worker == WorkerId(0));

@@ -8,7 +8,7 @@ namespace {
 
 TEST_CASE("before the first stage a lost worker's place waits, and the first one may have to build the state") {
   JobAtWork job;
-  job.state.phase = Phase::starting;
+  job.state.phase = RunPhase::starting;
   for (Member& member : job.state.workers) member.ready = false;
   job.now.attached = false;
   job(WorkerReady{WorkerId(1)});
@@ -26,11 +26,11 @@ TEST_CASE(
     "before the first stage a suspect device is given up, but not the first one, nor the launcher's host's last") {
   const auto start = [] {
     JobAtWork job;
-    job.state.phase = Phase::starting;
+    job.state.phase = RunPhase::starting;
     for (Member& member : job.state.workers) member.ready = false;
     return job;
   };
-  Verdict host_lost = may_be_retried();
+  FaultVerdict host_lost = may_be_retried();
   host_lost.other_device = true;
 
   JobAtWork job = start();

@@ -68,7 +68,7 @@ AuditStatus Audits::status() {
 }
 
 Json Audits::ask() const {
-  if (!run_.memory || run_.job.phase != decisions::Phase::training)
+  if (!run_.memory || run_.job.phase != decisions::RunPhase::training)
     throw Error(Fault::usage, "the job does not train right now").advise("try again in a moment");
   run_.memory->audits().ask();
   return {{"ok", true}, {"step", run_.trained()}};

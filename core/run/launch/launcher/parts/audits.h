@@ -37,7 +37,7 @@ class Audits {
   std::string go_back(const Error& error);
 
  private:
-  struct Way {  // back
+  struct WayBack {  // back
     Step vouched;
     std::string cause;
     Devices devices;  // for the continued run
@@ -50,7 +50,7 @@ class Audits {
 
   const RunView run_;
   std::map<decisions::WorkerId, Step> found_;
-  std::optional<Way> way_;
+  std::optional<WayBack> way_;
   std::optional<std::vector<WrongDevice>> wrong_devices_;  // as in status(); empty: not read yet
 };
 

@@ -11,7 +11,7 @@
 
 namespace estrain::launch {
 
-using decisions::Phase;
+using decisions::RunPhase;
 using decisions::WorkerId;
 
 namespace {
@@ -23,7 +23,7 @@ constexpr int kPatienceWithServerMs = 2000;
 
 }  // namespace
 
-void Crew::start_first(const Assignment& devices, decisions::State& job) {
+void Crew::start_first(const Assignment& devices, decisions::RunState& job) {
   const std::vector<EstRange> ranges = placement::place_ests(devices, run_.spec.job.ests);
   job.held = devices_of(devices);
   begin_servers(devices_of(devices));
@@ -46,7 +46,7 @@ std::optional<decisions::Event> Crew::start(const decisions::StartWorkers& start
       decisions::CannotStart failed{{}, {}, error};
       for (; i < start.workers.size(); ++i) failed.workers.push_back(start.workers[i].id);
       // A failed change that was only wished for is told to the client: no fault of the run.
-      if (run_.job.phase != Phase::warming) failed.verdict = losses_.diagnose(Json(), error);
+      if (run_.job.phase != RunPhase::warming) failed.verdict = losses_.diagnose(Json(), error);
       return failed;
     }
   }

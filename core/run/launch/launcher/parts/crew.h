@@ -41,7 +41,7 @@ class Crew {
       : run_(run), processes_(processes), losses_(losses), left_out_(run) {}
 
   // Starts the first workers of the run, one for each device, and puts the workers into `job`.
-  void start_first(const Assignment& devices, decisions::State& job);
+  void start_first(const Assignment& devices, decisions::RunState& job);
   // Returns CannotStart if a worker cannot be started.
   std::optional<decisions::Event> start(const decisions::StartWorkers& start);
 

@@ -9,7 +9,7 @@
 namespace estrain::launch {
 
 using decisions::Member;
-using decisions::Phase;
+using decisions::RunPhase;
 using decisions::WorkerId;
 
 namespace {
@@ -39,7 +39,7 @@ Error as_error(pid_t pid, const Member& worker, const faults::Evidence& evidence
   return error.advise(diagnosis.advice).exiting_with(diagnosis.exit_code);
 }
 
-decisions::Verdict verdict_of(const faults::Diagnosis& diagnosis) {
+decisions::FaultVerdict verdict_of(const faults::Diagnosis& diagnosis) {
   return {.cause = diagnosis.cause,
           .fault_class = std::string(class_name(diagnosis.fault_class)),
           .description = diagnosis.description,
@@ -85,11 +85,11 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
   }
   if (found == nullptr) return std::nullopt;
   if (is_leaving(run_.job, id) && !lingers) return decisions::WorkerEnded{id};
-  if (is_leaving(run_.job, id) || run_.job.phase == Phase::over) return std::nullopt;
+  if (is_leaving(run_.job, id) || run_.job.phase == RunPhase::over) return std::nullopt;
   const Member member = *found;
   const std::string log = run_.journal.directory.worker_log(id.value);
   evidence.log_tail = tail_of(log, log_begin);
-  evidence.at_start = run_.job.phase == Phase::starting;
+  evidence.at_start = run_.job.phase == RunPhase::starting;
   const bool killed = evidence.ended && evidence.ended->signaled && evidence.ended->code == SIGKILL;
   if (killed) {
     const resources::MemoryEvidence::Observation observed = memory_evidence_.since_start(pid);
@@ -124,7 +124,7 @@ std::optional<decisions::Event> Losses::lose(WorkerId id, faults::Evidence evide
                                .lingers = lingers};
 }
 
-decisions::Verdict Losses::diagnose(const Json& worker, const Error& error) {
+decisions::FaultVerdict Losses::diagnose(const Json& worker, const Error& error) {
   faults::Evidence evidence;
   evidence.said = error;
   const faults::Diagnosis diagnosis = judges_.faults.diagnose(evidence);

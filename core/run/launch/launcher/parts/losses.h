@@ -38,7 +38,7 @@ class Losses {
   void note_damaged_state(Step step, const Error& error);
   // Diagnoses an error without a lost worker: a process cannot be started, or the scribe reports an error. `worker` is
   // null, or "scribe".
-  decisions::Verdict diagnose(const Json& worker, const Error& error);
+  decisions::FaultVerdict diagnose(const Json& worker, const Error& error);
 
   const LossRecord* of(decisions::WorkerId id) const;  // null: nothing is known
 

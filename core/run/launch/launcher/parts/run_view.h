@@ -81,7 +81,7 @@ struct RunView {
   const RunOptions& options;
   const StateOrigin& origin;
   const LaunchTimes& times;
-  const decisions::State& job;
+  const decisions::RunState& job;
   const RunMemory& memory;
   Journal& journal;
 

@@ -68,7 +68,7 @@ ScribeDesk::Heard ScribeDesk::note_end() {
 
 ScribeDesk::Heard ScribeDesk::on_report(const record::Saved& saved) {
   run_.journal.log("checkpoint", codec::fields_of(saved));
-  return decisions::Saved{saved.step};
+  return decisions::StateSaved{saved.step};
 }
 
 // Reports a failed save. While the end of the run waits for room, the decisions report the lack of room.
@@ -78,7 +78,7 @@ ScribeDesk::Heard ScribeDesk::on_report(const record::SaveFailed& failed) {
     run_.journal.log("checkpoint_failed", codec::fields_of(failed));
     run_.journal.note(fmt::format("warning: no checkpoint at step {}: {}", failed.step, failed.error));
   }
-  if (failed.damaged && run_.job.phase != decisions::Phase::over) return end_by_damage(failed);
+  if (failed.damaged && run_.job.phase != decisions::RunPhase::over) return end_by_damage(failed);
   return decisions::NotSaved{failed.step, failed.error, failed.no_room, failed.missing_bytes};
 }
 

@@ -13,7 +13,7 @@
 namespace estrain::launch {
 
 using decisions::Member;
-using decisions::Phase;
+using decisions::RunPhase;
 
 std::vector<AdviceAction> Speeds::advise(const AdviceEvent& event) { return launch::advise(adviser_, event, course()); }
 
@@ -21,7 +21,7 @@ void Speeds::settle(int64_t cores) { advise(HostKnown{profile_host(cores), run_.
 
 void Speeds::begin_training() {
   measure_rate_from(MonotonicClock::now(), run_.trained());
-  advise(TrainingBegan{Step(run_.trained())});
+  advise(TrainingUnderWay{Step(run_.trained())});
 }
 
 void Speeds::go_on() {
@@ -40,7 +40,7 @@ void Speeds::measure_rate_from(MonotonicTime time, int64_t step) {
 }
 
 std::optional<decisions::Event> Speeds::watch() {
-  if (run_.job.phase != Phase::training) {
+  if (run_.job.phase != RunPhase::training) {
     advise(TrainingPaused{});
     return std::nullopt;
   }
@@ -127,13 +127,13 @@ void Speeds::load_profiles() {
 }
 
 void Speeds::keep_profiles() {
-  const SpeedMeter::Span& stage = adviser_.meter.stage();
+  const SpeedMeter::MeasuredSteps& stage = adviser_.meter.stage();
   const std::string path = profile::default_store_path(own_environment());
   if (run_.options.background || stage_was_shared()) return;
   if (path.empty() || stage.steps == 0 || !workers_are_ordinary(adviser_, run_.job)) return;
   try {
     store(path).update([&](profile::Profiles& profiles) {
-      const profile::Host& host = adviser_.planner->host();
+      const profile::MachineFacts& host = adviser_.planner->host();
       profiles.learn(run_.spec, host, as_stage_speed(stage), unix_seconds());
       const double change = adviser_.past.change_seconds(false, 0);
       if (change > 0)
@@ -177,7 +177,7 @@ std::optional<decisions::Event> Speeds::follow(AdviceAction action) {
 }
 
 void Speeds::log_stage(int64_t stage) {
-  const SpeedMeter::Span& span = adviser_.meter.stage();
+  const SpeedMeter::MeasuredSteps& span = adviser_.meter.stage();
   advise(StageEnded{Step(run_.trained())});
   if (span.steps == 0) return;
   Json workers = Json::array();
@@ -200,7 +200,7 @@ void Speeds::log_stage(int64_t stage) {
   tell_of_slow_reading(span);
 }
 
-void Speeds::tell_of_slow_reading(const SpeedMeter::Span& span) {
+void Speeds::tell_of_slow_reading(const SpeedMeter::MeasuredSteps& span) {
   if (span.reading_share() < kNotableDataWait) return;
   const std::string advice =
       run_.spec.data.readers == 0

@@ -73,7 +73,7 @@ class Speeds {
   void measure_noise();
   void tell(const SpeedWatch::Speed& change);
   std::optional<decisions::Event> follow(AdviceAction action);
-  void tell_of_slow_reading(const SpeedMeter::Span& span);
+  void tell_of_slow_reading(const SpeedMeter::MeasuredSteps& span);
   bool stage_was_shared() const;
   profile::ProfileStore store(const std::string& path);
 

@@ -138,7 +138,7 @@ Json Stages::report_resize(const decisions::ResizeUnderWay& done, Speeds& speeds
 }
 
 void Stages::report_recovery(const decisions::ReportRecovery& report) const {
-  const decisions::Loss& loss = report.loss;
+  const decisions::LostWorker& loss = report.loss;
   run_.journal.log("recovered", {{"step", loss.step.value},
                                  {"worker", loss.worker.value},
                                  {"cause", loss.cause},

@@ -26,7 +26,7 @@ void Supervision::show_life(MonotonicTime now) {
 
 std::optional<decisions::Event> Supervision::find_allocation_end(std::optional<MonotonicTime>& ends,
                                                                  MonotonicTime now) const {
-  if (run_.job.ending != decisions::Ending::none || !allocation_ends(ends, now)) return std::nullopt;
+  if (run_.job.ending != decisions::RunEnding::none || !allocation_ends(ends, now)) return std::nullopt;
   return decisions::StopAsked{.why = fmt::format("the allocation ends in {:.0f} s", seconds(*ends - now).count())};
 }
 

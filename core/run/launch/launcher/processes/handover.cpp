@@ -36,7 +36,7 @@ struct Notes {
   ProcessNote scribe;
   std::optional<ProcessNote> courier;
   std::vector<ClientNote> clients;
-  std::vector<ForkServers::Note> fork_servers;
+  std::vector<ForkServers::KeptServer> fork_servers;
 
   ESTRAIN_FIELDS(workers, scribe, courier, clients, fork_servers)
 };
@@ -74,7 +74,7 @@ void adopt(const Notes& notes, Handover& handover) {
 }
 
 // Drops members without a process: places waiting for a worker.
-void drop_empty_places(decisions::State& job, const Workers& workers) {
+void drop_empty_places(decisions::RunState& job, const Workers& workers) {
   for (std::vector<Member>* list : {&job.workers, &job.leaving})
     std::erase_if(*list, [&](const Member& member) { return !workers.contains(member.id); });
 }
@@ -90,7 +90,7 @@ std::vector<int> descriptors_of(const Handover& handover, const Notes& notes) {
   if (notes.courier) all.push_back(notes.courier->socket);
   for (const ClientNote& client : notes.clients) all.push_back(client.socket);
   for (const ProcessNote& worker : notes.workers) all.push_back(worker.socket);
-  for (const ForkServers::Note& note : notes.fork_servers) all.push_back(note.server.socket);
+  for (const ForkServers::KeptServer& note : notes.fork_servers) all.push_back(note.server.socket);
   return all;
 }
 
@@ -114,7 +114,7 @@ Json from_bytes(const std::string& bytes) {
 void reexec(const Handover& handover) {
   const Notes notes = notes_of(handover);
   Json json = codec::fields_of(handover);
-  decisions::State job = handover.job;
+  decisions::RunState job = handover.job;
   drop_empty_places(job, handover.processes.workers);
   json["job"] = codec::fields_of(job);
   json["processes"] = codec::fields_of(notes);

@@ -34,7 +34,7 @@ struct Handover {
   LaunchTimes times;
   int64_t cores = 1;               // for the run's use
   std::optional<double> accuracy;  // of the last evaluation
-  decisions::State job;            // only the part kept by after_handover()
+  decisions::RunState job;         // only the part kept by after_handover()
   RunProcesses processes;
   OtherHosts hosts;
   int listener = -1;

@@ -176,19 +176,19 @@ ChildProcess ForkServers::start(const ChildOptions& worker, int patience_ms) {
   return ChildProcess::start(worker);
 }
 
-std::vector<ForkServers::Note> ForkServers::notes() const {
-  std::vector<Note> notes;
+std::vector<ForkServers::KeptServer> ForkServers::notes() const {
+  std::vector<KeptServer> notes;
   for (const auto& [environment, server] : servers_) {
     const std::optional<ForkServer::Note> note = server.note();
     if (!note) continue;
-    Note& added = notes.emplace_back(Note{{}, *note});
+    KeptServer& added = notes.emplace_back(KeptServer{{}, *note});
     for (const auto& [name, value] : environment) added.environment.insert(added.environment.end(), {name, value});
   }
   return notes;
 }
 
-void ForkServers::adopt(const std::vector<Note>& notes) {
-  for (const Note& note : notes) {
+void ForkServers::adopt(const std::vector<KeptServer>& notes) {
+  for (const KeptServer& note : notes) {
     Environment environment;
     for (size_t i = 0; i + 1 < note.environment.size(); i += 2)
       environment.emplace_back(note.environment[i], note.environment[i + 1]);

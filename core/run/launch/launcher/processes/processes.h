@@ -108,14 +108,14 @@ class ForkServers {
   ChildProcess start(const ChildOptions& worker, int patience_ms);
 
   // A server across an exec of the launcher.
-  struct Note {
+  struct KeptServer {
     std::vector<std::string> environment;  // name, value, name, …
     ForkServer::Note server;
 
     ESTRAIN_FIELDS(environment, server)
   };
-  std::vector<Note> notes() const;
-  void adopt(const std::vector<Note>& notes);
+  std::vector<KeptServer> notes() const;
+  void adopt(const std::vector<KeptServer>& notes);
 
  private:
   using Environment = std::vector<std::pair<std::string, std::string>>;  // ChildOptions::environment

@@ -13,7 +13,7 @@ namespace {
 using comm::Activity;
 using decisions::Event;
 using decisions::Member;
-using decisions::Phase;
+using decisions::RunPhase;
 
 // The launcher or the whole machine stood still for this long: no process is to blame for silence meanwhile.
 constexpr Nanoseconds kOwnPause = 1s;
@@ -46,7 +46,7 @@ bool is_stopped(const ProcessStat& stat, MonotonicTime now, MonotonicTime* since
 
 }  // namespace
 
-Patience patience_with(Activity activity, const Pace& pace) {
+Patience patience_with(Activity activity, const LongestWork& pace) {
   const bool reads = activity == Activity::reading;
   if (pace.limit > 0ns) {
     const Nanoseconds limit = reads ? std::max(pace.limit, kReading) : pace.limit;
@@ -59,7 +59,7 @@ Patience patience_with(Activity activity, const Pace& pace) {
   return {std::max(patience.still, kReading), std::max(patience.busy, kBusyUnmeasured)};
 }
 
-std::optional<std::string> why_hung(const Silence& silence, const Pace& pace) {
+std::optional<std::string> why_hung(const Silence& silence, const LongestWork& pace) {
   const Patience patience = patience_with(silence.activity, pace);
   if (silence.left || waits(silence.activity) || !is_over(silence, patience)) return std::nullopt;
   const bool busy = silence.since_work <= patience.still;
@@ -70,7 +70,7 @@ std::optional<std::string> why_hung(const Silence& silence, const Pace& pace) {
                      seconds(silence.since_beat).count(), busy ? ", though it took processor time" : "");
 }
 
-std::optional<std::string> why_lingering(const Silence& silence, Nanoseconds since_abort, const Pace& pace) {
+std::optional<std::string> why_lingering(const Silence& silence, Nanoseconds since_abort, const LongestWork& pace) {
   Patience patience = patience_with(silence.activity, pace);
   patience.still += kLeaving;
   patience.busy += kLeaving;
@@ -79,7 +79,7 @@ std::optional<std::string> why_lingering(const Silence& silence, Nanoseconds sin
   return fmt::format("did not leave the step that was given up for {:.1f} s", seconds(since_abort).count());
 }
 
-bool all_wait(std::span<const Silence> workers, const Pace& pace) {
+bool all_wait(std::span<const Silence> workers, const LongestWork& pace) {
   const auto meets = [](const Silence& silence) { return silence.left || silence.activity == Activity::meeting; };
   if (!std::ranges::all_of(workers, meets) || std::ranges::all_of(workers, &Silence::left)) return false;
   const Silence newest{Activity::meeting, std::ranges::min(workers, {}, &Silence::since_beat).since_beat,
@@ -87,12 +87,12 @@ bool all_wait(std::span<const Silence> workers, const Pace& pace) {
   return is_over(newest, patience_with(Activity::meeting, pace));
 }
 
-const comm::WorkerPulse* pulse_of(const decisions::State& job, const Member& member, comm::JobMemory* memory) {
+const comm::WorkerPulse* pulse_of(const decisions::RunState& job, const Member& member, comm::JobMemory* memory) {
   if (memory == nullptr || member.rank < 0 || is_leaving(job, member.id)) return nullptr;
   return &memory->pulse(WorkerRank(member.rank));
 }
 
-Pace Sentry::pace_of(const comm::JobMemory& memory) const {
+LongestWork Sentry::pace_of(const comm::JobMemory& memory) const {
   const comm::WorkClock::Longest longest = memory.clock().longest();
   return {
       .step = Nanoseconds(longest.step_ns), .evaluation = Nanoseconds(longest.evaluation_batch_ns), .limit = limit_};
@@ -119,7 +119,7 @@ void Sentry::measure_on(Devices devices, comm::JobMemory& memory, bool anew) {
   pace_ = pace_of(memory);
 }
 
-std::optional<Event> Sentry::find_stopped(const decisions::State& job, Workers& workers, comm::JobMemory* memory,
+std::optional<Event> Sentry::find_stopped(const decisions::RunState& job, Workers& workers, comm::JobMemory* memory,
                                           MonotonicTime now) const {
   const std::vector<const Member*> members = all_members(job);
   for (const Member* member : members) {
@@ -132,7 +132,7 @@ std::optional<Event> Sentry::find_stopped(const decisions::State& job, Workers& 
     const ProcessStat stat = process_stat(worker.process.pid());
     if (is_stopped(stat, now, &worker.not_running_since))
       return decisions::WorkerHangs{member->id, "was stopped by a signal (SIGSTOP) and not continued"};
-    const Member& builder = job.phase == Phase::starting ? job.workers.front() : *members.front();
+    const Member& builder = job.phase == RunPhase::starting ? job.workers.front() : *members.front();
     worker.work.observe(now, beat, stat);
     if (member->id != builder.id && !builder.ready) worker.work.mark(now);
     if (!member->ready && age(std::max(worker.started, worker.work.at()), now) > kStart)
@@ -142,10 +142,10 @@ std::optional<Event> Sentry::find_stopped(const decisions::State& job, Workers& 
   return std::nullopt;
 }
 
-std::optional<Event> Sentry::find_hung(const decisions::State& job, const Workers& workers, comm::JobMemory& memory,
+std::optional<Event> Sentry::find_hung(const decisions::RunState& job, const Workers& workers, comm::JobMemory& memory,
                                        MonotonicTime now) const {
-  if (job.phase == Phase::starting) return std::nullopt;
-  const bool recovers = job.phase == Phase::recovering;
+  if (job.phase == RunPhase::starting) return std::nullopt;
+  const bool recovers = job.phase == RunPhase::recovering;
   std::vector<Silence> silences;
   for (const Member& member : job.workers) {
     const comm::WorkerPulse& pulse = *pulse_of(job, member, &memory);

@@ -29,7 +29,7 @@ namespace estrain::launch {
 // (recovery.hang_seconds) replaces all of these limits.
 
 // The longest time of work, on the devices in use. 0: not measured yet.
-struct Pace {
+struct LongestWork {
   Nanoseconds step{};
   Nanoseconds evaluation{};  // for a batch of an evaluation
   Nanoseconds limit{};       // recovery.hang_seconds; 0: no limit
@@ -54,21 +54,21 @@ inline constexpr Nanoseconds kBusy = 600s;             // at least; else ten tim
 inline constexpr Nanoseconds kBusyUnmeasured = 3600s;  // for work of unknown length
 inline constexpr Nanoseconds kLeaving = 2s;            // added to the patience, to leave a stage
 
-Patience patience_with(comm::Activity activity, const Pace& pace);
+Patience patience_with(comm::Activity activity, const LongestWork& pace);
 
 // Returns why the worker of a stage hangs, for "it …"; nothing if the worker does not hang. A worker that waits for
 // other workers or for the scribe never hangs.
-std::optional<std::string> why_hung(const Silence& silence, const Pace& pace);
+std::optional<std::string> why_hung(const Silence& silence, const LongestWork& pace);
 
 // Does the same for a worker which must leave a stage aborted `since_abort` ago.
-std::optional<std::string> why_lingering(const Silence& silence, Nanoseconds since_abort, const Pace& pace);
+std::optional<std::string> why_lingering(const Silence& silence, Nanoseconds since_abort, const LongestWork& pace);
 
 // Tells whether all workers of a stage wait for each other: a worker was stopped while waiting. Processor time is no
 // sign of life during a wait: background threads look around (NCCL's).
-bool all_wait(std::span<const Silence> workers, const Pace& pace);
+bool all_wait(std::span<const Silence> workers, const LongestWork& pace);
 
 // Returns the signs of life of a member of the stage; null outside of a stage. `memory`: null before the memory stands.
-const comm::WorkerPulse* pulse_of(const decisions::State& job, const decisions::Member& member,
+const comm::WorkerPulse* pulse_of(const decisions::RunState& job, const decisions::Member& member,
                                   comm::JobMemory* memory);
 
 class Sentry {
@@ -83,21 +83,21 @@ class Sentry {
   void measure_on(Devices devices, comm::JobMemory& memory, bool anew);
 
   // Finds one worker at a time: decisions change the lists of workers.
-  std::optional<decisions::Event> find_stopped(const decisions::State& job, Workers& workers, comm::JobMemory* memory,
-                                               MonotonicTime now) const;
-  std::optional<decisions::Event> find_hung(const decisions::State& job, const Workers& workers,
+  std::optional<decisions::Event> find_stopped(const decisions::RunState& job, Workers& workers,
+                                               comm::JobMemory* memory, MonotonicTime now) const;
+  std::optional<decisions::Event> find_hung(const decisions::RunState& job, const Workers& workers,
                                             comm::JobMemory& memory, MonotonicTime now) const;
   bool has_hung(ScribeProcess& scribe, const comm::JobMemory* memory, MonotonicTime now) const;
 
  private:
-  Pace pace_of(const comm::JobMemory& memory) const;
+  LongestWork pace_of(const comm::JobMemory& memory) const;
   Nanoseconds age(MonotonicTime beat, MonotonicTime now) const { return now - std::max(beat, from_); }
   void note_own_pause(comm::JobMemory* memory, MonotonicTime now);
 
   Nanoseconds limit_;
   MonotonicTime last_round_{};
   MonotonicTime from_{};  // silence before this does not count
-  Pace pace_;             // as of the last round
+  LongestWork pace_;      // as of the last round
   Devices measured_on_;   // the devices of the pace
 };
 

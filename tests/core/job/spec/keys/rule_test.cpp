@@ -9,7 +9,7 @@ namespace estrain::spec {
 namespace {
 
 TEST_CASE("a bound belongs to the range unless it is open, for whole and other numbers") {
-  const Range closed{0, 3}, open{0, 3, true, true};
+  const Interval closed{0, 3}, open{0, 3, true, true};
   CHECK(closed.contains(INT64_C(0)));
   CHECK(closed.contains(INT64_C(3)));
   CHECK_FALSE(closed.contains(INT64_C(-1)));
@@ -25,21 +25,21 @@ TEST_CASE("a bound belongs to the range unless it is open, for whole and other n
 
 TEST_CASE("NaN is in no range that has a bound; infinity is where nothing bounds it") {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
-  CHECK_FALSE(Range{0, {}}.contains(nan));
-  CHECK_FALSE(Range{{}, 1}.contains(nan));
-  CHECK_FALSE(Range{{}, 1}.contains(infinity));
-  CHECK(Range{0, {}}.contains(infinity));
-  CHECK(Range{}.contains(std::numeric_limits<int64_t>::min()));
-  CHECK(Range{{}, 0}.contains(std::numeric_limits<int64_t>::min()));
+  CHECK_FALSE(Interval{0, {}}.contains(nan));
+  CHECK_FALSE(Interval{{}, 1}.contains(nan));
+  CHECK_FALSE(Interval{{}, 1}.contains(infinity));
+  CHECK(Interval{0, {}}.contains(infinity));
+  CHECK(Interval{}.contains(std::numeric_limits<int64_t>::min()));
+  CHECK(Interval{{}, 0}.contains(std::numeric_limits<int64_t>::min()));
 }
 
 TEST_CASE("a rule in words") {
-  CHECK(Range{}.text().empty());
-  CHECK(Range{1, {}}.text() == ">= 1");
-  CHECK(Range{0, {}, true}.text() == "> 0");
-  CHECK(Range{{}, 5, false, true}.text() == "< 5");
-  CHECK(Range{0, 1, false, true}.text() == "[0, 1)");
-  CHECK(Range{0, 1, true, false}.text() == "(0, 1]");
+  CHECK(Interval{}.text().empty());
+  CHECK(Interval{1, {}}.text() == ">= 1");
+  CHECK(Interval{0, {}, true}.text() == "> 0");
+  CHECK(Interval{{}, 5, false, true}.text() == "< 5");
+  CHECK(Interval{0, 1, false, true}.text() == "[0, 1)");
+  CHECK(Interval{0, 1, true, false}.text() == "(0, 1]");
   Rule lengths, choices, numbers;
   CHECK(lengths.text().empty());
   lengths.lengths = {0, 2};

@@ -33,7 +33,7 @@ int64_t devices_of(const FakeWorld& world, JobId id) { return std::ssize(names_o
 
 std::string last_note(const FakeWorld& world, JobId id, const std::string& what) {
   std::string reason;
-  for (const Note& note : world.notes) {
+  for (const WriteHistory& note : world.notes) {
     if (note.job == id && note.what == what) reason = note.reason;
   }
   return reason;
@@ -261,14 +261,14 @@ TEST_CASE("steps beside a guest teach no speed, and a guest's own teach none") {
   Pair at(0.04);
   at.world.run(100);
   REQUIRE(at.world.job(at.guest).beside == at.host);
-  const Speeds& speeds = at.world.job(at.host).speeds;
+  const JobSpeeds& speeds = at.world.job(at.host).speeds;
   REQUIRE(speeds.measured().contains({"cpu", 1, 1}));
   CHECK(speeds.measured().at({"cpu", 1, 1}).seconds == doctest::Approx(0.08));
   CHECK(speeds.seen().at({"cpu", 1, 1}).seconds < 10);
   double steps = 0, seconds = 0;
-  for (const Speeds::Pace& pace : speeds.paces().all()) steps += pace.steps, seconds += pace.to - pace.from;
+  for (const JobSpeeds::Pace& pace : speeds.paces().all()) steps += pace.steps, seconds += pace.to - pace.from;
   CHECK(steps / seconds == doctest::Approx(12.5).epsilon(0.02));
-  CHECK(at.world.job(at.guest).speeds == Speeds());
+  CHECK(at.world.job(at.guest).speeds == JobSpeeds());
   CHECK_FALSE(at.world.state().usage.at("anna").device_seconds > at.world.job(at.host).attained + 1e-6);
   const size_t times = static_cast<size_t>(speeds.measured().at({"cpu", 1, 1}).times);
   at.world.tell(CancelAsked{at.guest});

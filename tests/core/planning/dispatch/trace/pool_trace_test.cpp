@@ -117,7 +117,7 @@ TEST_CASE("the names of a job's fields are the format's; texts and truths may be
   CHECK(std::vector{job.submitted, job.check, job.start, job.grow, job.shrink, job.stop, job.lost} ==
         std::vector<double>{1, 1, 2, 3, 4, 5, 6});
   CHECK(job.mini_batch == 0.2);
-  CHECK(job.seen == std::vector<PastJob::Seen>{{"cpu", 1, 2, 0.25}});
+  CHECK(job.seen == std::vector<PastJob::PastSpeed>{{"cpu", 1, 2, 0.25}});
 }
 
 TEST_CASE("what a job cannot have is refused by name") {

@@ -8,7 +8,7 @@ namespace {
 TEST_CASE("a change is worth it if it saves twice its cost in the steps left") {
   CHECK(weigh({1.0, 0.5, 100, 24}).worth);
   CHECK(weigh({1.0, 0.5, 100, 25}).worth);
-  const Verdict dear = weigh({1.0, 0.5, 100, 25.1});
+  const ChangeWorth dear = weigh({1.0, 0.5, 100, 25.1});
   CHECK_FALSE(dear.worth);
   CHECK(dear.gain_seconds == doctest::Approx(50));
   CHECK(dear.reason == "it would save 50.0 s in the 100 steps left, and cost 25.1 s");

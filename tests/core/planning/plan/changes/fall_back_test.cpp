@@ -11,16 +11,16 @@
 namespace estrain::plan {
 namespace {
 
-using Decision = FallBackWatch::Decision;
+using Judgement = FallBackWatch::Judgement;
 
-Plan plan_of(double step_seconds, std::vector<Share> workers) {
+Plan plan_of(double step_seconds, std::vector<WorkerShare> workers) {
   Plan plan;
   plan.workers = std::move(workers);
   plan.step_seconds = step_seconds;
   return plan;
 }
 
-const std::vector<Share> kTwo{{0, 4}, {0, 4}}, kFour{{0, 2}, {0, 2}, {0, 2}, {0, 2}};
+const std::vector<WorkerShare> kTwo{{0, 4}, {0, 4}}, kFour{{0, 2}, {0, 2}, {0, 2}, {0, 2}};
 
 // A job that grew from 2 to 4 workers, with a predicted 1 s a step instead of 2. Default rules.
 class Run {
@@ -29,8 +29,8 @@ class Run {
       : watch_(plan_of(2, kTwo), before, plan_of(1, kFour), rules) {}
 
   // One observation per second, of steps of this length; returns the decision and after how many seconds.
-  std::optional<Decision> seconds(int count, double step_seconds) {
-    std::optional<Decision> decided;
+  std::optional<Judgement> seconds(int count, double step_seconds) {
+    std::optional<Judgement> decided;
     for (int i = 0; i < count; ++i) {
       now_ += 1;
       if (auto decision = watch_.observe(step_seconds, now_)) {

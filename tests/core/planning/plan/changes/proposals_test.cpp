@@ -12,8 +12,8 @@
 namespace estrain::plan {
 namespace {
 
-Job job_of(int64_t ests, bool one_kind, Exchange exchange = {}) {
-  Job job;
+PlannedJob job_of(int64_t ests, bool one_kind, ExchangeCost exchange = {}) {
+  PlannedJob job;
   job.ests = ests;
   job.one_kind = one_kind;
   job.exchange = exchange;
@@ -56,7 +56,7 @@ TEST_CASE("growing: below D2 a job may move to another kind, and keeps to one") 
   CHECK(proposals[0].reason == "moves to 2 fast: 4.00 times as fast, +150.0 % for each device");
   CHECK(proposals[1].change == Counts{0, 1});
   for (const Proposal& proposal : proposals) {
-    for (const Share& share : proposal.plan.workers) CHECK(share.group == 1);
+    for (const WorkerShare& share : proposal.plan.workers) CHECK(share.group == 1);
   }
   // At D2 the slow ones still help.
   const std::vector<Proposal> mixed = grow(job_of(8, false), held, free, 10);
@@ -85,7 +85,7 @@ TEST_CASE("growing: a slow device of a kind is another group than its like") {
 }
 
 TEST_CASE("shrinking: idle devices first, then what costs least") {
-  const Job job = job_of(6, false);
+  const PlannedJob job = job_of(6, false);
   const std::vector<DeviceGroup> held{{"fast", 2, 2}, {"slow", 2, 1}};  // 2+2+1+1: 1 s
   const std::vector<Proposal> one = shrink(job, held, 1, 10);
   REQUIRE(one.size() == 2);
@@ -128,14 +128,14 @@ TEST_CASE("growing: a job that holds nothing has no speed to compare with") {
   CHECK(error_of([] { grow(job_of(8, true), {{"a", 1, 1}}, {{"b", -4, 1}}, 5); }).fault() == Fault::infeasible);
 }
 
-double fastest(const Job& job, std::vector<DeviceGroup> groups, const Counts& change) {
+double fastest(const PlannedJob& job, std::vector<DeviceGroup> groups, const Counts& change) {
   for (size_t i = 0; i < groups.size(); ++i) groups[i].count += change[i];
   return BruteForce(job, groups).step_seconds();
 }
 
 // Held and free devices of the same random groups.
 struct Situation {
-  Job job;
+  PlannedJob job;
   std::vector<DeviceGroup> held, free;
 };
 

@@ -23,12 +23,12 @@ std::vector<int64_t> ests_of(const HostsPlan& plan) {
   return ests;
 }
 
-Job job_of(int64_t ests) { return {.ests = ests, .one_kind = true, .exchange = {}, .crowding = {}}; }
+PlannedJob job_of(int64_t ests) { return {.ests = ests, .one_kind = true, .exchange = {}, .crowding = {}}; }
 
 TEST_CASE("hosts with equal links exchange as long as their plan says") {
   CHECK(exchange_seconds({1e9}, 1, {1e9, 1}) == 0);
   CHECK(exchange_seconds({1e9}, 2, {1e9, 0.5}) == doctest::Approx(1.75));
-  Job job;
+  PlannedJob job;
   job.ests = 2;
   const DeviceGroup one{.kind = "cpu", .count = 1, .mini_batches_per_second = 0.1};
   const std::vector<HostsPlan> plans = plans_over_hosts(job, {1e9}, {{"a", {one}}, {"b", {one}, {1e9, 0.5}}});
@@ -56,7 +56,7 @@ TEST_CASE("a slow host gets fewer ESTs") {
 TEST_CASE("where traffic decides, the cores of other hosts stay idle") {
   // 100 MB of gradients: two hosts send 2 P (H-1)/H = 100 MB each.
   const auto with_link = [](Link link) { return std::vector<HostDevices>{{"a", {cores(2)}}, {"b", {cores(2)}, link}}; };
-  const Job job = job_of(8);  // 0.4 s on one host, 0.2 s on two
+  const PlannedJob job = job_of(8);  // 0.4 s on one host, 0.2 s on two
   const auto slow = plans_over_hosts(job, {1e8}, with_link({1.25e8, 0.001}));
   CHECK(slow[1].exchange_seconds == doctest::Approx(0.8 + 1.5 * 0.001));
   CHECK(slow[1].bytes_sent == doctest::Approx(1e8));

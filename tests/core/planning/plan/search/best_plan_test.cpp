@@ -81,13 +81,13 @@ TEST_CASE("partial sums of a range are what a worker passes on") {
 }
 
 TEST_CASE("the exchange's formula") {
-  const Exchange exchange{1, 10, 100, 1000};
+  const ExchangeCost exchange{1, 10, 100, 1000};
   CHECK(exchange.seconds(1, 1) == 1 + 1000);
   CHECK(exchange.seconds(4, 9) == 1 + 30 + (800 + 1000) / 4.0);
 }
 
 TEST_CASE("the times of a plan that is given") {
-  Job job;
+  PlannedJob job;
   job.ests = 12;
   job.one_kind = false;
   job.exchange = {0.5, 0.25, 2, 1};
@@ -107,10 +107,10 @@ TEST_CASE("the times of a plan that is given") {
 }
 
 TEST_CASE("workers that are no plan") {
-  Job job;
+  PlannedJob job;
   job.ests = 4;
   const std::vector<DeviceGroup> groups{{"a", 2, 2, 3}, {"b", 1, 1}};
-  const auto refused = [&](std::vector<Share> workers) {
+  const auto refused = [&](std::vector<WorkerShare> workers) {
     const Error error = error_of([&] { (void)evaluate(job, groups, std::move(workers)); });
     CHECK(error.fault() == Fault::infeasible);
     CHECK_FALSE(error.advice().empty());
@@ -130,7 +130,7 @@ TEST_CASE("workers that are no plan") {
 }
 
 TEST_CASE("a limit on the number of workers") {
-  Job job;
+  PlannedJob job;
   job.ests = 12;
   const std::vector<DeviceGroup> groups{{"a", 6, 1, 4}};
   CHECK(best_plan(job, groups).workers.size() == 6);

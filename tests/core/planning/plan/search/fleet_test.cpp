@@ -81,7 +81,7 @@ TEST_CASE("the shortest pace for each number of workers is the least possible on
 
 TEST_CASE("the next pace is the least above at which some device hosts more") {
   const std::vector<DeviceGroup> groups{{"a", 1, 2, 3}, {"b", 1, 1.5}};
-  Job job;
+  PlannedJob job;
   job.ests = 4;
   const Fleet fleet(groups, {0, 1}, job);
   std::vector<double> paces;

@@ -41,7 +41,7 @@ TEST_CASE("srtf takes devices from the job with more left, counted in device-sec
 
 TEST_CASE("tiresias moves a job back when its attained service reaches the limit, for good") {
   StubPool pool(kTwoHosts);
-  Job& first = pool.add(8, std::vector<double>(8, 1), 1000);
+  JobView& first = pool.add(8, std::vector<double>(8, 1), 1000);
   const auto policy = make_tiresias({.limit = 800});
   CHECK(pool.decide(*policy) == std::vector<int64_t>{8});
   pool.add(4, std::vector<double>(8, 1), 10);
@@ -114,7 +114,7 @@ TEST_CASE("easyscale as in its published simulator: first the slowest type, then
   for (const bool as_simulated : {false, true}) {
     StubPool pool({{"v100", 4}, {"t4", 2}});
     const FourEsts outlook;
-    Job& job = pool.add(4, {}, 1);
+    JobView& job = pool.add(4, {}, 1);
     job.outlook = &outlook;
     job.most = 4;
     job.mixes_types = true;
@@ -122,7 +122,7 @@ TEST_CASE("easyscale as in its published simulator: first the slowest type, then
     const auto held = [&] {
       pool.decide(*policy);
       std::vector<int64_t> devices(2);
-      for (const Share& share : job.placement) devices[share.host] = share.devices;
+      for (const DevicesOnHost& share : job.placement) devices[share.host] = share.devices;
       return devices;
     };
     CHECK(held() == (as_simulated ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0}));
@@ -159,7 +159,7 @@ TEST_CASE("philly lets an owner below its quota take back devices, but only wher
     for (int i = 0; i < 2; ++i) pool.add(3, std::vector<double>(8, 1), 10).owner = "large";
     const auto policy = make_philly({.busy = busy});
     CHECK(pool.decide(*policy) == std::vector<int64_t>{3, 3});
-    Job& job = pool.add(4, std::vector<double>(8, 1), 10);
+    JobView& job = pool.add(4, std::vector<double>(8, 1), 10);
     job.owner = "small";
     job.quota = 4;
     CHECK(pool.decide(*policy) == (busy == 0.5 ? std::vector<int64_t>{3, 0, 4} : std::vector<int64_t>{3, 3, 0}));
@@ -170,14 +170,14 @@ TEST_CASE("philly takes nothing from an owner that is at its quota, and no more 
   for (const int64_t quota : {8, 4}) {
     StubPool pool(kTwoHosts);
     for (int i = 0; i < 2; ++i) {
-      Job& job = pool.add(4, std::vector<double>(8, 1), 10);
+      JobView& job = pool.add(4, std::vector<double>(8, 1), 10);
       job.owner = "large";
       job.quota = quota;
     }
     const auto policy = make_philly({.busy = 0.5});
     CHECK(pool.decide(*policy) == std::vector<int64_t>{4, 4});
     for (const char* owner : {"small", "other"}) {
-      Job& job = pool.add(4, std::vector<double>(8, 1), 10);
+      JobView& job = pool.add(4, std::vector<double>(8, 1), 10);
       job.owner = owner;
       job.quota = 4;
     }
@@ -190,7 +190,7 @@ TEST_CASE(
     "philly: a job that would take its owner beyond its quota comes after those that would not, and takes nothing") {
   StubPool pool(kTwoHosts);
   const auto add = [&](int64_t requested, const char* owner) {
-    Job& job = pool.add(requested, std::vector<double>(8, 1), 10);
+    JobView& job = pool.add(requested, std::vector<double>(8, 1), 10);
     job.owner = owner;
     job.quota = 3;
   };

@@ -42,9 +42,9 @@ TEST_CASE("pollux puts one job at most that spans hosts on each host") {
     pool.decide(*policy);
     pool.now += 60;
     std::vector<int> spanning(4, 0);
-    for (const Job& job : pool.jobs()) {
+    for (const JobView& job : pool.jobs()) {
       if (job.placement.size() < 2) continue;
-      for (const Share& share : job.placement) ++spanning[static_cast<size_t>(share.host)];
+      for (const DevicesOnHost& share : job.placement) ++spanning[static_cast<size_t>(share.host)];
     }
     REQUIRE(std::ranges::max(spanning) <= 1);
   }
@@ -58,14 +58,14 @@ TEST_CASE("pollux repeats itself for a seed, and stands by what a restart would 
     std::vector<Placement> all;
     for (int round = 0; round < 4; ++round) {
       pool.decide(*policy);
-      for (const Job& job : pool.jobs()) all.push_back(job.placement);
+      for (const JobView& job : pool.jobs()) all.push_back(job.placement);
     }
     return all;
   };
   CHECK(run(1) == run(1));
 
   StubPool pool({{"gpu", 4}});
-  Job& job = pool.add(1, falling(4, 0), 100);
+  JobView& job = pool.add(1, falling(4, 0), 100);
   job.placement = {{0, 2}};
   job.starts = 100;  // far more restarts than its age pays for
   CHECK(pool.decide(*make_pollux({}, 1)) == std::vector<int64_t>{2});

@@ -14,7 +14,7 @@ TEST_CASE("tiresias in time: a job that had its share of 16 device-hours makes w
   const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,0,64,3000\nb,x,100,64,600\n");
   const auto world = open_world({folder.path(), trace, "8x8"});
   // a starts at 60 and reaches 57,600 device-seconds at 960; b runs from 960 to 1,560, then a its remaining 2,100 s.
-  const Result result = run_once(*world, "1", "tiresias");
+  const SimulationResult result = run_once(*world, "1", "tiresias");
   CHECK(jcts(result) == std::map<std::string, double>{{"a", 3660}, {"b", 1460}});
   CHECK(figures_of(result).resizes_per_job == 0.5);
   CHECK(figures_of(result).mean_jct == 2560);
@@ -31,7 +31,7 @@ TEST_CASE("the clock starts with the first job and jumps over times without any"
   const ScratchFolder folder;
   const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,1000000,1,10\nb,x,2000030,1,10\n");
   const auto world = open_world({folder.path(), trace, "1x1"});
-  const Result result = run_once(*world, "1", "fifo");
+  const SimulationResult result = run_once(*world, "1", "fifo");
   CHECK(result.rounds == 2);
   CHECK(jcts(result)["a"] == 70);
   CHECK(jcts(result)["b"] == 1'000'080 - 1'000'030 + 10);
@@ -42,7 +42,7 @@ TEST_CASE("a policy that acts on events loses no time to rounds") {
   const ScratchFolder folder;
   const std::string trace = folder.write("t.csv", kDurationsHeader + "a,x,0,2,1000\nb,x,7,1,100\nc,x,3000,2,10\n");
   const auto world = open_world({folder.path(), trace, "1x2"});
-  const Result result = run_once(*world, "1", "estrain");
+  const SimulationResult result = run_once(*world, "1", "estrain");
   // From 7 to 107 b has one device, and a the other: half its speed.
   CHECK(jcts(result)["b"] == doctest::Approx(100));
   CHECK(jcts(result)["a"] == doctest::Approx(1050));
@@ -69,7 +69,7 @@ TEST_CASE("the same seed gives the same bytes") {
   const auto world = open_world({folder.path(), folder.write("t.csv", rows), "2x4"});
   for (const char* policy : {"fifo", "fifo-backfill", "fifo-serial", "srtf", "tiresias", "optimus", "philly",
                              "easyscale-homo", "easyscale-heter", "estrain"}) {
-    const Result result = run_once(*world, "1", policy);
+    const SimulationResult result = run_once(*world, "1", policy);
     CHECK_MESSAGE(result.jobs.size() == 40, policy);
     CHECK(to_json(result).dump() == to_json(run_once(*world, "1", policy)).dump());
     CHECK(format_page("", {result}) == format_page("", {run_once(*world, "1", policy)}));
@@ -134,7 +134,7 @@ TEST_CASE("waits are told by their cause where owners have quotas, and starts ou
                                                       "a,z,0,5,1000\nb,y,0,5,1000\nc,x,100,8,600\nd,x,101,3,600\n"
                                                       "e,y,102,8,600\nf,x,103,1,1\n");
   const auto world = open_world({folder.path(), trace, "2x8"});
-  const Result result = run_once(*world, "1", "philly:tries=1000");
+  const SimulationResult result = run_once(*world, "1", "philly:tries=1000");
   const auto job = [&](const std::string& name) { return *std::ranges::find(result.jobs, name, &JobResult::name); };
   CHECK(job("c").waits.fair_share == 0);
   CHECK(job("c").waits.fragmentation > 900);
@@ -157,7 +157,7 @@ TEST_CASE("a report has all that was promised") {
   const std::string trace =
       folder.write("t.csv", "name,submit_s,num_gpu,duration_s,deadline_s\na,0,1,100,200\nb,0,1,100,200\n");
   const auto world = open_world({folder.path(), trace, "1x1"});
-  const Result result = run_once(*world, "1", "fifo", {}, 7);
+  const SimulationResult result = run_once(*world, "1", "fifo", {}, 7);
   const Json json = to_json(result);
   CHECK(
       json.dump() ==

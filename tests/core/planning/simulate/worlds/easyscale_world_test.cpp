@@ -61,7 +61,7 @@ TEST_CASE("of jobs with one name the last counts, at the place of the first") {
   REQUIRE(workload.jobs.size() == 2);
   CHECK(workload.jobs[0]->facts.name == "b");
   CHECK(workload.jobs[0]->facts.outlook->seconds_left(shape(1, 0)) == doctest::Approx(886.41 / 16 * 2));
-  const scheduling::Job& last = workload.jobs[1]->facts;
+  const scheduling::JobView& last = workload.jobs[1]->facts;
   CHECK(last.submitted == 200);
   CHECK(last.order == 0);
   CHECK(last.requested == 12);

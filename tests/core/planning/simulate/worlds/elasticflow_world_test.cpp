@@ -19,10 +19,10 @@ TEST_CASE("speeds are those of the table, and deadlines are counted") {
   write_speeds(folder);
   const std::string trace = folder.write("t.csv", kDeadlinesHeader + "a,0,600,bert,500,64,1\nb,0,600,bert,700,64,1\n");
   const auto world = open_world({folder.path(), trace, "1x2"});
-  const Result gangs = run_once(*world, "1", "fifo");  // from 60 s on, 600 s each
+  const SimulationResult gangs = run_once(*world, "1", "fifo");  // from 60 s on, 600 s each
   CHECK(jcts(gangs)["a"] == 660);
   CHECK(figures_of(gangs).deadlines_met == 1);
-  const Result both = run_once(*world, "1", "elasticflow");  // a has two until it is done
+  const SimulationResult both = run_once(*world, "1", "elasticflow");  // a has two until it is done
   CHECK(jcts(both)["a"] == 60 + 400);
   CHECK(figures_of(both).deadlines == 2);
 }
@@ -34,7 +34,7 @@ TEST_CASE("the authors' own names of columns are known, too") {
       folder.write("t.csv",
                    "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,duration\n"
                    "a,0,600,bert,500,64,1,1\n");
-  const Result result = run_once(*open_world({folder.path(), trace, "1x2"}), "1", "fifo");
+  const SimulationResult result = run_once(*open_world({folder.path(), trace, "1x2"}), "1", "fifo");
   CHECK(jcts(result)["a"] == 660);
   CHECK(figures_of(result).deadlines == 1);
 }

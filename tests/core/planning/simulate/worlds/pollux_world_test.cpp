@@ -16,7 +16,7 @@ TEST_CASE("a job runs by the rules: the charge, progress, epochs that end at who
   write_pollux_tables(folder);
   const auto world = open_world({folder.path(), folder.write("t.csv", kWorkloadHeader + "a,10,bert,1,12\n"), ""});
   // Seen at 60; 30 s charge; an epoch of 100 steps takes 201.7 s and ends after 202 whole ones, twice: 60 + 30 + 404.
-  const Result result = run_once(*world, "1", "fifo");
+  const SimulationResult result = run_once(*world, "1", "fifo");
   CHECK(jcts(result)["a"] == 484);
   CHECK(result.charge == 30);
   CHECK(result.jobs[0].started == 60);
@@ -39,7 +39,7 @@ TEST_CASE("who waits starts at the round after a completion") {
   write_pollux_tables(folder);
   const std::string trace = folder.write("t.csv", kWorkloadHeader + "a,60,bert,1,12\nb,61,bert,1,12\n");
   const auto world = open_world({folder.path(), trace, ""});
-  const Result result = run_once(*world, "1", "fifo-serial");
+  const SimulationResult result = run_once(*world, "1", "fifo-serial");
   CHECK(jcts(result)["a"] == 434);             // ends at 494
   CHECK(jcts(result)["b"] == 540 + 434 - 61);  // starts at 540
 }

@@ -13,8 +13,8 @@ namespace estrain::decisions {
 namespace {
 
 // A state in which every field that a handover keeps differs from its default.
-State busy_state() {
-  State state = JobAtWork().state;
+RunState busy_state() {
+  RunState state = JobAtWork().state;
   state.retries = 5;
   state.host = "a";
   state.from_step = 3;
@@ -33,22 +33,22 @@ State busy_state() {
 }
 
 TEST_CASE("a handover keeps the fields that it writes down, and begins the rest anew") {
-  State state = busy_state();
-  state.phase = Phase::pausing;
+  RunState state = busy_state();
+  state.phase = RunPhase::pausing;
   state.pending.emplace().why = "user";
   state.stop_reason = "SIGTERM";
   state.stop_clients = {1};
   state.stalled_at = 12;
   state.failure = Error(Fault::io, "no more");
   state.scribe.told_to_finish = true;
-  const State next = after_handover(state);
+  const RunState next = after_handover(state);
   CHECK(codec::fields_of(next) == codec::fields_of(state));
-  const Json fresh = codec::fields_of(State());
+  const Json fresh = codec::fields_of(RunState());
   for (const auto& [key, value] : fresh.items()) {
     CAPTURE(key);
     CHECK(codec::fields_of(state).at(key) != value);
   }
-  CHECK(next.phase == Phase::training);
+  CHECK(next.phase == RunPhase::training);
   CHECK_FALSE(next.pending);
   CHECK(next.stop_reason.empty());
   CHECK(next.stop_clients.empty());
@@ -58,10 +58,10 @@ TEST_CASE("a handover keeps the fields that it writes down, and begins the rest 
 }
 
 TEST_CASE("after a handover all workers are ready and ranked in order") {
-  State state = busy_state();
+  RunState state = busy_state();
   for (Member& member : state.workers)
     member = {.id = member.id, .device = member.device, .ests = member.ests, .left = true};
-  const State next = after_handover(state);
+  const RunState next = after_handover(state);
   for (size_t rank = 0; rank < next.workers.size(); ++rank) {
     CHECK(next.workers[rank].ready);
     CHECK_FALSE(next.workers[rank].left);
@@ -71,7 +71,7 @@ TEST_CASE("after a handover all workers are ready and ranked in order") {
 }
 
 TEST_CASE("members are found in all lists; places without a worker are none") {
-  State state = JobAtWork().state;
+  RunState state = JobAtWork().state;
   state.leaving = {{.id = WorkerId(5), .device = {"cpu"}}};
   state.pending.emplace().added = {{.id = WorkerId(6), .device = {"cpu"}}};
   state.workers.push_back({.device = {"cpu"}});
@@ -86,7 +86,7 @@ TEST_CASE("members are found in all lists; places without a worker are none") {
 }
 
 TEST_CASE("all have left when the last of them has") {
-  State state = JobAtWork().state;
+  RunState state = JobAtWork().state;
   state.workers[0].left = true;
   CHECK_FALSE(all_left(state));
   state.workers[1].left = true;
@@ -97,20 +97,21 @@ TEST_CASE("a change can begin while the job trains undisturbed, and otherwise is
   const JobAtWork job;
   CHECK_FALSE(why_not_now(job.state, job.now));
   const auto told = [&](auto&& disturb) {
-    State state = job.state;
+    RunState state = job.state;
     Moment now = job.now;
     disturb(state, now);
     const std::optional<Error> why = why_not_now(state, now);
     return why ? why->message() : "";
   };
-  CHECK(told([](State& state, Moment&) { state.ending = Ending::stopped; }) == "the job is ending");
-  CHECK(told([](State& state, Moment&) { state.phase = Phase::over; }) == "the job is ending");
-  CHECK(told([](State& state, Moment&) { state.phase = Phase::starting; }) == "the job is still starting");
-  CHECK(told([](State& state, Moment&) { state.phase = Phase::recovering; }) == "the job is recovering from a fault");
-  CHECK(told([](State& state, Moment&) { state.phase = Phase::warming; }) == "another resize is under way");
-  CHECK(told([](State& state, Moment&) { state.phase = Phase::pausing; }) == "another resize is under way");
-  CHECK(told([](State& state, Moment&) { state.resize = ResizeUnderWay{}; }) == "another resize is under way");
-  CHECK(told([](State&, Moment& now) { now.no_room = "disk full"; }) ==
+  CHECK(told([](RunState& state, Moment&) { state.ending = RunEnding::stopped; }) == "the job is ending");
+  CHECK(told([](RunState& state, Moment&) { state.phase = RunPhase::over; }) == "the job is ending");
+  CHECK(told([](RunState& state, Moment&) { state.phase = RunPhase::starting; }) == "the job is still starting");
+  CHECK(told([](RunState& state, Moment&) { state.phase = RunPhase::recovering; }) ==
+        "the job is recovering from a fault");
+  CHECK(told([](RunState& state, Moment&) { state.phase = RunPhase::warming; }) == "another resize is under way");
+  CHECK(told([](RunState& state, Moment&) { state.phase = RunPhase::pausing; }) == "another resize is under way");
+  CHECK(told([](RunState& state, Moment&) { state.resize = ResizeUnderWay{}; }) == "another resize is under way");
+  CHECK(told([](RunState&, Moment& now) { now.no_room = "disk full"; }) ==
         "the job waits for room on the disk: disk full");
 }
 
@@ -132,7 +133,7 @@ TEST_CASE("a worker is found wherever it stands in a list") {
 
 TEST_CASE("all workers have left when each has, in whatever order, stage after stage") {
   std::mt19937_64 random(1);
-  State state;
+  RunState state;
   for (int64_t id = 0; id < 20; ++id) state.workers.emplace_back().id = WorkerId(id);
   for (int stage = 0; stage < 20; ++stage) {
     std::vector<size_t> order(state.workers.size());

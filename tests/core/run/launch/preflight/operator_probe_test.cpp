@@ -27,20 +27,20 @@ ProbedOperator use(const char* name, const char* coverage, const char* which = "
           .on_gpus = "repeatable"};
 }
 
-Verdict choose(const ProbeReport& measured, spec::Precision precision = spec::Precision::fp32) {
+BitsChoice choose(const ProbeReport& measured, spec::Precision precision = spec::Precision::fp32) {
   spec::JobSpec job;
   job.job.precision = precision;
   return choose_determinism(job, measured);
 }
 
 TEST_CASE("auto takes D2 where all is covered and it costs nothing, and says why") {
-  const Verdict cheap = choose(report(0.010, 0.006, {use("aten::mm", "replaced")}));
+  const BitsChoice cheap = choose(report(0.010, 0.006, {use("aten::mm", "replaced")}));
   CHECK(cheap.determinism == spec::Determinism::d2);
   CHECK(cheap.kernels == spec::Kernels::portable);
   CHECK(
       cheap.reason ==
       "every operator is covered, and a mini-batch takes 6.00 ms with the portable kernels, 10.00 ms with LibTorch's");
-  const Verdict dear = choose(report(0.010, 0.011));
+  const BitsChoice dear = choose(report(0.010, 0.011));
   CHECK(dear.determinism == spec::Determinism::d1);
   CHECK(dear.kernels == spec::Kernels::torch);
   CHECK(choose(report(0.010, 0.0104)).determinism == spec::Determinism::d2);
@@ -50,14 +50,14 @@ TEST_CASE("auto takes D1 where an operator is not covered, however cheap, and na
   const std::vector<ProbedOperator> operators = {use("aten::cumsum", "not covered", "", {"stem", "head"}),
                                                  use("aten::mm", "not covered", "on Double"),
                                                  use("aten::relu", "exact")};
-  const Verdict verdict = choose(report(0.010, 0.001, operators));
+  const BitsChoice verdict = choose(report(0.010, 0.001, operators));
   CHECK(verdict.determinism == spec::Determinism::d1);
   CHECK(verdict.reason == "no portable kernel for aten::cumsum (stem, head); aten::mm on Double");
 }
 
 TEST_CASE("auto takes D1 where the portable kernels lack the job's precision, and names it") {
   for (const auto& [precision, name] : {std::pair{spec::Precision::bf16, "bf16"}, {spec::Precision::tf32, "tf32"}}) {
-    const Verdict verdict = choose(report(0.010, std::nullopt), precision);
+    const BitsChoice verdict = choose(report(0.010, std::nullopt), precision);
     CHECK(verdict.determinism == spec::Determinism::d1);
     CHECK(verdict.kernels == spec::Kernels::torch);
     CHECK(verdict.reason ==

@@ -13,7 +13,7 @@ TEST_CASE("over several hosts the launcher's worker stays, however slow it is") 
   spec.model.name = "mlp";
   spec.train.clip_grad_norm = 1;
   AdviserState adviser(spec, {});
-  decisions::State job;
+  decisions::RunState job;
   Course course{.job = job};
   advise(adviser, HostKnown{{"a CPU", 8, "1"}, false}, course);
   job.ests = 4;
@@ -51,7 +51,7 @@ TEST_CASE("over several hosts the launcher's worker stays, however slow it is") 
 
 TEST_CASE("speeds that nobody has measured refuse a question; devices that a user names end the trial of a growth") {
   spec::JobSpec spec;
-  decisions::State job;
+  decisions::RunState job;
   AdviserState adviser(spec, {});
   const Course course{.job = job};
   advise(adviser, HostKnown{{"a CPU", 8, "1"}, false}, course);

@@ -41,7 +41,7 @@ TEST_CASE("one worker is measured with two numbers of ESTs, if the job has them"
 }
 
 TEST_CASE("a host is told by its processor, the cores and the build") {
-  const profile::Host host = profile_host(3);
+  const profile::MachineFacts host = profile_host(3);
   CHECK(host.cores == 3);
   CHECK_FALSE(host.cpu.empty());
   CHECK_FALSE(host.build.empty());
@@ -66,7 +66,7 @@ profile::StageSpeed stage(int64_t workers, double mini_batch_seconds) {
 TEST_CASE("a profile takes the place of what was known, and a disturbed set leaves the others alone") {
   profile::Profiles profiles;
   const spec::JobSpec job;
-  const profile::Host host{"Some CPU", 4, "1.0"};
+  const profile::MachineFacts host{"Some CPU", 4, "1.0"};
   KindProfile wrong, found;
   wrong.kind = found.kind = "cpu";
   wrong.alone = stage(1, 0.090);

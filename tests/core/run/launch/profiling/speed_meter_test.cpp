@@ -36,7 +36,7 @@ TEST_CASE("step, mini-batch and exchange times of a stage, without its cold firs
   stage.step(500, 500, 0);
   stage.step(500, 500, 0);
   for (int i = 0; i < 100; ++i) stage.step(10, 30, 5);
-  const SpeedMeter::Span& span = stage.meter.stage();
+  const SpeedMeter::MeasuredSteps& span = stage.meter.stage();
   CHECK(span.from_step == 102);
   CHECK(span.to_step == 102 + span.steps);
   CHECK(span.steps >= 90);

@@ -20,8 +20,8 @@ struct Part {
   std::string kind;
   int64_t ests, milliseconds;
 };
-SpeedMeter::Span stage(const std::vector<Part>& parts) {
-  SpeedMeter::Span span;
+SpeedMeter::MeasuredSteps stage(const std::vector<Part>& parts) {
+  SpeedMeter::MeasuredSteps span;
   span.steps = span.to_step = 20;
   int64_t slowest = 0;
   for (const Part& part : parts) {
@@ -41,7 +41,7 @@ std::vector<int64_t> ests_of(const Placement& placement) {
 TEST_CASE("equal workers keep equal shares, and the estimate is what was measured") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
   SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
-  const SpeedMeter::Span span = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}});
+  const SpeedMeter::MeasuredSteps span = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}});
   planner.learn(span, 1000);
   CHECK(planner.current(span).step_seconds == doctest::Approx(span.step_seconds()).epsilon(0.02));
   const Placement best = planner.best(span, placement::devices_from({"cpu", "cpu"}));
@@ -51,7 +51,7 @@ TEST_CASE("equal workers keep equal shares, and the estimate is what was measure
 
 TEST_CASE("GPUs of one model work together at D1, and one that was never measured counts as its like") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
-  const SpeedMeter::Span span = stage({{0, "cuda:0", 8, 10}});
+  const SpeedMeter::MeasuredSteps span = stage({{0, "cuda:0", 8, 10}});
   for (const bool alike : {true, false}) {
     CAPTURE(alike);
     SpeedPlanner planner(spec, {"a CPU", 8, "1", {"NVIDIA A100", alike ? "NVIDIA A100" : "NVIDIA L4"}}, false);
@@ -68,7 +68,7 @@ TEST_CASE(
   SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
   planner.learn(stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}}), 1000);
   for (const bool first : {true, false}) {
-    const SpeedMeter::Span slow = stage({{0, "cpu", 4, first ? 30 : 10}, {1, "cpu", 4, first ? 10 : 30}});
+    const SpeedMeter::MeasuredSteps slow = stage({{0, "cpu", 4, first ? 30 : 10}, {1, "cpu", 4, first ? 10 : 30}});
     const Placement best = planner.best(slow, placement::devices_from({"cpu", "cpu"}));
     REQUIRE(best.workers.size() == 2);
     for (size_t i = 0; i < 2; ++i) {
@@ -77,14 +77,14 @@ TEST_CASE(
     }
     CHECK(best.plan.step_seconds < 0.6 * planner.current(slow).step_seconds);
   }
-  const SpeedMeter::Span over = stage({{0, "cpu", 6, 10}, {1, "cpu", 2, 10}});
+  const SpeedMeter::MeasuredSteps over = stage({{0, "cpu", 6, 10}, {1, "cpu", 2, 10}});
   CHECK(ests_of(planner.best(over, placement::devices_from({"cpu", "cpu"}))) == std::vector<int64_t>{4, 4});
 }
 
 TEST_CASE("balanced shares leave nobody out, however slow") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
   SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
-  const SpeedMeter::Span slow = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 200}});
+  const SpeedMeter::MeasuredSteps slow = stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 200}});
   planner.learn(stage({{0, "cpu", 4, 10}, {1, "cpu", 4, 10}}), 1000);
   CHECK(planner.best(slow, placement::devices_from({"cpu", "cpu"})).workers == std::vector<int64_t>{0});
   const Placement balanced = planner.balanced(slow);
@@ -97,7 +97,7 @@ TEST_CASE("balanced shares leave nobody out, however slow") {
 TEST_CASE("idle devices are started where that helps, and are as fast as their kind") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
   SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
-  const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
+  const SpeedMeter::MeasuredSteps alone = stage({{3, "cpu", 8, 10}});
   planner.learn(alone, 1000);
   const Placement best = planner.best(alone, placement::devices_from({"cpu", "cpu", "cpu", "cpu"}));
   CHECK(ests_of(best) == std::vector<int64_t>{2, 2, 2, 2});
@@ -108,7 +108,7 @@ TEST_CASE("idle devices are started where that helps, and are as fast as their k
 TEST_CASE("more workers than cores are not taken for faster") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
   SpeedPlanner planner(spec, {"a CPU", 1, "1"}, false);
-  const SpeedMeter::Span alone = stage({{3, "cpu", 8, 10}});
+  const SpeedMeter::MeasuredSteps alone = stage({{3, "cpu", 8, 10}});
   planner.learn(alone, 1000);
   // How much of the exchange two would share is not known yet.
   CHECK(planner.best(alone, placement::devices_from({"cpu", "cpu"})).plan.step_seconds > 0.95 * alone.step_seconds());
@@ -119,7 +119,7 @@ TEST_CASE("kinds are mixed at D2 in proportion to their speeds, and not below") 
     const spec::JobSpec spec = job(8, mixed ? spec::Determinism::d2 : spec::Determinism::d1);
     SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
     planner.learn(stage({{0, "cpu:sse", 8, 30}}), 1000);
-    const SpeedMeter::Span alone = stage({{1, "cpu:avx512", 8, 10}});
+    const SpeedMeter::MeasuredSteps alone = stage({{1, "cpu:avx512", 8, 10}});
     planner.learn(alone, 1000);
     const Placement best = planner.best(alone, placement::devices_from({"cpu:avx512", "cpu:sse"}));
     if (!mixed) {
@@ -134,7 +134,7 @@ TEST_CASE("kinds are mixed at D2 in proportion to their speeds, and not below") 
 TEST_CASE("a kind that was never seen is tried as if it were as fast as the others") {
   const spec::JobSpec spec = job(8, spec::Determinism::d2);
   SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
-  const SpeedMeter::Span alone = stage({{1, "cpu:avx512", 8, 10}});
+  const SpeedMeter::MeasuredSteps alone = stage({{1, "cpu:avx512", 8, 10}});
   planner.learn(alone, 1000);
   CHECK(ests_of(planner.best(alone, placement::devices_from({"cpu:avx512", "cpu:sse"}))) == std::vector<int64_t>{4, 4});
 }
@@ -142,7 +142,7 @@ TEST_CASE("a kind that was never seen is tried as if it were as fast as the othe
 TEST_CASE("a device that is not held any more gets nothing") {
   const spec::JobSpec spec = job(8, spec::Determinism::d1);
   SpeedPlanner planner(spec, {"a CPU", 8, "1"}, false);
-  const SpeedMeter::Span span = stage({{0, "cpu", 3, 10}, {1, "cpu", 3, 10}, {2, "cpu", 2, 10}});
+  const SpeedMeter::MeasuredSteps span = stage({{0, "cpu", 3, 10}, {1, "cpu", 3, 10}, {2, "cpu", 2, 10}});
   planner.learn(span, 1000);
   const Placement best = planner.best(span, placement::devices_from({"cpu", "cpu"}));
   CHECK(ests_of(best) == std::vector<int64_t>{4, 4});

@@ -171,7 +171,7 @@ TEST_CASE("an audit is asked for only while the job trains") {
   SampleRun early;
   CHECK(error_of([&] { Audits(early.run->view()).ask(); }).fault() == Fault::usage);
   AuditedRun sample;
-  sample.run->job.phase = decisions::Phase::recovering;
+  sample.run->job.phase = decisions::RunPhase::recovering;
   CHECK(error_of([&] { sample.audits.ask(); }).fault() == Fault::usage);
   sample.run->memory->audits().take_request(Step(1));
   CHECK_FALSE(sample.run->memory->audits().is_asked_for(Step(1)));

@@ -80,7 +80,7 @@ TEST_CASE("whoever was to leave has ended, and whoever is lost after the end of 
   CHECK(sample.only<decisions::WorkerEnded>().worker == WorkerId(1));
   sample.events.clear();
   sample.be(0, "exit 1");
-  sample.run->job.phase = decisions::Phase::over;
+  sample.run->job.phase = decisions::RunPhase::over;
   sample.take(sample.losses.lose(WorkerId(0), {}));
   sample.take(sample.losses.lose(WorkerId(7), {}));  // nobody
   CHECK(sample.events.empty());

@@ -51,7 +51,7 @@ struct SampleRun {
     run->memory.attach();
     add_worker("cpu", 0, 2);
     add_worker("cpu:avx2", 2, 3);
-    run->job.phase = decisions::Phase::training;
+    run->job.phase = decisions::RunPhase::training;
   }
 
   void add_worker(const std::string& device, int64_t begin, int64_t end) {

@@ -45,7 +45,7 @@ struct DeskedRun : SampleRun {
 TEST_CASE("checkpoints that are saved or not are on record, and decided on") {
   DeskedRun sample;
   sample.hear(record::Saved{Step(4), 0.5, 100});
-  CHECK(sample.only<decisions::Saved>().step == Step(4));
+  CHECK(sample.only<decisions::StateSaved>().step == Step(4));
   REQUIRE(sample.logged("checkpoint").size() == 1);
   CHECK(sample.logged("checkpoint")[0]["step"] == 4);
   sample.hear(record::SaveFailed{Step(5), "no space left", "make room", false});
@@ -61,7 +61,7 @@ TEST_CASE("damage in memory ends the run with the code of one that can go on; on
   CHECK(error.advice() == "have the memory checked");
   CHECK(error.exit_code() == exit_code(Fault::interrupted));
   CHECK(sample.logged("fault").size() == 1);
-  sample.run->job.phase = decisions::Phase::over;
+  sample.run->job.phase = decisions::RunPhase::over;
   sample.hear(record::SaveFailed{Step(5), "is not what was written", "have the memory checked", true});
   CHECK(sample.only<decisions::NotSaved>().step == Step(5));
 }

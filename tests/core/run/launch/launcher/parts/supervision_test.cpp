@@ -36,7 +36,7 @@ TEST_CASE("a job stops its grace before its allocation ends") {
   CHECK(sample.stops());
   sample.allocate(1000, -5);
   CHECK(sample.stops());
-  sample.run->job.ending = decisions::Ending::stopped;  // it has been told
+  sample.run->job.ending = decisions::RunEnding::stopped;  // it has been told
   CHECK_FALSE(sample.stops());
 }
 

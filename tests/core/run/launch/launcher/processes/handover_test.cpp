@@ -156,7 +156,7 @@ Json describe(const Handover& handover) {
                  library = open_file("/proc/self/exe", O_RDONLY);
   handover.processes.shared = {memory.get(), doorbell.get(), lock.get(), spec.get(), with_resize ? library.get() : -1};
   handover.fault_rules = with_resize ? "# none" : "";
-  decisions::State& job = handover.job;
+  decisions::RunState& job = handover.job;
   job.workers_started = 3;
   job.stage = 2;
   job.ests = 8;
@@ -179,15 +179,15 @@ Json describe(const Handover& handover) {
   handover.clients = {{5, doorbell.get()}};
   if (with_resize) job.scribe.last_saved_step = 70;
   if (with_resize)
-    job.recovery = decisions::Loss{WorkerId(3),
-                                   {"cpu"},
-                                   {VirtualRank(0), VirtualRank(3)},
-                                   "killed",
-                                   "by SIGKILL",
-                                   Step(75),
-                                   1,
-                                   monotonic_time(123),
-                                   monotonic_time(456)};
+    job.recovery = decisions::LostWorker{WorkerId(3),
+                                         {"cpu"},
+                                         {VirtualRank(0), VirtualRank(3)},
+                                         "killed",
+                                         "by SIGKILL",
+                                         Step(75),
+                                         1,
+                                         monotonic_time(123),
+                                         monotonic_time(456)};
   if (with_resize) handover.accuracy = 0.875;
   if (with_resize)
     job.resize = decisions::ResizeUnderWay{

@@ -9,9 +9,9 @@ namespace {
 
 using comm::Activity;
 
-const Pace kUnknown;
-const Pace kKnown{.step = 1s, .evaluation = 20s};
-const Pace kLimited{.step = 1s, .evaluation = 20s, .limit = 7s};
+const LongestWork kUnknown;
+const LongestWork kKnown{.step = 1s, .evaluation = 20s};
+const LongestWork kLimited{.step = 1s, .evaluation = 20s, .limit = 7s};
 
 // It has used no CPU time since its last beat.
 Silence still(Activity activity, int64_t seconds) { return {activity, seconds * 1s, seconds * 1s}; }
@@ -19,7 +19,7 @@ Silence still(Activity activity, int64_t seconds) { return {activity, seconds * 
 Silence busy(Activity activity, int64_t seconds) { return {activity, seconds * 1s, 0s}; }
 
 // Seconds of silence until it counts as hung; -1: never.
-int64_t first_hang(Silence (*silence)(Activity, int64_t), Activity activity, const Pace& pace) {
+int64_t first_hang(Silence (*silence)(Activity, int64_t), Activity activity, const LongestWork& pace) {
   for (int64_t seconds = 0; seconds < 10'000; ++seconds) {
     if (why_hung(silence(activity, seconds), pace)) return seconds;
   }
@@ -66,7 +66,7 @@ TEST_CASE("whoever waits for its data is given ten minutes, as another would wai
 
 TEST_CASE("whoever waits for others or the scribe, or has left, never hangs") {
   for (const Activity activity : {Activity::meeting, Activity::waiting_for_scribe}) {
-    for (const Pace& pace : {kUnknown, kKnown, kLimited}) CHECK(first_hang(still, activity, pace) == -1);
+    for (const LongestWork& pace : {kUnknown, kKnown, kLimited}) CHECK(first_hang(still, activity, pace) == -1);
   }
   Silence silence = still(Activity::computing, 10'000);
   REQUIRE(why_hung(silence, kKnown));
@@ -98,7 +98,7 @@ TEST_CASE("the reason says what was seen, and for how long") {
 }
 
 TEST_CASE("who is to leave a stage has its patience and 2 s, from when the stage was given up") {
-  const auto lingers = [](const Silence& silence, int64_t since_abort, const Pace& pace = kKnown) {
+  const auto lingers = [](const Silence& silence, int64_t since_abort, const LongestWork& pace = kKnown) {
     return why_lingering(silence, since_abort * 1s, pace).has_value();
   };
   CHECK_FALSE(lingers(still(Activity::computing, 100), 7));
