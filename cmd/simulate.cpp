@@ -17,7 +17,6 @@
 #include "core/planning/simulate/report.h"
 #include "core/planning/simulate/simulation.h"
 #include "core/planning/simulate/world.h"
-#include "core/planning/simulate/worlds/measured_charge.h"
 
 namespace estrain::cmd {
 namespace {

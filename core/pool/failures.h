@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/json/json.h"
-#include "core/planning/dispatch/ends/job_end.h"
+#include "core/planning/dispatch/ends/ends.h"
 
 namespace estrain::pool {
 

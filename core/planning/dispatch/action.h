@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/json/fields.h"
-#include "core/planning/dispatch/ends/job_end.h"
+#include "core/planning/dispatch/ends/ends.h"
 #include "core/planning/dispatch/state.h"
 
 namespace estrain::dispatch {

@@ -3,13 +3,13 @@
 #include "core/base/error.h"
 #include "core/planning/dispatch/slots.h"
 #include "core/planning/dispatch/turn.h"
-#include "core/planning/scheduling/goodput_batch.h"
+#include "core/planning/scheduling/batch_rules.h"
 
 namespace estrain::dispatch {
 namespace {
 
-// Returns whether an epoch with this batch is over. Each batch doubles limits (planning/scheduling/linear_batch.h),
-// needs its speed measured (planning/scheduling/goodput_batch.h), and costs a launch.
+// Returns whether an epoch with this batch is over. Each batch doubles limits (planning/scheduling/batch_rules.h),
+// needs its speed measured (goodput_batch() there), and costs a launch.
 bool may_change(const Job& job, double now) {
   const BatchState& state = job.batch;
   return job.request.batch->epochs > 0 && job.phase == Phase::running && !job.is_unwanted &&

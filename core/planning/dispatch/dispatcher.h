@@ -11,7 +11,7 @@
 //   2. devices asked back are free in time: jobs shrink, to nothing if need be, and a job that does not let go is
 //      killed, which costs the job time and nothing else;
 //   3. no job able to run is forgotten: the job ends, or waits because the policy says so, or is held and says why
-//      (ends/troubles.h);
+//      (ends/ends.h);
 //   4. a policy sees targets: a job on its way to new devices counts as having these devices, as in a simulation;
 //   5. a job's launcher is on the host of one of the job's devices. The daemon's own devices are only for jobs led from
 //      the daemon's host. When a job can no longer be led from its launcher's host, the job stops with a checkpoint and

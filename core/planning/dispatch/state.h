@@ -13,11 +13,11 @@
 
 #include "core/base/json/fields.h"
 #include "core/base/json/json.h"
-#include "core/planning/dispatch/ends/troubles.h"
+#include "core/planning/dispatch/ends/ends.h"
 #include "core/planning/dispatch/speeds/speeds.h"
 #include "core/planning/plan/hosts/over_hosts.h"
+#include "core/planning/scheduling/batch_rules.h"
 #include "core/planning/scheduling/batch_times.h"
-#include "core/planning/scheduling/linear_batch.h"
 
 namespace estrain::dispatch {
 

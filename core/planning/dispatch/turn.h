@@ -35,7 +35,7 @@ Job& job_of(State& state, JobId job);           // throws Fault::usage: there is
 void finish(DispatchTurn& turn, Job& job, Phase phase, const Ended& end, int64_t devices);
 // Keeps an end of the job, and what the end tells about further jobs.
 void keep_end(DispatchTurn& turn, Job& job, Outcome outcome, const Ended& end, int64_t devices);
-// Holds each waiting job that has not begun a step and is likely to fail as others did (ends/troubles.h), and lets held
+// Holds each waiting job that has not begun a step and is likely to fail as others did (ends/ends.h), and lets held
 // jobs wait for devices again when nothing is in their way any more.
 void hold_jobs(DispatchTurn& turn);
 void on(DispatchTurn& turn, const ReleaseAsked& event);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/planning/profile/crowding.h"
+#include "core/planning/profile/stage_speed.h"
 
 namespace estrain::profile {
 namespace {

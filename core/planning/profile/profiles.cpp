@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/median.h"
-#include "core/planning/profile/crowding.h"
+#include "core/planning/profile/stage_speed.h"
 
 namespace estrain::profile {
 namespace {

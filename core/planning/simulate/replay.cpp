@@ -11,8 +11,7 @@
 #include "core/base/json/json_lines.h"
 #include "core/planning/dispatch/dispatcher.h"
 #include "core/planning/dispatch/slots.h"
-#include "core/planning/simulate/replayed_devices.h"
-#include "core/planning/simulate/replayed_jobs.h"
+#include "core/planning/simulate/replayed.h"
 
 namespace estrain::simulate {
 namespace {

@@ -15,6 +15,11 @@ struct Charge {
   double seconds = 0;  // for Kind::seconds, and for Kind::measured once known
 };
 
+// Returns the cost of a change of devices on this machine: the median, over the resizes in a run's file events.jsonl,
+// of the seconds that the job paused or lost while new workers warmed up. Throws Fault::infeasible if the file has no
+// resize.
+double measured_charge(const std::string& events_path);
+
 // A job in the world. Policies see `facts`, which the world keeps up to date.
 class SimulatedJob {
  public:

@@ -7,7 +7,7 @@
 //   usage      device-seconds of each user; half of the seconds are forgotten in a day
 //   ends       an end of a job: time, user, outcome, cause of the fault table and its class, step, seconds with devices
 //              and device-seconds since the job's end before, devices, and the files that the failure names (a JSON
-//              list): planning/dispatch/ends/job_end.h
+//              list): planning/dispatch/ends/ends.h
 //   history    events with time, job and reason, and the devices meant for the job from then on
 //   hosts      cores of the hosts brought by agents
 //   settings   policy, seed, charge, tolerance, last_job, last_slot, seen, troubles (what holds jobs: one JSON object)

@@ -11,11 +11,10 @@
 #include "core/base/error.h"
 #include "core/planning/plan/partial_sums.h"
 #include "core/planning/plan/plan.h"
-#include "core/planning/plan/search/exact_split.h"
 #include "core/planning/plan/search/feasibility.h"
 #include "core/planning/plan/search/figure.h"
 #include "core/planning/plan/search/fleet.h"
-#include "core/planning/plan/search/greedy_split.h"
+#include "core/planning/plan/search/split.h"
 
 namespace estrain::plan {
 namespace {

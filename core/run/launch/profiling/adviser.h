@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/planning/plan/changes/change.h"
-#include "core/planning/plan/changes/fall_back.h"
 #include "core/planning/profile/profiles.h"
 #include "core/run/decisions/state/state.h"
 #include "core/run/launch/profiling/change_history.h"

@@ -1,3 +1,5 @@
+#include "core/planning/plan/search/split.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -5,8 +7,6 @@
 #include <vector>
 
 #include "core/planning/plan/partial_sums.h"
-#include "core/planning/plan/search/exact_split.h"
-#include "core/planning/plan/search/greedy_split.h"
 #include "tests/core/planning/plan/dice.h"
 
 namespace estrain::plan {

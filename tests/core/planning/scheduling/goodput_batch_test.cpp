@@ -1,9 +1,9 @@
-#include "core/planning/scheduling/goodput_batch.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <random>
+
+#include "core/planning/scheduling/batch_rules.h"
 
 namespace estrain::scheduling {
 namespace {

@@ -1,8 +1,8 @@
-#include "core/planning/scheduling/linear_batch.h"
-
 #include <doctest/doctest.h>
 
 #include <random>
+
+#include "core/planning/scheduling/batch_rules.h"
 
 namespace estrain::scheduling {
 namespace {

@@ -1,6 +1,6 @@
-#include "core/planning/simulate/replayed_devices.h"
-
 #include <doctest/doctest.h>
+
+#include "core/planning/simulate/replayed.h"
 
 namespace estrain::simulate {
 namespace {

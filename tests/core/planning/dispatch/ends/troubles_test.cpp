@@ -1,8 +1,7 @@
-#include "core/planning/dispatch/ends/troubles.h"
-
 #include <doctest/doctest.h>
 
 #include "core/base/json/codec.h"
+#include "core/planning/dispatch/ends/ends.h"
 
 namespace estrain::dispatch {
 namespace {

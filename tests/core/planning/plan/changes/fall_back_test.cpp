@@ -1,11 +1,10 @@
-#include "core/planning/plan/changes/fall_back.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 #include <optional>
 
+#include "core/planning/plan/changes/change.h"
 #include "tests/error_of.h"
 
 namespace estrain::plan {

@@ -1,8 +1,8 @@
-#include "core/planning/simulate/worlds/pollux_learnt.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
+
+#include "core/planning/simulate/worlds/pollux_job.h"
 
 namespace estrain::simulate {
 namespace {

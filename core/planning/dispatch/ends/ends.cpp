@@ -1,12 +1,16 @@
-#include "core/planning/dispatch/ends/troubles.h"
+#include "core/planning/dispatch/ends/ends.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "core/base/json/codec.h"
+
 namespace estrain::dispatch {
 namespace {
+
+constexpr std::array<std::string_view, 4> kOutcomeNames = {"passed", "killed", "unsuccessful", "retried"};
 
 constexpr std::array<std::string_view, 2> kBlameTheFile = {"incorrect_inputs", "data_file_shortened"};
 
@@ -39,6 +43,16 @@ Obstacle obstacle_of(const DamagedFile& one) {
 }
 
 }  // namespace
+
+std::string_view outcome_name(Outcome outcome) { return kOutcomeNames[static_cast<size_t>(outcome)]; }
+
+Json to_field(Outcome outcome) { return outcome_name(outcome); }
+
+void from_field(const Json& json, Outcome& outcome) {
+  const auto* const at = std::ranges::find(kOutcomeNames, json);
+  if (at == kOutcomeNames.end()) codec::refuse_message("not an outcome of a job");
+  outcome = static_cast<Outcome>(at - kOutcomeNames.begin());
+}
 
 void Troubles::failed(const std::string& user, const std::string& cause, int64_t job, double now) {
   UserFailures failures{user, cause, 0, 0, 0};

@@ -1,11 +1,6 @@
 #pragma once
-// Finds, for each number of workers, the split with the fewest partial sums, for devices that host given numbers of
-// ESTs.
-//
-// A dynamic program over the position of the cut and the devices used so far. The number of partial sums is a sum over
-// ranges, and each range passes on at least one, so a state keeps the excess: the sums beyond one per worker. Each
-// range goes to the smallest device with room for the range: a plan that uses this device elsewhere could use there the
-// device taken here. A state therefore needs only the position and the number of used devices of each size.
+// Splits all ESTs of a job over devices that host given numbers of ESTs, with few partial sums: exactly, or greedily
+// where that takes too long.
 
 #include <cstdint>
 #include <vector>
@@ -15,6 +10,13 @@
 
 namespace estrain::plan {
 
+// Finds, for each number of workers, the split with the fewest partial sums, for devices that host given numbers of
+// ESTs.
+//
+// A dynamic program over the position of the cut and the devices used so far. The number of partial sums is a sum over
+// ranges, and each range passes on at least one, so a state keeps the excess: the sums beyond one per worker. Each
+// range goes to the smallest device with room for the range: a plan that uses this device elsewhere could use there the
+// device taken here. A state therefore needs only the position and the number of used devices of each size.
 class ExactSplit {
  public:
   explicit ExactSplit(int64_t ests) : ests_(ests) {}
@@ -71,5 +73,12 @@ class ExactSplit {
   std::vector<EstSpan> ranges_;      // from the current position
   int64_t work_ = 0;
 };
+
+// Splits all ESTs over given devices within their capacities, with few partial sums. Works from left to right and
+// aligns each cut as far as the remaining room allows. Linear in the number of devices; not always optimal.
+//
+// Returns the best result over several orders of the devices and ways to spend the spare room. `capacities` are largest
+// first; at least `workers` devices are needed, and the first `workers` must be able to host all ESTs.
+std::vector<WorkerShare> greedy_split(int64_t ests, int64_t workers, const std::vector<Capacity>& capacities);
 
 }  // namespace estrain::plan
