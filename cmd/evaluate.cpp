@@ -1,5 +1,3 @@
-#include "core/run/launch/launcher/evaluate.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "core/base/files/temporary_folder.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
+#include "core/run/launch/launcher/copied_run.h"
 
 namespace estrain::cmd {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/inspect/verify/compare.h"
 #include "core/inspect/verify/replay.h"
 #include "core/inspect/verify/report.h"
-#include "core/run/launch/launcher/replay.h"
+#include "core/run/launch/launcher/copied_run.h"
 
 namespace estrain::cmd {
 namespace {

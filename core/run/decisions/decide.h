@@ -3,9 +3,9 @@
 // process, socket, file or clock. The same function therefore runs a job, follows random schedules in virtual time
 // (tests/virtual_time), and may run on any host.
 //
-// One folder of small rules: starting.cpp (up to the first stage), loss.cpp (a worker is lost), stall.cpp (no worker
-// makes progress), resize.cpp (other devices or shares), reclaim.cpp (devices are offered or taken back), scribe.cpp,
-// stop.cpp and closing.cpp (the end).
+// One folder of small rules: starting.cpp (up to the first stage), loss.cpp (a worker is lost, or no worker makes
+// progress), resize.cpp (other devices or shares), reclaim.cpp (devices are offered or taken back), scribe.cpp, and
+// closing.cpp (stop and end).
 
 #include <vector>
 

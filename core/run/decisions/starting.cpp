@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/run/decisions/back_off.h"
 #include "core/run/decisions/turn.h"
 
 namespace estrain::decisions {

@@ -40,8 +40,10 @@ void give_up_device(Turn& turn, const LostWorker& loss, const Assignment& rest);
 MonotonicTime next_start(Turn& turn, const std::string& who, const FaultVerdict& verdict, const Error& error);
 void report_recovery(Turn& turn);
 void fail(Turn& turn, Error error);  // the first failure counts
-
-// stall.cpp
+// Returns the wait before the next attempt, after `faults` in a row: `first_seconds` after one fault, twice as long
+// after each further fault, kLongestBackOffSeconds at most.
+inline constexpr double kLongestBackOffSeconds = 3600;
+Nanoseconds back_off(double first_seconds, int64_t faults);
 void on_hangs(Turn& turn, const WorkerHangs& event);
 void on_all_wait(Turn& turn, const AllWait& event);
 void stand_still(Turn& turn, std::string reason);
@@ -67,13 +69,6 @@ void on_reclaim_asked(Turn& turn, const ReclaimAsked& event);
 void hurry_reclaims(Turn& turn);
 void take_up_waiting(Turn& turn);
 
-// stop.cpp
-void on_stop_asked(Turn& turn, const StopAsked& event);
-void request_stop(Turn& turn, std::string why);
-void stop_at_once(Turn& turn);  // with the committed step; the step under way is discarded
-void pause_stage(Turn& turn, std::string reason);
-void watch_stop_deadline(Turn& turn);
-
 // scribe.cpp
 void on_saved(Turn& turn, const StateSaved& event);
 void on_not_saved(Turn& turn, const NotSaved& event);
@@ -83,6 +78,11 @@ void on_cannot_start_scribe(Turn& turn, const CannotStartScribe& event);
 void start_scribe(Turn& turn);
 
 // closing.cpp
+void on_stop_asked(Turn& turn, const StopAsked& event);
+void request_stop(Turn& turn, std::string why);
+void stop_at_once(Turn& turn);  // with the committed step; the step under way is discarded
+void pause_stage(Turn& turn, std::string reason);
+void watch_stop_deadline(Turn& turn);
 void on_end_began(Turn& turn);
 void on_save_begun(Turn& turn);
 void on_scribe_done(Turn& turn);

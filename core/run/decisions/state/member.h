@@ -42,7 +42,7 @@ struct FaultVerdict {
   std::string fault_class;     // "user", "infrastructure", "engine"
   std::string description;     // the cause in words
   bool retry = false;          // whether starting the process anew can help
-  double backoff_seconds = 0;  // before the first attempt (back_off.h)
+  double backoff_seconds = 0;  // before the first attempt (back_off() of core/run/decisions/turn.h)
   bool other_device = false;   // the device itself is suspect: continue without it
   bool less_memory = false;    // retry with fewer loader threads and less prefetch
 };

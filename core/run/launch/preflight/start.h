@@ -37,7 +37,7 @@ std::string run_directory_of(const StartRequest& request);
 
 // Looks at the run directory while holding its lock, which the plan keeps. A resumed run has the spec of its newest
 // checkpoint; the user's words, and job.toml, may change only keys that define no bits, and --set the schedule of the
-// steps to come (resumed_schedule.h). Throws Fault::spec, usage,
+// steps to come (resumed.h). Throws Fault::spec, usage,
 // infeasible for mistakes of the user; Fault::mismatch (exit code 2) naming the keys where a resumed run's spec has
 // changed in keys that define bits; Fault::mismatch naming the data files with changed contents; Fault::io and corrupt
 // from the run directory. After an error the run is unchanged.

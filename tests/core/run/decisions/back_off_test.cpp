@@ -1,10 +1,10 @@
-#include "core/run/decisions/back_off.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "core/run/decisions/turn.h"
 
 namespace estrain::decisions {
 namespace {

@@ -1,11 +1,10 @@
-#include "core/run/launch/preflight/resumed_data.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
 #include "core/base/json/json.h"
 #include "core/data/format_table.h"
+#include "core/run/launch/preflight/resumed.h"
 #include "tests/error_of.h"
 #include "tests/scratch_folder.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/json/json_lines.h"
-#include "core/run/launch/launcher/run.h"
+#include "core/run/launch/launcher/launcher.h"
 #include "core/state/comm/job_memory.h"
 #include "tests/scratch_folder.h"
 
