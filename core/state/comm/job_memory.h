@@ -15,19 +15,14 @@
 
 #include "core/base/files/unique_fd.h"
 #include "core/base/ids.h"
+#include "core/state/comm/meetings/barrier.h"
 #include "core/state/comm/meetings/host_meeting.h"
-#include "core/state/comm/meetings/meeting_places.h"
 #include "core/state/comm/meetings/sum_progress.h"
 #include "core/state/comm/memory/audit_board.h"
-#include "core/state/comm/memory/build_words.h"
 #include "core/state/comm/memory/commit_word.h"
 #include "core/state/comm/memory/memory_header.h"
 #include "core/state/comm/memory/pulse.h"
 #include "core/state/comm/memory/record_ring.h"
-#include "core/state/comm/memory/save_request.h"
-#include "core/state/comm/memory/stage_gate.h"
-#include "core/state/comm/memory/state_hold.h"
-#include "core/state/comm/memory/work_clock.h"
 
 namespace estrain::comm {
 
@@ -62,6 +57,71 @@ class SharedMapping {
   int fd_;
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
+};
+
+// The BuildWords name the build of the program of a run's workers. The first worker states the build, and all later
+// workers must have the same: if the program or LibTorch was replaced while the job ran, a new worker may compute other
+// bits.
+class BuildWords {
+ public:
+  explicit BuildWords(MemoryHeader& words) : words_(words) {}
+
+  // Tells whether a worker of build `own` may join. 0: the worker lacks the part, and may.
+  bool admits_program(uint64_t own) { return admits(words_.worker_build, own); }  // program, worker library, LibTorch
+  bool admits_cuda(uint64_t own) { return admits(words_.cuda_build, own); }       // the parts of both for CUDA
+
+ private:
+  static bool admits(std::atomic<uint64_t>& of_run, uint64_t own) {
+    uint64_t first = 0;
+    return own == 0 || of_run.compare_exchange_strong(first, own) || first == own;
+  }
+
+  MemoryHeader& words_;
+};
+
+// Steers a stage, the time from one change of workers to the next. The launcher asks for the stage's end; the
+// committing worker answers, and all workers leave their loop after the same step.
+//
+//   open -> (workers note that they have begun) -> ask_pause -> end_after(t) -> all have left
+//                                              \-> abort: all leave at once, the step under way is done again
+//
+// 1. Only the last worker to arrive at a step's meeting calls end_after(), before any worker continues.
+// 2. Every sleeper looks at `aborted` now and then.
+// All accesses are sequentially consistent.
+class StageGate {
+ public:
+  explicit StageGate(MemoryHeader& words) : words_(words) {}
+
+  // The launcher's.
+  void ask_pause() { words_.pause_request.store(1); }
+  // Workers in their loop for the first mini-batch of the stage, and the arrival of the last worker (monotonic ns).
+  uint32_t started() const { return words_.stage_started.load(); }
+  int64_t started_ns() const { return words_.stage_started_ns.load(); }
+  // When the stage's last step was committed (monotonic ns).
+  int64_t stopped_ns() const { return words_.stopped_ns.load(); }
+
+  // The workers'.
+  void note_started(int64_t now_ns) {
+    words_.stage_started_ns.store(now_ns);
+    words_.stage_started.fetch_add(1);
+  }
+  bool pause_asked() const { return words_.pause_request.load() != 0; }
+  void end_after(Step step, int64_t now_ns) {
+    words_.stopped_ns.store(now_ns);
+    words_.stage_end.store(step.value);
+  }
+  bool ends_after(Step step) const { return words_.stage_end.load() == step.value; }
+
+  // Everybody's: a worker was lost or hangs, or the stage is aborted for another reason.
+  bool aborted() const { return words_.abort.load() != 0; }
+  const std::atomic<uint32_t>& abort_word() const { return words_.abort; }
+
+ private:
+  friend class StageControl;  // opens and aborts the stage, for all words at once
+  void open();
+  void abort() { words_.abort.store(1); }
+
+  MemoryHeader& words_;
 };
 
 // A partial sum of the gradients of all parameters.

@@ -11,7 +11,7 @@
 // would not repeat.
 //
 // Messages to and from the launcher: scribe_messages.h. The scribe shows signs of life in shared memory
-// (state/comm/memory/work_clock.h), even before the state exists. If the scribe ends unexpectedly, the launcher starts
+// (state/comm/memory/pulse.h), even before the state exists. If the scribe ends unexpectedly, the launcher starts
 // a new one: undrained records are still in the ring, an unreleased hold stays in force.
 
 #include <optional>

@@ -15,7 +15,7 @@
 
 namespace estrain::record {
 
-// Make a checkpoint of the state of `step`, which is held (state/comm/memory/state_hold.h).
+// Make a checkpoint of the state of `step`, which is held (state/comm/memory/commit_word.h).
 struct SaveState {
   static constexpr std::string_view name = "save";
   Step step;

@@ -57,4 +57,64 @@ class CommitWord {
   MemoryHeader& words_;
 };
 
+// GPUs bring their state to shared memory: each worker brings a part. The last worker to arrive at a step's meeting
+// asks; all see the same answer to wants(), since no worker leaves before the meeting is over.
+//
+// 1. One save at a time: the next save is asked for when all parts of this save have arrived.
+// 2. The last part to arrive commits the step.
+// The step is stored last: a process that sees it sees the rest. All accesses are sequentially consistent.
+class SaveRequest {
+ public:
+  explicit SaveRequest(MemoryHeader& words) : words_(words) {}
+
+  // waits: no worker continues before the state has arrived.
+  void ask(Step step, bool waits) {
+    words_.saved_parts.store(0);
+    words_.save_waits.store(waits ? 1 : 0);
+    words_.save_step.store(step.value);
+  }
+  bool wants(Step step) const { return words_.save_step.load() == step.value && words_.trained.load() == step.value; }
+  bool waits() const { return words_.save_waits.load() != 0; }
+  // Adds a part. Returns true for the last part.
+  bool add_part(uint32_t of_parts) { return words_.saved_parts.fetch_add(1) + 1 == of_parts; }
+
+ private:
+  friend class StageControl;
+  void clear() { words_.save_step.store(-1); }
+
+  MemoryHeader& words_;
+};
+
+// Keeps a committed copy of the state from being written until the scribe has read the copy. A worker, or the launcher
+// between stages, holds; workers wait before writing; the scribe releases.
+//
+// 1. At most one step is held: the committed step at the beginning of the hold.
+// 2. The copy of a held step is not written. The other copy, of the next step, is.
+// 3. Only the scribe releases. A hold outlives a scribe that has not released the state; the next scribe releases it.
+// A release counts `releases` up after it has cleared `held_step`. A waiting process reads both in the other order, to
+// sleep through no release. All accesses are sequentially consistent.
+class StateHold {
+ public:
+  explicit StateHold(MemoryHeader& words) : words_(words) {}
+
+  std::optional<Step> held() const;
+  // Tells whether the copy of the state of `step` may be written.
+  bool is_writable(Step step) const;
+  // Sleeps until the copy is writable. False on abort.
+  bool wait_writable(Step step);
+  // Sleeps until an earlier hold is released. False on abort.
+  bool hold(Step step);
+  // Does not sleep: returns false while an earlier hold stands.
+  bool try_hold(Step step);
+  void release();
+
+ private:
+  friend class StageControl;
+  void wake_all();  // when the stage is aborted
+  template <typename Ready>
+  bool wait(Ready&& ready);
+
+  MemoryHeader& words_;
+};
+
 }  // namespace estrain::comm

@@ -37,35 +37,35 @@ struct MemoryHeader {
   uint64_t audit, audit_words;
   int64_t ests, parameters, digests, evaluation_samples, evaluation_columns;
   alignas(64) std::atomic<uint32_t> ready;  // 0 until everything above and the initial state stand; then 1
-  // Build ids (core/base/process/build_id.h) of the first worker, required of all others (build_words.h); 0: none yet.
+  // Build ids (core/base/process/build_id.h) of the first worker, required of all others (job_memory.h); 0: none yet.
   std::atomic<uint64_t> worker_build;  // program, worker library, LibTorch
   std::atomic<uint64_t> cuda_build;    // estrain's and LibTorch's libraries for CUDA; workers on the CPU have neither
 
-  // commit_word.h
+  // commit_word.h: CommitWord
   alignas(64) std::atomic<int64_t> committed;
   std::atomic<int64_t> trained;
   std::atomic<int64_t> whole;
   std::atomic<int64_t> shared_until;
-  // save_request.h
+  // commit_word.h: SaveRequest
   std::atomic<int64_t> save_step;
   std::atomic<uint32_t> save_waits;
   std::atomic<uint32_t> saved_parts;
-  // commit_word.h
+  // commit_word.h: CommitWord
   std::atomic<double> lr[2];
   std::atomic<int64_t> evaluated;
-  // work_clock.h
+  // pulse.h: WorkClock
   std::atomic<int64_t> progress_ns;
   std::atomic<int64_t> longest_step_ns;
   std::atomic<int64_t> longest_evaluation_ns;
   std::atomic<int64_t> scribe_beat_ns;
-  // stage_gate.h
+  // job_memory.h: StageGate
   alignas(64) std::atomic<uint32_t> pause_request;
   std::atomic<int64_t> stage_end;
   std::atomic<int64_t> stopped_ns;
   std::atomic<uint32_t> abort;
   std::atomic<uint32_t> stage_started;
   std::atomic<int64_t> stage_started_ns;
-  // meeting_places.h
+  // barrier.h: MeetingPlaces
   alignas(64) BarrierWords gathered;
   alignas(64) BarrierWords summed;
   alignas(64) BarrierWords finished;
@@ -81,7 +81,7 @@ struct MemoryHeader {
   std::atomic<int64_t> agreed;
   // sum_progress.h
   alignas(64) std::atomic<uint32_t> summed_from;
-  // meeting_places.h
+  // barrier.h: MeetingPlaces
   alignas(64) std::atomic<uint32_t> exchange_ready;
   std::array<std::byte, 128> exchange_id;
   alignas(64) std::atomic<uint32_t> next_sum;
@@ -92,7 +92,7 @@ struct MemoryHeader {
   std::atomic<int64_t> audit_step;
   std::atomic<uint32_t> audit_request;
   std::atomic<int64_t> audit_damage;
-  // state_hold.h
+  // commit_word.h: StateHold
   alignas(64) std::atomic<int64_t> held_step;
   std::atomic<uint32_t> releases;
   // record_ring.h

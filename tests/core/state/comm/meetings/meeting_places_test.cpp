@@ -1,10 +1,9 @@
-#include "core/state/comm/meetings/meeting_places.h"
-
 #include <doctest/doctest.h>
 
 #include <array>
 #include <future>
 
+#include "core/state/comm/meetings/barrier.h"
 #include "core/state/comm/stage_control.h"
 #include "tests/core/state/comm/complete_memory.h"
 #include "tests/core/state/comm/memory_words.h"

@@ -1,9 +1,8 @@
-#include "core/state/comm/memory/state_hold.h"
-
 #include <doctest/doctest.h>
 
 #include <future>
 
+#include "core/state/comm/memory/commit_word.h"
 #include "tests/core/state/comm/complete_memory.h"
 #include "tests/core/state/comm/memory_words.h"
 

@@ -1,4 +1,4 @@
-#include "core/state/comm/memory/work_clock.h"
+#include "core/state/comm/memory/pulse.h"
 
 #include <algorithm>
 
