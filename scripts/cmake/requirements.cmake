@@ -47,7 +47,7 @@ find_path(NLOHMANN_JSON nlohmann/json.hpp)
 estrain_require(NLOHMANN_JSON "nlohmann::json" nlohmann-json3-dev)
 find_path(DOCTEST doctest/doctest.h)
 estrain_require(DOCTEST "doctest" doctest-dev)
-# AES for the newest processors (core/hosts/net/secrecy/gcm.h): x86-64 alone has it.
+# AES for the newest processors (core/hosts/net/secrecy/seal.h): x86-64 alone has it.
 find_library(MULTI_BUFFER IPSec_MB)
 set(MULTI_BUFFER_LIBRARY "$<$<BOOL:${MULTI_BUFFER}>:${MULTI_BUFFER}>")
 

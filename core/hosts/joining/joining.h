@@ -1,6 +1,6 @@
 #pragma once
 // Agents that join by the launcher's address, since they do not see the run directory: the launcher's part and an
-// agent's part. Messages: joining_messages.h.
+// agent's part, and the messages between the two.
 
 #include <cstdint>
 #include <functional>
@@ -8,16 +8,43 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/json/fields.h"
 #include "core/hosts/agents/names.h"
 #include "core/hosts/agents/stranger_log.h"
 #include "core/hosts/exchange/message_link.h"
-#include "core/hosts/joining/joining_messages.h"
 #include "core/hosts/net/connection.h"
+#include "core/state/comm/messages/failed.h"
 
 namespace estrain::hosts {
+
+// The messages between an agent that joins and the registry.
+
+// The agent wants to join. The greeting holds the agent's name.
+struct Joins {
+  static constexpr std::string_view name = "joins";
+  std::string address;  // where the agent listens: "10.0.0.2:7000"
+
+  static constexpr bool is_complete = true;
+  ESTRAIN_FIELDS(address)
+};
+struct HasJoined : codec::NoFields {
+  static constexpr std::string_view name = "joined";
+};
+struct RunIsOver : codec::NoFields {
+  static constexpr std::string_view name = "run_is_over";
+};
+// Both ways, once a second.
+struct StillHere : codec::NoFields {
+  static constexpr std::string_view name = "here";
+};
+
+using GuestMessage = std::variant<Joins, StillHere>;
+using RegistryMessage = std::variant<HasJoined, comm::Failed, RunIsOver, StillHere>;  // Failed: refused
 
 inline constexpr const char* listen_example = "--listen 10.0.0.1:7000";
 

@@ -73,7 +73,7 @@ class Listener {
     Greeting own;
     Nanoseconds patience = handshake_limit;
     std::function<void(ConnectionPtr)> accepted;
-    // A refused peer: no key, another version, no handshake at all, no place (peers/places.h). An empty address: this
+    // A refused peer: no key, another version, no handshake at all, no place (listener.h). An empty address: this
     // process has no descriptor for new connections. Strangers cost the job nothing else.
     std::function<void(const std::string& address, const Error& why)> refused;
   };

@@ -1,4 +1,4 @@
-#include "core/hosts/net/secrecy/gcm.h"
+#include "core/hosts/net/secrecy/seal.h"
 
 #ifdef ESTRAIN_MULTI_BUFFER
 #include <intel-ipsec-mb.h>

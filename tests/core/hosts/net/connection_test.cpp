@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "core/base/files/unique_fd.h"
-#include "core/hosts/net/peers/places.h"
+#include "core/hosts/net/listener.h"
 #include "core/hosts/net/tls.h"
 #include "core/hosts/net/tls_stream.h"
 

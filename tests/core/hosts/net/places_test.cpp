@@ -1,4 +1,4 @@
-#include "core/hosts/net/peers/places.h"
+#include "core/hosts/net/listener.h"
 
 #include <doctest/doctest.h>
 
