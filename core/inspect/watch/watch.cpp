@@ -11,19 +11,25 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files/long_files.h"
+#include "core/base/files/run_files.h"
 #include "core/base/files/unique_fd.h"
 #include "core/base/process/child_process.h"
-#include "core/inspect/watch/records.h"
 #include "core/inspect/watch/view.h"
 #include "core/run/launch/control/run_status.h"
+#include "core/state/record/logs/metrics_line.h"
 
 namespace estrain::watch {
 namespace {
+
+constexpr uint64_t kMostMetrics = uint64_t{64} << 20, kMostEvents = uint64_t{64} << 10;
+constexpr size_t kEvents = 20;
 
 // Draws on the whole terminal and restores the terminal at destruction, even if the process is terminated, or stopped
 // with Ctrl-Z and continued.
@@ -244,6 +250,43 @@ TerminalLook draw_until_done(Watch& watch, double seconds) {
 }
 
 }  // namespace
+
+void Records::follow() {
+  follow_metrics();
+  follow_events();
+}
+
+void Records::follow_metrics() {
+  const std::string path = RunFiles(run_).metrics();
+  const uint64_t size = size_of_file(path);
+  if (size < read_) {
+    losses_ = {};
+    read_ = 0;
+  }
+  if (read_ == 0 && size > kMostMetrics)
+    read_ = size - kMostMetrics;  // in the middle of a line, which counts as
+                                  // damaged
+  LineReader lines(path, read_);
+  for (std::string_view text; lines.next(&text);) {
+    try {
+      const record::Line line = record::parse_line(text, "");
+      if (const auto* step = std::get_if<record::StepRecord>(&line)) losses_.add(step->step.value, step->loss);
+    } catch (const Error&) {
+    }
+  }
+  read_ = lines.end();
+}
+
+void Records::follow_events() {
+  report::TimelineReader timeline;
+  std::istringstream lines(last_bytes(RunFiles(run_).events(), kMostEvents));
+  for (std::string text; std::getline(lines, text);) {
+    const Json event = parse_json_if_sound(text);
+    if (event.is_object()) timeline.add(event);
+  }
+  events_ = timeline.finish().marks;
+  if (events_.size() > kEvents) events_.erase(events_.begin(), events_.end() - kEvents);
+}
 
 void watch_run(const std::string& run, double seconds) {
   Watch watch(run);

@@ -11,7 +11,7 @@
 #include "core/pool/daemon/job_commands.h"
 #include "core/pool/daemon/job_news.h"
 #include "core/pool/daemon/requests.h"
-#include "core/pool/hosts/slurm_agents.h"
+#include "core/pool/hosts/agents.h"
 #include "core/run/launch/control/control_socket.h"
 
 namespace estrain::pool {

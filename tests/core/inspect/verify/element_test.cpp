@@ -1,9 +1,9 @@
-#include "core/inspect/verify/element.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "core/inspect/verify/comparison.h"
 
 namespace estrain::verify {
 namespace {

@@ -1,8 +1,7 @@
-#include "core/inspect/watch/records.h"
-
 #include <doctest/doctest.h>
 
 #include "core/base/files/files.h"
+#include "core/inspect/watch/watch.h"
 #include "core/state/record/logs/metrics.h"
 #include "tests/core/state/record/sample_records.h"
 #include "tests/scratch_folder.h"

@@ -1,5 +1,3 @@
-#include "core/pool/hosts/slurm_agents.h"
-
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <thread>
 
 #include "core/base/files/files.h"
+#include "core/pool/hosts/agents.h"
 #include "tests/scratch_folder.h"
 
 namespace estrain::pool {
