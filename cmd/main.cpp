@@ -14,8 +14,8 @@
 #include <exception>
 
 #include "cmd/commands.h"
-#include "cmd/help/examples.h"
 #include "cmd/help/topic.h"
+#include "cmd/help/verb.h"
 #include "cmd/hosts_library.h"
 #include "core/base/error.h"
 #include "core/base/exit_codes.h"

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cmd/commands.h"
+#include "cmd/validators.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
 #include "core/base/visible_text.h"
@@ -30,6 +31,29 @@ int resize(const ResizeArguments& arguments) {
   return 0;
 }
 
+struct OfferArguments {
+  std::string run, devices;
+  double within = 5;  // seconds
+  bool json = false;
+};
+
+int ask(const OfferArguments& arguments, const decisions::Request& request) {
+  launch::parse_devices(arguments.devices);  // reports a bad list without asking the launcher
+  const Json answer = launch::ask_launcher(arguments.run, request, -1);
+  const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
+                                          whole_in(answer, "step").value_or(0), arguments.run);
+  fmt::print("{}\n", arguments.json ? json_text(answer) : visible(text_in(answer, "message").value_or(stopped)));
+  return 0;
+}
+
+CLI::App* add_verb(CLI::App& app, const char* name, const char* about, OfferArguments& arguments) {
+  CLI::App* verb = app.add_subcommand(name, about);
+  verb->add_option("RUN", arguments.run, "Run directory")->required();
+  verb->add_option("LIST", arguments.devices, "A number of CPU devices, or a list as for train")->required();
+  verb->add_flag("--json", arguments.json, "Print the answer as JSON");
+  return verb;
+}
+
 }  // namespace
 
 void add_resize(CLI::App& app, Action& chosen) {
@@ -45,6 +69,29 @@ void add_resize(CLI::App& app, Action& chosen) {
                  "Accept devices of other kinds than the job's; below D2 they change its bits");
   verb->add_flag("--json", arguments->json, "Print what was done as JSON");
   verb->callback([arguments, &chosen] { chosen = [arguments] { return resize(*arguments); }; });
+}
+
+void add_offer(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<OfferArguments>();
+  CLI::App* verb =
+      add_verb(app, "offer", "Offer free devices to a running job; it takes those that speed it up enough", *arguments);
+  verb->callback([arguments, &chosen] {
+    chosen = [arguments] { return ask(*arguments, decisions::OfferRequest{arguments->devices}); };
+  });
+}
+
+void add_reclaim(CLI::App& app, Action& chosen) {
+  auto arguments = std::make_shared<OfferArguments>();
+  CLI::App* verb = add_verb(
+      app, "reclaim", "Take devices back from a running job; if it loses all of them, it stops and can be resumed",
+      *arguments);
+  verb->add_option("--within", arguments->within, "Time within which they must be free: 5s, 500ms, 2min (default 5s)")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"min", 60}},
+                                        CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
+      ->check(seconds_from(0.001));
+  verb->callback([arguments, &chosen] {
+    chosen = [arguments] { return ask(*arguments, decisions::ReclaimRequest{arguments->devices, arguments->within}); };
+  });
 }
 
 }  // namespace estrain::cmd

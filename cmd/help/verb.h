@@ -34,4 +34,8 @@ struct Verb {
 // "-o, --output TEXT"
 std::string title_of(const Option& option);
 
+// Returns the examples at the end of a command's help: "Examples:", with a line for each example, and an empty line;
+// nothing for a command without examples. `command` is "train" or "pool submit"; "" is the program.
+std::string examples_of(const std::string& command);
+
 }  // namespace estrain::help
