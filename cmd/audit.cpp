@@ -13,7 +13,7 @@
 namespace estrain::cmd {
 namespace {
 
-constexpr int kPatienceMs = 5000;
+constexpr Nanoseconds kPatience = 5s;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 
 struct AuditArguments {
@@ -44,7 +44,7 @@ launch::AuditStatus await_audit(const AuditArguments& arguments, int64_t before)
 
 int audit(const AuditArguments& arguments) {
   const int64_t before = passed(launch::run_status(arguments.run));
-  launch::ask_launcher(arguments.run, decisions::AuditRequest{}, kPatienceMs);
+  launch::ask_launcher(arguments.run, decisions::AuditRequest{}, kPatience);
   const launch::AuditStatus audit = await_audit(arguments, before);
   if (arguments.json) {
     fmt::print("{}\n", json_text(codec::fields_of(audit)));

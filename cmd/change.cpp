@@ -4,6 +4,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/validators.h"
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json_fields.h"
 #include "core/base/json/json_text.h"
@@ -35,7 +36,7 @@ void try_batch(spec::JobSpec spec, int64_t batch) {
 
 // Changes a run without a launcher, after the step of the run's newest checkpoint.
 Json change_resting(const run_directory::RunDirectory& directory, const ChangeArguments& arguments) {
-  const UniqueFd lock = directory.lock(0);
+  const UniqueFd lock = directory.lock(0s);
   spec::JobSpec spec = directory.read_spec();
   spec.elastic.changes = run_directory::batch_changes_in(read_file_if_present(directory.changes()).value_or(""));
   const auto newest = checkpoint::CheckpointDirectory(directory.checkpoints()).newest_valid();
@@ -63,7 +64,8 @@ int change(const ChangeArguments& arguments) {
   if (arguments.batch) try_batch(spec, *arguments.batch);
   const Json answer =
       launch::launcher_answers(arguments.run) || launch::may_be_reached_elsewhere(arguments.run)
-          ? launch::ask_launcher(arguments.run, decisions::ChangeRequest{arguments.batch, arguments.lr_factor}, -1)
+          ? launch::ask_launcher(arguments.run, decisions::ChangeRequest{arguments.batch, arguments.lr_factor},
+                                 std::nullopt)
           : change_resting(directory, arguments);
   fmt::print("{}\n", arguments.json ? json_text(answer) : visible(in_words(answer)));
   return answer.contains("batch") ? 0 : exit_code(Fault::interrupted);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "cmd/worker_library.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/hosts/setup.h"
 #include "core/run/launch/control/control_socket.h"
@@ -23,8 +24,8 @@ void* hosts_library_function(const char* name) {
 }
 
 void reach_other_hosts() {
-  launch::reach_elsewhere_by([](const std::string& run, const Json& request, int milliseconds) {
-    hosts::AskSetup setup{.run = run, .request = request, .milliseconds = milliseconds, .advice = {}, .answer = {}};
+  launch::reach_elsewhere_by([](const std::string& run, const Json& request, std::optional<Nanoseconds> limit) {
+    hosts::AskSetup setup{.run = run, .request = request, .limit = limit, .advice = {}, .answer = {}};
     if (const auto owner = run_directory::RunDirectory(run).owner_elsewhere())
       setup.advice = fmt::format("or give the command where the job's launcher is: {} estrain …", owner->reach());
     reinterpret_cast<void (*)(hosts::AskSetup*)>(hosts_library_function("estrain_ask_coordinator"))(&setup);

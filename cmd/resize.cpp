@@ -26,7 +26,7 @@ int resize(const ResizeArguments& arguments) {
   const std::string& list = adds ? *arguments.more : *arguments.devices;
   if (adds || list != launch::automatic_devices) launch::parse_devices(list);
   const decisions::ResizeRequest request{list, arguments.oversubscribe, arguments.allow_mixed, adds};
-  const Json answer = launch::ask_launcher(arguments.run, request, -1);
+  const Json answer = launch::ask_launcher(arguments.run, request, std::nullopt);
   fmt::print("{}\n", arguments.json ? json_text(answer) : visible(text_in(answer, "message").value_or("")));
   return 0;
 }
@@ -39,7 +39,7 @@ struct OfferArguments {
 
 int ask(const OfferArguments& arguments, const decisions::Request& request) {
   launch::parse_devices(arguments.devices);  // reports a bad list without asking the launcher
-  const Json answer = launch::ask_launcher(arguments.run, request, -1);
+  const Json answer = launch::ask_launcher(arguments.run, request, std::nullopt);
   const std::string stopped = fmt::format("stopped at step {}; continue with `estrain train --resume --run {}`",
                                           whole_in(answer, "step").value_or(0), arguments.run);
   fmt::print("{}\n", arguments.json ? json_text(answer) : visible(text_in(answer, "message").value_or(stopped)));

@@ -14,7 +14,7 @@ struct StopArguments {
 };
 
 int stop(const StopArguments& arguments) {
-  const Json answer = launch::ask_launcher(arguments.run, decisions::StopRequest{}, -1);
+  const Json answer = launch::ask_launcher(arguments.run, decisions::StopRequest{}, std::nullopt);
   if (arguments.json) {
     fmt::print("{}\n", json_text(answer));
   } else {

@@ -26,10 +26,11 @@ class Asking {
  public:
   Asking(net::Loop& loop, AskSetup& setup)
       : loop_(loop), setup_(setup), key_(net::SharedKey::read(key_file(setup.run))), begin_(MonotonicClock::now()) {
-    if (setup.milliseconds >= 0)
-      limit_ = loop.once(std::chrono::milliseconds(setup.milliseconds), [this] {
+    if (setup.limit)
+      limit_ = loop.once(*setup.limit, [this] {
+        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(*setup_.limit);
         end(Error::make(Fault::peer, "{}: the coordinator did not answer in {} s", setup_.run,
-                        setup_.milliseconds / 1000.0));
+                        static_cast<double>(waited.count()) / 1000.0));
       });
     begin_round();
   }

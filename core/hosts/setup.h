@@ -2,9 +2,11 @@
 // Entry points of this folder's library: the processes that talk to other hosts, and a look at agents. Only these
 // processes load OpenSSL.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/json/codec.h"
 #include "core/base/json/json.h"
@@ -60,8 +62,8 @@ struct LookSetup {
 struct AskSetup {
   std::string run;
   Json request;
-  int milliseconds = -1;  // until the answer; -1: no limit
-  std::string advice;     // what else the user can do if no coordinator is reachable
+  std::optional<Nanoseconds> limit;  // until the answer; nothing: no limit
+  std::string advice;                // what else the user can do if no coordinator is reachable
   Json answer;
 };
 

@@ -38,7 +38,7 @@ Json answer_of_pool(const std::string& directory, const PoolRequest& request) {
     throw Error::make(Fault::usage, "{}: no daemon serves this pool", directory)
         .advise("start it: estrain pool serve " + directory);
   }
-  return launch::ask_server(directory, encode_pool_request(request), -1);
+  return launch::ask_server(directory, encode_pool_request(request), std::nullopt);
 }
 
 }  // namespace estrain::pool

@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "core/base/clock.h"
 #include "core/run/launch/control/control_socket.h"
 #include "run_files.h"
 
 namespace estrain::testing {
 namespace {
 
-constexpr int kPatienceMs = 10'000;
+constexpr Nanoseconds kPatience = 10s;
 
 }  // namespace
 
@@ -82,7 +83,7 @@ Job::~Job() {
 Json Job::status() {
   if (launcher_.ended_within(0)) throw std::runtime_error("the job has ended: " + launcher_.wait().shown());
   try {
-    return launch::ask_launcher(run_, decisions::StatusRequest{}, kPatienceMs);
+    return launch::ask_launcher(run_, decisions::StatusRequest{}, kPatience);
   } catch (const Error&) {
     return Json::object();  // not listening yet, or within a re-exec
   }

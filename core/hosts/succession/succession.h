@@ -4,8 +4,8 @@
 // PROTOCOL.md states the rules and why a run never has two leaders; tests/hosts_in_virtual_time drives the decisions
 // through simulated networks.
 //
-// A host without a coordinator is an orphan. Orphans send each other LeadClaims. The first host in the order of the plan
-// that can lead tries to take the run directory's lock, the lease: the owner of the lock leads. If hosts see each
+// A host without a coordinator is an orphan. Orphans send each other LeadClaims. The first host in the order of the
+// plan that can lead tries to take the run directory's lock, the lease: the owner of the lock leads. If hosts see each
 // other's locks, a free lock says that the old coordinator has ended. If hosts do not, the lock counts only with a
 // majority of the hosts behind it, and each host backs one host, for good.
 

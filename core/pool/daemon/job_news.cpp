@@ -19,10 +19,10 @@
 namespace estrain::pool {
 namespace {
 
-constexpr int kPatienceAtFirstMs = 5000;  // with a launcher of an earlier daemon
-constexpr double kLookEvery = 1;          // s
-constexpr double kLookAtStart = 0.2;      // s, while the job is not known to train
-constexpr double kLookAgain = 5;          // s, after a launcher did not answer
+constexpr Nanoseconds kPatienceAtFirst = 5s;  // with a launcher of an earlier daemon
+constexpr double kLookEvery = 1;              // s
+constexpr double kLookAtStart = 0.2;          // s, while the job is not known to train
+constexpr double kLookAgain = 5;              // s, after a launcher did not answer
 
 bool is_locked(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -73,7 +73,7 @@ void JobNews::take_up(JobId id, double asked) {
     return dispatcher_.tell(dispatch::JobEnded{id, began ? end_of(id, std::nullopt) : never});
   }
   processes_.launchers[id] = {.process = ChildProcess::adopt(owner->pid), .is_child = false};
-  const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirstMs);
+  const std::optional<JobLook> look = look_at_run(run, kPatienceAtFirst);
   if (!look || !look->held) return;
   tell_batch(id, look->batch);
   // While another batch takes a new launch, the launcher takes no requests: a later look tells.
@@ -124,7 +124,7 @@ void JobNews::on_answer(JobId id, const ChildEnd& end) {
   if (!processes_.launchers.contains(id)) return;
   processes_.launchers[id].lost = lost;
   if (!processes_.launchers[id].host.empty()) return;
-  const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatienceMs);
+  const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatience);
   if (look && look->held) {
     const std::vector<std::string> held = pool_names(*look->held, "", hosts_.own);
     dispatcher_.tell(dispatch::DevicesChanged{id, held, lost, look->step.value_or(0)});
@@ -184,7 +184,7 @@ void JobNews::look_at_jobs() {
     due.push_back(id);
   }
   for (const JobId id : due) {
-    if (const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatienceMs)) {
+    if (const std::optional<JobLook> look = look_at_run(hosts_.directory.run(id), kLookPatience)) {
       on_look(id, *look);
     } else if (job_of(id).phase != dispatch::Phase::starting) {
       processes_.launchers[id].looked += kLookAgain;

@@ -40,10 +40,10 @@ JobLook look_of(const launch::RunStatus& status) {
 
 }  // namespace
 
-std::optional<JobLook> look_at_run(const std::string& run, int milliseconds) {
+std::optional<JobLook> look_at_run(const std::string& run, Nanoseconds patience) {
   if (!launch::launcher_answers(run)) return std::nullopt;
   try {
-    return look_of(launch::status_from_json(launch::ask_launcher(run, decisions::StatusRequest{}, milliseconds)));
+    return look_of(launch::status_from_json(launch::ask_launcher(run, decisions::StatusRequest{}, patience)));
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json/fields.h"
 
 namespace estrain::pool {
@@ -44,8 +45,8 @@ struct JobLook {
 };
 
 // Asks a run for its progress. Returns nothing if no launcher on this host answers in time.
-std::optional<JobLook> look_at_run(const std::string& run, int milliseconds);
+std::optional<JobLook> look_at_run(const std::string& run, Nanoseconds patience);
 
-inline constexpr int kLookPatienceMs = 200;
+inline constexpr Nanoseconds kLookPatience = 200ms;
 
 }  // namespace estrain::pool

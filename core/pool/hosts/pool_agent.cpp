@@ -229,7 +229,7 @@ class PoolAgent {
       if (looked != looked_.end() && now < looked->second + every) continue;
       looked_[id] = now;
       TaskLookedAt seen{id, one.report.leads || leads(one), listens(one)};
-      if (seen.leads) seen.look = look_at_run(one.task.run, kLookPatienceMs);
+      if (seen.leads) seen.look = look_at_run(one.task.run, kLookPatience);
       decide_on(seen, now);
     }
   }

@@ -191,7 +191,7 @@ class Scribe {
   void show_how_it_stands(int64_t now_ns) {
     if (!open_metrics_) return;
     try {
-      open_metrics_->write_if_due(now_ns);
+      open_metrics_->write_if_due(monotonic_time(now_ns));
       shows_ = true;
     } catch (const Error& error) {
       if (std::exchange(shows_, false)) write_log("warning: " + error.message());

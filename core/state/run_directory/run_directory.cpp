@@ -39,7 +39,7 @@ std::optional<DistantOwner> RunDirectory::owner_elsewhere() const {
 namespace {
 
 // Two touches, and the delay of a shared file system.
-constexpr int kLookMs = 35'000;
+constexpr std::chrono::seconds kLook = 35s;
 
 Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
   const std::string who = owner ? fmt::format(" ({})", owner->name()) : "";
@@ -51,8 +51,8 @@ Error at_work(const std::string& run, const std::optional<RunOwner>& owner) {
 void require_gone(const std::string& run, const RunOwner& owner, const std::string& lock_path) {
   if (owner.is_here() || seconds_since_touch(lock_path).value_or(0) > 2 * kSilentSeconds) return;
   fmt::print(stderr, "{}: {} was at work here a moment ago: looking for {} s whether it still is\n", run, owner.name(),
-             kLookMs / 1000);
-  if (is_touched_within(lock_path, kLookMs)) throw at_work(run, owner);
+             kLook.count());
+  if (is_touched_within(lock_path, kLook)) throw at_work(run, owner);
 }
 
 // The process that writes a run's files, if it is on this host.
@@ -123,17 +123,17 @@ void RunDirectory::require_own_files() const {
   require_own_folder(tensorboard());
 }
 
-UniqueFd RunDirectory::lock(int milliseconds) const {
+UniqueFd RunDirectory::lock(Nanoseconds patience) const {
   make_folders(path());
   UniqueFd fd = open_own_file(lock_file(), O_RDWR | O_CREAT);
-  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
+  const MonotonicTime deadline = MonotonicClock::now() + patience;
   std::optional<WaitForScribe> scribe;
   while (!take_lock(fd.get(), lock_file())) {
     const std::optional<RunOwner> other = owner();
-    if (milliseconds > 0 && other && other->has_ended()) {
+    if (patience > 0s && other && other->has_ended()) {
       if (!scribe) scribe.emplace(path());
       scribe->look(monotonic_ns());
-    } else if (monotonic_ns() >= deadline) {
+    } else if (MonotonicClock::now() >= deadline) {
       throw at_work(path(), other);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

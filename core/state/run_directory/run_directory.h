@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/files/run_files.h"
 #include "core/base/files/unique_fd.h"
 #include "core/base/json/json.h"
@@ -20,12 +21,12 @@ class RunDirectory : public RunFiles {
   // leads nowhere.
   bool has_run() const;
   // Makes the folder and takes its lock for as long as the descriptor (or a copy inherited by a child) is open. Throws
-  // Fault::usage if the lock stays taken for `milliseconds`. A launcher that has ended leaves the lock to its scribe,
-  // which may be writing a last checkpoint: lock() waits for the scribe, however long it takes, unless `milliseconds`
+  // Fault::usage if the lock stays taken for `patience`. A launcher that has ended leaves the lock to its scribe,
+  // which may be writing a last checkpoint: lock() waits for the scribe, however long it takes, unless `patience`
   // is 0, and says so on stderr; if the scribe waits for room on the disk, the message names its process. Throws
   // Fault::usage, too, if a run must not write to a file of this run (base/files/own_file.h). An owner on another host
   // at work a moment ago is watched for half a minute: the lock may not show the owner.
-  UniqueFd lock(int milliseconds) const;
+  UniqueFd lock(Nanoseconds patience) const;
   // These three are for a process resuming a run whose launcher was on another host. try_lock() takes the lock if the
   // lock is free now. watch_owner() is for hosts that do not see each other's locks: it watches for half a minute
   // whether the former owner is at work, and throws Fault::usage if the owner is. own() makes the directory this

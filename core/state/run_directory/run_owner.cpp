@@ -71,10 +71,10 @@ std::optional<double> seconds_since_touch(const std::string& path) {
   return static_cast<double>(now.tv_sec - touched->tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - touched->tv_nsec);
 }
 
-bool is_touched_within(const std::string& path, int milliseconds) {
+bool is_touched_within(const std::string& path, Nanoseconds patience) {
   const auto before = time_of(path);
-  const int64_t deadline = monotonic_ns() + milliseconds * INT64_C(1'000'000);
-  while (before && monotonic_ns() < deadline) {
+  const MonotonicTime deadline = MonotonicClock::now() + patience;
+  while (before && MonotonicClock::now() < deadline) {
     std::this_thread::sleep_for(kBetweenLooks);
     const auto now = time_of(path);
     if (now && (now->tv_sec != before->tv_sec || now->tv_nsec != before->tv_nsec)) return true;

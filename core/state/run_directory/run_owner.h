@@ -40,7 +40,7 @@ struct DistantOwner : RunOwner {
 // Returns the seconds since the file was written or touched, by the clock of this host; nothing without a file.
 std::optional<double> seconds_since_touch(const std::string& path);
 
-// Tells whether the file is touched within `milliseconds`, independent of the clocks.
-bool is_touched_within(const std::string& path, int milliseconds);
+// Tells whether the file is touched within `patience`, independent of the clocks.
+bool is_touched_within(const std::string& path, Nanoseconds patience);
 
 }  // namespace estrain::run_directory

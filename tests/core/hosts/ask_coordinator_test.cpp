@@ -66,8 +66,8 @@ Json answers(const Json& answer) { return codec::encode(CommandReply(CommandAnsw
 const Json kNobody = codec::encode(CommandReply(NoCoordinator{"it is gone"}));
 const Json kRequest = {{"do", "status"}};
 
-AskSetup question(const ScratchFolder& folder, int milliseconds = -1) {
-  return {folder.path(), kRequest, milliseconds, "or ask again", {}};
+AskSetup question(const ScratchFolder& folder, std::optional<Nanoseconds> limit = std::nullopt) {
+  return {folder.path(), kRequest, limit, "or ask again", {}};
 }
 
 TEST_CASE("a question goes from agent to agent until one has a coordinator, this host's own first") {
@@ -102,7 +102,7 @@ TEST_CASE("another agent than the one that is meant is asked nothing") {
   const HostFile file = *read_host_file_if_sound(folder.path(), "a");
   write_host_file(folder.path(), "b", file);
   remove_host_file(folder.path(), "a", file);
-  AskSetup ask = question(folder, 1000);
+  AskSetup ask = question(folder, 1s);
   const Error error = error_of([&] { estrain_ask_coordinator(&ask); });
   CHECK(error.fault() == Fault::peer);
   CHECK(asked == 0);
@@ -146,7 +146,7 @@ TEST_CASE("an answer that is none of the agreed words ends the question as well"
 TEST_CASE("a question has an end where nobody answers: its own time, or when every agent was tried for some seconds") {
   const ScratchFolder folder;
   PretendedAgent agent(folder.path(), "a", [](const Json&) { return kNobody; });
-  AskSetup ask = question(folder, 400);
+  AskSetup ask = question(folder, 400ms);
   MonotonicTime begin = MonotonicClock::now();
   CHECK(contains(error_of([&] { estrain_ask_coordinator(&ask); }).message(), "did not answer in 0.4 s"));
   CHECK(MonotonicClock::now() - begin < 5s);

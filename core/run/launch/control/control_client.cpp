@@ -22,14 +22,15 @@
 namespace estrain::launch {
 namespace {
 
-constexpr int kRetryMs = 10;
+constexpr int kRetryMs = 10;  // for poll(2)
 constexpr size_t kLongestAnswer = size_t{16} << 20;
 
 // How long a command still waits.
 class Deadline {
  public:
-  explicit Deadline(int milliseconds)
-      : end_(milliseconds < 0 ? std::nullopt : std::optional(MonotonicClock::now() + milliseconds * 1ms)) {}
+  explicit Deadline(std::optional<Nanoseconds> limit) : limit_(limit) {
+    if (limit) end_ = MonotonicClock::now() + *limit;
+  }
   // For poll(2): -1 for no limit.
   int left_ms() const {
     if (!end_) return -1;
@@ -37,8 +38,15 @@ class Deadline {
         std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(*end_ - MonotonicClock::now())).count());
   }
   bool over() const { return left_ms() == 0; }
+  // For a launcher that has not answered in time.
+  Error no_answer(const std::string& run) const {
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(limit_.value_or(0ms));
+    return Error::make(Fault::peer, "{}: the launcher did not answer in {} s", run,
+                       static_cast<double>(waited.count()) / 1000.0);
+  }
 
  private:
+  std::optional<Nanoseconds> limit_;
   std::optional<MonotonicTime> end_;
 };
 
@@ -68,10 +76,6 @@ Connected try_to_connect(const std::string& run, UniqueFd* connection) {
   return Connected::yes;
 }
 
-Error no_answer(const std::string& run, int milliseconds) {
-  return Error::make(Fault::peer, "{}: the launcher did not answer in {} s", run, milliseconds / 1000.0);
-}
-
 Error nobody(const std::string& run) {
   if (const auto owner = run_directory::RunDirectory(run).owner_elsewhere())
     return Error::make(Fault::usage, "{}: the job is at work on another host ({})", run, owner->name())
@@ -80,7 +84,7 @@ Error nobody(const std::string& run) {
       .advise("`estrain status` lists the runs in ./runs; give the directory that `estrain train` printed");
 }
 
-UniqueFd connect_to(const std::string& run, const Deadline& deadline, int milliseconds) {
+UniqueFd connect_to(const std::string& run, const Deadline& deadline) {
   for (;;) {
     UniqueFd fd;
     switch (try_to_connect(run, &fd)) {
@@ -92,20 +96,20 @@ UniqueFd connect_to(const std::string& run, const Deadline& deadline, int millis
         throw Error::make(Fault::io, "{}: running, but its control socket is another user's", run)
             .advise("the user who started the job can ask it, and root");
       case Connected::busy:
-        if (deadline.over()) throw no_answer(run, milliseconds);
+        if (deadline.over()) throw deadline.no_answer(run);
         ::poll(nullptr, 0, kRetryMs);
     }
   }
 }
 
-std::string read_line(int fd, const Deadline& deadline, int milliseconds, const std::string& run) {
+std::string read_line(int fd, const Deadline& deadline, const std::string& run) {
   std::string line;
   std::array<char, 4096> buffer;
   for (;;) {
     pollfd waiting{fd, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, deadline.left_ms());
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) throw no_answer(run, milliseconds);
+    if (ready == 0) throw deadline.no_answer(run);
     const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0)
@@ -169,21 +173,21 @@ bool may_be_reached_elsewhere(const std::string& run) {
          std::filesystem::exists(RunFiles(run).hosts(), failure) && !launcher_answers(run);
 }
 
-UniqueFd connect_to_launcher(const std::string& run) { return connect_to(run, Deadline(0), 0); }
+UniqueFd connect_to_launcher(const std::string& run) { return connect_to(run, Deadline(0ms)); }
 
-Json ask_launcher(const std::string& run, const decisions::Request& request, int milliseconds) {
-  if (!may_be_reached_elsewhere(run)) return ask_server(run, encode_request(request), milliseconds);
-  return accepted(elsewhere()(run, encode_request(request), milliseconds), run);
+Json ask_launcher(const std::string& run, const decisions::Request& request, std::optional<Nanoseconds> limit) {
+  if (!may_be_reached_elsewhere(run)) return ask_server(run, encode_request(request), limit);
+  return accepted(elsewhere()(run, encode_request(request), limit), run);
 }
 
-Json ask_server(const std::string& run, const Json& request, int milliseconds) {
-  const Deadline deadline(milliseconds);
-  const UniqueFd fd = connect_to(run, deadline, milliseconds);
+Json ask_server(const std::string& run, const Json& request, std::optional<Nanoseconds> limit) {
+  const Deadline deadline(limit);
+  const UniqueFd fd = connect_to(run, deadline);
   const std::string line = json_text(request) + "\n";
   // A new connection has room for a request. A launcher that has hung up already has sent the reason.
   if (::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
     throw system_error("cannot reach the launcher of " + run, errno);
-  return accepted(parse_json(read_line(fd.get(), deadline, milliseconds, run), "answer of the launcher"), run);
+  return accepted(parse_json(read_line(fd.get(), deadline, run), "answer of the launcher"), run);
 }
 
 }  // namespace estrain::launch

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,17 +84,17 @@ class ControlServer {
   MonotonicTime rests_until_{};  // no descriptor was free for another client
 };
 
-// Sends one request to the launcher of `run` and waits for its answer, at most `milliseconds` in all (-1: no limit).
+// Sends one request to the launcher of `run` and waits for its answer, at most `limit` in all (nothing: no limit).
 // Throws Fault::usage if `run` has no launcher, Fault::io if its socket is another user's, Fault::peer if the launcher
 // does not answer in time or hangs up. An answer with "ok": false is thrown as the described Error.
-Json ask_launcher(const std::string& run, const decisions::Request& request, int milliseconds);
+Json ask_launcher(const std::string& run, const decisions::Request& request, std::optional<Nanoseconds> limit);
 // Does the same for a server with its own kinds of requests.
-Json ask_server(const std::string& directory, const Json& request, int milliseconds);
+Json ask_server(const std::string& directory, const Json& request, std::optional<Nanoseconds> limit);
 // Tells whether `run` has a listening launcher. The launcher may be too busy to answer, or another user's.
 bool launcher_answers(const std::string& run);
 // The way to ask a launcher on another host that shares the directory: returns its answer, or throws Fault::peer if the
 // launcher is not reached. Set once before any request; without a way such launchers are not reached.
-using AskElsewhere = std::function<Json(const std::string& run, const Json& request, int milliseconds)>;
+using AskElsewhere = std::function<Json(const std::string& run, const Json& request, std::optional<Nanoseconds> limit)>;
 void reach_elsewhere_by(AskElsewhere ask);
 // Tells whether the launcher is on another host, agents of the run may pass a request on, and a way to ask is set.
 bool may_be_reached_elsewhere(const std::string& run);

@@ -23,8 +23,8 @@
 namespace estrain::launch {
 namespace {
 
-constexpr int kPatienceMs = 5000;
-constexpr int kPatienceElsewhereMs = 3000;
+constexpr Nanoseconds kPatience = 5s;
+constexpr Nanoseconds kPatienceElsewhere = 3s;
 constexpr Nanoseconds kReplacement = 1s;
 
 // Accepts null for a value that is not finite.
@@ -223,7 +223,7 @@ std::optional<RunStatus> status_of_launcher(const std::string& run, const run_di
   const MonotonicTime deadline = MonotonicClock::now() + kReplacement;
   for (;;) {
     try {
-      return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceMs));
+      return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatience));
     } catch (const Error& error) {
       if (!launcher_answers(run) && directory.has_run()) return std::nullopt;
       if (error.fault() != Fault::peer || MonotonicClock::now() >= deadline) throw;
@@ -245,7 +245,7 @@ RunStatus run_status(const std::string& run) {
   }
   if (may_be_reached_elsewhere(run)) {
     try {
-      return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceElsewhereMs));
+      return status_from_json(ask_launcher(run, decisions::StatusRequest{}, kPatienceElsewhere));
     } catch (const Error&) {  // the run directory's files tell the host and the progress
     }
   }

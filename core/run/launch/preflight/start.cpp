@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/base/files/files.h"
 #include "core/base/json/json.h"
 #include "core/base/json/json_fields.h"
@@ -36,13 +37,13 @@ namespace estrain::launch {
 namespace {
 
 // For a launcher that is about to end.
-constexpr int kPatienceWithLockMs = 30'000;
+constexpr Nanoseconds kPatienceWithLock = 30s;
 
 // The lock of a run directory. After a failed start no process works in the directory.
 class Held {
  public:
-  Held(const run_directory::RunDirectory& directory, int milliseconds)
-      : directory_(directory), lock_(directory.lock(milliseconds)) {}
+  Held(const run_directory::RunDirectory& directory, Nanoseconds patience)
+      : directory_(directory), lock_(directory.lock(patience)) {}
   Held(const run_directory::RunDirectory& directory, UniqueFd lock) : directory_(directory), lock_(std::move(lock)) {
     ::fcntl(lock_.get(), F_SETFD, FD_CLOEXEC);
   }
@@ -457,14 +458,14 @@ LaunchPlan plan_launch(const StartRequest& request) {
   plan.run = absolute_run(request.run.empty() ? "runs/" + plan.spec.job.name : request.run);
   const run_directory::RunDirectory directory(plan.run);
   if (!request.resume && directory.has_run()) {
-    const Held held(directory, 0);  // a process at work in the directory is the better answer
+    const Held held(directory, 0s);  // a process at work in the directory is the better answer
     refuse_second_run(directory);
   }
   if (given) check_request(request, allocation, plan);  // before anything is made
 
   // From here on this process alone changes the directory: look at the directory's content anew.
   Held held = request.lock >= 0 ? Held(directory, UniqueFd(request.lock))
-                                : Held(directory, request.resume ? kPatienceWithLockMs : 0);
+                                : Held(directory, request.resume ? kPatienceWithLock : 0s);
   if (!request.resume) refuse_second_run(directory);
   if (!request.resume && directory.has_run()) clear_failed_start(directory);
   if (const auto before = run_directory::read_term(plan.run))

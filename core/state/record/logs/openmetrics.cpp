@@ -19,7 +19,7 @@
 namespace estrain::record {
 namespace {
 
-constexpr int64_t kPeriodNs = 1'000'000'000;
+constexpr Nanoseconds kPeriod = 1s;
 constexpr size_t kMostEventNames = 100;
 
 // The value of a label: UTF-8 without control characters, with special characters escaped.
@@ -67,9 +67,9 @@ void OpenMetricsWriter::note(const StepRecord& step) {
   is_new_ = true;
 }
 
-void OpenMetricsWriter::write_if_due(int64_t now_ns) {
-  if (!is_new_ || now_ns < next_ns_) return;
-  next_ns_ = now_ns + kPeriodNs;
+void OpenMetricsWriter::write_if_due(MonotonicTime now) {
+  if (!is_new_ || now < next_) return;
+  next_ = now + kPeriod;
   write();
 }
 

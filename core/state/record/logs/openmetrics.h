@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/state/record/logs/step_record.h"
 
 namespace estrain::record {
@@ -21,7 +22,7 @@ class OpenMetricsWriter {
   void note(const EvaluationRecord& evaluation) { evaluation_ = evaluation; }
 
   // Writes the file if something is new, at most once a second. Throws Fault::io; the next call tries again.
-  void write_if_due(int64_t now_ns);
+  void write_if_due(MonotonicTime now);
   void write();
 
   std::string text() const;
@@ -36,7 +37,7 @@ class OpenMetricsWriter {
   std::map<std::string, int64_t> events_;  // by name
   int64_t workers_ = 0;
   uint64_t read_ = 0;  // bytes of events.jsonl
-  int64_t next_ns_ = 0;
+  MonotonicTime next_{};
   bool is_new_ = true;
 };
 

@@ -1,8 +1,8 @@
-#include "core/hosts/net/listener.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
+
+#include "core/hosts/net/listener.h"
 
 namespace estrain::net {
 namespace {

@@ -29,7 +29,7 @@ struct Asking : RestingPool {
 
   std::future<Json> ask(const Json& request) {
     return std::async(std::launch::async,
-                      [path = hosts.directory.path(), request] { return launch::ask_server(path, request, 20'000); });
+                      [path = hosts.directory.path(), request] { return launch::ask_server(path, request, 20s); });
   }
   void serve_once() {
     std::vector<pollfd> polled = server.polled(MonotonicClock::now());

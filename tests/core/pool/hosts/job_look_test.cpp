@@ -35,9 +35,7 @@ TEST_CASE("a look is read as it was written, with what is not known left out") {
   CHECK_FALSE(none.trains());
 }
 
-TEST_CASE("a run without a launcher is not looked at") {
-  CHECK_FALSE(look_at_run("/nonexistent/run", kLookPatienceMs));
-}
+TEST_CASE("a run without a launcher is not looked at") { CHECK_FALSE(look_at_run("/nonexistent/run", kLookPatience)); }
 
 }  // namespace
 }  // namespace estrain::pool

@@ -19,16 +19,16 @@ namespace {
 TEST_CASE("a run directory is one launcher's at a time") {
   const ScratchFolder folder;
   const RunDirectory run(folder / "deep/run");
-  UniqueFd lock = run.lock(0);
+  UniqueFd lock = run.lock(0s);
   CHECK(run.owner().value().pid == ::getpid());
-  const Error error = error_of([&] { run.lock(0); });
+  const Error error = error_of([&] { run.lock(0s); });
   CHECK(error.fault() == Fault::usage);
   CHECK(error.message() == run.path() + ": another launcher is at work on this run directory (process " +
                                std::to_string(::getpid()) + ")");
   lock.reset();
   CHECK(run.owner().has_value());
   CHECK_FALSE(run.owner_elsewhere().has_value());
-  lock = run.lock(0);
+  lock = run.lock(0s);
   run.disown(lock.get());
   CHECK_FALSE(run.owner().has_value());
 }
@@ -58,7 +58,7 @@ TEST_CASE("an owner on another host is seen as long as it shows life") {
 
 TEST_CASE("a lock that another host's owner still touches is not taken, though it looks free here") {
   const OwnedElsewhere other;
-  auto lock = std::async(std::launch::async, [&] { return error_of([&] { other.run.lock(0); }); });
+  auto lock = std::async(std::launch::async, [&] { return error_of([&] { other.run.lock(0s); }); });
   while (lock.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) other.touched(0);
   const Error error = lock.get();
   CHECK(error.fault() == Fault::usage);
@@ -67,14 +67,14 @@ TEST_CASE("a lock that another host's owner still touches is not taken, though i
   CHECK(other.run.owner().value().pid == 7);
 
   other.touched(3600);
-  CHECK_NOTHROW(other.run.lock(0));
+  CHECK_NOTHROW(other.run.lock(0s));
   CHECK(other.run.owner().value().pid == ::getpid());
 }
 
 TEST_CASE("a lock lasts until the last copy of its descriptor is closed, as a child's") {
   const ScratchFolder folder;
   const RunDirectory run(folder / "run");
-  UniqueFd lock = run.lock(0);
+  UniqueFd lock = run.lock(0s);
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t child = ::fork();
@@ -85,8 +85,8 @@ TEST_CASE("a lock lasts until the last copy of its descriptor is closed, as a ch
   }
   UniqueFd reader(ends[0]), writer(ends[1]);
   lock.reset();
-  CHECK(error_of([&] { run.lock(0); }).fault() == Fault::usage);
-  auto waiting = std::async(std::launch::async, [&] { return run.lock(20'000); });
+  CHECK(error_of([&] { run.lock(0s); }).fault() == Fault::usage);
+  auto waiting = std::async(std::launch::async, [&] { return run.lock(20s); });
   CHECK(waiting.wait_for(std::chrono::milliseconds(60)) == std::future_status::timeout);
   writer.reset();
   ::waitpid(child, nullptr, 0);
@@ -101,15 +101,15 @@ TEST_CASE("the scribe of a launcher that has ended is waited for beyond any limi
   const pid_t launcher = ::fork();
   if (launcher == 0) {
     ::close(ends[1]);
-    const UniqueFd lock = run.lock(0);
+    const UniqueFd lock = run.lock(0s);
     char byte = 0;
     if (::fork() == 0) ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));  // its scribe
     ::_exit(0);
   }
   UniqueFd reader(ends[0]), writer(ends[1]);
   ::waitpid(launcher, nullptr, 0);
-  CHECK(error_of([&] { run.lock(0); }).fault() == Fault::usage);
-  auto waiting = std::async(std::launch::async, [&] { return run.lock(10); });
+  CHECK(error_of([&] { run.lock(0s); }).fault() == Fault::usage);
+  auto waiting = std::async(std::launch::async, [&] { return run.lock(10ms); });
   CHECK(waiting.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
   writer.reset();
   CHECK(static_cast<bool>(waiting.get()));
@@ -118,16 +118,16 @@ TEST_CASE("the scribe of a launcher that has ended is waited for beyond any limi
 TEST_CASE("waiting for a lock has a limit") {
   const ScratchFolder folder;
   const RunDirectory run(folder / "run");
-  const UniqueFd lock = run.lock(0);
+  const UniqueFd lock = run.lock(0s);
   const int64_t begin = monotonic_ns();
-  CHECK(error_of([&] { run.lock(100); }).fault() == Fault::usage);
+  CHECK(error_of([&] { run.lock(100ms); }).fault() == Fault::usage);
   CHECK(seconds(monotonic_ns() - begin) >= 0.1);
 }
 
 TEST_CASE("a folder that cannot be made is an error that names it") {
   const ScratchFolder folder;
   write_file_atomically(folder / "file", "");
-  const Error error = error_of([&] { RunDirectory(folder / "file/run").lock(0); });
+  const Error error = error_of([&] { RunDirectory(folder / "file/run").lock(0s); });
   CHECK(error.fault() == Fault::io);
   CHECK(error.message().find(folder / "file/run") != std::string::npos);
 }
@@ -179,7 +179,7 @@ TEST_CASE("a link in the place of a file of the run is named, and what it leads 
     const RunDirectory run(folder / "run");
     make_folders(run.path());
     std::filesystem::create_symlink(precious, run.path() + "/" + name);
-    const Error error = error_of([&] { run.lock(0); });
+    const Error error = error_of([&] { run.lock(0s); });
     CHECK(error.fault() == Fault::usage);
     CHECK(error.message() == run.path() + "/" + name + ": refusing to write to it: a symbolic link to " + precious);
     CHECK(read_file(precious) == "content");
@@ -192,7 +192,7 @@ TEST_CASE("a run directory may be a link to a folder elsewhere, and so may its c
   make_folders(folder / "scratch/run");
   std::filesystem::create_directory_symlink(folder / "scratch/run", folder / "run");
   std::filesystem::create_directory_symlink(folder / "scratch/checkpoints", folder / "run/checkpoints");
-  CHECK(static_cast<bool>(RunDirectory(folder / "run").lock(0)));
+  CHECK(static_cast<bool>(RunDirectory(folder / "run").lock(0s)));
   CHECK(std::filesystem::exists(folder / "scratch/run/lock"));
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("a pipe in the place of a run's spec or lock is an error at once") {
   CHECK(error.message() == "cannot read " + run.spec() + ": a FIFO, not a regular file");
   REQUIRE(::mkfifo(run.lock_file().c_str(), 0600) == 0);
   CHECK_FALSE(run.owner().has_value());
-  CHECK(error_of([&] { run.lock(0); }).message() == run.lock_file() + ": refusing to write to it: not a regular file");
+  CHECK(error_of([&] { run.lock(0s); }).message() == run.lock_file() + ": refusing to write to it: not a regular file");
 }
 
 }  // namespace

@@ -65,9 +65,9 @@ TEST_CASE("a touch is seen, by its time and as it happens") {
   CHECK(seconds_since_touch(path).value() >= 99);
   CHECK(seconds_since_touch(path).value() < 110);
 
-  CHECK_FALSE(is_touched_within(path, 250));
-  CHECK_FALSE(is_touched_within(folder / "none", 250));
-  auto seen = std::async(std::launch::async, [&] { return is_touched_within(path, 20'000); });
+  CHECK_FALSE(is_touched_within(path, 250ms));
+  CHECK_FALSE(is_touched_within(folder / "none", 250ms));
+  auto seen = std::async(std::launch::async, [&] { return is_touched_within(path, 20s); });
   while (seen.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready)
     REQUIRE(::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0);
   CHECK(seen.get());

@@ -71,15 +71,15 @@ void Speeds::measure_noise() {
   advise(NoiseSeen{change.batch, std::move(sums)});
 }
 
-bool SlowNews::tells(const SpeedWatch::Speed& change, size_t workers, int64_t now_ns) {
+bool SlowNews::tells(const SpeedWatch::Speed& change, size_t workers, MonotonicTime now) {
   const auto known = told_.find(change.worker);
   if (!change.slow) {
     if (known == told_.end()) return false;
     return std::exchange(known->second.slow, false);
   }
   if (workers < 2) return false;
-  if (known != told_.end() && now_ns - known->second.at_ns < nanoseconds(60)) return false;
-  told_[change.worker] = {now_ns, true};
+  if (known != told_.end() && now - known->second.at < 60s) return false;
+  told_[change.worker] = {now, true};
   return true;
 }
 
@@ -93,7 +93,7 @@ void Speeds::tell(const SpeedWatch::Speed& change) {
                     {"usual_seconds", change.usual_seconds},
                     {"seconds_waiting_for_data", change.reading_seconds},
                     {"since_step", change.since_step}});
-  if (!slow_news_.tells(change, run_.job.workers.size(), monotonic_ns())) return;
+  if (!slow_news_.tells(change, run_.job.workers.size(), MonotonicClock::now())) return;
   const std::string waits = change.reading_share() < kNotableDataWait
                                 ? ""
                                 : fmt::format(", {:.0f} % of it waiting for data", 100 * change.reading_share());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/planning/profile/profile_store.h"
 #include "core/run/decisions/event.h"
 #include "core/run/launch/launcher/parts/run_view.h"
@@ -19,12 +20,11 @@ namespace estrain::launch {
 // events.jsonl has all news.
 class SlowNews {
  public:
-  // `now_ns` is monotonic.
-  bool tells(const SpeedWatch::Speed& change, size_t workers, int64_t now_ns);
+  bool tells(const SpeedWatch::Speed& change, size_t workers, MonotonicTime now);
 
  private:
   struct Told {
-    int64_t at_ns = 0;
+    MonotonicTime at{};
     bool slow = false;  // the last line about the worker says that the worker is slow
   };
   std::map<int64_t, Told> told_;  // by worker

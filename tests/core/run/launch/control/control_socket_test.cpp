@@ -18,7 +18,7 @@ namespace {
 TEST_CASE("a request is answered") {
   const ScratchFolder run;
   const Serving serving(run.path(), answer_with_echo);
-  const Json answer = ask_launcher(run.path(), decisions::ReclaimRequest{"cpu", 2.5}, kHangsMs);
+  const Json answer = ask_launcher(run.path(), decisions::ReclaimRequest{"cpu", 2.5}, kHangsFor);
   CHECK(answer.dump() == R"({"ok":true,"heard":{"do":"reclaim","devices":"cpu","within":2.5}})");
   CHECK(launcher_answers(run.path()));
 }
@@ -29,7 +29,7 @@ TEST_CASE("many clients at a time each get their own answer") {
   std::vector<std::future<Json>> answers;
   for (int i = 0; i < 20; ++i) {
     answers.push_back(std::async(std::launch::async, [&, i] {
-      return ask_launcher(run.path(), decisions::OfferRequest{std::to_string(i)}, kHangsMs);
+      return ask_launcher(run.path(), decisions::OfferRequest{std::to_string(i)}, kHangsFor);
     }));
   }
   for (int i = 0; i < 20; ++i)
@@ -41,7 +41,7 @@ TEST_CASE("a refusal reaches the client as the error that it was") {
   const Serving serving(run.path(), [](ControlServer& server, ClientId client, const decisions::Request&) {
     server.reply(client, error_answer(Error(Fault::infeasible, "too many workers").advise("give fewer")));
   });
-  const Error error = error_of([&] { ask_launcher(run.path(), decisions::ResizeRequest{}, kHangsMs); });
+  const Error error = error_of([&] { ask_launcher(run.path(), decisions::ResizeRequest{}, kHangsFor); });
   CHECK(error.fault() == Fault::infeasible);
   CHECK(error.message() == "too many workers");
   CHECK(error.advice() == "give fewer");
@@ -50,11 +50,11 @@ TEST_CASE("a refusal reaches the client as the error that it was") {
 TEST_CASE("where nothing runs, it is a usage error: no folder, no socket, a socket that nobody serves") {
   const ScratchFolder run;
   CHECK_FALSE(launcher_answers(run / "none"));
-  CHECK(error_of([&] { ask_launcher(run / "none", decisions::StopRequest{}, 10); }).fault() == Fault::usage);
-  CHECK(error_of([&] { ask_launcher(run.path(), decisions::StopRequest{}, 10); }).fault() == Fault::usage);
+  CHECK(error_of([&] { ask_launcher(run / "none", decisions::StopRequest{}, 10ms); }).fault() == Fault::usage);
+  CHECK(error_of([&] { ask_launcher(run.path(), decisions::StopRequest{}, 10ms); }).fault() == Fault::usage);
   { const ControlServer ended(run.path()); }
   REQUIRE(std::filesystem::exists(run / "control.sock"));
-  const Error error = error_of([&] { ask_launcher(run.path(), decisions::StopRequest{}, 10); });
+  const Error error = error_of([&] { ask_launcher(run.path(), decisions::StopRequest{}, 10ms); });
   CHECK(error.fault() == Fault::usage);
   CHECK(error.message() == run.path() + ": no job is running there");
 }
@@ -63,20 +63,20 @@ TEST_CASE("a stale socket is replaced") {
   const ScratchFolder run;
   { const ControlServer ended(run.path()); }
   const Serving serving(run.path(), answer_with_echo);
-  CHECK(ask_launcher(run.path(), decisions::StatusRequest{}, kHangsMs).at("ok") == true);
+  CHECK(ask_launcher(run.path(), decisions::StatusRequest{}, kHangsFor).at("ok") == true);
 }
 
 TEST_CASE("a launcher that does not answer in time, or hangs up, is told apart from none") {
   const ScratchFolder run;
   {
     const Serving silent(run.path(), [](ControlServer&, ClientId, const decisions::Request&) {});
-    const Error error = error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, 50); });
+    const Error error = error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, 50ms); });
     CHECK(error.fault() == Fault::peer);
     CHECK(error.message().find("did not answer in 0.05 s") != std::string::npos);
   }
   auto server = std::make_unique<ControlServer>(run.path());
   auto asking = std::async(std::launch::async, [&] {
-    return error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, kHangsMs); });
+    return error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, kHangsFor); });
   });
   REQUIRE(wait_for_request(*server) != 0);
   server.reset();
@@ -99,7 +99,7 @@ TEST_CASE("a launcher that stands still keeps nobody waiting for ever, however m
   }
   REQUIRE(backlog.size() < 300);
   const MonotonicTime began = MonotonicClock::now();
-  const Error error = error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, 200); });
+  const Error error = error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, 200ms); });
   CHECK(error.message() == run.path() + ": the launcher did not answer in 0.2 s");
   CHECK(seconds(MonotonicClock::now() - began).count() < kHangs);
   CHECK(launcher_answers(run.path()));
@@ -111,7 +111,7 @@ TEST_CASE("an answer that makes no sense is an error of the launcher's") {
     const Serving serving(run.path(), [&](ControlServer& server, ClientId client, const decisions::Request&) {
       server.reply(client, answer);
     });
-    const Error error = error_of([&] { ask_launcher(run.path(), decisions::StopRequest{}, kHangsMs); });
+    const Error error = error_of([&] { ask_launcher(run.path(), decisions::StopRequest{}, kHangsFor); });
     CHECK(error.fault() == Fault::peer);
     CHECK(error.message().find("makes no sense") != std::string::npos);
   }
@@ -130,7 +130,7 @@ TEST_CASE("a server that takes over listener and clients answers those that were
   const ScratchFolder run;
   auto first = std::make_unique<ControlServer>(run.path());
   auto asking =
-      std::async(std::launch::async, [&] { return ask_launcher(run.path(), decisions::ResizeRequest{}, kHangsMs); });
+      std::async(std::launch::async, [&] { return ask_launcher(run.path(), decisions::ResizeRequest{}, kHangsFor); });
   const ClientId waiting = wait_for_request(*first);
   const UniqueFd silent = connect_plainly(run.path());
   while (first->num_clients() < 2) serve_once(*first, [](ClientId, const decisions::Request&) {});

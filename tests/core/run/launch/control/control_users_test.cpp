@@ -26,7 +26,7 @@ TEST_CASE("another user is told that the job runs, and why it does not answer" *
   const ScratchFolder run;
   std::filesystem::permissions(run.path(), std::filesystem::perms{0755});
   const Serving serving(run.path(), answer_with_echo);
-  const auto asked = [&] { return error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, kHangsMs); }); };
+  const auto asked = [&] { return error_of([&] { ask_launcher(run.path(), decisions::StatusRequest{}, kHangsFor); }); };
   run_directory::RunOwner owner = run_directory::RunOwner::this_process();
   SUBCASE("whose launcher lives") {
     run.write("lock", owner.to_text());

@@ -130,7 +130,7 @@ TEST_CASE("a run whose launcher is at work on another host") {
   CHECK(format_status(status_from_json(status))
             .find("  at work on       far-away, process 7, Slurm job 42; last sign of life 0 s ago\n") !=
         std::string::npos);
-  const Error refused = error_of([&] { ask_launcher(run.folder.path(), decisions::StopRequest{}, 1000); });
+  const Error refused = error_of([&] { ask_launcher(run.folder.path(), decisions::StopRequest{}, 1000ms); });
   CHECK(refused.fault() == Fault::usage);
   CHECK(refused.message().ends_with(": the job is at work on another host (process 7 on far-away)"));
   CHECK(refused.advice() == "give the command there: srun --overlap --jobid=42 estrain …");

@@ -21,7 +21,8 @@
 namespace estrain::launch {
 
 // More than any busy machine needs: anything slower hangs.
-inline constexpr int kHangsMs = 300'000;
+inline constexpr int kHangsMs = 300'000;  // for poll(2)
+inline constexpr Nanoseconds kHangsFor = kHangsMs * 1ms;
 inline constexpr double kHangs = kHangsMs / 1000.0;  // seconds
 
 // One round of the launcher's; `later` from now.
@@ -121,7 +122,7 @@ inline void wait_until(Holds&& holds) {
 }
 
 inline bool gives_status(const std::string& run) {
-  return ask_launcher(run, decisions::StatusRequest{}, kHangsMs).at("ok") == true;
+  return ask_launcher(run, decisions::StatusRequest{}, kHangsFor).at("ok") == true;
 }
 
 }  // namespace estrain::launch

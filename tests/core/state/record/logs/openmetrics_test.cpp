@@ -45,20 +45,20 @@ TEST_CASE("written at most once in a second, replaced as a whole, events counted
   append_line(folder / "events.jsonl", R"({"event":"fault"})");
   OpenMetricsWriter writer(folder.path(), "job");
   writer.note(sample_record(1));
-  writer.write_if_due(0);
+  writer.write_if_due(kNoTime);
   CHECK(has(bytes_of(path), "estrain_step{job_name=\"job\",run=\"" + folder.path() + "\"} 1\n"));
   CHECK(has(bytes_of(path), "estrain_workers{job_name=\"job\",run=\"" + folder.path() + "\"} 3\n"));
   CHECK(has(bytes_of(path), "event=\"fault\"} 1\n"));
   writer.note(sample_record(2));
   append_line(folder / "events.jsonl", R"({"event":"fault"})");
-  writer.write_if_due(999'000'000);
+  writer.write_if_due(kNoTime + 999ms);
   CHECK(has(bytes_of(path), "\"} 1\n"));
-  writer.write_if_due(1'000'000'000);
+  writer.write_if_due(kNoTime + 1s);
   CHECK(has(bytes_of(path), "estrain_step{job_name=\"job\",run=\"" + folder.path() + "\"} 2\n"));
   CHECK(has(bytes_of(path), "event=\"fault\"} 2\n"));
   CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
   std::filesystem::remove(path);
-  writer.write_if_due(10'000'000'000);  // nothing new
+  writer.write_if_due(kNoTime + 10s);  // nothing new
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
@@ -75,9 +75,9 @@ TEST_CASE("a link in its place is replaced, not written to") {
 TEST_CASE("where it cannot be written it says so, and tries again") {
   const ScratchFolder folder;
   OpenMetricsWriter writer(folder / "none", "job");
-  CHECK(error_of([&] { writer.write_if_due(0); }).fault() == Fault::io);
+  CHECK(error_of([&] { writer.write_if_due(kNoTime); }).fault() == Fault::io);
   std::filesystem::create_directory(folder / "none");
-  writer.write_if_due(2'000'000'000);
+  writer.write_if_due(kNoTime + 2s);
   CHECK(std::filesystem::exists(folder / "none/metrics.prom"));
 }
 

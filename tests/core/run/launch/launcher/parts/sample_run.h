@@ -28,7 +28,7 @@ struct SampleRun {
     plan.spec = std::move(spec);
     plan.spec.model.name = "mlp";
     plan.grace_seconds = 60;
-    plan.lock = run_directory::RunDirectory(plan.run).lock(0);
+    plan.lock = run_directory::RunDirectory(plan.run).lock(0s);
     run = std::make_unique<Run>(plan);
     run->state.times.ends.reset();
   }

@@ -29,18 +29,17 @@ TEST_CASE("nothing is measured while nobody trains, not even before the memory s
 }
 
 TEST_CASE("a slow worker is told at most once a minute, its recovery once for each time, the only worker never") {
-  constexpr int64_t second = 1'000'000'000;
   SlowNews news;
   const SpeedWatch::Speed slow{.worker = 1, .slow = true}, usual{.worker = 1}, other{.worker = 2, .slow = true};
-  CHECK_FALSE(news.tells(usual, 2, 0));
-  CHECK(news.tells(slow, 2, 1 * second));
-  CHECK(news.tells(usual, 2, 2 * second));
-  CHECK_FALSE(news.tells(slow, 2, 60 * second));
-  CHECK_FALSE(news.tells(usual, 2, 60 * second));
-  CHECK(news.tells(other, 2, 60 * second));
-  CHECK(news.tells(slow, 2, 61 * second));
-  CHECK(news.tells(usual, 2, 62 * second));
-  CHECK_FALSE(SlowNews().tells(slow, 1, 0));  // no other worker is there
+  CHECK_FALSE(news.tells(usual, 2, kNoTime));
+  CHECK(news.tells(slow, 2, kNoTime + 1s));
+  CHECK(news.tells(usual, 2, kNoTime + 2s));
+  CHECK_FALSE(news.tells(slow, 2, kNoTime + 60s));
+  CHECK_FALSE(news.tells(usual, 2, kNoTime + 60s));
+  CHECK(news.tells(other, 2, kNoTime + 60s));
+  CHECK(news.tells(slow, 2, kNoTime + 61s));
+  CHECK(news.tells(usual, 2, kNoTime + 62s));
+  CHECK_FALSE(SlowNews().tells(slow, 1, kNoTime));  // no other worker is there
 }
 
 }  // namespace
