@@ -239,6 +239,35 @@ optimizer = {{ name = "adam", amsgrad = true }}
 schedule = {{ name = "exponential", gamma = 0.8 }}
 train.epochs = 4
 """),
+    # optimizers that update whole parameters
+    "lenet-adafactor": Job(("1", "cpu=1,cpu=3"), f"""
+job.ests = 4
+model.name = "lenet"
+data = {{ {GREY}, batch = 6 }}
+optimizer = {{ name = "adafactor", weight_decay = 0.1 }}
+train = {{ steps = 8, clip_grad_norm = 0.5 }}
+checkpoint.every = 3
+"""),
+    "gpt-muon": Job(("1", "2"), f"""
+job.ests = 2
+job.threads = 2
+model = {{ name = "gpt", context = 24, width = 48, layers = 2, heads = 3, dropout = 0.1 }}
+data = {{ {TEXT}, batch = 5 }}
+schedule = {{ name = "wsd", unit = "step", period = 4, decay = 4, warmup = 2 }}
+train.steps = 8
+[optimizer]
+name = "muon"
+lr = 0.02
+layer_decay = 0.8
+groups = [{{ match = ["*.bias", "*norm*", "position.*", "token.*"], name = "adamw", lr = 3e-3, betas = [0.9, 0.95] }}]
+"""),
+    "mlp-lamb": Job(("2",), f"""
+job.ests = 3
+model = {{ name = "mlp", hidden = [50] }}
+data = {{ {GREY}, batch = 7 }}
+optimizer = {{ name = "lamb", lr = 0.01, groups = [{{ match = ["*.bias"], weight_decay = 0.0 }}] }}
+train.steps = 6
+"""),
     "gpt-untied-threads": Job(("2",), f"""
 job.ests = 2
 job.threads = 2

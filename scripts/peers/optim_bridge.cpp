@@ -2,6 +2,7 @@
 // schedules are given as the TOML of a job's [optimizer] and [schedule]: what the spec's table of keys knows can be
 // compared, without a line here.
 
+#include <ATen/ops/from_blob.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
+#include "core/engine/train/shared/whole_update.h"
 #include "core/job/spec/enum_names.h"
 #include "core/job/spec/keys/keys.h"
 #include "core/job/spec/parsing/parse.h"
@@ -92,9 +94,25 @@ optim::Optimizer* make_optimizer(const char* toml, int64_t isa) {
 }
 void free_optimizer(optim::Optimizer* optimizer) { delete optimizer; }
 
-const char* slots_of(const optim::Optimizer* optimizer) {
-  answer = fmt::format("{}", fmt::join(optimizer->slots(0), " "));
+// "name|sizes" lines, for a parameter of these sizes.
+const char* slots_of(const optim::Optimizer* optimizer, const int64_t* sizes, size_t dims) {
+  answer.clear();
+  for (const optim::Slot& slot : optimizer->slots(0, {sizes, sizes + dims}))
+    answer += fmt::format("{}|{}\n", slot.name, fmt::join(slot.sizes, " "));
   return answer.c_str();
+}
+
+bool updates_whole(const optim::Optimizer* optimizer) { return optimizer->updates_whole(0); }
+
+// Updates a whole parameter in place.
+void optimizer_update_whole(const optim::Optimizer* optimizer, int64_t updates_before, double lr, const int64_t* sizes,
+                            size_t dims, float* gradient, float* parameter, float* const* slots) {
+  const std::vector<int64_t> shape(sizes, sizes + dims);
+  std::vector<at::Tensor> tensors;
+  for (const optim::Slot& slot : optimizer->slots(0, shape))
+    tensors.push_back(at::from_blob(slots[tensors.size()], slot.sizes, at::kFloat));
+  train::update_whole(optimizer->whole_settings(0, updates_before, lr), at::from_blob(parameter, shape, at::kFloat),
+                      at::from_blob(gradient, shape, at::kFloat), tensors);
 }
 
 // Updates n elements in place; returns the digest of what was written.
@@ -105,7 +123,7 @@ uint64_t optimizer_update(const optim::Optimizer* optimizer, int64_t updates_bef
   piece.gradient = gradient;
   piece.gradient_factor = factor;
   piece.parameter = piece.new_parameter = parameter;
-  for (size_t s = 0; s < optimizer->slots(0).size(); ++s) piece.slots[s] = piece.new_slots[s] = slots[s];
+  for (size_t s = 0; s < optimizer->slots(0, {}).size(); ++s) piece.slots[s] = piece.new_slots[s] = slots[s];
   return optimizer->update(0, updates_before, lr, piece).combined();
 }
 

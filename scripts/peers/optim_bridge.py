@@ -19,6 +19,11 @@ def toml_of(table, settings):
     return f"[{table}]\n" + "".join(f"{key} = {literal(value)}\n" for key, value in settings.items())
 
 
+# Values to try of keys with a range that is narrower than their type's.
+OWN = {"beta2_decay": lambda draw: -draw.choice((0.8, 0.5, draw.random())), "d": lambda draw: draw.choice((1.0, 1 + draw.random())),
+       "ns_steps": lambda draw: draw.randint(1, 6), "ns_coefficients": lambda draw: [3.4, -4.8, 1 + draw.random()]}
+
+
 class Key:
     """A key of the spec that belongs to one optimizer or schedule, and values to try it with."""
 
@@ -26,6 +31,8 @@ class Key:
         self.name, self.type, self.rule = line.split("|")
 
     def draw(self, draw):
+        if self.name in OWN:
+            return OWN[self.name](draw)
         if self.type == "boolean":
             return draw.random() < 0.5
         if self.type == "integer":
@@ -47,7 +54,10 @@ class Bridge:
         for name, result, *arguments in (
                 ("last_answer", c.c_char_p), ("names", c.c_char_p, c.c_char_p),
                 ("keys_of", c.c_char_p, c.c_char_p, c.c_char_p), ("make_optimizer", c.c_void_p, c.c_char_p, c.c_int64),
-                ("free_optimizer", None, c.c_void_p), ("slots_of", c.c_char_p, c.c_void_p),
+                ("free_optimizer", None, c.c_void_p), ("slots_of", c.c_char_p, c.c_void_p, c.POINTER(c.c_int64), c.c_size_t),
+                ("updates_whole", c.c_bool, c.c_void_p),
+                ("optimizer_update_whole", None, c.c_void_p, c.c_int64, c.c_double, c.POINTER(c.c_int64), c.c_size_t,
+                 c.c_void_p, c.c_void_p, c.POINTER(c.c_void_p)),
                 ("optimizer_update", c.c_uint64, c.c_void_p, c.c_int64, c.c_double, c.c_float, c.c_size_t, c.c_void_p,
                  c.c_void_p, c.POINTER(c.c_void_p)),
                 ("schedule_lrs", c.c_bool, c.c_char_p, c.c_double, c.c_size_t, c.POINTER(c.c_double)),
@@ -85,9 +95,12 @@ def build(folder):
     folder = pathlib.Path(folder).resolve()
     library = folder / "optim_bridge.so"
     archives = [folder / f"lib{name}.a" for name in ("core_engine_optim", "core_job_batches", "core_job_spec", "core_formats_toml", "core_base", "kernels", "estrain_fmt")]
+    of_torch = pathlib.Path(torch.__file__).parent
+    sources = [ROOT / "scripts/peers/optim_bridge.cpp", ROOT / "core/engine/train/shared/whole_update.cpp"]
     subprocess.run(["c++", "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
-                    f"-I{folder}/include", ROOT / "scripts/peers/optim_bridge.cpp", "-o", library,
-                    "-Wl,--start-group", *archives, "-Wl,--end-group", "-ltomlplusplus"], check=True)
+                    f"-I{folder}/include", f"-I{of_torch}/include", *sources, "-o", library,
+                    "-Wl,--start-group", *archives, "-Wl,--end-group", "-ltomlplusplus", f"-L{of_torch}/lib", "-ltorch_cpu",
+                    "-lc10"], check=True)
     return library
 
 

@@ -16,17 +16,18 @@ import time
 
 import torch
 
-import lion
 import optim_bridge
+import peer_optimizers
 
 ISAS = ["baseline", "fma128", "avx2", "avx512"]  # in the order of kernels::Isa
 CAPABILITIES = ["default", "avx2", "avx2", "avx512"]  # the LibTorch whose bits they give; it has no fma128 of its own
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 1023, 1025, 4099, 40001]
 if "ESTRAIN_AT_LENGTH" not in os.environ:
     SIZES = [1, 7, 33, 64, 4099]
-PEERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
-PEERS["lion"] = lion.Lion
+SHAPES = [(), (1,), (33,), (4099,), (17, 1), (1, 17), (5, 64), (64, 5), (33, 33), (130, 67), (6, 4, 3, 3)]  # updated whole
 DRAWN = 60  # settings of each optimizer at random, beside those below
+DRAWN_WHOLE = 60 if "ESTRAIN_AT_LENGTH" in os.environ else 15  # of those that update whole parameters
+WHOLE = ("lamb", "adafactor", "muon")
 
 
 def settings(bridge):
@@ -50,13 +51,34 @@ def settings(bridge):
                 for name in ("nadam", "radam"):
                     yield averaging | dict(name=name)
                     yield averaging | dict(name=name, decoupled_weight_decay=True)
+    yield from settings_of_whole()
     for seed, name in enumerate(bridge.names("optimizer")):
         yield dict(name=name)
-        yield from bridge.drawn("optimizer", name, DRAWN, seed)
+        yield from bridge.drawn("optimizer", name, DRAWN_WHOLE if name in WHOLE else DRAWN, seed)
+
+
+def settings_of_whole():
+    """Of the optimizers that update whole parameters."""
+    for weight_decay in (0.0, 0.1):
+        for lr in (0.1, 3e-3):
+            s = dict(lr=lr, weight_decay=weight_decay)
+            for lamb in (dict(), dict(always_adapt=True), dict(trust_clip=True)):
+                yield s | dict(name="lamb", **lamb)
+            for adafactor in (dict(), dict(d=1.5, eps=1e-3), dict(beta2_decay=-0.5, eps2=0.1)):
+                yield s | dict(name="adafactor", **adafactor)
+            for muon in (dict(), dict(nesterov=False), dict(momentum=0.5, adjust_lr_fn="match_rms_adamw"), dict(ns_steps=2)):
+                yield s | dict(name="muon", **muon)
+
+
+def shapes_of(name):
+    if name not in WHOLE:
+        return SIZES
+    return [shape for shape in SHAPES if len(shape) == 2] if name == "muon" else SHAPES
 
 
 def peer_optimizer(s, parameters):
-    return PEERS[s["name"]](parameters, **{key: value for key, value in s.items() if key != "name"})
+    options = {key: value for key, value in s.items() if key != "name"}
+    return peer_optimizers.BY_NAME[s["name"]](parameters, **peer_optimizers.arguments(s["name"], options))
 
 
 def lr_at(s, step):
@@ -77,10 +99,16 @@ class Ours:
         if not self.handle:
             raise ValueError(bridge.refusal())
         self.parameter = parameter.clone()
-        self.names = bridge.c.slots_of(self.handle).decode().split()
+        self.sizes = (ctypes.c_int64 * max(1, parameter.dim()))(*parameter.shape)
+        slots = bridge.c.slots_of(self.handle, self.sizes, parameter.dim()).decode().splitlines()
+        self.names = [slot.split("|")[0] for slot in slots]
+        sizes = [tuple(map(int, slot.split("|")[1].split())) for slot in slots]
+        self.is_whole = bridge.c.updates_whole(self.handle)
         # A buffer that starts with the first update is not read by it.
         starts = {"momentum_buffer": float("nan") if s["name"] == "sgd" else 0.0, "sum": float("nan")}
-        self.slots = [torch.full_like(parameter, starts.get(name, 0.0)) for name in self.names]
+        if self.is_whole:
+            starts = {}
+        self.slots = [torch.full(size, starts.get(name, 0.0)) for name, size in zip(self.names, sizes)]
         self.updates = 0
 
     def __del__(self):
@@ -88,6 +116,12 @@ class Ours:
 
     def step(self, gradient, lr, factor=1.0):
         pointers = (ctypes.c_void_p * 4)(*[t.data_ptr() for t in self.slots])
+        if self.is_whole:
+            gradient = gradient * factor
+            self.bridge.c.optimizer_update_whole(self.handle, self.updates, lr, self.sizes, self.parameter.dim(),
+                                                 gradient.data_ptr(), self.parameter.data_ptr(), pointers)
+            self.updates += 1
+            return self.digest()
         digest = self.bridge.c.optimizer_update(self.handle, self.updates, lr, factor, self.parameter.numel(),
                                                 gradient.data_ptr(), self.parameter.data_ptr(), pointers)
         self.updates += 1
@@ -102,7 +136,7 @@ class Ours:
 def compare(bridge, s, isa, steps, clip):
     """False where both refuse the settings."""
     torch.manual_seed(1)
-    parameters = [torch.nn.Parameter(torch.randn(n)) for n in SIZES]
+    parameters = [torch.nn.Parameter(torch.randn(n)) for n in shapes_of(s["name"])]
     try:
         optimizer = peer_optimizer(s, parameters)
     except ValueError:
@@ -127,13 +161,14 @@ def compare(bridge, s, isa, steps, clip):
         optimizer.step()
         for p, our, gradient in zip(parameters, ours, gradients):
             digest = our.step(gradient, lr, factor)
-            state = {name: t for name, t in optimizer.state[p].items() if torch.is_tensor(t) and t.shape == p.shape}
-            state.pop("step", None)
-            state.pop("mu_product", None)
+            state = {name: t for name, t in optimizer.state[p].items()
+                     if name not in ("step", "mu_product") and t is not None}
             if [*state] != our.names:
                 sys.exit(f"{s}: torch keeps {[*state]}, estrain {our.names}")
             for what, a, b in zip(["parameter", *our.names], [p.detach(), *state.values()],
                                   [our.parameter, *our.slots]):
+                if a.shape != b.shape:
+                    sys.exit(f"{s}: {what} has the shape {[*a.shape]} in torch, {[*b.shape]} in estrain")
                 if not same_bits(a, b):
                     n = int((a.view(torch.int32) != b.view(torch.int32)).sum())
                     sys.exit(f"{ISAS[isa]}: {s} step {step}: {what}: {n} of {a.numel()} elements differ")
@@ -158,7 +193,8 @@ def compare_late_steps(bridge, isa, s):
         our.slots = [torch.zeros(33) for _ in our.slots]
         optimizer = peer_optimizer(s, [parameter])
         parameter.grad = torch.randn(33)
-        optimizer.state[parameter] = dict(step=torch.tensor(float(first - 1)),
+        count = float(first - 1)
+        optimizer.state[parameter] = dict(step=count if s["name"] == "lamb" else torch.tensor(count),
                                           **{name: torch.zeros(33) for name in our.names})
         if s["name"] == "nadam":
             optimizer.state[parameter]["mu_product"] = mu_product(optimizer.defaults, first - 1)
@@ -182,8 +218,10 @@ def check(bridge, isa):
     compare_late_steps(bridge, isa, dict(name="adam", lr=1e-3, amsgrad=True))
     compare_late_steps(bridge, isa, dict(name="nadam", lr=1e-3, weight_decay=0.01))
     compare_late_steps(bridge, isa, dict(name="radam", lr=1e-3, weight_decay=0.01))
+    compare_late_steps(bridge, isa, dict(name="lamb", lr=1e-3, weight_decay=0.01))
+    compare_late_steps(bridge, isa, dict(name="adafactor", lr=1e-3, weight_decay=0.01))
     counts = ", ".join(f"{name} {count}" for name, count in cases.items())
-    print(f"{ISAS[isa]}: {cases.total()} settings ({counts}), {len(SIZES)} sizes, 6 steps: equal bits; "
+    print(f"{ISAS[isa]}: {cases.total()} settings ({counts}), {len(SIZES)} sizes or {len(SHAPES)} shapes, 6 steps: equal bits; "
           f"{refused} refused by both")
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, DistributedSampler
 
-import lion
+import peer_optimizers
 import programs
 import samplers
 import schedulers
@@ -18,8 +18,6 @@ import twins
 
 MODEL_KEYS = {"mlp": ("hidden", "dropout"), "lenet": (),
               "gpt": ("context", "layers", "heads", "width", "dropout", "tied")}  # others: dropout
-OPTIMIZERS = {name.lower(): kind for name, kind in vars(torch.optim).items() if isinstance(kind, type)}
-OPTIMIZERS["lion"] = lion.Lion
 GROUP_KEYS = ("lr", "weight_decay", "momentum", "betas", "eps")
 
 
@@ -114,23 +112,27 @@ def layer_depths(section, names):
 def make_optimizer(spec, model, **more):
     """more: of torch.optim's own options, such as foreach."""
     section = spec["optimizer"]
-    kind = OPTIMIZERS[section["name"]]
-    plain_lr = section.get("lr", inspect.signature(kind).parameters["lr"].default)
-    groups = [dict(params=[])]
-    groups += [dict(params=[], **{key: group[key] for key in GROUP_KEYS if key in group})
-               for group in section["groups"]]
+    groups = [dict(params=[], kind=section["name"])]
+    groups += [dict(params=[], kind=group.get("name", section["name"]),
+                    **{key: group[key] for key in GROUP_KEYS if key in group}) for group in section["groups"]]
+    of_job = {key: value for key, value in section.items() if key not in ("name", "groups", "layer_decay", "layers")}
     depths, slower = layer_depths(section, [name for name, _ in model.named_parameters()]), {}
     for name, parameter in model.named_parameters():
         matches = (i for i, group in enumerate(section["groups"], 1)
                    if any(fnmatch.fnmatchcase(name, pattern) for pattern in group["match"]))
         group, below = groups[next(matches, 0)], max(depths.values()) - depths[name]
         if below and section.get("layer_decay", 1) != 1:
-            lr = group.get("lr", plain_lr) * section["layer_decay"] ** below
+            own = of_job if group["kind"] == section["name"] else {}
+            lr = group.get("lr", own.get("lr", peer_optimizers.default_lr(group["kind"]))) * section["layer_decay"] ** below
             group = slower.setdefault((id(group), below), group | dict(params=[], lr=lr))
         group["params"].append(parameter)
     groups += slower.values()
-    options = {key: value for key, value in section.items() if key not in ("name", "groups", "layer_decay", "layers")}
-    return kind(groups, **options, **more)
+    each = [(group.pop("kind"), group) for group in groups]
+    each = [(kind, peer_optimizers.arguments(kind, of_job) | more if kind == section["name"] else {},
+             peer_optimizers.arguments(kind, group)) for kind, group in each]
+    if all(kind == section["name"] for kind, _, _ in each):
+        return peer_optimizers.BY_NAME[section["name"]]([group for _, _, group in each], **each[0][1])
+    return peer_optimizers.OfGroups([one for one in each if one[2]["params"]])
 
 
 def make_scheduler(spec, optimizer):

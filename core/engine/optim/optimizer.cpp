@@ -1,14 +1,21 @@
 #include "core/engine/optim/optimizer.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/job/spec/defaults.h"
 
 namespace estrain::optim {
 namespace {
 
 using spec::OptimizerKind;
 using Slots = std::vector<std::string_view>;
+
+constexpr size_t kMostNamed = 8;  // parameters in a message
 
 // An Update is one update of a parameter.
 struct Update {
@@ -28,7 +35,7 @@ Settings sgd(const Update& u) {
                       .momentum = u.group.momentum,
                       .dampening = u.section.dampening,
                       .weight_decay = u.group.weight_decay,
-                      .nesterov = u.section.nesterov,
+                      .nesterov = spec::nesterov(u.section),
                       .first = u.before == 0};
 }
 
@@ -116,7 +123,7 @@ Settings lion(const Update& u) {
       .lr = u.lr, .beta1 = u.group.beta1, .beta2 = u.group.beta2, .weight_decay = u.group.weight_decay};
 }
 
-// A Rule gives an optimizer's slots for a parameter, and the kernel settings of one update.
+// A Rule gives the slots for a parameter, and the kernel settings of one update, of an optimizer that updates pieces.
 struct Rule {
   OptimizerKind kind;
   Slots (*slots)(const spec::OptimizerSection&, const GroupSettings&);
@@ -130,29 +137,142 @@ constexpr Rule rules[] = {
     {OptimizerKind::radam, moment_slots, radam},      {OptimizerKind::lion, lion_slots, lion},
 };
 
+WholeSettings lamb(const Update& u) {
+  return Lamb{.lr = u.lr,
+              .beta1 = u.group.beta1,
+              .beta2 = u.group.beta2,
+              .eps = u.group.eps,
+              .weight_decay = u.group.weight_decay,
+              .trust_clip = u.section.trust_clip,
+              .always_adapt = u.section.always_adapt,
+              .step = u.before + 1};
+}
+
+WholeSettings adafactor(const Update& u) {
+  return Adafactor{.lr = u.lr,
+                   .beta2_decay = u.section.beta2_decay,
+                   .eps1 = u.group.eps,
+                   .eps2 = u.section.eps2,
+                   .d = u.section.d,
+                   .weight_decay = u.group.weight_decay,
+                   .step = u.before + 1};
+}
+
+WholeSettings muon(const Update& u) {
+  return Muon{.lr = u.lr,
+              .momentum = u.group.momentum,
+              .eps = u.group.eps,
+              .weight_decay = u.group.weight_decay,
+              .nesterov = spec::nesterov(u.section),
+              .coefficients = u.section.ns_coefficients,
+              .iterations = u.section.ns_steps,
+              .adjust = u.section.adjust_lr_fn};
+}
+
+using Sizes = std::vector<int64_t>;
+
+std::vector<Slot> whole_moment_slots(const Sizes& sizes) { return {{"exp_avg", sizes}, {"exp_avg_sq", sizes}}; }
+
+std::vector<Slot> adafactor_slots(const Sizes& sizes) {
+  if (sizes.size() < 2) return {{"variance", sizes}};
+  Sizes rows = sizes, columns = sizes;
+  rows.back() = columns[sizes.size() - 2] = 1;
+  return {{"row_var", rows}, {"col_var", columns}};
+}
+
+std::vector<Slot> muon_slots(const Sizes& sizes) { return {{"momentum_buffer", sizes}}; }
+
+// A WholeRule is the Rule of an optimizer that updates whole parameters.
+struct WholeRule {
+  OptimizerKind kind;
+  std::vector<Slot> (*slots)(const Sizes&);
+  WholeSettings (*settings)(const Update&);
+};
+
+constexpr WholeRule whole_rules[] = {{OptimizerKind::lamb, whole_moment_slots, lamb},
+                                     {OptimizerKind::adafactor, adafactor_slots, adafactor},
+                                     {OptimizerKind::muon, muon_slots, muon}};
+
+// Returns null if the optimizer updates pieces.
+const WholeRule* whole_rule_of(OptimizerKind kind) {
+  const auto* const found = std::ranges::find(whole_rules, kind, &WholeRule::kind);
+  return found == std::end(whole_rules) ? nullptr : found;
+}
+
 const Rule& rule_of(OptimizerKind kind) {
   for (const Rule& rule : rules)
     if (rule.kind == kind) return rule;
-  throw Error(Fault::bug, "an optimizer without a rule");
+  throw Error(Fault::bug, "an optimizer without a rule for pieces");
 }
 
 }  // namespace
 
 Optimizer::Optimizer(const spec::OptimizerSection& section, ParameterGroups groups, const Arithmetic& arithmetic)
     : section_(section), groups_(std::move(groups)), arithmetic_(arithmetic) {
-  if (section.name == OptimizerKind::sgd && section.nesterov && (section.momentum <= 0 || section.dampening != 0)) {
+  for (const spec::OptimizerTraits& traits : spec::optimizers) with_defaults_.emplace_back().name = traits.kind;
+  const bool is_nesterov = section.name == OptimizerKind::sgd && spec::nesterov(section);
+  if (is_nesterov && (spec::momentum(section) <= 0 || section.dampening != 0)) {
     throw Error(Fault::spec, "optimizer.nesterov: needs a momentum and no dampening")
         .advise("set optimizer.momentum above 0 and remove optimizer.dampening");
   }
 }
 
-std::vector<std::string_view> Optimizer::slots(size_t parameter) const {
-  return rule_of(section_.name).slots(section_, groups_.settings(parameter));
+const spec::OptimizerSection& Optimizer::section_of(const GroupSettings& group) const {
+  return group.kind == section_.name ? section_ : with_defaults_[static_cast<size_t>(group.kind)];
+}
+
+std::vector<Slot> Optimizer::slots(size_t parameter, const std::vector<int64_t>& sizes) const {
+  const GroupSettings& group = groups_.settings(parameter);
+  if (const WholeRule* whole = whole_rule_of(group.kind)) return whole->slots(sizes);
+  std::vector<Slot> slots;
+  for (const std::string_view name : rule_of(group.kind).slots(section_of(group), group))
+    slots.push_back({name, sizes});
+  return slots;
+}
+
+void Optimizer::require_fit(const std::vector<std::string>& names,
+                            const std::vector<std::vector<int64_t>>& sizes) const {
+  std::vector<std::string> others;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (groups_.settings(i).kind == OptimizerKind::muon && sizes[i].size() != 2)
+      others.push_back(fmt::format("{} [{}]", names[i], fmt::join(sizes[i], ", ")));
+  }
+  if (others.empty()) return;
+  const size_t count = others.size();
+  if (count > kMostNamed) others.resize(kMostNamed);
+  throw Error::make(
+      Fault::spec,
+      "optimizer.name: muon takes parameters with two dimensions, and {} of the model {} another number: {}{}", count,
+      count == 1 ? "has" : "have", fmt::join(others, ", "), count > kMostNamed ? ", …" : "")
+      .advise(
+          "give them another optimizer, and embeddings and the output layer, too, as Muon's authors do: "
+          "[[optimizer.groups]] with match = [\"*.bias\", …], name = \"adamw\" and a learning rate of its own");
+}
+
+bool Optimizer::updates_whole(size_t parameter) const {
+  return whole_rule_of(groups_.settings(parameter).kind) != nullptr;
+}
+
+bool Optimizer::updates_some_whole() const {
+  return std::ranges::any_of(groups_.group_of,
+                             [this](size_t group) { return whole_rule_of(groups_.groups[group].kind) != nullptr; });
+}
+
+WholeSettings Optimizer::whole_settings(size_t parameter, int64_t updates_before, double lr) const {
+  const GroupSettings& group = groups_.settings(parameter);
+  const WholeRule* const rule = whole_rule_of(group.kind);
+  if (rule == nullptr) throw Error(Fault::bug, "an optimizer without a rule for whole parameters");
+  WholeSettings settings = rule->settings({section_of(group), group, lr, updates_before, {}});
+  // Where the portable kernels compute, there is no bfloat16. An update of a run with GPUs is LibTorch's, unless the
+  // kernels are the portable ones.
+  if (auto* chosen = std::get_if<Muon>(&settings))
+    chosen->in_bfloat16 = !arithmetic_.portable || arithmetic_.as_on_cuda;
+  return settings;
 }
 
 Settings Optimizer::settings(const GroupSettings& group, int64_t updates_before, double lr) const {
-  return rule_of(section_.name)
-      .settings({section_, group, lr, updates_before, {arithmetic_.square_roots, arithmetic_.as_on_cuda}});
+  return rule_of(group.kind)
+      .settings({section_of(group), group, lr, updates_before, {arithmetic_.square_roots, arithmetic_.as_on_cuda}});
 }
 
 kernels::OptimizerDigest Optimizer::update(size_t parameter, int64_t updates_before, double lr,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -38,6 +39,43 @@ struct OneOf<kernels::OptimizerList<Each...>> {
 };
 using Settings = OneOf<kernels::Optimizers>::Type;
 
+// The settings of one update of an optimizer that updates whole parameters, with torch.optim's names. `lr` is the
+// learning rate of the update, `step` the number of the parameter's update, from 1. The computations are in
+// engine/train/shared/whole_update.h.
+
+// Slots: exp_avg, exp_avg_sq.
+struct Lamb {
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  bool trust_clip = false, always_adapt = false;
+  int64_t step = 1;
+};
+
+// Slots: row_var, col_var of a parameter with several dimensions; otherwise variance.
+struct Adafactor {
+  double lr = 0, beta2_decay = 0, eps1 = 0, eps2 = 0, d = 1, weight_decay = 0;
+  int64_t step = 1;
+};
+
+// Slot: momentum_buffer. Of parameters with two dimensions.
+struct Muon {
+  double lr = 0, momentum = 0, eps = 0, weight_decay = 0;
+  bool nesterov = true;
+  std::vector<double> coefficients = {};
+  int64_t iterations = 0;
+  spec::AdjustLr adjust = spec::AdjustLr::original;
+  bool in_bfloat16 = true;  // the iteration, as torch.optim's; otherwise in float32
+};
+
+using WholeSettings = std::variant<Lamb, Adafactor, Muon>;
+
+// A Slot is an array of the optimizer's state for a parameter.
+struct Slot {
+  std::string_view name;
+  std::vector<int64_t> sizes;
+
+  bool operator==(const Slot&) const = default;
+};
+
 class Optimizer {
  public:
   // `arithmetic` affects the bits. Throws Fault::spec for combinations of settings that torch.optim refuses.
@@ -45,9 +83,19 @@ class Optimizer {
 
   const ParameterGroups& groups() const { return groups_; }
 
-  // Returns the names of the slots with the parameter's shape, in the order of OptimizerPiece::slots; at most
-  // kernels::most_slots.
-  std::vector<std::string_view> slots(size_t parameter) const;
+  // Returns the slots of a parameter of these sizes, at most kernels::most_slots, in the order of the settings' slots.
+  // The slots of a parameter that is updated in pieces have the parameter's sizes.
+  std::vector<Slot> slots(size_t parameter, const std::vector<int64_t>& sizes) const;
+  // Throws Fault::spec, naming parameters, if an optimizer does not take the parameters that the spec gives it.
+  void require_fit(const std::vector<std::string>& names, const std::vector<std::vector<int64_t>>& sizes) const;
+
+  // Returns whether an update needs the whole parameter: norms, means over rows, products of matrices.
+  bool updates_whole(size_t parameter) const;
+  bool updates_some_whole() const;
+  // Returns the settings of an update of such a parameter. Arguments as for update().
+  WholeSettings whole_settings(size_t parameter, int64_t updates_before, double lr) const;
+
+  // The following functions are for parameters that are updated in pieces.
 
   // Updates a piece of a parameter after `updates_before` earlier updates, with the current `lr` of the parameter's
   // group.
@@ -62,9 +110,12 @@ class Optimizer {
   kernels::Averaging averaging(double decay) const { return {1 - decay, arithmetic_.isa, arithmetic_.portable}; }
 
  private:
+  // Returns the optimizer with the group's settings: the job's, or one with defaults.
+  const spec::OptimizerSection& section_of(const GroupSettings& group) const;
   Settings settings(const GroupSettings& group, int64_t updates_before, double lr) const;
 
   spec::OptimizerSection section_;
+  std::vector<spec::OptimizerSection> with_defaults_;  // of each kind
   ParameterGroups groups_;
   Arithmetic arithmetic_;
 };

@@ -51,19 +51,26 @@ GroupSettings own_settings(const spec::OptimizerSection& optimizer) {
   const std::vector<double> betas = spec::betas(optimizer);
   return {.lr = spec::learning_rate(optimizer),
           .weight_decay = spec::weight_decay(optimizer),
-          .momentum = optimizer.momentum,
+          .momentum = spec::momentum(optimizer),
           .beta1 = betas[0],
           .beta2 = betas[1],
-          .eps = spec::epsilon(optimizer)};
+          .eps = spec::epsilon(optimizer),
+          .kind = optimizer.name};
 }
 
-GroupSettings overridden(const GroupSettings& own, const spec::OptimizerGroup& group) {
+// `job`: the settings of the job's own optimizer.
+GroupSettings overridden(const GroupSettings& job, const spec::OptimizerGroup& group) {
+  const spec::OptimizerKind kind = group.name.value_or(job.kind);
+  spec::OptimizerSection with_defaults;
+  with_defaults.name = kind;
+  const GroupSettings own = kind == job.kind ? job : own_settings(with_defaults);
   return {.lr = group.lr.value_or(own.lr),
           .weight_decay = group.weight_decay.value_or(own.weight_decay),
           .momentum = group.momentum.value_or(own.momentum),
           .beta1 = group.betas ? (*group.betas)[0] : own.beta1,
           .beta2 = group.betas ? (*group.betas)[1] : own.beta2,
-          .eps = group.eps.value_or(own.eps)};
+          .eps = group.eps.value_or(own.eps),
+          .kind = kind};
 }
 
 void require_match(size_t group, const std::string& pattern, const std::vector<std::string>& names) {

@@ -2,7 +2,8 @@
 // Resolves [[optimizer.groups]]: the hyper-parameters of each parameter of the model.
 //
 // Patterns are fnmatch(3)'s: `*` any text (including dots), `?` any character, `[abc]`, `[!abc]`. A parameter belongs
-// to the first group with a matching pattern; the rest belong to group 0, with the optimizer's own values. With
+// to the first group with a matching pattern; the rest belong to group 0, with the optimizer's own values. A group may
+// have an optimizer of its own, and then has that optimizer's defaults. With
 // optimizer.layer_decay a parameter's rate is also multiplied by layer_decay^(layers above its own), as timm's
 // param_groups_layer_decay and BEiT do; layer_depths.h finds the layers.
 
@@ -28,6 +29,7 @@ struct GroupSettings {
   double momentum = 0;
   double beta1 = 0, beta2 = 0;
   double eps = 0;
+  spec::OptimizerKind kind = spec::OptimizerKind::sgd;
   bool operator==(const GroupSettings&) const = default;
 };
 

@@ -12,11 +12,12 @@ namespace {
 constexpr int64_t kLongestMeetingNs = INT64_C(60'000'000'000);  // longer: a worker seems lost
 
 // Returns whether the state can lie in the memory of the stage's devices: each worker has a GPU of its own, GPUs of
-// several workers pass data to each other, buffers are whole 32-bit words, no averages of the weights are kept, and
-// ESTs do not count by weight: the host computes these.
+// several workers pass data to each other, buffers are whole 32-bit words, no averages of the weights are kept, ESTs do
+// not count by weight, and no update takes a whole parameter: the host computes these.
 bool can_be_resident(const Workplace& place, const StageOrder& order) {
   return !place.device.torch_device().is_cpu() && !order.beyond && (order.workers() == 1 || order.exchanges) &&
          !place.job.places().averages.are_kept() && !place.job.manifest().weighs &&
+         !place.job.optimizer().updates_some_whole() &&
          std::ranges::all_of(place.job.network().buffers(),
                              [](const torch::Tensor& buffer) { return buffer.nbytes() % 4 == 0; });
 }

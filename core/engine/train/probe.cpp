@@ -21,6 +21,7 @@
 #include "core/engine/train/job/batch_tensors.h"
 #include "core/engine/train/job/trial.h"
 #include "core/engine/train/resident/memory_need.h"
+#include "core/engine/train/shared/whole_update.h"
 
 namespace estrain::train {
 namespace {
@@ -166,6 +167,21 @@ void try_first_state(TrainingJob& job, comm::ProbeReport& report) {
   }
 }
 
+// Updates the largest of the parameters that are updated whole, for the memory that this takes beside the state.
+void try_largest_update(const TrainingJob& job) {
+  const optim::Optimizer& optimizer = job.optimizer();
+  const std::vector<torch::Tensor>& parameters = job.network().parameters();
+  std::optional<size_t> largest;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (optimizer.updates_whole(i) && (!largest || parameters[i].numel() > parameters[*largest].numel())) largest = i;
+  }
+  if (!largest) return;
+  std::vector<torch::Tensor> slots;
+  const std::vector<int64_t> sizes = parameters[*largest].sizes().vec();
+  for (const optim::Slot& slot : optimizer.slots(*largest, sizes)) slots.push_back(torch::zeros(slot.sizes));
+  update_whole(optimizer.whole_settings(*largest, 0, 0), torch::zeros(sizes), torch::zeros(sizes), slots);
+}
+
 }  // namespace
 
 comm::ProbeReport probe(ProbeSetup& setup) {
@@ -194,6 +210,7 @@ comm::ProbeReport probe(ProbeSetup& setup) {
   for (const operators::OperatorUse& use : uses) report.operators.push_back(as_report(use));
   report.size = size_of(job);
   if (setup.measures) report.seconds = measure(trial, batch, has_portable && is_covered(uses));
+  try_largest_update(job);
   report.memory = own_memory_use();
   report.gpu_memory = device->memory();
   if (setup.foretells)

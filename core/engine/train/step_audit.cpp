@@ -44,7 +44,8 @@ uint64_t digest_of_parameter(const StatePlaces& places, std::byte* state, size_t
   kernels::OptimizerDigest digest;
   digest.parameter = kernels::digest(places.model.parameter(state, i), bytes);
   for (size_t k = 0; k < places.optimizer.num_slots(i); ++k)
-    digest.slots[k] = kernels::digest(places.optimizer.slot(state, i, k), bytes);
+    digest.slots[k] =
+        kernels::digest(places.optimizer.slot(state, i, k), places.optimizer.slot_elements(i, k) * sizeof(float));
   if (!places.averages.are_kept()) return digest.combined();
   return kernels::with_average(digest.combined(), kernels::digest(places.averages.average(state, i), bytes));
 }

@@ -25,6 +25,14 @@ std::vector<double> betas(const OptimizerSection& optimizer) {
   return optimizer.betas.value_or(std::vector<double>{traits.beta1, traits.beta2});
 }
 
+double momentum(const OptimizerSection& optimizer) {
+  return optimizer.momentum.value_or(traits_of(optimizer.name).momentum);
+}
+
+bool nesterov(const OptimizerSection& optimizer) {
+  return optimizer.nesterov.value_or(traits_of(optimizer.name).nesterov);
+}
+
 double dropout(const ModelSection& model) {
   const bool vgg = model.name.rfind("vgg", 0) == 0;
   return model.dropout.value_or(model.name == "gpt" ? 0.1 : vgg ? 0.5 : 0);
@@ -45,6 +53,8 @@ JobSpec with_defaults(JobSpec spec) {
   spec.optimizer.weight_decay = weight_decay(spec.optimizer);
   spec.optimizer.eps = epsilon(spec.optimizer);
   spec.optimizer.betas = betas(spec.optimizer);
+  spec.optimizer.momentum = momentum(spec.optimizer);
+  spec.optimizer.nesterov = nesterov(spec.optimizer);
   spec.model.dropout = dropout(spec.model);
   spec.data.holdout = holdout(spec.data);
   return spec;

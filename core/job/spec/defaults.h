@@ -12,6 +12,8 @@ double learning_rate(const OptimizerSection& optimizer);       // if unset: the 
 double weight_decay(const OptimizerSection& optimizer);        // likewise
 double epsilon(const OptimizerSection& optimizer);             // likewise
 std::vector<double> betas(const OptimizerSection& optimizer);  // likewise
+double momentum(const OptimizerSection& optimizer);            // likewise
+bool nesterov(const OptimizerSection& optimizer);              // likewise
 double dropout(const ModelSection& model);                     // unset: gpt 0.1, vgg 0.5, else 0
 double holdout(const DataSection& data);                       // unset: text and tokens 0.1, else 0
 
@@ -20,7 +22,7 @@ double holdout(const DataSection& data);                       // unset: text an
 constexpr int64_t first_prefetch(const DataSection& data) { return data.prefetch > 0 ? data.prefetch : 4; }
 int64_t most_prefetch(const DataSection& data, uint64_t batch_bytes);
 
-// Returns `spec` with the first six filled in: two specs with the same meaning are then equal.
+// Returns `spec` with the first eight filled in: two specs with the same meaning are then equal.
 JobSpec with_defaults(JobSpec spec);
 
 }  // namespace estrain::spec

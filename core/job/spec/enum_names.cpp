@@ -32,6 +32,8 @@ constexpr EnumName<Sampler> sampler_names[] = {{Sampler::all, "all"},
                                                {Sampler::balanced, "balanced"},
                                                {Sampler::per_class, "per_class"}};
 constexpr auto optimizer_names = names_of<OptimizerKind>(optimizers);
+constexpr EnumName<AdjustLr> adjust_lr_names[] = {{AdjustLr::original, "original"},
+                                                  {AdjustLr::match_rms_adamw, "match_rms_adamw"}};
 constexpr auto schedule_names = names_of<ScheduleKind>(schedules);
 constexpr EnumName<ScheduleUnit> unit_names[] = {{ScheduleUnit::step, "step"}, {ScheduleUnit::epoch, "epoch"}};
 constexpr EnumName<Anneal> anneal_names[] = {{Anneal::cosine, "cos"}, {Anneal::linear, "linear"}};
@@ -117,6 +119,10 @@ std::span<const EnumName<OptimizerKind>> enum_names() {
   return optimizer_names;
 }
 template <>
+std::span<const EnumName<AdjustLr>> enum_names() {
+  return adjust_lr_names;
+}
+template <>
 std::span<const EnumName<ScheduleKind>> enum_names() {
   return schedule_names;
 }
@@ -181,6 +187,7 @@ std::string_view to_string(TokenType value) { return name_of(value); }
 std::string_view to_string(ImageOrder value) { return name_of(value); }
 std::string_view to_string(Sampler value) { return name_of(value); }
 std::string_view to_string(OptimizerKind value) { return name_of(value); }
+std::string_view to_string(AdjustLr value) { return name_of(value); }
 std::string_view to_string(ScheduleKind value) { return name_of(value); }
 std::string_view to_string(ScheduleUnit value) { return name_of(value); }
 std::string_view to_string(Anneal value) { return name_of(value); }

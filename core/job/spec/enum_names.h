@@ -44,6 +44,8 @@ std::span<const EnumName<Sampler>> enum_names();
 template <>
 std::span<const EnumName<OptimizerKind>> enum_names();
 template <>
+std::span<const EnumName<AdjustLr>> enum_names();
+template <>
 std::span<const EnumName<ScheduleKind>> enum_names();
 template <>
 std::span<const EnumName<ScheduleUnit>> enum_names();
@@ -85,6 +87,7 @@ std::string_view to_string(TokenType value);
 std::string_view to_string(ImageOrder value);
 std::string_view to_string(Sampler value);
 std::string_view to_string(OptimizerKind value);
+std::string_view to_string(AdjustLr value);
 std::string_view to_string(ScheduleKind value);
 std::string_view to_string(ScheduleUnit value);
 std::string_view to_string(Anneal value);

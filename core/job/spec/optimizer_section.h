@@ -1,7 +1,7 @@
 #pragma once
 // [optimizer] and [schedule] of a job: the optimizers, with torch.optim's names and defaults, the schedules of the
-// learning rate, and the values of their keys. keys.cpp documents the keys; kernels/optimizer_rules.h and
-// engine/optim/schedule.cpp have the computation.
+// learning rate, and the values of their keys. keys.cpp documents the keys; kernels/optimizer_rules.h,
+// engine/train/shared/whole_update.h and engine/optim/schedule.cpp have the computation.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace estrain::spec {
 
-enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad, nadam, radam, lion };
+enum class OptimizerKind { sgd, adam, adamw, rmsprop, adagrad, nadam, radam, lion, lamb, adafactor, muon };
+enum class AdjustLr { original, match_rms_adamw };  // of muon
 
 // An optimizer's name in a spec, and the defaults in which optimizers differ.
 struct OptimizerTraits {
@@ -19,6 +20,8 @@ struct OptimizerTraits {
   std::string_view name;
   double lr = 1e-3, weight_decay = 0, eps = 1e-8;
   double beta1 = 0.9, beta2 = 0.999;
+  double momentum = 0;
+  bool nesterov = false;
 };
 
 // In the order of documentation, and of the enumeration.
@@ -31,6 +34,10 @@ inline constexpr OptimizerTraits optimizers[] = {
     {.kind = OptimizerKind::nadam, .name = "nadam", .lr = 2e-3},
     {.kind = OptimizerKind::radam, .name = "radam"},
     {.kind = OptimizerKind::lion, .name = "lion", .lr = 1e-4, .beta2 = 0.99},
+    {.kind = OptimizerKind::lamb, .name = "lamb", .weight_decay = 1e-2, .eps = 1e-6},
+    // the eps of float32
+    {.kind = OptimizerKind::adafactor, .name = "adafactor", .lr = 1e-2, .eps = 1.1920928955078125e-07},
+    {.kind = OptimizerKind::muon, .name = "muon", .weight_decay = 0.1, .eps = 1e-7, .momentum = 0.95, .nesterov = true},
 };
 
 constexpr const OptimizerTraits& traits_of(OptimizerKind kind) { return optimizers[static_cast<size_t>(kind)]; }
@@ -38,9 +45,10 @@ constexpr const OptimizerTraits& traits_of(OptimizerKind kind) { return optimize
 struct OptimizerGroup {
   std::vector<std::string> match;                 // glob patterns on parameter names; the first matching group wins
   std::optional<double> lr, weight_decay;         // replace the optimizer's values
-  std::optional<double> momentum;                 // sgd, rmsprop
-  std::optional<std::vector<double>> betas = {};  // adam, adamw, nadam, radam, lion
+  std::optional<double> momentum;                 // sgd, rmsprop, muon
+  std::optional<std::vector<double>> betas = {};  // adam, adamw, nadam, radam, lion, lamb
   std::optional<double> eps = {};                 // not sgd, lion
+  std::optional<OptimizerKind> name = {};         // another optimizer, with its own defaults
 
   bool operator==(const OptimizerGroup&) const = default;
 };
@@ -48,10 +56,10 @@ struct OptimizerGroup {
 struct OptimizerSection {
   OptimizerKind name = OptimizerKind::sgd;
   std::optional<double> lr, weight_decay, eps;  // default: the optimizer's; eps: not sgd, lion
-  double momentum = 0;                          // sgd, rmsprop
+  std::optional<double> momentum;               // default: the optimizer's; sgd, rmsprop, muon
   double dampening = 0;                         // sgd
-  bool nesterov = false;                        // sgd
-  std::optional<std::vector<double>> betas;     // default: the optimizer's; adam, adamw, nadam, radam, lion
+  std::optional<bool> nesterov;                 // default: the optimizer's; sgd, muon
+  std::optional<std::vector<double>> betas;     // default: the optimizer's; adam, adamw, nadam, radam, lion, lamb
   bool amsgrad = false;                         // adam, adamw
   double momentum_decay = 4e-3;                 // nadam
   bool decoupled_weight_decay = false;          // nadam, radam
@@ -62,6 +70,14 @@ struct OptimizerSection {
   double layer_decay = 1;                       // factor on the rate of each layer further from the output
   std::vector<std::string> layers;     // for layer_decay: patterns on names, from the input on; empty: by number
   std::vector<OptimizerGroup> groups;  // [[optimizer.groups]]
+  bool trust_clip = false;             // lamb
+  bool always_adapt = false;           // lamb
+  double beta2_decay = -0.8;           // adafactor
+  double eps2 = 1e-3;                  // adafactor
+  double d = 1;                        // adafactor
+  std::vector<double> ns_coefficients = {3.4445, -4.7750, 2.0315};  // muon
+  int64_t ns_steps = 5;                                             // muon
+  AdjustLr adjust_lr_fn = AdjustLr::original;                       // muon
 
   bool operator==(const OptimizerSection&) const = default;
 };

@@ -70,7 +70,7 @@ Work describe_work(const JobSpec& given, std::string_view kind, const MachineFac
   }
   if (const auto files = files_that_tell_the_shape(spec.data)) add("data.files", *files);
   add("data.normalised", yes_or_no(!spec.data.mean.empty() || !spec.data.std.empty()));
-  add("optimizer.momentum", yes_or_no(spec.optimizer.momentum > 0));
+  add("optimizer.momentum", yes_or_no(*spec.optimizer.momentum > 0));
   add("clipping", yes_or_no(spec.train.clip_grad_norm > 0));
   const bool portable = spec.job.determinism == spec::Determinism::d2 || spec.job.kernels == spec::Kernels::portable;
   add("determinism", std::string(to_string(spec.job.determinism)));

@@ -48,9 +48,15 @@ checkpoint::Manifest manifest_of(const spec::JobSpec& spec, const JobSamples& sa
 
 optim::Optimizer optimizer_of(const spec::JobSpec& spec, const model::NamedTensors& tensors, bool gpus) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors.parameters) names.push_back(name);
-  return optim::Optimizer(spec.optimizer, optim::resolve_groups(spec.optimizer, names),
-                          arithmetic_of(spec.job.kernels, gpus));
+  std::vector<std::vector<int64_t>> sizes;
+  for (const auto& [name, tensor] : tensors.parameters) {
+    names.push_back(name);
+    sizes.push_back(tensor.sizes().vec());
+  }
+  optim::Optimizer optimizer(spec.optimizer, optim::resolve_groups(spec.optimizer, names),
+                             arithmetic_of(spec.job.kernels, gpus));
+  optimizer.require_fit(names, sizes);
+  return optimizer;
 }
 
 AveragePlaces lay_out_averages(const spec::JobSpec& spec, const Network& network, checkpoint::StateLayout& layout) {

@@ -71,6 +71,7 @@ class GpuNeed {
   bool is_alone() const { return shares_.workers() == 1; }
 
   uint64_t slots() const {
+    if (job_.optimizer().updates_some_whole()) return 0;  // the host has them (open_carrier.cpp)
     uint64_t bytes = 0;
     for (const StateRegion& region : slot_regions(places_, shares_)) bytes += region.bytes;
     return bytes;

@@ -1,5 +1,6 @@
 #include "core/engine/train/shared/updater.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -11,6 +12,7 @@
 
 #include "core/engine/train/carrier/est_results.h"
 #include "core/engine/train/evaluation/learning_rates.h"
+#include "core/engine/train/shared/whole_update.h"
 #include "kernels/average.h"
 #include "kernels/digest.h"
 #include "kernels/portable/reduction.h"
@@ -24,6 +26,10 @@ constexpr size_t kPiece = 64 * kChunk;  // floats claimed at once
 
 // Bytes of one copy of the state. Updates of larger states write new values past the caches.
 constexpr uint64_t kLargeState = 24 << 20;
+
+bool are_finite(const float* values, size_t n) {
+  return std::all_of(values, values + n, [](float value) { return std::isfinite(value); });
+}
 
 }  // namespace
 
@@ -46,6 +52,10 @@ Updater::Updater(TrainingJob& job, comm::JobMemory& memory, const GradientStore&
 void Updater::cut_pieces() {
   for (size_t i = places_.model.num_parameters(); i-- > 0;) {
     const size_t elements = places_.model.elements(i);
+    if (job_.optimizer().updates_whole(i)) {
+      pieces_.push_back({i, 0, elements});
+      continue;
+    }
     for (size_t k = std::max<size_t>(1, (elements + kPiece - 1) / kPiece); k-- > 0;) {
       pieces_.push_back({i, k * kPiece, std::min(kPiece, elements - k * kPiece)});
     }
@@ -94,9 +104,75 @@ kernels::OptimizerDigest Updater::keep_chunk(size_t parameter, size_t begin, siz
   return digest;
 }
 
+void Updater::copy_old(size_t parameter) {
+  std::memcpy(places_.model.parameter(new_state_, parameter), places_.model.parameter(old_state_, parameter),
+              places_.model.elements(parameter) * sizeof(float));
+  for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k)
+    std::memcpy(places_.optimizer.slot(new_state_, parameter, k), places_.optimizer.slot(old_state_, parameter, k),
+                places_.optimizer.slot_elements(parameter, k) * sizeof(float));
+}
+
+kernels::OptimizerDigest Updater::digest_of_new(size_t parameter) const {
+  kernels::OptimizerDigest digest;
+  digest.parameter = kernels::digest(places_.model.parameter(new_state_, parameter),
+                                     places_.model.elements(parameter) * sizeof(float));
+  for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k)
+    digest.slots[k] = kernels::digest(places_.optimizer.slot(new_state_, parameter, k),
+                                      places_.optimizer.slot_elements(parameter, k) * sizeof(float));
+  return digest;
+}
+
+template <typename GradientOf>
+at::Tensor Updater::whole_gradient(size_t parameter, GradientOf&& gradient_of) {
+  const size_t elements = places_.model.elements(parameter);
+  const at::IntArrayRef sizes = job_.network().parameters()[parameter].sizes();
+  at::Tensor whole;
+  for (size_t begin = 0; begin < elements; begin += kChunk) {
+    const size_t n = std::min(kChunk, elements - begin);
+    const float* sum = gradient_of(begin, n);
+    if (sum == nullptr) return {};
+    if (squares_.measures()) squares_.add_mean(sum, n);
+    if (!whole.defined()) whole = at::empty(sizes, torch::kFloat);
+    kernels::scale(whole.mutable_data_ptr<float>() + begin, sum, factor_, n);
+  }
+  const std::vector<int64_t>& strides = job_.network().gradient_strides()[parameter];
+  return strides.empty() || !whole.defined() ? whole : at::empty_strided(sizes, strides, torch::kFloat).copy_(whole);
+}
+
+bool Updater::update_in_place(size_t parameter, const at::Tensor& gradient) {
+  const optim::WholeSettings settings =
+      job_.optimizer().whole_settings(parameter, *places_.optimizer.updates(old_state_, parameter),
+                                      rates_[job_.optimizer().groups().group_of[parameter]]);
+  float* const values = places_.model.parameter(new_state_, parameter);
+  std::vector<at::Tensor> slots;
+  for (size_t k = 0; k < places_.optimizer.num_slots(parameter); ++k)
+    slots.push_back(at::from_blob(places_.optimizer.slot(new_state_, parameter, k),
+                                  places_.optimizer.slot_sizes(parameter, k), torch::kFloat));
+  train::update_whole(settings, at::from_blob(values, gradient.sizes(), torch::kFloat), gradient, slots);
+  bool finite = are_finite(values, places_.model.elements(parameter));
+  for (size_t k = 0; k < slots.size(); ++k)
+    finite &=
+        are_finite(places_.optimizer.slot(new_state_, parameter, k), places_.optimizer.slot_elements(parameter, k));
+  return finite;
+}
+
+template <typename GradientOf>
+void Updater::update_whole(size_t i, GradientOf&& gradient_of) {
+  const at::Tensor gradient = whole_gradient(i, gradient_of);
+  copy_old(i);
+  if (gradient.defined() && !update_in_place(i, gradient))
+    comm::mark_suspect(*record_.head, comm::Nonfinite::Where::update);
+  places_.optimizer.count_update(old_state_, new_state_, i, gradient.defined());
+  uint64_t digest = digest_of_new(i).combined();
+  for (size_t begin = 0; begin < places_.model.elements(i); begin += kChunk)
+    digest += average_chunk(i, begin, std::min(kChunk, places_.model.elements(i) - begin));
+  record_.digests[i].fetch_add(digest, std::memory_order_relaxed);
+}
+
 template <typename GradientOf>
 void Updater::update(const ParameterPiece& piece, GradientOf&& gradient_of) {
   const size_t i = piece.parameter;
+  if (job_.optimizer().updates_whole(i)) return update_whole(i, gradient_of);
   const int64_t updates_before = *places_.optimizer.updates(old_state_, i);
   const double lr = rates_[job_.optimizer().groups().group_of[i]];
   uint64_t digest = 0;
@@ -219,17 +295,17 @@ bool Updater::update_all(const Waits& waits) {
 
 comm::Nonfinite Updater::first_nonfinite_result() const {
   comm::Nonfinite found;
-  const auto look = [&](size_t parameter, const float* values) {
-    const float* end = values + places_.model.elements(parameter);
+  const auto look = [&](size_t parameter, const float* values, size_t elements) {
+    const float* end = values + elements;
     const float* at = std::find_if_not(values, end, [](float value) { return std::isfinite(value); });
     if (at == end) return false;
     found = {.where = comm::Nonfinite::Where::update, .value = *at, .tensor = static_cast<int64_t>(parameter)};
     return true;
   };
   for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
-    if (look(i, places_.model.parameter(new_state_, i))) return found;
+    if (look(i, places_.model.parameter(new_state_, i), places_.model.elements(i))) return found;
     for (size_t k = 0; k < places_.optimizer.num_slots(i); ++k) {
-      if (look(i, places_.optimizer.slot(new_state_, i, k))) return found;
+      if (look(i, places_.optimizer.slot(new_state_, i, k), places_.optimizer.slot_elements(i, k))) return found;
     }
   }
   return found;
@@ -237,7 +313,8 @@ comm::Nonfinite Updater::first_nonfinite_result() const {
 
 void Updater::leave_out() {
   for (size_t i = 0; i < places_.model.num_parameters(); ++i) {
-    uint64_t digest = keep_chunk(i, 0, places_.model.elements(i)).combined();
+    copy_old(i);
+    uint64_t digest = digest_of_new(i).combined();
     if (places_.averages.are_kept()) {
       const size_t bytes = places_.model.elements(i) * sizeof(float);
       std::memcpy(places_.averages.average(new_state_, i), places_.averages.average(old_state_, i), bytes);

@@ -6,6 +6,7 @@
 //    while the gradient is in cache (the backward pass still reads weights of the old copy);
 //  - several workers: workers claim pieces of all parameters from one counter once all partial sums are complete;
 //  - clipping: first whole tensors are summed and the norms taken, then workers claim pieces.
+// A piece is a part of a parameter, or a whole parameter where the optimizer needs it whole (whole_update.h).
 //
 // If a result or the norm is NaN or infinite, the step's record is marked as suspect. The sums are the same in all
 // three ways, so the mark is the same, too. The carrier decides about a suspect step before the commit (carrier.h).
@@ -59,8 +60,18 @@ class Updater {
   // Updates [begin, begin + size) of a parameter; `gradient_of` gives the summed gradient of a chunk (null: absent).
   template <typename GradientOf>
   void update(const ParameterPiece& piece, GradientOf&& gradient_of);
+  template <typename GradientOf>
+  void update_whole(size_t parameter, GradientOf&& gradient_of);
+  // Returns the summed and clipped gradient of a parameter; undefined: absent.
+  template <typename GradientOf>
+  at::Tensor whole_gradient(size_t parameter, GradientOf&& gradient_of);
+  // Updates the new copy, in which the old values are. Returns whether all results are finite.
+  bool update_in_place(size_t parameter, const at::Tensor& gradient);
   uint64_t average_chunk(size_t parameter, size_t begin, size_t n);
   kernels::OptimizerDigest keep_chunk(size_t parameter, size_t begin, size_t n);
+  // Copies a whole parameter and its slots to the new copy.
+  void copy_old(size_t parameter);
+  kernels::OptimizerDigest digest_of_new(size_t parameter) const;
 
   TrainingJob& job_;
   const StatePlaces& places_;

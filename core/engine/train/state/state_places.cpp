@@ -23,9 +23,10 @@ OptimizerPlaces::OptimizerPlaces(const optim::Optimizer& optimizer, const model:
   for (size_t i = 0; i < tensors.parameters.size(); ++i) {
     const auto& [name, tensor] = tensors.parameters[i];
     slots_.emplace_back();
-    for (const std::string_view slot : optimizer.slots(i))
-      slots_.back().push_back(
-          layout.append(Role::optimizer, name, std::string(slot), DType::f32, tensor.sizes().vec()));
+    for (const optim::Slot& slot : optimizer.slots(i, tensor.sizes().vec())) {
+      const uint64_t offset = layout.append(Role::optimizer, name, std::string(slot.name), DType::f32, slot.sizes);
+      slots_.back().push_back({offset, static_cast<size_t>(c10::multiply_integers(slot.sizes)), slot.sizes});
+    }
     updates_.push_back(layout.append(Role::optimizer, name, std::string(optim::step_slot), DType::i64, {}));
   }
 }

@@ -27,7 +27,9 @@ class OptimizerPlaces {
   float* slot(std::byte* base, size_t parameter, size_t k) const {
     return reinterpret_cast<float*>(base + slot_offset(parameter, k));
   }
-  size_t slot_offset(size_t parameter, size_t k) const { return slots_[parameter][k]; }
+  size_t slot_offset(size_t parameter, size_t k) const { return slots_[parameter][k].offset; }
+  const std::vector<int64_t>& slot_sizes(size_t parameter, size_t k) const { return slots_[parameter][k].sizes; }
+  size_t slot_elements(size_t parameter, size_t k) const { return slots_[parameter][k].elements; }
   size_t num_slots(size_t parameter) const { return slots_[parameter].size(); }
 
   int64_t* updates(std::byte* base, size_t parameter) const {
@@ -40,7 +42,13 @@ class OptimizerPlaces {
   void copy_updates(std::byte* to, std::byte* from) const;  // of all parameters
 
  private:
-  std::vector<std::vector<uint64_t>> slots_;
+  struct Slot {
+    uint64_t offset;
+    size_t elements;
+    std::vector<int64_t> sizes;
+  };
+
+  std::vector<std::vector<Slot>> slots_;  // [parameter][k]
   std::vector<uint64_t> updates_;
 };
 

@@ -7,9 +7,9 @@
 namespace estrain::spec {
 namespace {
 
-const Words with_betas = {"adam", "adamw", "nadam", "radam", "lion"};
-const Words with_momentum = {"sgd", "rmsprop"};
-const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad", "nadam", "radam"};
+const Words with_betas = {"adam", "adamw", "nadam", "radam", "lion", "lamb"};
+const Words with_momentum = {"sgd", "rmsprop", "muon"};
+const Words with_eps = {"adam", "adamw", "rmsprop", "adagrad", "nadam", "radam", "lamb", "adafactor", "muon"};
 const Words with_period = {"step", "cosine", "linear", "polynomial", "onecycle", "restarts", "inverse_sqrt", "wsd"};
 
 // The schedules that are not in `without`.
@@ -44,21 +44,33 @@ std::string defaults_of_betas() {
 std::vector<SpecKey<JobSpec>> optimizer_and_schedule_keys() {
   return {
       ESTRAIN_KEY(optimizer.name)
-          .means(
-              "The optimizer, with torch.optim's arithmetic and defaults; lion has those of google/automl's program."),
+          .means("The optimizer, with torch.optim's arithmetic and defaults; lion has those of google/automl's "
+                 "program, lamb "
+                 "those of timm's without a clipping of its own. lamb, adafactor and muon update whole parameters, "
+                 "each by one "
+                 "worker, and on a CPU where the devices are GPUs. muon takes parameters with two dimensions only; "
+                 "others need a "
+                 "group with another optimizer."),
       ESTRAIN_KEY(optimizer.lr)
           .min(0)
           .unset(defaults_of(&OptimizerTraits::lr))
           .means("Learning rate, before the schedule."),
-      ESTRAIN_KEY(optimizer.momentum).min(0).only("optimizer.name", with_momentum).means("Momentum factor."),
+      ESTRAIN_KEY(optimizer.momentum)
+          .min(0)
+          .unset(defaults_of(&OptimizerTraits::momentum))
+          .only("optimizer.name", with_momentum)
+          .means("Momentum factor; muon: decay rate of the running average of the gradient."),
       ESTRAIN_KEY(optimizer.dampening).only("optimizer.name", {"sgd"}).means("Dampening of the momentum."),
       ESTRAIN_KEY(optimizer.nesterov)
-          .only("optimizer.name", {"sgd"})
-          .means("Nesterov's momentum; needs momentum > 0 and no dampening."),
+          .unset(defaults_of([](const OptimizerTraits& optimizer) { return toml::literal(optimizer.nesterov); }))
+          .only("optimizer.name", {"sgd", "muon"})
+          .means("Nesterov's momentum; sgd: needs momentum > 0 and no dampening."),
       ESTRAIN_KEY(optimizer.weight_decay)
           .min(0)
           .unset(defaults_of(&OptimizerTraits::weight_decay))
-          .means("Weight decay: decoupled (adamw, lion, optimizer.decoupled_weight_decay), otherwise an L2 term."),
+          .means(
+              "Weight decay: decoupled (adamw, lion, adafactor, muon, optimizer.decoupled_weight_decay), part of the "
+              "step that is scaled (lamb), otherwise an L2 term."),
       ESTRAIN_KEY(optimizer.betas)
           .min(0)
           .below(1)
@@ -82,7 +94,38 @@ std::vector<SpecKey<JobSpec>> optimizer_and_schedule_keys() {
           .min(0)
           .unset(defaults_of(&OptimizerTraits::eps))
           .only("optimizer.name", with_eps)
-          .means("Added to the denominator."),
+          .means("Added to the denominator; adafactor and muon: the least denominator (adafactor: torch's first eps)."),
+      ESTRAIN_KEY(optimizer.trust_clip)
+          .only("optimizer.name", {"lamb"})
+          .means("Whether the ratio of the norms of parameter and step is at most 1."),
+      ESTRAIN_KEY(optimizer.always_adapt)
+          .only("optimizer.name", {"lamb"})
+          .means("Whether parameters without weight decay are scaled by the ratio of norms, too."),
+      ESTRAIN_KEY(optimizer.beta2_decay)
+          .max(0)
+          .only("optimizer.name", {"adafactor"})
+          .means("Power of the number of updates that is the weight of a new gradient's square."),
+      ESTRAIN_KEY(optimizer.eps2)
+          .min(0)
+          .only("optimizer.name", {"adafactor"})
+          .means("Least root mean square of a parameter by which its step is scaled (torch's second eps)."),
+      ESTRAIN_KEY(optimizer.d)
+          .min(1)
+          .only("optimizer.name", {"adafactor"})
+          .means("Largest root mean square of a step before it is scaled."),
+      ESTRAIN_KEY(optimizer.ns_coefficients)
+          .lengths({3})
+          .only("optimizer.name", {"muon"})
+          .means("Coefficients of the Newton-Schulz iteration."),
+      ESTRAIN_KEY(optimizer.ns_steps)
+          .min(1)
+          .max(99)
+          .only("optimizer.name", {"muon"})
+          .means("Iterations of Newton-Schulz."),
+      ESTRAIN_KEY(optimizer.adjust_lr_fn)
+          .only("optimizer.name", {"muon"})
+          .means("How the learning rate depends on a matrix's sides: by the root of rows/columns where that is above 1 "
+                 "(original), or so that steps are as large as AdamW's (match_rms_adamw)."),
       ESTRAIN_KEY(optimizer.alpha)
           .min(0)
           .only("optimizer.name", {"rmsprop"})
@@ -239,6 +282,12 @@ const std::vector<SpecKey<OptimizerGroup>>& group_keys() {
   static const std::vector<SpecKey<OptimizerGroup>> keys = {
       ESTRAIN_GROUP_KEY(match).filled().must_be_given().means(
           "Glob patterns (`*`, `?`, `[abc]`) on the names of parameters, such as `*.bias`."),
+      ESTRAIN_GROUP_KEY(name)
+          .unset("optimizer.name")
+          .choices(Codec<OptimizerKind>::words())
+          .means(
+              "The group's optimizer. One that differs from optimizer.name has its own defaults, also for what a group "
+              "cannot set."),
       ESTRAIN_GROUP_KEY(lr).min(0).unset("optimizer.lr").means("The group's learning rate."),
       ESTRAIN_GROUP_KEY(weight_decay).min(0).unset("optimizer.weight_decay").means("The group's weight decay."),
       ESTRAIN_GROUP_KEY(momentum)

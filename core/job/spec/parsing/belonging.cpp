@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/job/spec/enum_names.h"
 #include "core/job/spec/keys/closest.h"
 #include "core/job/spec/keys/keys.h"
 #include "core/job/spec/parsing/checks.h"
@@ -31,14 +32,23 @@ void check_member(const std::vector<Condition>& conditions, const toml::KeyValue
   }
 }
 
+// Returns the spec with the group's optimizer, if the group names one, in the job's place.
+JobSpec with_optimizer_of(const toml::Value& group, JobSpec spec) {
+  const toml::KeyValue* name = toml::find(*group.table(), "name");
+  if (name == nullptr || name->value.string() == nullptr) return spec;
+  spec.optimizer.name = from_string<OptimizerKind>(*name->value.string()).value_or(spec.optimizer.name);
+  return spec;
+}
+
 void check_groups(const JobSpec& spec, const Document& document, Mistakes& mistakes) {
   const toml::KeyValue* groups = document.find("optimizer.groups");
   if (!groups || !groups->value.array()) return;
   for (const toml::Value& group : *groups->value.array()) {
     if (!group.table()) continue;
+    const JobSpec as_for_group = with_optimizer_of(group, spec);
     for (const auto& key : group_keys()) {
       const toml::KeyValue* member = toml::find(*group.table(), key.name);
-      if (member) check_member(key.conditions, *member, {"optimizer.groups", key.name + ": "}, spec, mistakes);
+      if (member) check_member(key.conditions, *member, {"optimizer.groups", key.name + ": "}, as_for_group, mistakes);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "core/job/spec/data_formats.h"
+#include "core/job/spec/defaults.h"
 #include "core/job/spec/enum_names.h"
 #include "core/job/spec/keys/closest.h"
 #include "core/job/spec/keys/keys.h"
@@ -328,7 +329,8 @@ void Combinations::sampler() {
 
 void Combinations::optimizer() {
   const auto& optimizer = spec_.optimizer;
-  require(!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0),
+  const bool is_free = optimizer.name != OptimizerKind::sgd || !nesterov(optimizer);
+  require(is_free || (momentum(optimizer) > 0 && optimizer.dampening == 0),
           {"optimizer.nesterov", "optimizer.momentum", "optimizer.dampening"},
           "Nesterov's momentum needs optimizer.momentum > 0 and optimizer.dampening = 0");
   require(optimizer.layers.empty() || optimizer.layer_decay != 1, {"optimizer.layers", "optimizer.layer_decay"},
