@@ -132,7 +132,7 @@ def make_optimizer(spec, model, **more):
              peer_optimizers.arguments(kind, group)) for kind, group in each]
     if all(kind == section["name"] for kind, _, _ in each):
         return peer_optimizers.BY_NAME[section["name"]]([group for _, _, group in each], **each[0][1])
-    return peer_optimizers.OfGroups([one for one in each if one[2]["params"]])
+    return peer_optimizers.OfGroups(each)
 
 
 def make_scheduler(spec, optimizer):

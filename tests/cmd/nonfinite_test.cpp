@@ -207,6 +207,7 @@ TEST_CASE("with \"skip\" a step passes without an update, in the same bits on ev
   check_skipping(kMomentum, "0");  // one worker: updates in the hooks
   check_skipping(kAdamW, "0");
   check_skipping(kAdamW, "0.5");
+  check_skipping("name = \"adafactor\"", "0");  // whole parameters
 }
 
 // The tensor /`kind`/layers.0.weight of the checkpoint of a step.

@@ -29,7 +29,13 @@ const std::vector<std::string> kPairs = {
     "[optimizer]\nname = \"lion\"\nweight_decay = 0.1\nlayer_decay = 0.7\nlayers = [\"*0.weight\", \"*\"]\n"
     "[schedule]\nname = \"table\"\nunit = \"step\"\npoints = [0, 5, 15]\nfactors = [0.5, 2, 0.25]\n",
     "[optimizer]\nname = \"adam\"\n[[optimizer.groups]]\nmatch = [\"*.bias\"]\nbetas = [0.5, 0.9]\neps = 1e-4\n"
-    "[schedule]\nname = \"exponential\"\ngamma = 0.8\n"};
+    "[schedule]\nname = \"exponential\"\ngamma = 0.8\n",
+    // those that update whole parameters; the train table goes on
+    "clip_grad_norm = 0.5\n[ema]\ndecay = 0.9\n[optimizer]\nname = \"muon\"\nlr = 0.02\nlayer_decay = 0.7\n"
+    "layers = [\"*0.*\", \"*\"]\n"
+    "[[optimizer.groups]]\nmatch = [\"*.bias\"]\nname = \"adamw\"\nlr = 3e-3\nbetas = [0.8, 0.95]\n",
+    "[optimizer]\nname = \"adafactor\"\nweight_decay = 0.1\n"
+    "[[optimizer.groups]]\nmatch = [\"*0.weight\"]\nname = \"lamb\"\n"};
 const std::string kPlateau = "[schedule]\nname = \"plateau\"\npatience = 0\nfactor = 0.5\nthreshold = 0.3\n";
 
 // A small network on vectors, evaluated after every second step.

@@ -71,6 +71,16 @@ void check_as_on_the_cpu(const std::string& text, const Words& more, const Words
   }
 }
 
+void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
+  const ScratchFolder folder;
+  const std::string spec = folder.write("job.toml", text);
+  const std::string& one = reference(text, "cuda:0", with(kD1, more));
+  for (const std::string& devices : lists_of_devices) {
+    CAPTURE(devices);
+    CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD1, more))).text == "");
+  }
+}
+
 // With its text, which is there until the end.
 const std::string& gpt_with_text() {
   static const ScratchFolder folder;
@@ -88,6 +98,12 @@ TEST_SUITE_BEGIN("simulated GPU" * doctest::skip(!has_simulated_gpus()));
 TEST_CASE("mlp with dropout, AdamW and clipping at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(mlp_job(), {}, at_length({"cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cpu"}, {"cuda:0"}));
 }
+// The host updates, in the state that it shares with the GPUs.
+TEST_CASE("LAMB on two GPUs has the CPU's bits at D2, and one GPU's at D1") {
+  const Words lamb = {"--set", "optimizer.name=lamb", "--set", "train.steps=4"};
+  check_as_on_the_cpu(mlp_job(), lamb, {"cuda:0,cuda:1"});
+  check_on_any_number_of_gpus(mlp_job(), {"cuda:0,cuda:1"}, lamb);
+}
 TEST_CASE("lenet at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(lenet_job(), {"--set", "train.steps=4"},
                       at_length({"cuda:0", "cuda:0,cuda:1,cpu"}, {"cuda:0,cuda:1", "cuda:0"}));
@@ -98,16 +114,6 @@ TEST_CASE("resnet18 at D2: a GPU's bits are the CPU's") {
 TEST_CASE("gpt with dropout at D2: a GPU's bits are the CPU's") {
   check_as_on_the_cpu(gpt_with_text(), {"--set", "train.steps=3"},
                       at_length({"cuda:0", "cuda:0,cuda:1"}, {"cuda:0,cuda:1,cpu", "cuda:0"}));
-}
-
-void check_on_any_number_of_gpus(const std::string& text, const Words& lists_of_devices, const Words& more = {}) {
-  const ScratchFolder folder;
-  const std::string spec = folder.write("job.toml", text);
-  const std::string& one = reference(text, "cuda:0", with(kD1, more));
-  for (const std::string& devices : lists_of_devices) {
-    CAPTURE(devices);
-    CHECK(difference(one, train_in_another_order(folder, spec, devices, with(kD1, more))).text == "");
-  }
 }
 
 TEST_CASE("D1 on GPUs: no trace of the number of workers") {

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
+#include "tests/error_of.h"
 
 using namespace estrain;
 using namespace estrain::optim;
@@ -14,6 +16,15 @@ namespace {
 const std::vector<std::string> names = {"weight", "bias"};
 
 Optimizer make(const spec::OptimizerSection& section) { return Optimizer(section, resolve_groups(section, names)); }
+
+std::vector<std::string_view> names_of_slots(const spec::OptimizerSection& section, size_t parameter) {
+  std::vector<std::string_view> slots;
+  for (const Slot& slot : make(section).slots(parameter, {3, 5})) {
+    CHECK(slot.sizes == std::vector<int64_t>{3, 5});
+    slots.push_back(slot.name);
+  }
+  return slots;
+}
 
 // One parameter of one element.
 struct Scalar {
@@ -38,32 +49,32 @@ void minus_one(float* roots, const float*, size_t n) {
 TEST_CASE("slots are torch.optim's, per group") {
   using Slots = std::vector<std::string_view>;
   spec::OptimizerSection section;
-  CHECK(make(section).slots(0) == Slots{});
+  CHECK(names_of_slots(section, 0) == Slots{});
   section.groups.resize(1);
   section.groups[0].match = {"bias"};
   section.groups[0].momentum = 0.9;
-  CHECK(make(section).slots(0) == Slots{});
-  CHECK(make(section).slots(1) == Slots{"momentum_buffer"});
+  CHECK(names_of_slots(section, 0) == Slots{});
+  CHECK(names_of_slots(section, 1) == Slots{"momentum_buffer"});
   section.groups.clear();
   section.name = spec::OptimizerKind::adam;
-  CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq"});
+  CHECK(names_of_slots(section, 1) == Slots{"exp_avg", "exp_avg_sq"});
   section.amsgrad = true;
-  CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"});
+  CHECK(names_of_slots(section, 1) == Slots{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"});
   section.amsgrad = false;
   for (const auto kind : {spec::OptimizerKind::nadam, spec::OptimizerKind::radam}) {
     section.name = kind;
-    CHECK(make(section).slots(1) == Slots{"exp_avg", "exp_avg_sq"});
+    CHECK(names_of_slots(section, 1) == Slots{"exp_avg", "exp_avg_sq"});
   }
   section.name = spec::OptimizerKind::lion;
-  CHECK(make(section).slots(1) == Slots{"exp_avg"});
+  CHECK(names_of_slots(section, 1) == Slots{"exp_avg"});
   section.name = spec::OptimizerKind::rmsprop;
-  CHECK(make(section).slots(0) == Slots{"square_avg"});
+  CHECK(names_of_slots(section, 0) == Slots{"square_avg"});
   section.centered = true;
-  CHECK(make(section).slots(0) == Slots{"square_avg", "grad_avg"});
+  CHECK(names_of_slots(section, 0) == Slots{"square_avg", "grad_avg"});
   section.momentum = 0.5;
-  CHECK(make(section).slots(0) == Slots{"square_avg", "momentum_buffer", "grad_avg"});
+  CHECK(names_of_slots(section, 0) == Slots{"square_avg", "momentum_buffer", "grad_avg"});
   section.name = spec::OptimizerKind::adagrad;
-  CHECK(make(section).slots(0) == Slots{"sum"});
+  CHECK(names_of_slots(section, 0) == Slots{"sum"});
 }
 
 TEST_CASE("a parameter's first update starts its momentum, later ones continue it") {
@@ -238,4 +249,96 @@ TEST_CASE("nesterov without momentum, or with dampening, is refused as torch.opt
   CHECK_NOTHROW(make(section));
   section.dampening = 0.1;
   CHECK_THROWS_AS(make(section), Error);
+}
+
+TEST_CASE("optimizers of whole parameters: slots of their own sizes, and torch's defaults") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::adafactor;
+  const Optimizer adafactor = make(section);
+  CHECK(adafactor.slots(0, {4, 3, 2, 5}) == std::vector<Slot>{{"row_var", {4, 3, 2, 1}}, {"col_var", {4, 3, 1, 5}}});
+  CHECK(adafactor.slots(1, {7}) == std::vector<Slot>{{"variance", {7}}});
+  CHECK(adafactor.slots(1, {}) == std::vector<Slot>{{"variance", {}}});
+  CHECK(adafactor.updates_whole(1));
+  const auto settings = std::get<Adafactor>(adafactor.whole_settings(0, 41, 0.5));
+  CHECK(settings.lr == 0.5);
+  CHECK(settings.step == 42);
+  CHECK(settings.eps1 == std::numeric_limits<float>::epsilon());
+  CHECK(settings.eps2 == 1e-3);
+  CHECK(settings.beta2_decay == -0.8);
+  CHECK(settings.weight_decay == 0);
+
+  section.name = spec::OptimizerKind::lamb;
+  CHECK(make(section).slots(0, {2, 3}) == std::vector<Slot>{{"exp_avg", {2, 3}}, {"exp_avg_sq", {2, 3}}});
+  const auto lamb = std::get<Lamb>(make(section).whole_settings(0, 0, 0.5));
+  CHECK(lamb.eps == 1e-6);
+  CHECK(lamb.weight_decay == 0.01);
+  CHECK(lamb.beta2 == 0.999);
+
+  section.name = spec::OptimizerKind::muon;
+  CHECK(make(section).slots(0, {2, 3}) == std::vector<Slot>{{"momentum_buffer", {2, 3}}});
+  const auto muon = std::get<Muon>(make(section).whole_settings(0, 0, 0.5));
+  CHECK(muon.momentum == 0.95);
+  CHECK(muon.nesterov);
+  CHECK(muon.weight_decay == 0.1);
+  CHECK(muon.eps == 1e-7);
+  CHECK(muon.iterations == 5);
+  CHECK(muon.coefficients == std::vector<double>{3.4445, -4.7750, 2.0315});
+}
+
+TEST_CASE("Muon iterates in bfloat16 where LibTorch computes, and in float32 with the portable kernels") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::muon;
+  const auto in_bfloat16 = [&](const Arithmetic& arithmetic) {
+    const Optimizer optimizer(section, resolve_groups(section, names), arithmetic);
+    return std::get<Muon>(optimizer.whole_settings(0, 0, 0.1)).in_bfloat16;
+  };
+  CHECK(in_bfloat16({}));
+  CHECK_FALSE(in_bfloat16({.portable = true}));
+  CHECK(in_bfloat16({.portable = true, .as_on_cuda = true}));  // a run with GPUs and LibTorch's kernels
+}
+
+TEST_CASE("a group with another optimizer has that optimizer's slots, and none of the job's settings") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::adamw;
+  section.amsgrad = true;
+  section.lr = 0.5;
+  section.groups.resize(1);
+  section.groups[0].match = {"bias"};
+  section.groups[0].name = spec::OptimizerKind::adam;
+  section.groups[0].weight_decay = 0.25;
+  const Optimizer optimizer = make(section);
+  CHECK(optimizer.slots(0, {2}).size() == 3);
+  CHECK(optimizer.slots(1, {2}) == std::vector<Slot>{{"exp_avg", {2}}, {"exp_avg_sq", {2}}});
+  CHECK(optimizer.groups().settings(1).lr == 1e-3);
+  Scalar coupled, decoupled;
+  optimizer.update(1, 0, 0.5, coupled.piece());
+  CHECK(coupled.slots[0] == doctest::Approx(0.1 * (2 + 0.25)));  // the decay is in the gradient
+  optimizer.update(0, 0, 0.5, decoupled.piece());
+  CHECK(decoupled.slots[0] == doctest::Approx(0.1 * 2));
+  CHECK_FALSE(optimizer.updates_some_whole());
+  section.groups[0].name = spec::OptimizerKind::muon;
+  CHECK(make(section).updates_some_whole());
+  CHECK_FALSE(make(section).updates_whole(0));
+  CHECK(make(section).updates_whole(1));
+}
+
+TEST_CASE("Muon refuses parameters without two dimensions, by name, and says what to do") {
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::muon;
+  CHECK_NOTHROW(make(section).require_fit(names, {{3, 5}, {3, 1}}));
+  const Error error = error_of([&] { make(section).require_fit(names, {{3, 5}, {3}}); });
+  CHECK(error.fault() == Fault::spec);
+  CHECK(error.message() ==
+        "optimizer.name: muon takes parameters with two dimensions, and 1 of the model has another number: bias [3]");
+  CHECK(error.advice().find("name = \"adamw\"") != std::string::npos);
+  section.groups.resize(1);
+  section.groups[0].match = {"bias"};
+  section.groups[0].name = spec::OptimizerKind::adamw;
+  CHECK_NOTHROW(make(section).require_fit(names, {{3, 5}, {3}}));
+  const std::vector<std::vector<int64_t>> sizes(10, {2, 3, 4});
+  std::vector<std::string> many;
+  for (int i = 0; i < 10; ++i) many.push_back("p" + std::to_string(i));
+  section.groups.clear();
+  const Optimizer all(section, resolve_groups(section, many));
+  CHECK(error_of([&] { all.require_fit(many, sizes); }).message().ends_with("p7 [2, 3, 4], …"));
 }

@@ -35,7 +35,13 @@ spec::OptimizerGroup without_decay(std::vector<std::string> match) {
 
 // The settings of a group of AdamW with its own betas and eps.
 GroupSettings adamw_settings(double lr, double weight_decay) {
-  return {.lr = lr, .weight_decay = weight_decay, .momentum = 0, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  return {.lr = lr,
+          .weight_decay = weight_decay,
+          .momentum = 0,
+          .beta1 = 0.9,
+          .beta2 = 0.999,
+          .eps = 1e-8,
+          .kind = spec::OptimizerKind::adamw};
 }
 
 }  // namespace
@@ -69,8 +75,12 @@ TEST_CASE("a group may have betas and an eps of its own") {
   group.eps = 1e-3;
   const auto resolved = resolve_groups(adamw_with({group}), kNames);
   CHECK(resolved.settings(0) == adamw_settings(1e-3, 1e-2));
-  CHECK(resolved.settings(4) ==
-        GroupSettings{.lr = 1e-3, .weight_decay = 1e-2, .beta1 = 0.5, .beta2 = 0.75, .eps = 1e-3});
+  CHECK(resolved.settings(4) == GroupSettings{.lr = 1e-3,
+                                              .weight_decay = 1e-2,
+                                              .beta1 = 0.5,
+                                              .beta2 = 0.75,
+                                              .eps = 1e-3,
+                                              .kind = spec::OptimizerKind::adamw});
 }
 
 TEST_CASE("a layer's rate is lower the further the layer is from the output, in each group alike") {
@@ -141,4 +151,24 @@ TEST_CASE("the distance of a pattern knows its wildcards") {
   CHECK(name_distance("abc", "") == 3);
   CHECK(nearest_names("*.bais", kNames, 2) == std::vector<std::string>{"bn1.bias", "fc.bias"});
   CHECK(nearest_names("x", {}, 3).empty());
+}
+
+TEST_CASE("a group with another optimizer starts from that optimizer's defaults, one that names the job's does not") {
+  spec::OptimizerGroup group;
+  group.match = {"fc.*"};
+  group.name = spec::OptimizerKind::muon;
+  group.lr = 0.25;
+  auto section = adamw_with({group});
+  section.lr = 0.5;
+  const GroupSettings muon = resolve_groups(section, kNames).settings(4);
+  CHECK(muon.kind == spec::OptimizerKind::muon);
+  CHECK(muon.lr == 0.25);
+  CHECK(muon.momentum == 0.95);
+  CHECK(muon.weight_decay == 0.1);
+  CHECK(muon.eps == 1e-7);
+  section.groups[0].lr.reset();
+  CHECK(resolve_groups(section, kNames).settings(4).lr == 1e-3);
+  section.groups[0].name = spec::OptimizerKind::adamw;
+  CHECK(resolve_groups(section, kNames).settings(4).lr == 0.5);
+  CHECK(resolve_groups(section, kNames).settings(4).kind == spec::OptimizerKind::adamw);
 }

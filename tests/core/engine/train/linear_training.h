@@ -83,8 +83,9 @@ class LinearTraining {
     std::vector<float> values(job().places().model.parameter(state(), parameter),
                               job().places().model.parameter(state(), parameter) + n);
     for (size_t k = 0; k < job().places().optimizer.num_slots(parameter); ++k)
-      values.insert(values.end(), job().places().optimizer.slot(state(), parameter, k),
-                    job().places().optimizer.slot(state(), parameter, k) + n);
+      values.insert(
+          values.end(), job().places().optimizer.slot(state(), parameter, k),
+          job().places().optimizer.slot(state(), parameter, k) + job().places().optimizer.slot_elements(parameter, k));
     return values;
   }
 

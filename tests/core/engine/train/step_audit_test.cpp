@@ -257,6 +257,19 @@ std::string train_a_step(WorkerInProcess& worker) {
   return "";
 }
 
+TEST_CASE("an audit knows slots of other sizes than their parameter") {
+  spec::JobSpec spec = audited_job(1);
+  spec.optimizer.name = spec::OptimizerKind::adafactor;
+  CHECK(train(spec, 2, {}).passed == kAuditedSteps);
+  const UniqueFd fd = comm::JobMemory::create();
+  WorkerInProcess worker(spec, fd.get(), WorkerInProcess::plan_of(spec));
+  REQUIRE(train_a_step(worker) == "");
+  const OptimizerPlaces& places = worker.job().places().optimizer;
+  const size_t last = places.slot_elements(0, 1) - 1;
+  places.slot(worker.memory().state_of(Step(1)), 0, 1)[last] *= 2;
+  CHECK(train_a_step(worker).find("found the state damaged in memory: ") != std::string::npos);
+}
+
 TEST_CASE("a bit that changes in the committed state is found by the audit of the next step, which names the tensor") {
   const spec::JobSpec spec = audited_job(2);
   const UniqueFd fd = comm::JobMemory::create();

@@ -20,6 +20,9 @@ const char* const kOptimizers[] = {
     "name = \"sgd\"\nlr = 0.1\nmomentum = 0.9\nnesterov = true\n",
     "name = \"adam\"\nlr = 0.01\nweight_decay = 0.01\n",
     "name = \"adamw\"\nlr = 0.01\nweight_decay = 0.01\n",
+    "name = \"adafactor\"\nweight_decay = 0.01\n",
+    "name = \"lamb\"\n",
+    "name = \"muon\"\ngroups = [{ match = [\"*.bias\"], name = \"lamb\" }]\n",
 };
 
 bool all_but_missed(int64_t, size_t parameter) { return parameter != kMissed; }

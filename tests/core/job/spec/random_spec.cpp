@@ -190,13 +190,21 @@ class Draw {
     optimizer.lr = maybe(1);
     optimizer.weight_decay = maybe(1);
     const bool sgd = optimizer.name == OptimizerKind::sgd, rmsprop = optimizer.name == OptimizerKind::rmsprop;
-    const bool with_momentum = sgd || rmsprop;
+    const bool muon = optimizer.name == OptimizerKind::muon, adafactor = optimizer.name == OptimizerKind::adafactor;
+    const bool with_momentum = sgd || rmsprop || muon;
     if (with_momentum) optimizer.momentum = real(0.1, 1);
     const bool lion = optimizer.name == OptimizerKind::lion;
     if (!sgd && !lion) optimizer.eps = maybe(1e-6);
     if (sgd) {
       optimizer.nesterov = coin();
-      optimizer.dampening = optimizer.nesterov ? 0 : real(-1, 1);
+      optimizer.dampening = *optimizer.nesterov ? 0 : real(-1, 1);
+    } else if (muon) {
+      if (coin()) optimizer.nesterov = coin();
+      optimizer.ns_coefficients = {real(-9, 9), real(-9, 9), real(-9, 9)};
+      optimizer.ns_steps = integer(1, 99);
+      optimizer.adjust_lr_fn = word<AdjustLr>();
+    } else if (adafactor) {
+      optimizer.beta2_decay = real(-2, 0), optimizer.eps2 = real(0, 1), optimizer.d = real(1, 9);
     } else if (rmsprop) {
       optimizer.alpha = real(0, 1);
       optimizer.centered = coin();
@@ -211,6 +219,7 @@ class Draw {
       OptimizerGroup group{{text(), text()}, maybe(1), maybe(1), with_momentum ? maybe(1) : std::nullopt, {}, {}};
       if (optimizer.betas) group.betas = {{real(0, 0.99), real(0, 0.99)}};
       if (optimizer.eps) group.eps = maybe(1e-6);
+      if (coin()) group = {{text(), text()}, maybe(1), maybe(1), {}, {}, {}, word<OptimizerKind>()};
       optimizer.groups.push_back(group);
     }
   }
@@ -221,6 +230,7 @@ class Draw {
     if (coin()) optimizer.betas = {{real(0, 0.99), real(0, 0.99)}};
     if (name == OptimizerKind::adam || name == OptimizerKind::adamw) optimizer.amsgrad = coin();
     if (name == OptimizerKind::nadam) optimizer.momentum_decay = real(0, 1);
+    if (name == OptimizerKind::lamb) optimizer.trust_clip = coin(), optimizer.always_adapt = coin();
     if (name == OptimizerKind::nadam || name == OptimizerKind::radam) optimizer.decoupled_weight_decay = coin();
   }
 

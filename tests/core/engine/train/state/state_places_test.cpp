@@ -110,6 +110,19 @@ TEST_CASE("each parameter has its slots and a count of its updates") {
         static_cast<int64_t>(tensor_of(layout, Role::optimizer, "bias", optim::step_slot).offset));
 }
 
+TEST_CASE("a slot may have other sizes than its parameter") {
+  StateLayout layout;
+  spec::OptimizerSection section;
+  section.name = spec::OptimizerKind::adafactor;
+  const optim::Optimizer optimizer(section, optim::resolve_groups(section, {"weight", "bias"}));
+  const OptimizerPlaces places(optimizer, two_parameters(), layout);
+  CHECK(places.slot_sizes(0, 0) == std::vector<int64_t>{30, 1});
+  CHECK(places.slot_sizes(0, 1) == std::vector<int64_t>{1, 50});
+  CHECK(places.slot_elements(0, 1) == 50);
+  CHECK(places.slot_elements(1, 0) == 3);
+  CHECK(tensor_of(layout, Role::optimizer, "weight", "col_var").shape == std::vector<int64_t>{1, 50});
+}
+
 TEST_CASE("an update counts for a parameter that some EST reached, and for no other") {
   StateLayout layout;
   const OptimizerPlaces places = adam_places(two_parameters(), layout);

@@ -9,10 +9,15 @@ TEST_CASE("keys of another model, optimizer, format or schedule") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {spec_text("mlp", "[optimizer]\nbetas = [0.9, 0.99]"),
        "job.toml:4:1: optimizer.betas: belongs to optimizer.name = \"adam\" or \"adamw\" or \"nadam\" or \"radam\" or "
-       "\"lion\"; here it is \"sgd\""},
+       "\"lion\" or \"lamb\"; here it is \"sgd\""},
       {spec_text("mlp", "[optimizer]\nname = \"lion\"\neps = 0.1"),
        "job.toml:5:1: optimizer.eps: belongs to optimizer.name = \"adam\" or \"adamw\" or \"rmsprop\" or "
-       "\"adagrad\" or \"nadam\" or \"radam\"; here it is \"lion\""},
+       "\"adagrad\" or \"nadam\" or \"radam\" or \"lamb\" or \"adafactor\" or \"muon\"; here it is \"lion\""},
+      {spec_text("mlp",
+                 "[optimizer]\nname = \"muon\"\n[[optimizer.groups]]\nmatch = [\"*\"]\nname = \"adamw\"\n"
+                 "betas = [0.8, 0.9]\nmomentum = 0.9"),
+       "job.toml:9:1: optimizer.groups: momentum: belongs to optimizer.name = " +
+           quoted_list(find_key("optimizer.momentum")->conditions[0].values, " or ") + "; here it is \"adamw\""},
       {spec_text("mlp", "[optimizer]\nname = \"nadam\"\namsgrad = true"),
        "job.toml:5:1: optimizer.amsgrad: belongs to optimizer.name = \"adam\" or \"adamw\"; here it is \"nadam\""},
       {spec_text("mlp", "[[optimizer.groups]]\nmatch = [\"*\"]\neps = 0.9"),

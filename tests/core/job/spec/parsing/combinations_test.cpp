@@ -213,7 +213,8 @@ TEST_CASE("Nesterov's momentum as torch allows it") {
   CHECK(complaint_with("[optimizer]\nnesterov = true") == "job.toml:6:12: optimizer.nesterov: " + text);
   CHECK(complaint_with("[optimizer]\nnesterov = true\nmomentum = 0.9\ndampening = 0.1") ==
         "job.toml:6:12: optimizer.nesterov: " + text);
-  CHECK(parse_with("[optimizer]\nnesterov = true\nmomentum = 0.9").optimizer.nesterov);
+  CHECK(parse_with("[optimizer]\nnesterov = true\nmomentum = 0.9").optimizer.nesterov == true);
+  CHECK(parse_with("[optimizer]\nname = \"muon\"\nmomentum = 0").optimizer.momentum == 0);
 }
 
 TEST_CASE("a range of batches: in order, and only for batches that may change") {

@@ -78,7 +78,7 @@ TEST_CASE("unknown names: exact place and what was meant") {
       {"[[optimizer.groups]]\nmatch = [\"a\"]\nweight_deacy = 1",
        "job.toml:7:1: optimizer.groups: weight_deacy: unknown key; did you mean \"weight_decay\"?"},
       {"[[optimizer.groups]]\nmatch = [\"a\"]\nalpha = 1",
-       "job.toml:7:1: optimizer.groups: alpha: unknown key; a group has \"match\", \"lr\", \"weight_decay\", "
+       "job.toml:7:1: optimizer.groups: alpha: unknown key; a group has \"match\", \"name\", \"lr\", \"weight_decay\", "
        "\"momentum\", \"betas\", \"eps\""},
       {"[optimizer]\nname = \"lion\"\n[[optimizer.groups]]\nmatch = [\"a\"]\nbetas = [0.5]",
        "job.toml:9:9: optimizer.groups: betas: must have 2 elements, found 1"},

@@ -1,0 +1,208 @@
+#include "core/engine/train/shared/whole_update.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/autocast_mode.h>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/engine/operators/portable.h"
+#include "core/engine/operators/scan.h"
+#include "tests/core/engine/train/linear_training.h"
+
+namespace estrain::train {
+namespace {
+
+using at::Tensor;
+
+// A parameter with its slots.
+struct Whole {
+  Tensor parameter, gradient;
+  std::vector<Tensor> slots;
+
+  void update(const optim::WholeSettings& settings) { update_whole(settings, parameter, gradient, slots); }
+};
+
+Tensor made_up(at::IntArrayRef sizes, double shift) {
+  const Tensor numbers = torch::arange(c10::multiply_integers(sizes), torch::kFloat);
+  return (numbers * 0.7 + shift).sin().view(sizes);
+}
+
+Whole zeroed(at::IntArrayRef sizes, const std::vector<std::vector<int64_t>>& slots) {
+  Whole whole{made_up(sizes, 0.3), made_up(sizes, 1.9), {}};
+  for (const std::vector<int64_t>& each : slots) whole.slots.push_back(torch::zeros(each));
+  return whole;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() &&
+         std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(), a.nbytes()) == 0;
+}
+
+// Each optimizer with a parameter that it takes.
+struct Case {
+  const char* name;
+  optim::WholeSettings settings;
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<int64_t>> slots;
+
+  Whole parameter() const { return zeroed(sizes, slots); }
+};
+
+const optim::Muon kMuon = {.lr = 0.1,
+                           .momentum = 0.9,
+                           .eps = 1e-7,
+                           .weight_decay = 0.1,
+                           .nesterov = true,
+                           .coefficients = {3.4445, -4.775, 2.0315},
+                           .iterations = 5,
+                           .adjust = spec::AdjustLr::original,
+                           .in_bfloat16 = false};
+
+std::vector<Case> cases() {
+  const optim::Lamb lamb = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1};
+  optim::Lamb undecayed = lamb;
+  undecayed.weight_decay = 0;
+  undecayed.always_adapt = undecayed.trust_clip = true;
+  const optim::Adafactor adafactor = {
+      .lr = 0.1, .beta2_decay = -0.8, .eps1 = 1e-7, .eps2 = 1e-3, .weight_decay = 0.1, .step = 3};
+  optim::Muon plain = kMuon;
+  plain.nesterov = false;
+  plain.adjust = spec::AdjustLr::match_rms_adamw;
+  return {{"lamb", lamb, {3, 5}, {{3, 5}, {3, 5}}},
+          {"lamb without decay", undecayed, {7}, {{7}, {7}}},
+          {"adafactor of a matrix", adafactor, {4, 6}, {{4, 1}, {1, 6}}},
+          {"adafactor of a convolution", adafactor, {4, 3, 2, 5}, {{4, 3, 2, 1}, {4, 3, 1, 5}}},
+          {"adafactor of a vector", adafactor, {9}, {{9}}},
+          {"adafactor of a number", adafactor, {}, {{}}},
+          {"muon, wide", kMuon, {4, 9}, {{4, 9}}},
+          {"muon, tall", plain, {9, 4}, {{9, 4}}}};
+}
+
+TEST_CASE("Adafactor keeps means of the gradient's squares over rows and columns, and moves by the parameter's size") {
+  Whole matrix = zeroed({4, 6}, {{4, 1}, {1, 6}});
+  const Tensor old = matrix.parameter.clone(), squares = matrix.gradient.square();
+  matrix.update(optim::Adafactor{.lr = 0.01, .beta2_decay = -0.8, .eps1 = 1e-7, .eps2 = 1e-3});
+  CHECK(at::allclose(matrix.slots[0], squares.mean({1}, true)));
+  CHECK(at::allclose(matrix.slots[1], squares.mean({0}, true)));
+  const Tensor variance = squares.mean({1}, true).matmul(squares.mean({0}, true)) / squares.mean();
+  const Tensor direction = matrix.gradient / variance.sqrt();
+  const double size = direction.square().mean().sqrt().item<double>();
+  const double rate = 0.01 * old.square().mean().sqrt().item<double>() / std::max(1.0, size);
+  CHECK(at::allclose(matrix.parameter, old - direction * rate));
+}
+
+TEST_CASE("LAMB moves a parameter by its own length times the rate") {
+  Whole whole = cases()[0].parameter();
+  const Tensor old = whole.parameter.clone();
+  whole.update(cases()[0].settings);
+  const double ratio = ((whole.parameter - old).norm() / old.norm()).item<double>();
+  CHECK(ratio == doctest::Approx(0.1));
+  whole.parameter.zero_();  // without a length there is no ratio
+  whole.update(cases()[0].settings);
+  CHECK(whole.parameter.norm().item<double>() > 0);
+}
+
+TEST_CASE("Muon's step has singular values near 1, for wide and tall matrices, times a rate by the sides") {
+  for (const bool in_bfloat16 : {false, true}) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{4, 9}, {9, 4}}) {
+      CAPTURE(rows);
+      CAPTURE(in_bfloat16);
+      Whole whole = zeroed({rows, columns}, {{rows, columns}});
+      whole.gradient = torch::randn({rows, columns}, at::make_generator<at::CPUGeneratorImpl>(7));
+      const Tensor old = whole.parameter.clone();
+      optim::Muon muon = kMuon;
+      muon.weight_decay = 0;
+      muon.in_bfloat16 = in_bfloat16;
+      whole.update(muon);
+      const double rate = 0.1 * std::sqrt(std::max(1.0, static_cast<double>(rows) / static_cast<double>(columns)));
+      const Tensor values = at::linalg_svdvals((old - whole.parameter) / rate);
+      CHECK(values.min().item<double>() > 0.5);
+      CHECK(values.max().item<double>() < 1.3);
+      CHECK(at::allclose(whole.slots[0], whole.gradient * 0.1));
+    }
+  }
+}
+
+TEST_CASE("with the portable kernels each operator of the updates has the same bits on every kind of CPU") {
+  device::CpuDevice cpu;
+  for (const Case& each : cases()) {
+    CAPTURE(std::string(each.name));
+    Whole whole = each.parameter(), again = each.parameter();
+    const operators::PortableOperators portable(cpu);
+    const auto uses =
+        operators::scan({.replaced = &portable.names(), .layer = {}}, [&] { whole.update(each.settings); });
+    CHECK(uses.size() > 4);
+    for (const operators::OperatorUse& use : uses) {
+      CAPTURE(use.text());
+      CHECK(use.coverage != operators::Coverage::uncovered);
+    }
+    again.update(each.settings);
+    CHECK(same_bits(whole.parameter, again.parameter));
+  }
+}
+
+TEST_CASE("autocast and autograd of the thread leave updates alone") {
+  for (const Case& each : cases()) {
+    CAPTURE(std::string(each.name));
+    Whole plain = each.parameter(), cast = each.parameter();
+    plain.update(each.settings);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    const at::AutoGradMode with_gradients(true);
+    cast.gradient.requires_grad_(true);
+    cast.update(each.settings);
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    CHECK(same_bits(plain.parameter, cast.parameter));
+    for (size_t k = 0; k < plain.slots.size(); ++k) CHECK(same_bits(plain.slots[k], cast.slots[k]));
+  }
+}
+
+TEST_CASE("a gradient that is not finite leaves a parameter or slot that is not finite") {
+  for (const float strange : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const Case& each : cases()) {
+      CAPTURE(std::string(each.name));
+      Whole whole = each.parameter();
+      whole.gradient.view(-1)[0] = strange;
+      whole.update(each.settings);
+      bool finite = whole.parameter.isfinite().all().item<bool>();
+      for (const Tensor& slot : whole.slots) finite = finite && slot.isfinite().all().item<bool>();
+      CHECK_FALSE(finite);
+    }
+  }
+}
+
+constexpr size_t kParameters = 4;  // of the mlp
+const std::string kOptimizers[] = {
+    "name = \"adafactor\"\nweight_decay = 0.1\n",
+    "name = \"lamb\"\n",
+    "name = \"muon\"\ngroups = [{ match = [\"*.bias\"], name = \"adamw\", lr = 0.01 }]\n",
+    "name = \"sgd\"\nlr = 0.1\nmomentum = 0.9\ngroups = [{ match = [\"*.bias\"], name = \"adafactor\" }]\n",
+};
+
+// By one worker and by two; clipped or not.
+TEST_CASE("whole parameters have the same bits however they are updated, and are on record") {
+  for (const std::string& optimizer : kOptimizers) {
+    CAPTURE(optimizer);
+    for (const size_t first : {size_t{0}, size_t{1}}) {
+      CAPTURE(std::string(kWays[first].clipping));
+      LinearTraining alone(optimizer, kWays[first], "[ema]\ndecay = 0.75\n");
+      LinearTraining shared(optimizer, kWays[first + 2], "[ema]\ndecay = 0.75\n");
+      for (int step = 0; step < 3; ++step) {
+        alone.step(all);
+        shared.step(all);
+        for (size_t i = 0; i < kParameters; ++i) {
+          CHECK(alone.values(i) == shared.values(i));
+          CHECK(alone.average(i) == shared.average(i));
+          CHECK(alone.is_as_recorded(i));
+          CHECK(shared.is_as_recorded(i));
+        }
+      }
+      CHECK(alone.values(0) != LinearTraining(optimizer, kWays[first], "[ema]\ndecay = 0.75\n").values(0));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace estrain::train
